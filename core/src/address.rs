@@ -237,6 +237,14 @@ impl Address {
         (!self.is_exact()).then(|| Self { namespace, kind, coded: encode(key).into(), name })
     }
 
+    /// The same key in another namespace; an exact name stays what it is.
+    pub(crate) fn moved_to(&self, namespace: &Namespace) -> Self {
+        match self.is_exact() {
+            true => self.clone(),
+            false => Self { namespace: Arc::clone(&namespace.coded), ..self.clone() },
+        }
+    }
+
     /// The kind of recipe.
     pub fn kind(&self) -> Kind {
         self.kind

@@ -7,8 +7,9 @@ use crate::address::Address;
 use crate::cleanup::Cleanup;
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
-use crate::contracts::{Backend, Cell, Entry, Lease};
-use crate::error::Result;
+use crate::contracts::{Backend, Cell, Close, Entry, Lease};
+use crate::decide::{given_back_at, giving_back_bound};
+use crate::error::{Error, ErrorKind, Result};
 use crate::hold::{ClientId, LiveHolds};
 use crate::label::default_label;
 use crate::seen::{Rechecks, Recipes};
@@ -106,6 +107,32 @@ impl Client {
 
     pub(crate) fn clock(&self) -> Clock {
         self.backend.lease().clock().clone()
+    }
+
+    /// Gives everything back, and ends it: its holds are lost first, and given back a margin later.
+    ///
+    /// # Errors
+    /// `Unavailable` when the server did not confirm it; `RuntimeGone`.
+    pub(crate) async fn close(&self) -> Result<()> {
+        let clock = self.clock();
+        if let Some(since) = self.live.close(clock.now()) {
+            clock.sleep_until(given_back_at(since, self.lease().ttl())).await;
+        }
+        let (cleanup, request_timeout) = (&self.cleanup, self.request_timeout);
+        cleanup.give_back(self.live.take_given_back());
+        let bound = giving_back_bound(cleanup.count(), request_timeout);
+        let closing = async {
+            if !cleanup.settled_within(bound, request_timeout).await {
+                tracing::debug!(
+                    "not everything was given back one by one: the end of the client does the rest"
+                );
+            }
+            cleanup.home().last(self.backend.close(Close::Orderly)).await
+        };
+        let bound = bound.saturating_add(request_timeout);
+        tokio::time::timeout(bound, closing).await.unwrap_or_else(|_| {
+            Err(Error::new(ErrorKind::Unavailable, "the close was not confirmed in time; the lease runs out"))
+        })
     }
 
     /// Runs an operation; fails with `RuntimeGone` once the client's runtime has ended.

@@ -3,12 +3,17 @@
 
 use std::sync::Arc;
 
-use crate::config::Config;
+use futures_util::future::join;
+
+use crate::config::{Config, MoveConfig};
 use crate::connector::Connector;
+use crate::contracts::{Backend, Close};
 use crate::coordinator::Coordinator;
+use crate::decide::moving::Side;
 use crate::error::{Error, Result};
 use crate::label::default_label;
 use crate::lazy::Lazy;
+use crate::moving::{Participant, participate, side_config};
 use crate::registry::connect_in_time;
 use crate::support::no_tls;
 
@@ -25,6 +30,9 @@ use crate::support::no_tls;
 /// # Cancel safety
 /// A dropped connect leaves nothing on the server beyond a lease that runs out.
 pub async fn connect(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<Coordinator> {
+    if let Some(sides) = &config.moving {
+        return connect_both(connectors, config, sides).await;
+    }
     let (connector, config) = choose(connectors, config)?;
     let backend = connect_in_time(&*connector, &config).await?;
     Ok(Coordinator::with(backend, &config, Some(connector)))
@@ -43,9 +51,77 @@ pub async fn connect(connectors: &[Arc<dyn Connector>], config: &Config) -> Resu
 /// # Panics
 /// Outside a tokio runtime.
 pub fn connect_lazy(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<Coordinator> {
+    if let Some(sides) = &config.moving {
+        let lazily = |side| {
+            let (connector, config) = choose_side(connectors, config, sides, side)?;
+            Ok::<Arc<dyn Backend>, Error>(Arc::new(Lazy::new(connector, config)))
+        };
+        let (old, new) = (lazily(Side::Old)?, lazily(Side::New)?);
+        return Ok(take_part(old, new, sides, config)?.1);
+    }
     let (connector, config) = choose(connectors, config)?;
     let lazy = Arc::new(Lazy::new(Arc::clone(&connector), config.clone()));
     Ok(Coordinator::with(lazy, &config, Some(connector)))
+}
+
+/// Connects to both sides of a move, and waits until it is a member there.
+async fn connect_both(
+    connectors: &[Arc<dyn Connector>],
+    config: &Config,
+    sides: &MoveConfig,
+) -> Result<Coordinator> {
+    config.validate()?;
+    let connected = |side| {
+        let chosen = choose_side(connectors, config, sides, side);
+        async move {
+            let (connector, config) = chosen?;
+            connect_in_time(&*connector, &config).await
+        }
+    };
+    let (old, new) = join(connected(Side::Old), connected(Side::New)).await;
+    let (old, new) = match (old, new) {
+        (Ok(old), Ok(new)) => (old, new),
+        (Err(error), other) | (other, Err(error)) => {
+            // Not kept: it would stand among the clients until its lease ends.
+            if let Ok(backend) = other
+                && let Err(error) = backend.close(Close::Orderly).await
+            {
+                tracing::debug!(%error, "the other side of a move is left to its lease");
+            }
+            return Err(error);
+        }
+    };
+    let (participant, coordinator) = take_part(old, new, sides, config)?;
+    match participant.ready_within(sides.from.connect_timeout).await {
+        Ok(()) => Ok(coordinator),
+        Err(error) => {
+            if let Err(error) = coordinator.close_now().await {
+                tracing::debug!(%error, "a client that is no member of its move is left to its lease");
+            }
+            Err(error.in_operation("connect"))
+        }
+    }
+}
+
+pub(crate) fn take_part(
+    old: Arc<dyn Backend>,
+    new: Arc<dyn Backend>,
+    sides: &MoveConfig,
+    config: &Config,
+) -> Result<(Arc<Participant>, Coordinator)> {
+    let (participant, backend) = participate(old, new, sides, config)?;
+    let config = Config { name: config.name.clone(), ..side_config(config, sides, Side::Old) };
+    let coordinator = Coordinator::moving(backend, &config, Arc::clone(&participant));
+    Ok((participant, coordinator))
+}
+
+fn choose_side(
+    connectors: &[Arc<dyn Connector>],
+    config: &Config,
+    sides: &MoveConfig,
+    side: Side,
+) -> Result<(Arc<dyn Connector>, Config)> {
+    choose(connectors, &side_config(config, sides, side))
 }
 
 /// The connector, and the configuration with its label filled in: a client must show the same label

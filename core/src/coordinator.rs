@@ -14,9 +14,9 @@ use crate::client::Client;
 use crate::config::Config;
 use crate::connector::Connector;
 use crate::contracts::{AskedLimit, Backend, Close, Lease};
-use crate::decide::{given_back_at, giving_back_bound};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::facts::ServerFacts;
+use crate::moving::Participant;
 use crate::recipes::{
     Barrier, CellHandle, CountDownLatch, Counter, DoubleBarrier, Election, Group, IdGenerator, Mutex,
     QueueHandle, ReentrantMutex, RwLock, Semaphore, SharedValue,
@@ -42,6 +42,8 @@ struct Inner {
     place: Place,
     layout: u32,
     operator: bool,
+    // For a client of both sides of a move.
+    moving: Option<Arc<Participant>>,
     // Validates addresses without I/O.
     connector: Option<(Arc<dyn Connector>, Config)>,
 }
@@ -62,6 +64,21 @@ impl Coordinator {
         config: &Config,
         connector: Option<Arc<dyn Connector>>,
     ) -> Self {
+        Self::of(backend, config, connector, None)
+    }
+
+    /// A coordinator that takes part in a move: `backend` is that of both sides, and `config` the old
+    /// side's, whose namespace its addresses have.
+    pub(crate) fn moving(backend: Arc<dyn Backend>, config: &Config, participant: Arc<Participant>) -> Self {
+        Self::of(backend, config, None, Some(participant))
+    }
+
+    fn of(
+        backend: Arc<dyn Backend>,
+        config: &Config,
+        connector: Option<Arc<dyn Connector>>,
+        moving: Option<Arc<Participant>>,
+    ) -> Self {
         let client = Arc::new(Client::new(backend, config));
         let namespace = Namespace::new(&config.namespace);
         Self(Arc::new(Inner {
@@ -70,6 +87,7 @@ impl Coordinator {
             namespace,
             layout: config.layout,
             operator: config.operator,
+            moving,
             connector: connector.map(|connector| (connector, config.clone())),
         }))
     }
@@ -79,7 +97,7 @@ impl Coordinator {
     }
 
     fn handle(&self, recipe: &'static str, kind: Kind, key: impl Into<Name>) -> Result<QueueHandle> {
-        Ok(QueueHandle::new(&self.0.owners, self.address(kind, key)?, recipe))
+        Ok(QueueHandle::new(&self.0.owners, self.address(kind, key)?, recipe, self.0.moving.clone()))
     }
 
     /// A mutex: validates the key, no I/O.
@@ -185,7 +203,9 @@ impl Coordinator {
     /// # Errors
     /// `InvalidArgument` naming `key`, also for an [exact address](Address::exact).
     pub fn group(&self, key: impl Into<Name>) -> Result<Group> {
-        self.handle("group", Kind::Group, of_our_own("group", key)?).map(Group::new)
+        let key = of_our_own("group", key)?;
+        self.check_stays("group")?;
+        self.handle("group", Kind::Group, key).map(Group::new)
     }
 
     /// A barrier that so many `parties` pass together: validates key and parties, no I/O. All
@@ -195,6 +215,7 @@ impl Coordinator {
     /// `InvalidArgument` naming `parties` or `key`, also for an [exact address](Address::exact).
     pub fn barrier(&self, key: impl Into<Name>, parties: u32) -> Result<Barrier> {
         let key = of_our_own("barrier", key)?;
+        self.check_stays("barrier")?;
         let queue = self.handle("barrier", Kind::Barrier, key.clone())?;
         Barrier::new(queue, self.cell(Kind::Passage, key)?, parties)
     }
@@ -206,8 +227,20 @@ impl Coordinator {
     /// `InvalidArgument` naming `parties` or `key`, also for an [exact address](Address::exact).
     pub fn double_barrier(&self, key: impl Into<Name>, parties: u32) -> Result<DoubleBarrier> {
         let key = of_our_own("double_barrier", key)?;
+        self.check_stays("double_barrier")?;
         let queue = self.handle("double_barrier", Kind::DoubleBarrier, key.clone())?;
         DoubleBarrier::new(queue, self.cell(Kind::DoublePassage, key)?, parties)
+    }
+
+    /// Refuses a recipe whose members are no holders while locks move.
+    fn check_stays(&self, recipe: &'static str) -> Result<()> {
+        match self.0.moving {
+            None => Ok(()),
+            Some(_) => Err(Error::unsupported(
+                recipe,
+                "it does not move between coordinators: use the side that has it",
+            )),
+        }
     }
 
     fn cell(&self, kind: Kind, key: impl Into<Name>) -> Result<CellHandle> {
@@ -216,6 +249,10 @@ impl Coordinator {
 
     fn address(&self, kind: Kind, key: impl Into<Name>) -> Result<Address> {
         let address = Address::within(&self.0.namespace, kind, key.into())?;
+        if self.0.moving.is_some() && address.is_exact() {
+            let why = "an exact address does not move: others use it, and know of no move";
+            return Err(Error::invalid("key", why).on(address.name()));
+        }
         if let (None, Some((connector, config))) = (address.namespace(), &self.0.connector) {
             connector.check(config, &address).map_err(|error| error.on(address.name()))?;
         }
@@ -327,25 +364,7 @@ impl Coordinator {
     /// # Cancel safety
     /// May be called again.
     pub async fn close_now(&self) -> Result<()> {
-        let Client { backend, cleanup, live, request_timeout, .. } = &**self.client();
-        let clock = self.client().clock();
-        if let Some(since) = live.close(clock.now()) {
-            clock.sleep_until(given_back_at(since, self.lease().ttl())).await;
-        }
-        cleanup.give_back(live.take_given_back());
-        let bound = giving_back_bound(cleanup.count(), *request_timeout);
-        let closing = async {
-            if !cleanup.settled_within(bound, *request_timeout).await {
-                tracing::debug!(
-                    "not everything was given back one by one: the end of the client does the rest"
-                );
-            }
-            cleanup.home().last(backend.close(Close::Orderly)).await
-        };
-        let bound = bound.saturating_add(*request_timeout);
-        let closed = tokio::time::timeout(bound, closing).await.unwrap_or_else(|_| {
-            Err(Error::new(ErrorKind::Unavailable, "the close was not confirmed in time; the lease runs out"))
-        });
+        let closed = self.client().close().await;
         closed.map_err(|error| error.in_operation("close"))
     }
 

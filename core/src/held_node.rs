@@ -24,16 +24,19 @@ pub(crate) struct HeldNode {
 }
 
 impl HeldNode {
-    /// `at_least`: how long the node stays on the server, however soon it is released.
+    /// `at_least`: how long the node stays on the server, however soon it is released. `seen`: as what it
+    /// is reported; a part of a hold over two coordinators is not.
     pub(crate) fn new(
         client: Arc<Client>,
         queue: Address,
         node: Arc<dyn Node>,
         at_least: Option<Duration>,
-        seen: SeenHold,
+        seen: Option<SeenHold>,
     ) -> Self {
         let tenure = Tenure::new(client.id, queue, Arc::clone(&node));
-        node.state().report_to(seen);
+        if let Some(seen) = seen {
+            node.state().report_to(seen);
+        }
         let in_time = client.live.add(&tenure);
         let held = Self { client, tenure, node };
         if !in_time {
@@ -80,6 +83,11 @@ impl HeldNode {
 
     pub(crate) fn tenure(&self) -> &Arc<Tenure> {
         &self.tenure
+    }
+
+    /// The name of the backend that it is on.
+    pub(crate) fn backend(&self) -> &'static str {
+        self.client.backend.name()
     }
 
     fn queue(&self) -> &Address {

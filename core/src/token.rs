@@ -40,6 +40,11 @@ impl Token {
         Ok(Self(u64::from(epoch) << SEQUENCE_BITS | sequence))
     }
 
+    /// The token that is written as this number.
+    pub(crate) fn coded(number: u64) -> Self {
+        Self(number & !(1 << 63))
+    }
+
     /// The token as an unsigned number, below 2^63.
     pub fn as_u64(self) -> u64 {
         self.0

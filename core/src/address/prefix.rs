@@ -33,6 +33,11 @@ impl QueuePrefix {
         Ok(Self { namespace, kind, prefix: prefix.to_owned(), coded: coded.into() })
     }
 
+    /// The same in another namespace.
+    pub(crate) fn moved_to(&self, namespace: &Namespace) -> Self {
+        Self { namespace: namespace.clone(), ..self.clone() }
+    }
+
     /// The encoded namespace.
     pub fn namespace(&self) -> &str {
         &self.namespace.coded

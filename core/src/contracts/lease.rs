@@ -1,5 +1,6 @@
 //! The Lease contract: until when a client may count itself alive.
 
+mod joint;
 mod unanswered;
 mod writer;
 
@@ -12,6 +13,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+pub(crate) use self::joint::{Changed, Part};
+use self::joint::{Joint, any_changed};
 use self::unanswered::Unanswered;
 pub use self::writer::LeaseWriter;
 use crate::clock::{Clock, Moment};
@@ -101,6 +104,8 @@ struct Inner {
     unanswered: Mutex<Unanswered>,
     // Why it is over, and since when.
     ended: OnceLock<(LostReason, Moment)>,
+    // What it rests on, if that is several leases. Boxed: on some servers each node has a lease.
+    joint: Option<Box<Joint>>,
     // For a stand-in: the lease that it became.
     became: OnceLock<Lease>,
     changed: Notify,
@@ -108,7 +113,10 @@ struct Inner {
 
 impl Inner {
     fn deadline(&self) -> Moment {
-        Moment::from_nanos(self.deadline.load(Ordering::Acquire))
+        match &self.joint {
+            Some(joint) => joint.deadline(&self.clock),
+            None => Moment::from_nanos(self.deadline.load(Ordering::Acquire)),
+        }
     }
 
     fn due(&self) -> Moment {
@@ -125,6 +133,12 @@ impl Inner {
     fn state_at(&self, now: Moment) -> LeaseState {
         if let Some(&(reason, _)) = self.ended.get() {
             return LeaseState::Lost(reason);
+        }
+        if let Some(joint) = &self.joint {
+            return match joint.state() {
+                LeaseState::Lost(reason) => LeaseState::Lost(self.ended.get_or_init(|| (reason, now)).0),
+                state => state,
+            };
         }
         if now >= self.deadline() {
             // Final from the first look that sees it, whatever a renewal is about to write
@@ -159,6 +173,7 @@ impl Lease {
             due: AtomicU64::new(Moment::NEVER.as_nanos()),
             unanswered: Mutex::default(),
             ended: OnceLock::new(),
+            joint: None,
             became: OnceLock::new(),
             changed: Notify::new(),
         }))
@@ -171,7 +186,14 @@ impl Lease {
 
     /// The TTL that the server granted.
     pub fn ttl(&self) -> Duration {
-        self.inner().ttl
+        let inner = self.inner();
+        inner.joint.as_ref().and_then(|joint| joint.ttl()).unwrap_or(inner.ttl)
+    }
+
+    /// Where it was lost, if it rests on two coordinators.
+    pub(crate) fn lost_on(&self) -> Option<&str> {
+        self.lost()?;
+        self.inner().joint.as_ref()?.lost_on()
     }
 
     /// The SEND time of the request that opened it. No node that was requested earlier is on it.
@@ -231,6 +253,9 @@ impl Lease {
                 // own.
                 continue;
             }
+            // Each part is read before the whole: else a change in between would be missed.
+            let parts = inner.joint.as_ref().map(|joint| joint.parts()).unwrap_or_default();
+            let parts: Vec<_> = parts.into_iter().map(|part| (Arc::clone(&part), part.state())).collect();
             let state = inner.state();
             if state != seen {
                 return state;
@@ -242,6 +267,7 @@ impl Lease {
             };
             tokio::select! {
                 () = notified => {}
+                () = any_changed(&parts) => {}
                 () = inner.clock.sleep_until(next) => {}
             }
         }

@@ -19,6 +19,7 @@ pub use cells::{
     Cell, CellLife, CellWrite, CellWritten, Cells, ChangeWatch, Expected, MAX_CELL_BYTES, Version,
 };
 pub use idle::TimeToIdle;
+pub(crate) use lease::{Changed, Part};
 pub use lease::{Lease, LeaseState, LeaseWriter};
 pub use limit::{AskedLimit, StoredLimit};
 pub use node::Node;

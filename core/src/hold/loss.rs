@@ -51,6 +51,13 @@ impl Loss {
         self.tenures.held_by().ended()
     }
 
+    /// Where its lease was lost, for people: of a hold over both sides of a
+    /// [move](crate::MoveConfig), whose loss on either side ends it. `None` while it is held, for every
+    /// other hold, and once its guard is released or dropped.
+    pub fn lost_on(&self) -> Option<String> {
+        self.tenures.held_by().lost_on()
+    }
+
     /// Why it is no longer held, or `None` while it is; by the clock at this call. `Released` when
     /// its owner ended it.
     pub fn reason(&self) -> Option<LostReason> {

@@ -51,7 +51,17 @@ impl Tenure {
 
     /// Fails once the tenure is over.
     pub(crate) fn check(&self) -> Result<()> {
-        self.ended().map_or(Ok(()), |ended| Err(is_over(ended).on(self.queue.name())))
+        self.ended().map_or(Ok(()), |ended| Err(is_over(ended).because_of(self.why()).on(self.queue.name())))
+    }
+
+    /// Where it was lost, for a hold over two coordinators.
+    pub(crate) fn lost_on(&self) -> Option<String> {
+        self.node()?.state().lease().lost_on().map(str::to_owned)
+    }
+
+    fn why(&self) -> Option<Error> {
+        let (place, reason) = (self.lost_on()?, self.ended()?.reason());
+        Some(Error::new(ErrorKind::Lost { reason }, format!("its lease was lost on {place}")))
     }
 
     /// How it ended, by the clock at this call; `None` while it is held.

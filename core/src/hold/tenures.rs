@@ -67,6 +67,14 @@ impl<'a> HeldBy<'a> {
         }
     }
 
+    /// Where it was lost, for a hold over two coordinators.
+    pub(crate) fn lost_on(self) -> Option<String> {
+        match self {
+            Self::All(tenures) => tenures.iter().find_map(|tenure| tenure.lost_on()),
+            Self::Majority(_) => None,
+        }
+    }
+
     /// Fails once the hold is over. The error names the key that was lost.
     pub(crate) fn check(self) -> Result<()> {
         match self {

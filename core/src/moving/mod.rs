@@ -7,6 +7,21 @@
 //! * A participant is a member on the old side: a node in the queue of the move's members. Its data say
 //!   which version of the stage it has acknowledged.
 
+mod acquire;
+mod backend;
+mod connect;
+mod known;
 mod member;
+mod membership;
+mod node;
+mod participant;
 mod place;
+mod side;
 mod staged;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+pub(crate) use self::acquire::acquire;
+pub(crate) use self::connect::{participate, side_config};
+pub(crate) use self::participant::Participant;

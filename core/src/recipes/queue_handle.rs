@@ -18,6 +18,7 @@ use crate::contracts::{AskedLimit, Entry, Page, Patience};
 use crate::decide::Claim;
 use crate::error::Result;
 use crate::held_node::HeldNode;
+use crate::moving::{self, Participant};
 use crate::reentrancy::{Bounds, Mode, Owner, Owners, Share};
 use crate::seen::{RecipeMeter, SeenAcquisition};
 use crate::watched::list_all;
@@ -38,6 +39,8 @@ impl Ask<'_> {
 pub(crate) struct QueueHandle {
     pub(super) owners: Arc<Owners>,
     pub(super) queue: Address,
+    // Of a client of both sides of a move.
+    moving: Option<Arc<Participant>>,
     meter: Arc<RecipeMeter>,
 }
 
@@ -49,9 +52,14 @@ pub(super) struct Acquired {
 
 impl QueueHandle {
     /// `recipe` is its name in traces and metrics.
-    pub(crate) fn new(owners: &Arc<Owners>, queue: Address, recipe: &'static str) -> Self {
+    pub(crate) fn new(
+        owners: &Arc<Owners>,
+        queue: Address,
+        recipe: &'static str,
+        moving: Option<Arc<Participant>>,
+    ) -> Self {
         let meter = owners.client().meters.of(recipe);
-        Self { owners: Arc::clone(owners), queue, meter }
+        Self { owners: Arc::clone(owners), queue, moving, meter }
     }
 
     pub(super) fn client(&self) -> &Arc<Client> {
@@ -143,10 +151,16 @@ impl QueueHandle {
     async fn carry_out(&self, request: &Request, at_least: Option<Duration>) -> Result<Option<Acquired>> {
         let client = self.client();
         let seen = SeenAcquisition::begin(&self.meter, self.queue.shared_name(), client.clock());
-        match attempt::acquire(client, request).instrument(seen.span()).await {
+        let acquiring = async {
+            match &self.moving {
+                None => attempt::acquire(client, request).await,
+                Some(participant) => moving::acquire(participant, client, request).await,
+            }
+        };
+        match acquiring.instrument(seen.span()).await {
             Ok(Some(Admitted { node, waited })) => {
                 let seen = seen.acquired(node.state().token(), waited);
-                let held = HeldNode::new(Arc::clone(client), self.queue.clone(), node, at_least, seen);
+                let held = HeldNode::new(Arc::clone(client), self.queue.clone(), node, at_least, Some(seen));
                 Ok(Some(Acquired { held, waited }))
             }
             Ok(None) => {

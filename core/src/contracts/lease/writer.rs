@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{Lease, LeaseState};
+use super::joint::Joint;
+use super::{Lease, LeaseState, Part};
 use crate::clock::{Clock, Moment};
 use crate::decide::valid_until;
 use crate::error::LostReason;
@@ -27,6 +29,26 @@ impl LeaseWriter {
         let lease = Lease::until(clock, ttl, Moment::PAST, Moment::NEVER);
         lease.0.due.store(Moment::PAST.as_nanos(), Ordering::Release);
         Self(lease)
+    }
+
+    /// A lease that rests on several, on this clock. It is lost when one of them is.
+    pub(crate) fn joint(clock: Clock, parts: Vec<Arc<dyn Part>>) -> Self {
+        let opened = clock.now();
+        let Ok(mut inner) = Arc::try_unwrap(Lease::until(clock, Duration::ZERO, opened, Moment::NEVER).0)
+        else {
+            unreachable!("nobody has it yet")
+        };
+        inner.joint = Some(Box::new(Joint::new(parts)));
+        Self(Lease(Arc::new(inner)))
+    }
+
+    /// A joint lease rests on these from now on. One that is lost by now has ended it.
+    pub(crate) fn set_parts(&self, parts: Vec<Arc<dyn Part>>) {
+        let inner = self.inner();
+        if let (Some(joint), LeaseState::Live | LeaseState::Suspended) = (&inner.joint, inner.state()) {
+            joint.set_parts(parts);
+            inner.changed.notify_waiters();
+        }
     }
 
     /// The lease, to read.

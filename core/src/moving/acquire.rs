@@ -1,0 +1,190 @@
+//! An acquisition of a participant: over one side or both, as the phase is when it completes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::node::{OnSides, begins_anew};
+use super::participant::Participant;
+use crate::attempt::{Admitted, Request, late};
+use crate::client::Client;
+use crate::clock::{Clock, Moment};
+use crate::contracts::{AskedLimit, LeaseState, Node};
+use crate::decide::Claim;
+use crate::decide::moving::{AcquireNext, MovePhase, Side};
+use crate::error::{Error, LostReason, Result};
+use crate::support::Backoff;
+
+/// How much longer than the requests of its sides an acquisition waits, to hear why they failed.
+const LAST_WORD: Duration = Duration::from_millis(100);
+
+/// Acquires, as [`attempt::acquire`](crate::attempt::acquire); `None` for a refused try.
+pub(crate) async fn acquire(
+    participant: &Participant,
+    client: &Client,
+    request: &Request,
+) -> Result<Option<Admitted>> {
+    let acquired = client.serve(async {
+        if client.live.is_closing() || client.lease().state() == LeaseState::Lost(LostReason::Closed) {
+            return Err(Error::closed());
+        }
+        let (clock, patience) = (participant.clock(), request.patience);
+        let begun = clock.now();
+        // What this client gives back there comes first (QUEUE-LEAVE-BEFORE-JOIN).
+        tokio::select! {
+            biased;
+            () = client.cleanup.settled(&request.queue) => {}
+            () = clock.sleep_until(request.deadline.min(begun + client.lease().ttl())) => {}
+        }
+        let node = tokio::select! {
+            biased;
+            node = Acquiring::new(participant, &clock, request).run() => node?,
+            () = clock.sleep_until(request.deadline + LAST_WORD) => return Err(late(patience, None)),
+        };
+        Ok(node.map(|node| Admitted { node, waited: clock.now().since(begun) }))
+    });
+    acquired.await.map_err(|error| error.on(request.queue.name()))
+}
+
+/// An acquisition under way. What it has on either side is given back in the background when it is
+/// dropped.
+struct Acquiring<'a> {
+    participant: &'a Participant,
+    clock: &'a Clock,
+    request: &'a Request,
+    on: OnSides,
+    // The stage was read since it was admitted on both sides.
+    read: bool,
+    // Until when it goes on asking a server that does not answer.
+    give_up: Moment,
+    pauses: Backoff,
+}
+
+impl<'a> Acquiring<'a> {
+    fn new(participant: &'a Participant, clock: &'a Clock, request: &'a Request) -> Self {
+        let give_up = match request.deadline {
+            // As soon as it is clear that it may not act now.
+            _ if request.fail_fast => clock.now(),
+            Moment::NEVER => clock.now() + participant.old.client.lease().ttl(),
+            deadline => deadline,
+        };
+        let pauses = Backoff::new(Duration::from_millis(10), Duration::from_millis(500));
+        Self { participant, clock, request, on: OnSides::default(), read: false, give_up, pauses }
+    }
+
+    async fn run(mut self) -> Result<Option<Arc<dyn Node>>> {
+        loop {
+            match self.step().await {
+                Ok(Step::Goes) => {}
+                Ok(Step::Refused) => return Ok(None),
+                Ok(Step::Holds(node)) => return Ok(Some(node)),
+                // A part was lost meanwhile, and its place with it: from the beginning.
+                Err(error) if begins_anew(&error) => {
+                    self.on = OnSides::default();
+                    self.read = false;
+                    self.pauses.wait(self.clock).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn step(&mut self) -> Result<Step> {
+        let phase = self.participant.ready(self.give_up).await?;
+        match self.on.holding().next(phase, self.on.new.is_some(), self.read) {
+            AcquireNext::Join(side) => self.join(side, phase).await,
+            AcquireNext::GiveBackNew => {
+                self.read = false;
+                if let Some(held) = self.on.new.take() {
+                    // It goes on in the background if it is not confirmed, and who has none waits for the
+                    // old side alone.
+                    let _ = held.release().await;
+                }
+                Ok(Step::Goes)
+            }
+            AcquireNext::Read => {
+                match self.participant.refresh().await {
+                    Ok(()) => self.read = true,
+                    Err(error) if error.is_retryable() && self.clock.now() < self.give_up => {
+                        self.pauses.wait(self.clock).await;
+                    }
+                    Err(error) => return Err(error),
+                }
+                Ok(Step::Goes)
+            }
+            AcquireNext::Complete(_) => {
+                match self.participant.complete(self.request, std::mem::take(&mut self.on), phase)? {
+                    Ok(node) => {
+                        // Who waited through several phases has more than the last one needs.
+                        node.trim(phase);
+                        let client = &self.participant.old.client;
+                        client.cleanup.beside(Arc::clone(&node).give_back_when_lost());
+                        Ok(Step::Holds(node))
+                    }
+                    Err(on) => {
+                        (self.on, self.read) = (on, false);
+                        Ok(Step::Goes)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Joins a side, and waits there; until its place there is of no use, or the one that it has is lost.
+    async fn join(&mut self, side: Side, phase: MovePhase) -> Result<Step> {
+        let participant = self.participant;
+        let limit = self.limit(side, phase).await?;
+        let has_old = self.on.old.is_some();
+        // Who waits on the new side and needs the old one gives its place back (MIGRATE-CANONICAL-ORDER).
+        let useless = participant.until(|known| {
+            let useless = side == Side::New && !has_old && known.phase().needs().old;
+            useless.then_some(())
+        });
+        let parts = self.on.all();
+        let lost = async {
+            match &parts[..] {
+                [held, ..] => held.node.state().until_lost().await,
+                [] => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            joined = participant.side(side).join(self.clock, self.request, limit) => match joined? {
+                Some(held) => {
+                    *self.on.slot(side) = Some(Arc::new(held));
+                    Ok(Step::Goes)
+                }
+                None => Ok(Step::Refused),
+            },
+            () = useless => Ok(Step::Goes),
+            reason = lost => Err(Error::lost(reason)),
+        }
+    }
+
+    /// What it asks of the limit of a side's queue. A limit that only the other side has yet goes with it.
+    async fn limit(&self, side: Side, phase: MovePhase) -> Result<AskedLimit> {
+        let asked = self.request.limit;
+        let takes_stored = matches!(asked, AskedLimit::Stored | AskedLimit::UnlessStored(_));
+        if !matches!(self.request.claim, Claim::Permits(_)) || !takes_stored || phase == MovePhase::Old {
+            return Ok(asked);
+        }
+        let other = match side {
+            Side::Old => Side::New,
+            Side::New => Side::Old,
+        };
+        for of in [side, other].into_iter().take(if phase == MovePhase::Done { 1 } else { 2 }) {
+            let of = self.participant.side(of);
+            let queue = of.address(&self.request.queue);
+            let limit = of.client.backend.limit(&queue);
+            if let Some(limit) = of.client.serve(limit).await? {
+                return Ok(AskedLimit::UnlessStored(limit));
+            }
+        }
+        Ok(asked)
+    }
+}
+
+enum Step {
+    Goes,
+    Refused,
+    Holds(Arc<dyn Node>),
+}

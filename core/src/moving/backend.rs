@@ -1,0 +1,234 @@
+//! Both sides of a move as one coordinator, for what recipes ask beside their acquisitions.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::future::join;
+use tokio_util::sync::DropGuard;
+
+use super::participant::Participant;
+use super::side::SideClient;
+use super::watch::MovingWatch;
+use crate::address::{Address, QueuePrefix};
+use crate::capabilities::Capabilities;
+use crate::config::MOVING;
+use crate::contracts::{
+    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
+    Lease, LeaseWriter, Page, Part, QueuePage, SequentialNodes, TimeToIdle,
+};
+use crate::decide::count::request::{Decided, Request};
+use crate::decide::moving::{MovePhase, Side, Sides};
+use crate::error::{Error, Result};
+use crate::facts::ServerFacts;
+use crate::support::Unobserved;
+use crate::token::Token;
+
+/// The two sides. A sequence number in a listing is a whole token: its epoch says of which side it is, so
+/// that it rises across the move too, and a forced release reaches no other node.
+#[derive(Debug)]
+pub(crate) struct MovingBackend {
+    participant: Arc<Participant>,
+    // Ends the membership.
+    _takes_part: DropGuard,
+}
+
+impl MovingBackend {
+    pub(super) fn new(participant: Arc<Participant>, takes_part: DropGuard) -> Self {
+        Self { participant, _takes_part: takes_part }
+    }
+
+    /// The side that gives the tokens, and their epoch.
+    fn current(&self) -> Result<(&SideClient, u16)> {
+        let (phase, stage) = self.participant.look(|known| (known.phase(), known.stage()));
+        let side = self.participant.side(phase.token());
+        // Before a move has begun they are those of a plain client.
+        let epoch = match stage {
+            Some(stage) => stage.epoch,
+            None => side.client.backend.token(0)?.epoch(),
+        };
+        Ok((side, epoch))
+    }
+
+    /// The sides on which something that all acquisitions read must stand.
+    fn written(phase: MovePhase) -> Sides {
+        match phase {
+            // It can be taken back.
+            MovePhase::New => Sides::BOTH,
+            phase => phase.needs(),
+        }
+    }
+}
+
+fn values() -> Error {
+    Error::unsupported("values", "values do not move between coordinators yet: use the side that has them")
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl SequentialNodes for MovingBackend {
+    async fn join(&self, join: &Join) -> Result<Joined> {
+        let _ = join;
+        Err(Error::unsupported(
+            "join",
+            "a client of two coordinators has no queue of its own: use the recipes",
+        ))
+    }
+
+    async fn abandon(&self, _join: &Join) -> Result<()> {
+        // It joins nothing.
+        Ok(())
+    }
+
+    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+        let (side, epoch) = self.current()?;
+        let after = match Token::coded(page.after) {
+            after if after.epoch() == epoch => after.sequence(),
+            after if after.epoch() > epoch => u64::MAX,
+            // A page of the other side was before it.
+            _ => 0,
+        };
+        let listed = side.client.backend.list(&side.address(queue), Page { after, ..page }).await?;
+        let coded = listed.into_iter().map(|entry| {
+            let sequence = Token::new(epoch, entry.sequence)?.as_u64();
+            Ok(Entry { sequence, ..entry })
+        });
+        coded.collect()
+    }
+
+    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
+        let (side, _) = self.current()?;
+        let page = side.client.backend.queues(&side.prefix(of), after, most).await?;
+        // The keys are those of the old side's namespace, wherever they are.
+        let queues = page.queues.iter().map(|queue| self.participant.old.address(queue)).collect();
+        Ok(QueuePage { queues, ..page })
+    }
+
+    fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
+        match queue.kind().is_observed() {
+            true => Box::new(MovingWatch::new(&self.participant, queue)),
+            false => Box::new(Unobserved::new(queue)),
+        }
+    }
+
+    async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
+        let (side, epoch) = self.current()?;
+        let token = Token::coded(sequence);
+        if token.epoch() != epoch {
+            // It was listed before the tokens changed sides; what was there may be listed anew.
+            return Ok(false);
+        }
+        side.client.backend.revoke(&side.address(queue), token.sequence()).await
+    }
+
+    async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
+        let sides = match self.participant.phase() {
+            MovePhase::Old | MovePhase::BothByOld => &[Side::Old, Side::New][..],
+            MovePhase::BothByNew | MovePhase::New => &[Side::New, Side::Old],
+            MovePhase::Done => &[Side::New],
+        };
+        for side in sides {
+            let side = self.participant.side(*side);
+            if let Some(limit) = side.client.backend.limit(&side.address(queue)).await? {
+                return Ok(Some(limit));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
+        loop {
+            let sides = Self::written(self.participant.phase());
+            for side in [Side::Old, Side::New].into_iter().filter(|side| sides.has(*side)) {
+                let side = self.participant.side(side);
+                side.client.backend.set_limit(&side.address(queue), limit).await?;
+            }
+            // Who copies a limit reads it behind the stage: either it has seen this one, or this sees the
+            // stage.
+            if self.participant.phase() != MovePhase::Done {
+                self.participant.refresh().await?;
+            }
+            if sides.cover(Self::written(self.participant.phase())) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl Cells for MovingBackend {
+    async fn read_cell(&self, _cell: &Address) -> Result<Option<Cell>> {
+        Err(values())
+    }
+
+    async fn write_cell(&self, _cell: &Address, _write: &CellWrite) -> Result<CellWritten> {
+        Err(values())
+    }
+
+    async fn change_count(
+        &self,
+        _cell: &Address,
+        _request: &Request,
+        _idle: Option<TimeToIdle>,
+    ) -> Result<Option<Decided>> {
+        Err(values())
+    }
+
+    fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
+        Box::new(Unobserved::new(cell))
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl Backend for MovingBackend {
+    fn name(&self) -> &'static str {
+        MOVING
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let of = |side: Side| self.participant.side(side).client.backend.capabilities();
+        let phase = self.participant.phase();
+        let capabilities = match phase.needs() {
+            Sides::BOTH => of(Side::Old).of_both(of(Side::New)),
+            _ => of(phase.token()),
+        };
+        // Others use them, and read no stage.
+        Capabilities { exact_addresses: false, ..capabilities }
+    }
+
+    fn lease(&self) -> Lease {
+        let lease = |side: Side| self.participant.side(side).client.lease();
+        match self.participant.phase() {
+            MovePhase::Old => lease(Side::Old),
+            MovePhase::Done => lease(Side::New),
+            // With the membership.
+            _ => {
+                let parts = [Side::Old, Side::New].map(|side| Arc::new(lease(side)) as Arc<dyn Part>);
+                LeaseWriter::joint(self.participant.clock(), parts.into()).into()
+            }
+        }
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        self.participant.side(self.participant.phase().token()).client.backend.incarnation()
+    }
+
+    fn token(&self, sequence: u64) -> Result<Token> {
+        Ok(Token::coded(sequence))
+    }
+
+    async fn server_facts(&self) -> Result<ServerFacts> {
+        let (side, _) = self.current()?;
+        side.client.backend.server_facts().await
+    }
+
+    async fn close(&self, how: Close) -> Result<()> {
+        let (old, new) = (&self.participant.old.client, &self.participant.new.client);
+        let (old, new) = match how {
+            Close::Orderly => join(old.close(), new.close()).await,
+            Close::Abrupt => join(old.backend.close(how), new.backend.close(how)).await,
+        };
+        old.and(new)
+    }
+}

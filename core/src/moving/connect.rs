@@ -1,0 +1,53 @@
+//! From the configuration of a move to a client of both sides.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::backend::MovingBackend;
+use super::participant::Participant;
+use super::place::MovePlace;
+use super::side::SideClient;
+use crate::client::Client;
+use crate::config::{Config, MoveConfig};
+use crate::contracts::Backend;
+use crate::decide::moving::Side;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The configuration of one side's client.
+pub(crate) fn side_config(config: &Config, sides: &MoveConfig, side: Side) -> Config {
+    let of = match side {
+        Side::Old => &sides.from,
+        Side::New => &sides.to,
+    };
+    // One label on both sides, so that people recognise it.
+    let label = of.label.clone().or_else(|| config.label.clone());
+    Config { label, ..of.clone() }.as_participant(&sides.name)
+}
+
+/// A client over one connected backend of each side.
+///
+/// # Errors
+/// `Misconfigured` for two that count time by different kinds of clocks.
+pub(crate) fn participate(
+    old: Arc<dyn Backend>,
+    new: Arc<dyn Backend>,
+    sides: &MoveConfig,
+    config: &Config,
+) -> Result<(Arc<Participant>, Arc<dyn Backend>)> {
+    if old.lease().clock().is_tokio() != new.lease().clock().is_tokio() {
+        let why = "one side counts time by tokio's clock and the other by the system's";
+        return Err(Error::new(ErrorKind::Misconfigured, why));
+    }
+    let client = |side, backend, of: &Config| {
+        SideClient::new(Client::new(backend, &side_config(config, sides, side)), &of.namespace)
+    };
+    let (old, new) = (client(Side::Old, old, &sides.from), client(Side::New, new, &sides.to));
+    let place = MovePlace::of(&sides.from.namespace, &sides.name)?;
+    let participant = Participant::new(old, new, place);
+    let takes_part = CancellationToken::new();
+    let task = takes_part.clone().run_until_cancelled_owned(Arc::clone(&participant).take_part());
+    tokio::spawn(task);
+    let backend = MovingBackend::new(Arc::clone(&participant), takes_part.drop_guard());
+    Ok((participant, Arc::new(backend)))
+}

@@ -1,0 +1,96 @@
+//! What a participant knows of its move, and what it holds.
+
+use std::sync::{Arc, Weak};
+
+use super::node::MovingNode;
+use super::staged::Staged;
+use crate::contracts::Node;
+use crate::decide::moving::{MovePhase, Stage};
+use crate::error::Error;
+
+/// What a participant knows. All of it is under one lock: an acquisition completes by the phase that is
+/// known at that instant (MIGRATE-DECIDE-AT-END), and who acknowledges a later one has its hold among the
+/// holds.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    // The node of the membership, and whether the stage was read since it stands
+    // (MIGRATE-REGISTER-THEN-READ).
+    pub(super) member: Option<Arc<dyn Node>>,
+    pub(super) is_read: bool,
+    // `None`: no move has begun.
+    staged: Option<Staged>,
+    pub(super) holds: Vec<Weak<MovingNode>>,
+    // Why it knows nothing yet.
+    pub(super) why: Option<Error>,
+}
+
+impl Known {
+    /// The stage that was read last; `None` while no move has begun.
+    pub(super) fn staged(&self) -> Option<&Staged> {
+        self.staged.as_ref()
+    }
+
+    /// The phase that was read last.
+    pub(super) fn phase(&self) -> MovePhase {
+        self.staged.as_ref().map_or(MovePhase::Old, |staged| staged.stage.phase)
+    }
+
+    /// The epoch of the tokens, where a stage says it.
+    pub(super) fn stage(&self) -> Option<Stage> {
+        self.staged.as_ref().map(|staged| staged.stage)
+    }
+
+    /// The phase, if it may act by it: it is a member, and has read the stage since.
+    pub(super) fn ready(&self) -> Option<MovePhase> {
+        let phase = self.phase();
+        if !phase.needs_membership() {
+            return Some(phase);
+        }
+        let member = self.member.as_ref().filter(|member| member.state().lost().is_none());
+        (member.is_some() && self.is_read).then_some(phase)
+    }
+
+    /// A read of the stage was answered, which began while it had this membership. Reads are applied in
+    /// the order in which they began.
+    pub(super) fn read(&mut self, staged: Option<Staged>, by: Option<&Arc<dyn Node>>) {
+        // A read that began before it registered shows nothing (MIGRATE-REGISTER-THEN-READ).
+        self.is_read |= matches!((&self.member, by), (Some(member), Some(by)) if Arc::ptr_eq(member, by));
+        self.why = None;
+        let changes = match (&self.staged, &staged) {
+            // It is final, and its cell goes when everybody has left.
+            (Some(known), _) if known.stage.phase == MovePhase::Done => false,
+            (Some(known), Some(read)) => read.version > known.version,
+            // A move that was given up, in its first phase; any other cell was lost by the server.
+            (Some(known), None) => known.stage.phase == MovePhase::Old,
+            (None, read) => read.is_some(),
+        };
+        if changes {
+            self.staged = staged;
+        } else if staged.as_ref().map(|staged| staged.version)
+            != self.staged.as_ref().map(|known| known.version)
+        {
+            tracing::warn!("the server shows an older stage of the move than before: it has lost data");
+        }
+    }
+
+    /// It is a member from now on, and has read nothing since.
+    pub(super) fn enter(&mut self, member: Arc<dyn Node>) {
+        (self.member, self.is_read) = (Some(member), false);
+    }
+
+    /// It is no member any more.
+    pub(super) fn leave(&mut self, why: Error) {
+        (self.member, self.is_read, self.why) = (None, false, Some(why));
+    }
+
+    /// It holds this from now on.
+    pub(super) fn add(&mut self, hold: &Arc<MovingNode>) {
+        self.holds.retain(|hold| hold.upgrade().is_some_and(|hold| !hold.is_over()));
+        self.holds.push(Arc::downgrade(hold));
+    }
+
+    /// What it holds now.
+    pub(super) fn held(&self) -> Vec<Arc<MovingNode>> {
+        self.holds.iter().filter_map(Weak::upgrade).filter(|hold| !hold.is_over()).collect()
+    }
+}

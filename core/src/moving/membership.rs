@@ -1,0 +1,210 @@
+//! The membership of a participant: it registers, reads the stage, brings its holds to each phase, and
+//! acknowledges.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream;
+
+use super::known::Known;
+use super::member::MemberRecord;
+use super::node::MovingNode;
+use super::participant::Participant;
+use super::staged::Staged;
+use crate::attempt::{self, Request};
+use crate::clock::Moment;
+use crate::contracts::{AskedLimit, LeaseState, Patience};
+use crate::decide::Claim;
+use crate::decide::moving::{MovePhase, Side};
+use crate::error::{Error, LostReason, Result};
+use crate::held_node::HeldNode;
+use crate::support::Backoff;
+
+/// So many holds take their node on the new side at a time.
+const AT_ONCE: usize = 32;
+
+impl Participant {
+    /// The task: takes part until the client is closed, or the move is done and behind it.
+    pub(super) async fn take_part(self: Arc<Self>) {
+        let mut backoff = self.pauses();
+        loop {
+            match self.enter().await {
+                Ok(member) => {
+                    backoff.reset();
+                    let error = tokio::select! {
+                        reason = member.node.state().until_lost() => Error::lost(reason),
+                        never = self.follow(&member) => match never {},
+                        // Nothing of it needs the old side any more.
+                        () = self.until(|known| (known.phase() == MovePhase::Done).then_some(())) => {
+                            let _ = self.follow_done(&member).await;
+                            return;
+                        }
+                    };
+                    self.change(|known| known.leave(error));
+                }
+                Err(error) => self.change(|known| known.why = Some(error)),
+            }
+            if self.old.client.lease().state() == LeaseState::Lost(LostReason::Closed) {
+                return;
+            }
+            backoff.wait(&self.clock()).await;
+        }
+    }
+
+    fn pauses(&self) -> Backoff {
+        let ttl = self.old.client.lease().ttl();
+        Backoff::new(Duration::from_millis(50), (ttl / 4).max(Duration::from_millis(50)))
+    }
+
+    /// Registers on the old side, and then reads the stage (MIGRATE-REGISTER-THEN-READ).
+    async fn enter(&self) -> Result<HeldNode> {
+        let client = &self.old.client;
+        let request = Request {
+            queue: self.place.members.clone(),
+            claim: Claim::Shared,
+            limit: AskedLimit::Stored,
+            label: Arc::clone(&client.label),
+            data: MemberRecord::own(None),
+            patience: Patience::Wait,
+            deadline: Moment::NEVER,
+            request_timeout: client.request_timeout,
+            fail_fast: false,
+            max_hold: None,
+            min_replicas: 0,
+            on_queue: None,
+        };
+        let admitted = attempt::acquire(client, &request).await?.expect("only a try is refused");
+        let node = Arc::clone(&admitted.node);
+        let member = HeldNode::new(Arc::clone(client), request.queue, admitted.node, None, None);
+        self.change(|known| known.enter(node));
+        self.refresh().await?;
+        Ok(member)
+    }
+
+    /// Follows the stage as long as it is a member. A watch that ends is made anew.
+    async fn follow(&self, member: &HeldNode) -> Infallible {
+        let (client, mut pauses, mut acknowledged) = (&self.old.client, self.pauses(), None);
+        loop {
+            let watched = client.watch_cell(&self.place.stage);
+            let mut views = watched.views();
+            loop {
+                views.borrow_and_update();
+                let brought = async {
+                    self.refresh().await?;
+                    let staged = self.look(|known| known.staged().cloned());
+                    let version = staged.as_ref().map(|staged| staged.version);
+                    if version.is_none() || version != acknowledged {
+                        self.bring_all(staged.as_ref().map_or(MovePhase::Old, |staged| staged.stage.phase))
+                            .await;
+                    }
+                    match staged {
+                        Some(staged) if version != acknowledged => self.acknowledge(member, &staged).await?,
+                        _ => {}
+                    }
+                    Ok::<_, Error>(version)
+                };
+                let brought = tokio::select! {
+                    biased;
+                    changed = views.changed() => match changed {
+                        Ok(()) => continue,
+                        Err(_) => break,
+                    },
+                    brought = brought => brought,
+                };
+                match brought {
+                    Ok(version) => {
+                        acknowledged = version;
+                        pauses.reset();
+                        if views.changed().await.is_err() {
+                            break;
+                        }
+                    }
+                    Err(error) => {
+                        tracing::debug!(%error, "the stage of the move is not acknowledged yet");
+                        pauses.wait(&self.clock()).await;
+                    }
+                }
+            }
+            pauses.wait(&self.clock()).await;
+        }
+    }
+
+    /// The move is done: its holds rest on the new side alone. It is no member any more once they do.
+    async fn follow_done(&self, member: &HeldNode) -> Result<()> {
+        self.bring_all(MovePhase::Done).await;
+        if let Some(staged) = self.look(|known| known.staged().cloned()) {
+            self.acknowledge(member, &staged).await?;
+        }
+        let _ = member.release().await?;
+        self.change(|known| known.member = None);
+        Ok(())
+    }
+
+    /// Waits until each hold covers the phase (MIGRATE-ACK-COVERS-HOLDS). From now on acquisitions
+    /// complete by this phase or a later one, since it is known.
+    async fn bring_all(&self, phase: MovePhase) {
+        let holds = self.look(Known::held);
+        stream::iter(holds)
+            .for_each_concurrent(AT_ONCE, |hold| async move { self.bring(&hold, phase).await })
+            .await;
+    }
+
+    /// Brings one hold to a phase, or waits for its end.
+    async fn bring(&self, hold: &Arc<MovingNode>, phase: MovePhase) {
+        hold.trim(phase);
+        let mut pauses = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
+        while !hold.is_over() && !hold.holding().on.cover(phase.needs()) {
+            let Some(side) = hold.holding().joins(phase) else {
+                return hold.over().await;
+            };
+            let extended = tokio::select! {
+                biased;
+                () = hold.over() => return,
+                extended = self.extend(hold, side) => extended,
+            };
+            if let Err(error) = extended {
+                tracing::debug!(%error, "a hold has no node on the new side yet");
+                pauses.wait(&self.clock()).await;
+            }
+        }
+    }
+
+    /// A hold joins the other side while it is held: nobody but the dead is ahead of it there.
+    async fn extend(&self, hold: &Arc<MovingNode>, side: Side) -> Result<()> {
+        let request =
+            Request { patience: Patience::Wait, deadline: Moment::NEVER, on_queue: None, ..hold.request() };
+        let limit = self.limit_for(&request).await?;
+        let joined = self.side(side).join(&self.clock(), &request, limit).await?;
+        let held = joined.expect("only a try is refused");
+        let node = Arc::clone(&held.node);
+        // What it said of itself may have changed meanwhile.
+        if let Some(now) = hold.add(side, held) {
+            if now.claim != request.claim {
+                node.downgrade().await?;
+            }
+            if now.data != request.data {
+                node.write_data(&now.data).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The limit with which a hold of permits joins the new side: the old side's.
+    async fn limit_for(&self, request: &Request) -> Result<AskedLimit> {
+        match (request.claim, request.limit) {
+            (Claim::Permits(_), AskedLimit::Stored | AskedLimit::UnlessStored(_)) => {
+                let queue = self.old.address(&request.queue);
+                let limit = self.old.client.backend.limit(&queue);
+                Ok(self.old.client.serve(limit).await?.map_or(request.limit, AskedLimit::UnlessStored))
+            }
+            (_, asked) => Ok(asked),
+        }
+    }
+
+    /// Says that the stage was brought about here, by its version (MIGRATE-ACK-NAMES-VERSION).
+    async fn acknowledge(&self, member: &HeldNode, staged: &Staged) -> Result<()> {
+        member.node.write_data(&MemberRecord::own(Some(staged.version))).await
+    }
+}

@@ -1,0 +1,246 @@
+//! A hold over one or both sides of a move, as one node.
+//!
+//! *Protocol.* It rests on a node of each side that its phase needs, and until the move is done on the
+//! membership. Its lease is the joint one: lost when one of them is (MIGRATE-EITHER-LOST-IS-LOST,
+//! MIGRATE-MEMBERSHIP-LIVES). While it is held it takes a node on the new side, or gives one back, as the
+//! phases go. So everything above (guards, owners, fixed ends, least times) sees a node like any other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::{join, try_join_all};
+use parking_lot::Mutex;
+
+use super::side::NodePart;
+use crate::address::Address;
+use crate::attempt::Request;
+use crate::clock::Clock;
+use crate::contracts::{CellWrite, CellWritten, LeaseWriter, Leave, Node, NodeState, NodeWriter, Part};
+use crate::decide::Claim;
+use crate::decide::moving::{Holding, MovePhase, Side, Sides};
+use crate::decide::{given_back_at, life::joins_anew};
+use crate::error::{Error, LostReason, Result};
+use crate::held_node::HeldNode;
+use crate::hold::Release;
+use crate::token::Token;
+
+/// What a participant holds on each side.
+#[derive(Debug, Default)]
+pub(super) struct OnSides {
+    pub(super) old: Option<Arc<HeldNode>>,
+    pub(super) new: Option<Arc<HeldNode>>,
+}
+
+impl OnSides {
+    pub(super) fn slot(&mut self, side: Side) -> &mut Option<Arc<HeldNode>> {
+        match side {
+            Side::Old => &mut self.old,
+            Side::New => &mut self.new,
+        }
+    }
+
+    pub(super) fn holding(&self) -> Holding {
+        Holding { on: Sides { old: self.old.is_some(), new: self.new.is_some() } }
+    }
+
+    /// Those that are there, the old one first.
+    pub(super) fn all(&self) -> Vec<Arc<HeldNode>> {
+        self.old.iter().chain(&self.new).cloned().collect()
+    }
+}
+
+/// A hold of a participant.
+#[derive(Debug)]
+pub(crate) struct MovingNode {
+    writer: NodeWriter,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    on: OnSides,
+    // Until the move is done.
+    member: Option<Arc<dyn Node>>,
+    // With which it joins the new side: what it says of itself now.
+    request: Request,
+    // It is being given back: nothing joins it any more.
+    leaves: bool,
+}
+
+impl State {
+    fn parts(&self) -> Vec<Arc<dyn Part>> {
+        let part = |node: &Arc<dyn Node>, place| {
+            Arc::new(NodePart { node: Arc::clone(node), place }) as Arc<dyn Part>
+        };
+        let on =
+            |held: &Arc<HeldNode>, side| part(&held.node, format!("the {side} side, {}", held.backend()));
+        let old = self.on.old.iter().map(|held| on(held, "old"));
+        let new = self.on.new.iter().map(|held| on(held, "new"));
+        let member = self
+            .member
+            .iter()
+            .map(|node| part(node, "the old side, where it is a member of the move".to_owned()));
+        old.chain(new).chain(member).collect()
+    }
+}
+
+impl MovingNode {
+    /// A hold that is complete. `member`: the membership, if the phase needs it.
+    ///
+    /// # Errors
+    /// `Lost` when one of its parts is lost already.
+    pub(super) fn new(
+        clock: Clock,
+        on: OnSides,
+        member: Option<Arc<dyn Node>>,
+        request: Request,
+        token: Token,
+    ) -> Result<Arc<Self>> {
+        let (max_hold, from) = (request.max_hold, clock.now());
+        let state = State { on, member, request, leaves: false };
+        let writer = NodeWriter::new(LeaseWriter::joint(clock, state.parts()), token.sequence());
+        writer.admitted_as(token);
+        let held = writer.change(|life, seen| life.hold(from, max_hold, seen));
+        held.map_err(|(reason, _)| Error::lost(reason))?;
+        Ok(Arc::new(Self { writer, state: Mutex::new(state) }))
+    }
+
+    pub(super) fn holding(&self) -> Holding {
+        self.state.lock().on.holding()
+    }
+
+    /// What it says of itself, for its next node.
+    pub(super) fn request(&self) -> Request {
+        self.state.lock().request.clone()
+    }
+
+    /// Whether it holds nothing any more, also for others: it is gone, or lost.
+    pub(super) fn is_over(&self) -> bool {
+        self.writer.outcome().is_some() || self.writer.lost().is_some()
+    }
+
+    /// Waits until it is over.
+    pub(super) async fn over(&self) {
+        tokio::select! {
+            _ = self.writer.until(|| self.writer.outcome()) => {}
+            _ = self.writer.until_lost() => {}
+        }
+    }
+
+    /// It has this node too, from now on. The answer is what it has to say of itself there by now; `None`
+    /// when it is being given back, and so is the node.
+    pub(super) fn add(&self, side: Side, held: HeldNode) -> Option<Request> {
+        let mut state = self.state.lock();
+        if state.leaves || self.is_over() {
+            return None;
+        }
+        *state.on.slot(side) = Some(Arc::new(held));
+        self.writer.lease_writer().set_parts(state.parts());
+        Some(state.request.clone())
+    }
+
+    /// Gives back what the phase does not need.
+    pub(super) fn trim(&self, phase: MovePhase) {
+        let mut state = self.state.lock();
+        let surplus = state.on.holding().gives_back(phase);
+        if !phase.needs_membership() {
+            state.member = None;
+        }
+        let old = surplus.old.then(|| state.on.old.take());
+        let new = surplus.new.then(|| state.on.new.take());
+        self.writer.lease_writer().set_parts(state.parts());
+        drop(state);
+        // Dropped: given back in the background.
+        drop((old, new));
+    }
+
+    /// What remains of a hold that is lost is given back: it would be renewed for as long as its guard is
+    /// kept. One margin later, as at an expiry, so that its holder's work is over; at once when somebody
+    /// has removed it, as elsewhere.
+    pub(super) async fn give_back_when_lost(self: Arc<Self>) {
+        let reason = tokio::select! {
+            _ = self.writer.until(|| self.writer.outcome()) => return,
+            reason = self.writer.until_lost() => reason,
+        };
+        let clock = self.writer.lease().clock().clone();
+        if !matches!(reason, LostReason::Revoked) {
+            clock.sleep_until(given_back_at(clock.now(), self.writer.lease().ttl())).await;
+        }
+        let on = {
+            let mut state = self.state.lock();
+            state.leaves = true;
+            std::mem::take(&mut state.on)
+        };
+        drop(on);
+    }
+
+    /// Its nodes, and from now on no others.
+    fn leaving(&self) -> Vec<Arc<HeldNode>> {
+        let mut state = self.state.lock();
+        state.leaves = true;
+        state.on.all()
+    }
+
+    fn nodes(&self) -> Vec<Arc<HeldNode>> {
+        self.state.lock().on.all()
+    }
+}
+
+#[async_trait]
+impl Node for MovingNode {
+    fn state(&self) -> &NodeState {
+        &self.writer
+    }
+
+    /// It is made when it is admitted.
+    async fn admitted(&self) -> Result<()> {
+        self.writer.lost().map_or(Ok(()), |reason| Err(Error::lost(reason)))
+    }
+
+    async fn leave(&self) -> Result<Leave> {
+        let nodes = self.leaving();
+        let [one, other] = match &nodes[..] {
+            // They were given back when it was lost.
+            [] => return Ok(Leave::Absent(self.writer.lost().unwrap_or(LostReason::Revoked))),
+            [one] => [one.release().await, Ok(Release::Released)],
+            [one, other, ..] => join(one.release(), other.release()).await.into(),
+        };
+        match (one, other) {
+            // A loss outweighs what is not known.
+            (Ok(Release::AlreadyLost(reason)), _) | (_, Ok(Release::AlreadyLost(reason))) => {
+                Ok(Leave::Absent(reason))
+            }
+            (Err(error), _) | (_, Err(error)) => Err(error),
+            (Ok(Release::Released), Ok(Release::Released)) => Ok(Leave::Removed),
+        }
+    }
+
+    async fn downgrade(&self) -> Result<()> {
+        // A node that joins it from here on is a reader's, or becomes one.
+        self.state.lock().request.claim = Claim::Shared;
+        try_join_all(self.nodes().iter().map(|held| held.downgrade())).await?;
+        Ok(())
+    }
+
+    async fn write_data(&self, data: &Arc<[u8]>) -> Result<()> {
+        self.state.lock().request.data = Arc::clone(data);
+        try_join_all(self.nodes().iter().map(|held| held.node.write_data(data))).await?;
+        Ok(())
+    }
+
+    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        let _ = (cell, write);
+        Err(Error::unsupported("held_writes", "values are not written under holds while locks move"))
+    }
+
+    async fn confirm(&self, replicas: u32, within: Duration) -> Result<()> {
+        try_join_all(self.nodes().iter().map(|held| held.node.confirm(replicas, within))).await?;
+        Ok(())
+    }
+}
+
+/// Why an acquisition begins anew: a part was lost meanwhile, and may be joined for again.
+pub(super) fn begins_anew(error: &Error) -> bool {
+    error.lost_reason().is_some_and(joins_anew)
+}

@@ -1,0 +1,173 @@
+//! A client that takes part in a move.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::known::Known;
+use super::node::{MovingNode, OnSides};
+use super::place::MovePlace;
+use super::side::SideClient;
+use super::staged::Staged;
+use crate::attempt::Request;
+use crate::clock::{Clock, Moment};
+use crate::contracts::Node;
+use crate::decide::moving::{MovePhase, Side};
+use crate::error::{Error, ErrorKind, Result};
+use crate::token::Token;
+
+/// A client of both sides.
+#[derive(Debug)]
+pub(crate) struct Participant {
+    pub(super) old: SideClient,
+    pub(super) new: SideClient,
+    pub(super) place: MovePlace,
+    known: Mutex<Known>,
+    // Raised with each change of what is known.
+    changed: watch::Sender<u64>,
+    // One read of the stage at a time, in order.
+    reading: tokio::sync::Mutex<()>,
+    begun: AtomicU64,
+    answered: AtomicU64,
+}
+
+impl Participant {
+    pub(super) fn new(old: SideClient, new: SideClient, place: MovePlace) -> Arc<Self> {
+        Arc::new(Self {
+            old,
+            new,
+            place,
+            known: Mutex::default(),
+            changed: watch::Sender::new(0),
+            reading: tokio::sync::Mutex::default(),
+            begun: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+        })
+    }
+
+    /// The clock of its holds.
+    pub(super) fn clock(&self) -> Clock {
+        self.old.client.clock()
+    }
+
+    pub(super) fn side(&self, side: Side) -> &SideClient {
+        match side {
+            Side::Old => &self.old,
+            Side::New => &self.new,
+        }
+    }
+
+    /// Tells of each change of what is known.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    pub(super) fn look<T>(&self, look: impl FnOnce(&Known) -> T) -> T {
+        look(&self.known.lock())
+    }
+
+    /// Changes what is known, and tells of it.
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Known) -> T) -> T {
+        let answer = change(&mut self.known.lock());
+        self.changed.send_modify(|count| *count += 1);
+        answer
+    }
+
+    /// The phase that is known.
+    pub(super) fn phase(&self) -> MovePhase {
+        self.look(Known::phase)
+    }
+
+    /// Waits until `found` finds something in what is known.
+    pub(super) async fn until<T>(&self, found: impl Fn(&Known) -> Option<T>) -> T {
+        let mut changes = self.changes();
+        loop {
+            changes.borrow_and_update();
+            if let Some(found) = self.look(&found) {
+                return found;
+            }
+            if changes.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    /// Waits until it may act, and answers the phase: it is a member, and has read the stage since.
+    ///
+    /// # Errors
+    /// Why it may not, when `give_up` is reached.
+    pub(super) async fn ready(&self, give_up: Moment) -> Result<MovePhase> {
+        if let Some(phase) = self.look(Known::ready) {
+            return Ok(phase);
+        }
+        let clock = self.clock();
+        tokio::select! {
+            biased;
+            phase = self.until(Known::ready) => Ok(phase),
+            () = clock.sleep_until(give_up) => {
+                let error = Error::new(ErrorKind::Unavailable, "this client is not a member of its move yet");
+                Err(error.because_of(self.look(|known| known.why.clone())))
+            }
+        }
+    }
+
+    /// Waits until it is a member, so long at most.
+    pub(crate) async fn ready_within(&self, within: Duration) -> Result<()> {
+        self.ready(self.clock().now() + within).await.map(drop)
+    }
+
+    /// Reads the stage, by a read that begins after the call; several callers share one.
+    pub(super) async fn refresh(&self) -> Result<()> {
+        let asked = self.begun.load(Ordering::Acquire);
+        let _turn = self.reading.lock().await;
+        if self.answered.load(Ordering::Acquire) > asked {
+            return Ok(());
+        }
+        let number = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
+        let (client, member) = (&self.old.client, self.member());
+        let staged = client.serve(Staged::read(&*client.backend, &self.place)).await?;
+        self.change(|known| known.read(staged, member.as_ref()));
+        self.answered.store(number, Ordering::Release);
+        Ok(())
+    }
+
+    /// Makes a hold of what is admitted, if that is what the phase needs that is known now. Else the
+    /// acquisition goes on with it.
+    pub(super) fn complete(
+        &self,
+        request: &Request,
+        on: OnSides,
+        phase: MovePhase,
+    ) -> Result<std::result::Result<Arc<MovingNode>, OnSides>> {
+        let mut known = self.known.lock();
+        if known.ready() != Some(phase) {
+            return Ok(Err(on));
+        }
+        let token = self.token(&known, &on, phase)?;
+        let member = phase.needs_membership().then(|| known.member.clone()).flatten();
+        let hold = MovingNode::new(self.clock(), on, member, request.clone(), token)?;
+        known.add(&hold);
+        Ok(Ok(hold))
+    }
+
+    fn token(&self, known: &Known, on: &OnSides, phase: MovePhase) -> Result<Token> {
+        let held = match phase.token() {
+            Side::Old => &on.old,
+            Side::New => &on.new,
+        };
+        let held = held.as_ref().expect("the phase needs the side of its token");
+        match known.stage() {
+            Some(stage) => Token::new(stage.epoch, held.node.state().sequence()),
+            // No move has begun: as a plain client of the old side.
+            None => Ok(held.token()),
+        }
+    }
+
+    /// The membership now.
+    pub(super) fn member(&self) -> Option<Arc<dyn Node>> {
+        self.look(|known| known.member.clone())
+    }
+}

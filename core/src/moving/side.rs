@@ -1,0 +1,91 @@
+//! One side of a move, as a participant has it.
+
+use std::sync::Arc;
+
+use crate::address::{Address, Namespace, QueuePrefix};
+use crate::attempt::{self, Request};
+use crate::client::Client;
+use crate::clock::{Clock, Moment};
+use crate::contracts::{AskedLimit, Changed, LeaseState, Node, Part};
+use crate::error::Result;
+use crate::held_node::HeldNode;
+
+/// One side: a client of its own, and where the keys are there.
+#[derive(Debug)]
+pub(crate) struct SideClient {
+    pub(crate) client: Arc<Client>,
+    namespace: Namespace,
+}
+
+impl SideClient {
+    pub(crate) fn new(client: Client, namespace: &str) -> Self {
+        Self { client: Arc::new(client), namespace: Namespace::new(namespace) }
+    }
+
+    /// A key's address on this side.
+    pub(super) fn address(&self, of: &Address) -> Address {
+        of.moved_to(&self.namespace)
+    }
+
+    /// The queues with a prefix on this side.
+    pub(super) fn prefix(&self, of: &QueuePrefix) -> QueuePrefix {
+        of.moved_to(&self.namespace)
+    }
+
+    /// Joins, waits if it may, and holds a node here. `None` if a try was refused. The deadline of the
+    /// request is on `clock`, since each side may have a clock of its own.
+    pub(super) async fn join(
+        &self,
+        clock: &Clock,
+        request: &Request,
+        limit: AskedLimit,
+    ) -> Result<Option<HeldNode>> {
+        let own = self.client.clock();
+        let deadline = match request.deadline {
+            Moment::NEVER => Moment::NEVER,
+            deadline => own.now() + deadline.since(clock.now()),
+        };
+        let min_replicas = request.min_replicas.max(self.client.min_replicas);
+        let queue = self.address(&request.queue);
+        // The hold over both sides has the bounds.
+        let request = Request {
+            queue: queue.clone(),
+            limit,
+            deadline,
+            min_replicas,
+            request_timeout: self.client.request_timeout,
+            max_hold: None,
+            ..request.clone()
+        };
+        let admitted = attempt::acquire(&self.client, &request).await?;
+        Ok(admitted.map(|admitted| HeldNode::new(Arc::clone(&self.client), queue, admitted.node, None, None)))
+    }
+}
+
+/// A node on one side, as a hold over both rests on it.
+pub(super) struct NodePart {
+    pub(super) node: Arc<dyn Node>,
+    pub(super) place: String,
+}
+
+impl Part for NodePart {
+    fn state(&self) -> LeaseState {
+        self.node.state().state()
+    }
+
+    fn left(&self) -> std::time::Duration {
+        Part::left(self.node.state().lease())
+    }
+
+    fn ttl(&self) -> std::time::Duration {
+        self.node.state().lease().ttl()
+    }
+
+    fn changed(&self, seen: LeaseState) -> Changed<'_> {
+        Box::pin(self.node.state().changed(seen))
+    }
+
+    fn place(&self) -> &str {
+        &self.place
+    }
+}

@@ -1,0 +1,106 @@
+//! Participants on two memory stores, and an operator that drives their move.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::config::{Config, MoveConfig};
+use crate::connect::take_part;
+use crate::contracts::{Backend, Page};
+use crate::decide::moving::{MovePhase, Stage, Step, Way};
+use crate::memory::{Link, Memory};
+use crate::moving::member::MemberRecord;
+use crate::moving::place::MovePlace;
+use crate::moving::staged::Staged;
+use crate::{Clock, Coordinator};
+
+/// Two stores, between which it moves.
+pub(super) struct Stores {
+    pub(super) old: Memory,
+    pub(super) new: Memory,
+    pub(super) sides: MoveConfig,
+    place: MovePlace,
+    operator: Coordinator,
+}
+
+/// A participant, and its links to both stores.
+pub(super) struct Part {
+    pub(super) coordinator: Coordinator,
+    pub(super) old: Link,
+    pub(super) new: Link,
+    // Their last handles would close what it works on.
+    _sides: [Coordinator; 2],
+}
+
+impl Stores {
+    pub(super) fn new() -> Self {
+        let clock = Clock::tokio();
+        let (old, new) = (Memory::new(clock.clone()), Memory::new(clock));
+        let side = |host: &str| Config { hosts: vec![host.to_owned()], ..Config::new("memory") };
+        let sides =
+            MoveConfig::new(side("old"), Config { namespace: "other".to_owned(), ..side("new") }, "m");
+        let place = MovePlace::of(&sides.from.namespace, "m").expect("a good name");
+        let (operator, _) = old.connect(&sides.from).expect("memory");
+        Self { old, new, sides, place, operator }
+    }
+
+    /// A participant that is a member.
+    pub(super) async fn participant(&self) -> Part {
+        let (old, old_link) = self.old.connect(&self.sides.from).expect("memory");
+        let (new, new_link) = self.new.connect(&self.sides.to).expect("memory");
+        let config = Config::of_move(self.sides.clone());
+        let sides = [old, new];
+        let [old, new] = sides.each_ref().map(|side| Arc::clone(side.backend()));
+        let (participant, coordinator) = take_part(old, new, &self.sides, &config).expect("one clock");
+        participant.ready_within(Duration::from_secs(5)).await.expect("a member");
+        Part { coordinator, old: old_link, new: new_link, _sides: sides }
+    }
+
+    pub(super) async fn staged(&self) -> Option<Staged> {
+        Staged::read(&**self.operator.backend(), &self.place).await.expect("memory")
+    }
+
+    /// Tries one step. Answers the stage that was written.
+    pub(super) async fn try_step(&self, way: Way) -> Option<Stage> {
+        let backend: &dyn Backend = &**self.operator.backend();
+        let read = match self.staged().await {
+            Some(read) => read,
+            None => Staged::write(backend, &self.place, None, Stage::before(0)).await.expect("memory")?,
+        };
+        let members = backend.list(&self.place.members, Page::new(0, 1000)).await.expect("memory");
+        let acknowledged = members.into_iter().map(|entry| MemberRecord::from(entry).acknowledged);
+        match read.stage.step(&read.version.number(), acknowledged, way) {
+            Step::Write(stage) => {
+                Staged::write(backend, &self.place, Some(&read), stage).await.expect("memory").map(|_| stage)
+            }
+            Step::Waits => None,
+            other => panic!("{other:?} at {read:?}"),
+        }
+    }
+
+    /// Steps until this phase is written.
+    pub(super) async fn go(&self, to: MovePhase) -> Stage {
+        loop {
+            let phase = self.staged().await.map_or(MovePhase::Old, |staged| staged.stage.phase);
+            if phase == to {
+                return self.staged().await.map_or(Stage::before(0), |staged| staged.stage);
+            }
+            let way = if phase < to { Way::Forward } else { Way::Back };
+            if self.try_step(way).await.is_none() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+
+    /// Waits until every member has acknowledged what stands.
+    pub(super) async fn settled(&self) {
+        loop {
+            let backend: &dyn Backend = &**self.operator.backend();
+            let version = self.staged().await.map(|staged| staged.version.number());
+            let members = backend.list(&self.place.members, Page::new(0, 1000)).await.expect("memory");
+            if members.into_iter().all(|entry| MemberRecord::from(entry).acknowledged == version) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}

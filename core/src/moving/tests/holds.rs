@@ -1,0 +1,190 @@
+//! One hold, through the phases.
+
+use std::time::Duration;
+
+use super::driver::Stores;
+use crate::decide::moving::{MovePhase, Way};
+use crate::error::{ErrorKind, LostReason};
+use crate::{Owner, Release, Token};
+
+const SOON: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_from_before_the_move_is_one_still_when_it_is_done() {
+    let stores = Stores::new();
+    let (one, other) = (stores.participant().await, stores.participant().await);
+    let hold = one.coordinator.mutex("a").unwrap().acquire().await.unwrap();
+    let mutex = other.coordinator.mutex("a").unwrap();
+    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    for phase in [MovePhase::BothByOld, MovePhase::BothByNew, MovePhase::New, MovePhase::Done] {
+        let stage = stores.go(phase).await;
+        stores.settled().await;
+        assert!(hold.is_held() && !waiting.is_finished(), "{phase:?}");
+        assert_eq!(stage.epoch, u16::from(phase >= MovePhase::BothByNew));
+    }
+    assert_eq!(hold.token().epoch(), 0);
+    assert_eq!(hold.release().await.unwrap(), Release::Released);
+    let next = waiting.await.unwrap().unwrap();
+    assert!(next.token() > hold.token() && next.token().epoch() == 1, "{:?}", next.token());
+    // The old side is not needed any more.
+    (one.old.cut(), other.old.cut());
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(next.is_held());
+    assert_eq!(next.release().await.unwrap(), Release::Released);
+    let after = one.coordinator.mutex("a").unwrap().acquire().await.unwrap();
+    assert!(after.token() > next.token());
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_both_phases_a_hold_ends_with_either_side_and_says_which() {
+    for phase in [MovePhase::BothByOld, MovePhase::BothByNew] {
+        for cut_old in [true, false] {
+            let stores = Stores::new();
+            let (one, other) = (stores.participant().await, stores.participant().await);
+            let before = one.coordinator.mutex("before").unwrap().acquire().await.unwrap();
+            stores.go(phase).await;
+            stores.settled().await;
+            let hold = one.coordinator.mutex("a").unwrap().acquire().await.unwrap();
+            let side = if cut_old { &one.old } else { &one.new };
+            side.cut();
+            for hold in [&hold, &before] {
+                assert_eq!(hold.lost().await.reason(), LostReason::Expired);
+                let place = hold.lost().lost_on().expect("it is known where");
+                assert!(place.contains(if cut_old { "old side" } else { "new side" }), "{place}");
+                let error = hold.check().unwrap_err();
+                assert!(
+                    format!("{error:#}").contains(&place) || error.to_string().contains(&place),
+                    "{error}"
+                );
+            }
+            // Both guards are kept, and nobody waits for them.
+            let next =
+                other.coordinator.mutex("a").unwrap().acquire_within(Duration::from_secs(30)).await.unwrap();
+            assert!(next.token() > hold.token());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_on_the_new_side_ends_with_the_membership_until_the_move_is_done() {
+    let stores = Stores::new();
+    let one = stores.participant().await;
+    stores.go(MovePhase::New).await;
+    stores.settled().await;
+    let hold = one.coordinator.mutex("a").unwrap().acquire().await.unwrap();
+    assert_eq!(hold.token().epoch(), 1);
+    one.old.cut();
+    assert_eq!(hold.lost().await.reason(), LostReason::Expired);
+    assert!(hold.lost().lost_on().unwrap().contains("member"), "{:?}", hold.lost().lost_on());
+    let error = one.coordinator.mutex("a").unwrap().acquire_within(SOON).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    one.old.heal();
+    let again = one.coordinator.mutex("a").unwrap().acquire_within(Duration::from_secs(30)).await.unwrap();
+    assert!(again.is_held() && again.token() > hold.token());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_back_waits_for_a_hold_on_the_new_side_alone() {
+    let stores = Stores::new();
+    let one = stores.participant().await;
+    stores.go(MovePhase::New).await;
+    stores.settled().await;
+    let hold = one.coordinator.mutex("a").unwrap().acquire().await.unwrap();
+    stores.go(MovePhase::BothByNew).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(stores.try_step(Way::Back).await, None, "the hold has no node on the old side");
+    assert_eq!(hold.release().await.unwrap(), Release::Released);
+    let stage = stores.go(MovePhase::Old).await;
+    assert_eq!(stage.epoch, 2);
+    stores.settled().await;
+    let next = one.coordinator.mutex("a").unwrap().acquire().await.unwrap();
+    assert!(next.token() > hold.token() && next.token().epoch() == 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_on_the_new_side_when_the_old_one_is_needed_gives_its_place_back() {
+    let stores = Stores::new();
+    let (one, other) = (stores.participant().await, stores.participant().await);
+    stores.go(MovePhase::New).await;
+    stores.settled().await;
+    let hold = one.coordinator.mutex("a").unwrap().acquire().await.unwrap();
+    let mutex = other.coordinator.mutex("a").unwrap();
+    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    tokio::time::sleep(SOON).await;
+    stores.go(MovePhase::BothByNew).await;
+    tokio::time::sleep(SOON).await;
+    assert!(!waiting.is_finished());
+    let _ = hold.release().await.unwrap();
+    let next = tokio::time::timeout(SOON, waiting).await.expect("nobody waits in a circle").unwrap().unwrap();
+    assert!(next.token() > hold.token());
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_writers_and_permits_move_with_their_holds() {
+    let stores = Stores::new();
+    let (one, other) = (stores.participant().await, stores.participant().await);
+    let owner = Owner::new("me");
+    let reentrant = one.coordinator.reentrant_mutex("r").unwrap();
+    let outer = reentrant.acquire_as(&owner).await.unwrap();
+    let writer = one.coordinator.rwlock("w").unwrap().write().await.unwrap();
+    let permits = one.coordinator.semaphore("s", 3).unwrap().acquire(2).await.unwrap();
+    stores.go(MovePhase::BothByOld).await;
+    let inner = reentrant.acquire_as(&owner).await.unwrap();
+    assert_eq!((inner.token(), reentrant.holds(&owner)), (outer.token(), 2));
+    stores.settled().await;
+    let reader = writer.downgrade().await.unwrap();
+    stores.go(MovePhase::New).await;
+    stores.settled().await;
+    let _ = outer.release().await.unwrap();
+    assert!(inner.is_held() && reader.is_held() && permits.is_held());
+    let (rwlock, semaphore) =
+        (other.coordinator.rwlock("w").unwrap(), other.coordinator.semaphore_as_stored("s").unwrap());
+    assert!(rwlock.try_read().await.unwrap().is_some(), "a reader beside a reader");
+    assert!(rwlock.try_write().await.unwrap().is_none());
+    assert!(semaphore.try_acquire(2).await.unwrap().is_none());
+    assert!(semaphore.try_acquire(1).await.unwrap().is_some());
+    assert_eq!(semaphore.stored_limit().await.unwrap(), Some(3));
+    let taken =
+        other.coordinator.reentrant_mutex("r").unwrap().try_acquire_as(&Owner::new("another")).await.unwrap();
+    assert!(taken.is_none());
+    let _ = inner.release().await.unwrap();
+    let queue = other.coordinator.rwlock("w").unwrap().queue(0, 10).await.unwrap();
+    assert_eq!(queue.len(), 1, "{queue:?}");
+    assert_eq!(Token::coded(queue[0].sequence).epoch(), 1);
+    assert!(other.coordinator.rwlock("w").unwrap().force_release(queue[0].sequence).await.unwrap());
+    assert_eq!(reader.lost().await.reason(), LostReason::Revoked);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_acquisition_leaves_nothing_on_either_side() {
+    for phase in [MovePhase::Old, MovePhase::BothByOld, MovePhase::BothByNew, MovePhase::New, MovePhase::Done]
+    {
+        let stores = Stores::new();
+        let (one, other) = (stores.participant().await, stores.participant().await);
+        stores.go(phase).await;
+        stores.settled().await;
+        let mutex = one.coordinator.mutex("a").unwrap();
+        let hold = mutex.acquire().await.unwrap();
+        let waits = other.coordinator.mutex("a").unwrap().acquire_within(SOON).await.unwrap_err();
+        assert_eq!(*waits.kind(), ErrorKind::Timeout, "{waits}");
+        for _ in 0..20 {
+            let waits = other.coordinator.mutex("a").unwrap();
+            let acquiring = waits.acquire();
+            tokio::select! {
+                biased;
+                () = tokio::task::yield_now() => {}
+                _ = acquiring => unreachable!("it is held"),
+            }
+        }
+        assert!(other.coordinator.mutex("a").unwrap().try_acquire().await.unwrap().is_none());
+        drop(hold);
+        let again = mutex.try_acquire().await.unwrap().expect("what was dropped is gone");
+        drop(again);
+        (one.coordinator.close().await.unwrap(), other.coordinator.close().await.unwrap());
+        for store in [&stores.old, &stores.new] {
+            let left = store.contents();
+            let is_left = |what: &&String| what.contains("mutex") || what.contains("clients");
+            assert_eq!(left.iter().find(is_left), None, "{phase:?}: {left:?}");
+        }
+    }
+}

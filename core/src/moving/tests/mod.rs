@@ -1,0 +1,5 @@
+//! Moves between two memory stores, under paused time.
+
+mod driver;
+mod holds;
+mod traffic;

@@ -1,0 +1,129 @@
+//! Many holds, while it moves there and back.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::driver::{Part, Stores};
+use crate::Token;
+use crate::decide::moving::{MovePhase, Stage, Way};
+
+/// Who holds what, as a witness beside all of them sees it.
+#[derive(Default)]
+struct Witness {
+    holders: HashMap<String, u32>,
+    highest: HashMap<String, Token>,
+    grants: usize,
+    longest: Duration,
+}
+
+impl Witness {
+    fn enters(&mut self, key: &str, weight: u32, limit: u32, fence: Option<Token>) {
+        let now = self.holders.entry(key.to_owned()).or_default();
+        *now += weight;
+        assert!(*now <= limit, "{key}: {now} of {limit}");
+        if let Some(token) = fence {
+            let before = self.highest.insert(key.to_owned(), token);
+            assert!(before < Some(token), "{key}: {token:?} after {before:?}");
+        }
+        self.grants += 1;
+    }
+
+    fn leaves(&mut self, key: &str, weight: u32) {
+        *self.holders.get_mut(key).expect("it entered") -= weight;
+    }
+}
+
+async fn work(part: Part, witness: Arc<Mutex<Witness>>, seed: u64, until: tokio::time::Instant) {
+    let coordinator = &part.coordinator;
+    let mut random = StdRng::seed_from_u64(seed);
+    while tokio::time::Instant::now() < until {
+        let asked = tokio::time::Instant::now();
+        let what = random.random_range(0..8);
+        let length = Duration::from_millis(random.random_range(0..40));
+        match what {
+            0..=3 => {
+                let key = format!("m{what}");
+                let hold = coordinator.mutex(&*key).unwrap().acquire().await.unwrap();
+                witness.lock().enters(&key, 1, 1, Some(hold.token()));
+                tokio::time::sleep(length).await;
+                assert!(hold.is_held(), "{key}: {:?} {:?}", hold.check(), hold.lost().lost_on());
+                witness.lock().leaves(&key, 1);
+                let _ = hold.release().await.unwrap();
+            }
+            4 | 5 => {
+                let hold = coordinator.semaphore("s", 3).unwrap().acquire(what - 3).await.unwrap();
+                witness.lock().enters("s", what - 3, 3, None);
+                tokio::time::sleep(length).await;
+                assert!(hold.is_held());
+                witness.lock().leaves("s", what - 3);
+                drop(hold);
+            }
+            6 => {
+                let hold = coordinator.rwlock("w").unwrap().read().await.unwrap();
+                witness.lock().enters("w", 1, 99, None);
+                tokio::time::sleep(length).await;
+                witness.lock().leaves("w", 1);
+                drop(hold);
+            }
+            _ => {
+                let hold = coordinator.rwlock("w").unwrap().write().await.unwrap();
+                // Alone: it takes the place of all readers.
+                witness.lock().enters("w", 99, 99, Some(hold.token()));
+                tokio::time::sleep(length).await;
+                witness.lock().leaves("w", 99);
+                let _ = hold.release().await.unwrap();
+            }
+        }
+        let mut witness = witness.lock();
+        witness.longest = witness.longest.max(asked.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_holds_beside_another_while_it_moves_there_and_back() {
+    for seed in 0..4 {
+        let stores = Stores::new();
+        let witness = Arc::new(Mutex::new(Witness::default()));
+        let until = tokio::time::Instant::now() + Duration::from_secs(120);
+        let mut tasks = tokio::task::JoinSet::new();
+        for number in 0..8 {
+            let part = stores.participant().await;
+            tasks.spawn(work(part, Arc::clone(&witness), seed * 100 + number, until));
+        }
+        let mut random = StdRng::seed_from_u64(seed);
+        let (mut steps, mut stage, mut way) = (0, Stage::before(0), Way::Forward);
+        while tokio::time::Instant::now() < until {
+            way = match stage.phase {
+                MovePhase::Old => Way::Forward,
+                MovePhase::New => Way::Back,
+                _ if random.random_bool(0.2) => {
+                    if way == Way::Back {
+                        Way::Forward
+                    } else {
+                        Way::Back
+                    }
+                }
+                _ => way,
+            };
+            match stores.try_step(way).await {
+                Some(written) => {
+                    (stage, steps) = (written, steps + 1);
+                    tokio::time::sleep(Duration::from_millis(random.random_range(0..300))).await;
+                }
+                None => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+            stage = stores.staged().await.map_or(stage, |staged| staged.stage);
+        }
+        while let Some(done) = tasks.join_next().await {
+            done.unwrap();
+        }
+        let witness = witness.lock();
+        println!("seed {seed}: {} grants, {steps} steps, longest {:?}", witness.grants, witness.longest);
+        assert!(witness.grants > 500 && steps > 100, "{} grants, {steps} steps", witness.grants);
+    }
+}
