@@ -120,7 +120,9 @@ async fn a_client_whose_master_falls_silent_hears_of_the_new_one() {
     watched.resume(master).unwrap();
     watched.wait_until_whole().await.unwrap();
     assert!(hold.is_held());
-    assert_eq!(scripts(&watched.servers()[master]).await, before, "the old master got nothing");
+    // One renewal of the client's place in the registry may have been on its way when it fell silent.
+    let after = scripts(&watched.servers()[master]).await;
+    assert!(after <= before + 1, "the old master got nothing since: {before}, {after}");
     let _ = hold.release().await.unwrap();
 }
 

@@ -20,6 +20,7 @@ use crate::decide::Claim;
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, LostReason, Result};
 use crate::held_node::HeldNode;
+use crate::seen;
 use crate::support::Backoff;
 
 /// So many holds take their node on the new side at a time.
@@ -42,6 +43,9 @@ impl Participant {
                             return;
                         }
                     };
+                    if error.lost_reason() != Some(LostReason::Closed) {
+                        seen::no_member(&error);
+                    }
                     self.change(|known| known.leave(error));
                 }
                 Err(error) => self.change(|known| known.why = Some(error)),
@@ -91,6 +95,7 @@ impl Participant {
             let mut views = watched.views();
             loop {
                 views.borrow_and_update();
+                let begun = self.clock().now();
                 let brought = async {
                     self.refresh().await?;
                     let staged = self.look(|known| known.staged().cloned());
@@ -100,7 +105,9 @@ impl Participant {
                             .await;
                     }
                     match staged {
-                        Some(staged) if version != acknowledged => self.acknowledge(member, &staged).await?,
+                        Some(staged) if version != acknowledged => {
+                            self.acknowledge(member, &staged, begun).await?
+                        }
                         _ => {}
                     }
                     Ok::<_, Error>(version)
@@ -133,9 +140,10 @@ impl Participant {
 
     /// The move is done: its holds rest on the new side alone. It is no member any more once they do.
     async fn follow_done(&self, member: &HeldNode) -> Result<()> {
+        let begun = self.clock().now();
         self.bring_all(MovePhase::Done).await;
         if let Some(staged) = self.look(|known| known.staged().cloned()) {
-            self.acknowledge(member, &staged).await?;
+            self.acknowledge(member, &staged, begun).await?;
         }
         let _ = member.release().await?;
         self.change(|known| known.member = None);
@@ -204,7 +212,9 @@ impl Participant {
     }
 
     /// Says that the stage was brought about here, by its version (MIGRATE-ACK-NAMES-VERSION).
-    async fn acknowledge(&self, member: &HeldNode, staged: &Staged) -> Result<()> {
-        member.node.write_data(&MemberRecord::own(Some(staged.version))).await
+    async fn acknowledge(&self, member: &HeldNode, staged: &Staged, begun: Moment) -> Result<()> {
+        member.node.write_data(&MemberRecord::own(Some(staged.version))).await?;
+        seen::phase_reached(staged.stage.phase, self.clock().now().since(begun));
+        Ok(())
     }
 }

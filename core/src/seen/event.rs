@@ -4,6 +4,7 @@ use std::fmt::{Debug, Display};
 
 use tracing::Level;
 
+use crate::decide::moving::MovePhase;
 use crate::error::{Error, LostReason};
 use crate::token::Token;
 
@@ -154,6 +155,15 @@ events! {
     /// An operator has taken a namespace into use again.
     pub(crate) fn reopened(backend: &str, namespace: &str)
         = INFO "latchwork.namespace.reopened" [backend, namespace] "the namespace is in use again";
+
+    /// A participant of a move has brought its holds to a phase, and has said so.
+    pub(crate) fn phase_reached(phase: MovePhase, took: impl Debug)
+        = INFO "latchwork.move.reached" [%phase, ?took] "this client has brought its holds to a phase of its move";
+
+    /// A participant is no member of its move any more.
+    pub(crate) fn no_member(error: &Error)
+        = WARN "latchwork.move.away" [%error]
+        "this client is no member of its move any more: what it held is lost, and it acquires nothing until it is back";
 
     /// The server is another one than before, and says so by its identity: holds may be forgotten.
     pub fn replaced(backend: &str, host: &str)

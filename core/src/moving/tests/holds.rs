@@ -9,6 +9,11 @@ use crate::{Owner, Release, Token};
 
 const SOON: Duration = Duration::from_secs(1);
 
+/// Longer than any TTL here.
+async fn soon<F: Future>(what: F) -> F::Output {
+    tokio::time::timeout(60 * SOON, what).await.expect("it comes")
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_hold_from_before_the_move_is_one_still_when_it_is_done() {
     let stores = Stores::new();
@@ -18,13 +23,13 @@ async fn a_hold_from_before_the_move_is_one_still_when_it_is_done() {
     let waiting = tokio::spawn(async move { mutex.acquire().await });
     for phase in [MovePhase::BothByOld, MovePhase::BothByNew, MovePhase::New, MovePhase::Done] {
         let stage = stores.go(phase).await;
-        stores.settled().await;
+        soon(stores.settled()).await;
         assert!(hold.is_held() && !waiting.is_finished(), "{phase:?}");
         assert_eq!(stage.epoch, u16::from(phase >= MovePhase::BothByNew));
     }
     assert_eq!(hold.token().epoch(), 0);
     assert_eq!(hold.release().await.unwrap(), Release::Released);
-    let next = waiting.await.unwrap().unwrap();
+    let next = soon(waiting).await.unwrap().unwrap();
     assert!(next.token() > hold.token() && next.token().epoch() == 1, "{:?}", next.token());
     // The old side is not needed any more.
     (one.old.cut(), other.old.cut());
@@ -43,12 +48,12 @@ async fn in_both_phases_a_hold_ends_with_either_side_and_says_which() {
             let (one, other) = (stores.participant().await, stores.participant().await);
             let before = one.coordinator.mutex("before").unwrap().acquire().await.unwrap();
             stores.go(phase).await;
-            stores.settled().await;
+            soon(stores.settled()).await;
             let hold = one.coordinator.mutex("a").unwrap().acquire().await.unwrap();
             let side = if cut_old { &one.old } else { &one.new };
             side.cut();
             for hold in [&hold, &before] {
-                assert_eq!(hold.lost().await.reason(), LostReason::Expired);
+                assert_eq!(soon(hold.lost()).await.reason(), LostReason::Expired);
                 let place = hold.lost().lost_on().expect("it is known where");
                 assert!(place.contains(if cut_old { "old side" } else { "new side" }), "{place}");
                 let error = hold.check().unwrap_err();
@@ -70,11 +75,11 @@ async fn a_hold_on_the_new_side_ends_with_the_membership_until_the_move_is_done(
     let stores = Stores::new();
     let one = stores.participant().await;
     stores.go(MovePhase::New).await;
-    stores.settled().await;
+    soon(stores.settled()).await;
     let hold = one.coordinator.mutex("a").unwrap().acquire().await.unwrap();
     assert_eq!(hold.token().epoch(), 1);
     one.old.cut();
-    assert_eq!(hold.lost().await.reason(), LostReason::Expired);
+    assert_eq!(soon(hold.lost()).await.reason(), LostReason::Expired);
     assert!(hold.lost().lost_on().unwrap().contains("member"), "{:?}", hold.lost().lost_on());
     let error = one.coordinator.mutex("a").unwrap().acquire_within(SOON).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
@@ -88,15 +93,15 @@ async fn a_step_back_waits_for_a_hold_on_the_new_side_alone() {
     let stores = Stores::new();
     let one = stores.participant().await;
     stores.go(MovePhase::New).await;
-    stores.settled().await;
+    soon(stores.settled()).await;
     let hold = one.coordinator.mutex("a").unwrap().acquire().await.unwrap();
     stores.go(MovePhase::BothByNew).await;
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!(stores.try_step(Way::Back).await, None, "the hold has no node on the old side");
     assert_eq!(hold.release().await.unwrap(), Release::Released);
-    let stage = stores.go(MovePhase::Old).await;
+    let stage = soon(stores.go(MovePhase::Old)).await;
     assert_eq!(stage.epoch, 2);
-    stores.settled().await;
+    soon(stores.settled()).await;
     let next = one.coordinator.mutex("a").unwrap().acquire().await.unwrap();
     assert!(next.token() > hold.token() && next.token().epoch() == 2);
 }
@@ -106,7 +111,7 @@ async fn who_waits_on_the_new_side_when_the_old_one_is_needed_gives_its_place_ba
     let stores = Stores::new();
     let (one, other) = (stores.participant().await, stores.participant().await);
     stores.go(MovePhase::New).await;
-    stores.settled().await;
+    soon(stores.settled()).await;
     let hold = one.coordinator.mutex("a").unwrap().acquire().await.unwrap();
     let mutex = other.coordinator.mutex("a").unwrap();
     let waiting = tokio::spawn(async move { mutex.acquire().await });
@@ -131,10 +136,10 @@ async fn owners_writers_and_permits_move_with_their_holds() {
     stores.go(MovePhase::BothByOld).await;
     let inner = reentrant.acquire_as(&owner).await.unwrap();
     assert_eq!((inner.token(), reentrant.holds(&owner)), (outer.token(), 2));
-    stores.settled().await;
+    soon(stores.settled()).await;
     let reader = writer.downgrade().await.unwrap();
     stores.go(MovePhase::New).await;
-    stores.settled().await;
+    soon(stores.settled()).await;
     let _ = outer.release().await.unwrap();
     assert!(inner.is_held() && reader.is_held() && permits.is_held());
     let (rwlock, semaphore) =
@@ -152,7 +157,7 @@ async fn owners_writers_and_permits_move_with_their_holds() {
     assert_eq!(queue.len(), 1, "{queue:?}");
     assert_eq!(Token::coded(queue[0].sequence).epoch(), 1);
     assert!(other.coordinator.rwlock("w").unwrap().force_release(queue[0].sequence).await.unwrap());
-    assert_eq!(reader.lost().await.reason(), LostReason::Revoked);
+    assert_eq!(soon(reader.lost()).await.reason(), LostReason::Revoked);
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,7 +167,7 @@ async fn a_dropped_acquisition_leaves_nothing_on_either_side() {
         let stores = Stores::new();
         let (one, other) = (stores.participant().await, stores.participant().await);
         stores.go(phase).await;
-        stores.settled().await;
+        soon(stores.settled()).await;
         let mutex = one.coordinator.mutex("a").unwrap();
         let hold = mutex.acquire().await.unwrap();
         let waits = other.coordinator.mutex("a").unwrap().acquire_within(SOON).await.unwrap_err();
