@@ -151,13 +151,15 @@ impl QueueHandle {
     async fn carry_out(&self, request: &Request, at_least: Option<Duration>) -> Result<Option<Acquired>> {
         let client = self.client();
         let seen = SeenAcquisition::begin(&self.meter, self.queue.shared_name(), client.clock());
-        let acquiring = async {
-            match &self.moving {
-                None => attempt::acquire(client, request).await,
-                Some(participant) => moving::acquire(participant, client, request).await,
+        let acquired = match &self.moving {
+            None => attempt::acquire(client, request).instrument(seen.span()).await,
+            // Boxed: it holds acquisitions of both sides.
+            Some(participant) => {
+                let acquiring = Box::pin(moving::acquire(participant, client, request));
+                acquiring.instrument(seen.span()).await
             }
         };
-        match acquiring.instrument(seen.span()).await {
+        match acquired {
             Ok(Some(Admitted { node, waited })) => {
                 let seen = seen.acquired(node.state().token(), waited);
                 let held = HeldNode::new(Arc::clone(client), self.queue.clone(), node, at_least, Some(seen));

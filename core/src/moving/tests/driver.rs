@@ -11,7 +11,7 @@ use crate::memory::{Link, Memory};
 use crate::moving::member::MemberRecord;
 use crate::moving::place::MovePlace;
 use crate::moving::staged::Staged;
-use crate::{Clock, Coordinator};
+use crate::{Address, Clock, Coordinator};
 
 /// Two stores, between which it moves.
 pub(super) struct Stores {
@@ -53,6 +53,11 @@ impl Stores {
         let (participant, coordinator) = take_part(old, new, &self.sides, &config).expect("one clock");
         participant.ready_within(Duration::from_secs(5)).await.expect("a member");
         Part { coordinator, old: old_link, new: new_link, _sides: sides }
+    }
+
+    /// Where the stage stands.
+    pub(super) fn stage(&self) -> &Address {
+        &self.place.stage
     }
 
     pub(super) async fn staged(&self) -> Option<Staged> {

@@ -124,6 +124,45 @@ async fn who_waits_on_the_new_side_when_the_old_one_is_needed_gives_its_place_ba
     assert!(next.token() > hold.token());
 }
 
+/// It has not heard of the step, and reads the stage while it holds both nodes.
+#[tokio::test(start_paused = true)]
+async fn who_hears_nothing_of_the_switch_gives_a_token_of_the_new_side_all_the_same() {
+    let stores = Stores::new();
+    let (one, other) = (stores.participant().await, stores.participant().await);
+    stores.go(MovePhase::BothByOld).await;
+    soon(stores.settled()).await;
+    one.old.drop_next_news(stores.stage());
+    stores.go(MovePhase::BothByNew).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let before = other.coordinator.mutex("a").unwrap().acquire().await.unwrap();
+    let _ = before.release().await.unwrap();
+    let after = one.coordinator.mutex("a").unwrap().acquire().await.unwrap();
+    assert_eq!((before.token().epoch(), after.token().epoch()), (1, 1));
+    assert!(after.token() > before.token());
+}
+
+/// It began on the old side, and waits there until the move is nearly done.
+#[tokio::test(start_paused = true)]
+async fn what_a_hold_needs_is_decided_when_it_completes() {
+    let stores = Stores::new();
+    let (one, other) = (stores.participant().await, stores.participant().await);
+    let hold = one.coordinator.mutex("a").unwrap().acquire().await.unwrap();
+    let mutex = other.coordinator.mutex("a").unwrap();
+    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    tokio::time::sleep(SOON).await;
+    soon(stores.go(MovePhase::New)).await;
+    soon(stores.settled()).await;
+    let _ = hold.release().await.unwrap();
+    let next = soon(waiting).await.unwrap().unwrap();
+    assert_eq!(next.token().epoch(), 1);
+    assert!(
+        one.coordinator.mutex("a").unwrap().try_acquire().await.unwrap().is_none(),
+        "it is on the new side"
+    );
+    other.new.cut();
+    assert_eq!(soon(next.lost()).await.reason(), LostReason::Expired);
+}
+
 #[tokio::test(start_paused = true)]
 async fn owners_writers_and_permits_move_with_their_holds() {
     let stores = Stores::new();

@@ -90,9 +90,10 @@ async fn nobody_holds_beside_another_while_it_moves_there_and_back() {
         let stores = Stores::new();
         let witness = Arc::new(Mutex::new(Witness::default()));
         let until = tokio::time::Instant::now() + Duration::from_secs(120);
-        let mut tasks = tokio::task::JoinSet::new();
+        let (mut tasks, mut links) = (tokio::task::JoinSet::new(), Vec::new());
         for number in 0..8 {
             let part = stores.participant().await;
+            links.push(part.old.clone());
             tasks.spawn(work(part, Arc::clone(&witness), seed * 100 + number, until));
         }
         let mut random = StdRng::seed_from_u64(seed);
@@ -110,6 +111,10 @@ async fn nobody_holds_beside_another_while_it_moves_there_and_back() {
                 }
                 _ => way,
             };
+            // Some hear of a step late, by their own look.
+            if random.random_bool(0.0002) {
+                links[random.random_range(0..links.len())].drop_next_news(stores.stage());
+            }
             match stores.try_step(way).await {
                 Some(written) => {
                     (stage, steps) = (written, steps + 1);
@@ -124,6 +129,6 @@ async fn nobody_holds_beside_another_while_it_moves_there_and_back() {
         }
         let witness = witness.lock();
         println!("seed {seed}: {} grants, {steps} steps, longest {:?}", witness.grants, witness.longest);
-        assert!(witness.grants > 500 && steps > 100, "{} grants, {steps} steps", witness.grants);
+        assert!(witness.grants > 500 && steps > 50, "{} grants, {steps} steps", witness.grants);
     }
 }
