@@ -63,3 +63,28 @@ pub struct Capabilities {
     /// Whether the server may evict locks under memory pressure.
     pub eviction: Eviction,
 }
+
+impl Capabilities {
+    /// What holds on both of two coordinators.
+    pub(crate) fn of_both(self, other: Self) -> Self {
+        let eviction = match (self.eviction, other.eviction) {
+            (Eviction::Possible, _) | (_, Eviction::Possible) => Eviction::Possible,
+            (Eviction::Unknown, _) | (_, Eviction::Unknown) => Eviction::Unknown,
+            (Eviction::Never, Eviction::Never) => Eviction::Never,
+        };
+        Self {
+            // It is no promise: where either has it, nodes expire one by one.
+            lease_per_node: self.lease_per_node || other.lease_per_node,
+            clean_try: self.clean_try && other.clean_try,
+            prompt_revocation: self.prompt_revocation && other.prompt_revocation,
+            minimum_outlives_close: self.minimum_outlives_close && other.minimum_outlives_close,
+            survives_failover: self.survives_failover && other.survives_failover,
+            confirms_on_replicas: self.confirms_on_replicas && other.confirms_on_replicas,
+            idle_cells: self.idle_cells && other.idle_cells,
+            exact_addresses: self.exact_addresses && other.exact_addresses,
+            held_writes: self.held_writes && other.held_writes,
+            lease_left: self.lease_left && other.lease_left,
+            eviction,
+        }
+    }
+}
