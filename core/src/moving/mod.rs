@@ -8,5 +8,6 @@
 //!   which version of the stage it has acknowledged.
 
 mod member;
+pub(crate) mod operator;
 mod place;
 mod staged;
