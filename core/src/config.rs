@@ -2,6 +2,7 @@
 
 mod file;
 mod moving;
+mod shared;
 mod url;
 
 use std::path::PathBuf;

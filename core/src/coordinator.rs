@@ -92,7 +92,7 @@ impl Coordinator {
         }))
     }
 
-    fn client(&self) -> &Arc<Client> {
+    pub(crate) fn client(&self) -> &Arc<Client> {
         self.0.owners.client()
     }
 

@@ -75,6 +75,10 @@ pub use credentials::{Credentials, CredentialsProvider};
 pub use error::{Error, ErrorKind, LostReason, Result};
 pub use hold::{Ended, Fenced, Hold, Loss, Release, Run};
 pub use logins::Logins;
+pub use moving::operator::{
+    Move, MoveBlocker, MoveClient, MoveLate, MoveOutsider, MovePlan, MoveProgress, MovePromises, MoveState,
+    MoveStatus, QueuesInUse,
+};
 pub use reentrancy::Owner;
 pub use registry::ClientRecord;
 pub use secret::Secret;

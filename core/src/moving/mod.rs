@@ -14,6 +14,7 @@ mod known;
 mod member;
 mod membership;
 mod node;
+pub(crate) mod operator;
 mod participant;
 mod place;
 mod side;

@@ -1,5 +1,7 @@
 //! The stage of a move, as it stands in its cell on the old side.
 
+use std::time::{Duration, SystemTime};
+
 use super::place::MovePlace;
 use crate::contracts::{Backend, Cell, CellLife, CellWrite, CellWritten, Expected, Version};
 use crate::decide::moving::{MovePhase, Stage};
@@ -12,6 +14,8 @@ const PHASE: &str = "phase";
 const EPOCH: &str = "epoch";
 /// The version that wrote it, for people.
 const BY: &str = "version";
+/// When it was written, in seconds since 1970 by its operator's clock, for people.
+const SINCE: &str = "since";
 
 /// A stage that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +63,8 @@ impl Staged {
     ) -> Result<Option<Self>> {
         let fields = read.map(|read| read.fields.clone()).unwrap_or_default();
         let fields = fields.with(PHASE, stage.phase).with(EPOCH, stage.epoch).with(BY, OWN_VERSION);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let fields = fields.with(SINCE, now.as_secs());
         let value = Some(fields.text().into_bytes().into());
         let expected = read.map_or(Expected::Absent, |read| Expected::Version(read.version));
         let write = CellWrite { expected, value, life: CellLife::Stays };
@@ -66,6 +72,12 @@ impl Staged {
             CellWritten::Written(version) => Ok(Some(Self { stage, version, fields })),
             CellWritten::Deleted { .. } | CellWritten::Refused(_) => Ok(None),
         }
+    }
+
+    /// When it was written, by its operator's clock.
+    pub(crate) fn since(&self) -> Option<SystemTime> {
+        let seconds = self.fields.get(SINCE)?.parse().ok()?;
+        SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
     }
 
     /// Deletes it, if it still stands as it was read. Answers whether it did.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::{Notify, watch};
 
-use crate::address::{Address, QueuePrefix};
+use crate::address::{Address, Kind, QueuePrefix};
 use crate::capabilities::Capabilities;
 use crate::contracts::{
     Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
@@ -47,7 +47,6 @@ impl Presence {
 #[derive(Debug)]
 pub(super) struct Entered {
     pub(super) backend: Arc<dyn Backend>,
-    pub(super) stamp: Address,
     pub(super) operator: bool,
     // The epoch of the tokens here.
     pub(super) epoch: Arc<AtomicU16>,
@@ -154,7 +153,8 @@ impl Cells for Entered {
     }
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
-        match *cell == self.stamp {
+        // The stamp, and the stage of a move: an operator's.
+        match cell.kind() == Kind::Layout {
             true => self.acts().await?,
             false => self.works().await?,
         }

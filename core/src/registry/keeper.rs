@@ -127,13 +127,13 @@ impl Entrance {
     /// The client, which has this node, and enters anew by itself.
     fn entered(self, backend: Arc<dyn Backend>, node: Arc<dyn Node>) -> Arc<dyn Backend> {
         let (stands, standing) = watch::channel(Presence::Entered(Arc::clone(&node)));
-        let (wanted, stamp) = (Arc::new(Notify::new()), self.place.stamp.clone());
+        let wanted = Arc::new(Notify::new());
         let (operator, request_timeout, epoch) =
             (self.operator, self.request_timeout, Arc::clone(&self.epoch));
         let report = LeaseReport::of(backend.name());
         let keeper = Keeper { entrance: self, stands, wanted: Arc::clone(&wanted) };
         tokio::spawn(keeper.keep(Arc::downgrade(&backend), node, report));
-        Arc::new(Entered { backend, stamp, operator, epoch, request_timeout, standing, wanted })
+        Arc::new(Entered { backend, operator, epoch, request_timeout, standing, wanted })
     }
 
     /// Registers, and then reads the stamp (CLIENT-REGISTER-FIRST). One try.

@@ -58,7 +58,7 @@ impl ClientRecord {
     }
 
     /// As what it is connected. One that does not say so is a plain client.
-    pub(super) fn who(&self) -> Who<'_> {
+    pub(crate) fn who(&self) -> Who<'_> {
         let operator = self.others.get(ROLE).is_some_and(|role| role == OPERATOR);
         Who::of(operator, self.others.get(MOVE).map(String::as_str))
     }

@@ -68,20 +68,20 @@ pub(crate) async fn reopen(backend: &dyn Backend, place: &Place) -> Result<bool>
 }
 
 /// The stamp, which each client has written or found as it entered.
-async fn stamped(backend: &dyn Backend, place: &Place) -> Result<Stamped> {
+pub(crate) async fn stamped(backend: &dyn Backend, place: &Place) -> Result<Stamped> {
     Stamped::read(backend, place).await?.ok_or_else(|| {
         let why = format!("the stamp of namespace {:?} was deleted: connect anew", place.namespace);
         Error::new(ErrorKind::Conflict, why)
     })
 }
 
-fn another(marker: Option<&GateMarker>, place: &Place) -> Error {
+pub(crate) fn another(marker: Option<&GateMarker>, place: &Place) -> Error {
     let error = Error::new(ErrorKind::Conflict, "the namespace is marked otherwise");
     error.because_of(marker.map(|marker| refusal(marker, place)))
 }
 
 /// A URL that every client of the namespace may read.
-fn checked(to: &str) -> Result<&str> {
+pub(crate) fn checked(to: &str) -> Result<&str> {
     let bad = |why: String| Error::invalid("to", why);
     if to.is_empty() || to.len() > MAX_URL_BYTES {
         return Err(bad(format!("has {} bytes, 1 to {MAX_URL_BYTES} are allowed", to.len())));

@@ -24,12 +24,12 @@ const BY: &str = "version";
 
 /// A stamp that was read, with what stands beside it.
 #[derive(Clone, Debug)]
-pub(super) struct Stamped {
+pub(crate) struct Stamped {
     pub(super) stamp: Stamp,
     /// The marker of a move, if one stands.
-    pub(super) marker: Option<GateMarker>,
+    pub(crate) marker: Option<GateMarker>,
     /// The epoch of the tokens.
-    pub(super) epoch: u16,
+    pub(crate) epoch: u16,
     fields: Fields,
     pub(super) version: Version,
 }
@@ -77,7 +77,7 @@ impl Stamped {
 
     /// Writes a marker over what was read, or takes it away, if that still stands. Answers what
     /// stands then.
-    pub(super) async fn mark(
+    pub(crate) async fn mark(
         &self,
         backend: &dyn Backend,
         place: &Place,
@@ -88,6 +88,19 @@ impl Stamped {
         let written = write(backend, place, fields.clone(), Expected::Version(self.version)).await?;
         let marker = marker.cloned();
         Ok(written.map(|version| Self { marker, fields, version, ..self.clone() }))
+    }
+
+    /// Raises the epoch over what was read, if that still stands (MIGRATE-EPOCH-RECORDED). Answers what
+    /// stands then.
+    pub(crate) async fn raise_epoch(
+        &self,
+        backend: &dyn Backend,
+        place: &Place,
+        epoch: u16,
+    ) -> Result<Option<Self>> {
+        let fields = self.fields.clone().with(EPOCH, epoch.max(self.epoch));
+        let written = write(backend, place, fields.clone(), Expected::Version(self.version)).await?;
+        Ok(written.map(|version| Self { epoch: epoch.max(self.epoch), fields, version, ..self.clone() }))
     }
 }
 

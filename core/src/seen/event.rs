@@ -165,6 +165,23 @@ events! {
         = WARN "latchwork.move.away" [%error]
         "this client is no member of its move any more: what it held is lost, and it acquires nothing until it is back";
 
+    /// An operator has taken a move to its next phase, forward or back.
+    pub(crate) fn move_phase(name: &str, phase: MovePhase, epoch: u16)
+        = INFO "latchwork.move.phase" [name, %phase, epoch] "the move is in this phase now";
+
+    /// The next step of a move waits for so many members.
+    pub(crate) fn move_waits(name: &str, phase: MovePhase, members: usize)
+        = INFO "latchwork.move.waits" [name, %phase, members]
+        "the move waits: members have not acknowledged this phase yet";
+
+    /// An operator has given a move up.
+    pub(crate) fn move_given_up(name: &str)
+        = INFO "latchwork.move.given_up" [name] "the move was given up: both namespaces are open";
+
+    /// An operator has ended a move that was done. `to` is the URL that clients are sent to.
+    pub(crate) fn move_finished(name: &str, to: &str)
+        = INFO "latchwork.move.finished" [name, to] "the move is finished: nobody connects to the old side any more";
+
     /// The server is another one than before, and says so by its identity: holds may be forgotten.
     pub fn replaced(backend: &str, host: &str)
         = INFO "latchwork.server.replaced" [backend, host]

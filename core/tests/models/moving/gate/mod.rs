@@ -2,8 +2,9 @@
 //!
 //! Plain clients of either side connect, read the marker, work, lose their place, come back, and
 //! leave. Operators begin the move, go on, give it up and open the new side, each request a step of
-//! its own. The participants acknowledge at once: the model of the move itself has them. A state is
-//! broken if a plain client works on a side that is not the only one.
+//! its own. The participants acknowledge at once, and give a token in each stage: the model of the
+//! move itself has them. A state is broken if a plain client works on a side that is not the only one,
+//! or gives tokens there below one that was given before.
 
 mod operator;
 mod rules;
@@ -33,6 +34,12 @@ pub(super) enum Fault {
     LiftsAnyMarker,
     /// MIGRATE-GATE-OPENS-LAST: the new side is open as soon as holds are there alone.
     OpensEarly,
+    /// MIGRATE-EPOCH-RECORDED: the epoch is recorded after the phase.
+    RecordsLate,
+    /// MIGRATE-EPOCH-RECORDED: the phase is not read again before the epoch is recorded.
+    RecordsUnchecked,
+    /// MIGRATE-EPOCH-RECORDED: a move begins with the higher epoch of both sides.
+    BeginsHigher,
 }
 
 #[derive(Clone, Debug)]
@@ -46,6 +53,8 @@ pub(super) struct Gate {
     pub(super) operators: usize,
     /// How often cells are written.
     pub(super) writes: u8,
+    /// The epochs that the stamps of both sides say at first.
+    pub(super) epochs: [u16; 2],
     pub(super) fault: Option<Fault>,
 }
 
@@ -67,15 +76,37 @@ struct Cell<T> {
     value: Option<T>,
 }
 
+/// The stamp of a side: whether the move's marker stands in it, and its epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Stamp {
+    version: u8,
+    marked: bool,
+    epoch: u16,
+}
+
+/// A plain client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Client {
+    doing: Doing,
+    rounds: u8,
+    // The epoch that it has read.
+    epoch: u16,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
     phase: Cell<Stage>,
-    // Whether the move's marker stands, on the old side and on the new one.
-    marks: [Cell<()>; 2],
-    clients: Vec<(Doing, u8)>,
+    // Of the old side and of the new one.
+    stamps: [Stamp; 2],
+    clients: Vec<Client>,
     operators: Vec<Operator>,
     writes: u8,
     losses: u8,
+    // The epoch and the side of the highest token.
+    highest: (u16, Side),
+    // The highest epoch of plain tokens of the new side, where no move is: those are of other locks.
+    beside: u16,
+    token_back: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +133,55 @@ fn marker(side: Side) -> GateMarker {
     GateMarker { course, name: Some("m".to_owned()), url: "memory://there".to_owned() }
 }
 
+impl State {
+    fn phase(&self) -> MovePhase {
+        self.phase.value.map_or(MovePhase::Old, |stage| stage.phase)
+    }
+
+    /// Whether a token that a plain client gives goes back.
+    fn goes_back(&self, epoch: u16, side: Side) -> bool {
+        match (self.phase(), side) {
+            (MovePhase::Old, Side::New) => epoch < self.beside,
+            (MovePhase::Old, Side::Old) | (MovePhase::Done, Side::New) => self.is_below(epoch, side),
+            // It stands outside.
+            _ => false,
+        }
+    }
+
+    /// A plain client gives a token.
+    fn plain_gives(&mut self, epoch: u16, side: Side) {
+        self.token_back |= self.goes_back(epoch, side);
+        match (self.phase(), side) {
+            (MovePhase::Old, Side::New) => self.beside = self.beside.max(epoch),
+            (MovePhase::Old, Side::Old) | (MovePhase::Done, Side::New) => self.gives(epoch, side),
+            _ => {}
+        }
+    }
+
+    /// Whether a token of this epoch and side is below one that was given. Those of one side and epoch
+    /// rise by their sequence numbers.
+    fn is_below(&self, epoch: u16, side: Side) -> bool {
+        let (highest, of) = self.highest;
+        epoch < highest || epoch == highest && side != of
+    }
+
+    /// A client gives a token.
+    fn gives(&mut self, epoch: u16, side: Side) {
+        self.token_back |= self.is_below(epoch, side);
+        self.highest = (epoch.max(self.highest.0), side);
+    }
+
+    /// The phase was written, or its cell deleted: participants give tokens by it. Where there is no
+    /// cell they have read the stamp behind that.
+    fn participants_give(&mut self) {
+        let (epoch, side) = match self.phase.value {
+            Some(stage) => (stage.epoch, stage.phase.token()),
+            None => (self.stamps[0].epoch, Side::Old),
+        };
+        self.gives(epoch, side);
+    }
+}
+
 impl Gate {
     fn has(&self, fault: Fault) -> bool {
         self.fault == Some(fault)
@@ -109,13 +189,15 @@ impl Gate {
 
     fn client(&self, state: &mut State, who: usize) {
         let side = self.clients[who];
-        let marked = state.marks[index(side)].value.map(|()| marker(side));
+        let stamp = state.stamps[index(side)];
+        let marked = stamp.marked.then(|| marker(side));
         let admitted = GateMarker::admits(marked.as_ref(), Who::Plain);
         let enters = |admitted| if admitted { Doing::Works } else { Doing::Outside };
-        let (doing, rounds) = &mut state.clients[who];
-        *doing = match *doing {
+        let client = &mut state.clients[who];
+        let before = client.doing;
+        client.doing = match before {
             Doing::Outside => {
-                *rounds += 1;
+                client.rounds += 1;
                 if self.has(Fault::ReadsFirst) { Doing::Early(admitted) } else { Doing::Registered }
             }
             Doing::Early(admitted) => enters(admitted),
@@ -123,11 +205,21 @@ impl Gate {
             Doing::Away => Doing::Registered,
             Doing::Works => Doing::Works,
         };
+        match (before, client.doing) {
+            // Nothing of what it has read outlives a refusal.
+            (_, Doing::Outside) => client.epoch = 0,
+            (Doing::Outside, Doing::Early(_)) | (Doing::Registered, _) => client.epoch = stamp.epoch,
+            _ => {}
+        }
+        if client.doing == Doing::Works {
+            let epoch = client.epoch;
+            state.plain_gives(epoch, side);
+        }
     }
 
     /// Whether a plain client that is registered on this side is listed.
     fn lists_an_outsider(&self, state: &State, side: Side) -> bool {
-        let stands = |(doing, _): &(Doing, u8)| matches!(doing, Doing::Registered | Doing::Works);
+        let stands = |client: &Client| matches!(client.doing, Doing::Registered | Doing::Works);
         state.clients.iter().zip(&self.clients).any(|(client, of)| *of == side && stands(client))
     }
 
@@ -143,18 +235,21 @@ impl Model for Gate {
     fn init_states(&self) -> Vec<State> {
         vec![State {
             phase: Cell { version: 0, value: None },
-            marks: [Cell { version: 0, value: None }; 2],
-            clients: vec![(Doing::Outside, 0); self.clients.len()],
+            stamps: self.epochs.map(|epoch| Stamp { version: 0, marked: false, epoch }),
+            clients: vec![Client { doing: Doing::Outside, rounds: 0, epoch: 0 }; self.clients.len()],
             operators: vec![Operator::Idle; self.operators],
             writes: 0,
             losses: 0,
+            highest: (self.epochs[0], Side::Old),
+            beside: self.epochs[1],
+            token_back: false,
         }]
     }
 
     fn actions(&self, state: &State, steps: &mut Vec<Step>) {
-        for (who, (doing, rounds)) in state.clients.iter().enumerate() {
-            match doing {
-                Doing::Outside if *rounds < self.rounds => steps.push(Step::Client(who)),
+        for (who, client) in state.clients.iter().enumerate() {
+            match client.doing {
+                Doing::Outside if client.rounds < self.rounds => steps.push(Step::Client(who)),
                 Doing::Outside => {}
                 Doing::Works => {
                     steps.push(Step::Leaves(who));
@@ -178,9 +273,12 @@ impl Model for Gate {
         let mut state = before.clone();
         match step {
             Step::Client(who) => self.client(&mut state, who),
-            Step::Leaves(who) => state.clients[who].0 = Doing::Outside,
+            Step::Leaves(who) => {
+                let client = &mut state.clients[who];
+                (client.doing, client.epoch) = (Doing::Outside, 0);
+            }
             Step::LosesItsPlace(who) => {
-                state.clients[who].0 = Doing::Away;
+                state.clients[who].doing = Doing::Away;
                 state.losses += 1;
             }
             Step::Operator(who) => self.operator(&mut state, who),
@@ -197,13 +295,18 @@ impl Model for Gate {
 
 impl Protocol for Gate {
     fn verdict(&self, state: &State) -> Option<Broken> {
-        let phase = state.phase.value.map_or(MovePhase::Old, |stage| stage.phase);
+        let phase = state.phase();
         let stands_outside = |side| match side {
             Side::Old => phase != MovePhase::Old,
             Side::New => !matches!(phase, MovePhase::Old | MovePhase::Done),
         };
-        let mut clients = state.clients.iter().zip(&self.clients);
-        let outside = clients.any(|((doing, _), side)| self.works(*doing) && stands_outside(*side));
-        outside.then_some(Broken::Outside)
+        let plain = || state.clients.iter().zip(&self.clients);
+        if plain().any(|(client, side)| self.works(client.doing) && stands_outside(*side)) {
+            return Some(Broken::Outside);
+        }
+        let goes_back = |(client, side): (&Client, &Side)| {
+            client.doing == Doing::Works && state.goes_back(client.epoch, *side)
+        };
+        (state.token_back || plain().any(goes_back)).then_some(Broken::TokenBack)
     }
 }

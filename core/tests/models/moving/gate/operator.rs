@@ -3,18 +3,26 @@
 use latchwork_core::decide::moving::gate::GateMarker;
 use latchwork_core::decide::moving::{MovePhase, Side, Stage, Step as Decision, Way};
 
-use super::{Cell, Fault, Gate, State, index, marker};
+use super::{Cell, Fault, Gate, Stamp, State, index, marker};
 
 /// What an operator is about to do. It may end for good before any of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Operator {
     Idle,
-    /// It begins: it marks this side; it has read the cell at this version.
-    Marks(Side, u8),
+    /// It begins: it marks this side; it has read the cell at this version, and written markers of these.
+    Marks(Side, u8, [u8; 2]),
     /// It has marked both sides, and makes the cell: too late.
-    Creates,
+    Creates([u8; 2]),
     /// It lists this side's clients.
-    Lists(Side, u8),
+    Lists(Side, u8, [u8; 2]),
+    /// It reads the stamp of the next stage's token, before it writes that stage over this version.
+    ReadsStamp(u8, Stage),
+    /// The stamp, at the version that is last, says an earlier epoch: it reads the cell again.
+    ReadsAgain(u8, Stage, u8),
+    /// It records the epoch over the stamp's version, which is last.
+    Records(u8, Stage, u8),
+    /// It has written the stage, and records its epoch: too late.
+    RecordsLate(Stage),
     /// It writes the next stage over this version of the cell.
     Steps(u8, Stage),
     /// It gives the move up: it has read the markers' versions, and reads the cell.
@@ -29,9 +37,19 @@ pub(super) enum Operator {
     ReadsToOpen(u8),
 }
 
-fn write<T>(cell: &mut Cell<T>, writes: &mut u8, value: Option<T>) {
-    *writes += 1;
-    *cell = Cell { version: cell.version + 1, value };
+impl State {
+    fn stage(&mut self, value: Option<Stage>) {
+        self.writes += 1;
+        self.phase = Cell { version: self.phase.version + 1, value };
+        self.participants_give();
+    }
+
+    fn stamp(&mut self, side: Side, change: impl FnOnce(&mut Stamp)) {
+        self.writes += 1;
+        let stamp = &mut self.stamps[index(side)];
+        stamp.version += 1;
+        change(stamp);
+    }
 }
 
 impl Gate {
@@ -39,24 +57,22 @@ impl Gate {
         let Cell { version, value } = state.phase;
         let marks = if self.has(Fault::LeavesTheNewSideOpen) { Side::Old } else { Side::New };
         state.operators[who] = match value {
-            None if self.has(Fault::MarksBeforeTheCell) => Operator::Marks(marks, version),
+            None if self.has(Fault::MarksBeforeTheCell) => Operator::Marks(marks, version, [0; 2]),
             // Its creation is a request of its own: the operator comes again, and reads it.
-            None => return write(&mut state.phase, &mut state.writes, Some(Stage::before(0))),
+            None => return self.creates(state),
             Some(Stage { phase: MovePhase::Old, .. }) if self.has(Fault::MarksBeforeTheCell) => {
                 Operator::Idle
             }
             Some(Stage { phase: MovePhase::Old, .. }) if self.has(Fault::ListsFirst) => {
-                Operator::Lists(Side::New, version)
+                Operator::Lists(Side::New, version, [0; 2])
             }
-            Some(Stage { phase: MovePhase::Old, .. }) => Operator::Marks(marks, version),
+            Some(Stage { phase: MovePhase::Old, .. }) => Operator::Marks(marks, version, [0; 2]),
             Some(stage) => {
                 let may_open = stage.phase == MovePhase::Done
                     || self.has(Fault::OpensEarly) && stage.phase == MovePhase::New;
                 match stage.step(&version, [], Way::Forward) {
-                    _ if may_open && state.marks[1].value.is_some() => {
-                        Operator::ReadsToOpen(state.marks[1].version)
-                    }
-                    Decision::Write(next) => Operator::Steps(version, next),
+                    _ if may_open && state.stamps[1].marked => Operator::ReadsToOpen(state.stamps[1].version),
+                    Decision::Write(next) => Operator::ReadsStamp(version, next),
                     _ => Operator::Idle,
                 }
             }
@@ -65,34 +81,48 @@ impl Gate {
 
     pub(super) fn goes_back(&self, state: &mut State, who: usize) {
         let Cell { version, value } = state.phase;
-        let marks = state.marks.map(|mark| mark.version);
+        let marks = state.stamps.map(|stamp| stamp.version);
         state.operators[who] = match value.map(|stage| stage.step(&version, [], Way::Back)) {
-            Some(Decision::Write(next)) => Operator::Steps(version, next),
+            Some(Decision::Write(next)) => Operator::ReadsStamp(version, next),
             // Nothing is moved, or nothing any more.
             _ => Operator::ReadsToGiveUp(marks),
         };
+    }
+
+    /// It begins with the old side's epoch: plain clients give tokens there still.
+    fn creates(&self, state: &mut State) {
+        let [old, new] = state.stamps.map(|stamp| stamp.epoch);
+        let epoch = if self.has(Fault::BeginsHigher) { old.max(new) } else { old };
+        state.stage(Some(Stage::before(epoch)));
     }
 
     pub(super) fn operator(&self, state: &mut State, who: usize) {
         let doing = state.operators[who];
         state.operators[who] = match doing {
             Operator::Idle => return,
-            Operator::Marks(side, version) => self.marks(state, side, version),
-            Operator::Creates => {
+            Operator::Marks(side, version, marks) => self.marks(state, side, version, marks),
+            Operator::Creates(marks) => {
                 if state.phase.value.is_none() {
-                    write(&mut state.phase, &mut state.writes, Some(Stage::before(0)));
+                    self.creates(state);
                 }
-                Operator::Lists(Side::New, state.phase.version)
+                Operator::Lists(Side::New, state.phase.version, marks)
             }
-            Operator::Lists(side, _) if self.lists_an_outsider(state, side) => Operator::Idle,
-            Operator::Lists(Side::New, version) => Operator::Lists(Side::Old, version),
-            Operator::Lists(Side::Old, version) => self.has_listed(state, version),
-            Operator::Steps(version, next) => {
-                if state.phase.version == version {
-                    write(&mut state.phase, &mut state.writes, Some(next));
-                }
+            Operator::Lists(side, ..)
+                if self.has(Fault::ListsFirst) && self.lists_an_outsider(state, side) =>
+            {
                 Operator::Idle
             }
+            // It takes back what it wrote, over its versions.
+            Operator::Lists(side, version, marks) if self.lists_an_outsider(state, side) => {
+                Operator::Ends(marks, version)
+            }
+            Operator::Lists(Side::New, version, marks) => Operator::Lists(Side::Old, version, marks),
+            Operator::Lists(Side::Old, version, marks) => self.has_listed(state, version, marks),
+            Operator::ReadsStamp(..)
+            | Operator::ReadsAgain(..)
+            | Operator::Records(..)
+            | Operator::RecordsLate(_)
+            | Operator::Steps(..) => self.steps(state, doing),
             Operator::ReadsToGiveUp(marks) => match state.phase {
                 Cell { version, value: Some(Stage { phase: MovePhase::Old, .. }) } => {
                     Operator::Ends(marks, version)
@@ -101,7 +131,7 @@ impl Gate {
                 _ => Operator::Idle,
             },
             Operator::Ends(marks, version) if state.phase.version == version => {
-                write(&mut state.phase, &mut state.writes, None);
+                state.stage(None);
                 Operator::Lifts(marks, Side::Old)
             }
             Operator::Ends(..) => Operator::Idle,
@@ -110,9 +140,8 @@ impl Gate {
                 if side == Side::Old { Operator::Lifts(marks, Side::New) } else { Operator::Idle }
             }
             Operator::ReadsToOpen(mark) => {
-                let phase = state.phase.value.map_or(MovePhase::Old, |stage| stage.phase);
-                let early = self.has(Fault::OpensEarly) && phase == MovePhase::New;
-                if phase == MovePhase::Done || early { Operator::Opens(mark) } else { Operator::Idle }
+                let early = self.has(Fault::OpensEarly) && state.phase() == MovePhase::New;
+                if state.phase() == MovePhase::Done || early { Operator::Opens(mark) } else { Operator::Idle }
             }
             Operator::Opens(mark) => {
                 self.lifts(state, Side::New, mark);
@@ -121,24 +150,68 @@ impl Gate {
         };
     }
 
-    /// The new side first: a plain client of the old one works for as long as it may.
-    fn marks(&self, state: &mut State, side: Side, version: u8) -> Operator {
-        let mark = &mut state.marks[index(side)];
-        let (stands, own) = (mark.value.map(|()| marker(side)), marker(side));
-        if own.may_follow(stands.as_ref()) && !(self.has(Fault::KeepsTheMarker) && stands.is_some()) {
-            write(mark, &mut state.writes, Some(()));
-        }
-        match side {
-            Side::New => Operator::Marks(Side::Old, version),
-            Side::Old if self.has(Fault::MarksBeforeTheCell) => Operator::Creates,
-            Side::Old if self.has(Fault::ListsFirst) => self.begins(state, version),
-            Side::Old => Operator::Lists(Side::New, version),
+    /// From the decision of a step to its write: the epoch is recorded between them.
+    fn steps(&self, state: &mut State, doing: Operator) -> Operator {
+        match doing {
+            Operator::ReadsStamp(version, next) => {
+                let stamp = state.stamps[index(next.phase.token())];
+                let next = next.above(stamp.epoch);
+                match next.epoch > stamp.epoch {
+                    true if self.has(Fault::RecordsUnchecked) => {
+                        Operator::Records(version, next, stamp.version)
+                    }
+                    true if !self.has(Fault::RecordsLate) => {
+                        Operator::ReadsAgain(version, next, stamp.version)
+                    }
+                    _ => Operator::Steps(version, next),
+                }
+            }
+            Operator::ReadsAgain(version, next, stamp) if state.phase.version == version => {
+                Operator::Records(version, next, stamp)
+            }
+            Operator::Records(version, next, stamp) => {
+                let side = next.phase.token();
+                if state.stamps[index(side)].version != stamp {
+                    return Operator::Idle;
+                }
+                state.stamp(side, |stamp| stamp.epoch = next.epoch);
+                Operator::Steps(version, next)
+            }
+            Operator::RecordsLate(next) => {
+                let epoch = |stamp: &mut Stamp| stamp.epoch = stamp.epoch.max(next.epoch);
+                state.stamp(next.phase.token(), epoch);
+                Operator::Idle
+            }
+            Operator::Steps(version, next) if state.phase.version == version => {
+                let side = state.phase.value.map(|stage| stage.phase.token());
+                state.stage(Some(next));
+                match self.has(Fault::RecordsLate) && side != Some(next.phase.token()) {
+                    true => Operator::RecordsLate(next),
+                    false => Operator::Idle,
+                }
+            }
+            _ => Operator::Idle,
         }
     }
 
-    fn has_listed(&self, state: &State, version: u8) -> Operator {
+    /// The new side first: a plain client of the old one works for as long as it may.
+    fn marks(&self, state: &mut State, side: Side, version: u8, mut marks: [u8; 2]) -> Operator {
+        let (stands, own) = (state.stamps[index(side)].marked.then(|| marker(side)), marker(side));
+        if own.may_follow(stands.as_ref()) && !(self.has(Fault::KeepsTheMarker) && stands.is_some()) {
+            state.stamp(side, |stamp| stamp.marked = true);
+        }
+        marks[index(side)] = state.stamps[index(side)].version;
+        match side {
+            Side::New => Operator::Marks(Side::Old, version, marks),
+            Side::Old if self.has(Fault::MarksBeforeTheCell) => Operator::Creates(marks),
+            Side::Old if self.has(Fault::ListsFirst) => self.begins(state, version),
+            Side::Old => Operator::Lists(Side::New, version, marks),
+        }
+    }
+
+    fn has_listed(&self, state: &State, version: u8, marks: [u8; 2]) -> Operator {
         match self.has(Fault::ListsFirst) {
-            true => Operator::Marks(Side::New, version),
+            true => Operator::Marks(Side::New, version, marks),
             false => self.begins(state, version),
         }
     }
@@ -146,16 +219,17 @@ impl Gate {
     /// Nobody is outside: the first step.
     fn begins(&self, state: &State, version: u8) -> Operator {
         match state.phase.value.map(|stage| stage.step(&version, [], Way::Forward)) {
-            Some(Decision::Write(next)) => Operator::Steps(version, next),
+            Some(Decision::Write(next)) => Operator::ReadsStamp(version, next),
             _ => Operator::Idle,
         }
     }
 
     fn lifts(&self, state: &mut State, side: Side, read: u8) {
-        let mark = &mut state.marks[index(side)];
-        let stands = mark.version == read || self.has(Fault::LiftsAnyMarker);
-        if stands && !GateMarker::admits(mark.value.map(|()| marker(side)).as_ref(), super::Who::Plain) {
-            write(mark, &mut state.writes, None);
+        let stamp = state.stamps[index(side)];
+        let stands = stamp.version == read || self.has(Fault::LiftsAnyMarker);
+        let own = stamp.marked.then(|| marker(side));
+        if stands && !GateMarker::admits(own.as_ref(), super::Who::Plain) {
+            state.stamp(side, |stamp| stamp.marked = false);
         }
     }
 }

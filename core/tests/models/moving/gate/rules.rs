@@ -3,16 +3,34 @@
 use latchwork_core::decide::moving::Side;
 
 use super::{Fault, Gate};
-use crate::explore::{Broken, assert_found_as, assert_sound};
+use crate::explore::{Broken, assert_found_as, assert_sound, long};
 
 /// One operator, who begins and goes on to the end.
 fn one() -> Gate {
-    Gate { clients: vec![Side::Old, Side::New], rounds: 2, losses: 1, operators: 1, writes: 9, fault: None }
+    Gate {
+        clients: vec![Side::Old, Side::New],
+        rounds: 2,
+        losses: 1,
+        operators: 1,
+        writes: 9,
+        epochs: [0, 0],
+        fault: None,
+    }
 }
 
 /// Two, one of whom gives it up.
 fn two() -> Gate {
     Gate { clients: vec![Side::Old], rounds: 2, losses: 0, operators: 2, writes: 9, ..one() }
+}
+
+/// One, who goes as far as the tokens are the new side's, and back, and gives it up; or to the end.
+fn there_and_back() -> Gate {
+    Gate { clients: vec![Side::Old], losses: 0, writes: 13, ..one() }
+}
+
+/// The same between namespaces whose tokens were moved before.
+fn moved_before() -> Gate {
+    Gate { clients: vec![Side::Old, Side::New], epochs: [1, 3], ..there_and_back() }
 }
 
 fn planted(name: &str, bounds: Gate, fault: Fault) {
@@ -23,6 +41,16 @@ fn planted(name: &str, bounds: Gate, fault: Fault) {
 fn no_plain_client_works_on_a_side_that_is_not_the_only_one() {
     assert_sound("gate: one operator", one());
     assert_sound("gate: two operators", two());
+}
+
+#[test]
+fn tokens_rise_for_plain_clients_behind_a_move_and_behind_one_that_was_given_up() {
+    assert_sound("gate: there and back", there_and_back());
+    assert_sound("gate: there and back, moved before", moved_before());
+    if long() {
+        let two = Gate { operators: 2, rounds: 1, ..moved_before() };
+        assert_sound("gate: two operators, there and back", two);
+    }
 }
 
 #[test]
@@ -51,4 +79,17 @@ fn migrate_gate_anew() {
 #[test]
 fn migrate_gate_opens_last() {
     planted("gate: opens early", one(), Fault::OpensEarly);
+}
+
+#[test]
+fn migrate_epoch_recorded() {
+    // One who dies between the two, and another.
+    let late = Gate { fault: Some(Fault::RecordsLate), operators: 2, ..there_and_back() };
+    assert_found_as("gate: records late", late, Broken::TokenBack);
+    let higher = Gate { fault: Some(Fault::BeginsHigher), ..moved_before() };
+    assert_found_as("gate: begins with the higher epoch", higher, Broken::TokenBack);
+    // Two of the new side, where the move that raises the epoch was given up.
+    let beside = Gate { clients: vec![Side::New; 2], rounds: 1, operators: 2, ..there_and_back() };
+    let unchecked = Gate { fault: Some(Fault::RecordsUnchecked), ..beside };
+    assert_found_as("gate: records unchecked", unchecked, Broken::TokenBack);
 }

@@ -1,0 +1,153 @@
+//! What is in the way of a move.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use super::{Move, MoveOutsider};
+use crate::decide::moving::gate::GateMarker;
+use crate::decide::moving::{Side, Stage};
+use crate::error::{Error, ErrorKind, Result};
+use crate::registry::Stamped;
+use crate::shown::shown;
+
+/// An error names so many clients.
+const NAMED: usize = 5;
+
+/// What keeps a move from beginning, or from being finished. It displays as a sentence, and says the
+/// [next step](Self::next_step).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MoveBlocker {
+    /// Clients are connected that do not take part.
+    Outsiders(Vec<MoveOutsider>),
+    /// Clients are connected to the old side of a move that is to be finished.
+    StillConnected(Vec<MoveOutsider>),
+    /// A namespace is marked otherwise: it is part of another move, or retired.
+    MarkedOtherwise {
+        /// Of which side it is.
+        side: Side,
+        /// The name of the other move; `None` where the namespace is retired.
+        name: Option<String>,
+        /// Where its clients are sent.
+        url: String,
+    },
+    /// The tokens have no room for another move that may be taken back.
+    NoEpochs,
+}
+
+impl MoveBlocker {
+    /// What to do about it, in the imperative.
+    pub fn next_step(&self) -> &'static str {
+        match self {
+            MoveBlocker::Outsiders(_) => {
+                "deploy them anew with both URLs and the name of the move, or end them"
+            }
+            MoveBlocker::StillConnected(_) => "deploy them anew with the new URL alone, or end them",
+            MoveBlocker::MarkedOtherwise { name: Some(_), .. } => {
+                "end that move first, or use the URLs and the name with which it began"
+            }
+            MoveBlocker::MarkedOtherwise { name: None, .. } => {
+                "use another namespace, or take it into use again (Coordinator::reopen)"
+            }
+            MoveBlocker::NoEpochs => {
+                "use a new namespace for the new side, whose fenced resources begin anew"
+            }
+        }
+    }
+}
+
+impl fmt::Display for MoveBlocker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = |f: &mut fmt::Formatter<'_>, clients: &[MoveOutsider]| {
+            clients.iter().take(NAMED).try_for_each(|MoveOutsider { side, client }| {
+                write!(f, " {:?} on {:?} ({} side)", client.label, client.host, word(*side))
+            })
+        };
+        match self {
+            MoveBlocker::Outsiders(clients) => {
+                write!(f, "{} clients are connected that do not take part:", clients.len())?;
+                named(f, clients)
+            }
+            MoveBlocker::StillConnected(clients) => {
+                write!(f, "{} clients are connected to the old side:", clients.len())?;
+                named(f, clients)
+            }
+            MoveBlocker::MarkedOtherwise { side, name, url } => {
+                let (side, url) = (word(*side), shown(url, 1024));
+                match name {
+                    Some(name) => {
+                        write!(f, "the {side} side is in the move {:?}, with {url:?}", shown(name, 255))
+                    }
+                    None => write!(f, "the {side} side is retired, in favour of {url:?}"),
+                }
+            }
+            MoveBlocker::NoEpochs => f.write_str("the tokens have no epochs left for a move there and back"),
+        }
+    }
+}
+
+impl Serialize for MoveBlocker {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Shown {
+            what: String,
+            next: &'static str,
+        }
+        Shown { what: self.to_string(), next: self.next_step() }.serialize(serializer)
+    }
+}
+
+impl From<MoveBlocker> for Error {
+    fn from(blocker: MoveBlocker) -> Self {
+        Error::new(ErrorKind::Conflict, format!("{blocker}: {}", blocker.next_step()))
+    }
+}
+
+/// The word for a side.
+pub(super) fn word(side: Side) -> &'static str {
+    match side {
+        Side::Old => "old",
+        Side::New => "new",
+    }
+}
+
+impl Move {
+    /// What the markers and the epochs of both sides have against a move.
+    pub(super) fn blocked_by(&self, stamps: [&Stamped; 2]) -> Vec<MoveBlocker> {
+        let mut blockers = Vec::new();
+        for (side, stamped) in [Side::Old, Side::New].into_iter().zip(stamps) {
+            if let Some(GateMarker { name, url, .. }) =
+                stamped.marker.as_ref().filter(|marker| !self.marker(side).may_follow(Some(marker)))
+            {
+                let (name, url) = (name.clone(), url.clone());
+                blockers.push(MoveBlocker::MarkedOtherwise { side, name, url });
+            }
+        }
+        if !Stage::has_epochs(stamps[0].epoch, stamps[1].epoch) {
+            blockers.push(MoveBlocker::NoEpochs);
+        }
+        blockers
+    }
+
+    /// Whether a move may begin, before anything of it is written.
+    ///
+    /// # Errors
+    /// `Conflict` naming the first that is in the way. Where a marker of this move stands already, the gate
+    /// lists who is outside, and takes it back.
+    pub(super) async fn check_may_begin(&self) -> Result<()> {
+        let (old, new) = (self.old.stamped().await?, self.new.stamped().await?);
+        if let Some(blocker) = self.blocked_by([&old, &new]).into_iter().next() {
+            return Err(blocker.into());
+        }
+        if old.marker.is_some() || new.marker.is_some() {
+            return Ok(());
+        }
+        let mut outsiders = self.outsiders(Side::Old).await?;
+        outsiders.extend(self.outsiders(Side::New).await?);
+        match outsiders.is_empty() {
+            true => Ok(()),
+            false => Err(MoveBlocker::Outsiders(outsiders).into()),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The end of a move that is done: what is left of it on the old side.
+
+use super::{Move, MoveBlocker, MoveOutsider, on};
+use crate::decide::moving::gate::{Course, GateMarker};
+use crate::decide::moving::{MovePhase, Side};
+use crate::error::{Error, ErrorKind, Result};
+use crate::registry::another;
+use crate::seen;
+
+impl Move {
+    /// The marker of an old side to which nobody connects any more.
+    pub(super) fn retired(&self) -> GateMarker {
+        GateMarker { course: Course::Leaves, name: None, url: self.new.url.clone() }
+    }
+
+    /// Ends a move that is *done*, once its services are connected to the new side alone: nobody may
+    /// connect to the old side any more, and the cell with the stage goes. A marker stays, which sends
+    /// whoever was forgotten to the new side, and so do the keys that idle locks leave
+    /// behind, and all values. Calling it again changes nothing.
+    ///
+    /// # Errors
+    /// `Conflict` while the move is not done, or naming those that are connected to the old side; as
+    /// [all methods](Self).
+    pub async fn finish(&self) -> Result<()> {
+        self.serve("finish", self.finishes()).await
+    }
+
+    async fn finishes(&self) -> Result<()> {
+        let retired = self.retired();
+        loop {
+            let staged = self.stage().await.map_err(on(Side::Old))?;
+            let read = self.old.stamped().await?;
+            let stands = read.marker.as_ref() == Some(&retired);
+            match &staged {
+                None if stands => return Ok(()),
+                None => return Err(not_done("it has not begun")),
+                Some(staged) if staged.stage.phase != MovePhase::Done => {
+                    return Err(not_done(&format!("it is in the phase {:?}", staged.stage.phase.as_str())));
+                }
+                Some(_) => self.open().await?,
+            }
+            if !stands {
+                if read.marker.as_ref() != Some(&self.marker(Side::Old)) {
+                    return Err(on(Side::Old)(another(read.marker.as_ref(), &self.old.place)));
+                }
+                self.check_left().await?;
+            }
+            // Anew also where it stands, so that what is listed now was let in before.
+            let (backend, place) = (self.old.backend(), &self.old.place);
+            let marked = read.mark(backend, place, Some(&retired)).await.map_err(on(Side::Old))?;
+            let Some(marked) = marked else { continue };
+            if let Err(error) = self.check_left().await {
+                // They may stay for as long as they are needed. Else another operator has written it.
+                marked.mark(backend, place, Some(&self.marker(Side::Old))).await.map_err(on(Side::Old))?;
+                return Err(error);
+            }
+            if let Some(staged) = staged
+                && !staged.delete(backend, &self.place).await.map_err(on(Side::Old))?
+            {
+                continue;
+            }
+            seen::move_finished(&self.name, &self.new.url);
+            return Ok(());
+        }
+    }
+
+    /// Whether all but operators have left the old side.
+    async fn check_left(&self) -> Result<()> {
+        let (retired, clients) = (self.retired(), self.old.clients().await?);
+        let left = clients.into_iter().filter(|client| !GateMarker::admits(Some(&retired), client.who()));
+        let left: Vec<_> = left.map(|client| MoveOutsider { side: Side::Old, client }).collect();
+        match left.is_empty() {
+            true => Ok(()),
+            false => Err(MoveBlocker::StillConnected(left).into()),
+        }
+    }
+}
+
+fn not_done(how: &str) -> Error {
+    Error::new(ErrorKind::Conflict, format!("only a move that is done is finished, and {how}"))
+}

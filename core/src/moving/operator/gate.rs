@@ -1,0 +1,161 @@
+//! The gate: nobody stands outside of a move.
+//!
+//! *Protocol.* Who begins reads the cell with the stage, or makes it; writes the markers of both sides
+//! anew; and then lists the clients of both (MIGRATE-GATE). Who gives a move up knows the markers'
+//! versions first, then deletes the cell over the version that it read, and then lifts each marker over
+//! its version (MIGRATE-GATE-ANEW).
+
+use super::super::staged::Staged;
+use super::side::OperatorSide;
+use super::{Move, MoveBlocker, MoveOutsider, course, on};
+use crate::contracts::Version;
+use crate::decide::moving::gate::GateMarker;
+use crate::decide::moving::{MovePhase, Side, Stage};
+use crate::error::{Error, ErrorKind, Result};
+use crate::registry::{Stamped, another};
+use crate::seen;
+
+const SIDES: [Side; 2] = [Side::Old, Side::New];
+
+/// How the gate stands for one who begins.
+pub(super) enum Shut {
+    /// Nobody is outside of the move whose cell has this version.
+    Behind(Version),
+    /// Another operator has written the cell meanwhile.
+    Changed,
+}
+
+impl Move {
+    /// The marker of this move on a side.
+    pub(super) fn marker(&self, side: Side) -> GateMarker {
+        let name = Some(self.name.to_string());
+        GateMarker { course: course(side), name, url: self.elsewhere(side).to_owned() }
+    }
+
+    /// The stage of a move that begins: made, if there is none. It has the old side's epoch, by which
+    /// plain clients give tokens still.
+    pub(super) async fn first_stage(&self) -> Result<Option<Staged>> {
+        match self.stage().await.map_err(on(Side::Old))? {
+            Some(staged) => Ok(Some(staged)),
+            None => {
+                let epoch = self.old.stamped().await?.epoch;
+                let made = Staged::write(self.old.backend(), &self.place, None, Stage::before(epoch)).await;
+                made.map_err(on(Side::Old))
+            }
+        }
+    }
+
+    /// Shuts both sides for plain clients, and lists who is there.
+    ///
+    /// # Errors
+    /// `Conflict` naming who is outside, or whose marker stands; what was written is taken back then.
+    pub(super) async fn shut(&self, staged: &Staged) -> Result<Shut> {
+        let mut marked = [None, None];
+        // The new side first: a plain client of the old one works for as long as it may.
+        for side in [Side::New, Side::Old] {
+            match self.mark(self.side(side)).await {
+                Ok(stamped) => marked[side as usize] = Some(stamped),
+                Err(error) if *error.kind() == ErrorKind::Conflict => {
+                    self.take_back(staged, marked).await?;
+                    return Err(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let mut outsiders = self.outsiders(Side::New).await?;
+        outsiders.extend(self.outsiders(Side::Old).await?);
+        if outsiders.is_empty() {
+            return Ok(Shut::Behind(staged.version));
+        }
+        match self.take_back(staged, marked).await? {
+            true => Err(MoveBlocker::Outsiders(outsiders).into()),
+            false => Ok(Shut::Changed),
+        }
+    }
+
+    /// Writes the marker of a side anew.
+    async fn mark(&self, side: &OperatorSide) -> Result<Stamped> {
+        let own = self.marker(side.side);
+        loop {
+            let read = side.stamped().await?;
+            if !own.may_follow(read.marker.as_ref()) {
+                return Err(on(side.side)(another(read.marker.as_ref(), &side.place)));
+            }
+            // Else somebody else has written the stamp since it was read.
+            let marked = read.mark(side.backend(), &side.place, Some(&own)).await;
+            if let Some(marked) = marked.map_err(on(side.side))? {
+                return Ok(marked);
+            }
+        }
+    }
+
+    /// Who is connected to a side, and neither takes part nor is an operator.
+    pub(super) async fn outsiders(&self, side: Side) -> Result<Vec<MoveOutsider>> {
+        let (own, clients) = (self.marker(side), self.side(side).clients().await?);
+        let outside = clients.into_iter().filter(|client| !GateMarker::admits(Some(&own), client.who()));
+        Ok(outside.map(|client| MoveOutsider { side, client }).collect())
+    }
+
+    /// Takes back what one who begins has written, if no other operator has gone on with it. Answers
+    /// whether it did.
+    async fn take_back(&self, staged: &Staged, marked: [Option<Stamped>; 2]) -> Result<bool> {
+        if !staged.delete(self.old.backend(), &self.place).await.map_err(on(Side::Old))? {
+            return Ok(false);
+        }
+        for (side, marked) in SIDES.into_iter().zip(marked) {
+            if let Some(marked) = marked {
+                self.lift(side, &marked).await?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Gives the move up: its cell goes, if it is in the first phase, and then its markers. Answers
+    /// whether nothing of it stands any more; else another operator has gone on.
+    pub(super) async fn give_up(&self) -> Result<bool> {
+        let marked = [self.old.stamped().await?, self.new.stamped().await?];
+        let staged = self.stage().await.map_err(on(Side::Old))?;
+        if let Some(staged) = &staged
+            && (staged.stage.phase != MovePhase::Old
+                || !staged.delete(self.old.backend(), &self.place).await.map_err(on(Side::Old))?)
+        {
+            return Ok(false);
+        }
+        let (mut stood, mut lifted) = (staged.is_some(), true);
+        for (side, marked) in SIDES.into_iter().zip(&marked) {
+            if marked.marker.as_ref() == Some(&self.marker(side)) {
+                stood = true;
+                lifted &= self.lift(side, marked).await?;
+            }
+        }
+        if stood && lifted {
+            seen::move_given_up(&self.name);
+        }
+        Ok(lifted)
+    }
+
+    /// Opens the new side for plain clients, where the move is done (MIGRATE-GATE-OPENS-LAST).
+    pub(super) async fn open(&self) -> Result<()> {
+        loop {
+            let marked = self.new.stamped().await?;
+            if marked.marker.as_ref() != Some(&self.marker(Side::New)) {
+                return Ok(());
+            }
+            // Behind the marker's version: what is done stays done.
+            let staged = self.stage().await.map_err(on(Side::Old))?;
+            if staged.is_none_or(|staged| staged.stage.phase != MovePhase::Done) {
+                return Err(Error::new(ErrorKind::Conflict, "the move is not done"));
+            }
+            if self.lift(Side::New, &marked).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Lifts the marker of a side over what was read. Answers whether that still stood.
+    async fn lift(&self, side: Side, read: &Stamped) -> Result<bool> {
+        let of = self.side(side);
+        let lifted = read.mark(of.backend(), &of.place, None).await.map_err(on(side))?;
+        Ok(lifted.is_some())
+    }
+}

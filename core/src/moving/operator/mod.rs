@@ -1,0 +1,209 @@
+//! The operator's side of a move: who takes it from phase to phase, and holds nothing.
+//!
+//! *Protocol.* An operator reads the stage, lists the members, and writes the next stage over the very
+//! version that it read, once each of them has acknowledged that one. It begins and ends with the gate
+//! ([`gate`]). Before a stage is written whose tokens are of the other side, the stamp of that side says
+//! their epoch (MIGRATE-EPOCH-RECORDED). Each request may be the last: whoever comes next reads where the
+//! move stands, and goes on.
+
+mod blocker;
+mod finish;
+mod gate;
+mod plan;
+mod queues;
+mod side;
+mod status;
+mod step;
+#[cfg(test)]
+mod tests;
+mod wait;
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::future::{join, try_join};
+
+pub use self::blocker::MoveBlocker;
+pub use self::plan::{MoveClient, MoveOutsider, MovePlan, MovePromises};
+pub use self::queues::QueuesInUse;
+use self::side::OperatorSide;
+pub use self::status::{MoveLate, MoveProgress, MoveState, MoveStatus};
+use super::place::MovePlace;
+use super::staged::Staged;
+use crate::config::{Config, MoveConfig};
+use crate::connector::Connector;
+use crate::decide::moving::gate::Course;
+use crate::decide::moving::{MovePhase, Side, Way};
+use crate::error::{Error, ErrorKind, Result};
+
+/// A move between two coordinators under live locks, as an operator makes it: the clients that
+/// [take part](crate::MoveConfig) hold their locks on the old side before it, and on the new side after
+/// it, and never is there a moment with two holders.
+///
+/// *What to do.* [`plan`](Self::plan) says who takes part, who was forgotten, and what is in the way.
+/// [`run`](Self::run) makes the whole move; [`start`](Self::start) and [`advance`](Self::advance) make
+/// it step by step, and [`abort`](Self::abort) takes it back until it is *done*. [`finish`](Self::finish)
+/// removes what is left on the old side, once the services are connected to the new one alone.
+///
+/// *Why it is safe.* The page `docs/protocol/moving.md` in the repository has the protocol and the
+/// argument. All that a move has written stands on the two coordinators: an operator may be stopped between
+/// any two of its requests, and another goes on from any machine. Two at once are harmless, since each
+/// write names the version that was checked.
+///
+/// *Cancel safety.* Every method may be dropped at any time, and called again.
+///
+/// *Errors.* `Unavailable` and `Unknown` where one call ends by them: call it again. `Forbidden` names the
+/// right that a login lacks, and the cause says on which side. `Closed`; `RuntimeGone`.
+///
+/// ```
+/// use latchwork_core::{Config, Move, MoveConfig, MoveState, memory};
+/// # async fn example() -> latchwork_core::Result<()> {
+/// let sides = MoveConfig::new(Config::from_url("memory://old")?, Config::from_url("memory://new")?, "to-new");
+/// let the_move = Move::connect(&[memory::connector()], &sides).await?;
+/// for blocker in the_move.plan().await?.blockers {
+///     println!("{blocker}: {}", blocker.next_step());
+/// }
+/// the_move.run(|progress| println!("{progress}")).await?;
+/// the_move.finish().await?;
+/// assert_eq!(the_move.status().await?.state, MoveState::Finished);
+/// the_move.close().await
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+/// ```
+pub struct Move {
+    name: Arc<str>,
+    place: MovePlace,
+    old: OperatorSide,
+    new: OperatorSide,
+}
+
+impl Move {
+    /// Connects to both sides as an [operator](Config::as_operator).
+    ///
+    /// # Errors
+    /// As [`connect`](crate::connect), whose cause says on which side; `InvalidArgument` naming `from`,
+    /// `to` or `move`.
+    ///
+    /// # Cancel safety
+    /// A dropped connect leaves nothing on the servers beyond leases that run out.
+    pub async fn connect(connectors: &[Arc<dyn Connector>], config: &MoveConfig) -> Result<Self> {
+        Config::of_move(config.clone()).validate()?;
+        let place = MovePlace::of(&config.from.namespace, &config.name)?;
+        let old = OperatorSide::connect(connectors, Side::Old, config);
+        let new = OperatorSide::connect(connectors, Side::New, config);
+        let (old, new) = try_join(old, new).await?;
+        Ok(Self { name: config.name.as_str().into(), place, old, new })
+    }
+
+    /// The name of the move.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Begins the move, or finds that it was begun: shuts both namespaces for plain clients, lists who is
+    /// connected, waits until the members know of it, and goes to *both*. If a plain client is connected
+    /// it takes back what it wrote. Answers the phase that the move is in.
+    ///
+    /// # Errors
+    /// `Conflict` naming the [blockers](MoveBlocker); as [all methods](Self).
+    pub async fn start(&self, progress: impl FnMut(&MoveProgress<'_>)) -> Result<MovePhase> {
+        self.walk("start", Way::Forward, Some(MovePhase::BothByOld), progress).await
+    }
+
+    /// Takes the next step forward, once all members have acknowledged the phase before; from nothing it is
+    /// [`start`](Self::start). Answers the phase that the move is in. One that another operator has taken
+    /// meanwhile counts.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn advance(&self, progress: impl FnMut(&MoveProgress<'_>)) -> Result<MovePhase> {
+        self.walk("advance", Way::Forward, None, progress).await
+    }
+
+    /// Makes the whole move, or what is left of it, to *done*.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn run(&self, progress: impl FnMut(&MoveProgress<'_>)) -> Result<()> {
+        self.walk("run", Way::Forward, Some(MovePhase::Done), progress).await.map(drop)
+    }
+
+    /// Takes one step back, once all members have acknowledged the phase before. From the first phase it
+    /// gives the move up, and both namespaces are open to plain clients again: it answers `None` then.
+    ///
+    /// # Errors
+    /// `Conflict` when the move is *done*, which is final; as [all methods](Self).
+    pub async fn step_back(&self, progress: impl FnMut(&MoveProgress<'_>)) -> Result<Option<MovePhase>> {
+        let phase = self.walk("step_back", Way::Back, None, progress).await?;
+        Ok((phase != MovePhase::Old || self.stage().await?.is_some()).then_some(phase))
+    }
+
+    /// Takes the move back to its beginning, and gives it up: both namespaces are open to plain clients
+    /// again. It does nothing where no move has begun.
+    ///
+    /// # Errors
+    /// As [`step_back`](Self::step_back).
+    pub async fn abort(&self, progress: impl FnMut(&MoveProgress<'_>)) -> Result<()> {
+        self.walk("abort", Way::Back, Some(MovePhase::Old), progress).await.map(drop)
+    }
+
+    /// Gives both connections back.
+    ///
+    /// # Errors
+    /// As [`Coordinator::close`](crate::Coordinator::close).
+    ///
+    /// # Cancel safety
+    /// May be called again.
+    pub async fn close(&self) -> Result<()> {
+        let (old, new) = join(self.old.coordinator.close(), self.new.coordinator.close()).await;
+        old.and(new)
+    }
+
+    async fn stage(&self) -> Result<Option<Staged>> {
+        Staged::read(self.old.backend(), &self.place).await
+    }
+
+    fn side(&self, side: Side) -> &OperatorSide {
+        match side {
+            Side::Old => &self.old,
+            Side::New => &self.new,
+        }
+    }
+
+    /// The URL that clients of a side are sent to.
+    fn elsewhere(&self, side: Side) -> &str {
+        match side {
+            Side::Old => &self.new.url,
+            Side::New => &self.old.url,
+        }
+    }
+}
+
+impl fmt::Debug for Move {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, from, to) = (&self.name, &self.old.url, &self.new.url);
+        f.debug_struct("Move").field("name", name).field("from", from).field("to", to).finish_non_exhaustive()
+    }
+}
+
+/// Which way the marker of a side says that its namespace goes.
+fn course(side: Side) -> Course {
+    match side {
+        Side::Old => Course::Leaves,
+        Side::New => Course::Arrives,
+    }
+}
+
+/// An error of one side says which.
+fn on(side: Side) -> impl Fn(Error) -> Error {
+    move |error| {
+        let why = match side {
+            Side::Old => "on the old side of the move",
+            Side::New => "on the new side of the move",
+        };
+        match error.kind() {
+            ErrorKind::Closed | ErrorKind::RuntimeGone => error,
+            kind => Error::new(kind.clone(), why).because(error),
+        }
+    }
+}

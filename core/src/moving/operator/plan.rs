@@ -1,0 +1,164 @@
+//! What an operator looks at before a move.
+
+use std::collections::BTreeMap;
+
+use serde::{Serialize, Serializer};
+
+use super::blocker::word;
+use super::{Move, MoveBlocker, MoveStatus, QueuesInUse};
+use crate::ClientRecord;
+use crate::capabilities::Capabilities;
+use crate::decide::moving::gate::Who;
+use crate::decide::moving::{MovePhase, Side, Stage};
+use crate::error::Result;
+
+/// What is to be known before a move begins, and while it is under way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct MovePlan {
+    /// The old side's URL, without secrets.
+    pub from: String,
+    /// The new side's URL, without secrets.
+    pub to: String,
+    /// Where the move stands.
+    pub status: MoveStatus,
+    /// Who takes part. Those of one label and host on both sides are one.
+    pub participants: Vec<MoveClient>,
+    /// Who was forgotten: connected to either side, idle or not, and neither participant nor operator.
+    pub outsiders: Vec<MoveOutsider>,
+    /// What is in use on both sides.
+    pub in_use: Vec<QueuesInUse>,
+    /// What the coordinators promise.
+    pub promises: MovePromises,
+    /// How many changes of the tokens' side are left; a move needs two.
+    pub epochs_left: u16,
+    /// What keeps the move from beginning. Empty once it has begun.
+    pub blockers: Vec<MoveBlocker>,
+}
+
+/// What each side promises, and what holds in *both*.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct MovePromises {
+    /// The old side.
+    pub old: Capabilities,
+    /// The new side.
+    pub new: Capabilities,
+    /// What holds on both: the weaker side decides.
+    pub both: Capabilities,
+}
+
+/// A participant, as the lists of both sides show it.
+///
+/// Any client may have written it: what would act on a terminal is escaped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct MoveClient {
+    /// Its label.
+    pub label: String,
+    /// Its host's name.
+    pub host: String,
+    /// The version of the library that it was built with.
+    pub version: String,
+    /// Whether it is connected to the old side.
+    pub on_old: bool,
+    /// Whether it is connected to the new side. One that is not can take no hold there, and a step waits for
+    /// those that it has on the old side.
+    pub on_new: bool,
+    /// Whether it is a member, whom the steps ask. One that is not yet holds nothing.
+    pub member: bool,
+}
+
+/// A client that stands outside of a move.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct MoveOutsider {
+    /// The side to which it is connected.
+    #[serde(serialize_with = "side_word")]
+    pub side: Side,
+    /// Who it is.
+    pub client: ClientRecord,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference to the field")]
+fn side_word<S: Serializer>(side: &Side, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    word(*side).serialize(serializer)
+}
+
+impl Move {
+    /// Looks at both sides: who takes part, who was forgotten, what is in use, and what is in the way. It
+    /// changes nothing. It costs a request for each queue in use, and some more.
+    ///
+    /// # Errors
+    /// As [all methods](Self).
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    pub async fn plan(&self) -> Result<MovePlan> {
+        self.serve("plan", self.plans()).await
+    }
+
+    async fn plans(&self) -> Result<MovePlan> {
+        let status = self.reads_status().await?;
+        let (old, new) = (self.old.stamped().await?, self.new.stamped().await?);
+        let mut outsiders = self.outsiders(Side::Old).await?;
+        outsiders.extend(self.outsiders(Side::New).await?);
+        let mut blockers = Vec::new();
+        // Behind the first phase the gate is shut, and nothing of this is asked any more.
+        if status.phase == MovePhase::Old {
+            blockers = self.blocked_by([&old, &new]);
+            if !outsiders.is_empty() {
+                blockers.insert(0, MoveBlocker::Outsiders(outsiders.clone()));
+            }
+        }
+        let (of_old, of_new) = (self.old.coordinator.capabilities(), self.new.coordinator.capabilities());
+        let promises = MovePromises { old: of_old, new: of_new, both: of_old.of_both(of_new) };
+        Ok(MovePlan {
+            from: self.old.url.clone(),
+            to: self.new.url.clone(),
+            participants: self.participants().await?,
+            in_use: self.in_use().await?,
+            epochs_left: Stage::epochs_left(old.epoch, new.epoch),
+            status,
+            outsiders,
+            promises,
+            blockers,
+        })
+    }
+
+    /// Who takes part, in the order of labels.
+    async fn participants(&self) -> Result<Vec<MoveClient>> {
+        let mut found: BTreeMap<(String, String), MoveClient> = BTreeMap::new();
+        for side in [Side::Old, Side::New] {
+            for record in self.side(side).clients().await? {
+                if record.who() == Who::Participant(&self.name) {
+                    let of = entry(&mut found, &record.label, &record.host);
+                    of.version = record.version;
+                    match side {
+                        Side::Old => of.on_old = true,
+                        Side::New => of.on_new = true,
+                    }
+                }
+            }
+        }
+        for member in self.members().await? {
+            entry(&mut found, &member.label, &member.host).member = true;
+        }
+        Ok(found.into_values().collect())
+    }
+}
+
+fn entry<'a>(
+    found: &'a mut BTreeMap<(String, String), MoveClient>,
+    label: &str,
+    host: &str,
+) -> &'a mut MoveClient {
+    found.entry((label.to_owned(), host.to_owned())).or_insert_with(|| MoveClient {
+        label: label.to_owned(),
+        host: host.to_owned(),
+        version: String::new(),
+        on_old: false,
+        on_new: false,
+        member: false,
+    })
+}

@@ -1,0 +1,73 @@
+//! What is in use on a side, as a plan shows it.
+
+use std::collections::BTreeSet;
+
+use futures_util::TryStreamExt;
+use serde::Serialize;
+
+use super::blocker::word;
+use super::side::OperatorSide;
+use super::{Move, on};
+use crate::address::Kind;
+use crate::decide::moving::Side;
+use crate::error::Result;
+use crate::watched::list_all;
+
+/// The kinds whose holds move.
+const MOVES: [Kind; 4] = [Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Election];
+/// Those whose members are no holders, and stay.
+const STAYS: [Kind; 3] = [Kind::Group, Kind::Barrier, Kind::DoubleBarrier];
+
+/// The queues of one kind that are in use on one side. What comes and goes meanwhile may be missed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct QueuesInUse {
+    /// The side: `old` or `new`.
+    pub side: &'static str,
+    /// The kind, as it stands in a server's key.
+    pub kind: &'static str,
+    /// Whether its holds move. Those of groups and barriers stay where they are: a participant opens none.
+    pub moves: bool,
+    /// Their keys.
+    pub keys: Vec<String>,
+    /// How many hold, or are members.
+    pub holders: usize,
+    /// How many wait.
+    pub waiters: usize,
+}
+
+impl Move {
+    /// What is in use on both sides.
+    pub(super) async fn in_use(&self) -> Result<Vec<QueuesInUse>> {
+        let mut in_use = Vec::new();
+        for side in [&self.old, &self.new] {
+            for (kinds, moves) in [(&MOVES[..], true), (&STAYS[..], false)] {
+                for kind in kinds {
+                    let found = of_kind(side, *kind, moves).await.map_err(on(side.side))?;
+                    in_use.extend(Some(found).filter(|found| !found.keys.is_empty()));
+                }
+            }
+        }
+        Ok(in_use)
+    }
+}
+
+async fn of_kind(side: &OperatorSide, kind: Kind, moves: bool) -> Result<QueuesInUse> {
+    let queues: Vec<_> = side.coordinator.queues(kind, "")?.into_stream().try_collect().await?;
+    // A page may name one twice.
+    let queues: BTreeSet<_> = queues.into_iter().collect();
+    let of: Side = side.side;
+    let mut found =
+        QueuesInUse { side: word(of), kind: kind.as_str(), moves, keys: vec![], holders: 0, waiters: 0 };
+    for queue in queues {
+        let entries = list_all(side.backend(), &queue).await?;
+        if entries.is_empty() {
+            continue;
+        }
+        let holders = entries.iter().filter(|entry| entry.admitted).count();
+        found.holders += holders;
+        found.waiters += entries.len() - holders;
+        found.keys.push(queue.name().to_owned());
+    }
+    Ok(found)
+}

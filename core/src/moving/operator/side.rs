@@ -1,0 +1,59 @@
+//! One side of a move, as its operator has it.
+
+use std::sync::Arc;
+
+use futures_util::TryStreamExt;
+
+use super::on;
+use crate::ClientRecord;
+use crate::address::Namespace;
+use crate::config::MoveConfig;
+use crate::connect::connect;
+use crate::connector::Connector;
+use crate::contracts::Backend;
+use crate::coordinator::Coordinator;
+use crate::decide::moving::Side;
+use crate::error::Result;
+use crate::registry::{Place, Stamped, checked, stamped};
+
+/// An operator's client of one side.
+#[derive(Debug)]
+pub(super) struct OperatorSide {
+    pub(super) side: Side,
+    pub(super) coordinator: Coordinator,
+    pub(super) place: Place,
+    /// Its URL, as the clients of the other side read it.
+    pub(super) url: String,
+}
+
+impl OperatorSide {
+    pub(super) async fn connect(
+        connectors: &[Arc<dyn Connector>],
+        side: Side,
+        sides: &MoveConfig,
+    ) -> Result<Self> {
+        let config = match side {
+            Side::Old => &sides.from,
+            Side::New => &sides.to,
+        };
+        let url = config.shared_url();
+        checked(&url)?;
+        let place = Place::of(&Namespace::new(&config.namespace))?;
+        let coordinator = connect(connectors, &config.clone().as_operator()).await.map_err(on(side))?;
+        Ok(Self { side, coordinator, place, url })
+    }
+
+    pub(super) fn backend(&self) -> &dyn Backend {
+        &**self.coordinator.backend()
+    }
+
+    /// Reads its stamp, with the marker and the epoch.
+    pub(super) async fn stamped(&self) -> Result<Stamped> {
+        stamped(self.backend(), &self.place).await.map_err(on(self.side))
+    }
+
+    /// Who is connected.
+    pub(super) async fn clients(&self) -> Result<Vec<ClientRecord>> {
+        self.coordinator.clients().into_stream().try_collect().await.map_err(on(self.side))
+    }
+}

@@ -1,0 +1,186 @@
+//! Where a move stands, and for whom it waits.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use serde::{Serialize, Serializer};
+
+use super::super::member::MemberRecord;
+use super::super::staged::Staged;
+use super::step::is_late;
+use super::{Move, on};
+use crate::decide::moving::gate::GateMarker;
+use crate::decide::moving::{MovePhase, Side};
+use crate::error::{Error, Result};
+
+/// How far a move is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum MoveState {
+    /// Nothing of it stands on the servers, or nothing any more.
+    NotBegun,
+    /// It is under way: its [phase](MoveStatus::phase) says where.
+    Begun,
+    /// It was given up, and a marker stands still: call [`abort`](Move::abort) or
+    /// [`start`](Move::start).
+    GivenUp,
+    /// It is done, and the old side has what [`finish`](Move::finish) removes.
+    Done,
+    /// It is done, and nobody connects to the old side any more.
+    Finished,
+}
+
+/// Where a move stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct MoveStatus {
+    /// Its name.
+    #[serde(rename = "move")]
+    pub name: String,
+    /// How far it is.
+    pub state: MoveState,
+    /// Its phase; *old* where there is none.
+    #[serde(serialize_with = "phase")]
+    pub phase: MovePhase,
+    /// The epoch of the tokens that are given now.
+    pub epoch: u16,
+    /// Since when it is in this phase, by the clock of the operator who wrote it. For people.
+    #[serde(serialize_with = "unix")]
+    pub since: Option<SystemTime>,
+    /// How many members it has: participants that are registered on the old side.
+    pub members: usize,
+    /// Those that have not acknowledged the phase yet: the next step waits for them.
+    pub waits_for: Vec<MoveLate>,
+}
+
+/// A member that has not acknowledged the phase yet.
+///
+/// Any client may have written its label and host: what would act on a terminal is escaped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct MoveLate {
+    /// Its number on the old side.
+    pub number: u64,
+    /// Its label.
+    pub label: String,
+    /// Its host's name; empty if it does not say so.
+    pub host: String,
+    /// Whether it has acknowledged an earlier phase.
+    pub knows_the_move: bool,
+}
+
+/// What a walk of an operator tells while it goes on.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum MoveProgress<'a> {
+    /// A phase was written.
+    Reached(MovePhase),
+    /// The next step waits for members. It is told anew when those have changed.
+    Waits(&'a MoveStatus),
+    /// A server did not answer. It is asked again, until it does or the call is dropped.
+    Outage(&'a Error),
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference to the field")]
+fn phase<S: Serializer>(phase: &MovePhase, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    phase.as_str().serialize(serializer)
+}
+
+#[allow(clippy::ref_option, reason = "serde passes a reference to the field")]
+fn unix<S: Serializer>(since: &Option<SystemTime>, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    since
+        .and_then(|since| since.duration_since(SystemTime::UNIX_EPOCH).ok())
+        .map(|since| since.as_secs())
+        .serialize(serializer)
+}
+
+impl MoveStatus {
+    /// For how long it is in this phase, by the clocks of this machine and of the operator who wrote it.
+    pub fn age(&self) -> Option<Duration> {
+        SystemTime::now().duration_since(self.since?).ok()
+    }
+
+    /// The word for people: *not begun*, *given up*, *old*, *both*, *new*, *done*, *finished*.
+    pub fn word(&self) -> &'static str {
+        match self.state {
+            MoveState::NotBegun => "not begun",
+            MoveState::GivenUp => "given up",
+            MoveState::Finished => "finished",
+            MoveState::Begun | MoveState::Done => self.phase.word(),
+        }
+    }
+}
+
+impl fmt::Display for MoveProgress<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MoveProgress::Reached(phase) => write!(f, "{} ({phase})", phase.word()),
+            MoveProgress::Waits(status) => {
+                write!(
+                    f,
+                    "{} ({}) waits for {}:",
+                    status.phase.word(),
+                    status.phase,
+                    status.waits_for.len()
+                )?;
+                status.waits_for.iter().try_for_each(|late| write!(f, " {:?} on {:?}", late.label, late.host))
+            }
+            MoveProgress::Outage(error) => write!(f, "asks again: {error}"),
+        }
+    }
+}
+
+impl Move {
+    /// Where the move stands, and for whom the next step waits.
+    ///
+    /// # Errors
+    /// As [all methods](Self).
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    pub async fn status(&self) -> Result<MoveStatus> {
+        self.serve("status", self.reads_status()).await
+    }
+
+    pub(super) async fn reads_status(&self) -> Result<MoveStatus> {
+        let members = match self.stage().await.map_err(on(Side::Old))? {
+            Some(staged) => return Ok(self.status_at(&staged, &self.members().await?)),
+            None => self.members().await?.len(),
+        };
+        let (old, new) = (self.old.stamped().await?, self.new.stamped().await?);
+        let stands = |side, marker: &Option<GateMarker>| *marker == Some(self.marker(side));
+        let (state, phase, epoch) = if old.marker == Some(self.retired()) {
+            (MoveState::Finished, MovePhase::Done, new.epoch)
+        } else if stands(Side::Old, &old.marker) || stands(Side::New, &new.marker) {
+            (MoveState::GivenUp, MovePhase::Old, old.epoch)
+        } else {
+            (MoveState::NotBegun, MovePhase::Old, old.epoch)
+        };
+        let (name, waits_for) = (self.name.to_string(), Vec::new());
+        Ok(MoveStatus { name, state, phase, epoch, since: None, members, waits_for })
+    }
+
+    /// Where it stands by what was read.
+    pub(super) fn status_at(&self, staged: &Staged, members: &[MemberRecord]) -> MoveStatus {
+        let late = |member: &MemberRecord| MoveLate {
+            number: member.number,
+            label: member.label.clone(),
+            host: member.host.clone(),
+            knows_the_move: member.acknowledged.is_some(),
+        };
+        let state = match staged.stage.phase {
+            MovePhase::Done => MoveState::Done,
+            _ => MoveState::Begun,
+        };
+        MoveStatus {
+            name: self.name.to_string(),
+            state,
+            phase: staged.stage.phase,
+            epoch: staged.stage.epoch,
+            since: staged.since(),
+            members: members.len(),
+            waits_for: members.iter().filter(|member| is_late(member, staged)).map(late).collect(),
+        }
+    }
+}

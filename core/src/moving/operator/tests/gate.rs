@@ -1,0 +1,100 @@
+//! Who may be there while it begins.
+
+use super::{Bed, ignored, state};
+use crate::decide::moving::MovePhase::{BothByOld, Old};
+use crate::error::ErrorKind;
+use crate::moving::operator::{MoveBlocker, MoveState};
+use crate::moving::staged::Staged;
+
+#[tokio::test(start_paused = true)]
+async fn a_forgotten_client_keeps_a_move_from_beginning_and_is_named_and_works_on() {
+    let bed = Bed::new();
+    let (operator, another) = (bed.operator().await, bed.operator().await);
+    for forgotten in [bed.plain_on_old("the-old-one").await, bed.plain_on_new("the-early-one").await] {
+        let forgotten = forgotten.expect("connected");
+        let error = operator.start(ignored).await.expect_err("a plain client");
+        assert_eq!(*error.kind(), ErrorKind::Conflict);
+        assert!(error.to_string().contains(forgotten.label()), "{error}");
+        assert_eq!(state(&another).await, (MoveState::NotBegun, Old), "nothing was written");
+        bed.plain_on_old("more").await.expect("as before").close().await.expect("closed");
+        forgotten.close().await.expect("closed");
+    }
+    assert_eq!(operator.start(ignored).await.expect("they are gone"), BothByOld);
+    assert_eq!(another.start(ignored).await.expect("it was begun"), BothByOld);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_is_taken_back_when_a_client_came_in_before_the_marker() {
+    let bed = Bed::new();
+    let operator = bed.operator().await;
+    let staged = operator.first_stage().await.expect("made").expect("by this one");
+    let forgotten = bed.plain_on_old("just-in-time").await.expect("no marker stands yet");
+    let Err(error) = operator.shut(&staged).await else { panic!("a plain client is there") };
+    assert!(error.to_string().contains("just-in-time"), "{error}");
+    assert_eq!(state(&operator).await, (MoveState::NotBegun, Old));
+    bed.plain_on_new("another").await.expect("it is open").close().await.expect("closed");
+    // A marker of an operator who died does not outlive that either.
+    let staged = operator.first_stage().await.expect("made").expect("by this one");
+    let marker = operator.marker(crate::decide::moving::Side::New);
+    let read = operator.new.stamped().await.expect("read");
+    read.mark(operator.new.backend(), &operator.new.place, Some(&marker))
+        .await
+        .expect("marked")
+        .expect("first");
+    drop(staged);
+    operator.start(ignored).await.expect_err("a plain client is there");
+    assert_eq!(state(&operator).await, (MoveState::NotBegun, Old));
+    forgotten.close().await.expect("closed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_operator_who_has_gone_on_is_not_taken_back() {
+    let bed = Bed::new();
+    let (operator, another) = (bed.operator().await, bed.operator().await);
+    let staged = operator.first_stage().await.expect("made").expect("by this one");
+    another.start(ignored).await.expect("nobody is outside");
+    assert!(!staged.delete(operator.old.backend(), &operator.place).await.expect("answered"));
+    assert!(!operator.give_up().await.expect("answered"), "it is on both sides");
+    assert_eq!(state(&operator).await, (MoveState::Begun, BothByOld));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_move_of_another_name_or_url_is_named_and_left_alone() {
+    let bed = Bed::new();
+    let operator = bed.operator().await;
+    operator.start(ignored).await.expect("begun");
+    let mut other = Bed { stores: bed.stores.clone(), config: bed.config.clone() };
+    other.config.name = "n".to_owned();
+    let second = other.operator().await;
+    let plan = second.plan().await.expect("read");
+    assert!(
+        matches!(&plan.blockers[..], [
+        MoveBlocker::MarkedOtherwise { name: Some(one), .. },
+        MoveBlocker::MarkedOtherwise { .. }
+    ] if one == "m"),
+        "{:?}",
+        plan.blockers
+    );
+    let error = second.start(ignored).await.expect_err("another move");
+    assert!(error.to_string().contains("\"m\""), "{error}");
+    second.abort(ignored).await.expect("nothing of it stands");
+    // The same name with another new side: it would go on with a move that is not its own.
+    other.config.name = "m".to_owned();
+    other.config.to.namespace = "elsewhere".to_owned();
+    let third = other.operator().await;
+    let error = third.advance(ignored).await.expect_err("another new side");
+    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    assert_eq!(state(&operator).await, (MoveState::Begun, BothByOld));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_writes_stages_and_stamps_and_nothing_else() {
+    let bed = Bed::new();
+    let operator = bed.operator().await;
+    let made =
+        Staged::write(operator.old.backend(), &operator.place, None, crate::decide::moving::Stage::before(0));
+    made.await.expect("an operator's cell").expect("the first");
+    let value = operator.old.coordinator.shared_value("v").expect("a good key");
+    let error = value.write(b"x").await.expect_err("no operator's");
+    assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+}

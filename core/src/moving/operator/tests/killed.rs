@@ -1,0 +1,259 @@
+//! An operator that dies at each of its requests: another goes on, and ends in the same place.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use async_trait::async_trait;
+
+use super::{Bed, Stored, ignored, state};
+use crate::address::{Address, QueuePrefix};
+use crate::capabilities::Capabilities;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::connector::Connector;
+use crate::contracts::{
+    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
+    Lease, Page, QueuePage, SequentialNodes, TimeToIdle,
+};
+use crate::decide::count::request::{Decided, Request};
+use crate::decide::moving::MovePhase::{Done, New, Old};
+use crate::error::{Error, Result};
+use crate::facts::ServerFacts;
+use crate::moving::operator::{Move, MoveState};
+
+/// How many requests are left to a client, and whether the last one that it sends is carried out.
+#[derive(Debug)]
+struct Life {
+    left: AtomicI64,
+    last_is_carried_out: bool,
+}
+
+impl Life {
+    /// Runs a request of one who may die at it.
+    async fn spend<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
+        match self.left.fetch_sub(1, Ordering::AcqRel) {
+            0 if self.last_is_carried_out => {
+                request.await?;
+                Err(Error::closed())
+            }
+            left if left <= 0 => Err(Error::closed()),
+            _ => request.await,
+        }
+    }
+
+    fn has_died(&self) -> bool {
+        self.left.load(Ordering::Acquire) < 0
+    }
+}
+
+/// A client with a life.
+#[derive(Debug)]
+struct Mortal {
+    inner: Arc<dyn Backend>,
+    life: Arc<Life>,
+}
+
+/// Connects mortal clients.
+#[derive(Debug)]
+struct Mortals(Stored, Arc<Life>);
+
+#[async_trait]
+impl Connector for Mortals {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn validate(&self, config: &Config) -> Result<()> {
+        self.0.validate(config)
+    }
+
+    fn clock(&self, config: &Config) -> Clock {
+        self.0.clock(config)
+    }
+
+    async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::new(Mortal { inner: self.0.connect(config).await?, life: Arc::clone(&self.1) }))
+    }
+}
+
+#[async_trait]
+impl SequentialNodes for Mortal {
+    async fn join(&self, join: &Join) -> Result<Joined> {
+        self.inner.join(join).await
+    }
+
+    async fn abandon(&self, join: &Join) -> Result<()> {
+        self.inner.abandon(join).await
+    }
+
+    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+        self.life.spend(self.inner.list(queue, page)).await
+    }
+
+    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
+        self.life.spend(self.inner.queues(of, after, most)).await
+    }
+
+    fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
+        self.inner.watch_queue(queue)
+    }
+
+    async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
+        self.inner.revoke(queue, sequence).await
+    }
+
+    async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
+        self.inner.limit(queue).await
+    }
+
+    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
+        self.inner.set_limit(queue, limit).await
+    }
+}
+
+#[async_trait]
+impl Cells for Mortal {
+    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+        self.life.spend(self.inner.read_cell(cell)).await
+    }
+
+    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        self.life.spend(self.inner.write_cell(cell, write)).await
+    }
+
+    async fn change_count(
+        &self,
+        cell: &Address,
+        request: &Request,
+        idle: Option<TimeToIdle>,
+    ) -> Result<Option<Decided>> {
+        self.inner.change_count(cell, request, idle).await
+    }
+
+    fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
+        self.inner.watch_cell(cell)
+    }
+}
+
+#[async_trait]
+impl Backend for Mortal {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn lease(&self) -> Lease {
+        self.inner.lease()
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        self.inner.incarnation()
+    }
+
+    async fn server_facts(&self) -> Result<ServerFacts> {
+        self.inner.server_facts().await
+    }
+
+    async fn close(&self, how: Close) -> Result<()> {
+        self.inner.close(how).await
+    }
+}
+
+/// What an operator does who dies at one of its requests, and what it comes to for the one who goes on.
+async fn dies_at_each_request(
+    before: impl AsyncFn(&Bed),
+    work: impl AsyncFn(&Move) -> Result<()>,
+    behind: impl AsyncFn(&Bed, &Move),
+) {
+    for last_is_carried_out in [false, true] {
+        for requests in 0.. {
+            let bed = Bed::new();
+            let member = bed.member("one").await.follows();
+            before(&bed).await;
+            let life = Life { left: AtomicI64::new(i64::MAX), last_is_carried_out };
+            let life = Arc::new(life);
+            let mortals = Mortals(Stored(Arc::clone(&bed.stores)), Arc::clone(&life));
+            let mortal = Move::connect(&[Arc::new(mortals) as Arc<dyn Connector>], &bed.config).await;
+            let mortal = mortal.expect("connected");
+            life.left.store(requests, Ordering::Release);
+            let worked = work(&mortal).await;
+            let has_died = life.has_died();
+            assert!(worked.is_ok() || has_died, "at {requests}: {worked:?}");
+            let another = bed.operator().await;
+            work(&another).await.unwrap_or_else(|error| panic!("behind one who died at {requests}: {error}"));
+            behind(&bed, &another).await;
+            member.leaves().await;
+            if !has_died {
+                assert!(requests > 10, "{requests}");
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_goes_on_behind_an_operator_who_died_at_any_request() {
+    let run = async |of: &Move| of.run(ignored).await;
+    dies_at_each_request(
+        async |_| {},
+        run,
+        async |bed, another| {
+            assert_eq!(state(another).await, (MoveState::Done, Done));
+            assert_eq!(another.status().await.expect("readable").epoch, 1);
+            bed.plain_on_old("forgotten").await.expect_err("it has moved");
+            let plain = bed.plain_on_new("current").await.expect("it is in use");
+            assert_eq!(plain.backend().token(1).expect("fits").epoch(), 1);
+            plain.close().await.expect("closed");
+        },
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_move_is_taken_back_behind_an_operator_who_died_at_any_request() {
+    let begun = async |bed: &Bed| {
+        let operator = bed.operator().await;
+        while operator.advance(ignored).await.expect("a step") != New {}
+    };
+    let abort = async |of: &Move| of.abort(ignored).await;
+    dies_at_each_request(begun, abort, async |bed, another| {
+        assert_eq!(state(another).await, (MoveState::NotBegun, Old));
+        let (old, new) = (bed.plain_on_old("a").await, bed.plain_on_new("b").await);
+        let (old, new) = (old.expect("it is open"), new.expect("it is open"));
+        assert_eq!(old.backend().token(1).expect("fits").epoch(), 2);
+        old.close().await.expect("closed");
+        new.close().await.expect("closed");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_move_is_finished_behind_an_operator_who_died_at_any_request() {
+    for last_is_carried_out in [false, true] {
+        for requests in 0.. {
+            let bed = Bed::new();
+            bed.operator().await.run(ignored).await.expect("made");
+            let life = Arc::new(Life { left: AtomicI64::new(i64::MAX), last_is_carried_out });
+            let mortals = Mortals(Stored(Arc::clone(&bed.stores)), Arc::clone(&life));
+            let mortal = Move::connect(&[Arc::new(mortals) as Arc<dyn Connector>], &bed.config).await;
+            let mortal = mortal.expect("connected");
+            life.left.store(requests, Ordering::Release);
+            let finished = mortal.finish().await;
+            let has_died = life.has_died();
+            assert!(finished.is_ok() || has_died, "at {requests}: {finished:?}");
+            let another = bed.operator().await;
+            another
+                .finish()
+                .await
+                .unwrap_or_else(|error| panic!("behind one who died at {requests}: {error}"));
+            assert_eq!(state(&another).await, (MoveState::Finished, Done));
+            bed.plain_on_old("forgotten").await.expect_err("it has moved");
+            if !has_died {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! A member that a test plays: it registers, follows the stage, and acknowledges.
+
+use std::sync::Arc;
+
+use futures_util::future::try_join;
+use tokio::task::JoinHandle;
+
+use super::Bed;
+use crate::config::Config;
+use crate::connect::connect;
+use crate::contracts::{AskedLimit, Join, Joined, Node, NodeId, Patience};
+use crate::coordinator::Coordinator;
+use crate::decide::Claim;
+use crate::moving::member::MemberRecord;
+use crate::moving::place::MovePlace;
+use crate::moving::staged::Staged;
+
+/// A participant without holds.
+pub(super) struct Member {
+    old: Coordinator,
+    new: Coordinator,
+    place: MovePlace,
+    node: Arc<dyn Node>,
+}
+
+/// A member that acknowledges each stage. Its end is awaited, so that it has left the servers.
+pub(super) struct Willing(JoinHandle<()>, Member);
+
+impl Member {
+    pub(super) async fn new(bed: &Bed, label: &str) -> Self {
+        let sides = &bed.config;
+        let client = async |of: &Config| {
+            let config = Config { label: Some(label.to_owned()), ..of.clone() }.as_participant(&sides.name);
+            connect(&bed.connectors(), &config).await
+        };
+        let (old, new) = try_join(client(&sides.from), client(&sides.to)).await.expect("connected");
+        let place = MovePlace::of(&sides.from.namespace, &sides.name).expect("a good name");
+        let join = Join {
+            queue: place.members.clone(),
+            id: NodeId::random(),
+            claim: Claim::Shared,
+            limit: AskedLimit::Stored,
+            label: label.into(),
+            data: MemberRecord::own(None),
+            patience: Patience::Wait,
+            repeated: false,
+        };
+        let Joined::Admitted(node) = old.backend().join(&join).await.expect("registered") else {
+            panic!("the queue of members admits everybody");
+        };
+        Self { old, new, place, node }
+    }
+
+    /// Acknowledges the stage as it is now.
+    pub(super) async fn acknowledges(&self) {
+        let read = Staged::read(&**self.old.backend(), &self.place).await.expect("readable");
+        if let Some(staged) = read {
+            self.node.write_data(&MemberRecord::own(Some(staged.version))).await.expect("it stands");
+        }
+    }
+
+    /// Acknowledges each stage from now on.
+    pub(super) fn follows(self) -> Willing {
+        let backend = Arc::clone(self.old.backend());
+        let (stage, node, place) = (self.place.stage.clone(), Arc::clone(&self.node), self.place.clone());
+        let follows = tokio::spawn(async move {
+            let mut watch = backend.watch_cell(&stage);
+            while watch.changed().await.is_ok() {
+                let Ok(read) = Staged::read(&*backend, &place).await else { return };
+                if let Some(staged) = read {
+                    node.write_data(&MemberRecord::own(Some(staged.version))).await.expect("it stands");
+                }
+            }
+        });
+        Willing(follows, self)
+    }
+
+    pub(super) async fn leaves(self) {
+        try_join(self.old.close(), self.new.close()).await.expect("closed");
+    }
+}
+
+impl Willing {
+    pub(super) async fn leaves(self) {
+        self.0.abort();
+        assert!(self.0.await.is_err_and(|ended| ended.is_cancelled()), "it follows to its end");
+        self.1.leaves().await;
+    }
+}

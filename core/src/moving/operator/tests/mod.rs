@@ -1,0 +1,101 @@
+//! Moves on memory, under paused time, with members that the tests play.
+
+mod gate;
+mod killed;
+mod member;
+mod plan;
+mod steps;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use self::member::Member;
+use super::{Move, MoveProgress, MoveState, MoveStatus};
+use crate::clock::Clock;
+use crate::config::{Config, MoveConfig};
+use crate::connect::connect;
+use crate::connector::Connector;
+use crate::contracts::Backend;
+use crate::coordinator::Coordinator;
+use crate::decide::moving::MovePhase;
+use crate::error::Result;
+use crate::memory::Memory;
+
+/// The two stores of a test.
+#[derive(Debug)]
+struct Stores {
+    old: Memory,
+    new: Memory,
+}
+
+/// Connects to the stores `old` and `new`.
+#[derive(Debug)]
+struct Stored(Arc<Stores>);
+
+/// What a test has.
+struct Bed {
+    stores: Arc<Stores>,
+    config: MoveConfig,
+}
+
+#[async_trait]
+impl Connector for Stored {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn validate(&self, _config: &Config) -> Result<()> {
+        Ok(())
+    }
+
+    fn clock(&self, _config: &Config) -> Clock {
+        Clock::tokio()
+    }
+
+    async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
+        let store = if config.hosts == ["old"] { &self.0.old } else { &self.0.new };
+        Ok(store.client(config)?.0)
+    }
+}
+
+impl Bed {
+    fn new() -> Self {
+        let store = || Memory::new(Clock::tokio());
+        let at = |url| Config::from_url(url).expect("a good URL");
+        let config = MoveConfig::new(at("memory://old?namespace=a"), at("memory://new?namespace=b"), "m");
+        Self { stores: Arc::new(Stores { old: store(), new: store() }), config }
+    }
+
+    fn connectors(&self) -> Vec<Arc<dyn Connector>> {
+        vec![Arc::new(Stored(Arc::clone(&self.stores)))]
+    }
+
+    async fn operator(&self) -> Move {
+        Move::connect(&self.connectors(), &self.config).await.expect("connected")
+    }
+
+    async fn plain(&self, of: &Config, label: &str) -> Result<Coordinator> {
+        connect(&self.connectors(), &Config { label: Some(label.to_owned()), ..of.clone() }).await
+    }
+
+    async fn plain_on_old(&self, label: &str) -> Result<Coordinator> {
+        self.plain(&self.config.from, label).await
+    }
+
+    async fn plain_on_new(&self, label: &str) -> Result<Coordinator> {
+        self.plain(&self.config.to, label).await
+    }
+
+    async fn member(&self, label: &str) -> Member {
+        Member::new(self, label).await
+    }
+}
+
+/// What nobody looks at.
+fn ignored(_: &MoveProgress<'_>) {}
+
+async fn state(of: &Move) -> (MoveState, MovePhase) {
+    let MoveStatus { state, phase, .. } = of.status().await.expect("readable");
+    (state, phase)
+}

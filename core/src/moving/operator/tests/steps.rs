@@ -1,0 +1,139 @@
+//! From phase to phase, for whom a step waits, and back.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::{Bed, ignored, state};
+use crate::decide::moving::MovePhase::{BothByNew, BothByOld, Done, New, Old};
+use crate::error::ErrorKind;
+use crate::moving::operator::{MoveProgress, MoveState};
+
+#[tokio::test(start_paused = true)]
+async fn a_move_is_made_there_and_finished_and_the_old_side_sends_everybody_on() {
+    let bed = Bed::new();
+    let members = [bed.member("one").await.follows(), bed.member("two").await.follows()];
+    let operator = bed.operator().await;
+    let mut reached = Vec::new();
+    let run = operator.run(|progress| {
+        if let MoveProgress::Reached(phase) = progress {
+            reached.push(*phase);
+        }
+    });
+    run.await.expect("made");
+    assert_eq!(reached, [BothByOld, BothByNew, New, Done]);
+    assert_eq!(state(&operator).await, (MoveState::Done, Done));
+    operator.run(ignored).await.expect("it is made");
+    let error = operator.abort(ignored).await.expect_err("it is final");
+    assert_eq!(*error.kind(), ErrorKind::Conflict);
+    let error = operator.finish().await.expect_err("members are connected");
+    assert!(error.to_string().contains("\"one\"") && error.to_string().contains("\"two\""), "{error}");
+    assert_eq!(state(&operator).await, (MoveState::Done, Done));
+    bed.member("three, late").await.leaves().await;
+    for member in members {
+        member.leaves().await;
+    }
+    for _ in 0..2 {
+        operator.finish().await.expect("they have left");
+        assert_eq!(state(&operator).await, (MoveState::Finished, Done));
+    }
+    let error = bed.plain_on_old("forgotten").await.expect_err("it has moved");
+    assert!(error.to_string().contains("memory://new?namespace=b"), "{error}");
+    bed.plain_on_new("current").await.expect("it is in use");
+    operator.start(ignored).await.expect_err("it is retired");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_waits_for_the_member_that_is_late_and_goes_on_at_its_acknowledgement() {
+    let bed = Bed::new();
+    let (willing, late) = (bed.member("willing").await.follows(), bed.member("late").await);
+    let operator = bed.operator().await;
+    let mut told = Vec::new();
+    let start = timeout(
+        Duration::from_secs(3600),
+        operator.start(|progress| {
+            if let MoveProgress::Waits(status) = progress {
+                let labels: Vec<_> = status.waits_for.iter().map(|late| late.label.clone()).collect();
+                told.push((status.phase, labels));
+            }
+        }),
+    );
+    start.await.expect_err("it waits for as long as the member is late");
+    assert_eq!(told.last(), Some(&(Old, vec!["late".to_owned()])));
+    let status = operator.status().await.expect("readable");
+    assert_eq!((status.state, status.phase, status.members), (MoveState::Begun, Old, 2));
+    assert_eq!(status.waits_for.len(), 1);
+    assert!(!status.waits_for[0].knows_the_move && status.since.is_some());
+    // It is told by an event: no re-check is due for seconds.
+    let begun = tokio::time::Instant::now();
+    let waits = async {
+        tokio::task::yield_now().await;
+        late.acknowledges().await;
+    };
+    let (phase, ()) = futures_util::future::join(operator.start(ignored), waits).await;
+    assert_eq!(phase.expect("acknowledged"), BothByOld);
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    // A member that has died is waited for until its lease ends.
+    late.leaves().await;
+    assert_eq!(operator.advance(ignored).await.expect("it has left"), BothByNew);
+    willing.leaves().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_move_is_taken_back_step_by_step_and_plain_clients_give_tokens_above_all_of_it() {
+    let bed = Bed::new();
+    let before = bed.plain_on_old("before").await.expect("connected");
+    let token = |of: &crate::Coordinator| {
+        let mutex = of.mutex("a").expect("a good key");
+        async move {
+            let hold = mutex.acquire().await.expect("free");
+            let token = crate::Fenced::token(&hold);
+            assert_eq!(hold.release().await.expect("released"), crate::Release::Released);
+            token
+        }
+    };
+    let first = token(&before).await;
+    before.close().await.expect("closed");
+    let (member, operator) = (bed.member("one").await.follows(), bed.operator().await);
+    for (phase, epoch) in [(BothByOld, 0), (BothByNew, 1), (New, 1)] {
+        assert_eq!(operator.advance(ignored).await.expect("a step"), phase);
+        assert_eq!(operator.status().await.expect("readable").epoch, epoch);
+        for refused in [bed.plain_on_old("plain").await, bed.plain_on_new("plain").await] {
+            assert_eq!(*refused.map(drop).expect_err("it moves").kind(), ErrorKind::Misconfigured);
+        }
+    }
+    for (phase, epoch) in [(BothByNew, 1), (BothByOld, 2), (Old, 2)] {
+        assert_eq!(operator.step_back(ignored).await.expect("a step"), Some(phase));
+        assert_eq!(operator.status().await.expect("readable").epoch, epoch);
+    }
+    assert_eq!(operator.step_back(ignored).await.expect("given up"), None);
+    assert_eq!(state(&operator).await, (MoveState::NotBegun, Old));
+    operator.abort(ignored).await.expect("nothing is left");
+    let (old, new) = (bed.plain_on_old("plain").await, bed.plain_on_new("plain").await);
+    let (old, new) = (old.expect("it is open"), new.expect("it is open"));
+    let behind = token(&old).await;
+    assert!(behind > first && behind.epoch() == 2, "{behind} behind {first}");
+    // Another move of the same name goes above that, and its plain clients too.
+    for client in [old, new] {
+        client.close().await.expect("closed");
+    }
+    operator.run(ignored).await.expect("made");
+    let new = bed.plain_on_new("plain").await.expect("it is in use");
+    let last = token(&new).await;
+    assert!(last > behind && last.epoch() == 3, "{last} behind {behind}");
+    member.leaves().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_operators_at_once_make_one_move() {
+    let bed = Bed::new();
+    let member = bed.member("one").await.follows();
+    let (one, other) = (bed.operator().await, bed.operator().await);
+    let (first, second) = futures_util::future::join(one.run(ignored), other.run(ignored)).await;
+    first.and(second).expect("both are answered when it is made");
+    let status = one.status().await.expect("readable");
+    assert_eq!((status.phase, status.epoch), (Done, 1));
+    member.leaves().await;
+    let (first, second) = futures_util::future::join(one.finish(), other.finish()).await;
+    first.and(second).expect("both");
+}

@@ -1,0 +1,136 @@
+//! From step to step: what wakes an operator who waits for members.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::step::Stepped;
+use super::{Move, MoveProgress, on};
+use crate::contracts::{Cell, Entry};
+use crate::decide::moving::{MovePhase, Side, Way};
+use crate::error::{Error, Result};
+use crate::seen;
+use crate::support::Backoff;
+use crate::watched::{View, Watched};
+
+/// The news of the stage and of the members. The watches read both once a TTL, whatever is told.
+struct News {
+    stage: watch::Receiver<View<Option<Cell>>>,
+    members: watch::Receiver<View<Arc<[Entry]>>>,
+    // They end with the last who has them.
+    _stage: Arc<Watched<Option<Cell>>>,
+    _members: Arc<Watched<Arc<[Entry]>>>,
+}
+
+impl News {
+    fn of(of: &Move) -> Self {
+        let client = of.old.coordinator.client();
+        let (stage, members) = (client.watch_cell(&of.place.stage), client.watch_queue(&of.place.members));
+        Self { stage: stage.views(), members: members.views(), _stage: stage, _members: members }
+    }
+
+    /// What is read from now on is newer than all that was told before.
+    fn heard(&mut self) {
+        self.stage.borrow_and_update();
+        self.members.borrow_and_update();
+    }
+
+    /// Waits until something has changed since [`heard`](Self::heard).
+    async fn changed(&mut self) -> Result<()> {
+        let goes_on = tokio::select! {
+            changed = self.stage.changed() => changed,
+            changed = self.members.changed() => changed,
+        };
+        let ended = |error: &Error| Err(on(Side::Old)(error.clone()));
+        if let View::Ended(error) = &*self.stage.borrow() {
+            return ended(error);
+        }
+        if let View::Ended(error) = &*self.members.borrow() {
+            return ended(error);
+        }
+        goes_on.map_err(|_| Error::closed())
+    }
+}
+
+impl Move {
+    /// Takes steps one way: to a phase, or (`None`) a single one; and back to the first phase it gives the
+    /// move up. Answers the phase.
+    pub(super) async fn walk(
+        &self,
+        operation: &'static str,
+        way: Way,
+        to: Option<MovePhase>,
+        progress: impl FnMut(&MoveProgress<'_>),
+    ) -> Result<MovePhase> {
+        self.serve(operation, self.walks(way, to, progress)).await
+    }
+
+    /// Runs an operation, whose errors name it.
+    pub(super) async fn serve<T>(
+        &self,
+        operation: &'static str,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let served = self.old.coordinator.client().serve(work).await;
+        served.map_err(|error| error.in_operation(operation).on(Arc::clone(&self.name)))
+    }
+
+    async fn walks(
+        &self,
+        way: Way,
+        to: Option<MovePhase>,
+        mut progress: impl FnMut(&MoveProgress<'_>),
+    ) -> Result<MovePhase> {
+        let lease = self.old.coordinator.lease();
+        let mut pauses = Backoff::new(Duration::from_millis(50), lease.ttl() / 4);
+        let (mut news, mut from, mut behind, mut told) = (News::of(self), None, None, None);
+        loop {
+            news.heard();
+            let read = self.stage().await.map_err(on(Side::Old));
+            let stepped = match read {
+                Ok(read) => {
+                    let phase = read.as_ref().map_or(MovePhase::Old, |staged| staged.stage.phase);
+                    let from = *from.get_or_insert(phase);
+                    if has_come(way, from, to, phase) {
+                        return Ok(phase);
+                    }
+                    self.attempt(read, way, &mut behind).await
+                }
+                Err(error) => Err(error),
+            };
+            match stepped {
+                Ok(Stepped::To(stage)) => progress(&MoveProgress::Reached(stage.phase)),
+                Ok(Stepped::Changed) => {}
+                Ok(Stepped::Ends) if way == Way::Back => return Ok(MovePhase::Old),
+                Ok(Stepped::Ends) => return Ok(MovePhase::Done),
+                Ok(Stepped::Waits(status)) => {
+                    if told.as_ref() != Some(&status) {
+                        seen::move_waits(&self.name, status.phase, status.waits_for.len());
+                        progress(&MoveProgress::Waits(&status));
+                        told = Some(status);
+                    }
+                    news.changed().await?;
+                }
+                Err(error) if error.is_retryable() => {
+                    progress(&MoveProgress::Outage(&error));
+                    pauses.wait(lease.clock()).await;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+            pauses.reset();
+        }
+    }
+}
+
+/// Whether a walk is at its end in a phase that was read. The first and the last phase have an end of
+/// their own: the gate.
+fn has_come(way: Way, from: MovePhase, to: Option<MovePhase>, phase: MovePhase) -> bool {
+    match (way, to) {
+        (Way::Forward, _) if phase == MovePhase::Done => false,
+        (Way::Forward, Some(to)) => phase >= to,
+        (Way::Back, Some(_)) => false,
+        (_, None) => phase != from,
+    }
+}
