@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
+use latchwork_core::Config;
 use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -91,7 +92,7 @@ pub fn main<F: Future<Output = Vec<Failover>>>(
     failures: impl FnOnce() -> F,
 ) -> ExitCode {
     println!("running 1 test");
-    match under_load(testbed, runtime, lasts, forgets, failures) {
+    match under_load(testbed, runtime, lasts, forgets, Ok, |_| failures()) {
         Ok(()) => {
             println!("test result: ok. 1 passed; 0 failed");
             ExitCode::SUCCESS
@@ -118,22 +119,28 @@ pub async fn spread(
     caused
 }
 
-fn under_load<F: Future<Output = Vec<Failover>>>(
+/// `reaches` makes the configuration of the processes of that of the testbed.
+pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
     testbed: ServerTestbed,
     runtime: &Runtime,
     lasts: Duration,
     forgets: bool,
-    failures: impl FnOnce() -> F,
+    reaches: impl FnOnce(Config) -> Result<Config, String>,
+    failures: impl FnOnce(Config) -> F,
 ) -> Result<(), String> {
     let (name, testbed): (_, &'static ServerTestbed) = (testbed.name, Box::leak(Box::new(testbed)));
     // Beyond the time of the takeover.
     let allowed = TTL + testbed.expiry_bound + NOISE;
     let (sender, receiver) = std::sync::mpsc::channel();
+    let (asks, asked) = std::sync::mpsc::channel();
+    let (answers, answered) = std::sync::mpsc::channel();
     let playing = thread::spawn(move || {
         // Failures may take longer than they were given.
         play_beside(lasts * 2, testbed, async |context| {
             let mut config = context.fixture.process_config().expect("a server has processes");
             config.ttl = TTL;
+            asks.send(config).expect("it is awaited");
+            let config: Config = answered.recv().expect("it is answered");
             let seconds = (lasts + TTL * 2).as_secs();
             let mut contenders = Vec::new();
             for (key, kind, processes) in LOADS {
@@ -150,9 +157,12 @@ fn under_load<F: Future<Output = Vec<Failover>>>(
             sender.send(records).expect("they are awaited");
         })
     });
+    let config = asked.recv().map_err(|_| "the testbed gives no configuration".to_owned())?;
+    let config = reaches(config)?;
+    answers.send(config.clone()).map_err(|_| "the processes are gone".to_owned())?;
     let failovers = runtime.block_on(async {
         sleep(TTL).await;
-        failures().await
+        failures(config).await
     });
     playing.join().expect("it catches panics")?;
     let records = receiver.recv().map_err(|_| "no records".to_owned())?;
