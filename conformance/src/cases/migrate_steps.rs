@@ -2,6 +2,7 @@
 //! them, with participants that the cases play.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures_util::future::join;
 use latchwork_core::contracts::{AskedLimit, Join, Joined, Node, NodeId, Patience};
@@ -17,6 +18,9 @@ use crate::case::cases;
 use crate::context::Context;
 use crate::testbed::{Client, of_a_case};
 use crate::waits::{soon, until, within};
+
+/// What a far operator's requests take more.
+const WAY: Duration = Duration::from_millis(5);
 
 /// What nobody looks at.
 fn ignored(_: &MoveProgress<'_>) {}
@@ -40,6 +44,15 @@ async fn operator(context: &Context) -> Move {
     let sides = sides(context);
     let of = async |config: &Config| context.client_with(&config.clone().as_operator()).await.coordinator;
     Move::over(of(&sides.from).await, of(&sides.to).await, &sides).expect("an operator's clients")
+}
+
+/// One whose requests take their time, so that others come between them.
+async fn far_operator(context: &Context) -> Move {
+    let sides = sides(context);
+    let of = async |config: &Config| context.client_with(&config.clone().as_operator()).await;
+    let (old, new) = (of(&sides.from).await, of(&sides.to).await);
+    old.link.delay(WAY);
+    Move::over(old.coordinator, new.coordinator, &sides).expect("an operator's clients")
 }
 
 async fn close(clients: impl IntoIterator<Item = Coordinator>) {
@@ -219,7 +232,7 @@ cases! {
     "MIGRATE-COMPARE-AND-SET" =>
     /// two operators at once make one move: no phase is passed over, and no epoch is taken twice
     async fn migrate_compare_and_set_two_operators_make_one_move(context) {
-        let (one, other) = (operator(context).await, operator(context).await);
+        let (one, other) = (far_operator(context).await, far_operator(context).await);
         let member = Played::new(context, "one").await;
         let written = Mutex::new(Vec::new());
         let reached = |progress: &MoveProgress<'_>| {

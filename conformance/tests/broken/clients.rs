@@ -104,7 +104,7 @@ pub(super) const CONTROLS: &[Control] = &[
     Control {
         name: "a_move_begins_over_clients_that_are_not_listed",
         case: "migrate_gate_begins_over_no_outsider",
-        beside: "migrate_epoch_recorded_plain_tokens_rise_behind_a_move",
+        beside: "migrate_compare_and_set_two_operators_make_one_move",
         testbed: |name| on_memory(name, ListsOne::First),
     },
     Control {

@@ -14,8 +14,6 @@ mod queues;
 mod side;
 mod status;
 mod step;
-#[cfg(test)]
-mod tests;
 mod wait;
 
 use std::fmt;
@@ -222,3 +220,6 @@ fn on(side: Side) -> impl Fn(Error) -> Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
