@@ -40,6 +40,7 @@
 //!   [events and metrics](guide::observing).
 //! * [Trust between clients](guide::trust), and the access control that enforces it.
 //! * [Sharing locks](guide::sharing) with Curator and `etcdctl`.
+//! * [Moving to another coordinator](guide::moving) while locks are held.
 //! * [What may stay on a server](guide::left_on_servers), and what idle keys cost.
 //! * [A backend of your own](guide::own_backend), and the suite that it must pass.
 

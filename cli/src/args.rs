@@ -16,6 +16,7 @@ use crate::hold::exec::ExecOrder;
 use crate::hold::guard::GuardOrder;
 use crate::hold::order::{CronOrder, ElectOrder, LockOrder, SemaphoreOrder};
 use crate::inspect::{InspectOrder, ReleaseOrder};
+use crate::migrate::{self, MigrateOrder};
 use crate::settings::{Common, FILE};
 
 const STYLES: Styles = Styles::styled()
@@ -58,6 +59,9 @@ pub(crate) enum Command {
     /// Examines a coordinator: what a lock is worth there, and what to do about it
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorOrder),
+    /// Moves locks to another coordinator while they are held: plan, run, status, abort, finish
+    #[command(after_help = migrate::EXAMPLES)]
+    Migrate(MigrateOrder),
     /// Compares coordinators: which for what, measured on the same machine in the same run
     #[cfg(feature = "compare")]
     #[command(after_help = COMPARE_EXAMPLES)]

@@ -6,6 +6,7 @@
 //! inspect           who holds, who waits, and why; forced releases
 //! doctor            what a coordinator is worth for locks
 //! compare           coordinators beside each other: which for what
+//! migrate           a move to another coordinator, from the operator's side
 //! manual            completions and man pages
 //! settings, shown   which coordinator, and how its URL is shown
 //! failure           an error as one line, with the next step
@@ -22,6 +23,7 @@ mod failure;
 mod hold;
 mod inspect;
 mod manual;
+mod migrate;
 mod settings;
 mod shown;
 
@@ -53,6 +55,7 @@ fn run(cli: Cli) -> Outcome {
         Command::Inspect(order) => inspect::run(&cli.common, &order),
         Command::Release(order) => order.run(&cli.common),
         Command::Doctor(order) => order.run(&cli.common),
+        Command::Migrate(order) => order.run(&cli.common),
         #[cfg(feature = "compare")]
         Command::Compare(order) => order.run(),
         #[cfg(feature = "compare")]

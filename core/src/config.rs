@@ -272,8 +272,11 @@ impl Config {
         Who::of(self.operator, self.participates.as_deref())
     }
 
-    /// For a client that takes part in a move.
-    pub(crate) fn as_participant(mut self, name: &str) -> Self {
+    /// For one of the two clients of who takes part in a move: for tests that play one. Others connect to
+    /// both sides [at once](Self::of_move).
+    #[doc(hidden)]
+    #[must_use]
+    pub fn as_participant(mut self, name: &str) -> Self {
         self.participates = Some(name.into());
         self
     }

@@ -4,6 +4,7 @@
 //! layers, and each imports only from its own layer and those below:
 //!
 //! ```text
+//! moving::operator               a move between two coordinators, as its operator makes it
 //! connect, memory                from a Config to a Coordinator; the backend without a server
 //! coordinator, lazy              the user's handle; a backend that connects at its first use
 //! registry                       who is connected, and with which layout

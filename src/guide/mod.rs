@@ -15,6 +15,7 @@
 //! | [`trust`] | what clients must trust each other with, and the access control that enforces it |
 //! | [`observing`] | every event, span and metric |
 //! | [`on_call`] | symptoms and what to do, how to find the holder, how to force a release |
+//! | [`moving`] | moving to another coordinator while locks are held |
 //! | [`left_on_servers`] | what may stay on a server, and what idle keys cost |
 //! | [`own_backend`] | a backend of your own, and the one call that tests it |
 //!
@@ -59,6 +60,9 @@ pub mod observing {}
 // The picture `outage.png`, which a page of documentation cannot reach.
 #[doc = include_str!("outage.html")]
 pub mod on_call {}
+
+#[doc = include_str!("moving.md")]
+pub mod moving {}
 
 #[doc = include_str!("left_on_servers.md")]
 pub mod left_on_servers {}

@@ -4,7 +4,7 @@ mod client;
 mod reason;
 mod release;
 mod snapshot;
-mod table;
+pub(crate) mod table;
 mod target;
 mod watch;
 

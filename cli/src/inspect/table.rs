@@ -83,7 +83,7 @@ fn count_of(weight: u32) -> String {
 }
 
 /// A time of at most two parts: `3.2s`, `4m 5s`, `2h 7m`, `3d 4h`.
-fn short(age: Duration) -> String {
+pub(crate) fn short(age: Duration) -> String {
     let seconds = age.as_secs();
     match seconds {
         0..60 => format!("{:.1}s", age.as_secs_f64()),

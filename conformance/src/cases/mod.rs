@@ -31,6 +31,7 @@ pub mod least;
 pub mod limit;
 pub mod load;
 pub mod migrate_gate;
+pub mod migrate_steps;
 pub mod multi;
 pub mod mutex;
 pub mod node;
@@ -146,6 +147,9 @@ pub const PROPERTIES: &[&str] = &[
     "CLIENT-AGAIN",
     "LAYOUT-STAMP",
     "LAYOUT-RAISE",
+    "MIGRATE-ACK-NAMES-VERSION",
+    "MIGRATE-COMPARE-AND-SET",
+    "MIGRATE-EPOCH-RECORDED",
     "MIGRATE-GATE",
     "SEEN-ACQUISITIONS",
     "SEEN-LOSSES",
@@ -195,6 +199,7 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         process::CASES,
         reentry::CASES,
         migrate_gate::CASES,
+        migrate_steps::CASES,
         rwlock::CASES,
         downgrade::CASES,
         semaphore::CASES,

@@ -68,7 +68,7 @@ impl Coordinator {
         reopened.await.map_err(|error| error.in_operation("reopen"))
     }
 
-    fn check_operator(&self) -> Result<()> {
+    pub(crate) fn check_operator(&self) -> Result<()> {
         match self.0.operator {
             true => Ok(()),
             false => Err(Error::new(

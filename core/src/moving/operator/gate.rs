@@ -114,6 +114,15 @@ impl Move {
     /// whether nothing of it stands any more; else another operator has gone on.
     pub(super) async fn give_up(&self) -> Result<bool> {
         let marked = [self.old.stamped().await?, self.new.stamped().await?];
+        for (side, marked) in SIDES.into_iter().zip(&marked) {
+            // One of this name between other coordinators.
+            let (own, of) = (self.marker(side), self.side(side));
+            if let Some(stands) =
+                marked.marker.as_ref().filter(|stands| stands.name == own.name && **stands != own)
+            {
+                return Err(on(side)(another(Some(stands), &of.place)));
+            }
+        }
         let staged = self.stage().await.map_err(on(Side::Old))?;
         if let Some(staged) = &staged
             && (staged.stage.phase != MovePhase::Old

@@ -14,8 +14,6 @@ mod queues;
 mod side;
 mod status;
 mod step;
-#[cfg(test)]
-mod tests;
 mod wait;
 
 use std::fmt;
@@ -31,7 +29,9 @@ pub use self::status::{MoveLate, MoveProgress, MoveState, MoveStatus};
 use super::place::MovePlace;
 use super::staged::Staged;
 use crate::config::{Config, MoveConfig};
+use crate::connect::connect;
 use crate::connector::Connector;
+use crate::coordinator::Coordinator;
 use crate::decide::moving::gate::Course;
 use crate::decide::moving::{MovePhase, Side, Way};
 use crate::error::{Error, ErrorKind, Result};
@@ -88,10 +88,23 @@ impl Move {
     /// A dropped connect leaves nothing on the servers beyond leases that run out.
     pub async fn connect(connectors: &[Arc<dyn Connector>], config: &MoveConfig) -> Result<Self> {
         Config::of_move(config.clone()).validate()?;
+        let connected =
+            async |side, of: &Config| connect(connectors, &of.clone().as_operator()).await.map_err(on(side));
+        let (old, new) =
+            try_join(connected(Side::Old, &config.from), connected(Side::New, &config.to)).await?;
+        Self::over(old, new, config)
+    }
+
+    /// As [`connect`](Self::connect), over clients that are connected to both sides already, each made
+    /// [as an operator](Config::as_operator). No I/O.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `from`, `to` or `move`; `Misconfigured` for a client that is no operator's.
+    pub fn over(old: Coordinator, new: Coordinator, config: &MoveConfig) -> Result<Self> {
+        Config::of_move(config.clone()).validate()?;
         let place = MovePlace::of(&config.from.namespace, &config.name)?;
-        let old = OperatorSide::connect(connectors, Side::Old, config);
-        let new = OperatorSide::connect(connectors, Side::New, config);
-        let (old, new) = try_join(old, new).await?;
+        let old = OperatorSide::new(Side::Old, old, &config.from)?;
+        let new = OperatorSide::new(Side::New, new, &config.to)?;
         Ok(Self { name: config.name.as_str().into(), place, old, new })
     }
 
@@ -207,3 +220,6 @@ fn on(side: Side) -> impl Fn(Error) -> Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,15 +1,11 @@
 //! One side of a move, as its operator has it.
 
-use std::sync::Arc;
-
 use futures_util::TryStreamExt;
 
 use super::on;
 use crate::ClientRecord;
 use crate::address::Namespace;
-use crate::config::MoveConfig;
-use crate::connect::connect;
-use crate::connector::Connector;
+use crate::config::Config;
 use crate::contracts::Backend;
 use crate::coordinator::Coordinator;
 use crate::decide::moving::Side;
@@ -27,19 +23,11 @@ pub(super) struct OperatorSide {
 }
 
 impl OperatorSide {
-    pub(super) async fn connect(
-        connectors: &[Arc<dyn Connector>],
-        side: Side,
-        sides: &MoveConfig,
-    ) -> Result<Self> {
-        let config = match side {
-            Side::Old => &sides.from,
-            Side::New => &sides.to,
-        };
+    pub(super) fn new(side: Side, coordinator: Coordinator, config: &Config) -> Result<Self> {
+        coordinator.check_operator().map_err(on(side))?;
         let url = config.shared_url();
         checked(&url)?;
         let place = Place::of(&Namespace::new(&config.namespace))?;
-        let coordinator = connect(connectors, &config.clone().as_operator()).await.map_err(on(side))?;
         Ok(Self { side, coordinator, place, url })
     }
 

@@ -85,6 +85,11 @@ async fn a_move_of_another_name_or_url_is_named_and_left_alone() {
     let error = third.advance(ignored).await.expect_err("another new side");
     assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
     assert_eq!(state(&operator).await, (MoveState::Begun, BothByOld));
+    // Also where it would only lift what stands.
+    assert_eq!(operator.step_back(ignored).await.expect("a step"), Some(Old));
+    let error = third.abort(ignored).await.expect_err("another new side");
+    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    assert_eq!(state(&operator).await, (MoveState::Begun, Old));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,123 @@
+//! A plan, for people.
+
+use std::fmt::Write;
+
+use latchwork::{Capabilities, MovePlan, QueuesInUse};
+
+use super::status;
+use crate::inspect::table::printable;
+
+/// So many keys of what does not move are named.
+const NAMED: usize = 5;
+
+pub(super) fn table(plan: &MovePlan) -> String {
+    let mut text = status::text(&plan.status);
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "  from  {}\n  to    {}\n", plan.from, plan.to);
+    participants(&mut text, plan);
+    outsiders(&mut text, plan);
+    in_use(&mut text, &plan.in_use);
+    promises(&mut text, plan);
+    let _ = writeln!(text, "epochs left for tokens: {}, a move needs 2\n", plan.epochs_left);
+    if plan.blockers.is_empty() {
+        text += "nothing is in the way\n";
+    }
+    for blocker in &plan.blockers {
+        let _ = writeln!(text, "in the way: {blocker}\n  {}", blocker.next_step());
+    }
+    text
+}
+
+fn participants(text: &mut String, plan: &MovePlan) {
+    let _ = writeln!(text, "participants: {}", plan.participants.len());
+    let label = width(plan.participants.iter().map(|client| &*client.label));
+    let host = width(plan.participants.iter().map(|client| &*client.host));
+    for client in &plan.participants {
+        let mut notes = Vec::new();
+        if !client.on_old {
+            notes.push("not connected to the old side");
+        }
+        if !client.on_new {
+            notes.push("not connected to the new side: it can take no hold there");
+        }
+        if !client.member {
+            notes.push("no member yet: it holds nothing");
+        }
+        let row = format!(
+            "  {:<label$}  {:<host$}  {:<8}  {}",
+            client.label,
+            client.host,
+            client.version,
+            notes.join(", ")
+        );
+        let _ = writeln!(text, "{}", row.trim_end());
+    }
+    text.push('\n');
+}
+
+fn outsiders(text: &mut String, plan: &MovePlan) {
+    let _ = writeln!(text, "forgotten: {}", plan.outsiders.len());
+    let label = width(plan.outsiders.iter().map(|outsider| &*outsider.client.label));
+    for outsider in &plan.outsiders {
+        let client = &outsider.client;
+        let (side, version) = (side(outsider.side), &client.version);
+        let _ = writeln!(text, "  {:<label$}  {}  {version}  on the {side} side", client.label, client.host);
+    }
+    text.push('\n');
+}
+
+fn in_use(text: &mut String, queues: &[QueuesInUse]) {
+    text.push_str("in use\n");
+    let _ =
+        writeln!(text, "  {:<4}  {:<14}  {:>6}  {:>7}  {:>7}", "side", "kind", "keys", "holders", "waiters");
+    for of in queues {
+        let stays = match of.moves {
+            true => String::new(),
+            false => {
+                let keys: Vec<_> = of.keys.iter().take(NAMED).map(|key| printable(key)).collect();
+                format!("  does not move: {}", keys.join(" "))
+            }
+        };
+        let (side, kind, keys) = (of.side, of.kind, of.keys.len());
+        let _ =
+            writeln!(text, "  {side:<4}  {kind:<14}  {keys:>6}  {:>7}  {:>7}{stays}", of.holders, of.waiters);
+    }
+    text.push('\n');
+}
+
+/// Only what differs: what both promise stays as it is.
+fn promises(text: &mut String, plan: &MovePlan) {
+    let rows = |of: &Capabilities| {
+        [
+            ("a refused try leaves nothing", of.clean_try),
+            ("a removed holder hears of it at once", of.prompt_revocation),
+            ("a least time outlives the client", of.minimum_outlives_close),
+            ("it survives the loss of a server", of.survives_failover),
+            ("replicas can confirm", of.confirms_on_replicas),
+            ("values can go when idle", of.idle_cells),
+            ("values are written under a hold", of.held_writes),
+        ]
+    };
+    text.push_str("promises that differ (in both, the weaker side's hold)\n");
+    let _ = writeln!(text, "  {:<40}  {:<3}  {:<4}  new", "", "old", "both");
+    let of = &plan.promises;
+    let word = |promised| if promised { "yes" } else { "no" };
+    for ((old, both), new) in rows(&of.old).into_iter().zip(rows(&of.both)).zip(rows(&of.new)) {
+        if old.1 != new.1 {
+            let _ =
+                writeln!(text, "  {:<40}  {:<3}  {:<4}  {}", old.0, word(old.1), word(both.1), word(new.1));
+        }
+    }
+    text.push('\n');
+}
+
+fn side(side: latchwork::decide::moving::Side) -> &'static str {
+    match side {
+        latchwork::decide::moving::Side::Old => "old",
+        latchwork::decide::moving::Side::New => "new",
+    }
+}
+
+fn width<'a>(texts: impl Iterator<Item = &'a str>) -> usize {
+    texts.map(|text| text.chars().count()).max().unwrap_or(0).min(60)
+}

@@ -1,0 +1,56 @@
+//! What goes on, as it goes on.
+
+use std::fmt::Write;
+
+use latchwork::MoveProgress;
+use serde_json::json;
+
+use super::print;
+use crate::failure::warn;
+
+/// Tells each step. A reader who has gone stops no move.
+pub(super) struct Teller {
+    json: bool,
+}
+
+impl Teller {
+    pub(super) fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    pub(super) fn tell(&self, progress: &MoveProgress<'_>) {
+        let told = match self.json {
+            true => format!("{}\n", as_json(progress)),
+            false => as_text(progress),
+        };
+        if let Err(failure) = print(&told) {
+            warn(failure.into_parts().0);
+        }
+    }
+}
+
+fn as_json(progress: &MoveProgress<'_>) -> serde_json::Value {
+    match progress {
+        MoveProgress::Reached(phase) => json!({ "reached": phase.as_str() }),
+        MoveProgress::Waits(status) => json!({ "waits": status }),
+        MoveProgress::Outage(error) => json!({ "outage": error.to_string() }),
+        other => json!({ "note": other.to_string() }),
+    }
+}
+
+fn as_text(progress: &MoveProgress<'_>) -> String {
+    match progress {
+        MoveProgress::Waits(status) => {
+            let waits = status.waits_for.len();
+            let mut text =
+                format!("{:<5} waits for {waits} of {} members:\n", status.phase.word(), status.members);
+            for late in &status.waits_for {
+                // Writing to a String cannot fail.
+                let _ = writeln!(text, "        {} on {}", late.label, late.host);
+            }
+            text
+        }
+        MoveProgress::Reached(phase) => format!("{:<5} reached ({phase})\n", phase.word()),
+        other => format!("      {other}\n"),
+    }
+}

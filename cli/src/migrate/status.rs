@@ -1,0 +1,37 @@
+//! Where a move stands, for people.
+
+use std::fmt::Write;
+
+use latchwork::{MoveState, MoveStatus};
+
+use crate::inspect::table::short;
+
+pub(super) fn text(status: &MoveStatus) -> String {
+    let mut text = format!("move {}: {}", status.name, status.word());
+    // Writing to a String cannot fail.
+    if matches!(status.state, MoveState::Begun | MoveState::Done) {
+        let age = status.age().map(|age| format!(" for {}", short(age))).unwrap_or_default();
+        let members = status.members;
+        let _ =
+            write!(text, " ({}){age}, tokens of epoch {}, members: {members}", status.phase, status.epoch);
+    }
+    text.push('\n');
+    text += match status.state {
+        MoveState::GivenUp => {
+            "  it was given up, and a marker stands still: `latchwork migrate abort` lifts it\n"
+        }
+        MoveState::Done => {
+            "  next: deploy the services with the new URL alone, and then `latchwork migrate finish`\n"
+        }
+        MoveState::Finished => "  nobody connects to the old side any more: it may be shut down\n",
+        _ => "",
+    };
+    if !status.waits_for.is_empty() {
+        let _ = writeln!(text, "  the next step waits for {} to acknowledge:", status.waits_for.len());
+        for late in &status.waits_for {
+            let new = if late.knows_the_move { "" } else { "  (new to the move)" };
+            let _ = writeln!(text, "    {} on {}{new}", late.label, late.host);
+        }
+    }
+    text
+}

@@ -1,0 +1,221 @@
+//! `latchwork migrate`, on real servers, with participants that the tests play.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod played;
+
+use std::process::{Output, Stdio};
+
+use latchwork_servers::{Kind, Options, Server};
+use rustix::process::{Signal, kill_process};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use self::common::{SOON, pid_of, program};
+use self::played::Played;
+
+/// The two sides of a move, and their servers.
+pub(crate) struct Sides {
+    from: String,
+    to: String,
+    name: String,
+    _servers: Vec<Server>,
+}
+
+const OPTIONS: &str = "ttl=5s&connect_timeout=20s&request_timeout=5s";
+
+impl Sides {
+    /// Two namespaces of one Redis: the commonest move there is.
+    async fn of_one_redis() -> Self {
+        let server = Server::start(Kind::Redis, Options::new().own()).await.expect("a Redis");
+        let url = |namespace| format!("{}?{OPTIONS}&namespace={namespace}", server.url());
+        let (from, to) = (url("before"), url("after"));
+        Self { from, to, name: "there".to_owned(), _servers: vec![server] }
+    }
+
+    #[cfg(feature = "zookeeper")]
+    async fn of_redis_and_zookeeper() -> Self {
+        let redis = Server::start(Kind::Redis, Options::new().own()).await.expect("a Redis");
+        let zookeeper = Server::start(Kind::Zookeeper, Options::new().own()).await.expect("a ZooKeeper");
+        let url = |server: &Server| format!("{}?{OPTIONS}", server.url());
+        let (from, to) = (url(&redis), url(&zookeeper));
+        Self { from, to, name: "there".to_owned(), _servers: vec![redis, zookeeper] }
+    }
+
+    /// As the services have it, in one URL.
+    fn url(&self) -> String {
+        let coded = |url: &str| url.replace('%', "%25").replace('&', "%26");
+        format!("moving:?from={}&to={}&move={}", coded(&self.from), coded(&self.to), self.name)
+    }
+
+    fn program(&self, arguments: &[&str]) -> Command {
+        program(&self.url(), ["migrate"].iter().chain(arguments))
+    }
+
+    async fn ran(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        let output = self.program(arguments).output();
+        let Output { status, stdout, stderr } =
+            timeout(SOON, output).await.expect("in time").expect("it ran");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        (status.code(), text(stdout), text(stderr))
+    }
+
+    /// What it prints, where all is well.
+    async fn well(&self, arguments: &[&str]) -> String {
+        let (code, out, err) = self.ran(arguments).await;
+        assert_eq!(code, Some(0), "{arguments:?}: {out}{err}");
+        out
+    }
+
+    async fn status(&self) -> Value {
+        serde_json::from_str(&self.well(&["status", "--json"]).await).expect("JSON")
+    }
+}
+
+async fn a_move_is_planned_made_and_finished(sides: Sides) {
+    let forgotten = {
+        let mut config = latchwork::Config::from_url(&sides.from).expect("a URL");
+        config.label = Some("the-forgotten-one".to_owned());
+        latchwork::connect(config).await.expect("a client")
+    };
+    let member = Played::new(&sides, "a-service", true).await;
+    let (code, plan, _) = sides.ran(&["plan"]).await;
+    assert_eq!(code, Some(120), "{plan}");
+    for part in ["a-service", "forgotten: 1", "the-forgotten-one", "in the way", "participants: 1"] {
+        assert!(plan.contains(part), "{part:?} in {plan}");
+    }
+    let (code, plan, _) = sides.ran(&["plan", "--json"]).await;
+    let plan: Value = serde_json::from_str(&plan).expect("JSON");
+    assert_eq!((code, &plan["outsiders"][0]["side"]), (Some(120), &Value::from("old")), "{plan}");
+    let (code, _, said) = sides.ran(&["start"]).await;
+    assert!(code == Some(120) && said.contains("the-forgotten-one"), "{said}");
+    assert_eq!(sides.status().await["state"], "not-begun");
+    forgotten.close().await.expect("a close");
+
+    assert!(sides.well(&["plan"]).await.contains("nothing is in the way"));
+    assert!(sides.well(&["start"]).await.contains("both  reached"));
+    assert_eq!(sides.status().await["phase"], "both-by-old");
+    assert!(sides.well(&["advance"]).await.contains("both-by-new"));
+    for url in [&sides.from, &sides.to] {
+        let locked = program(url, ["lock", "a", "--", "true"]).output().await.expect("it ran");
+        assert_eq!(locked.status.code(), Some(122), "it moves: {locked:?}");
+    }
+    sides.well(&["abort"]).await;
+    assert_eq!(sides.status().await["state"], "not-begun");
+    let run = sides.well(&["run"]).await;
+    for part in ["both  reached (both-by-old)", "new   reached", "done  reached", "migrate finish"] {
+        assert!(run.contains(part), "{part:?} in {run}");
+    }
+    let (code, _, said) = sides.ran(&["finish"]).await;
+    assert!(code == Some(120) && said.contains("a-service"), "{said}");
+    member.leaves().await;
+    assert!(sides.well(&["finish"]).await.contains("finished"));
+    let (code, _, said) = sides.ran(&["abort"]).await;
+    assert_eq!(code, Some(0), "nothing of it stands: {said}");
+    let late = program(&sides.from, ["lock", "a", "--", "true"]).output().await.expect("it ran");
+    let said = String::from_utf8_lossy(&late.stderr);
+    let host = sides.to.split('?').next().expect("an address");
+    assert!(late.status.code() == Some(122) && said.contains(host), "{said}");
+    // Its fence is above all that was given before: one of the third epoch.
+    let locked = program(&sides.to, ["lock", "a", "--", "sh", "-c", "echo $LATCHWORK_TOKEN"]).output().await;
+    let locked = locked.expect("it ran");
+    let token: u64 = String::from_utf8_lossy(&locked.stdout).trim().parse().expect("a token");
+    assert_eq!(token >> 53, 3, "{token}");
+}
+
+#[tokio::test]
+async fn redis_to_another_namespace() {
+    a_move_is_planned_made_and_finished(Sides::of_one_redis().await).await;
+}
+
+#[cfg(feature = "zookeeper")]
+#[tokio::test]
+async fn redis_to_zookeeper() {
+    a_move_is_planned_made_and_finished(Sides::of_redis_and_zookeeper().await).await;
+}
+
+/// A run of the program, line by line.
+struct Running {
+    child: tokio::process::Child,
+    lines: tokio::io::Lines<BufReader<tokio::process::ChildStdout>>,
+}
+
+impl Running {
+    fn start(sides: &Sides, arguments: &[&str]) -> Self {
+        let mut command = sides.program(arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        Self { child, lines }
+    }
+
+    /// Reads to the line with this text.
+    async fn says(&mut self, text: &str) -> String {
+        let line = async {
+            loop {
+                let line = self.lines.next_line().await.expect("read").expect("it goes on");
+                if line.contains(text) {
+                    return line;
+                }
+            }
+        };
+        timeout(SOON, line).await.unwrap_or_else(|_| panic!("it does not say {text:?}"))
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(pid_of(self.child.id()), signal).expect("it runs");
+    }
+
+    async fn over(self) -> Output {
+        timeout(SOON, self.child.wait_with_output()).await.expect("in time").expect("a status")
+    }
+}
+
+#[tokio::test]
+async fn a_run_waits_for_a_late_member_and_ctrl_c_says_how_to_go_on() {
+    let sides = Sides::of_one_redis().await;
+    let (willing, late) =
+        (Played::new(&sides, "willing", true).await, Played::new(&sides, "late", false).await);
+    let mut run = Running::start(&sides, &["run"]);
+    run.says("waits for 1 of 2 members").await;
+    assert!(run.says(" on played").await.contains("late"));
+    let status = sides.well(&["status"]).await;
+    assert!(status.contains("waits for 1") && status.contains("late on played"), "{status}");
+    let mut watch = Running::start(&sides, &["status", "--watch", "--json", "--every", "50ms"]);
+    watch.says("\"waits_for\":[{").await;
+    run.signal(Signal::INT);
+    let over = run.over().await;
+    let said = String::from_utf8_lossy(&over.stderr);
+    assert!(said.contains("nothing is lost") && said.contains("migrate run"), "{said}");
+    // Another machine goes on, and so do two at once.
+    let mut runs = [Running::start(&sides, &["run", "--json"]), Running::start(&sides, &["run", "--json"])];
+    for run in &mut runs {
+        run.says("\"waits\"").await;
+    }
+    late.is_willing();
+    watch.says("\"phase\":\"done\"").await;
+    for run in runs {
+        assert!(run.over().await.status.success());
+    }
+    watch.signal(Signal::INT);
+    assert!(watch.over().await.status.success());
+    for member in [willing, late] {
+        member.leaves().await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_move_is_said_and_how_one_is_given() {
+    let ran = async |arguments: &[&str]| {
+        let output = program("redis://nowhere", arguments).output().await.expect("it ran");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = ran(&["migrate", "plan"]).await;
+    assert!(code == Some(125) && said.contains("moving:?from="), "{said}");
+    let (code, said) = ran(&["migrate", "plan", "--from", "redis://a"]).await;
+    assert!(code == Some(125) && said.contains("--to"), "{said}");
+    let same = ["migrate", "plan", "--from", "redis://a", "--to", "redis://a", "--move", "m"];
+    let (code, said) = ran(&same).await;
+    assert!(code == Some(125) && said.contains("the same namespace"), "{said}");
+}

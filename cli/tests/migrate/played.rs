@@ -1,0 +1,86 @@
+//! A participant that a test plays: it is connected to both sides, follows the stage, and acknowledges.
+
+use std::sync::Arc;
+
+use latchwork::contracts::{AskedLimit, ChangeWatch};
+use latchwork::contracts::{Backend, Join, Joined, Node, NodeId, Patience};
+use latchwork::decide::Claim;
+use latchwork::{Address, Config, Coordinator, Kind};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::Sides;
+
+/// One that acknowledges as long as it is willing.
+pub(crate) struct Played {
+    sides: [Coordinator; 2],
+    willing: watch::Sender<bool>,
+    follows: JoinHandle<()>,
+}
+
+impl Played {
+    pub(crate) async fn new(of: &Sides, label: &str, is_willing: bool) -> Self {
+        let config = |url: &str| {
+            let mut config = Config::from_url(url).expect("a URL").as_participant(&of.name);
+            config.label = Some(label.to_owned());
+            config
+        };
+        let (from, to) = (config(&of.from), config(&of.to));
+        let [old, new] = [latchwork::connect(&from).await, latchwork::connect(&to).await];
+        let (old, new) = (old.expect("a client of the old side"), new.expect("a client of the new side"));
+        let at = |kind| {
+            Address::new(&from.namespace, kind, format!("move/{}", of.name).as_str()).expect("an address")
+        };
+        let (members, stage) = (at(Kind::Clients), at(Kind::Layout));
+        let join = Join {
+            queue: members,
+            id: NodeId::random(),
+            claim: Claim::Shared,
+            limit: AskedLimit::Stored,
+            label: label.into(),
+            data: data(None),
+            patience: Patience::Wait,
+            repeated: false,
+        };
+        let Joined::Admitted(node) = old.backend().join(&join).await.expect("a member") else {
+            panic!("the queue of members admits everybody");
+        };
+        let (willing, told) = watch::channel(is_willing);
+        let follows = tokio::spawn(follow(Arc::clone(old.backend()), stage, node, told));
+        Self { sides: [old, new], willing, follows }
+    }
+
+    /// It acknowledges from now on.
+    pub(crate) fn is_willing(&self) {
+        self.willing.send_replace(true);
+    }
+
+    pub(crate) async fn leaves(self) {
+        self.follows.abort();
+        for side in self.sides {
+            side.close().await.expect("a close");
+        }
+    }
+}
+
+fn data(acknowledged: Option<u64>) -> Arc<[u8]> {
+    let acknowledged = acknowledged.map(|version| format!("&acknowledged={version}")).unwrap_or_default();
+    format!("host=played&version=0{acknowledged}").into_bytes().into()
+}
+
+async fn follow(
+    backend: Arc<dyn Backend>,
+    stage: Address,
+    node: Arc<dyn Node>,
+    mut willing: watch::Receiver<bool>,
+) {
+    let mut watched: Box<dyn ChangeWatch> = backend.watch_cell(&stage);
+    watched.changed().await.expect("it is watched");
+    loop {
+        willing.wait_for(|willing| *willing).await.expect("the test goes on");
+        if let Some(cell) = backend.read_cell(&stage).await.expect("it is read") {
+            node.write_data(&data(Some(cell.version.number()))).await.expect("it stands");
+        }
+        watched.changed().await.expect("it is watched");
+    }
+}

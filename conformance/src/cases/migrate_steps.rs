@@ -1,0 +1,254 @@
+//! MIGRATE-: the steps of a move between two namespaces of the backend under test, as operators take
+//! them, with participants that the cases play.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::join;
+use latchwork_core::contracts::{AskedLimit, Join, Joined, Node, NodeId, Patience};
+use latchwork_core::decide::Claim;
+use latchwork_core::decide::moving::MovePhase;
+use latchwork_core::{
+    Address, Config, Coordinator, Error, ErrorKind, Kind, Move, MoveConfig, MoveProgress, MoveState, Token,
+};
+
+use crate::actions::{acquire, in_time, mutex};
+use crate::bounds::{CLEAN_UP, LONG_TTL, SHORT_TTL};
+use crate::case::cases;
+use crate::context::Context;
+use crate::testbed::{Client, of_a_case};
+use crate::waits::{soon, until, within};
+
+/// What a far operator's requests take more.
+const WAY: Duration = Duration::from_millis(5);
+
+/// What nobody looks at.
+fn ignored(_: &MoveProgress<'_>) {}
+
+/// From the namespace of the case to a second one.
+fn sides(context: &Context) -> MoveConfig {
+    let from = context.config(LONG_TTL);
+    let [_, second, _] = of_a_case(&from.namespace);
+    let mut to = from.clone();
+    to.namespace = second;
+    MoveConfig::new(from, to, "a move")
+}
+
+async fn client(context: &Context, of: &Config, label: &str) -> Result<Client, Error> {
+    let mut config = of.clone();
+    config.label = Some(label.to_owned());
+    soon("connect", context.fixture.client(&config)).await
+}
+
+async fn operator(context: &Context) -> Move {
+    let sides = sides(context);
+    let of = async |config: &Config| context.client_with(&config.clone().as_operator()).await.coordinator;
+    Move::over(of(&sides.from).await, of(&sides.to).await, &sides).expect("an operator's clients")
+}
+
+/// One whose requests take their time, so that others come between them.
+async fn far_operator(context: &Context) -> Move {
+    let sides = sides(context);
+    let of = async |config: &Config| context.client_with(&config.clone().as_operator()).await;
+    let (old, new) = (of(&sides.from).await, of(&sides.to).await);
+    old.link.delay(WAY);
+    Move::over(old.coordinator, new.coordinator, &sides).expect("an operator's clients")
+}
+
+async fn close(clients: impl IntoIterator<Item = Coordinator>) {
+    for client in clients {
+        soon("close", client.close()).await.expect("closed");
+    }
+}
+
+/// A participant without holds.
+struct Played {
+    sides: [Client; 2],
+    stage: Address,
+    node: Arc<dyn Node>,
+}
+
+impl Played {
+    async fn new(context: &Context, label: &str) -> Self {
+        let mut sides = sides(context);
+        // The one that dies is waited for.
+        sides.from.ttl = SHORT_TTL;
+        let name = sides.name.clone();
+        let of = async |config: Config| client(context, &config.as_participant(&name), label).await;
+        let clients = [of(sides.from.clone()).await, of(sides.to).await];
+        let clients = clients.map(|client| client.expect("it takes part"));
+        let at = |kind| Address::new(&sides.from.namespace, kind, format!("move/{name}").as_str());
+        let (members, stage) =
+            (at(Kind::Clients).expect("a good key"), at(Kind::Layout).expect("a good key"));
+        let join = Join {
+            queue: members,
+            id: NodeId::random(),
+            claim: Claim::Shared,
+            limit: AskedLimit::Stored,
+            label: label.into(),
+            data: Arc::from(&b"host=played"[..]),
+            patience: Patience::Wait,
+            repeated: false,
+        };
+        let joined = soon("join", clients[0].coordinator.backend().join(&join)).await.expect("joined");
+        let Joined::Admitted(node) = joined else {
+            panic!("the queue of members admits everybody: {joined:?}")
+        };
+        Self { sides: clients, stage, node }
+    }
+
+    /// Acknowledges the stage as it is now.
+    async fn acknowledges(&self) {
+        let backend = self.sides[0].coordinator.backend();
+        if let Some(cell) = soon("the stage", backend.read_cell(&self.stage)).await.expect("read") {
+            let data = format!("host=played&acknowledged={}", cell.version.number()).into_bytes();
+            soon("acknowledge", self.node.write_data(&data.into())).await.expect("it stands");
+        }
+    }
+
+    /// Acknowledges each stage that it hears of, without an end.
+    async fn follows(&self) {
+        let mut watch = self.sides[0].coordinator.backend().watch_cell(&self.stage);
+        loop {
+            watch.changed().await.expect("watched");
+            self.acknowledges().await;
+        }
+    }
+
+    /// Runs an operator's work while it follows.
+    async fn meanwhile<T>(&self, work: impl Future<Output = T>) -> T {
+        tokio::select! {
+            () = self.follows() => unreachable!("it has no end"),
+            done = soon("the steps", work) => done,
+        }
+    }
+
+    async fn leaves(self) {
+        close(self.sides.map(|side| side.coordinator)).await;
+    }
+}
+
+async fn token(of: &Client) -> Token {
+    let hold = acquire(&mutex(of, "a")).await;
+    let token = hold.token();
+    in_time(hold.release().await.expect("released"));
+    token
+}
+
+cases! {
+    "MIGRATE-GATE" =>
+    /// a plain client of either side, idle or not, keeps a move from beginning: it is named, and nothing
+    /// changes for it and for others; once it has gone, both sides refuse plain clients until the move
+    /// is given up
+    async fn migrate_gate_begins_over_no_outsider(context) {
+        let (sides, operator) = (sides(context), operator(context).await);
+        for of in [&sides.from, &sides.to] {
+            let forgotten = client(context, of, "the-forgotten-one").await.expect("connected");
+            let error = soon("start", operator.start(ignored)).await.expect_err("a plain client");
+            assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+            assert!(error.to_string().contains("\"the-forgotten-one\""), "{error}");
+            let status = soon("status", operator.status()).await.expect("readable");
+            assert_eq!(status.state, MoveState::NotBegun);
+            let another = client(context, of, "another").await.expect("nothing has changed");
+            close([forgotten.coordinator, another.coordinator]).await;
+        }
+        let phase = soon("start", operator.start(ignored)).await.expect("they are gone");
+        assert_eq!(phase, MovePhase::BothByOld);
+        for of in [&sides.from, &sides.to] {
+            let error = client(context, of, "late").await.map(drop).expect_err("it moves");
+            assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+            assert!(error.to_string().contains("\"a move\""), "{error}");
+        }
+        soon("abort", operator.abort(ignored)).await.expect("given up");
+        for of in [&sides.from, &sides.to] {
+            close([client(context, of, "back").await.expect("it is open").coordinator]).await;
+        }
+    }
+
+    "MIGRATE-ACK-NAMES-VERSION" =>
+    /// a step waits for the member that has not acknowledged the phase, names it, and goes on when it
+    /// does; one that has died is waited for until its lease has ended
+    async fn migrate_ack_names_version_a_step_waits_for_the_last_member(context) {
+        let operator = operator(context).await;
+        let (willing, late) = (Played::new(context, "willing").await, Played::new(context, "late").await);
+        let (mut told, waits) = (Vec::new(), tokio::sync::Notify::new());
+        let start = operator.start(|progress| {
+            if let MoveProgress::Waits(status) = progress {
+                told = status.waits_for.iter().map(|late| late.label.clone()).collect();
+                if told == ["late"] {
+                    waits.notify_one();
+                }
+            }
+        });
+        let acknowledges = async {
+            waits.notified().await;
+            late.acknowledges().await;
+        };
+        let (phase, ()) = willing.meanwhile(join(start, acknowledges)).await;
+        assert_eq!(phase.expect("acknowledged"), MovePhase::BothByOld);
+        let status = soon("status", operator.status()).await.expect("readable");
+        assert!(status.waits_for.iter().any(|of| of.label == "late"), "{status:?}");
+        late.sides[0].link.cut();
+        let bound = context.recovery(&late.sides[0]) + CLEAN_UP;
+        let steps = within(bound, "its lease ends", operator.advance(ignored));
+        let phase = tokio::select! {
+            () = willing.follows() => unreachable!("it has no end"),
+            phase = steps => phase,
+        };
+        assert_eq!(phase.expect("it is gone"), MovePhase::BothByNew);
+        late.sides[0].link.heal();
+        late.leaves().await;
+        willing.meanwhile(operator.abort(ignored)).await.expect("given up");
+        willing.leaves().await;
+    }
+
+    "MIGRATE-EPOCH-RECORDED" =>
+    /// plain clients give tokens above all of a move, behind one that was taken back, and behind one that
+    /// is done; nobody connects to the old side then
+    async fn migrate_epoch_recorded_plain_tokens_rise_behind_a_move(context) {
+        let (sides, operator) = (sides(context), operator(context).await);
+        let plain = client(context, &sides.from, "before").await.expect("connected");
+        let before = token(&plain).await;
+        close([plain.coordinator]).await;
+        let member = Played::new(context, "one").await;
+        while member.meanwhile(operator.advance(ignored)).await.expect("a step") != MovePhase::New {}
+        member.meanwhile(operator.abort(ignored)).await.expect("given up");
+        let plain = client(context, &sides.from, "back").await.expect("it is open");
+        let back = token(&plain).await;
+        close([plain.coordinator]).await;
+        assert!(back > before && back.epoch() == before.epoch() + 2, "{back} behind {before}");
+        member.meanwhile(operator.run(ignored)).await.expect("made");
+        let plain = client(context, &sides.to, "behind").await.expect("it is in use");
+        let behind = token(&plain).await;
+        assert!(behind > back && behind.epoch() == back.epoch() + 1, "{behind} behind {back}");
+        close([plain.coordinator]).await;
+        let error = soon("finish", operator.finish()).await.expect_err("a participant is connected");
+        assert!(error.to_string().contains("\"one\""), "{error}");
+        member.leaves().await;
+        soon("finish", operator.finish()).await.expect("it has left");
+        client(context, &sides.from, "forgotten").await.map(drop).expect_err("it has moved");
+    }
+
+    "MIGRATE-COMPARE-AND-SET" =>
+    /// two operators at once make one move: no phase is passed over, and no epoch is taken twice
+    async fn migrate_compare_and_set_two_operators_make_one_move(context) {
+        let (one, other) = (far_operator(context).await, far_operator(context).await);
+        let member = Played::new(context, "one").await;
+        let written = Mutex::new(Vec::new());
+        let reached = |progress: &MoveProgress<'_>| {
+            if let MoveProgress::Reached(phase) = progress {
+                written.lock().expect("not poisoned").push(*phase);
+            }
+        };
+        let (first, second) = member.meanwhile(join(one.run(reached), other.run(reached))).await;
+        first.and(second).expect("both are answered when it is made");
+        let all = [MovePhase::BothByOld, MovePhase::BothByNew, MovePhase::New, MovePhase::Done];
+        assert_eq!(written.into_inner().expect("not poisoned"), all, "each by one of them");
+        let status = soon("status", one.status()).await.expect("readable");
+        assert_eq!((status.phase, status.epoch), (MovePhase::Done, 1), "{status:?}");
+        member.leaves().await;
+        until("it has left", || async { one.finish().await.is_ok() }).await;
+        let (first, second) = soon("again", join(one.finish(), other.finish())).await;
+        first.and(second).expect("it is finished");
+    }
+}
