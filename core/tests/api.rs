@@ -24,6 +24,7 @@ use latchwork_core::decide::life::{
     Advance, AfterTry, By, Failure, Joining, Life, Outcome, Phase, Residue, Seen, TakeBack,
 };
 use latchwork_core::decide::moving::gate::{Course, GateMarker, Who};
+use latchwork_core::decide::moving::values::{ValuesAt, WholeStage, WholeStep};
 use latchwork_core::decide::moving::{AcquireNext, Holding, MovePhase, Side, Sides, Stage, Step, Way};
 use latchwork_core::decide::queue::{Answer, Ask, Queue, Slot};
 use latchwork_core::decide::quorum::{MajorityGather, NextStep};
@@ -107,7 +108,7 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Event Span Metric MetricKind Requests Rechecks
         Memory Link
         Clients ClientRecord Queues Values Admission Raise Stamp
-        AcquireNext Course GateMarker Holding MovePhase Side Sides Stage Step Way Who
+        AcquireNext Course GateMarker Holding MovePhase Side Sides Stage Step ValuesAt Way WholeStage WholeStep Who
     );
     let traits = each!(travels_unsized dyn: Backend SequentialNodes Cells Node Connector Hold Fenced CredentialsProvider);
     let alone = each!(moves_unsized dyn: ChangeWatch);

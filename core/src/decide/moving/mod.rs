@@ -7,6 +7,7 @@
 
 pub mod gate;
 mod participant;
+pub mod values;
 
 use crate::token::Token;
 
