@@ -50,6 +50,7 @@ mod label;
 mod lazy;
 mod logins;
 pub mod memory;
+mod moving;
 pub mod recipes;
 mod reentrancy;
 pub mod registry;
