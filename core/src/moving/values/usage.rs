@@ -39,8 +39,9 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// `known`: what the participant knows now. It is sent before it is acknowledged, and dropped when
-    /// the client is closed.
+    /// `known`: what the participant knows now; `None` while it is no member. It is sent before it is
+    /// acknowledged, taken back before the member's node is given back, and dropped when the client is
+    /// closed.
     pub(crate) fn new(known: watch::Receiver<Option<Known>>) -> Arc<Self> {
         Arc::new(Self { known, under_way: watch::Sender::new(0) })
     }
@@ -129,7 +130,9 @@ impl Asking {
     /// Whether an answer that has come counts (MIGRATE-VALUES-LIVE-MEMBER): this has been the same
     /// member from the beginning.
     pub(crate) fn counts(&self) -> bool {
-        answer_counts(self.known.whole.stage.phase, self.known.is_member())
+        let is_same = |known: &Known| Arc::ptr_eq(&known.member, &self.known.member) && known.is_member();
+        let is_member = self.usage.known.borrow().as_ref().is_some_and(is_same);
+        answer_counts(self.known.whole.stage.phase, is_member)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Values that move there and back between two memory stores, under traffic and faults.
 
+mod copying;
 mod operator;
 mod participant;
 mod traffic;
@@ -20,6 +21,19 @@ use crate::decide::moving::values::{ValuesAt, WholeStage};
 use crate::decide::moving::{MovePhase, Side, Stage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Link, Memory};
+
+/// What a control does otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// MIGRATE-VALUES-ACK-WAITS: a participant acknowledges a stage when it has read it.
+    AcknowledgesAtOnce,
+    /// MIGRATE-VALUES-LIVE-MEMBER: it takes itself for a member always.
+    CountsAnyAnswer,
+    /// MIGRATE-VALUES-FREEZE: it uses values where they were while they are copied.
+    FreezesNothing,
+    /// MIGRATE-VALUES-VERIFY, MIGRATE-VALUES-MIRROR: what an operator writes never comes.
+    WritesNothing,
+}
 
 const TTL: Duration = Duration::from_secs(4);
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Mutex;
 
-use super::{Both, World, alone, join, members, read_stage, stage_cell, text};
+use super::{Both, Fault, World, alone, join, members, read_stage, stage_cell, text};
 use crate::contracts::{CellLife, CellWrite, CellWritten, ChangeWatch, Expected, Leave, Node, Page, Version};
 use crate::decide::Claim;
 use crate::decide::moving::values::{WholeStage, WholeStep};
@@ -19,11 +19,12 @@ use crate::moving::values::mirror::{Copying, Progress};
 pub(super) struct Operator {
     both: Both,
     watch: Mutex<Option<Box<dyn ChangeWatch>>>,
+    fault: Option<Fault>,
 }
 
 impl Operator {
-    pub(super) fn new(world: &World) -> Self {
-        Self { both: world.client(), watch: Mutex::default() }
+    pub(super) fn new(world: &World, fault: Option<Fault>) -> Self {
+        Self { both: world.client(), watch: Mutex::default(), fault }
     }
 
     pub(super) fn links(&self) -> [Link; 2] {
@@ -49,7 +50,12 @@ impl Operator {
             return Ok(true);
         }
         match whole.step(&version, self.acknowledged().await?, way) {
-            WholeStep::Write(next) => drop(self.write_stage(version, next).await?),
+            WholeStep::Write(next) => {
+                self.write_stage(version, next).await?;
+            }
+            WholeStep::Mirror { then, .. } if self.fault == Some(Fault::WritesNothing) => {
+                self.write_stage(version, then).await?;
+            }
             WholeStep::Mirror { from, .. } => {
                 carry(self, &self.copying(from), from, &Progress::default()).await?;
             }
@@ -76,9 +82,8 @@ impl Operates for Operator {
     }
 
     async fn acknowledged(&self) -> Result<Vec<Option<Version>>> {
-        let (_, members) = (stage_cell(), members());
         let (current, _) = self.stage().await?;
-        let listed = self.both.old.0.list(&members, Page::new(0, 1000)).await?;
+        let listed = self.both.old.0.list(&members(), Page::new(0, 1000)).await?;
         let is_current = |data: &[u8]| data == current.number().to_string().as_bytes();
         Ok(listed.iter().map(|entry| is_current(&entry.data).then_some(current)).collect())
     }
