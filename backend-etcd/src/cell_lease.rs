@@ -46,6 +46,14 @@ impl CellLease {
         is_one.then_some(Self(lease))
     }
 
+    /// The time to idle of a cell on it, up to the second that the lease's own time was rounded up to;
+    /// `None` for a number that no cell's time makes.
+    pub(crate) fn time(self) -> Option<TimeToIdle> {
+        // The lease runs five quarters of it.
+        let time = self.runs() * 4 / 5;
+        TimeToIdle::new(time.clamp(TimeToIdle::SHORTEST, TimeToIdle::LONGEST)).ok()
+    }
+
     fn runs(self) -> Duration {
         Duration::from_secs(self.0.cast_unsigned() & ((1 << TIME_BITS) - 1))
     }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
-    Lease, Page, QueuePage, SequentialNodes, TimeToIdle,
+    Backend, Cell, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join,
+    Joined, Lease, Page, QueuePage, SequentialNodes, TimeToIdle,
 };
 use latchwork_core::decide::count::request::{Decided, Request};
 use latchwork_core::facts::ServerFacts;
 use latchwork_core::support::Unobserved;
 use latchwork_core::{Address, Capabilities, Eviction, QueuePrefix, Result};
 
-use crate::cells::{access, count};
+use crate::cells::{self, access, count};
 use crate::client::Client;
 use crate::config::NAME;
 use crate::facts;
@@ -88,6 +88,10 @@ impl Cells for RedisBackend {
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
         count::change(&self.client, cell, request, idle).await.map(Some)
+    }
+
+    async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
+        cells::list::cells(&self.client, of, after, most).await
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {

@@ -118,7 +118,7 @@ pub(crate) struct QueuesKeys<'a> {
 
 impl<'a> QueuesKeys<'a> {
     pub(crate) fn of(of: &'a QueuePrefix) -> Self {
-        Self { of, start: format!("{}:{}:{{", of.namespace(), of.kind().as_str()) }
+        Self { of, start: start(of) }
     }
 
     /// A pattern that they fit. What core encodes has no character with a meaning in patterns.
@@ -172,6 +172,35 @@ impl fmt::Display for CellKey {
 /// key.
 pub(crate) fn life(remember: Duration, ttl: Duration) -> u128 {
     (remember + remember / 12 + 2 * ttl).as_millis()
+}
+
+/// The keys of the cells of a prefix.
+#[derive(Debug)]
+pub(crate) struct CellsKeys<'a> {
+    of: &'a QueuePrefix,
+    start: String,
+}
+
+impl<'a> CellsKeys<'a> {
+    pub(crate) fn of(of: &'a QueuePrefix) -> Self {
+        Self { of, start: start(of) }
+    }
+
+    /// A pattern that they fit.
+    pub(crate) fn pattern(&self) -> String {
+        format!("{}{}*}}:cell", self.start, self.of.coded())
+    }
+
+    /// The cell of a key.
+    pub(crate) fn cell(&self, key: &[u8]) -> Option<Address> {
+        let coded = std::str::from_utf8(key).ok()?.strip_prefix(&self.start)?.strip_suffix("}:cell")?;
+        self.of.queue(coded)
+    }
+}
+
+/// What the keys of a kind begin with, up to an address' own key.
+fn start(of: &QueuePrefix) -> String {
+    format!("{}:{}:{{", of.namespace(), of.kind().as_str())
 }
 
 /// One key of a queue.

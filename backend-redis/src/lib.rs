@@ -72,6 +72,7 @@ mod probe;
 mod queue;
 mod renewal;
 mod scripts;
+mod walk;
 mod watch;
 
 pub use backend::RedisBackend;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
-    Lease, Page, QueuePage, SequentialNodes,
+    Backend, Cell, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join,
+    Joined, Lease, Page, QueuePage, SequentialNodes,
 };
 use latchwork_core::facts::ServerFacts;
 use latchwork_core::support::Unobserved;
@@ -72,6 +72,10 @@ impl Cells for ZooKeeperBackend {
         let written = cells::write(&self.client.session().await?.lease, cell, write, None).await?;
         // Only a held write is refused for a node.
         written.ok_or_else(Error::closed)
+    }
+
+    async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
+        cells::page(&self.client.session().await?.lease, of, after, most).await
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {

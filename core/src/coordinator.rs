@@ -22,7 +22,7 @@ use crate::recipes::{
     QueueHandle, ReentrantMutex, RwLock, Semaphore, SharedValue,
 };
 use crate::reentrancy::Owners;
-use crate::registry::{Clients, Place, Queues};
+use crate::registry::{Clients, Place, Queues, Values};
 use crate::seen;
 
 /// A client of one coordinator: one set of connections, one lease, one inbox. Cloning is cheap, and
@@ -272,6 +272,15 @@ impl Coordinator {
     pub fn queues(&self, kind: Kind, prefix: &str) -> Result<Queues> {
         let of = QueuePrefix::new(&self.0.namespace.text, kind, prefix)?;
         Ok(Queues::new(self.client(), of))
+    }
+
+    /// The stored values of a kind whose keys begin with `prefix` (empty: all of them): validates, no
+    /// I/O.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `prefix` when it is over 255 bytes, or `kind` for one that stores none.
+    pub fn values(&self, kind: Kind, prefix: &str) -> Result<Values> {
+        Values::new(self.client(), QueuePrefix::new(&self.0.namespace.text, kind, prefix)?)
     }
 
     /// Asks the server what it says of itself: version, topology, role, clock, memory, disk. For people

@@ -11,8 +11,8 @@ use crate::capabilities::{Capabilities, Eviction};
 use crate::config::Config;
 use crate::connector::Connector;
 use crate::contracts::{
-    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
-    Lease, LeaseWriter, Page, QueuePage, SequentialNodes, TimeToIdle,
+    Backend, Cell, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join,
+    Joined, Lease, LeaseWriter, Page, QueuePage, SequentialNodes, TimeToIdle,
 };
 use crate::decide::count::request::{Decided, Request};
 use crate::error::{Error, ErrorKind, LostReason, Result};
@@ -164,6 +164,10 @@ impl Cells for Lazy {
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
         self.backend().await?.change_count(cell, request, idle).await
+    }
+
+    async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
+        self.backend().await?.cells(of, after, most).await
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {

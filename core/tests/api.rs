@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use latchwork_core::contracts::{
-    AskedLimit, Backend, Cell, CellLife, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Expected,
-    Incarnation, Join, Joined, Lease, LeaseState, LeaseWriter, Leave, Node, NodeId, NodeState, NodeWriter,
-    Page, Patience, QueuePage, SequentialNodes, StoredLimit, TimeToIdle, Version,
+    AskedLimit, Backend, Cell, CellLife, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry,
+    Expected, Incarnation, Join, Joined, Lease, LeaseState, LeaseWriter, Leave, ListedCell, Node, NodeId,
+    NodeState, NodeWriter, Page, Patience, QueuePage, SequentialNodes, StoredLimit, TimeToIdle, Version,
 };
 use latchwork_core::decide::barrier::{NoPassage, Passage};
 use latchwork_core::decide::chain::{Listed, Standing};
@@ -24,6 +24,7 @@ use latchwork_core::decide::life::{
     Advance, AfterTry, By, Failure, Joining, Life, Outcome, Phase, Residue, Seen, TakeBack,
 };
 use latchwork_core::decide::moving::gate::{Course, GateMarker, Who};
+use latchwork_core::decide::moving::values::{ValuesAt, WholeStage, WholeStep};
 use latchwork_core::decide::moving::{AcquireNext, Holding, MovePhase, Side, Sides, Stage, Step, Way};
 use latchwork_core::decide::queue::{Answer, Ask, Queue, Slot};
 use latchwork_core::decide::quorum::{MajorityGather, NextStep};
@@ -39,7 +40,7 @@ use latchwork_core::recipes::{
     MutexGuard, Observer, Permit, QuorumGuard, QuorumLock, ReadGuard, ReentrantGuard, ReentrantMutex, RwLock,
     Semaphore, SharedValue, Stored, ValueWatch, WriteGuard,
 };
-use latchwork_core::registry::{ClientRecord, Clients, Queues, Stamp};
+use latchwork_core::registry::{ClientRecord, Clients, Queues, Stamp, Values};
 use latchwork_core::seen::{Event, Metric, MetricKind, Rechecks, Requests, Span};
 use latchwork_core::support::{
     self, Backoff, CloseOnce, LinkLog, NamePool, Stream, Throttle, Transport, Unobserved,
@@ -96,7 +97,7 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Passage NoPassage
         Version Cell Expected CellWrite CellWritten CellStore Count Operation Change Changed Told NotACount
         Acquire Token Release Loss Ended LostReason Error ErrorKind
-        CellLife TimeToIdle QueuePage QueuePrefix Unobserved
+        CellLife CellPage ListedCell TimeToIdle QueuePage QueuePrefix Unobserved
         Lease LeaseWriter LeaseState Leave NamePool NodeWriter NodeState NodeId Join Joined Entry Page Patience Close SingleFlight SharedTask
         Throttle Pass LinkLog AskedLimit StoredLimit Backoff CloseOnce
         Gather Next MajorityGather NextStep Marker NoMarker Terms Trial Verdict Incarnation
@@ -106,8 +107,8 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Decided Request NotThisCount
         Event Span Metric MetricKind Requests Rechecks
         Memory Link
-        Clients ClientRecord Queues Admission Raise Stamp
-        AcquireNext Course GateMarker Holding MovePhase Side Sides Stage Step Way Who
+        Clients ClientRecord Queues Values Admission Raise Stamp
+        AcquireNext Course GateMarker Holding MovePhase Side Sides Stage Step ValuesAt Way WholeStage WholeStep Who
     );
     let traits = each!(travels_unsized dyn: Backend SequentialNodes Cells Node Connector Hold Fenced CredentialsProvider);
     let alone = each!(moves_unsized dyn: ChangeWatch);

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellLife, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join,
-    Joined, Lease, LeaseWriter, Leave, Node, NodeId, NodeState, NodeWriter, Page, QueuePage, SequentialNodes,
+    Backend, Cell, CellLife, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation,
+    Join, Joined, Lease, LeaseWriter, Leave, Node, NodeId, NodeState, NodeWriter, Page, QueuePage,
+    SequentialNodes,
 };
 use latchwork_core::decide::queue::Answer;
 use latchwork_core::decide::{Claim, recheck, renewal_period};
@@ -280,6 +281,12 @@ impl Cells for TableBackend {
             CellLife::Stays | CellLife::Idle(_) => Backend::lease(self),
         };
         self.0.wire.send(move |table, now| table.write_cell(now, &cell, &write, lease)).await
+    }
+
+    async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
+        of.check_cells()?;
+        let (of, after) = (of.clone(), after.unwrap_or_default().to_owned());
+        self.0.wire.send(move |table, now| table.cells(now, &of, &after, most)).await
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use latchwork_core::contracts::{
-    Cell, CellWrite, CellWritten, Entry, Join, Joined, Lease, LeaseWriter, Node, NodeId, NodeWriter, Page,
-    QueuePage,
+    Cell, CellPage, CellWrite, CellWritten, Entry, Join, Joined, Lease, LeaseWriter, Node, NodeId,
+    NodeWriter, Page, QueuePage,
 };
 use latchwork_core::decide::CellStore;
 use latchwork_core::decide::queue::{Admissions, Answer, Ask, Micros, Queue, Slot};
@@ -80,6 +80,12 @@ impl Table {
             self.watches.tell(cell);
         }
         written
+    }
+
+    /// The cells that there are.
+    pub(crate) fn cells(&mut self, now: Micros, of: &QueuePrefix, after: &str, most: usize) -> CellPage {
+        self.prune_cells(now);
+        self.cells.list(of, after, most)
     }
 
     fn prune_cells(&mut self, now: Micros) {

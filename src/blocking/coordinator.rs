@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use super::home::Home;
 use super::{
     Barrier, Clients, CountDownLatch, Counter, DoubleBarrier, Election, Group, IdGenerator, Mutex, Queues,
-    ReentrantMutex, RwLock, Semaphore, SharedValue,
+    ReentrantMutex, RwLock, Semaphore, SharedValue, Values,
 };
 use crate::contracts::Lease;
 use crate::facts::ServerFacts;
@@ -100,6 +100,14 @@ impl Coordinator {
     /// `InvalidArgument` naming `prefix`.
     pub fn queues(&self, kind: Kind, prefix: &str) -> Result<Queues> {
         Ok(Queues::new(self.coordinator.queues(kind, prefix)?, &self.home))
+    }
+
+    /// The stored values of a kind: no I/O. As [`Coordinator::values`](crate::Coordinator::values).
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `prefix` or `kind`.
+    pub fn values(&self, kind: Kind, prefix: &str) -> Result<Values> {
+        Ok(Values::new(self.coordinator.values(kind, prefix)?, &self.home))
     }
 
     /// Raises the layout of the namespace: for operators. As

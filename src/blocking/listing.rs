@@ -1,10 +1,10 @@
-//! Listings of a namespace: its clients, and its queues.
+//! Listings of a namespace: its clients, its queues, and its values.
 
 use std::fmt;
 
 use super::home::Home;
 use super::iter::Answers;
-use crate::contracts::QueuePage;
+use crate::contracts::{CellPage, ListedCell, QueuePage};
 use crate::{Address, ClientRecord, Result, registry};
 
 /// The connected clients of a namespace. As [`registry::Clients`].
@@ -73,5 +73,39 @@ impl IntoIterator for Queues {
 impl fmt::Debug for Queues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.queues.fmt(f)
+    }
+}
+
+/// The stored values of one kind in a namespace. As [`registry::Values`].
+#[derive(Clone)]
+pub struct Values {
+    values: registry::Values,
+    home: Home,
+}
+
+impl Values {
+    pub(super) fn new(values: registry::Values, home: &Home) -> Self {
+        Self { values, home: home.clone() }
+    }
+
+    /// About `most` values. As [`registry::Values::page`], with its errors, and `InAsyncCode`.
+    pub fn page(&self, after: Option<&str>, most: usize) -> Result<CellPage> {
+        self.home.run(self.values.page(after, most))
+    }
+}
+
+/// All of them, page by page, until an error.
+impl IntoIterator for Values {
+    type Item = Result<ListedCell>;
+    type IntoIter = Answers<ListedCell>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        Answers::of(self.values.into_stream(), &self.home)
+    }
+}
+
+impl fmt::Debug for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.values.fmt(f)
     }
 }

@@ -73,7 +73,7 @@ pub use group::{Group, GroupWatch, Membership};
 pub use guard::Guard;
 pub use id_generator::IdGenerator;
 pub use iter::Answers;
-pub use listing::{Clients, Queues};
+pub use listing::{Clients, Queues, Values};
 pub use loss::Loss;
 pub use multi_lock::{Member, MultiGuard, MultiLock};
 pub use mutex::{Mutex, MutexGuard};

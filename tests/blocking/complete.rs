@@ -105,7 +105,7 @@ fn asynchronous() -> BTreeSet<Method> {
         .filter_map(|line| line.strip_prefix("pub use ")?.split_once("::"))
         .flat_map(|(_, names)| names.trim_matches(['{', '}', ';']).split(", "))
         .filter(|name| !SHARED.contains(name))
-        .chain(["Coordinator", "Clients", "Queues", "Loss", "Hold"])
+        .chain(["Coordinator", "Clients", "Queues", "Values", "Loss", "Hold"])
         .map(str::to_owned)
         .collect();
     let source = ["core/src/recipes", "core/src/hold"].map(read_all).concat()

@@ -35,10 +35,10 @@ fn every_type_can_be_shared_between_threads() {
         ($check:ident: $($kind:ty),+ $(,)?) => {{ $($check::<$kind>();)+ }};
     }
     each!(shared: Coordinator, Mutex, ReentrantMutex, RwLock, Semaphore, Member, MultiLock, QuorumLock, Election, Group);
-    each!(shared: Barrier, DoubleBarrier, CountDownLatch, Counter, IdGenerator, SharedValue, Clients, Queues, Loss);
+    each!(shared: Barrier, DoubleBarrier, CountDownLatch, Counter, IdGenerator, SharedValue, Clients, Queues, Values, Loss);
     each!(shared: MutexGuard, ReentrantGuard, ReadGuard, WriteGuard, Permit, MultiGuard, QuorumGuard, Leader);
     each!(shared: Membership, Inside, Observer, GroupWatch, ValueWatch);
     each!(handed_over: Answers<()>);
     each!(cloned: Coordinator, Mutex, ReentrantMutex, RwLock, Semaphore, Member, MultiLock, QuorumLock, Election, Group);
-    each!(cloned: Barrier, DoubleBarrier, CountDownLatch, Counter, IdGenerator, SharedValue, Clients, Queues, Loss);
+    each!(cloned: Barrier, DoubleBarrier, CountDownLatch, Counter, IdGenerator, SharedValue, Clients, Queues, Values, Loss);
 }

@@ -195,6 +195,11 @@ fn listings(one: &Coordinator) -> Result<()> {
     let hold = one.mutex("listed/7")?.acquire()?;
     let queues: Result<Vec<_>> = one.queues(Kind::Mutex, "listed/")?.into_iter().collect();
     assert_eq!(queues?[0].name(), "listed/7");
+    let counter = one.counter("listed/8")?;
+    counter.add(1)?;
+    let values: Result<Vec<_>> = one.values(Kind::Counter, "listed/")?.into_iter().collect();
+    assert_eq!(values?[0].cell.name(), "listed/8");
+    assert!(counter.delete()?);
     assert_eq!(hold.release()?, Release::Released);
     Ok(())
 }

@@ -12,6 +12,7 @@
 //!   whose lease is lost opens the next one before.
 //! * *A held write* also compares the create revision of the holder's own node, and a refusal reads
 //!   that too, to tell which compare failed.
+//! * *A listing* reads the keys of a kind without their values ([`list`]).
 //! * *A watch* is one watch of the key on the client's stream.
 //!
 //! # Why it is safe
@@ -29,8 +30,10 @@
 //! *Foreign keys.* A value that is longer than a cell's is another program's: it is a conflict. A
 //! short one is a cell, whoever has put it.
 
+mod list;
 mod read;
 mod write;
 
+pub(crate) use list::page;
 pub(crate) use read::read;
 pub(crate) use write::{write, write_held};

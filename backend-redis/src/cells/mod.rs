@@ -13,9 +13,12 @@
 //! anew, for the cells whose last write was this client's ([`leased`]). What the nonce of the version
 //! shows, so neither a late renewal nor a late deletion touches what another client has written since.
 //!
+//! *Listings* ([`list`]) walk over all keys of the server, as those of queues do.
+//!
 //! In a Redis Cluster, which is not supported yet, a held write would need its cell and its queue in
 //! one slot: the same key, and so the same hash tag.
 
 pub(crate) mod access;
 pub(crate) mod count;
 pub(crate) mod leased;
+pub(crate) mod list;

@@ -8,18 +8,13 @@ use latchwork_core::contracts::{Entry, Page, QueuePage};
 use latchwork_core::{Address, Error, QueuePrefix, Result};
 
 use crate::client::Client;
-use crate::driver::Cursor;
 use crate::error::only_read;
 use crate::layout::{QueueKeys, QueuesKeys};
 use crate::scripts;
+use crate::walk::Walk;
 
 /// Nodes that one listing script reads.
 const LISTED_AT_ONCE: usize = 500;
-/// The fewest and the most keys of one step of a walk, about, and the steps for one page: a server
-/// full of other keys answers pages without queues.
-const LEAST_STEP: usize = 10;
-const LONGEST_STEP: usize = 1000;
-const STEPS: usize = 100;
 
 pub(crate) async fn list(client: &Arc<Client>, queue: &Address, page: Page) -> Result<Vec<Entry>> {
     let queue = QueueKeys::of(queue)?;
@@ -47,31 +42,21 @@ pub(crate) async fn queues(
     after: Option<&str>,
     most: usize,
 ) -> Result<QueuePage> {
-    let mut cursor = after.map_or_else(|| Ok(Cursor::default()), page_cursor)?;
     let keys = QueuesKeys::of(of);
+    let mut walk = Walk::from(client, keys.pattern(), after, most)?;
     // A walk may show a key twice, and a queue may have two.
-    let (mut seen, mut page) = (HashSet::new(), QueuePage::default());
-    for _ in 0..STEPS {
-        let count = most.clamp(LEAST_STEP, LONGEST_STEP);
-        let (next, found) = client.scan(&cursor, &keys.pattern(), count).await.map_err(only_read)?;
-        let queues = found.iter().filter_map(|key| keys.queue(key));
-        let found: Vec<_> = queues.filter(|queue| seen.insert(queue.clone())).collect();
-        for part in found.chunks(LISTED_AT_ONCE) {
-            page.queues.extend(with_nodes(client, part).await?);
+    let (mut seen, mut found) = (HashSet::new(), Vec::new());
+    while let Some(step) = walk.step().await? {
+        let queues = step.iter().filter_map(|key| keys.queue(key));
+        let shown: Vec<_> = queues.filter(|queue| seen.insert(queue.clone())).collect();
+        for part in shown.chunks(LISTED_AT_ONCE) {
+            found.extend(with_nodes(client, part).await?);
         }
-        let Some(next) = next else { return Ok(page) };
-        cursor = next;
-        if page.queues.len() >= most {
+        if found.len() >= most {
             break;
         }
     }
-    page.next = Some(cursor.to_string());
-    Ok(page)
-}
-
-/// Where a page begins, in the words of the page before.
-fn page_cursor(after: &str) -> Result<Cursor> {
-    Cursor::parse(after).ok_or_else(|| Error::invalid("after", "is not what a page of queues gave"))
+    Ok(QueuePage { queues: found, next: walk.next_page() })
 }
 
 /// The queues that have nodes. A queue that nobody uses leaves keys behind, and nobody drops its

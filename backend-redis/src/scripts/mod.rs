@@ -2,6 +2,7 @@
 
 mod call;
 mod cell;
+mod cell_lives;
 mod count;
 mod data;
 mod join;
@@ -18,6 +19,7 @@ mod selftest;
 
 pub(crate) use call::Call;
 pub(crate) use cell::{Holder, WriteAnswer, cell_read, cell_written, read_cell, write_cell};
+pub(crate) use cell_lives::{cell_lives, lives_of_cells};
 pub(crate) use count::{change_count, count_changed};
 pub(crate) use data::write_data;
 pub(crate) use join::{JoinAnswer, join, joined};

@@ -62,11 +62,12 @@ pub(crate) static READ_CELL: Script = script!("read_cell", cell);
 pub(crate) static WRITE_CELL: Script = script!("write_cell", cell);
 pub(crate) static COUNT: Script = script!("count", cell);
 pub(crate) static LOOK_CELL: Script = script!("look_cell", cell);
+pub(crate) static CELL_LIVES: Script = script!("cell_lives", cell);
 pub(crate) static RENEW_CELLS: Script = script!("renew_cells", cell);
 pub(crate) static END_CELLS: Script = script!("end_cells", cell);
 pub(crate) static SELFTEST: Script = script!("selftest", "");
 
-pub(crate) static ALL: [&Script; 19] = [
+pub(crate) static ALL: [&Script; 20] = [
     &JOIN,
     &RENEW,
     &LEAVE,
@@ -84,6 +85,7 @@ pub(crate) static ALL: [&Script; 19] = [
     &LOOK,
     &POPULATED,
     &LOOK_CELL,
+    &CELL_LIVES,
     &RENEW_CELLS,
     &END_CELLS,
 ];

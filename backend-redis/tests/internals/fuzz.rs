@@ -69,6 +69,7 @@ proptest! {
         let _ = scripts::cells_renewed(reply.clone());
         let _ = scripts::cells_ended(reply.clone());
         let _ = scripts::are_populated(reply.clone());
+        let _ = scripts::lives_of_cells(reply.clone());
         let _ = command::scanned(reply.clone());
         let _ = scripts::selftested(reply);
     }

@@ -67,9 +67,11 @@ mod change;
 mod condition;
 mod idle;
 mod kept;
+mod list;
 mod read;
 mod trouble;
 mod write;
 
+pub(crate) use list::page;
 pub(crate) use read::read;
 pub(crate) use write::write;

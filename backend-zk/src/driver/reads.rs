@@ -123,6 +123,24 @@ impl Driver {
         .await
     }
 
+    /// The names of the children of several nodes, and the stat that each has with them, in one trip.
+    /// `None` for one that is not there.
+    pub(crate) async fn nodes(&self, paths: &[&str]) -> Answer<Vec<Option<(Vec<String>, CellStat)>>> {
+        self.request("list", |client| async move {
+            let reads: Vec<_> = paths.iter().map(|path| client.get_children(path)).collect();
+            let mut nodes = Vec::with_capacity(reads.len());
+            for read in reads {
+                nodes.push(match read.await {
+                    Ok((children, stat)) => Some((children, stat.into())),
+                    Err(Error::NoNode) => None,
+                    Err(error) => return Err(error),
+                });
+            }
+            Ok(nodes)
+        })
+        .await
+    }
+
     /// Reads, and arms a watch for the node's next change or end. A stat would not do: that of a
     /// node that is gone leaves a watch for its creation.
     pub(crate) async fn watch(&self, path: &str) -> Answer<(Vec<u8>, Stat, Watch)> {

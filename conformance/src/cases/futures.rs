@@ -537,6 +537,10 @@ const OTHERS: &[PublicFuture] = &[
         dropping!(site.client.coordinator.queues(Kind::Mutex, "").expect("a good prefix"), |it| it
             .page(None, 10))
     }),
+    future!("Values::page", Mutex, false, |site| {
+        dropping!(site.client.coordinator.values(Kind::Counter, "").expect("a good prefix"), |it| it
+            .page(None, 10))
+    }),
     future!("Coordinator::raise_layout", Mutex, false, |site| {
         dropping!(site.client.coordinator.clone(), |it| it.raise_layout())
     }),

@@ -4,6 +4,7 @@ pub mod attempt;
 pub mod barrier;
 pub mod cancel;
 pub mod cell;
+pub mod cell_list;
 pub mod chaos;
 pub mod clients;
 pub mod closing;
@@ -92,6 +93,7 @@ pub const CLAUSES: &[&str] = &[
     "CELL-IDLE",
     "CELL-UNKNOWN",
     "CELL-COUNT",
+    "CELL-LIST",
     "WATCH-ORDER",
     "WATCH-END",
     "WATCH-QUEUE",
@@ -205,6 +207,7 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         semaphore::CASES,
         limit::CASES,
         observed::CASES,
+        cell_list::CASES,
         clients::CASES,
         upgrade::CASES,
         cell::CASES,

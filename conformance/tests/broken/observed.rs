@@ -1,12 +1,12 @@
-//! NODE-DATA, NODE-QUEUES, WATCH-QUEUE, CELL-EPHEMERAL, CELL-IDLE: what others see, broken.
+//! NODE-DATA, NODE-QUEUES, WATCH-QUEUE, CELL-EPHEMERAL, CELL-LIST, CELL-IDLE: what others see, broken.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellLife, CellWrite, CellWritten, ChangeWatch, Expected, Join, Joined, QueuePage,
-    TimeToIdle, Version,
+    Backend, Cell, CellLife, CellPage, CellWrite, CellWritten, ChangeWatch, Expected, Join, Joined,
+    QueuePage, TimeToIdle, Version,
 };
 use latchwork_core::{Address, ErrorKind, QueuePrefix, Result};
 
@@ -50,6 +50,18 @@ pub(super) const CONTROLS: &[Control] = &[
         case: "node_queues_are_listed_by_the_beginning_of_their_keys",
         beside: "node_data_is_listed_and_replaced",
         testbed: |name| on_memory(name, OnePage),
+    },
+    Control {
+        name: "cells_have_one_page",
+        case: "cell_list_is_by_the_beginning_of_keys",
+        beside: "cell_list_tells_how_long_each_stays",
+        testbed: |name| on_memory(name, OnePageOfCells),
+    },
+    Control {
+        name: "a_listing_uses_the_cells",
+        case: "cell_list_tells_how_long_each_stays",
+        beside: "cell_list_is_by_the_beginning_of_keys",
+        testbed: |name| on_memory(name, ListingUses),
     },
     Control {
         name: "an_ephemeral_cell_stays",
@@ -170,6 +182,46 @@ impl Defect for OnePage {
     ) -> Result<QueuePage> {
         let page = honest.queues(of, after, most).await?;
         Ok(QueuePage { next: None, ..page })
+    }
+}
+
+/// A page of cells is the last, if it is full.
+#[derive(Debug)]
+struct OnePageOfCells;
+
+#[async_trait]
+impl Defect for OnePageOfCells {
+    async fn cells(
+        &self,
+        honest: &dyn Backend,
+        of: &QueuePrefix,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<CellPage> {
+        // All cells of the other case stand in one page then.
+        let page = honest.cells(of, after, most.max(5)).await?;
+        Ok(CellPage { next: None, ..page })
+    }
+}
+
+/// A listing reads each cell.
+#[derive(Debug)]
+struct ListingUses;
+
+#[async_trait]
+impl Defect for ListingUses {
+    async fn cells(
+        &self,
+        honest: &dyn Backend,
+        of: &QueuePrefix,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<CellPage> {
+        let page = honest.cells(of, after, most).await?;
+        for listed in &page.cells {
+            honest.read_cell(&listed.cell).await?;
+        }
+        Ok(page)
     }
 }
 

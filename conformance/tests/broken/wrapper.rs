@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
-    Lease, Leave, Node, NodeState, NodeWriter, Page, QueuePage, SequentialNodes, TimeToIdle,
+    Backend, Cell, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join,
+    Joined, Lease, Leave, Node, NodeState, NodeWriter, Page, QueuePage, SequentialNodes, TimeToIdle,
 };
 use latchwork_core::decide::count::request::{Decided, Request};
 use latchwork_core::facts::ServerFacts;
@@ -79,6 +79,16 @@ pub(crate) trait Defect: fmt::Debug + Send + Sync + 'static {
 
     async fn downgrade(&self, node: &BrokenNode) -> Result<()> {
         node.honest.downgrade().await
+    }
+
+    async fn cells(
+        &self,
+        honest: &dyn Backend,
+        of: &QueuePrefix,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<CellPage> {
+        honest.cells(of, after, most).await
     }
 
     async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<Cell>> {
@@ -264,6 +274,10 @@ impl Cells for BrokenBackend {
             return self.honest.change_count(cell, request, idle).await;
         }
         self.defect.change_count(&*self.honest, &self.defect.address(cell, self.client), request, idle).await
+    }
+
+    async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
+        self.defect.cells(&*self.honest, of, after, most).await
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {

@@ -79,6 +79,8 @@ const PLAYED_ONCE: &[(&str, &str)] = &[
     ("node_data_is_listed_and_replaced", BELOW),
     ("node_data_reaches_no_other_node", BELOW),
     ("node_data_of_a_lost_reply_is_unknown", BELOW),
+    ("cell_list_is_by_the_beginning_of_keys", BELOW),
+    ("cell_list_tells_how_long_each_stays", BELOW),
     ("node_queues_are_listed_by_the_beginning_of_their_keys", BELOW),
     ("node_wait_a_thousand_released_one_by_one", RECIPE),
     ("node_wait_readers_and_writers_released_one_by_one", RECIPE),

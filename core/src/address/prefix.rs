@@ -1,13 +1,13 @@
-//! Which queues to list.
+//! Which queues, or cells, to list.
 
 use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
 
 use super::{Address, Kind, Name, Namespace, check_length, encode};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
-/// The queues of one kind in a namespace, whose keys begin alike (NODE-QUEUES).
+/// The queues, or the cells, of one kind in a namespace, whose keys begin alike (NODE-QUEUES, CELL-LIST).
 #[derive(Clone, Debug)]
 pub struct QueuePrefix {
     namespace: Namespace,
@@ -17,7 +17,7 @@ pub struct QueuePrefix {
 }
 
 impl QueuePrefix {
-    /// The queues of `kind` in `namespace` whose keys begin with `prefix` (empty: all of them).
+    /// The addresses of `kind` in `namespace` whose keys begin with `prefix` (empty: all of them).
     ///
     /// # Errors
     /// `InvalidArgument` naming `namespace` or `prefix` when it is over 255 bytes, or naming
@@ -54,7 +54,7 @@ impl QueuePrefix {
         &self.coded
     }
 
-    /// The queue of an encoded key, if it is one of these. `None` for text that encodes no key.
+    /// The address of an encoded key, if it is one of these. `None` for text that encodes no key.
     pub fn queue(&self, coded: &str) -> Option<Address> {
         let key = percent_decode_str(coded).decode_utf8().ok()?;
         if !key.starts_with(&self.prefix) || encode(&key) != coded {
@@ -63,11 +63,22 @@ impl QueuePrefix {
         Address::within(&self.namespace, self.kind, Name::Key(key.into_owned())).ok()
     }
 
-    /// Whether this queue is one of these.
-    pub fn contains(&self, queue: &Address) -> bool {
-        queue.namespace() == Some(self.namespace())
-            && queue.kind() == self.kind
-            && queue.name().starts_with(&self.prefix)
+    /// Refuses a kind whose addresses are no cells.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `kind`.
+    pub fn check_cells(&self) -> Result<()> {
+        match Kind::CELLS.contains(&self.kind) {
+            true => Ok(()),
+            false => Err(Error::invalid("kind", format!("{} is kept in no cell", self.kind.as_str()))),
+        }
+    }
+
+    /// Whether this address is one of these.
+    pub fn contains(&self, address: &Address) -> bool {
+        address.namespace() == Some(self.namespace())
+            && address.kind() == self.kind
+            && address.name().starts_with(&self.prefix)
     }
 }
 

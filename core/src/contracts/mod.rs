@@ -6,6 +6,7 @@
 //! dropped future left, and bounds a wait by its deadline.
 
 mod backend;
+mod cell_page;
 mod cells;
 mod idle;
 mod lease;
@@ -15,6 +16,7 @@ mod node_state;
 mod nodes;
 
 pub use backend::{Backend, Close, Incarnation};
+pub use cell_page::{CellPage, ListedCell};
 pub use cells::{
     Cell, CellLife, CellWrite, CellWritten, Cells, ChangeWatch, Expected, MAX_CELL_BYTES, Version,
 };

@@ -1,10 +1,11 @@
 //! Cells as a value: what a backend without a server keeps, and what the suite compares with.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use super::queue::Micros;
-use crate::address::Address;
-use crate::contracts::{Cell, CellLife, CellWrite, CellWritten, Version};
+use crate::address::{Address, QueuePrefix};
+use crate::contracts::{Cell, CellLife, CellPage, CellWrite, CellWritten, ListedCell, TimeToIdle, Version};
 
 /// Versioned cells, some of which hang on leases of type `L`, and some of which go when nobody uses
 /// them (CELL-IDLE). Versions are numbers of one row for
@@ -35,6 +36,18 @@ impl<L> Life<L> {
         match self {
             Life::Stays => None,
             Life::Lease(_, until) | Life::Idle(_, until) => Some(*until),
+        }
+    }
+
+    /// As a listing shows it.
+    fn shown(&self) -> CellLife {
+        match self {
+            Life::Stays => CellLife::Stays,
+            Life::Lease(..) => CellLife::Lease,
+            // A write gave it, and none gives another than these.
+            Life::Idle(idle, _) => {
+                TimeToIdle::new(Duration::from_micros(*idle)).map_or(CellLife::Stays, CellLife::Idle)
+            }
         }
     }
 
@@ -82,7 +95,7 @@ impl<L> CellStore<L> {
             CellLife::Stays => Life::Stays,
             CellLife::Lease => Life::Lease(lease, expires),
             CellLife::Idle(idle) => {
-                Life::Idle(u64::try_from(idle.get().as_micros()).unwrap_or(u64::MAX), now)
+                Life::Idle(u64::try_from(idle.get().as_nanos().div_ceil(1000)).unwrap_or(u64::MAX), now)
             }
         };
         life.used(now);
@@ -125,6 +138,20 @@ impl<L> CellStore<L> {
     /// The addresses of all cells.
     pub fn addresses(&self) -> impl Iterator<Item = &Address> {
         self.cells.keys()
+    }
+
+    /// The cells of these that are behind the encoded key `after`, in the order of the encoded keys
+    /// (CELL-LIST). [`prune`](Self::prune) first.
+    pub fn list(&self, of: &QueuePrefix, after: &str, most: usize) -> CellPage {
+        let found = self.cells.iter().filter(|(cell, _)| of.contains(cell) && cell.coded() > after);
+        let mut cells: Vec<_> = found
+            .map(|(cell, stored)| ListedCell { cell: cell.clone(), life: stored.life.shown() })
+            .collect();
+        cells.sort_unstable_by(|one, other| one.cell.coded().cmp(other.cell.coded()));
+        let is_cut = cells.len() > most;
+        cells.truncate(most);
+        let next = cells.last().filter(|_| is_cut).map(|last| last.cell.coded().to_owned());
+        CellPage { cells, next }
     }
 
     fn remove(&mut self, is_over: impl Fn(&Life<L>) -> bool) -> Vec<Address> {

@@ -13,8 +13,8 @@ use super::renewal;
 use crate::address::{Address, QueuePrefix};
 use crate::capabilities::{Capabilities, Eviction};
 use crate::contracts::{
-    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
-    Lease, Page, QueuePage, SequentialNodes, TimeToIdle,
+    Backend, Cell, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join,
+    Joined, Lease, Page, QueuePage, SequentialNodes, TimeToIdle,
 };
 use crate::decide::count::request::{Decided, Request};
 use crate::error::{LostReason, Result};
@@ -96,6 +96,13 @@ impl Cells for MemoryBackend {
     ) -> Result<Option<Decided>> {
         let (store, cell, request) = (self.client.store.clone(), cell.clone(), *request);
         self.client.link.request("count", move || store.change_count(&cell, &request, idle)).await?.map(Some)
+    }
+
+    async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
+        of.check_cells()?;
+        let (store, of, after) =
+            (self.client.store.clone(), of.clone(), after.unwrap_or_default().to_owned());
+        self.client.link.request("list", move || store.cells(&of, &after, most)).await
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {

@@ -12,7 +12,9 @@ use super::state::{Granted, StoreState, micros, moment};
 use super::stored_node::{LeaseId, StoredNode};
 use crate::address::{Address, QueuePrefix};
 use crate::clock::{Clock, Moment};
-use crate::contracts::{Cell, CellLife, CellWrite, CellWritten, Entry, NodeId, Page, QueuePage, TimeToIdle};
+use crate::contracts::{
+    Cell, CellLife, CellPage, CellWrite, CellWritten, Entry, NodeId, Page, QueuePage, TimeToIdle,
+};
 use crate::decide::count::request::{Decided, Request};
 use crate::decide::queue::{Answer, Ask, Micros, Queue};
 use crate::error::{Error, ErrorKind, LostReason, Result};
@@ -338,6 +340,14 @@ impl Memory {
             queues.truncate(most);
             let next = queues.last().filter(|_| is_cut).map(|last| last.coded().to_owned());
             QueuePage { queues, next }
+        })
+    }
+
+    /// The cells that there are (CELL-LIST).
+    pub(super) fn cells(&self, of: &QueuePrefix, after: &str, most: usize) -> CellPage {
+        self.with(|state, now| {
+            state.prune_cells(now);
+            state.cells.list(of, after, most)
         })
     }
 

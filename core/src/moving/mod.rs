@@ -21,6 +21,8 @@ mod side;
 mod staged;
 #[cfg(test)]
 mod tests;
+#[cfg_attr(not(test), expect(dead_code, reason = "no client moves values yet"))]
+pub(crate) mod values;
 mod watch;
 
 pub(crate) use self::acquire::acquire;

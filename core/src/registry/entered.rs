@@ -10,8 +10,8 @@ use tokio::sync::{Notify, watch};
 use crate::address::{Address, Kind, QueuePrefix};
 use crate::capabilities::Capabilities;
 use crate::contracts::{
-    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
-    Lease, Node, Page, QueuePage, SequentialNodes, TimeToIdle,
+    Backend, Cell, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join,
+    Joined, Lease, Node, Page, QueuePage, SequentialNodes, TimeToIdle,
 };
 use crate::decide::count::request::{Decided, Request};
 use crate::error::{Error, ErrorKind, LostReason, Result};
@@ -169,6 +169,10 @@ impl Cells for Entered {
     ) -> Result<Option<Decided>> {
         self.works().await?;
         self.backend.change_count(cell, request, idle).await
+    }
+
+    async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
+        self.backend.cells(of, after, most).await
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {

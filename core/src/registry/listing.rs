@@ -1,4 +1,4 @@
-//! Listings of a namespace: its clients, and its queues.
+//! Listings of a namespace: its clients, its queues, and its values.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::place::Place;
 use super::record::ClientRecord;
 use crate::address::{Address, QueuePrefix};
 use crate::client::Client;
-use crate::contracts::{Page, QueuePage};
+use crate::contracts::{CellPage, ListedCell, Page, QueuePage};
 use crate::error::{Error, Result};
 
 /// So many are read at a time by a stream.
@@ -86,7 +86,7 @@ impl fmt::Debug for Clients {
 /// The queues of one kind in a namespace that have holders or waiters, by the beginning of their
 /// keys. Made by [`Coordinator::queues`](crate::Coordinator::queues), without I/O.
 ///
-/// Queues at [exact addresses](Address::exact) are not among them, nor are stored values.
+/// Queues at [exact addresses](Address::exact) are not among them. Stored values are listed by [`Values`].
 ///
 /// ```
 /// # use latchwork_core::{connect, Config, Kind, memory};
@@ -144,5 +144,72 @@ impl Queues {
 impl fmt::Debug for Queues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queues").field("of", &self.of).finish_non_exhaustive()
+    }
+}
+
+/// The stored values of one kind in a namespace (counters, generators of ids, latches, shared values),
+/// by the beginning of their keys, each with how long it stays. Made by
+/// [`Coordinator::values`](crate::Coordinator::values), without I/O.
+///
+/// A listing is no use of a value that goes when nobody uses it. Values at
+/// [exact addresses](Address::exact) are not listed. On Redis a listing walks over all keys of the
+/// server, as that of queues does.
+///
+/// ```
+/// # use latchwork_core::{connect, Config, Kind, memory};
+/// # use futures_util::TryStreamExt;
+/// # async fn example() -> Result<(), latchwork_core::Error> {
+/// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
+/// coordinator.counter("visits/home")?.add(1).await?;
+/// let values = coordinator.values(Kind::Counter, "visits/")?;
+/// let values: Vec<_> = values.into_stream().try_collect().await?;
+/// assert_eq!(values[0].cell.name(), "visits/home");
+/// # coordinator.close().await }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Values {
+    client: Arc<Client>,
+    of: QueuePrefix,
+}
+
+impl Values {
+    pub(crate) fn new(client: &Arc<Client>, of: QueuePrefix) -> Result<Self> {
+        of.check_cells()?;
+        Ok(Self { client: Arc::clone(client), of })
+    }
+
+    /// About `most` values, in the order of the backend. The next page begins where
+    /// [`next`](CellPage::next) of this one says (`None`: the first page). A value may stand in two
+    /// pages, and one that comes or goes meanwhile may be missed.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Forbidden`; `InvalidArgument` naming `after` for text that no page gave;
+    /// `Closed`; `RuntimeGone`.
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    pub async fn page(&self, after: Option<&str>, most: usize) -> Result<CellPage> {
+        let listed = self.client.serve(self.client.backend.cells(&self.of, after, most)).await;
+        listed.map_err(|error| error.in_operation("values"))
+    }
+
+    /// All of them, page by page. A value may come twice. The stream ends after an error.
+    pub fn into_stream(self) -> impl Stream<Item = Result<ListedCell>> + Send {
+        let pages = stream::try_unfold(Some(None), move |after: Option<Option<String>>| {
+            let values = self.clone();
+            async move {
+                let Some(after) = after else { return Ok::<_, Error>(None) };
+                let CellPage { cells, next } = values.page(after.as_deref(), PAGE).await?;
+                Ok(Some((stream::iter(cells.into_iter().map(Ok)), next.map(Some))))
+            }
+        });
+        pages.try_flatten()
+    }
+}
+
+impl fmt::Debug for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Values").field("of", &self.of).finish_non_exhaustive()
     }
 }

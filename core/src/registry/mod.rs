@@ -48,7 +48,7 @@ mod record;
 mod retire;
 mod stamp;
 
-pub use self::listing::{Clients, Queues};
+pub use self::listing::{Clients, Queues, Values};
 pub use self::place::{clients_address, stamp_address};
 pub use self::record::ClientRecord;
 pub use crate::decide::layout::{LAYOUT, Stamp};

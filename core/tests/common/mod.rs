@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
-    Lease, Leave, Node, NodeState, Page, QueuePage, SequentialNodes,
+    Backend, Cell, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join,
+    Joined, Lease, Leave, Node, NodeState, Page, QueuePage, SequentialNodes,
 };
 use latchwork_core::facts::ServerFacts;
 use latchwork_core::memory::{Link, Memory};
@@ -119,6 +119,10 @@ impl<P: Plant> Cells for Planted<P> {
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         self.inner.write_cell(cell, write).await
+    }
+
+    async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
+        self.inner.cells(of, after, most).await
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {

@@ -40,6 +40,8 @@ pub(crate) enum Broken {
     Revived,
     /// A count is not the sum of what was applied, or its writer was told something else.
     Miscounted,
+    /// A read shows less than was confirmed, or shown by a read, before it began.
+    ReadBack,
     /// Fewer members than a barrier has parties pass it together.
     PassedAlone,
     /// A client works below the layout that is stamped.

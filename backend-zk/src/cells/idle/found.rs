@@ -1,6 +1,6 @@
 //! What stands at the path of a cell.
 
-use latchwork_core::contracts::{Cell, Version};
+use latchwork_core::contracts::{Cell, CellLife, Version};
 
 use crate::cell_uses::Use;
 use crate::cells::condition::Condition;
@@ -73,8 +73,7 @@ fn found(directory: Option<CellStat>, value: Vec<u8>, stat: CellStat, children: 
     let condition = Condition { generation, data_version: stat.version };
     let uses: Vec<_> = children.iter().filter_map(|name| Use::parse(name)).collect();
     let stays = children.iter().any(|name| name == STAYS);
-    // Its last child has gone after it was written: no other cell has that.
-    let was_used = children.is_empty() && stat.pzxid > stat.mzxid;
+    let was_used = was_used(children, &stat);
     let kept = match Kept::by(stat.owner) {
         Kept::Stays if was_used || !stays && !uses.is_empty() => Kept::ByUse,
         kept => kept,
@@ -89,4 +88,21 @@ fn found(directory: Option<CellStat>, value: Vec<u8>, stat: CellStat, children: 
         uses,
         is_guess: false,
     }
+}
+
+/// Whether a node is a container that has no use any more. Its last child has gone after it was
+/// written: no cell has that.
+fn was_used(children: &[String], stat: &CellStat) -> bool {
+    children.is_empty() && stat.pzxid > stat.mzxid
+}
+
+/// How long the cell stays that is at a node with these children, and on no lease; `None` where the
+/// node is a cell no more.
+pub(in crate::cells) fn life(children: &[String], stat: &CellStat) -> Option<CellLife> {
+    if was_used(children, stat) {
+        return None;
+    }
+    let used = children.iter().find_map(|name| Use::parse(name));
+    let stays = children.iter().any(|name| name == STAYS);
+    Some(used.filter(|_| !stays).map_or(CellLife::Stays, |used| CellLife::Idle(used.time)))
 }

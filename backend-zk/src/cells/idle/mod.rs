@@ -43,5 +43,6 @@ mod plan;
 mod read;
 mod write;
 
+pub(super) use found::life;
 pub(super) use read::read;
 pub(super) use write::{Writing, write};

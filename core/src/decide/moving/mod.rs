@@ -8,6 +8,7 @@
 mod epoch;
 pub mod gate;
 mod participant;
+pub mod values;
 
 use std::fmt;
 

@@ -15,6 +15,7 @@
 mod gate;
 mod participant;
 mod rules;
+mod values;
 
 use latchwork_core::decide::moving::{Holding, MovePhase, Side, Sides, Stage, Step as Decision, Way};
 use stateright::{Model, Property};

@@ -1,0 +1,59 @@
+//! Listing the cells of a kind (CELL-LIST).
+
+use std::collections::{BTreeMap, HashSet};
+
+use futures_util::future::try_join_all;
+use latchwork_core::contracts::{CellPage, ListedCell};
+use latchwork_core::{Address, Error, QueuePrefix, Result};
+
+use crate::client::Client;
+use crate::error::only_read;
+use crate::layout::{CellKey, CellsKeys};
+use crate::scripts;
+use crate::walk::Walk;
+
+/// Cells that one script looks at.
+const AT_ONCE: usize = 500;
+
+/// Walks over all keys of the server for those of cells, and asks what they are.
+pub(crate) async fn cells(
+    client: &Client,
+    of: &QueuePrefix,
+    after: Option<&str>,
+    most: usize,
+) -> Result<CellPage> {
+    of.check_cells()?;
+    let keys = CellsKeys::of(of);
+    let mut walk = Walk::from(client, keys.pattern(), after, most)?;
+    let (mut seen, mut cells) = (HashSet::new(), Vec::new());
+    while let Some(step) = walk.step().await? {
+        let shown = step.iter().filter_map(|key| keys.cell(key));
+        let shown: Vec<_> = shown.filter(|cell| seen.insert(cell.clone())).collect();
+        for part in shown.chunks(AT_ONCE) {
+            cells.extend(with_lives(client, part).await?);
+        }
+        if cells.len() >= most {
+            break;
+        }
+    }
+    Ok(CellPage { cells, next: walk.next_page() })
+}
+
+/// Those that are cells, and how long they stay.
+async fn with_lives(client: &Client, cells: &[Address]) -> Result<Vec<ListedCell>> {
+    let mut scripts: BTreeMap<Option<u16>, Vec<_>> = BTreeMap::new();
+    for cell in cells {
+        let key = CellKey::of(cell)?;
+        scripts.entry(client.driver.slot(key.channel())).or_default().push((cell, key));
+    }
+    let asked = scripts.into_values().map(async |part| {
+        let keys = part.iter().map(|(_, key)| key);
+        let (_, reply) = client.run(&scripts::cell_lives(keys)).await.map_err(only_read)?;
+        let lives = scripts::lives_of_cells(reply)?.into_iter();
+        let listed = part.iter().zip(lives);
+        let listed =
+            listed.filter_map(|((cell, _), life)| Some(ListedCell { cell: (*cell).clone(), life: life? }));
+        Ok::<_, Error>(listed.collect::<Vec<_>>())
+    });
+    Ok(try_join_all(asked).await?.concat())
+}

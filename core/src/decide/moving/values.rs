@@ -1,0 +1,215 @@
+//! Values that move along: where they are used, and when that may change.
+//!
+//! *The invariant.* At any instant all values are used on one side, and a side comes into use as a
+//! copy of the other one that nobody has used since (MIGRATE-VALUES-FREEZE). So a read shows all that
+//! was confirmed or read before it began, and a change is made once.
+
+use super::{MovePhase, Side, Stage, Step, Way};
+
+/// Where the values of a move are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ValuesAt {
+    /// They are used on the old side.
+    Old,
+    /// They are on the old side, and nobody uses them: they are copied to the new one.
+    LeavingOld,
+    /// They are used on the new side.
+    New,
+    /// They are on the new side, and nobody uses them: they are copied back to the old one.
+    LeavingNew,
+}
+
+impl ValuesAt {
+    /// The side on which they are used; `None` while they are copied.
+    pub fn open(self) -> Option<Side> {
+        match self {
+            ValuesAt::Old => Some(Side::Old),
+            ValuesAt::New => Some(Side::New),
+            ValuesAt::LeavingOld | ValuesAt::LeavingNew => None,
+        }
+    }
+
+    /// The side that has them.
+    pub fn side(self) -> Side {
+        match self {
+            ValuesAt::Old | ValuesAt::LeavingOld => Side::Old,
+            ValuesAt::New | ValuesAt::LeavingNew => Side::New,
+        }
+    }
+
+    /// As it stands in the stage's cell.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ValuesAt::Old => "old",
+            ValuesAt::LeavingOld => "leaving-old",
+            ValuesAt::New => "new",
+            ValuesAt::LeavingNew => "leaving-new",
+        }
+    }
+
+    /// What a text of the stage's cell says.
+    pub fn parse(text: &str) -> Option<Self> {
+        [ValuesAt::Old, ValuesAt::LeavingOld, ValuesAt::New, ValuesAt::LeavingNew]
+            .into_iter()
+            .find(|values| values.as_str() == text)
+    }
+
+    /// Whether they may be there in this phase: where its tokens are from, and they leave only while
+    /// holds are on both sides.
+    pub fn fits(self, phase: MovePhase) -> bool {
+        self.side() == phase.token() && (self.open().is_some() || phase.is_read_while_held())
+    }
+
+    /// Whether a participant may acknowledge this. `under_way`: a read or a change that it has sent,
+    /// and whose answer it still takes (MIGRATE-VALUES-ACK-WAITS). From the acknowledgement on it
+    /// sends none until it knows a later stage.
+    pub fn may_acknowledge(self, under_way: usize) -> bool {
+        self.open().is_some() || under_way == 0
+    }
+}
+
+/// Whether an answer counts to a participant that has asked one side: while it is a member, by its own
+/// clock, nobody goes on without its acknowledgement (MIGRATE-VALUES-LIVE-MEMBER). Else a change has an
+/// unknown outcome, and a read has none.
+pub fn answer_counts(phase: MovePhase, is_member: bool) -> bool {
+    is_member || !phase.needs_membership()
+}
+
+/// What the versioned cell on the old side says, in a move that takes values along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WholeStage {
+    /// Of the holds.
+    pub stage: Stage,
+    /// Of the values.
+    pub values: ValuesAt,
+}
+
+/// What an operator may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WholeStep {
+    /// Write this stage over the version that was checked, and over no other.
+    Write(WholeStage),
+    /// Make the other side a copy of this one, and then write this stage.
+    Mirror {
+        /// What is copied.
+        from: Side,
+        /// The stage behind that.
+        then: WholeStage,
+    },
+    /// A participant has not acknowledged that version yet.
+    Waits,
+    /// There is no stage that way.
+    Ends,
+    /// The token has no room for another epoch.
+    NoEpoch,
+}
+
+impl WholeStage {
+    /// The stage before a move begins, on a coordinator whose tokens have this epoch.
+    pub fn before(epoch: u16) -> Self {
+        Self { stage: Stage::before(epoch), values: ValuesAt::Old }
+    }
+
+    /// The next step of an operator, as [`Stage::step`]. Values leave a side in a step of their own,
+    /// and the phase changes with the side that has them. Who turns back while they are copied lets
+    /// them be used again where they are.
+    pub fn step<V: PartialEq>(
+        self,
+        version: &V,
+        acknowledged: impl IntoIterator<Item = Option<V>>,
+        way: Way,
+    ) -> WholeStep {
+        let stays = |values| WholeStep::Write(Self { values, ..self });
+        let beside = self.stage.step(version, acknowledged, way);
+        let Step::Write(next) = beside else {
+            return match beside {
+                Step::Waits => WholeStep::Waits,
+                Step::NoEpoch => WholeStep::NoEpoch,
+                Step::Write(_) | Step::Ends => WholeStep::Ends,
+            };
+        };
+        let moved = |values| Self { stage: next, values };
+        match (self.values, way) {
+            (ValuesAt::LeavingOld, Way::Back) => stays(ValuesAt::Old),
+            (ValuesAt::LeavingNew, Way::Forward) => stays(ValuesAt::New),
+            (ValuesAt::LeavingOld, Way::Forward) => {
+                WholeStep::Mirror { from: Side::Old, then: moved(ValuesAt::New) }
+            }
+            (ValuesAt::LeavingNew, Way::Back) => {
+                WholeStep::Mirror { from: Side::New, then: moved(ValuesAt::Old) }
+            }
+            (values, _) if next.phase.token() == values.side() => WholeStep::Write(moved(values)),
+            (ValuesAt::Old, _) => stays(ValuesAt::LeavingOld),
+            (ValuesAt::New, _) => stays(ValuesAt::LeavingNew),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The stages from one on; a copy is taken for made.
+    fn stages(from: WholeStage, way: Way) -> Vec<WholeStage> {
+        let mut stages = vec![from];
+        loop {
+            match stages[stages.len() - 1].step(&1, [Some(1)], way) {
+                WholeStep::Write(next) | WholeStep::Mirror { then: next, .. } => stages.push(next),
+                WholeStep::Ends => return stages,
+                other => panic!("{other:?} behind {stages:?}"),
+            }
+        }
+    }
+
+    fn shown(stages: &[WholeStage]) -> Vec<(u8, ValuesAt, u16)> {
+        stages.iter().map(|whole| (whole.stage.phase as u8, whole.values, whole.stage.epoch)).collect()
+    }
+
+    #[test]
+    fn values_leave_in_a_step_of_their_own_and_change_sides_with_the_token() {
+        use ValuesAt::{LeavingNew, LeavingOld, New, Old};
+        let forward = stages(WholeStage::before(4), Way::Forward);
+        assert_eq!(
+            shown(&forward),
+            [(0, Old, 4), (1, Old, 4), (1, LeavingOld, 4), (2, New, 5), (3, New, 5), (4, New, 5)]
+        );
+        let back = stages(forward[4], Way::Back);
+        assert_eq!(shown(&back), [(3, New, 5), (2, New, 5), (2, LeavingNew, 5), (1, Old, 6), (0, Old, 6)]);
+        for whole in forward.iter().chain(&back) {
+            assert!(whole.values.fits(whole.stage.phase), "{whole:?}");
+        }
+        assert!(!LeavingOld.fits(MovePhase::Old) && !New.fits(MovePhase::BothByOld));
+        assert!(!LeavingNew.fits(MovePhase::New) && !Old.fits(MovePhase::New));
+        for values in [Old, LeavingOld, New, LeavingNew] {
+            assert_eq!(ValuesAt::parse(values.as_str()), Some(values));
+        }
+        assert_eq!(ValuesAt::parse("leaving"), None);
+    }
+
+    #[test]
+    fn who_turns_back_while_values_are_copied_goes_to_where_they_are() {
+        let forward = stages(WholeStage::before(0), Way::Forward);
+        assert_eq!(forward[2].step(&1, [], Way::Back), WholeStep::Write(forward[1]));
+        let back = stages(forward[4], Way::Back);
+        assert_eq!(back[2].step(&1, [], Way::Forward), WholeStep::Write(back[1]));
+    }
+
+    #[test]
+    fn each_step_waits_for_each_member_and_a_copy_is_named_as_one() {
+        let whole = stages(WholeStage::before(0), Way::Forward)[2];
+        for way in [Way::Forward, Way::Back] {
+            assert_eq!(whole.step(&2, [Some(2), Some(1)], way), WholeStep::Waits);
+        }
+        let is_copy =
+            matches!(whole.step(&2, [Some(2)], Way::Forward), WholeStep::Mirror { from: Side::Old, .. });
+        assert!(is_copy);
+    }
+
+    #[test]
+    fn nothing_is_under_way_when_a_copy_is_acknowledged_and_only_members_count_answers() {
+        assert!(ValuesAt::Old.may_acknowledge(3) && ValuesAt::LeavingNew.may_acknowledge(0));
+        assert!(!ValuesAt::LeavingOld.may_acknowledge(1));
+        assert!(answer_counts(MovePhase::New, true) && answer_counts(MovePhase::Done, false));
+        assert!(!answer_counts(MovePhase::New, false));
+    }
+}

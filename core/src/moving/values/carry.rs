@@ -1,0 +1,142 @@
+//! How an operator takes values from one side to the other.
+//!
+//! *Protocol.* Passes, each under a hold of its own on the target: the stage is read, the hold is taken, the
+//! stage is written anew over what was read (MIGRATE-VALUES-STAGE-ANEW). A pass copies; the next one, under
+//! whose hold nothing is written (MIGRATE-VALUES-FRESH-HOLD), compares, and takes the step.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::mirror::{Copying, Progress};
+use crate::contracts::{Node, Version};
+use crate::decide::moving::values::{WholeStage, WholeStep};
+use crate::decide::moving::{Side, Way};
+use crate::error::{Error, ErrorKind, Result};
+
+/// What an operator does beside copying.
+#[async_trait]
+pub(crate) trait Operates: Send + Sync {
+    /// Reads the stage.
+    async fn stage(&self) -> Result<(Version, WholeStage)>;
+
+    /// Writes the stage over this version. `None`: it has another one.
+    async fn write_stage(&self, over: Version, whole: WholeStage) -> Result<Option<Version>>;
+
+    /// The versions that the members have acknowledged.
+    async fn acknowledged(&self) -> Result<Vec<Option<Version>>>;
+
+    /// Waits until members, or what they have acknowledged, may have changed since the last answer.
+    async fn news(&self) -> Result<()>;
+
+    /// Waits until it holds a node, alone, in the queue of the move on this side. A new one each time.
+    async fn hold(&self, on: Side) -> Result<Arc<dyn Node>>;
+
+    /// Gives that node back. Where this fails the node goes with its lease.
+    async fn give_back(&self, node: Arc<dyn Node>) -> Result<()>;
+}
+
+/// What has become of the values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carried {
+    /// They are used on the other side now: this stage was written.
+    There(WholeStage),
+    /// Another operator has taken a step: this is the stage.
+    Elsewhere(WholeStage),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pass {
+    Copies,
+    Compares,
+}
+
+/// What came of a pass.
+enum Passed {
+    Next(Pass),
+    There(WholeStage),
+    /// Another operator has written the stage.
+    Again,
+}
+
+/// Takes the values from this side, at which a stage has frozen them, to the other one. An operator may die
+/// in it at any point, and two may be in it at once.
+///
+/// # Errors
+/// Those of the operator's requests, and of [`Copying::write_all`]: nothing is left under way that another
+/// call would not put right.
+///
+/// # Cancel safety
+/// As an operator that dies: the hold is left to its lease.
+pub(crate) async fn carry(
+    by: &dyn Operates,
+    copying: &Copying,
+    from: Side,
+    progress: &Progress,
+) -> Result<Carried> {
+    copying.check()?;
+    let to = match from {
+        Side::Old => Side::New,
+        Side::New => Side::Old,
+    };
+    let mut pass = Pass::Copies;
+    loop {
+        // Before the join: a version that another operator writes while this one holds is not its own.
+        let (read, whole) = by.stage().await?;
+        if whole.values.open().is_some() || whole.values.side() != from {
+            return Ok(Carried::Elsewhere(whole));
+        }
+        let held = by.hold(to).await?;
+        let passed = one_pass(by, copying, pass, &*held, (read, whole), progress).await;
+        let given_back = by.give_back(held).await;
+        match passed? {
+            Passed::There(whole) => {
+                // The step is taken, and a node that stands hinders nobody for longer than its lease.
+                if let Err(error) = given_back {
+                    tracing::debug!(%error, "the values have moved; the node of their copy runs out");
+                }
+                return Ok(Carried::There(whole));
+            }
+            Passed::Next(next) => pass = next,
+            Passed::Again => pass = Pass::Copies,
+        }
+        given_back?;
+    }
+}
+
+async fn one_pass(
+    by: &dyn Operates,
+    copying: &Copying,
+    pass: Pass,
+    held: &dyn Node,
+    (read, whole): (Version, WholeStage),
+    progress: &Progress,
+) -> Result<Passed> {
+    let Some(own) = by.write_stage(read, whole).await? else { return Ok(Passed::Again) };
+    if pass == Pass::Copies {
+        copying.write_all(held, progress).await?;
+        return Ok(Passed::Next(Pass::Compares));
+    }
+    let way = match whole.values.side() {
+        Side::Old => Way::Forward,
+        Side::New => Way::Back,
+    };
+    let then = loop {
+        match whole.step(&own, by.acknowledged().await?, way) {
+            WholeStep::Mirror { then, .. } => break then,
+            WholeStep::Waits => by.news().await?,
+            other => {
+                let why = format!("no step leads to the other side from here: {other:?} at {whole:?}");
+                return Err(Error::new(ErrorKind::Misconfigured, why));
+            }
+        }
+    };
+    if let Some((kind, key)) = copying.difference(progress).await? {
+        tracing::debug!(kind = kind.as_str(), %key, "a value is not the same on both sides: all are copied again");
+        return Ok(Passed::Next(Pass::Copies));
+    }
+    match by.write_stage(own, then).await? {
+        Some(_) => Ok(Passed::There(then)),
+        None => Ok(Passed::Again),
+    }
+}

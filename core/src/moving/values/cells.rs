@@ -1,0 +1,163 @@
+//! The cells of values, as a participant uses them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::moved;
+use super::usage::{Asking, Usage};
+use super::versions::{answered, inward, shown};
+use super::watch::MovingWatch;
+use crate::address::{Address, Namespace};
+use crate::clock::{Clock, Moment};
+use crate::contracts::{Backend, Cell, CellLife, CellWrite, CellWritten, ChangeWatch, Expected, TimeToIdle};
+use crate::decide::count::Count;
+use crate::decide::count::request::{Decided, Request};
+use crate::decide::moving::Side;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The two sides, and where keys are on each.
+#[derive(Debug)]
+pub(crate) struct Sided {
+    pub(crate) old: (Arc<dyn Backend>, Namespace),
+    pub(crate) new: (Arc<dyn Backend>, Namespace),
+}
+
+impl Sided {
+    fn on(&self, side: Side) -> &(Arc<dyn Backend>, Namespace) {
+        match side {
+            Side::Old => &self.old,
+            Side::New => &self.new,
+        }
+    }
+
+    pub(super) fn backend(&self, side: Side) -> &dyn Backend {
+        &*self.on(side).0
+    }
+
+    pub(super) fn address(&self, side: Side, address: &Address) -> Result<Address> {
+        moved(address, &self.on(side).1)
+    }
+}
+
+/// Values over both sides: as [`Cells`](crate::contracts::Cells), with its clauses. A request waits for
+/// the request timeout while values are copied, and is `Unavailable` then.
+#[derive(Debug)]
+pub(crate) struct MovingCells {
+    sides: Arc<Sided>,
+    usage: Arc<Usage>,
+    clock: Clock,
+    request_timeout: Duration,
+}
+
+impl MovingCells {
+    pub(crate) fn new(sides: Sided, usage: &Arc<Usage>, clock: Clock, request_timeout: Duration) -> Self {
+        Self { sides: Arc::new(sides), usage: Arc::clone(usage), clock, request_timeout }
+    }
+
+    fn until(&self) -> Moment {
+        self.clock.now() + self.request_timeout
+    }
+
+    async fn begin(&self, until: Moment) -> Result<Asking> {
+        tokio::select! {
+            biased;
+            asking = self.usage.begin() => asking,
+            () = self.clock.sleep_until(until) => Err(Error::new(
+                ErrorKind::Unavailable,
+                "the values of this namespace are being moved, or this client is no member of the move",
+            )),
+        }
+    }
+
+    /// Reads a cell, again if this was no member all the while.
+    pub(crate) async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+        let until = self.until();
+        loop {
+            let asking = self.begin(until).await?;
+            let read = self.read(&asking, cell).await?;
+            if asking.counts() {
+                return shown(asking.epoch(), read);
+            }
+        }
+    }
+
+    async fn read(&self, asking: &Asking, cell: &Address) -> Result<Option<Cell>> {
+        let side = asking.side();
+        self.sides.backend(side).read_cell(&self.sides.address(side, cell)?).await
+    }
+
+    /// Writes or deletes a cell. A version of the other side, or of an earlier stay on this one, is
+    /// refused: the cell has been written anew since.
+    pub(crate) async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        let until = self.until();
+        let asking = self.begin(until).await?;
+        let expected = match write.expected {
+            Expected::Version(version) => match inward(asking.epoch(), version) {
+                Some(version) => Expected::Version(version),
+                None => {
+                    drop(asking);
+                    return Ok(CellWritten::Refused(self.read_cell(cell).await?));
+                }
+            },
+            expected => expected,
+        };
+        let written = self.write(&asking, cell, &CellWrite { expected, ..write.clone() }).await?;
+        answered(asking.epoch(), written)
+    }
+
+    /// Writes on the side that is asked. An answer that does not count is none.
+    async fn write(&self, asking: &Asking, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        let side = asking.side();
+        let written = self.sides.backend(side).write_cell(&self.sides.address(side, cell)?, write).await?;
+        if asking.counts() { Ok(written) } else { Err(outlived()) }
+    }
+
+    /// Changes a count. Where the side's server does not do that by itself, it is read, and written under
+    /// the version that was read: who asks may not know which side that is.
+    pub(crate) async fn change_count(
+        &self,
+        cell: &Address,
+        request: &Request,
+        idle: Option<TimeToIdle>,
+    ) -> Result<Decided> {
+        let until = self.until();
+        let asking = self.begin(until).await?;
+        let side = asking.side();
+        let there = self.sides.address(side, cell)?;
+        if let Some(decided) = self.sides.backend(side).change_count(&there, request, idle).await? {
+            return if asking.counts() { Ok(decided) } else { Err(outlived()) };
+        }
+        let life = idle.map_or(CellLife::Stays, CellLife::Idle);
+        let mut found = self.read(&asking, cell).await?;
+        loop {
+            let count = Count::in_cell(found.as_ref().map(|cell| &*cell.value), request.initial)?;
+            let (decided, next) = count.decide(request);
+            let Some(next) = next else {
+                return if asking.counts() { Ok(decided) } else { Err(outlived()) };
+            };
+            let expected = found.map_or(Expected::Absent, |cell| Expected::Version(cell.version));
+            let value = Some(next.to_string().into_bytes().into());
+            match self.write(&asking, cell, &CellWrite { expected, value, life }).await? {
+                CellWritten::Refused(other) if self.clock.now() < until => found = other,
+                CellWritten::Refused(_) => {
+                    let why = "others have changed the count before each try";
+                    return Err(Error::new(ErrorKind::Unavailable, why));
+                }
+                CellWritten::Written(_) | CellWritten::Deleted { .. } => return Ok(decided),
+            }
+        }
+    }
+
+    /// A watch of a cell.
+    pub(crate) fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
+        Box::new(MovingWatch::new(&self.sides, &self.usage, cell))
+    }
+}
+
+/// A change whose answer does not count.
+fn outlived() -> Error {
+    Error::new(
+        ErrorKind::Unknown,
+        "this client was no member of the move any more when the answer came: the values may have moved without it",
+    )
+}

@@ -1,0 +1,202 @@
+//! One side made a copy of the other one, while nobody uses either.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+
+use super::moved;
+use crate::address::{Address, Kind, Namespace, QueuePrefix};
+use crate::contracts::{Backend, CellLife, CellPage, CellWrite, CellWritten, Expected, ListedCell, Node};
+use crate::error::{Error, ErrorKind, Result};
+
+/// The kinds of values that move.
+pub(crate) const KINDS: [Kind; 4] = [Kind::Value, Kind::Counter, Kind::Ids, Kind::Latch];
+
+/// So many cells are listed at a time, and so many are copied.
+const PAGE: usize = 500;
+const AT_ONCE: usize = 32;
+
+/// How far a copy is.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    copied: AtomicUsize,
+    deleted: AtomicUsize,
+    compared: AtomicUsize,
+}
+
+impl Progress {
+    /// The cells that were written on the target.
+    pub(crate) fn copied(&self) -> usize {
+        self.copied.load(Ordering::Relaxed)
+    }
+
+    /// Those that were deleted there.
+    pub(crate) fn deleted(&self) -> usize {
+        self.deleted.load(Ordering::Relaxed)
+    }
+
+    /// Those of the source that were found to be the same there.
+    pub(crate) fn compared(&self) -> usize {
+        self.compared.load(Ordering::Relaxed)
+    }
+}
+
+/// One side of a copy: its backend, and its namespace.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) namespace: Namespace,
+}
+
+/// The side that has the values, and the one that is to have them.
+#[derive(Clone, Debug)]
+pub(crate) struct Copying {
+    pub(crate) source: Place,
+    pub(crate) target: Place,
+}
+
+/// The cells of one kind on one side, by their keys.
+type Listed = BTreeMap<Arc<str>, ListedCell>;
+
+impl Place {
+    async fn list(&self, kind: Kind) -> Result<Listed> {
+        let of = QueuePrefix::new(&self.namespace.text, kind, "")?;
+        let (mut listed, mut after) = (Listed::new(), None);
+        loop {
+            let CellPage { cells, next } = self.backend.cells(&of, after.as_deref(), PAGE).await?;
+            listed.extend(cells.into_iter().map(|cell| (Arc::clone(cell.cell.shared_name()), cell)));
+            match next {
+                Some(next) => after = Some(next),
+                None => return Ok(listed),
+            }
+        }
+    }
+}
+
+impl Copying {
+    /// Whether the target can take values.
+    ///
+    /// # Errors
+    /// `Unsupported` where it makes no write under a hold of another key.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.target.backend.capabilities().held_writes {
+            true => Ok(()),
+            false => Err(Error::new(
+                ErrorKind::Unsupported { capability: "held_writes" },
+                "values cannot move to a server that makes no write under a hold of another key",
+            )),
+        }
+    }
+
+    /// Writes each cell of the source on the target, and deletes there what the source has not
+    /// (MIGRATE-VALUES-MIRROR), under this node (MIGRATE-VALUES-HELD-COPY). Reading a cell of the source
+    /// is a use of it.
+    ///
+    /// # Errors
+    /// `Lost` when the node is gone; those of reading, listing and writing cells, naming the key;
+    /// `Conflict` for a cell that goes with its writer's lease.
+    ///
+    /// # Cancel safety
+    /// What is under way may be made, as long as the node stands.
+    pub(crate) async fn write_all(&self, held: &dyn Node, progress: &Progress) -> Result<()> {
+        for kind in KINDS {
+            let (source, target) = (self.source.list(kind).await?, self.target.list(kind).await?);
+            let source: Vec<_> = source.into_iter().collect();
+            for some in source.chunks(AT_ONCE) {
+                try_join_all(some.iter().map(|(_, from)| self.copy(held, from, progress))).await?;
+            }
+            let known = |key: &Arc<str>| source.binary_search_by(|(known, _)| known.cmp(key)).is_ok();
+            let extra: Vec<_> = target.into_iter().filter(|(key, _)| !known(key)).collect();
+            for some in extra.chunks(AT_ONCE) {
+                let deletions = some.iter().map(|(_, cell)| self.write(held, &cell.cell, None, progress));
+                try_join_all(deletions).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn copy(&self, held: &dyn Node, from: &ListedCell, progress: &Progress) -> Result<()> {
+        let to = moved(&from.cell, &self.target.namespace)?;
+        if from.life == CellLife::Lease {
+            let why = "it goes with its writer's lease, which the other side does not know";
+            return Err(Error::new(ErrorKind::Conflict, why).on(from.cell.name()));
+        }
+        let read = self.source.backend.read_cell(&from.cell).await;
+        let found = read.map_err(|error| error.on(from.cell.name()))?;
+        // Nobody has used it for its time, else.
+        self.write(held, &to, found.map(|cell| (cell.value, from.life)), progress).await
+    }
+
+    /// Writes or deletes a cell of the target, whatever is there.
+    async fn write(
+        &self,
+        held: &dyn Node,
+        cell: &Address,
+        what: Option<(Arc<[u8]>, CellLife)>,
+        progress: &Progress,
+    ) -> Result<()> {
+        let (value, life) = what.map_or((None, CellLife::Stays), |(value, life)| (Some(value), life));
+        let write = CellWrite { expected: Expected::Any, value, life };
+        let written = held.write_cell(cell, &write).await.map_err(|error| error.on(cell.name()))?;
+        let counter = match written {
+            CellWritten::Deleted { .. } => &progress.deleted,
+            CellWritten::Written(_) => &progress.copied,
+            CellWritten::Refused(_) => {
+                let why = "a write of whatever is there was refused";
+                return Err(Error::new(ErrorKind::Misconfigured, why).on(cell.name()));
+            }
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The key of a value that is not the same on both sides; `None` where all are
+    /// (MIGRATE-VALUES-VERIFY).
+    ///
+    /// # Errors
+    /// Those of reading and listing cells.
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    pub(crate) async fn difference(&self, progress: &Progress) -> Result<Option<(Kind, Arc<str>)>> {
+        for kind in KINDS {
+            let (source, mut target) = (self.source.list(kind).await?, self.target.list(kind).await?);
+            let mut pairs = Vec::new();
+            for (key, from) in source {
+                let Some(to) = target.remove(&key) else { return Ok(Some((kind, key))) };
+                pairs.push((key, from, to));
+            }
+            if let Some((key, _)) = target.pop_first() {
+                return Ok(Some((kind, key)));
+            }
+            for some in pairs.chunks(AT_ONCE) {
+                let same = try_join_all(some.iter().map(|(_, from, to)| self.is_same(from, to))).await?;
+                if let Some(at) = same.iter().position(|same| !same) {
+                    return Ok(Some((kind, Arc::clone(&some[at].0))));
+                }
+                progress.compared.fetch_add(some.len(), Ordering::Relaxed);
+            }
+        }
+        Ok(None)
+    }
+
+    async fn is_same(&self, from: &ListedCell, to: &ListedCell) -> Result<bool> {
+        let source = self.source.backend.read_cell(&from.cell).await?;
+        let target = self.target.backend.read_cell(&to.cell).await?;
+        Ok(lives_are_same(from.life, to.life)
+            && source.map(|cell| cell.value) == target.map(|cell| cell.value))
+    }
+}
+
+/// Servers count times to idle more or less exactly.
+fn lives_are_same(one: CellLife, other: CellLife) -> bool {
+    match (one, other) {
+        (CellLife::Idle(one), CellLife::Idle(other)) => {
+            one.get().abs_diff(other.get()) < Duration::from_secs(1)
+        }
+        (one, other) => one == other,
+    }
+}

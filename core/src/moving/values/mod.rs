@@ -1,0 +1,34 @@
+//! Values that move along: how a participant uses them, and how an operator takes them to the other side.
+//!
+//! *A participant.* [`MovingCells`](cells::MovingCells) reads and changes values on the side where they are used. Each request
+//! [asks by the stage](usage::Usage::begin) that the participant knows when it sends, and waits while
+//! values are copied. The same [`Usage`](usage::Usage) says when the stage may be acknowledged.
+//!
+//! *An operator.* [`carry`](carry::carry) copies and compares in [passes](carry), and takes the step.
+//! [`Copying`](mirror::Copying) is one copy.
+//!
+//! `docs/protocol/moving.md` has the argument, and `core/tests/models/moving/values` the model.
+
+pub(crate) mod carry;
+pub(crate) mod cells;
+pub(crate) mod mirror;
+pub(crate) mod usage;
+mod versions;
+mod watch;
+
+#[cfg(test)]
+mod tests;
+
+use crate::address::{Address, Name, Namespace};
+use crate::error::{Error, Result};
+
+/// A key's address in a namespace.
+///
+/// # Errors
+/// `InvalidArgument` naming `key` for an exact address: other programs use it, and read no stage.
+fn moved(address: &Address, namespace: &Namespace) -> Result<Address> {
+    if address.is_exact() {
+        return Err(Error::invalid("key", "a value at an exact address does not move"));
+    }
+    Address::within(namespace, address.kind(), Name::Key(address.name().to_owned()))
+}

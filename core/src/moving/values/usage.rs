@@ -1,0 +1,143 @@
+//! What a participant has under way, by the stage that it knows.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::contracts::{Node, Version};
+use crate::decide::moving::Side;
+use crate::decide::moving::values::{WholeStage, answer_counts};
+use crate::error::{Error, Result};
+
+/// A stage, and the membership under which the participant has read it.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    /// Its node in the queue of the members, which stood before the stage was read.
+    pub(crate) member: Arc<dyn Node>,
+    /// The version of the stage's cell.
+    pub(crate) version: Version,
+    pub(crate) whole: WholeStage,
+}
+
+impl Known {
+    fn is_member(&self) -> bool {
+        self.member.state().lost().is_none()
+    }
+
+    /// The side that it may ask.
+    fn asks(&self) -> Option<Side> {
+        let counts = answer_counts(self.whole.stage.phase, self.is_member());
+        self.whole.values.open().filter(|_| counts)
+    }
+}
+
+/// Counts the requests of a participant whose answers it still takes (MIGRATE-VALUES-ACK-WAITS).
+#[derive(Debug)]
+pub(crate) struct Usage {
+    known: watch::Receiver<Option<Known>>,
+    under_way: watch::Sender<usize>,
+}
+
+impl Usage {
+    /// `known`: what the participant knows now; `None` while it is no member. It is sent before it is
+    /// acknowledged, taken back before the member's node is given back, and dropped when the client is
+    /// closed.
+    pub(crate) fn new(known: watch::Receiver<Option<Known>>) -> Arc<Self> {
+        Arc::new(Self { known, under_way: watch::Sender::new(0) })
+    }
+
+    /// What the participant knows, and news of it.
+    pub(super) fn known(&self) -> watch::Receiver<Option<Known>> {
+        self.known.clone()
+    }
+
+    /// Waits until values are used on some side, and until this is a member: the request may be sent
+    /// there.
+    ///
+    /// # Errors
+    /// `Closed`.
+    ///
+    /// # Cancel safety
+    /// Changes nothing.
+    pub(crate) async fn begin(self: &Arc<Self>) -> Result<Asking> {
+        let mut known = self.known.clone();
+        loop {
+            if let Some(asking) = self.try_begin() {
+                return Ok(asking);
+            }
+            known.changed().await.map_err(|_| Error::closed())?;
+        }
+    }
+
+    fn try_begin(self: &Arc<Self>) -> Option<Asking> {
+        let mut begun = None;
+        // Under the count's lock: who acknowledges a stage that is known has this in the count, or it
+        // sees that stage.
+        self.under_way.send_if_modified(|under_way| {
+            let known = self.known.borrow().clone();
+            begun = known.and_then(|known| Some((known.asks()?, known)));
+            *under_way += usize::from(begun.is_some());
+            begun.is_some()
+        });
+        begun.map(|(side, known)| Asking { usage: Arc::clone(self), known, side })
+    }
+
+    /// Answers the version of the stage that is known as soon as it may be acknowledged.
+    ///
+    /// # Errors
+    /// `Closed`.
+    ///
+    /// # Cancel safety
+    /// Changes nothing.
+    pub(crate) async fn acknowledges(&self) -> Result<Version> {
+        let (mut news, mut counts) = (self.known.clone(), self.under_way.subscribe());
+        loop {
+            let known = news.borrow_and_update().clone();
+            let under_way = *counts.borrow_and_update();
+            match known {
+                Some(known) if known.is_member() && known.whole.values.may_acknowledge(under_way) => {
+                    return Ok(known.version);
+                }
+                _ => {}
+            }
+            tokio::select! {
+                known = news.changed() => known.map_err(|_| Error::closed())?,
+                // Its sender is this.
+                _ = counts.changed() => {}
+            }
+        }
+    }
+}
+
+/// One request to the side where values are used. It is under way until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    usage: Arc<Usage>,
+    known: Known,
+    side: Side,
+}
+
+impl Asking {
+    pub(crate) fn side(&self) -> Side {
+        self.side
+    }
+
+    /// The epoch of that side.
+    pub(crate) fn epoch(&self) -> u16 {
+        self.known.whole.stage.epoch
+    }
+
+    /// Whether an answer that has come counts (MIGRATE-VALUES-LIVE-MEMBER): this has been the same
+    /// member from the beginning.
+    pub(crate) fn counts(&self) -> bool {
+        let is_same = |known: &Known| Arc::ptr_eq(&known.member, &self.known.member) && known.is_member();
+        let is_member = self.usage.known.borrow().as_ref().is_some_and(is_same);
+        answer_counts(self.known.whole.stage.phase, is_member)
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.usage.under_way.send_modify(|under_way| *under_way -= 1);
+    }
+}

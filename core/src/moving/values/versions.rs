@@ -1,0 +1,62 @@
+//! Versions of cells across a move.
+//!
+//! A version is of one side. A participant gives it out with the epoch of that side's tokens, as a
+//! token is made: so versions of one cell rise across the move, and one from before fits nothing.
+
+use crate::contracts::{Cell, CellWritten, Version};
+use crate::error::Result;
+use crate::token::Token;
+
+/// A version of the side that has this epoch, as a participant gives it out.
+///
+/// # Errors
+/// `Misconfigured` when the number does not fit.
+pub(super) fn outward(epoch: u16, version: Version) -> Result<Version> {
+    Ok(Version::new(Token::new(epoch, version.number())?.as_u64(), version.condition()))
+}
+
+/// What the side that has this epoch knows of a version; `None` for one that is of another time.
+pub(super) fn inward(epoch: u16, version: Version) -> Option<Version> {
+    let token = Token::new(epoch, 0).ok()?;
+    let number = version.number().checked_sub(token.as_u64())?;
+    // Of a later epoch, else.
+    Token::new(epoch, number).is_ok().then(|| Version::new(number, version.condition()))
+}
+
+/// A cell of that side, as a participant shows it.
+///
+/// # Errors
+/// As [`outward`].
+pub(super) fn shown(epoch: u16, cell: Option<Cell>) -> Result<Option<Cell>> {
+    cell.map(|cell| Ok(Cell { version: outward(epoch, cell.version)?, ..cell })).transpose()
+}
+
+/// The answer of that side to a write, as a participant gives it.
+///
+/// # Errors
+/// As [`outward`].
+pub(super) fn answered(epoch: u16, written: CellWritten) -> Result<CellWritten> {
+    Ok(match written {
+        CellWritten::Written(version) => CellWritten::Written(outward(epoch, version)?),
+        CellWritten::Refused(cell) => CellWritten::Refused(shown(epoch, cell)?),
+        deleted @ CellWritten::Deleted { .. } => deleted,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_rise_with_the_epoch_and_fit_their_own_alone() {
+        let version = |number| Version::new(number, 7);
+        let (old, new) = (outward(0, version(900)).unwrap(), outward(1, version(3)).unwrap());
+        assert!(new > old);
+        assert_eq!(inward(1, new), Some(version(3)));
+        assert_eq!(inward(1, new).map(Version::condition), Some(7));
+        for (epoch, version) in [(0, new), (1, old), (2, new), (2, old)] {
+            assert_eq!(inward(epoch, version), None, "{version} in epoch {epoch}");
+        }
+        assert!(outward(0, version(1 << 53)).is_err());
+    }
+}

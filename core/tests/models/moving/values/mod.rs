@@ -1,0 +1,274 @@
+//! The model of values that move with their locks, over
+//! [`moving::values`](latchwork_core::decide::moving::values), the code that decides it.
+//!
+//! One count stands in a cell on the old side, and is to be used on the new one, and back.
+//! Participants add to it, delete it and read it. A request is sent by the stage that its participant
+//! knows, and carried out later, or never; an answer is lost, and an add is sent again. Participants
+//! lose their membership, first by their own clock and then on the server. Operators freeze the count,
+//! hold a node alone on the side that it goes to, copy, compare and take the step. Their writes are
+//! carried out late too, and their nodes are lost under them. An operator that dies takes no step any
+//! more, which every state allows.
+//!
+//! Each side also keeps, unseen by the protocol, which changes have made its cell what it is. A state
+//! is broken if a read shows less than was confirmed, or shown by a read, before it began; or if a
+//! change is made twice.
+
+mod operator;
+mod participant;
+mod rules;
+
+use latchwork_core::decide::moving::Side;
+use latchwork_core::decide::moving::values::WholeStage;
+use stateright::{Model, Property};
+
+use self::operator::Operator;
+use self::participant::{Client, Request};
+use crate::explore::{Broken, Protocol, sound};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Fault {
+    /// MIGRATE-VALUES-FREEZE: participants change the count while it is copied.
+    FreezesNothing,
+    /// MIGRATE-VALUES-FREEZE: they read it meanwhile, and then the stage, which is the same.
+    ReadsWhileFrozen,
+    /// MIGRATE-VALUES-ACK-WAITS: a participant acknowledges while its requests are under way.
+    AcknowledgesAtOnce,
+    /// MIGRATE-VALUES-LIVE-MEMBER: an answer counts to who is no member any more.
+    CountsAnyAnswer,
+    /// MIGRATE-VALUES-HELD-COPY: an operator's write is made though its node is gone.
+    CopiesWithoutHold,
+    /// MIGRATE-VALUES-STAGE-ANEW: an operator acts under the version that it has read.
+    KeepsTheVersion,
+    /// MIGRATE-VALUES-STAGE-ANEW: it reads the stage that it writes anew behind its admission.
+    ReadsBehindAdmission,
+    /// MIGRATE-VALUES-ACK-WAITS: an operator asks no member.
+    AsksNobody,
+    /// MIGRATE-VALUES-FRESH-HOLD: an operator takes the step under the node under which it wrote.
+    StepsByTheSameHold,
+    /// MIGRATE-VALUES-VERIFY: an operator takes the step once its writes are sent.
+    ComparesNoCells,
+    /// MIGRATE-VALUES-MIRROR: what the source has not stays on the target.
+    LeavesExtras,
+    /// MIGRATE-VALUES-MIRROR: the number alone is copied, without its records.
+    CopiesTheNumber,
+    /// MIGRATE-COMPARE-AND-SET: an operator writes whatever the stage is by now.
+    ComparesNothing,
+}
+
+/// A change of the count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    Add,
+    /// It is never sent again, as by the recipes.
+    Delete,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Copying {
+    pub(super) begins: WholeStage,
+    /// What each participant does, one after the other.
+    pub(super) changes: Vec<Vec<Kind>>,
+    /// How often an add is sent.
+    pub(super) tries: u8,
+    /// How often each participant reads.
+    pub(super) reads: u8,
+    /// How often a membership is lost.
+    pub(super) losses: u8,
+    pub(super) operators: usize,
+    /// How often the stage is written.
+    pub(super) writes: u8,
+    /// How often an operator sends its writes.
+    pub(super) copies: u8,
+    /// How often an operator's node is lost.
+    pub(super) expiries: u8,
+    pub(super) fault: Option<Fault>,
+}
+
+/// A participant's number.
+type Id = u8;
+
+/// Some changes: a bit each.
+type Changes = u8;
+
+/// The cell on one side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Count {
+    /// The changes of which it has records; `None` where there is no cell.
+    records: Option<Changes>,
+    // All that have made it what it is, and those since it was deleted last.
+    made: Changes,
+    since: Changes,
+}
+
+impl Count {
+    /// Makes a change. Answers whether it was made before, on the way to what the cell is.
+    fn apply(&mut self, change: Changes, kind: Kind) -> bool {
+        match (kind, self.records) {
+            (Kind::Delete, _) => {
+                *self = Self { records: None, made: self.made | change, since: 0 };
+                false
+            }
+            (Kind::Add, Some(records)) if records & change != 0 => false,
+            (Kind::Add, records) => {
+                let twice = self.since & change != 0;
+                let records = Some(records.unwrap_or_default() | change);
+                *self = Self { records, made: self.made | change, since: self.since | change };
+                twice
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Server {
+    count: Count,
+    /// The nodes of operators.
+    queue: Vec<u8>,
+}
+
+/// An operator's write, on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Copy {
+    node: u8,
+    to: Side,
+    count: Count,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    version: u8,
+    whole: WholeStage,
+    old: Server,
+    new: Server,
+    clients: Vec<Client>,
+    operators: Vec<Operator>,
+    requests: Vec<Request>,
+    copies: Vec<Copy>,
+    // What was confirmed, or shown by a read.
+    known: Changes,
+    next_node: u8,
+    losses: u8,
+    sent: u8,
+    expiries: u8,
+    broken: Option<Broken>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Registers(Id),
+    ReadsStage(Id),
+    Acknowledges(Id),
+    Sends(Id),
+    /// A request is carried out.
+    Lands(usize),
+    Hears(Id),
+    HearsNothing(Id),
+    SendsAgain(Id),
+    GivesUp(Id),
+    BeginsToRead(Id),
+    Reads(Id),
+    Loses(Id),
+    Expires(Id),
+    Returns(Id),
+    Of(usize, operator::Move),
+    /// An operator's write is carried out, if its node stands.
+    CopyLands(usize),
+}
+
+impl State {
+    fn server(&self, side: Side) -> &Server {
+        match side {
+            Side::Old => &self.old,
+            Side::New => &self.new,
+        }
+    }
+
+    fn server_mut(&mut self, side: Side) -> &mut Server {
+        match side {
+            Side::Old => &mut self.old,
+            Side::New => &mut self.new,
+        }
+    }
+
+    /// The versions that the members have acknowledged.
+    fn acknowledged(&self) -> Vec<Option<u8>> {
+        self.clients.iter().filter(|client| client.registered).map(|client| client.acknowledged).collect()
+    }
+}
+
+fn other(side: Side) -> Side {
+    match side {
+        Side::Old => Side::New,
+        Side::New => Side::Old,
+    }
+}
+
+impl Copying {
+    fn has(&self, fault: Fault) -> bool {
+        self.fault == Some(fault)
+    }
+
+    fn copy_lands(&self, state: &mut State, which: usize) {
+        let Copy { node, to, count } = state.copies.remove(which);
+        let server = state.server_mut(to);
+        if server.queue.contains(&node) || self.has(Fault::CopiesWithoutHold) {
+            server.count = count;
+        }
+    }
+}
+
+impl Model for Copying {
+    type State = State;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<State> {
+        let client = Client::reading(self.begins);
+        vec![State {
+            version: 0,
+            whole: self.begins,
+            old: Server::default(),
+            new: Server::default(),
+            clients: vec![client; self.changes.len()],
+            operators: vec![Operator::default(); self.operators],
+            requests: Vec::new(),
+            copies: Vec::new(),
+            known: 0,
+            next_node: 0,
+            losses: 0,
+            sent: 0,
+            expiries: 0,
+            broken: None,
+        }]
+    }
+
+    fn actions(&self, state: &State, steps: &mut Vec<Step>) {
+        for who in 0..self.changes.len() {
+            self.steps_of(state, u8::try_from(who).expect("few"), steps);
+        }
+        steps.extend((0..state.requests.len()).map(Step::Lands));
+        steps.extend((0..state.copies.len()).map(Step::CopyLands));
+        for operator in 0..self.operators {
+            self.moves_of(state, operator, steps);
+        }
+    }
+
+    fn next_state(&self, before: &State, step: Step) -> Option<State> {
+        let mut state = before.clone();
+        match step {
+            Step::Of(operator, what) => self.moves(&mut state, operator, what),
+            Step::CopyLands(which) => self.copy_lands(&mut state, which),
+            step => self.takes(&mut state, step),
+        }
+        (state != *before).then_some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        sound()
+    }
+}
+
+impl Protocol for Copying {
+    fn verdict(&self, state: &State) -> Option<Broken> {
+        state.broken
+    }
+}
