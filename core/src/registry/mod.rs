@@ -56,4 +56,4 @@ pub use crate::decide::layout::{LAYOUT, Stamp};
 pub(crate) use self::keeper::connect_in_time;
 pub(crate) use self::place::Place;
 pub(crate) use self::raise::raise;
-pub(crate) use self::retire::{reopen, retire};
+pub(crate) use self::retire::{marked, reopen, retire};
