@@ -75,4 +75,6 @@ mod scripts;
 mod watch;
 
 pub use backend::RedisBackend;
+#[doc(hidden)]
+pub use connector::delete_namespace;
 pub use connector::{RedisConnector, connector};
