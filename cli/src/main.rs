@@ -7,7 +7,7 @@
 //! doctor            what a coordinator is worth for locks
 //! compare           coordinators beside each other: which for what
 //! manual            completions and man pages
-//! settings, shown   which coordinator, and how its URL is shown
+//! settings          which coordinator
 //! failure           an error as one line, with the next step
 //! ```
 //!
@@ -23,7 +23,6 @@ mod hold;
 mod inspect;
 mod manual;
 mod settings;
-mod shown;
 
 use std::process::ExitCode;
 

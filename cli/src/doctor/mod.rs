@@ -14,7 +14,6 @@ use self::finding::{Finding, Level, print_all};
 use crate::exit::{self, Ended};
 use crate::failure::{Failure, Outcome};
 use crate::settings::Common;
-use crate::shown::url_without_secrets;
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorOrder {
@@ -49,7 +48,7 @@ async fn examine(config: &Config) -> Vec<Finding> {
     };
     let mut findings = vec![Finding::good(
         "connection",
-        format!("{} answers, connected in {}", url_without_secrets(config), trials::shown(begun.elapsed())),
+        format!("{} answers, connected in {}", config.url_without_secrets(), trials::shown(begun.elapsed())),
     )];
     let facts = coordinator.server_facts().await;
     match &facts {
