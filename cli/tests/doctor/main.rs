@@ -5,6 +5,7 @@ mod common;
 
 #[cfg(feature = "etcd")]
 mod etcd;
+mod namespace;
 mod redis;
 #[cfg(target_os = "linux")]
 mod wrong_clock;
