@@ -152,6 +152,7 @@ Examples:
 
 A server that is given by its URL is asked about first (--yes for scripts), gets a namespace of its own
 that is deleted at the end, and is never stopped, restarted or slowed: what would do that is left out.
+A server that already runs on this machine is compared when its URL is given.
 
 Exit codes: 122 when a coordinator does not answer, or something could not be measured";
 
