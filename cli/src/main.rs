@@ -53,7 +53,7 @@ fn run(cli: Cli) -> Outcome {
         Command::Release(order) => order.run(&cli.common),
         Command::Doctor(order) => order.run(&cli.common),
         #[cfg(feature = "compare")]
-        Command::Compare(order) => order.run(),
+        Command::Compare(order) => order.run(&cli.common),
         #[cfg(feature = "compare")]
         Command::Holder(order) => order.run(),
         Command::Completions { shell } => manual::completions(shell),

@@ -20,7 +20,9 @@ use crate::settings::Common;
 #[derive(Debug, Args)]
 pub(crate) struct DoctorOrder {
     /// The coordinator [default: as for the other subcommands]
-    url: Option<String>,
+    // Not `url`, which would take the place of the option `--url` of all subcommands.
+    #[arg(value_name = "URL", conflicts_with_all = ["url", "coordinator"])]
+    at: Option<String>,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -30,7 +32,7 @@ impl DoctorOrder {
     /// Examines a coordinator. What it makes there for its trials has keys of its own, and is gone at
     /// the end.
     pub(crate) fn run(&self, common: &Common) -> Outcome {
-        let config = common.with_url(self.url.as_deref()).coordinator()?;
+        let config = common.with_url(self.at.as_deref()).coordinator()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::machine("the run cannot begin", error))?;
         let findings = runtime.block_on(examine(&config));

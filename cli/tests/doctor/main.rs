@@ -75,6 +75,17 @@ async fn a_right_server_has_no_fault_and_nothing_is_left_there() {
     assert!(last_tokens_only, "{left:?}");
 }
 
+/// As with all other subcommands; two names at once contradict each other.
+#[tokio::test]
+async fn the_url_is_an_argument_or_the_option_of_all_subcommands() {
+    let server = redis(&[]).await;
+    let option = program("", ["doctor", "--url", server.url()]).output().await.expect("it ran");
+    let said = String::from_utf8_lossy(&option.stdout);
+    assert!(option.status.success() && said.contains(server.addr()), "{option:?}");
+    let both = program("", ["doctor", server.url(), "--url", server.url()]).output().await.expect("it ran");
+    assert_eq!(both.status.code(), Some(125), "{both:?}");
+}
+
 #[tokio::test]
 async fn people_are_shown_what_to_do() {
     let server = redis(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]).await;
