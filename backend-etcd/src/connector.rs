@@ -32,6 +32,27 @@ pub fn connector() -> Arc<dyn Connector> {
     Arc::new(EtcdConnector)
 }
 
+/// Deletes all that stands in the namespace of this configuration, and answers how many keys that were.
+/// For a namespace that was made for one run, whose clients have ended: it asks nobody, and holds and
+/// values go with the rest.
+///
+/// # Errors
+/// As the connector; `Unavailable` and `Unknown`: call it again.
+///
+/// # Cancel safety
+/// As after an error.
+#[doc(hidden)]
+pub async fn delete_namespace(config: &Config) -> Result<usize> {
+    let settings = Settings::read(config)?;
+    let deleting = async {
+        settings.transport.prepare().await?;
+        let driver = Driver::connect(&settings).await.map_err(Error::from).map_err(not_yet)?;
+        Ok(driver.delete_below(&Layout::new(&config.namespace).root()).await?)
+    };
+    let deleted = connect_within(config.connect_timeout, "etcd", &settings.endpoints, deleting).await?;
+    Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
+}
+
 #[async_trait]
 impl Connector for EtcdConnector {
     fn name(&self) -> &'static str {

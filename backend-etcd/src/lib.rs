@@ -55,4 +55,6 @@ mod watch;
 pub use backend::EtcdBackend;
 #[cfg(feature = "controls")]
 pub use connector::connector_without_fast_path;
+#[doc(hidden)]
+pub use connector::delete_namespace;
 pub use connector::{EtcdConnector, connector};

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use latchwork_core::contracts::NodeId;
-use latchwork_core::support::Transport;
+use latchwork_core::support::{Hosts, Scheme, Transport};
 use latchwork_core::{Config, Credentials, ENDLESS, Error, ErrorKind, Logins, Result, encode};
 
 /// The scheme of this backend's URLs, and its name in logs, metrics and reports.
@@ -96,13 +96,13 @@ pub(crate) struct Sentinels {
 
 impl Servers {
     /// The scheme of a URL that names such servers.
-    pub(crate) fn scheme(&self, tls: bool) -> String {
-        let kind = match self {
-            Servers::One(_) => "",
-            Servers::Watched(_) => "-sentinel",
-            Servers::Cluster(_) | Servers::Shard(_) => "-cluster",
+    pub(crate) fn scheme(&self, tls: bool) -> Scheme<'static> {
+        let hosts = match self {
+            Servers::One(_) => Hosts::Servers,
+            Servers::Watched(_) => Hosts::Sentinels,
+            Servers::Cluster(_) | Servers::Shard(_) => Hosts::Cluster,
         };
-        format!("redis{}{kind}://", if tls { "s" } else { "" })
+        Scheme { backend: NAME, hosts, tls }
     }
 }
 

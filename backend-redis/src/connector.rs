@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::backend::RedisBackend;
 use crate::client::Client;
 use crate::config::{Host, NAME, Servers, Settings};
-use crate::driver::Driver;
+use crate::driver::{Driver, sweep};
 use crate::error::Failure;
 use crate::layout::QueueKeys;
 use crate::lease::ClientLease;
@@ -34,6 +34,21 @@ pub struct RedisConnector;
 /// The connector, for a list of connectors.
 pub fn connector() -> Arc<dyn Connector> {
     Arc::new(RedisConnector)
+}
+
+/// Deletes all that stands in the namespace of this configuration, on each server that has some of it,
+/// and answers how many keys that were. For a namespace that was made for one run, whose clients have
+/// ended: it asks nobody, and holds and values go with the rest.
+///
+/// # Errors
+/// As the connector; `Forbidden` without the right to `SCAN` or `UNLINK`; `Unavailable` and `Unknown`: a
+/// part may be deleted, call it again.
+///
+/// # Cancel safety
+/// As after an error.
+#[doc(hidden)]
+pub async fn delete_namespace(config: &Config) -> Result<usize> {
+    sweep(&Settings::of(config)?, &config.namespace).await
 }
 
 #[async_trait]

@@ -76,4 +76,6 @@ mod walk;
 mod watch;
 
 pub use backend::RedisBackend;
+#[doc(hidden)]
+pub use connector::delete_namespace;
 pub use connector::{RedisConnector, connector};

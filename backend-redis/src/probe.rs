@@ -28,14 +28,14 @@ pub(crate) async fn stranger(at: &Host, meant: &Servers, tls: bool) -> Option<St
     let (host, port) = (at.name.as_str(), at.port);
     if speaks_tls(&at.to_string()).await {
         // Which server it is shows only within.
-        let saw = format!("a TLS server ({} asks for TLS)", meant.scheme(true));
+        let saw = format!("a TLS server ({}:// asks for TLS)", meant.scheme(true));
         return (!tls).then_some(Stranger::Named(saw));
     }
     // Silence is no proof: a Redis may be frozen.
     let answer = ask(host, port, b"PING\r\n").await.ok()?;
     // A Redis answers +PONG, or an error such as -NOAUTH.
     if answer.starts_with('+') || answer.starts_with('-') {
-        let saw = format!("a Redis that does not speak TLS (it is {} without)", meant.scheme(false));
+        let saw = format!("a Redis that does not speak TLS (it is {}:// without)", meant.scheme(false));
         return tls.then_some(Stranger::Named(saw));
     }
     let named = |name: &str| Some(Stranger::Named(name.to_owned()));

@@ -10,6 +10,7 @@ use crate::backend::ZooKeeperBackend;
 use crate::client::Client;
 use crate::config::{NAME, Settings};
 use crate::layout::QueuePaths;
+use crate::sweep::sweep;
 
 /// Connects to ZooKeeper: `zookeeper://[user:password@]host[:port],…[/chroot]`, and with the feature
 /// `tls` `zookeeper+tls://`.
@@ -33,6 +34,20 @@ pub fn connector() -> Arc<dyn Connector> {
 #[cfg(feature = "controls")]
 pub fn connector_without_fast_path() -> Arc<dyn Connector> {
     Arc::new(ZooKeeperConnector { fast_path: false })
+}
+
+/// Deletes all that stands in the namespace of this configuration, and answers how many nodes that were.
+/// For a namespace that was made for one run, whose clients have ended: it asks nobody, and holds and
+/// values go with the rest.
+///
+/// # Errors
+/// As the connector; `Unavailable` and `Unknown`: a part may be deleted, call it again.
+///
+/// # Cancel safety
+/// As after an error.
+#[doc(hidden)]
+pub async fn delete_namespace(config: &Config) -> Result<usize> {
+    sweep(Settings::read(config)?).await
 }
 
 #[async_trait]

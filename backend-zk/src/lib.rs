@@ -100,9 +100,12 @@ mod opening;
 mod probe;
 mod queue;
 mod renewal;
+mod sweep;
 mod watch;
 
 pub use backend::ZooKeeperBackend;
 #[cfg(feature = "controls")]
 pub use connector::connector_without_fast_path;
+#[doc(hidden)]
+pub use connector::delete_namespace;
 pub use connector::{ZooKeeperConnector, connector};

@@ -154,8 +154,9 @@ Examples:
   latchwork compare redis redis://cache:6379     one started here beside one that is there
   latchwork compare --save before.json; latchwork compare --baseline before.json
 
-A server that is given by its URL is asked about first (--yes for scripts), gets a namespace of its own
-that is deleted at the end, and is never stopped, restarted or slowed: what would do that is left out.
+A server that is given by its URL is asked about first (--yes for scripts), gets a namespace of
+its own that is deleted at the end, and is never stopped, restarted or slowed: what would do that
+is left out. A server that already runs on this machine is compared when its URL is given.
 
 Exit codes: 122 when a coordinator does not answer, or something could not be measured";
 
@@ -182,5 +183,31 @@ mod tests {
     #[test]
     fn the_arguments_do_not_contradict_each_other() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn each_subcommand_takes_the_options_that_name_a_coordinator() {
+        let mut cli = Cli::command();
+        cli.build();
+        for subcommand in cli.get_subcommands().filter(|subcommand| subcommand.get_name() != "help") {
+            for option in ["url", "coordinator", "config"] {
+                let takes = subcommand.get_arguments().any(|argument| argument.get_long() == Some(option));
+                assert!(takes, "{} has no --{option}", subcommand.get_name());
+            }
+        }
+    }
+
+    /// What stands behind the options is not wrapped by hand: longer lines break in mid-sentence.
+    #[test]
+    fn examples_and_notes_fit_into_a_line_of_the_help() {
+        let mut cli = Cli::command();
+        cli.build();
+        for command in std::iter::once(&cli).chain(cli.get_subcommands()) {
+            let texts = [command.get_after_help(), command.get_after_long_help()];
+            for text in texts.into_iter().flatten().map(ToString::to_string) {
+                let long = text.lines().find(|line| line.chars().count() > 100);
+                assert!(long.is_none(), "{}: {long:?}", command.get_name());
+            }
+        }
     }
 }

@@ -8,7 +8,7 @@
 //! compare           coordinators beside each other: which for what
 //! migrate           a move to another coordinator, from the operator's side
 //! manual            completions and man pages
-//! settings, shown   which coordinator, and how its URL is shown
+//! settings          which coordinator
 //! failure           an error as one line, with the next step
 //! ```
 //!
@@ -25,7 +25,6 @@ mod inspect;
 mod manual;
 mod migrate;
 mod settings;
-mod shown;
 
 use std::process::ExitCode;
 
@@ -57,7 +56,7 @@ fn run(cli: Cli) -> Outcome {
         Command::Doctor(order) => order.run(&cli.common),
         Command::Migrate(order) => order.run(&cli.common),
         #[cfg(feature = "compare")]
-        Command::Compare(order) => order.run(),
+        Command::Compare(order) => order.run(&cli.common),
         #[cfg(feature = "compare")]
         Command::Holder(order) => order.run(),
         Command::Completions { shell } => manual::completions(shell),

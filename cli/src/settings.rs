@@ -14,8 +14,9 @@ use crate::failure::Failure;
 /// Options of all subcommands.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Common {
-    /// The coordinator: redis://host:port/db, zookeeper://a,b,c/chroot or etcd://a,b,c, with
-    /// options such as ?ttl=30s&namespace=billing. A password is better placed in the environment or
+    /// The coordinator: redis://host:port/db, zookeeper://a,b,c/chroot or etcd://a,b,c (with TLS
+    /// rediss://, zookeeper+tls:// or etcd+tls://), with options such as
+    /// ?ttl=30s&namespace=billing. A password is better placed in the environment or
     /// in the file, since others see a command line [env: LATCHWORK_URL]
     #[arg(long, global = true, value_name = "URL", conflicts_with = "coordinator")]
     url: Option<String>,
@@ -50,6 +51,12 @@ impl Common {
             _ => "debug",
         };
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    }
+
+    /// Whether an option names a coordinator. The environment, which is for all subcommands, does not count.
+    #[cfg(feature = "compare")]
+    pub(crate) fn names_one(&self) -> bool {
+        self.url.is_some() || self.coordinator.is_some()
     }
 
     /// The URL, where one was given to a subcommand in a place of its own.

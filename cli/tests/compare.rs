@@ -182,6 +182,15 @@ async fn a_given_server_is_not_touched_where_nobody_can_be_asked() {
 }
 
 #[tokio::test]
+async fn an_option_that_names_a_coordinator_is_not_ignored() {
+    for option in [["--url", "redis://localhost"], ["--coordinator", "main"]] {
+        let output = compared(&[&["memory", "--quick"][..], &option].concat()).await;
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(125) && said.contains("as arguments"), "{said}");
+    }
+}
+
+#[tokio::test]
 async fn whoever_sits_at_a_terminal_is_asked_and_no_leaves_the_server_alone() {
     let fixture = Fixture::new().await;
     let (program, url) = (env!("CARGO_BIN_EXE_latchwork"), &fixture.url);

@@ -2,7 +2,9 @@
 
 mod file;
 mod moving;
+mod scheme;
 mod shared;
+mod shown;
 mod url;
 
 use std::path::PathBuf;
@@ -23,6 +25,7 @@ use crate::secret::Secret;
 
 pub(crate) use self::moving::MOVING;
 pub use self::moving::MoveConfig;
+pub use self::scheme::{Hosts, Scheme};
 
 /// How to reach a coordinator, and with which settings. Parsed from a URL ([`Config::from_url`],
 /// [`str::parse`]), or read from a file by serde, as a table of these fields or as a URL in a
@@ -184,14 +187,6 @@ const ONLY_FOR: [(&str, &str); 9] = [
     ("sasl", "zookeeper"),
 ];
 const OURS: [&str; 4] = ["memory", "redis", "zookeeper", "etcd"];
-
-/// The scheme of a backend's URLs that asks for TLS.
-pub(crate) fn tls_scheme(backend: &str) -> String {
-    match backend.strip_prefix("redis") {
-        Some(rest) if matches!(rest, "" | "-sentinel" | "-cluster") => format!("rediss{rest}"),
-        _ => format!("{backend}+tls"),
-    }
-}
 
 /// The name of a backend of ours, for an error that outlives the configuration.
 #[cfg(feature = "tls")]
@@ -394,12 +389,8 @@ impl Config {
             ("server_name", self.server_name.is_some()),
         ];
         if let Some((name, _)) = given.into_iter().find(|(_, given)| *given && !self.tls) {
-            let plain = match (&self.sentinel_service, self.cluster) {
-                (Some(_), _) => "redis-sentinel",
-                (None, true) => "redis-cluster",
-                (None, false) => self.backend.as_str(),
-            };
-            let tls = tls_scheme(plain);
+            let plain = Scheme::of(self);
+            let tls = plain.with_tls();
             return Err(Error::invalid(
                 name,
                 format!("is of TLS, which {plain}:// does not speak: write {tls}://"),

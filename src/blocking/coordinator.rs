@@ -128,6 +128,12 @@ impl Coordinator {
         self.home.run(self.coordinator.retire(to))
     }
 
+    /// What is marked on the namespace: for operators who look. As
+    /// [`Coordinator::marker`](crate::Coordinator::marker), with its errors, and `InAsyncCode`.
+    pub fn marker(&self) -> Result<Option<crate::decide::moving::gate::GateMarker>> {
+        self.home.run(self.coordinator.marker())
+    }
+
     /// Takes back what [`retire`](Self::retire) did: for operators. As
     /// [`Coordinator::reopen`](crate::Coordinator::reopen), with its errors, and `InAsyncCode`.
     pub fn reopen(&self) -> Result<bool> {

@@ -1,6 +1,6 @@
 //! Requests about keys.
 
-use etcd_client::{GetOptions, TxnOpResponse};
+use etcd_client::{DeleteOptions, GetOptions, TxnOpResponse};
 
 use super::connection::Driver;
 use super::encode::{end_of, found, range_request, signed, txn_request, unsigned};
@@ -46,6 +46,18 @@ impl Driver {
         let answer = self.send("a deletion", request).await?;
         self.answered(before, answer.header());
         Ok(answer.deleted() > 0)
+    }
+
+    /// Deletes all keys with a prefix. Answers how many those were.
+    pub(crate) async fn delete_below(&self, prefix: &str) -> Answer<u64> {
+        let request = || {
+            let (mut kv, options) = (self.kv.clone(), DeleteOptions::new().with_prefix());
+            async move { kv.delete(prefix, Some(options)).await }
+        };
+        let before = self.incarnations.known();
+        let answer = self.send("a deletion", request).await?;
+        self.answered(before, answer.header());
+        Ok(unsigned(answer.deleted()))
     }
 
     /// Deletes keys one by one, since a full server may refuse even a transaction of deletions.

@@ -26,6 +26,7 @@ mod routing;
 mod sentinels;
 mod silence;
 mod slots;
+mod sweep;
 mod switches;
 mod wait_command;
 
@@ -35,3 +36,4 @@ pub(crate) use facts::Said;
 pub(crate) use info::Info;
 pub(crate) use link::Standing;
 pub(crate) use routing::{Driver, Lost, Place, of_two_slots};
+pub(crate) use sweep::sweep;

@@ -40,9 +40,7 @@ pub(super) async fn connect(
     let bound = settings.request_timeout.min(settings.connect_timeout / 2);
     let known = first_map(&settings, &seeds, bound).await?;
     let (cluster, losses) = Cluster::new(settings, clock, on_message, reconnected);
-    let mut masters: Vec<_> = known.iter().map(|range| range.master.clone()).collect();
-    masters.sort_unstable();
-    masters.dedup();
+    let masters = masters_of(&known);
     let dialled = join_all(masters.iter().map(|master| dialled(&cluster, master))).await;
     let (mut eviction, mut up, mut refused) = (Eviction::Never, 0, None);
     for (master, dialled) in masters.iter().zip(dialled) {
@@ -70,6 +68,19 @@ pub(super) async fn connect(
     let cluster = Arc::new(cluster);
     tokio::spawn(keep_fresh(Arc::downgrade(&cluster), Arc::clone(&cluster.stale), seeds));
     Ok((cluster, losses, eviction))
+}
+
+/// The masters of the cluster that these hosts know.
+pub(super) async fn masters(settings: &Settings, seeds: &[Host]) -> std::result::Result<Vec<Host>, Failure> {
+    let bound = settings.request_timeout.min(settings.connect_timeout / 2);
+    Ok(masters_of(&first_map(settings, seeds, bound).await?))
+}
+
+fn masters_of(known: &[Range]) -> Vec<Host> {
+    let mut masters: Vec<_> = known.iter().map(|range| range.master.clone()).collect();
+    masters.sort_unstable();
+    masters.dedup();
+    masters
 }
 
 fn worse(one: Eviction, other: Eviction) -> Eviction {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use latchwork::Coordinator;
 use latchwork_bench::Target;
 use serde::{Deserialize, Serialize};
 
 use super::guarantees;
 use super::plan::Plan;
-use crate::shown::url_without_secrets;
 
 /// One coordinator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -56,6 +56,11 @@ impl Column {
         let client = target.client().await?;
         let promised = guarantees::of(&client);
         let ttl_s = client.lease().ttl().as_secs_f64();
+        let version = match target.server() {
+            Some(_) => version(&client).await,
+            // It is this program.
+            None => None,
+        };
         client.close().await?;
         let mut left_out: Vec<_> = plan
             .trials()
@@ -76,12 +81,22 @@ impl Column {
             name,
             kind: target.name().to_owned(),
             origin,
-            version: target.version().await,
-            url: url_without_secrets(target.config()),
+            version,
+            url: target.config().url_without_secrets(),
             ttl_s,
             left_out,
             failed: Vec::new(),
         };
         Ok((column, promised))
+    }
+}
+
+/// As the server says it, with its name where that is not the backend's; `None` where it does not say it.
+async fn version(client: &Coordinator) -> Option<String> {
+    let facts = client.server_facts().await.ok()?;
+    let version = facts.version.told()?;
+    match facts.product.eq_ignore_ascii_case(client.backend().name()) {
+        true => Some(version.clone()),
+        false => Some(format!("{} {version}", facts.product)),
     }
 }

@@ -20,6 +20,7 @@ use super::sources::{self, Source};
 use super::{baseline, page, table};
 use crate::exit::{self, Ended};
 use crate::failure::{Failure, Outcome, warn, was_read};
+use crate::settings::Common;
 
 /// How long what was under way may take to end after Ctrl-C.
 const ENDS: Duration = Duration::from_secs(2);
@@ -64,7 +65,11 @@ pub(crate) struct CompareOrder {
 
 impl CompareOrder {
     /// Measures, and shows what it has come to.
-    pub(crate) fn run(&self) -> Outcome {
+    pub(crate) fn run(&self, common: &Common) -> Outcome {
+        if common.names_one() {
+            let next = "latchwork compare URL…, or a kind such as redis, which is started here";
+            return Err(Failure::usage("compare takes its coordinators as arguments").next(next));
+        }
         let baseline = self.baseline.as_deref().map(baseline::read).transpose()?;
         let report = match &self.from {
             Some(file) => Some(baseline::read(file)?),

@@ -11,7 +11,6 @@ use uuid::Uuid;
 use crate::exit;
 use crate::failure::{Failure, warn};
 use crate::settings::at_url;
-use crate::shown::url_without_secrets;
 
 /// The namespace on servers of our own, and the beginning of those on others'.
 const NAMESPACE: &str = "latchwork-compare";
@@ -58,13 +57,6 @@ fn source(name: &str) -> Result<Source, Failure> {
         return Ok(Source::Started { kind: name.parse().map_err(unknown)?, or_none: false });
     }
     let config = at_url(name)?;
-    let shown = url_without_secrets(&config);
-    if config.tls || config.cluster || config.sentinel_service.is_some() {
-        return Err(Failure::usage(format!(
-            "{shown}: over TLS, with Sentinels and on a Redis Cluster it cannot be cleaned up afterwards yet"
-        ))
-        .next("give one server, without TLS"));
-    }
     let kind = config.backend.parse().map_err(|error: String| {
         Failure::usage(error).next("give a URL of redis://, zookeeper:// or etcd://, or the word memory")
     })?;
@@ -76,7 +68,7 @@ pub(super) fn ask(sources: &[Source], yes: bool, about: std::time::Duration) -> 
     let given: Vec<_> = sources
         .iter()
         .filter_map(|source| match source {
-            Source::Given { config, .. } => Some(url_without_secrets(config)),
+            Source::Given { config, .. } => Some(config.url_without_secrets()),
             _ => None,
         })
         .collect();
@@ -170,7 +162,7 @@ impl std::fmt::Display for Source {
         match self {
             Source::Memory => f.write_str("memory"),
             Source::Started { kind, .. } => write!(f, "{kind}"),
-            Source::Given { config, .. } => f.write_str(&url_without_secrets(config)),
+            Source::Given { config, .. } => f.write_str(&config.url_without_secrets()),
         }
     }
 }
@@ -183,8 +175,7 @@ mod tests {
     fn what_is_no_coordinator_is_refused_by_its_name() {
         for (name, says) in [
             ("mysql", "\"mysql\" is no URL"),
-            ("redis-cluster://a,b", "cannot be cleaned up"),
-            ("redis-sentinel://:pw@a/b", "cannot be cleaned up"),
+            ("redis-sentinel://:pw@a", "names no service"),
             ("redis://h?tll=3s", "tll"),
         ] {
             let (what, next) = source(name).unwrap_err().into_parts();
@@ -192,6 +183,13 @@ mod tests {
         }
         assert!(matches!(source("memory"), Ok(Source::Memory)));
         assert!(matches!(source("etcd"), Ok(Source::Started { kind: Kind::Etcd, or_none: false })));
-        assert!(matches!(source("zookeeper://a,b"), Ok(Source::Given { kind: Kind::Zookeeper, .. })));
+        for (url, of) in [
+            ("zookeeper://a,b", Kind::Zookeeper),
+            ("redis-sentinel://:pw@a/b", Kind::Redis),
+            ("rediss-cluster://a,b", Kind::Redis),
+            ("etcd+tls://a", Kind::Etcd),
+        ] {
+            assert!(matches!(source(url), Ok(Source::Given { kind, .. }) if kind == of), "{url}");
+        }
     }
 }

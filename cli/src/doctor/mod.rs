@@ -2,24 +2,27 @@
 
 mod facts;
 mod finding;
+mod namespace;
 mod trials;
 mod worth;
 
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use latchwork::{Config, Coordinator, ErrorKind};
+use latchwork::facts::ServerFacts;
+use latchwork::{Config, Coordinator, Error, ErrorKind};
 
 use self::finding::{Finding, Level, print_all};
 use crate::exit::{self, Ended};
 use crate::failure::{Failure, Outcome};
 use crate::settings::Common;
-use crate::shown::url_without_secrets;
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorOrder {
     /// The coordinator [default: as for the other subcommands]
-    url: Option<String>,
+    // Not `url`, which would take the place of the option `--url` of all subcommands.
+    #[arg(value_name = "URL", conflicts_with_all = ["url", "coordinator"])]
+    at: Option<String>,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -29,7 +32,7 @@ impl DoctorOrder {
     /// Examines a coordinator. What it makes there for its trials has keys of its own, and is gone at
     /// the end.
     pub(crate) fn run(&self, common: &Common) -> Outcome {
-        let config = common.with_url(self.url.as_deref()).coordinator()?;
+        let config = common.with_url(self.at.as_deref()).coordinator()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::machine("the run cannot begin", error))?;
         let findings = runtime.block_on(examine(&config));
@@ -45,25 +48,66 @@ async fn examine(config: &Config) -> Vec<Finding> {
     let begun = Instant::now();
     let coordinator = match latchwork::connect(config).await {
         Ok(coordinator) => coordinator,
-        Err(error) => return vec![Finding::of_error("connection", error)],
+        Err(error) => return kept_out(config, error).await,
     };
     let mut findings = vec![Finding::good(
         "connection",
-        format!("{} answers, connected in {}", url_without_secrets(config), trials::shown(begun.elapsed())),
+        format!("{} answers, connected in {}", config.url_without_secrets(), trials::shown(begun.elapsed())),
     )];
+    let facts = facts_of(&coordinator, &mut findings).await;
+    findings.push(lease_of(&coordinator, config));
+    findings.extend(ranges(config).await);
+    findings.extend(worth::of(&coordinator, facts.as_ref()));
+    findings.extend(trials::all(&coordinator, config).await);
+    closed(&coordinator, &mut findings).await;
+    findings
+}
+
+/// A client is refused. An operator's is let in where the namespace is retired or moves, and finds what
+/// stands there.
+async fn kept_out(config: &Config, refused: Error) -> Vec<Finding> {
+    let is_marked = *refused.kind() == ErrorKind::Misconfigured;
+    let refused = vec![Finding::of_error("connection", refused)];
+    if !is_marked {
+        return refused;
+    }
+    let begun = Instant::now();
+    // The setting that was refused is an operator's too, or there is a mark.
+    let Ok(operator) = latchwork::connect(config.clone().as_operator()).await else { return refused };
+    let mut findings = match operator.marker().await {
+        Ok(Some(marker)) => {
+            let (url, took) = (config.url_without_secrets(), trials::shown(begun.elapsed()));
+            let connected = format!("{url} answers an operator, connected in {took}");
+            let mut findings = vec![Finding::good("connection", connected), namespace::of(config, &marker)];
+            let facts = facts_of(&operator, &mut findings).await;
+            findings.extend(worth::of(&operator, facts.as_ref()));
+            findings.push(trials::others(&operator).await);
+            findings.push(
+                Finding::note("rights", "not tried, nor how long a lock takes: nobody may acquire here")
+                    .next("examine the URL that clients are sent to"),
+            );
+            findings
+        }
+        // It was taken back meanwhile, or cannot be read.
+        Ok(None) | Err(_) => refused,
+    };
+    closed(&operator, &mut findings).await;
+    findings
+}
+
+async fn facts_of(coordinator: &Coordinator, findings: &mut Vec<Finding>) -> Option<ServerFacts> {
     let facts = coordinator.server_facts().await;
     match &facts {
         Ok(facts) => findings.extend(facts::of(facts, coordinator.lease().margin())),
         Err(error) => findings.push(Finding::of_error("server", error.clone())),
     }
-    findings.push(lease_of(&coordinator, config));
-    findings.extend(ranges(config).await);
-    findings.extend(worth::of(&coordinator, facts.as_ref().ok()));
-    findings.extend(trials::all(&coordinator, config).await);
+    facts.ok()
+}
+
+async fn closed(coordinator: &Coordinator, findings: &mut Vec<Finding>) {
     if let Err(error) = coordinator.close().await {
         findings.push(Finding::of_error("close", error));
     }
-    findings
 }
 
 fn lease_of(coordinator: &Coordinator, config: &Config) -> Finding {

@@ -39,7 +39,7 @@ pub(super) async fn all(coordinator: &Coordinator, config: &Config) -> Vec<Findi
             .await
             .unwrap_or_else(|error| Finding::of_error("hand-off", error)),
     );
-    findings.push(others(coordinator).await.unwrap_or_else(|error| Finding::of_error("clients", error)));
+    findings.push(others(coordinator).await);
     findings
 }
 
@@ -124,15 +124,19 @@ async fn hand_off(coordinator: &Coordinator, config: &Config, key: &str) -> Resu
     }
 }
 
-async fn others(coordinator: &Coordinator) -> Result<Finding> {
-    let clients = coordinator.clients().page(0, 1000).await?;
+/// Who is connected.
+pub(super) async fn others(coordinator: &Coordinator) -> Finding {
+    let clients = match coordinator.clients().page(0, 1000).await {
+        Ok(clients) => clients,
+        Err(error) => return Finding::of_error("clients", error),
+    };
     let mut versions: Vec<_> = clients.iter().map(|client| client.version.as_str()).collect();
     versions.sort_unstable();
     versions.dedup();
-    Ok(Finding::good(
+    Finding::good(
         "clients",
         format!("{} connected, this one among them, of latchwork {}", clients.len(), versions.join(", ")),
-    ))
+    )
 }
 
 pub(super) fn shown(time: Duration) -> String {

@@ -26,7 +26,6 @@ use super::own_program::own_program;
 use super::signals::Received;
 use crate::exit::{self, Ended};
 use crate::failure::Failure;
-use crate::shown::url_without_secrets;
 
 /// How long a signal to all of a terminal's processes takes to reach the last of them.
 const A_MOMENT: Duration = Duration::from_millis(50);
@@ -120,7 +119,7 @@ impl<'a> Supervisor<'a> {
         let number = self.held.token.to_string();
         let mut variables = vec![
             ("LATCHWORK_KEY", self.job.key.clone()),
-            ("LATCHWORK_URL", url_without_secrets(self.config)),
+            ("LATCHWORK_URL", self.config.url_without_secrets()),
             ("LATCHWORK_SEQUENCE", self.held.token.sequence().to_string()),
         ];
         if self.held.fences {

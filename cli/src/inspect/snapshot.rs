@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use latchwork::contracts::{Entry, Page};
 use latchwork::decide::Claim;
+use latchwork::decide::moving::gate::{Course, GateMarker};
 use latchwork::{Address, Config, Coordinator, Kind, Result};
 use serde::Serialize;
 
@@ -18,7 +19,36 @@ const MOST: usize = 1000;
 /// Queues, and who is in them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Snapshot {
+    /// What is marked on the namespace: it is retired, or moves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) marker: Option<Marker>,
     pub(crate) queues: Vec<Queue>,
+}
+
+/// Where the namespace's clients are sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Marker {
+    /// `leaves` or `arrives`.
+    course: &'static str,
+    /// The move, if it is one.
+    #[serde(rename = "move")]
+    name: Option<String>,
+    /// The other side.
+    url: String,
+    /// All of it, for people.
+    #[serde(skip)]
+    pub(super) words: String,
+}
+
+impl From<GateMarker> for Marker {
+    fn from(marker: GateMarker) -> Self {
+        let course = match marker.course {
+            Course::Leaves => "leaves",
+            Course::Arrives => "arrives",
+        };
+        let words = marker.to_string();
+        Self { course, name: marker.name, url: marker.url, words }
+    }
 }
 
 /// One queue.
@@ -65,7 +95,8 @@ fn seconds<S: serde::Serializer>(
 }
 
 impl Snapshot {
-    /// Reads it: a request for each page of queues, and one for each queue (two for a semaphore).
+    /// Reads it: a request for the namespace's mark, one for each page of queues, and one for each queue
+    /// (two for a semaphore).
     ///
     /// # Errors
     /// `Unavailable`; `Forbidden`; `InvalidArgument` naming `key` or `prefix`.
@@ -83,6 +114,7 @@ impl Snapshot {
         names: &BTreeSet<Address>,
         target: &Target,
     ) -> Result<Self> {
+        let marker = coordinator.marker().await?.map(Marker::from);
         let mut queues = Vec::new();
         for address in names {
             let queue = Queue::read(coordinator, address).await?;
@@ -91,7 +123,7 @@ impl Snapshot {
                 queues.push(queue);
             }
         }
-        Ok(Self { queues })
+        Ok(Self { marker, queues })
     }
 }
 

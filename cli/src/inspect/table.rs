@@ -17,10 +17,15 @@ pub(super) const STYLES: [Style; 3] = [KEY, HOLDS, WAITS];
 impl Snapshot {
     /// Its lines, with styles. Labels and keys have nothing that acts on a terminal.
     pub(super) fn table(&self, nothing: &str) -> String {
-        if self.queues.iter().all(|queue| queue.nodes.is_empty()) {
-            return format!("{nothing}\n");
-        }
-        self.queues.iter().map(Queue::table).collect::<Vec<_>>().join("\n")
+        let marked = self
+            .marker
+            .as_ref()
+            .map(|marker| format!("{WAITS}The namespace is marked:{WAITS:#} {}\n\n", marker.words));
+        let queues = match self.queues.iter().all(|queue| queue.nodes.is_empty()) {
+            true => format!("{nothing}\n"),
+            false => self.queues.iter().map(Queue::table).collect::<Vec<_>>().join("\n"),
+        };
+        marked.unwrap_or_default() + &queues
     }
 }
 

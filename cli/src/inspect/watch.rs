@@ -13,7 +13,6 @@ use super::target::Target;
 use super::{InspectOrder, print};
 use crate::exit::Ended;
 use crate::failure::{Failure, Outcome, warn};
-use crate::shown::url_without_secrets;
 
 /// Listing the names of queues may cost a server time for all of its keys (Redis has no index of
 /// them). It gets one hundredth of the time.
@@ -103,7 +102,7 @@ fn frame(config: &Config, every: Duration, text: &str) -> String {
     let rows = size.map_or(24, |size| usize::from(size.ws_row));
     let head = format!(
         "{}  every {}, Ctrl-C ends\n",
-        url_without_secrets(config),
+        config.url_without_secrets(),
         humantime::format_duration(every)
     );
     cut(&format!("{head}\n{text}"), rows.saturating_sub(1).max(2))

@@ -5,6 +5,7 @@ mod common;
 
 #[cfg(feature = "etcd")]
 mod etcd;
+mod namespace;
 mod redis;
 #[cfg(target_os = "linux")]
 mod wrong_clock;
@@ -72,6 +73,17 @@ async fn a_right_server_has_no_fault_and_nothing_is_left_there() {
     let left: Vec<_> = keys.lines().filter(|line| line.contains("doctor")).collect();
     let last_tokens_only = left.iter().all(|key| key.ends_with(":one") || key.ends_with(":last"));
     assert!(last_tokens_only, "{left:?}");
+}
+
+/// As with all other subcommands; two names at once contradict each other.
+#[tokio::test]
+async fn the_url_is_an_argument_or_the_option_of_all_subcommands() {
+    let server = redis(&[]).await;
+    let option = program("", ["doctor", "--url", server.url()]).output().await.expect("it ran");
+    let said = String::from_utf8_lossy(&option.stdout);
+    assert!(option.status.success() && said.contains(server.addr()), "{option:?}");
+    let both = program("", ["doctor", server.url(), "--url", server.url()]).output().await.expect("it ran");
+    assert_eq!(both.status.code(), Some(125), "{both:?}");
 }
 
 #[tokio::test]

@@ -22,10 +22,20 @@ async fn a_retired_namespace_is_still_inspected_and_lets_nobody_else_in() {
 
     let inspected = ran(&fixture, &["inspect", "--json"]).await;
     assert!(inspected.status.success(), "{inspected:?}");
-    assert!(nodes(&String::from_utf8(inspected.stdout).expect("text")).is_empty());
+    let json = String::from_utf8(inspected.stdout).expect("text");
+    assert!(nodes(&json).is_empty());
+    let shown: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let marker = serde_json::json!({ "course": "leaves", "move": null, "url": "memory://after" });
+    assert_eq!(shown["marker"], marker, "{shown}");
+    let people = ran(&fixture, &["inspect"]).await;
+    let said = String::from_utf8_lossy(&people.stdout);
+    assert!(said.contains("it is retired: clients are sent to \"memory://after\""), "{said}");
     // It gets as far as looking for the holder.
     let released = ran(&fixture, &["release", &format!("mutex/{KEY}"), "--sequence", "1", "--yes"]).await;
     assert_eq!(released.status.code(), Some(120), "{released:?}");
+    assert!(operator.reopen().await.expect("answered"));
+    let inspected = ran(&fixture, &["inspect", "--json"]).await;
+    assert!(!String::from_utf8_lossy(&inspected.stdout).contains("marker"), "{inspected:?}");
     operator.close().await.expect("a close");
 }
 

@@ -89,9 +89,17 @@ impl Target {
         self.open().await
     }
 
-    /// A client whose way leads over this address.
+    /// Whether its hosts name other servers, to which its clients connect: Sentinels, and a Redis Cluster.
+    pub(super) fn names_its_servers(&self) -> bool {
+        self.config.sentinel_service.is_some() || self.config.cluster
+    }
+
+    /// A client whose way leads over this address. TLS goes through it, to the server's own name.
     pub(super) async fn open_at(&self, addr: impl std::fmt::Display, ttl: Duration) -> Result<Coordinator> {
         let mut config = self.config.clone();
+        if config.tls && config.server_name.is_none() {
+            config.server_name = self.addr().map(host_of);
+        }
         (config.hosts, config.ttl) = (vec![addr.to_string()], ttl);
         Ok(connect(&self.connectors, &config).await?)
     }
@@ -143,4 +151,10 @@ impl Target {
     pub(super) async fn open_with(&self, ttl: Duration) -> Result<Coordinator> {
         self.opening(ttl).await
     }
+}
+
+/// The host of an address, without its port and brackets.
+fn host_of(addr: &str) -> String {
+    let host = addr.rsplit_once(':').map_or(addr, |(host, _)| host);
+    host.trim_start_matches('[').trim_end_matches(']').to_owned()
 }

@@ -550,6 +550,9 @@ const OTHERS: &[PublicFuture] = &[
     future!("Coordinator::retire", Mutex, false, |site| {
         dropping!(operator_elsewhere(site).await, |it| it.coordinator.retire("memory://elsewhere"))
     }),
+    future!("Coordinator::marker", Mutex, false, |site| {
+        dropping!(site.client.coordinator.clone(), |it| it.marker())
+    }),
     future!("Coordinator::reopen", Mutex, false, |site| {
         dropping!(operator_elsewhere(site).await, |it| it.coordinator.reopen())
     }),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join3;
 use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected};
+use latchwork_core::decide::moving::gate::Course;
 use latchwork_core::registry::{LAYOUT, stamp_address};
 use latchwork_core::{Error, ErrorKind};
 
@@ -61,9 +62,12 @@ cases! {
     /// and does not list them; operators come and go, and one of them takes it into use again
     async fn migrate_gate_sends_plain_clients_on(context) {
         let (one, another) = (operator(context).await, operator(context).await);
+        assert_eq!(soon("marker", one.coordinator.marker()).await.expect("answered"), None, "it is in use");
         for _ in 0..2 {
             soon("retire", one.coordinator.retire(ELSEWHERE)).await.expect("nobody else is there");
         }
+        let marker = soon("marker", another.coordinator.marker()).await.expect("answered").expect("retired");
+        assert_eq!((marker.course, marker.name, marker.url.as_str()), (Course::Leaves, None, ELSEWHERE));
         assert_sent_on(context, client(context, "forgotten").await);
         until("the refused one is not registered", || async { listed(&one).await.len() == 2 }).await;
         soon("raise", another.coordinator.raise_layout()).await.expect("raised before");
@@ -74,6 +78,7 @@ cases! {
         assert_sent_on(context, client(context, "forgotten").await);
         assert!(soon("reopen", another.coordinator.reopen()).await.expect("answered"));
         assert!(!soon("reopen", another.coordinator.reopen()).await.expect("answered"), "it is open");
+        assert_eq!(soon("marker", another.coordinator.marker()).await.expect("answered"), None, "it is open");
         let back = client(context, "back").await.expect("it is in use again");
         in_time(acquire(&mutex(&back, "a")).await.release().await.expect("released"));
     }

@@ -21,7 +21,8 @@ fn places(field: &str) -> Vec<Place> {
     if !PARTS_OF_A_URL.contains(&field) {
         let quoted = format!("\"{field}\"");
         places.extend([
-            place("core/src/config/url.rs", "\nconst OPTIONS", ";\n", quoted.as_str()),
+            place("core/src/config/url.rs", "\npub(super) const OPTIONS", ";\n", quoted.as_str()),
+            place("core/src/config/shown.rs", "for option in OPTIONS", "new => panic!", quoted.as_str()),
             place("core/src/config/url.rs", "fn set(&mut self", "\n    }\n", format!("{quoted} =>")),
             place("core/src/config/url.rs", "/// Reads `scheme://", "pub fn from_url", format!("`{field}`")),
             place("src/guide/connecting.md", "# URL options", "\n# ", format!("\n| `{field}")),

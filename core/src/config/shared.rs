@@ -1,32 +1,21 @@
 //! Where a namespace is, as everybody may know it.
 
-use super::{Config, tls_scheme};
-use crate::address::encode;
+use super::Config;
 
 impl Config {
     /// The URL of this namespace for those who read it on a server: where it is, and nothing of a login,
     /// of files or of one client's settings.
     pub(crate) fn shared_url(&self) -> String {
-        let backend = match (&self.sentinel_service, self.cluster) {
-            (Some(_), _) => format!("{}-sentinel", self.backend),
-            (None, true) => format!("{}-cluster", self.backend),
-            (None, false) => self.backend.clone(),
+        let place = Self {
+            hosts: self.hosts.clone(),
+            path: self.path.clone(),
+            tls: self.tls,
+            namespace: self.namespace.clone(),
+            sentinel_service: self.sentinel_service.clone(),
+            cluster: self.cluster,
+            ..Self::new(&*self.backend)
         };
-        let scheme = if self.tls { tls_scheme(&backend) } else { backend };
-        // Behind Sentinels the path is the service, and the database an option.
-        let (path, db) = match &self.sentinel_service {
-            Some(service) => (service, Some(&self.path).filter(|db| !db.is_empty())),
-            None => (&self.path, None),
-        };
-        let path: Vec<_> = path.split('/').map(encode).collect();
-        let path = if path == [""] { String::new() } else { format!("/{}", path.join("/")) };
-        let namespace = Some(&self.namespace).filter(|namespace| **namespace != Self::new("").namespace);
-        let options = [("namespace", namespace), ("db", db)].into_iter();
-        let options: Vec<_> = options
-            .filter_map(|(name, value)| value.map(|value| format!("{name}={}", encode(value))))
-            .collect();
-        let query = if options.is_empty() { String::new() } else { format!("?{}", options.join("&")) };
-        format!("{scheme}://{}{path}{query}", self.hosts.join(","))
+        place.url_without_secrets()
     }
 }
 

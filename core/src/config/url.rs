@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use super::scheme::{Hosts, Scheme};
 use super::{Config, Secret, check_applies, check_host};
 use crate::error::{Error, Result};
 use crate::label::check_visible;
@@ -74,15 +75,8 @@ impl Config {
         }
         let (path, query) = tail.split_once('?').unwrap_or((tail, ""));
 
-        let (plain, tls) = match &*scheme {
-            "rediss" | "valkeys" => ("redis", true),
-            "rediss-sentinel" | "valkeys-sentinel" => ("redis-sentinel", true),
-            "rediss-cluster" | "valkeys-cluster" => ("redis-cluster", true),
-            other => other.strip_suffix("+tls").map_or((other, false), |plain| (plain, true)),
-        };
-        let watched = matches!(plain, "redis-sentinel" | "valkey-sentinel");
-        let cluster = matches!(plain, "redis-cluster" | "valkey-cluster");
-        let backend = if watched || cluster || plain == "valkey" { "redis" } else { plain };
+        let Scheme { backend, hosts: found, tls } = Scheme::parse(&scheme);
+        let (watched, cluster) = (found == Hosts::Sentinels, found == Hosts::Cluster);
         let mut config = Config { tls, cluster, ..Config::new(backend) };
         for host in hosts.split(',').filter(|_| !hosts.is_empty()) {
             check_host("url", host)?;
@@ -170,7 +164,7 @@ impl Config {
 }
 
 /// The options of a URL.
-const OPTIONS: [&str; 18] = [
+pub(super) const OPTIONS: [&str; 18] = [
     "namespace",
     "name",
     "ttl",

@@ -2,6 +2,7 @@
 
 use super::{Coordinator, Inner};
 use crate::client::Client;
+use crate::decide::moving::gate::GateMarker;
 use crate::error::{Error, ErrorKind, Result};
 use crate::registry;
 
@@ -66,6 +67,22 @@ impl Coordinator {
             self.client().serve(registry::reopen(&**backend, place)).await
         };
         reopened.await.map_err(|error| error.in_operation("reopen"))
+    }
+
+    /// What is marked on the namespace: where its clients are sent since it was
+    /// [retired](Self::retire), or the move that it takes part in. `None` while it is in use. For
+    /// [operators](crate::Config::as_operator) who look: every other client is refused as it connects
+    /// where anything is marked.
+    ///
+    /// # Errors
+    /// `Misconfigured` for a mark of a later version; `Unavailable`; `Forbidden`; `Closed`; `RuntimeGone`.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn marker(&self) -> Result<Option<GateMarker>> {
+        let (Client { backend, .. }, Inner { place, .. }) = (&**self.client(), &*self.0);
+        let marked = self.client().serve(registry::marked(&**backend, place)).await;
+        marked.map_err(|error| error.in_operation("marker"))
     }
 
     pub(crate) fn check_operator(&self) -> Result<()> {

@@ -13,8 +13,8 @@ use crate::address::{Address, QueuePrefix};
 use crate::capabilities::Capabilities;
 use crate::config::MOVING;
 use crate::contracts::{
-    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
-    Lease, LeaseWriter, Page, Part, QueuePage, SequentialNodes, TimeToIdle,
+    Backend, Cell, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join,
+    Joined, Lease, LeaseWriter, Page, Part, QueuePage, SequentialNodes, TimeToIdle,
 };
 use crate::decide::count::request::{Decided, Request};
 use crate::decide::moving::{MovePhase, Side, Sides};
@@ -171,6 +171,10 @@ impl Cells for MovingBackend {
         _request: &Request,
         _idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
+        Err(values())
+    }
+
+    async fn cells(&self, _of: &QueuePrefix, _after: Option<&str>, _most: usize) -> Result<CellPage> {
         Err(values())
     }
 

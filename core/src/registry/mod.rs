@@ -58,5 +58,5 @@ pub(crate) use self::keeper::connect_in_time;
 pub(crate) use self::place::Place;
 pub(crate) use self::raise::raise;
 pub(crate) use self::record::OWN_VERSION;
-pub(crate) use self::retire::{another, checked, reopen, retire, stamped};
+pub(crate) use self::retire::{another, checked, marked, reopen, retire, stamped};
 pub(crate) use self::stamp::Stamped;

@@ -67,6 +67,11 @@ pub(crate) async fn reopen(backend: &dyn Backend, place: &Place) -> Result<bool>
     }
 }
 
+/// What is marked on the namespace, if anything is.
+pub(crate) async fn marked(backend: &dyn Backend, place: &Place) -> Result<Option<GateMarker>> {
+    Ok(Stamped::read(backend, place).await?.and_then(|read| read.marker))
+}
+
 /// The stamp, which each client has written or found as it entered.
 pub(crate) async fn stamped(backend: &dyn Backend, place: &Place) -> Result<Stamped> {
     Stamped::read(backend, place).await?.ok_or_else(|| {

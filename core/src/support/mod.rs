@@ -24,3 +24,5 @@ pub use throttle::{AT_ONCE, Pass, Throttle};
 pub(crate) use transport::no_tls;
 pub use transport::{Stream, Transport, speaks_tls};
 pub use unobserved::Unobserved;
+
+pub use crate::config::{Hosts, Scheme};

@@ -5,7 +5,6 @@ mod crash;
 mod held;
 mod link;
 mod restart;
-mod version;
 mod wire;
 
 use std::ffi::OsString;
@@ -69,6 +68,9 @@ impl Trial {
         let (memory, given) = (target.addr().is_none(), target.is_given());
         match self {
             Trial::Link(_) | Trial::Wire if memory => Some("there is no wire inside a process"),
+            Trial::Link(_) | Trial::Wire if target.names_its_servers() => {
+                Some("its servers are named by others, and a client would go past the proxy")
+            }
             Trial::Restart | Trial::Held(_) if memory => Some("there is no server"),
             Trial::Restart if given => Some("a server that was given is never stopped"),
             Trial::Held(_) if given => Some("its process is not ours to look at"),

@@ -4,6 +4,10 @@
 //! it: a plain one would hold on one side alone. So a marker stands on both namespaces before their
 //! clients are listed, and each client reads it once it is registered (MIGRATE-GATE).
 
+use std::fmt;
+
+use crate::shown::shown;
+
 /// Which way what is in a namespace goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Course {
@@ -43,6 +47,22 @@ impl<'a> Who<'a> {
             Some(name) => Who::Participant(name),
             None => Who::Plain,
         }
+    }
+}
+
+/// What it says of the namespace, in words: `it has moved, or moves now (the move "m"): clients are sent to
+/// "redis://new"`. What acts on a terminal is escaped.
+impl fmt::Display for GateMarker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.course, &self.name) {
+            (Course::Leaves, None) => "it is retired",
+            (Course::Leaves, Some(_)) => "it has moved, or moves now",
+            (Course::Arrives, _) => "it is not in use yet",
+        })?;
+        if let Some(name) = &self.name {
+            write!(f, " (the move {:?})", shown(name, 255))?;
+        }
+        write!(f, ": clients are sent to {:?}", shown(&self.url, 1024))
     }
 }
 
@@ -88,6 +108,22 @@ mod tests {
             let nobodys = GateMarker { name: None, ..marker };
             assert!(!GateMarker::admits(Some(&nobodys), Who::Participant("m")));
             assert!(GateMarker::admits(Some(&nobodys), Who::Operator));
+        }
+    }
+
+    #[test]
+    fn what_is_marked_is_said_in_words_that_act_on_no_terminal() {
+        let said = |course, name: Option<&str>| {
+            let url = "redis://new/\u{1b}".to_owned();
+            GateMarker { course, name: name.map(str::to_owned), url }.to_string()
+        };
+        let sent = r#"clients are sent to "redis://new/\\u{1b}""#;
+        for (course, name, words) in [
+            (Course::Leaves, None, "it is retired: "),
+            (Course::Leaves, Some("m"), r#"it has moved, or moves now (the move "m"): "#),
+            (Course::Arrives, Some("m"), r#"it is not in use yet (the move "m"): "#),
+        ] {
+            assert_eq!(said(course, name), format!("{words}{sent}"));
         }
     }
 

@@ -22,7 +22,7 @@ use tokio::net::TcpStream;
 
 pub use self::hello::speaks_tls;
 pub use self::stream::Stream;
-use crate::config::{Config, tls_scheme};
+use crate::config::{Config, Hosts, Scheme};
 use crate::error::{Error, Result};
 
 /// How one client secures its connections. Cheap to clone: clones are one.
@@ -148,7 +148,7 @@ pub(crate) fn no_tls(backend: &str) -> Error {
         "memory" => "memory:// has no connection that TLS could protect".to_owned(),
         _ => format!(
             "{}:// needs the feature `tls` of the crate latchwork, or of this backend's own crate",
-            tls_scheme(backend)
+            Scheme { backend, hosts: Hosts::Servers, tls: true }
         ),
     };
     Error::invalid("tls", why)

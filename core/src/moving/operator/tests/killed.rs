@@ -12,8 +12,8 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::connector::Connector;
 use crate::contracts::{
-    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
-    Lease, Page, QueuePage, SequentialNodes, TimeToIdle,
+    Backend, Cell, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join,
+    Joined, Lease, Page, QueuePage, SequentialNodes, TimeToIdle,
 };
 use crate::decide::count::request::{Decided, Request};
 use crate::decide::moving::MovePhase::{Done, New, Old};
@@ -128,6 +128,10 @@ impl Cells for Mortal {
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
         self.inner.change_count(cell, request, idle).await
+    }
+
+    async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
+        self.inner.cells(of, after, most).await
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {

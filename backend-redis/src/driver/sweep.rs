@@ -1,0 +1,69 @@
+//! The end of a namespace: all of its keys are deleted.
+
+use futures_util::future::try_join_all;
+use latchwork_core::{Error, Result, encode};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, RedisResult};
+
+use super::command::{by_pattern, reply, scanned};
+use super::dial::reach;
+use super::refresh::masters;
+use crate::config::{Servers, Settings};
+use crate::error::{Failure, from_redis};
+
+/// So many keys are looked at by one request, so that others of the server need not wait for long.
+const AT_ONCE: usize = 500;
+
+/// Deletes all keys of a namespace, on each server that has some. Answers how many those were.
+pub(crate) async fn sweep(settings: &Settings, namespace: &str) -> Result<usize> {
+    settings.transport.prepare().await?;
+    let servers = match &settings.servers {
+        Servers::Cluster(seeds) => {
+            let masters = masters(settings, seeds).await.map_err(said)?;
+            masters.into_iter().map(|host| settings.of_shard(host)).collect()
+        }
+        Servers::One(_) | Servers::Watched(_) | Servers::Shard(_) => vec![settings.clone()],
+    };
+    // What core encodes has no character with a meaning in patterns.
+    let pattern = format!("{}:*", encode(namespace));
+    let deleted = try_join_all(servers.iter().map(|server| of_server(server, &pattern))).await?;
+    Ok(deleted.into_iter().sum())
+}
+
+async fn of_server(settings: &Settings, pattern: &str) -> Result<usize> {
+    let bound = settings.request_timeout;
+    let config =
+        AsyncConnectionConfig::new().set_connection_timeout(Some(bound)).set_response_timeout(Some(bound));
+    let (_, mut connection) = reach(settings, config, bound).await.map_err(said)?;
+    let (mut cursor, mut deleted) = (0, 0);
+    loop {
+        // A walk may show a key twice: the server says how many were there.
+        let scan = by_pattern(cursor, pattern, AT_ONCE);
+        let found =
+            scan.query_async(&mut connection).await.map_err(|error| said(from_redis(error, false)))?;
+        let (next, keys) = scanned(reply(found))?;
+        deleted += unlink(&mut connection, &keys).await.map_err(|error| said(from_redis(error, false)))?;
+        if next == 0 {
+            return Ok(deleted);
+        }
+        cursor = next;
+    }
+}
+
+/// Each by a request of its own, since a server of a cluster takes no keys of two slots in one. All are
+/// one trip.
+async fn unlink(connection: &mut MultiplexedConnection, keys: &[Vec<u8>]) -> RedisResult<usize> {
+    if keys.is_empty() {
+        return Ok(0);
+    }
+    let mut all = redis::pipe();
+    keys.iter().for_each(|key| {
+        all.unlink(key);
+    });
+    let deleted: Vec<usize> = all.query_async(connection).await?;
+    Ok(deleted.into_iter().sum())
+}
+
+fn said(failure: Failure) -> Error {
+    failure.error
+}

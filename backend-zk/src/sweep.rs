@@ -1,0 +1,52 @@
+//! The end of a namespace: all of its nodes are deleted.
+
+use std::time::Duration;
+
+use latchwork_core::Result;
+use latchwork_core::support::connect_within;
+use tokio::runtime::Handle;
+
+use crate::config::Settings;
+use crate::driver::{Connected, Driver};
+use crate::error::{Answer, Fault};
+use crate::namespace::connect_error;
+
+/// So many nodes are deleted in one trip, so that others of the server need not wait for long.
+const AT_ONCE: usize = 100;
+/// The session is not renewed, and asked to last for all of it. A server grants less, and at that a part
+/// may stay of a very large namespace.
+const LONG: Duration = Duration::from_secs(300);
+
+/// Deletes all nodes of the namespace. Answers how many were found.
+pub(crate) async fn sweep(mut settings: Settings) -> Result<usize> {
+    settings.ttl = settings.ttl.max(LONG);
+    let (runtime, within, hosts) = (Handle::current(), settings.connect_timeout, settings.hosts.clone());
+    let connecting = async {
+        let connected = Driver::connect(&settings, &runtime, None).await;
+        connected.map_err(|fault| connect_error(fault, &settings))
+    };
+    let Connected { driver, .. } = connect_within(within, "ZooKeeper", &hosts, connecting).await?;
+    let swept = delete_below(&driver, format!("/{}", settings.namespace)).await;
+    driver.close();
+    swept.map_err(|fault| fault.error_without_trace(&format!("delete the namespace {}", settings.namespace)))
+}
+
+async fn delete_below(driver: &Driver, root: String) -> Answer<usize> {
+    // Parents first; each goes when its children are gone.
+    let mut nodes = vec![root];
+    let mut next = 0;
+    while let Some(node) = nodes.get(next).cloned() {
+        match driver.children(&node).await {
+            Ok(children) => nodes.extend(children.into_iter().map(|child| format!("{node}/{child}"))),
+            // The server itself removes empty containers, and what was ephemeral.
+            Err(Fault::NoNode) => {}
+            Err(fault) => return Err(fault),
+        }
+        next += 1;
+    }
+    nodes.reverse();
+    for some in nodes.chunks(AT_ONCE) {
+        driver.delete_all(some).await?;
+    }
+    Ok(nodes.len())
+}

@@ -1,0 +1,117 @@
+//! `compare` on servers that were given: over TLS, behind Sentinels, as a cluster. Each is measured, and
+//! nothing stays on any of its servers.
+
+mod common;
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use common::program;
+use latchwork_servers::{Certificates, ClusteredRedis, Kind, Options, Server, Validity, WatchedRedis, ask};
+use serde_json::Value;
+
+/// What `compare` finds at this URL, as JSON.
+async fn compared(url: &str) -> Value {
+    let only = "--only=alone,link,wire,crash";
+    let arguments = ["compare", url, "--yes", "--quick", "--rounds=1", only, "--json"];
+    let mut command = program("", arguments);
+    let output = command.stdout(Stdio::piped()).stderr(Stdio::piped()).output().await.expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("the namespace latchwork-compare-") && said.contains("is deleted"), "{said}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// The figure of this id, of the one coordinator that was measured.
+fn figure(json: &Value, id: &str) -> Option<f64> {
+    let figure = json["figures"].as_array()?.iter().find(|figure| figure["id"] == id)?;
+    figure["values"].as_object()?.values().next()?["spread"]["median"].as_f64()
+}
+
+/// It was measured through the proxy too: TLS goes on within.
+fn is_measured_behind_a_link(json: &Value) {
+    assert!(figure(json, "alone.p50") > Some(0.0) && figure(json, "crash.ttl") > Some(0.0), "{json:#}");
+    assert!(figure(json, "link.10") >= Some(10_000.0), "{json:#}");
+    assert!(figure(json, "bytes.all") > Some(100.0) && figure(json, "wakes") >= Some(1.0), "{json:#}");
+    assert!(json["coordinators"][0]["version"].as_str().is_some_and(|version| version.contains('.')));
+}
+
+/// What its servers name is out of the proxy's reach, and that is said.
+fn is_measured_without_a_link(json: &Value) {
+    assert!(figure(json, "alone.p50") > Some(0.0) && figure(json, "crash.ttl") > Some(0.0), "{json:#}");
+    let left_out = json["coordinators"][0]["left_out"].as_array().expect("a list");
+    for what in ["a link of 10 ms", "bytes and wake-ups"] {
+        let why = left_out.iter().find(|left| left["what"] == what).map(|left| left["why"].to_string());
+        assert!(why.is_some_and(|why| why.contains("past the proxy")), "{what} in {left_out:?}");
+    }
+}
+
+/// Every key of a server, in the clear.
+async fn keys(server: &str) -> String {
+    ask(server, "KEYS *\r\nQUIT\r\n").await.expect("an answer")
+}
+
+async fn secured(kind: Kind) -> (Server, Certificates, String) {
+    // For a name that is not the proxy's address.
+    let certificates = Certificates::of(&["localhost"], Validity::Now).expect("certificates");
+    let server = Server::start(kind, Options::new().tls(certificates.server(true))).await.expect("a server");
+    let (addr, options) = (server.tls_addr().expect("it speaks TLS"), certificates.mutual());
+    let addr = addr.replace("127.0.0.1", "localhost");
+    let tls = if kind == Kind::Redis { "rediss".to_owned() } else { format!("{kind}+tls") };
+    let url = format!("{tls}://{addr}?{options}&connect_timeout=30s&request_timeout=10s");
+    (server, certificates, url)
+}
+
+#[tokio::test]
+async fn a_redis_over_tls() {
+    let (server, _certificates, url) = secured(Kind::Redis).await;
+    is_measured_behind_a_link(&compared(&url).await);
+    assert!(keys(server.addr()).await.starts_with("*0"), "{}", keys(server.addr()).await);
+}
+
+#[cfg(feature = "zookeeper")]
+#[tokio::test]
+async fn a_zookeeper_over_tls() {
+    let (server, _certificates, url) = secured(Kind::Zookeeper).await;
+    is_measured_behind_a_link(&compared(&url).await);
+    let operator = zookeeper_client::Client::connect(server.addr()).await.expect("a session");
+    let left = operator.list_children("/").await.expect("a list");
+    assert!(left.iter().all(|name| !name.starts_with("latchwork")), "{left:?}");
+}
+
+#[cfg(feature = "etcd")]
+#[tokio::test]
+async fn an_etcd_over_tls() {
+    let (server, _certificates, url) = secured(Kind::Etcd).await;
+    is_measured_behind_a_link(&compared(&url).await);
+    // All keys, counted.
+    let all = r#"{"key":"AA==","range_end":"AA==","count_only":true}"#;
+    let length = all.len();
+    let request = format!("POST /v3/kv/range HTTP/1.0\r\nContent-Length: {length}\r\n\r\n{all}");
+    let answer = ask(server.addr(), &request).await.expect("an answer");
+    assert!(answer.contains("200 OK") && !answer.contains("count"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_redis_behind_sentinels() {
+    let watched = WatchedRedis::start().await.expect("a Redis with Sentinels");
+    is_measured_without_a_link(&compared(&watched.url()).await);
+    let master = watched.master().await.expect("a master");
+    let left = keys(&watched.servers()[master]).await;
+    assert!(left.starts_with("*0"), "{left}");
+}
+
+#[tokio::test]
+async fn a_redis_cluster() {
+    let cluster = ClusteredRedis::start(Duration::from_secs(5)).await.expect("a cluster");
+    is_measured_without_a_link(&compared(&cluster.url()).await);
+    for server in cluster.servers() {
+        let gone = async {
+            // A replica hears of it a moment later.
+            while !keys(&server).await.starts_with("*0") {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(common::SOON, gone).await.expect("nothing stays");
+    }
+}

@@ -1,0 +1,41 @@
+//! A namespace that is retired.
+
+use latchwork::Config;
+
+use super::common::Fixture;
+use super::{examined, names};
+
+#[tokio::test]
+async fn a_retired_namespace_is_named_with_the_url_to_use_and_the_server_is_examined_all_the_same() {
+    let fixture = Fixture::crowded().await;
+    let config = Config::from_url(&fixture.url).expect("a URL").as_operator();
+    let operator = latchwork::connect(config).await.expect("a client");
+    operator.retire("redis://the-new-one").await.expect("nobody is there");
+    let url = fixture.url.as_str();
+    names(url, "\\\"latchwork\\\": it is retired: clients are sent to \\\"redis://the-new-one\\\"").await;
+    let (_, findings) = examined(url).await;
+    let has =
+        |level: &str, words: &str| findings.iter().any(|(of, said)| of == level && said.contains(words));
+    assert!(has("good", "answers an operator") && has("good", "2 connected"), "{findings:#?}");
+    assert!(has("good", "\"server\"") && has("note", "nobody may acquire here"), "{findings:#?}");
+    assert_eq!(findings.iter().filter(|(level, _)| level == "fault").count(), 1, "{findings:#?}");
+
+    assert!(operator.reopen().await.expect("answered"));
+    operator.close().await.expect("a close");
+    let (code, findings) = examined(url).await;
+    assert!(
+        code == Some(0) && !findings.iter().any(|(_, said)| said.contains("\"namespace\"")),
+        "{findings:#?}"
+    );
+}
+
+/// An operator's client is refused too where it is not a mark that keeps others out.
+#[tokio::test]
+async fn what_is_no_mark_is_named_as_before() {
+    let fixture = Fixture::new().await;
+    names(
+        &format!("{}&min_replicas=7", fixture.url.replace("redis://", "redis-cluster://")),
+        "Redis Cluster",
+    )
+    .await;
+}

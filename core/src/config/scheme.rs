@@ -1,0 +1,117 @@
+//! The schemes of URLs: which backend, what its hosts are, and whether TLS is asked for.
+
+use std::fmt;
+
+use super::Config;
+
+/// What the hosts of a URL are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hosts {
+    /// The servers with the locks.
+    Servers,
+    /// Sentinels, which name the server.
+    Sentinels,
+    /// Some servers of a Redis Cluster, which know the others.
+    Cluster,
+}
+
+/// The kinds of hosts that Redis has, and how its schemes end for them.
+const OF_REDIS: [(Hosts, &str); 3] =
+    [(Hosts::Sentinels, "-sentinel"), (Hosts::Cluster, "-cluster"), (Hosts::Servers, "")];
+
+/// What the scheme of a URL says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scheme<'a> {
+    /// The backend's name.
+    pub backend: &'a str,
+    /// What the hosts are. Redis alone has others than servers.
+    pub hosts: Hosts,
+    /// Whether TLS is asked for.
+    pub tls: bool,
+}
+
+impl<'a> Scheme<'a> {
+    /// What a scheme says, in lower case. One that nobody knows is the name of a backend.
+    pub(super) fn parse(text: &'a str) -> Self {
+        let (plain, tls) = text.strip_suffix("+tls").map_or((text, false), |plain| (plain, true));
+        let of_redis = OF_REDIS.into_iter().find_map(|(hosts, end)| {
+            let tls = match plain.strip_suffix(end)? {
+                "redis" | "valkey" => tls,
+                "rediss" | "valkeys" if !tls => true,
+                _ => return None,
+            };
+            Some(Scheme { backend: "redis", hosts, tls })
+        });
+        of_redis.unwrap_or(Scheme { backend: plain, hosts: Hosts::Servers, tls })
+    }
+
+    /// That of a configuration.
+    pub(crate) fn of(config: &'a Config) -> Self {
+        let hosts = match (&config.sentinel_service, config.cluster) {
+            (Some(_), _) => Hosts::Sentinels,
+            (None, true) => Hosts::Cluster,
+            (None, false) => Hosts::Servers,
+        };
+        Scheme { backend: &config.backend, hosts, tls: config.tls }
+    }
+
+    /// The same, with TLS.
+    #[must_use]
+    pub fn with_tls(self) -> Self {
+        Self { tls: true, ..self }
+    }
+}
+
+/// As a URL has it, without `://`.
+impl fmt::Display for Scheme<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = OF_REDIS.into_iter().find(|(hosts, _)| *hosts == self.hosts).map_or("", |(_, end)| end);
+        match (self.backend, self.tls) {
+            ("redis", true) => write!(f, "rediss{end}"),
+            (backend, true) => write!(f, "{backend}{end}+tls"),
+            (backend, false) => write!(f, "{backend}{end}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scheme_is_read_back_as_it_is_shown() {
+        for backend in ["redis", "zookeeper", "etcd", "memory", "of-others"] {
+            for (hosts, _) in OF_REDIS {
+                for tls in [false, true] {
+                    let scheme = Scheme { backend, hosts, tls };
+                    let shown = scheme.to_string();
+                    match (backend, hosts) {
+                        ("redis", _) | (_, Hosts::Servers) => {
+                            assert_eq!(Scheme::parse(&shown), scheme, "{shown}")
+                        }
+                        // No such backend: the whole is its name.
+                        _ => assert_eq!(Scheme::parse(&shown).hosts, Hosts::Servers, "{shown}"),
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_way_to_write_a_scheme_says_the_same() {
+        let redis = |hosts, tls| Scheme { backend: "redis", hosts, tls };
+        for (text, scheme) in [
+            ("valkey", redis(Hosts::Servers, false)),
+            ("valkeys", redis(Hosts::Servers, true)),
+            ("redis+tls", redis(Hosts::Servers, true)),
+            ("valkeys-sentinel", redis(Hosts::Sentinels, true)),
+            ("redis-sentinel+tls", redis(Hosts::Sentinels, true)),
+            ("rediss-cluster", redis(Hosts::Cluster, true)),
+            // TLS is asked for once.
+            ("rediss+tls", Scheme { backend: "rediss", hosts: Hosts::Servers, tls: true }),
+            ("my-cluster", Scheme { backend: "my-cluster", hosts: Hosts::Servers, tls: false }),
+        ] {
+            assert_eq!(Scheme::parse(text), scheme, "{text}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! A configuration as a URL that may be shown.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::scheme::Scheme;
+use super::{Config, MOVING, MoveConfig};
+
+/// In a login and in options.
+const CODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'.').remove(b'-').remove(b'~');
+/// In a path, whose slashes are meant.
+const IN_PATH: &AsciiSet = &CODED.remove(b'/');
+
+impl Config {
+    /// Both sides of a move, each coded within the whole.
+    fn shown_move(&self, sides: &MoveConfig) -> String {
+        let side = |side: &Self| coded(&side.url_without_secrets());
+        let options = [text("label", &self.label), text("name", &self.name)];
+        let options: String =
+            options.into_iter().flatten().map(|(name, value)| format!("&{name}={value}")).collect();
+        let (from, to, name) = (side(&sides.from), side(&sides.to), coded(&sides.name));
+        format!("{MOVING}:?from={from}&to={to}&move={name}{options}")
+    }
+
+    /// The URL that makes this configuration, but for its password, and the Sentinels' login, which is
+    /// nothing without one: for people, and for programs that are told where a lock is. Options that are
+    /// as they are by default are left out. What no URL says (a provider of credentials, an operator's
+    /// client) is left out too.
+    ///
+    /// ```
+    /// use latchwork_core::Config;
+    /// let config: Config = "redis://app:secret@cache/2?ttl=5s".parse()?;
+    /// assert_eq!(config.url_without_secrets(), "redis://app@cache/2?ttl=5s");
+    /// # Ok::<(), latchwork_core::Error>(())
+    /// ```
+    pub fn url_without_secrets(&self) -> String {
+        let defaults = Config::new(&*self.backend);
+        // A field that is not named here does not compile: it is shown below, or it is a secret.
+        let Config {
+            backend: _,
+            hosts,
+            path,
+            user,
+            password: _,
+            tls: _,
+            ca,
+            cert,
+            key,
+            server_name,
+            namespace,
+            name,
+            ttl,
+            connect_timeout,
+            request_timeout,
+            label,
+            tick,
+            sasl,
+            strict,
+            remember,
+            min_replicas,
+            sentinel_service,
+            sentinel_user: _,
+            sentinel_password: _,
+            cluster: _,
+            moving,
+            credentials: _,
+            layout: _,
+            operator: _,
+            participates: _,
+        } = self;
+        if let Some(sides) = moving {
+            return self.shown_move(sides);
+        }
+        let user = user.as_deref().map(|user| coded(user) + "@").unwrap_or_default();
+        // Behind Sentinels the path is the service, and the database an option.
+        let (path, db) = match sentinel_service {
+            Some(service) => (service, (!path.is_empty()).then(|| path.clone())),
+            None => (path, None),
+        };
+        let path = match path.is_empty() {
+            true => String::new(),
+            false => format!("/{}", utf8_percent_encode(path, IN_PATH)),
+        };
+        let options = [
+            (*namespace != defaults.namespace).then(|| ("namespace", coded(namespace))),
+            text("name", name),
+            text("label", label),
+            file("ca", ca),
+            file("cert", cert),
+            file("key", key),
+            text("server_name", server_name),
+            text("db", &db),
+            time("ttl", *ttl, defaults.ttl),
+            time("connect_timeout", *connect_timeout, defaults.connect_timeout),
+            time("request_timeout", *request_timeout, defaults.request_timeout),
+            time("tick", *tick, defaults.tick),
+            remember.and_then(|remember| time("remember", remember, Duration::ZERO)),
+            flag("sasl", *sasl),
+            flag("strict", *strict),
+            (*min_replicas != 0).then(|| ("min_replicas", min_replicas.to_string())),
+        ];
+        let options: Vec<_> =
+            options.into_iter().flatten().map(|(name, value)| format!("{name}={value}")).collect();
+        let query = if options.is_empty() { String::new() } else { format!("?{}", options.join("&")) };
+        format!("{}://{user}{}{path}{query}", Scheme::of(self), hosts.join(","))
+    }
+}
+
+/// An option of the URL, with its value as it stands there.
+type Written = Option<(&'static str, String)>;
+
+fn coded(text: &str) -> String {
+    utf8_percent_encode(text, CODED).to_string()
+}
+
+fn text(name: &'static str, value: &Option<String>) -> Written {
+    value.as_deref().map(|value| (name, coded(value)))
+}
+
+fn file(name: &'static str, value: &Option<PathBuf>) -> Written {
+    value.as_deref().map(|value| (name, coded(&value.to_string_lossy())))
+}
+
+fn time(name: &'static str, value: Duration, default: Duration) -> Written {
+    (value != default).then(|| (name, coded(&humantime::format_duration(value).to_string())))
+}
+
+fn flag(name: &'static str, set: bool) -> Written {
+    set.then(|| (name, "true".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::url::OPTIONS;
+    use super::*;
+
+    #[test]
+    fn a_url_is_read_back_as_the_same_but_for_the_password() {
+        for url in [
+            "redis://app:hunter2@cache:6380/2?ttl=5s&namespace=a%2Fb&remember=1m&min_replicas=2&strict=true",
+            "zookeeper://a:1,b,[::1]:3/chroot/x?tick=100ms&label=an%20op&request_timeout=1s&connect_timeout=9s",
+            "etcd://h?name=east",
+            "redis://a%2Fb:hunter2@h",
+            "redis-cluster://app:hunter2@a:1,b:2?ttl=5s",
+            "redis-sentinel://app:hunter2@a,b/the%20cache?db=3&sentinel_user=watch&sentinel_password=hunter2",
+            "redis-sentinel://a/cache",
+            "rediss-sentinel://a/cache",
+            "rediss-cluster://a,b",
+            "rediss://h?ca=%2Fetc%2Fca.pem&cert=%2Fa.pem&key=%2Fa%20b.key&server_name=cache",
+            "zookeeper+tls://a,b/chroot?ca=%2Fca.pem",
+            "zookeeper://app:hunter2@h?sasl=true",
+            "etcd+tls://h",
+            "memory://",
+        ] {
+            let mut config = Config::from_url(url).unwrap();
+            let shown = config.url_without_secrets();
+            assert!(!shown.contains("hunter2"), "{shown}");
+            (config.password, config.sentinel_user, config.sentinel_password) = (None, None, None);
+            assert_eq!(Config::from_url(&shown).unwrap(), config, "{url} shown as {shown}");
+        }
+    }
+
+    /// Each option that a URL may have, with a value that is no default, and the URL that it is for.
+    #[test]
+    fn each_option_of_a_url_is_shown_or_is_a_secret() {
+        const SECRETS: [&str; 2] = ["sentinel_user", "sentinel_password"];
+        for option in OPTIONS {
+            let (url, value) = match option {
+                "ttl" | "connect_timeout" | "request_timeout" => ("redis://h?", "7s"),
+                "remember" => ("redis://h?", "1m"),
+                "min_replicas" => ("redis://h?", "2"),
+                "strict" => ("redis://h?", "true"),
+                "sasl" => ("zookeeper://u:p@h?", "true"),
+                "tick" => ("zookeeper://h?", "100ms"),
+                "ca" | "server_name" => ("rediss://h?", "a.b"),
+                "cert" => ("rediss://h?key=k.pem&", "a.b"),
+                "key" => ("rediss://h?cert=c.pem&", "a.b"),
+                "db" => ("redis-sentinel://h/s?", "3"),
+                "sentinel_password" => ("redis-sentinel://h/s?", "hunter2"),
+                "sentinel_user" => ("redis-sentinel://h/s?sentinel_password=hunter2&", "watch"),
+                "namespace" | "name" | "label" => ("redis://h?", "a.b"),
+                new => panic!("say here how {new} looks, and whether it is a secret"),
+            };
+            let shown = Config::from_url(&format!("{url}{option}={value}")).unwrap().url_without_secrets();
+            let is_shown = shown.contains(&format!("{option}={value}"));
+            assert_eq!(is_shown, !SECRETS.contains(&option), "{option}: {shown}");
+            assert!(!shown.contains("hunter2"), "{shown}");
+        }
+    }
+}
