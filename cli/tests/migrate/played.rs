@@ -28,6 +28,10 @@ impl Played {
         let (from, to) = (config(&of.from), config(&of.to));
         let [old, new] = [latchwork::connect(&from).await, latchwork::connect(&to).await];
         let (old, new) = (old.expect("a client of the old side"), new.expect("a client of the new side"));
+        // As a participant's node says it.
+        let records = old.clients().page(0, 100).await.expect("listed");
+        let host: Arc<str> =
+            records.iter().find(|of| of.label == label).expect("it is listed").host.as_str().into();
         let at = |kind| {
             Address::new(&from.namespace, kind, format!("move/{}", of.name).as_str()).expect("an address")
         };
@@ -38,7 +42,7 @@ impl Played {
             claim: Claim::Shared,
             limit: AskedLimit::Stored,
             label: label.into(),
-            data: data(None),
+            data: data(&host, None),
             patience: Patience::Wait,
             repeated: false,
         };
@@ -46,7 +50,7 @@ impl Played {
             panic!("the queue of members admits everybody");
         };
         let (willing, told) = watch::channel(is_willing);
-        let follows = tokio::spawn(follow(Arc::clone(old.backend()), stage, node, told));
+        let follows = tokio::spawn(follow(Arc::clone(old.backend()), stage, node, host, told));
         Self { sides: [old, new], willing, follows }
     }
 
@@ -63,15 +67,16 @@ impl Played {
     }
 }
 
-fn data(acknowledged: Option<u64>) -> Arc<[u8]> {
+fn data(host: &str, acknowledged: Option<u64>) -> Arc<[u8]> {
     let acknowledged = acknowledged.map(|version| format!("&acknowledged={version}")).unwrap_or_default();
-    format!("host=played&version=0{acknowledged}").into_bytes().into()
+    format!("host={host}&version=0{acknowledged}").into_bytes().into()
 }
 
 async fn follow(
     backend: Arc<dyn Backend>,
     stage: Address,
     node: Arc<dyn Node>,
+    host: Arc<str>,
     mut willing: watch::Receiver<bool>,
 ) {
     let mut watched: Box<dyn ChangeWatch> = backend.watch_cell(&stage);
@@ -79,7 +84,7 @@ async fn follow(
     loop {
         willing.wait_for(|willing| *willing).await.expect("the test goes on");
         if let Some(cell) = backend.read_cell(&stage).await.expect("it is read") {
-            node.write_data(&data(Some(cell.version.number()))).await.expect("it stands");
+            node.write_data(&data(&host, Some(cell.version.number()))).await.expect("it stands");
         }
         watched.changed().await.expect("it is watched");
     }
