@@ -161,7 +161,8 @@ async fn a_login_for_a_namespace_that_was_made_without_one_is_warned_of() {
     let mut warned = || {
         let lines = log.lines().split_off(seen);
         seen += lines.len();
-        let warns = |line: &log::Line| line.level == Level::WARN && line.message.contains("does not protect");
+        let warns =
+            |line: &log::Line| line.level == Level::WARN && line.field("what").contains("does not protect");
         lines.into_iter().filter(warns).map(|line| format!("{line:?}")).collect::<Vec<_>>()
     };
     let (made_with, made_without) = (config(server().await.addr()), config(server().await.addr()));
