@@ -40,7 +40,8 @@ async fn an_admission_without_an_event_is_found_and_counted() {
     for (loses, counted) in [(false, 0.0), (true, 1.0)] {
         let mutex = holder.mutex("a").unwrap();
         let hold = soon(mutex.acquire()).await.unwrap();
-        holds.lock().unwrap().clone_from(&until_keys(&server, QUEUE, 1).await[0]);
+        let node = until_keys(&server, QUEUE, 1).await.remove(0);
+        *holds.lock().unwrap() = node;
         let (waiter, before) = (waiting.mutex("a").unwrap(), *told.borrow());
         let waiter = tokio::spawn(async move { waiter.acquire().await });
         // The answer to its join shows it the holder: what is left to hear of is the departure.
