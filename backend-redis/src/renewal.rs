@@ -4,6 +4,7 @@
 mod batches;
 mod cells;
 mod clock_steps;
+mod pace;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -25,7 +26,8 @@ use crate::queue::wait::next_recheck;
 use crate::scripts::{self, RenewAnswer, Renewed, ServerTime};
 use crate::watch::Attempt;
 
-/// Nodes, queues and scripts in one burst: a join waits behind no more than these.
+/// Nodes, queues and scripts in one burst: a join waits behind no more than these, as long as a round has
+/// time ([`pace`]).
 const NODES_AT_ONCE: usize = 2048;
 const QUEUES_AT_ONCE: usize = 256;
 const SCRIPTS_AT_ONCE: usize = 64;
@@ -193,11 +195,18 @@ async fn renew_at(
     answered: impl Fn(Moment, ServerTime),
 ) -> Result<bool> {
     let (mut all, mut refusal) = (true, None);
+    let (clock, began) = (&client.clock, client.clock.now());
+    let mut trip = Duration::ZERO;
     while !left.is_empty() {
         let mut result = Ok(());
-        let burst: Vec<_> = left.drain(..burst(&left)).collect();
+        let sent = clock.now();
+        let spare = pace::round_time(client.ttl).saturating_sub(sent.since(began));
+        let single = burst(&left, 1);
+        let width = pace::width(left.len().div_ceil(single), trip, spare);
+        let burst: Vec<_> = left.drain(..burst(&left, width)).collect();
         let calls: Vec<_> = burst.iter().map(|batch| request(batch, client.ttl)).collect();
         let answers = client.driver.run_all(&calls, client.renewal_bound()).await;
+        trip = clock.now().since(sent);
         for (batch, answer) in burst.into_iter().zip(answers) {
             match answer.and_then(|(sent, reply)| Ok((sent, scripts::renewed(reply)?))) {
                 Ok((sent, (time, answers))) => {
@@ -220,15 +229,15 @@ async fn renew_at(
     refusal.map_or(Ok(all), Err)
 }
 
-/// How many of these scripts are sent at once. Those of a cluster mostly have one queue each.
-fn burst(batches: &[Batch]) -> usize {
+/// How many of these scripts are sent at once, as so many bursts. Those of a cluster mostly have one queue each.
+fn burst(batches: &[Batch], width: usize) -> usize {
     let (mut nodes, mut queues) = (0, 0);
     let fits = batches.iter().take_while(|batch| {
         nodes += batch.iter().map(|(_, attempts)| attempts.len()).sum::<usize>();
         queues += batch.len();
-        nodes <= NODES_AT_ONCE && queues <= QUEUES_AT_ONCE
+        nodes <= NODES_AT_ONCE * width && queues <= QUEUES_AT_ONCE * width
     });
-    fits.count().clamp(1, batches.len().min(SCRIPTS_AT_ONCE))
+    fits.count().clamp(1, batches.len().min(SCRIPTS_AT_ONCE * width))
 }
 
 /// Answers how many queues were refused: a key of theirs belongs to another program, and their

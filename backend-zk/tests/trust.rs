@@ -3,18 +3,19 @@
 
 mod common;
 
-use std::io::{self, Write};
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{
     address, admitted, backend, config, holds, join, one_proxied, server, soon, still_waits, stranger,
     waiting,
 };
+use latchwork_conformance::log::{self, Log};
 use latchwork_core::contracts::{Backend, Node};
 use latchwork_core::decide::Claim::Exclusive;
 use latchwork_core::{Address, Config, Kind, LostReason, Secret};
+use tracing::Level;
 use zookeeper_client::{Acls, Client, CreateMode};
 
 /// The request that lists.
@@ -152,32 +153,17 @@ async fn owner(addr: &str) -> Client {
     Client::connector().with_auth("digest", b"app:secret").connect(addr).await.unwrap()
 }
 
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(text)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test]
 async fn a_login_for_a_namespace_that_was_made_without_one_is_warned_of() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::WARN)
-        .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .finish();
-    let _listening = tracing::subscriber::set_default(subscriber);
-    let warned = || {
-        let text = String::from_utf8(std::mem::take(&mut *log.0.lock().unwrap())).unwrap();
-        text.lines().filter(|line| line.contains("does not protect")).map(str::to_owned).collect::<Vec<_>>()
+    let log = Log::listen();
+    let mut seen = 0;
+    // From each look to the next.
+    let mut warned = || {
+        let lines = log.lines().split_off(seen);
+        seen += lines.len();
+        let warns =
+            |line: &log::Line| line.level == Level::WARN && line.field("what").contains("does not protect");
+        lines.into_iter().filter(warns).map(|line| format!("{line:?}")).collect::<Vec<_>>()
     };
     let (made_with, made_without) = (config(server().await.addr()), config(server().await.addr()));
     backend(&made_without).await;

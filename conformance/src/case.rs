@@ -24,6 +24,9 @@ pub struct Case {
     pub alone: bool,
     /// Whether it belongs to the long tier: a soak.
     pub long: bool,
+    /// Whether it is one of those that last longest: these begin first, since one that begins last is
+    /// waited for.
+    pub lasting: bool,
     /// Plays it; a failed assertion panics.
     pub play: for<'a> fn(&'a Context) -> BoxFuture<'a, ()>,
 }
@@ -52,7 +55,7 @@ impl fmt::Debug for Case {
 }
 
 /// Declares cases: each becomes a public async function, and a row of `CASES`. Between the clause
-/// and the arrow stand its tags: `adapted`, `alone` and `long`, as the fields of [`Case`] say.
+/// and the arrow stand its tags: `adapted`, `alone`, `long` and `lasting`, as the fields of [`Case`] say.
 macro_rules! cases {
     ($($clause:literal $($tag:ident)* => $(#[doc = $line:literal])+ async fn $name:ident($context:ident) $body:block)+) => {
         $(
@@ -71,6 +74,7 @@ macro_rules! cases {
                 adapted: false,
                 alone: false,
                 long: false,
+                lasting: false,
                 play: |context| Box::pin($name(context)),
             };
             $(case.$tag = true;)*

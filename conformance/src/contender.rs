@@ -226,6 +226,11 @@ impl Contender {
     /// As [`release`](Self::release), and answers what it has said until then.
     pub(crate) async fn release_and_hear(mut self) -> Vec<Event> {
         self.orders.write_all(b"release\n").await.expect("written");
+        self.ends().await
+    }
+
+    /// Waits for its end in order, which comes by itself, and answers what it has said until then.
+    pub(crate) async fn ends(mut self) -> Vec<Event> {
         let mut said = Vec::new();
         loop {
             match self.next().await {

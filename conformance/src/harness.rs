@@ -161,7 +161,7 @@ pub fn run(
     arguments.test_threads.get_or_insert(beside(testbed));
     // A case that must be alone waits for those that run, and none may begin meanwhile. At the end
     // it holds up no other.
-    cases.sort_by_key(|case| case.alone);
+    cases.sort_by_key(|case| (case.alone, !case.lasting));
     let rows = Arc::new(Mutex::new(Vec::new()));
     let quiet = Arc::new(RwLock::new(()));
     let trials = cases
@@ -196,7 +196,7 @@ pub fn run(
 
 /// How many cases run side by side: more than there are cores, since they wait most of the time.
 pub fn beside(testbed: &dyn Testbed) -> usize {
-    if testbed.is_paused() { 2 } else { 12 }
+    if testbed.is_paused() { 2 } else { 16 }
 }
 
 /// Plays one case on a runtime of its own.

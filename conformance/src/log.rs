@@ -1,5 +1,7 @@
 //! What the library writes to the log, read by a test, and held against its vocabulary.
 
+mod text;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, Once, PoisonError};
@@ -11,6 +13,8 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Level, Metadata, Subscriber};
+
+pub use self::text::Text;
 
 /// Only what never comes meets this bound.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,12 +1,12 @@
 //! Passwords are never seen: not in `Debug`, not in errors, not in the log of this library or of a client
 //! crate at any level, not in what a server shows of its clients.
 
-use std::io::{self, Write};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use latchwork_conformance::log::Text;
 use latchwork_core::{
     Config, Connector, Coordinator, Credentials, CredentialsProvider, Result, Secret, connect,
 };
@@ -16,36 +16,17 @@ use latchwork_servers::{Kind, Options, Server};
 /// What no text may hold: the right password, and a wrong one.
 const SECRETS: [&str; 2] = ["hunter2-right", "hunter3-wrong"];
 
-/// Everything that was logged in this process.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(text)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    fn listen() -> Self {
-        let log = Self::default();
-        let writer = log.clone();
-        tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::TRACE)
-            .with_ansi(false)
-            .with_writer(move || writer.clone())
-            .try_init()
-            .expect("the first of this process");
-        log
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
-    }
+/// Everything that is logged in this process from now on.
+fn listen() -> Text {
+    let log = Text::default();
+    let writer = log.clone();
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .try_init()
+        .expect("the first of this process");
+    log
 }
 
 /// Shows nothing of what it holds by itself: the library must not either.
@@ -156,7 +137,7 @@ async fn of_a_life(client: &Coordinator, proxy: &Proxy) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_password_is_shown_to_anybody() {
-    let log = Log::listen();
+    let log = listen();
     let folder = tempfile::tempdir().expect("a folder");
     let sasl = "&namespace=by-sasl&sasl=true";
     for (kind, options) in

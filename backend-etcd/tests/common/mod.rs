@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test target uses a part")]
 
+pub(crate) mod losing;
+
 use std::ffi::OsStr;
 use std::process::Stdio;
 use std::sync::Arc;

@@ -16,6 +16,7 @@ mod idle_cells;
 mod leased_cells;
 mod limits;
 mod listing;
+mod many_renewals;
 mod node_data;
 mod observed;
 mod operator;

@@ -1,10 +1,10 @@
 //! A server that is full, or evicts.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use latchwork_conformance::log::{Line, Log};
 use latchwork_core::{ErrorKind, Eviction, LostReason};
+use tracing::Level;
 
 use crate::common::{Operator, own, soon};
 use crate::{SHORT, outlive, said, user};
@@ -81,21 +81,6 @@ async fn a_full_memory_takes_nothing_from_holders_and_waiters() {
     let _ = fresh.acquire_within(Duration::from_secs(10)).await.unwrap().release().await.unwrap();
 }
 
-/// Collects the log.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(text);
-        Ok(text.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test]
 async fn every_policy_that_evicts_is_warned_of_and_refused_when_strict() {
     let server = own(&["--maxmemory", "64mb"]).await;
@@ -111,16 +96,13 @@ async fn every_policy_that_evicts_is_warned_of_and_refused_when_strict() {
         ("noeviction", Eviction::Never),
     ] {
         operator.say::<()>(&format!("CONFIG SET maxmemory-policy {policy}")).await;
-        let log = Log::default();
-        let writer = log.clone();
-        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
-        let reading = tracing::subscriber::set_default(subscriber);
+        let log = Log::listen();
         let client = user(&server, "").await.unwrap();
-        drop(reading);
         assert_eq!(client.capabilities().eviction, eviction, "{policy}");
-        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-        let warned = text.contains("WARN") && text.contains("noeviction");
-        assert_eq!(warned, eviction == Eviction::Possible, "{policy}: {text}");
+        let lines = log.lines();
+        drop(log);
+        let warns = |line: &Line| line.level == Level::WARN && format!("{line:?}").contains("noeviction");
+        assert_eq!(lines.iter().any(warns), eviction == Eviction::Possible, "{policy}: {lines:?}");
         match user(&server, "strict=true").await {
             Ok(_) => assert_eq!(eviction, Eviction::Never, "{policy}"),
             Err(error) => {

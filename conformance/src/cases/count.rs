@@ -78,7 +78,8 @@ async fn add_by_processes(context: &Context, adds: u64, lost: u64) {
         if let Some(mut armed) = armed {
             soon("a reply is lost", armed.caught()).await.expect("lost");
         }
-        process.release().await;
+        let more = process.ends().await;
+        assert!(more.is_empty(), "it adds no more: {more:?}");
         losses
     });
     let losses: u64 = join_all(adding).await.into_iter().sum();

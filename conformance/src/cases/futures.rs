@@ -2,25 +2,22 @@
 //! `node_cancel_every_future_of_…` go through. `tests/complete.rs` compares it with core's sources,
 //! so that none is forgotten.
 
+mod row;
+mod site;
+
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::future::BoxFuture;
 use latchwork_core::contracts::{Expected, LeaseWriter, NodeWriter};
-use latchwork_core::decide::MAX_TTL;
-use latchwork_core::recipes::{
-    Acquire, Barrier, CountDownLatch, Counter, DoubleBarrier, Election, Group, IdGenerator, MultiLock, Mutex,
-    QuorumLock, ReentrantMutex, RwLock, Semaphore, SharedValue,
-};
-use latchwork_core::{Config, Coordinator, Kind, Owner, connect, connect_lazy};
-use tokio::sync::OnceCell;
+use latchwork_core::recipes::Acquire;
+use latchwork_core::{Coordinator, Kind, connect, connect_lazy};
 
-use super::quorum::Quorum;
+pub(crate) use self::row::{Prepared, PublicFuture};
+use self::row::{dropping, future, verb};
+pub(crate) use self::site::Site;
 use crate::actions::{Waiter, acquire, in_time, queue_up};
 use crate::adapter::Adapter;
-use crate::bounds::LONG_TTL;
-use crate::context::Context;
 use crate::exclusive::{Guard, Lock};
 use crate::testbed::Client;
 
@@ -29,218 +26,10 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     table().map(|future| future.name)
 }
 
-/// A future that a user can await.
-pub(crate) struct PublicFuture {
-    pub(crate) name: &'static str,
-    /// Whose queue it has to do with.
-    pub(crate) adapter: Adapter,
-    /// Whether it waits while another holds: it is dropped at its await points then, too.
-    pub(crate) waits: bool,
-    /// Does what comes before it, and makes it.
-    pub(crate) prepare: for<'a> fn(&'a Site<'_>) -> BoxFuture<'a, Prepared>,
-}
-
-/// The future, with all done that comes before it.
-pub(crate) struct Prepared(pub(crate) BoxFuture<'static, ()>);
-
-/// Where a future is made and dropped.
-pub(crate) struct Site<'a> {
-    context: &'a Context,
-    /// Whose future it is.
-    pub(crate) client: Client,
-    owner: Owner,
-    key: String,
-    /// Exclusive handles on the queue: of this client, and of another.
-    pub(crate) own: Lock,
-    pub(crate) theirs: Lock,
-    other: Client,
-    /// The members of a quorum.
-    quorum: OnceCell<Quorum>,
-}
-
-impl<'a> Site<'a> {
-    pub(crate) async fn open(context: &'a Context, adapter: Adapter, key: String) -> Self {
-        let (client, other) = (context.client().await, context.client().await);
-        let lock = |client: &Client| adapter.lock(&client.coordinator, &key, None).expect("a good key");
-        let (own, theirs) = (lock(&client), lock(&other));
-        let quorum = OnceCell::new();
-        Self { context, client, owner: Owner::new("one"), key, own, theirs, other, quorum }
-    }
-
-    fn mutex(&self) -> Mutex {
-        self.client.coordinator.mutex(self.key.as_str()).expect("a good key")
-    }
-
-    fn reentrant(&self) -> ReentrantMutex {
-        self.client.coordinator.reentrant_mutex(self.key.as_str()).expect("a good key")
-    }
-
-    fn multi(&self) -> MultiLock {
-        MultiLock::new([self.mutex().into()]).expect("a member")
-    }
-
-    /// Waits for the one key while it holds another, which stands before it in the order.
-    fn multi_of_two(&self) -> MultiLock {
-        let first = self.client.coordinator.mutex("0").expect("a good key");
-        MultiLock::new([self.mutex().into(), first.into()]).expect("good members")
-    }
-
-    fn quorum_of_one(&self) -> QuorumLock {
-        QuorumLock::new([self.mutex()], MAX_TTL).expect("a member")
-    }
-
-    /// With markers. Of two members it waits for the one whose key others hold while it holds the
-    /// other.
-    async fn quorum_of(&self, members: usize) -> QuorumLock {
-        let open = async || {
-            let quorum = Quorum::open(self.context, LONG_TTL).await;
-            if self.context.testbed.is_paused() {
-                quorum.clients.iter().for_each(|client| client.link.delay(Duration::from_millis(20)));
-            }
-            quorum
-        };
-        let lock = self.quorum.get_or_init(open).await.lock_of(members, &self.key);
-        lock.initialize().await.expect("initialized");
-        lock
-    }
-
-    fn rwlock(&self) -> RwLock {
-        self.client.coordinator.rwlock(self.key.as_str()).expect("a good key")
-    }
-
-    fn semaphore(&self) -> Semaphore {
-        self.client.coordinator.semaphore(self.key.as_str(), 1).expect("a good key")
-    }
-
-    fn value(&self) -> SharedValue {
-        self.client.coordinator.shared_value(self.key.as_str()).expect("a good key")
-    }
-
-    fn election(&self) -> Election {
-        self.client.coordinator.election(self.key.as_str()).expect("a good key")
-    }
-
-    fn group(&self) -> Group {
-        self.client.coordinator.group(self.key.as_str()).expect("a good key")
-    }
-
-    fn barrier(&self) -> Barrier {
-        self.client.coordinator.barrier(self.key.as_str(), 1).expect("a good key")
-    }
-
-    fn double_barrier(&self) -> DoubleBarrier {
-        self.client.coordinator.double_barrier(self.key.as_str(), 1).expect("a good key")
-    }
-
-    fn counter(&self) -> Counter {
-        self.client.coordinator.counter(self.key.as_str()).expect("a good key")
-    }
-
-    fn ids(&self) -> IdGenerator {
-        self.client.coordinator.id_generator(self.key.as_str()).expect("a good key")
-    }
-
-    fn latch(&self) -> CountDownLatch {
-        self.client.coordinator.count_down_latch(self.key.as_str(), 1).expect("a good key")
-    }
-
-    /// Deletes what its futures have stored.
-    pub(crate) async fn clear(&self) {
-        self.value().delete().await.expect("deleted");
-        self.counter().delete().await.expect("deleted");
-        self.ids().delete().await.expect("deleted");
-        self.latch().delete().await.expect("deleted");
-        if let Some(quorum) = self.quorum.get() {
-            quorum.clear().await;
-        }
-    }
-
-    /// A client without a link of the fixture's, on its server where there is one.
-    fn config(&self) -> Config {
-        self.context.fixture.process_config().unwrap_or_else(|| self.context.fixture.config())
-    }
-}
-
 /// A deadline that is not to come.
 const LATE: Duration = Duration::from_secs(30);
 /// So long is waited for what does not come.
 const BRIEF: Duration = Duration::from_millis(10);
-
-/// One row: `name`, in the queue of which recipe, whether it waits, what makes it.
-macro_rules! future {
-    ($name:literal, $adapter:ident, $waits:literal, |$site:ident| $body:expr) => {
-        PublicFuture {
-            name: $name,
-            adapter: Adapter::$adapter,
-            waits: $waits,
-            prepare: |$site| Box::pin(async move { Prepared(Box::pin($body)) }),
-        }
-    };
-}
-
-/// Makes the future of a method from its receiver: its outcome, dropped.
-macro_rules! dropping {
-    ($receiver:expr, |$it:ident| $call:expr) => {{
-        let $it = $receiver;
-        async move {
-            let _answer = $call.await.expect("answered");
-        }
-    }};
-}
-
-/// The nine rows of a verb, in the order of its grammar.
-macro_rules! verb {
-    ($recipe:literal $adapter:ident $handle:ident acquire($($extra:expr),*)) => {
-        verb!($recipe $adapter $handle ($($extra),*) acquire acquire_within acquire_with try_acquire try_acquire_with
-            acquire_as acquire_as_with try_acquire_as try_acquire_as_with)
-    };
-    ($recipe:literal $adapter:ident $handle:ident campaign($($extra:expr),*)) => {
-        verb!($recipe $adapter $handle ($($extra),*) campaign campaign_within campaign_with try_campaign try_campaign_with
-            campaign_as campaign_as_with try_campaign_as try_campaign_as_with)
-    };
-    ($recipe:literal $adapter:ident $handle:ident read()) => {
-        verb!($recipe $adapter $handle () read read_within read_with try_read try_read_with
-            read_as read_as_with try_read_as try_read_as_with)
-    };
-    ($recipe:literal $adapter:ident $handle:ident write()) => {
-        verb!($recipe $adapter $handle () write write_within write_with try_write try_write_with
-            write_as write_as_with try_write_as try_write_as_with)
-    };
-    ($recipe:literal $adapter:ident $handle:ident ($($extra:expr),*)
-        $verb:ident $within:ident $with:ident $try:ident $try_with:ident
-        $owner:ident $owner_with:ident $try_owner:ident $try_owner_with:ident) => {
-        &[
-            verb!(row $recipe, $adapter, $handle, $verb, |it, _owner| it.$verb($($extra),*)),
-            verb!(row $recipe, $adapter, $handle, $within, |it, _owner| it.$within($($extra,)* LATE)),
-            verb!(row $recipe, $adapter, $handle, $with, |it, _owner| it.$with($($extra,)* options())),
-            verb!(row $recipe, $adapter, $handle, $try, |it, _owner| it.$try($($extra),*)),
-            verb!(row $recipe, $adapter, $handle, $try_with, |it, _owner| it.$try_with($($extra,)* Acquire::new())),
-            verb!(row $recipe, $adapter, $handle, $owner, |it, owner| it.$owner($($extra,)* &owner)),
-            verb!(row $recipe, $adapter, $handle, $owner_with, |it, owner| {
-                it.$owner_with($($extra,)* &owner, options())
-            }),
-            verb!(row $recipe, $adapter, $handle, $try_owner, |it, owner| it.$try_owner($($extra,)* &owner)),
-            verb!(row $recipe, $adapter, $handle, $try_owner_with, |it, owner| {
-                it.$try_owner_with($($extra,)* &owner, Acquire::new())
-            }),
-        ]
-    };
-    (row $recipe:literal, $adapter:ident, $handle:ident, $way:ident, |$it:ident, $owner:ident| $call:expr) => {
-        PublicFuture {
-            name: concat!($recipe, "::", stringify!($way)),
-            adapter: Adapter::$adapter,
-            waits: true,
-            prepare: |site| {
-                Box::pin(async move {
-                    let ($it, $owner, scope) = (site.$handle(), site.owner.clone(), site.owner.clone());
-                    // Only a reentrant mutex looks for the owner at hand.
-                    let call = async move { drop($call.await.expect("answered")) };
-                    Prepared(Box::pin(async move { scope.scope(call).await }))
-                })
-            },
-        }
-    };
-}
 
 fn options() -> Acquire {
     Acquire::new().within(LATE).max_hold(LATE).label("other")

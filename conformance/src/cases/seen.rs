@@ -23,7 +23,7 @@ cases! {
     /// each acquisition counts once, by its outcome; the gauges show who holds and who waits, and
     /// return to zero
     async fn seen_acquisitions_are_counted_by_their_outcome(context) {
-        let (recorder, client) = recorded(context, LONG_TTL).await;
+        let Some((recorder, client)) = recorded(context, LONG_TTL).await else { return };
         recorder.scope(async {
             let mutex = mutex(&client, "a");
             for _ in 0..3 {
@@ -67,7 +67,7 @@ cases! {
     "SEEN-LOSSES" =>
     /// each loss counts once, when it happens and by its reason, though nobody looks at the guard
     async fn seen_losses_are_counted_by_their_reason(context) {
-        let (recorder, client) = recorded(context, SHORT_TTL).await;
+        let Some((recorder, client)) = recorded(context, SHORT_TTL).await else { return };
         let operator = context.client().await;
         let lost = |reason| of_a_mutex(&recorder, "latchwork_losses_total", &[("reason", reason)]);
         recorder.scope(async {
@@ -102,7 +102,7 @@ cases! {
         if !context.can(Fault::Cut) {
             return context.leave_out("its link cannot be cut");
         }
-        let (recorder, client) = recorded(context, SHORT_TTL).await;
+        let Some((recorder, client)) = recorded(context, SHORT_TTL).await else { return };
         let backend = client.coordinator.backend().name();
         let is = |metric: &str, value: f64| recorder.sum(metric, &[("backend", backend)]) == value;
         let guard = recorder.scope(async { acquire(&mutex(&client, "a")).await }).await;
@@ -137,7 +137,7 @@ cases! {
             return context.leave_out("no wake-up can be lost");
         }
         let holder = context.client().await;
-        let (recorder, waiting) = recorded(context, LONG_TTL).await;
+        let Some((recorder, waiting)) = recorded(context, LONG_TTL).await else { return };
         let found = || recorder.sum("latchwork_rechecks_found_total", &[("what", "admission")]);
         for (lost, count) in [(false, 0.0), (true, 1.0)] {
             let guard = acquire(&mutex(&holder, "a")).await;
@@ -153,7 +153,7 @@ cases! {
     "SEEN-REQUESTS" alone =>
     /// the requests that count are those that the server gets
     async fn seen_requests_are_those_of_the_server(context) {
-        let (recorder, client) = recorded(context, QUIET_TTL).await;
+        let Some((recorder, client)) = recorded(context, QUIET_TTL).await else { return };
         if !counts(context).await {
             return;
         }
@@ -216,11 +216,15 @@ cases! {
 /// The acquisitions of one contender.
 const ROUNDS: usize = 30;
 
-/// A client whose metrics are recorded.
-async fn recorded(context: &Context, ttl: Duration) -> (Recorder, Client) {
+/// A client whose metrics are recorded; none in a build without metrics, which leaves the case out.
+async fn recorded(context: &Context, ttl: Duration) -> Option<(Recorder, Client)> {
+    if !cfg!(feature = "metrics") {
+        context.leave_out("the build is without the feature `metrics`");
+        return None;
+    }
     let recorder = Recorder::new();
     let client = recorder.scope(context.client_with(&context.config(ttl))).await;
-    (recorder, client)
+    Some((recorder, client))
 }
 
 fn of_a_mutex(recorder: &Recorder, metric: &str, labels: &[(&str, &str)]) -> f64 {

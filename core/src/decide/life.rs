@@ -15,80 +15,18 @@
 //! server's answers show (HOLD-RELEASE-CLAIMS-NO-MORE). `docs/protocol/cleanup.md` has the
 //! arguments.
 
+mod answer;
+mod ending;
+mod joining;
+
 use std::time::Duration;
 
+pub use self::answer::{Advance, Failure, Residue, joins_anew};
+pub use self::ending::{AfterTry, By, Outcome, TakeBack};
+pub use self::joining::Joining;
 use super::deadline::given_back_at;
 use crate::clock::Moment;
-use crate::error::{Error, ErrorKind, LostReason};
-
-/// What a failed request means for a hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Failure {
-    /// The request was surely not sent.
-    Unsent,
-    /// The request may have been carried out.
-    Unanswered,
-    /// The node or its lease is lost.
-    Lost(LostReason),
-    /// The client is closed, or another call gave the node back.
-    Closed,
-    /// The server refuses the request.
-    Refused,
-}
-
-impl From<&Error> for Failure {
-    fn from(error: &Error) -> Self {
-        match error.kind() {
-            ErrorKind::Unavailable => Failure::Unsent,
-            ErrorKind::Unknown | ErrorKind::Timeout => Failure::Unanswered,
-            ErrorKind::Lost { reason } => Failure::Lost(*reason),
-            ErrorKind::NotHeld | ErrorKind::Closed => Failure::Closed,
-            _ => Failure::Refused,
-        }
-    }
-}
-
-/// What follows an answer to a join or a wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Advance {
-    /// It is held, unless it was lost before the answer came ([`Life::hold`] answers that).
-    Hold,
-    /// It stands in the queue.
-    Wait,
-    /// A try was not admitted.
-    Refused,
-    /// Send the same join again, after a delay.
-    JoinAgain,
-    /// The attempt is over: begin a new one, under a new lease and at the tail of the queue.
-    JoinAnew,
-    /// Return the error.
-    Fail,
-}
-
-/// What a join may have left on the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Residue {
-    /// No node, and no request that may still make one.
-    Nothing,
-    /// Perhaps a node, now or later: the attempt must be abandoned.
-    Unknown,
-    /// A node, which must leave.
-    Node,
-}
-
-impl Residue {
-    /// What a failed join may have left. `unanswered`: an earlier join of the attempt has no
-    /// answer, and may still arrive whatever a later one answers.
-    pub fn after(failure: Failure, unanswered: bool) -> Self {
-        match failure {
-            // A lease or client that ends during a request leaves its outcome unknown.
-            Failure::Unanswered | Failure::Closed => Residue::Unknown,
-            Failure::Lost(reason) if reason != LostReason::Revoked => Residue::Unknown,
-            _ if unanswered => Residue::Unknown,
-            _ => Residue::Nothing,
-        }
-    }
-}
+use crate::error::LostReason;
 
 /// What a node's client knows at an instant.
 #[derive(Clone, Copy, Debug)]
@@ -97,76 +35,6 @@ pub struct Seen {
     pub now: Moment,
     /// Why the node's lease is lost and since when, if it is.
     pub lease: Option<(LostReason, Moment)>,
-}
-
-/// Whether a lost place in the queue is joined for again: not if someone removed the node on
-/// purpose.
-pub fn joins_anew(reason: LostReason) -> bool {
-    matches!(reason, LostReason::Expired | LostReason::Forgotten)
-}
-
-/// A life before there is a node: one attempt, whose joins all have one id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Joining {
-    residue: Residue,
-    unanswered: bool,
-}
-
-impl Joining {
-    /// Nothing was sent.
-    pub fn new() -> Self {
-        Self { residue: Residue::Nothing, unanswered: false }
-    }
-
-    /// A join is sent. Answers whether an earlier one has no answer
-    /// ([`Join::repeated`](crate::contracts::Join)).
-    pub fn sent(&mut self) -> bool {
-        self.residue = Residue::Unknown;
-        self.unanswered
-    }
-
-    /// The join made a node, `admitted` or in the queue.
-    pub fn joined(&mut self, admitted: bool) -> Advance {
-        self.residue = Residue::Node;
-        if admitted { Advance::Hold } else { Advance::Wait }
-    }
-
-    /// The join was a try that was not admitted: the server keeps nothing.
-    pub fn refused(&mut self) -> Advance {
-        self.residue = Residue::Nothing;
-        Advance::Refused
-    }
-
-    /// The join failed.
-    pub fn failed(&mut self, failure: Failure) -> Advance {
-        self.residue = Residue::after(failure, self.unanswered);
-        match failure {
-            Failure::Unanswered => {
-                self.unanswered = true;
-                Advance::JoinAgain
-            }
-            Failure::Unsent => Advance::JoinAgain,
-            Failure::Lost(reason) if joins_anew(reason) => Advance::JoinAnew,
-            Failure::Lost(_) | Failure::Closed | Failure::Refused => Advance::Fail,
-        }
-    }
-
-    /// The acquisition ends here, by an error, a deadline or a drop. Answers what may be on the
-    /// server.
-    pub fn give_up(&mut self) -> Residue {
-        std::mem::replace(&mut self.residue, Residue::Nothing)
-    }
-
-    /// The node has an owner now, which ends it.
-    pub fn keep(&mut self) {
-        self.residue = Residue::Nothing;
-    }
-}
-
-impl Default for Joining {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 /// The phase of a node's life.
@@ -182,19 +50,6 @@ pub enum Phase {
     Gone(Outcome),
 }
 
-/// How a node's removal ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// The node was there until now.
-    Removed,
-    /// The node was not there when the first request came, for this reason.
-    Absent(LostReason),
-    /// The node is gone, and an earlier request without an answer may have removed it.
-    Unsure,
-    /// The server refused the removal, or did not confirm it in time.
-    Unconfirmed,
-}
-
 /// How far a writer's node has become a reader's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Downgrade {
@@ -203,50 +58,6 @@ enum Downgrade {
     /// Goes on in the background, whatever becomes of the calls that asked for it.
     Begun,
     Confirmed,
-}
-
-/// How an owner ends a hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum By {
-    /// By a release: the work under the hold is over.
-    Release,
-    /// By a drop: the work under the hold may still run.
-    Drop,
-}
-
-/// When an ended hold is removed from the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TakeBack {
-    /// Now. A release waits for the answer.
-    Now,
-    /// Now, in the background: the hold was lost before, and no call waits.
-    Lost,
-    /// In the background, when its least time is over.
-    Later,
-    /// One margin after its own client ended it, by the task of its fixed end or by the close.
-    Lingers,
-}
-
-/// What follows an answer to a clean-up request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum AfterTry {
-    /// It is over.
-    Done,
-    /// Try again, after a delay.
-    Again,
-    /// No call waits any longer, but rare retries go on: the refusal may end while the lease lives.
-    Insist,
-}
-
-impl AfterTry {
-    /// After one try of a clean-up. `obsolete`: the server has removed it by itself.
-    pub fn of(failure: Option<Failure>, obsolete: bool) -> Self {
-        match failure {
-            None | Some(Failure::Lost(_) | Failure::Closed) => AfterTry::Done,
-            Some(Failure::Unsent | Failure::Unanswered) if !obsolete => AfterTry::Again,
-            Some(_) => AfterTry::Insist,
-        }
-    }
 }
 
 /// The life of a node, from the answer to its join.

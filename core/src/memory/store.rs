@@ -1,5 +1,7 @@
 //! The store, and the operations on it: each runs alone, under one lock.
 
+mod cells;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock, Weak};
@@ -12,10 +14,7 @@ use super::state::{Granted, StoreState, micros, moment};
 use super::stored_node::{LeaseId, StoredNode};
 use crate::address::{Address, QueuePrefix};
 use crate::clock::{Clock, Moment};
-use crate::contracts::{
-    Cell, CellLife, CellPage, CellWrite, CellWritten, Entry, NodeId, Page, QueuePage, TimeToIdle,
-};
-use crate::decide::count::request::{Decided, Request};
+use crate::contracts::{CellPage, Entry, NodeId, Page, QueuePage};
 use crate::decide::queue::{Answer, Ask, Micros, Queue};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 
@@ -260,58 +259,6 @@ impl Memory {
         })
     }
 
-    pub(super) fn read_cell(&self, cell: &Address) -> Option<Cell> {
-        self.with(|state, now| {
-            state.prune_cells(now);
-            state.cells.read(now, cell)
-        })
-    }
-
-    /// `None`: an ephemeral cell was to be written, and there is no such lease any more.
-    pub(super) fn write_cell(
-        &self,
-        lease: LeaseId,
-        cell: &Address,
-        write: &CellWrite,
-    ) -> Option<CellWritten> {
-        self.with(|state, now| {
-            state.prune_cells(now);
-            let is_on = write.life != CellLife::Lease || state.leases.contains_key(&lease);
-            is_on.then(|| state.write_cell(now, cell, write, lease))
-        })
-    }
-
-    /// Changes the count in a cell (CELL-COUNT).
-    pub(super) fn change_count(
-        &self,
-        cell: &Address,
-        request: &Request,
-        idle: Option<TimeToIdle>,
-    ) -> Result<Decided> {
-        self.with(|state, now| {
-            state.prune_cells(now);
-            state.change_count(now, cell, request, idle)
-        })
-    }
-
-    /// Writes while this node stands in its queue (CELL-HELD). `None`: it does not.
-    pub(super) fn write_cell_held(
-        &self,
-        (queue, id, sequence): (&Address, NodeId, u64),
-        lease: LeaseId,
-        cell: &Address,
-        write: &CellWrite,
-    ) -> Option<CellWritten> {
-        self.with(|state, now| {
-            state.prune_cells(now);
-            let nodes = state.queues.get_mut(queue)?;
-            let admitted = nodes.prune(now);
-            let stands = nodes.holds(id, sequence);
-            state.notify(queue, admitted);
-            stands.then(|| state.write_cell(now, cell, write, lease))
-        })
-    }
-
     /// Replaces a node's data (NODE-DATA). Answers whether the node stands.
     pub(super) fn write_data(&self, node: &StoredNode, data: &Arc<[u8]>) -> bool {
         self.with(|state, now| {
@@ -416,57 +363,4 @@ impl fmt::Debug for Memory {
 }
 
 #[cfg(test)]
-mod tests {
-    use futures_util::FutureExt;
-
-    use super::super::link::Link;
-    use super::*;
-    use crate::config::Config;
-    use crate::coordinator::Coordinator;
-    use crate::decide::queue::TOMBSTONE;
-
-    fn connected(store: &Memory) -> (Coordinator, Link) {
-        store.connect(&Config::new("memory")).expect("connected")
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_join_that_is_under_way_at_a_close_opens_no_lease() {
-        let store = Memory::new(Clock::tokio());
-        let (coordinator, link) = connected(&store);
-        let mutex = coordinator.mutex("a").expect("a good key");
-        link.cut();
-        coordinator.lease().until_lost().await;
-        link.heal();
-        link.hold();
-        let mut joining = Box::pin(mutex.acquire());
-        assert!((&mut joining).now_or_never().is_none());
-        link.held().await;
-        coordinator.close().await.expect("closed");
-        link.resume();
-        assert_eq!(joining.await.expect_err("closed").kind(), &ErrorKind::Closed);
-        assert_eq!(coordinator.lease().lost(), Some(LostReason::Expired));
-        assert!(store.0.state.lock().leases.is_empty());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_a_dead_client_leaves_in_an_unused_queue_is_forgotten() {
-        let store = Memory::new(Clock::tokio());
-        let ((alive, _), (dead, _)) = (connected(&store), connected(&store));
-        let _guard = dead.mutex("a").expect("a good key").acquire().await.expect("acquired");
-        dead.crash().await;
-        tokio::time::sleep(2 * alive.lease().ttl()).await;
-        let state = store.0.state.lock();
-        assert_eq!((state.queues.len(), state.live.len(), state.leases.len()), (0, 0, 1));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_queue_of_an_abandoned_attempt_is_forgotten_with_its_tombstone() {
-        let store = Memory::new(Clock::tokio());
-        let (alive, _) = connected(&store);
-        store.abandon(alive.mutex("a").expect("a good key").address(), NodeId::random());
-        for queues in [1, 0] {
-            tokio::time::sleep(TOMBSTONE * 3 / 4).await;
-            assert_eq!(store.0.state.lock().queues.len(), queues);
-        }
-    }
-}
+mod tests;

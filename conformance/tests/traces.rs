@@ -1,37 +1,16 @@
 //! What the log of a service shows of its locks.
 
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use latchwork_conformance::log::Text;
 use latchwork_core::memory::Memory;
 use latchwork_core::recipes::Acquire;
 use latchwork_core::{Clock, Config};
 use tracing_subscriber::fmt::format::FmtSpan;
 
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("no panic").write(text)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    fn lines(&self, with: &str) -> Vec<String> {
-        let text = String::from_utf8(self.0.lock().expect("no panic").clone()).expect("text");
-        text.lines().filter(|line| line.contains(with)).map(str::to_owned).collect()
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_hold_is_a_span_and_its_loss_is_logged_once() {
-    let log = Log::default();
+    let log = Text::default();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::DEBUG)
         .with_span_events(FmtSpan::NEW | FmtSpan::CLOSE)

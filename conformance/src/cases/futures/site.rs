@@ -1,0 +1,136 @@
+//! Where the futures of the table are made and dropped.
+
+use std::time::Duration;
+
+use latchwork_core::decide::MAX_TTL;
+use latchwork_core::recipes::{
+    Barrier, CountDownLatch, Counter, DoubleBarrier, Election, Group, IdGenerator, MultiLock, Mutex,
+    QuorumLock, ReentrantMutex, RwLock, Semaphore, SharedValue,
+};
+use latchwork_core::{Config, Owner};
+use tokio::sync::OnceCell;
+
+use crate::adapter::Adapter;
+use crate::bounds::LONG_TTL;
+use crate::cases::quorum::Quorum;
+use crate::context::Context;
+use crate::exclusive::Lock;
+use crate::testbed::Client;
+
+/// Where a future is made and dropped.
+pub(crate) struct Site<'a> {
+    pub(super) context: &'a Context,
+    /// Whose future it is.
+    pub(crate) client: Client,
+    pub(super) owner: Owner,
+    pub(super) key: String,
+    /// Exclusive handles on the queue: of this client, and of another.
+    pub(crate) own: Lock,
+    pub(crate) theirs: Lock,
+    pub(super) other: Client,
+    /// The members of a quorum.
+    quorum: OnceCell<Quorum>,
+}
+
+impl<'a> Site<'a> {
+    pub(crate) async fn open(context: &'a Context, adapter: Adapter, key: String) -> Self {
+        let (client, other) = (context.client().await, context.client().await);
+        let lock = |client: &Client| adapter.lock(&client.coordinator, &key, None).expect("a good key");
+        let (own, theirs) = (lock(&client), lock(&other));
+        let quorum = OnceCell::new();
+        Self { context, client, owner: Owner::new("one"), key, own, theirs, other, quorum }
+    }
+
+    pub(super) fn mutex(&self) -> Mutex {
+        self.client.coordinator.mutex(self.key.as_str()).expect("a good key")
+    }
+
+    pub(super) fn reentrant(&self) -> ReentrantMutex {
+        self.client.coordinator.reentrant_mutex(self.key.as_str()).expect("a good key")
+    }
+
+    pub(super) fn multi(&self) -> MultiLock {
+        MultiLock::new([self.mutex().into()]).expect("a member")
+    }
+
+    /// Waits for the one key while it holds another, which stands before it in the order.
+    pub(super) fn multi_of_two(&self) -> MultiLock {
+        let first = self.client.coordinator.mutex("0").expect("a good key");
+        MultiLock::new([self.mutex().into(), first.into()]).expect("good members")
+    }
+
+    pub(super) fn quorum_of_one(&self) -> QuorumLock {
+        QuorumLock::new([self.mutex()], MAX_TTL).expect("a member")
+    }
+
+    /// With markers. Of two members it waits for the one whose key others hold while it holds the
+    /// other.
+    pub(super) async fn quorum_of(&self, members: usize) -> QuorumLock {
+        let open = async || {
+            let quorum = Quorum::open(self.context, LONG_TTL).await;
+            if self.context.testbed.is_paused() {
+                quorum.clients.iter().for_each(|client| client.link.delay(Duration::from_millis(20)));
+            }
+            quorum
+        };
+        let lock = self.quorum.get_or_init(open).await.lock_of(members, &self.key);
+        lock.initialize().await.expect("initialized");
+        lock
+    }
+
+    pub(super) fn rwlock(&self) -> RwLock {
+        self.client.coordinator.rwlock(self.key.as_str()).expect("a good key")
+    }
+
+    pub(super) fn semaphore(&self) -> Semaphore {
+        self.client.coordinator.semaphore(self.key.as_str(), 1).expect("a good key")
+    }
+
+    pub(super) fn value(&self) -> SharedValue {
+        self.client.coordinator.shared_value(self.key.as_str()).expect("a good key")
+    }
+
+    pub(super) fn election(&self) -> Election {
+        self.client.coordinator.election(self.key.as_str()).expect("a good key")
+    }
+
+    pub(super) fn group(&self) -> Group {
+        self.client.coordinator.group(self.key.as_str()).expect("a good key")
+    }
+
+    pub(super) fn barrier(&self) -> Barrier {
+        self.client.coordinator.barrier(self.key.as_str(), 1).expect("a good key")
+    }
+
+    pub(super) fn double_barrier(&self) -> DoubleBarrier {
+        self.client.coordinator.double_barrier(self.key.as_str(), 1).expect("a good key")
+    }
+
+    pub(super) fn counter(&self) -> Counter {
+        self.client.coordinator.counter(self.key.as_str()).expect("a good key")
+    }
+
+    pub(super) fn ids(&self) -> IdGenerator {
+        self.client.coordinator.id_generator(self.key.as_str()).expect("a good key")
+    }
+
+    pub(super) fn latch(&self) -> CountDownLatch {
+        self.client.coordinator.count_down_latch(self.key.as_str(), 1).expect("a good key")
+    }
+
+    /// Deletes what its futures have stored.
+    pub(crate) async fn clear(&self) {
+        self.value().delete().await.expect("deleted");
+        self.counter().delete().await.expect("deleted");
+        self.ids().delete().await.expect("deleted");
+        self.latch().delete().await.expect("deleted");
+        if let Some(quorum) = self.quorum.get() {
+            quorum.clear().await;
+        }
+    }
+
+    /// A client without a link of the fixture's, on its server where there is one.
+    pub(super) fn config(&self) -> Config {
+        self.context.fixture.process_config().unwrap_or_else(|| self.context.fixture.config())
+    }
+}

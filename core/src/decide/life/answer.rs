@@ -1,0 +1,78 @@
+//! What an answer, or its absence, means for a hold.
+
+use crate::error::{Error, ErrorKind, LostReason};
+
+/// What a failed request means for a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Failure {
+    /// The request was surely not sent.
+    Unsent,
+    /// The request may have been carried out.
+    Unanswered,
+    /// The node or its lease is lost.
+    Lost(LostReason),
+    /// The client is closed, or another call gave the node back.
+    Closed,
+    /// The server refuses the request.
+    Refused,
+}
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Self {
+        match error.kind() {
+            ErrorKind::Unavailable => Failure::Unsent,
+            ErrorKind::Unknown | ErrorKind::Timeout => Failure::Unanswered,
+            ErrorKind::Lost { reason } => Failure::Lost(*reason),
+            ErrorKind::NotHeld | ErrorKind::Closed => Failure::Closed,
+            _ => Failure::Refused,
+        }
+    }
+}
+
+/// What follows an answer to a join or a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Advance {
+    /// It is held, unless it was lost before the answer came ([`Life::hold`](super::Life::hold) answers that).
+    Hold,
+    /// It stands in the queue.
+    Wait,
+    /// A try was not admitted.
+    Refused,
+    /// Send the same join again, after a delay.
+    JoinAgain,
+    /// The attempt is over: begin a new one, under a new lease and at the tail of the queue.
+    JoinAnew,
+    /// Return the error.
+    Fail,
+}
+
+/// What a join may have left on the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Residue {
+    /// No node, and no request that may still make one.
+    Nothing,
+    /// Perhaps a node, now or later: the attempt must be abandoned.
+    Unknown,
+    /// A node, which must leave.
+    Node,
+}
+
+impl Residue {
+    /// What a failed join may have left. `unanswered`: an earlier join of the attempt has no
+    /// answer, and may still arrive whatever a later one answers.
+    pub fn after(failure: Failure, unanswered: bool) -> Self {
+        match failure {
+            // A lease or client that ends during a request leaves its outcome unknown.
+            Failure::Unanswered | Failure::Closed => Residue::Unknown,
+            Failure::Lost(reason) if reason != LostReason::Revoked => Residue::Unknown,
+            _ if unanswered => Residue::Unknown,
+            _ => Residue::Nothing,
+        }
+    }
+}
+
+/// Whether a lost place in the queue is joined for again: not if someone removed the node on
+/// purpose.
+pub fn joins_anew(reason: LostReason) -> bool {
+    matches!(reason, LostReason::Expired | LostReason::Forgotten)
+}

@@ -1,0 +1,52 @@
+use futures_util::FutureExt;
+
+use super::super::link::Link;
+use super::*;
+use crate::config::Config;
+use crate::coordinator::Coordinator;
+use crate::decide::queue::TOMBSTONE;
+
+fn connected(store: &Memory) -> (Coordinator, Link) {
+    store.connect(&Config::new("memory")).expect("connected")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_join_that_is_under_way_at_a_close_opens_no_lease() {
+    let store = Memory::new(Clock::tokio());
+    let (coordinator, link) = connected(&store);
+    let mutex = coordinator.mutex("a").expect("a good key");
+    link.cut();
+    coordinator.lease().until_lost().await;
+    link.heal();
+    link.hold();
+    let mut joining = Box::pin(mutex.acquire());
+    assert!((&mut joining).now_or_never().is_none());
+    link.held().await;
+    coordinator.close().await.expect("closed");
+    link.resume();
+    assert_eq!(joining.await.expect_err("closed").kind(), &ErrorKind::Closed);
+    assert_eq!(coordinator.lease().lost(), Some(LostReason::Expired));
+    assert!(store.0.state.lock().leases.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_dead_client_leaves_in_an_unused_queue_is_forgotten() {
+    let store = Memory::new(Clock::tokio());
+    let ((alive, _), (dead, _)) = (connected(&store), connected(&store));
+    let _guard = dead.mutex("a").expect("a good key").acquire().await.expect("acquired");
+    dead.crash().await;
+    tokio::time::sleep(2 * alive.lease().ttl()).await;
+    let state = store.0.state.lock();
+    assert_eq!((state.queues.len(), state.live.len(), state.leases.len()), (0, 0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_queue_of_an_abandoned_attempt_is_forgotten_with_its_tombstone() {
+    let store = Memory::new(Clock::tokio());
+    let (alive, _) = connected(&store);
+    store.abandon(alive.mutex("a").expect("a good key").address(), NodeId::random());
+    for queues in [1, 0] {
+        tokio::time::sleep(TOMBSTONE * 3 / 4).await;
+        assert_eq!(store.0.state.lock().queues.len(), queues);
+    }
+}

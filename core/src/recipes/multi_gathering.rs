@@ -1,0 +1,188 @@
+//! One acquisition of several locks as one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::guards::Held;
+use super::member::Member;
+use super::multi_guard::MultiGuard;
+use super::multi_lock::MultiLock;
+use super::verb::Ask;
+use crate::clock::{Clock, Moment};
+use crate::contracts::Patience;
+use crate::decide::gather::{Gather, Next};
+use crate::decide::life::joins_anew;
+use crate::error::{Error, ErrorKind, LostReason, Result};
+use crate::hold::{HeldBy, Loss};
+
+/// One acquisition.
+pub(super) struct Gathering<'a> {
+    lock: &'a MultiLock,
+    ask: Ask<'a>,
+    clock: Clock,
+    begun: Moment,
+    /// Of a wait with a deadline.
+    deadline: Option<Moment>,
+    gather: Gather,
+    // In canonical order.
+    held: Vec<Held>,
+}
+
+impl<'a> Gathering<'a> {
+    pub(super) fn new(lock: &'a MultiLock, ask: Ask<'a>) -> Self {
+        let clock = lock.members()[0].handle().client().clock();
+        let begun = clock.now();
+        let deadline = ask.options.within.map(|within| begun + within);
+        let gather = Gather::new(lock.members().len());
+        Self { lock, ask, clock, begun, deadline, gather, held: Vec::new() }
+    }
+
+    pub(super) async fn run(mut self) -> Result<Option<MultiGuard>> {
+        let mut tried_at = self.begun;
+        loop {
+            match self.gather.next() {
+                Next::TryAll => {
+                    if !self.try_all().await? && self.ask.patience == Patience::Try {
+                        return Ok(None);
+                    }
+                }
+                Next::WaitFor(place) => {
+                    if !self.wait_for(place).await? {
+                        return Ok(None);
+                    }
+                    tried_at = self.clock.now();
+                }
+                Next::Done => {
+                    if let Some(guard) = self.guard(tried_at)? {
+                        return Ok(Some(guard));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The call of one member. The hold's own bounds begin when all are held.
+    fn call(&self, patience: Patience) -> Ask<'a> {
+        let mut options = self.ask.options.clone();
+        if self.lock.members().len() > 1 {
+            (options.max_hold, options.at_least) = (None, None);
+        }
+        options.within = match (patience, self.deadline) {
+            // A deadline that has passed is the shortest one.
+            (Patience::Wait, Some(deadline)) => {
+                Some(deadline.since(self.clock.now()).max(Duration::from_nanos(1)))
+            }
+            _ => None,
+        };
+        Ask { operation: self.ask.operation, owner: self.ask.owner, options, patience }
+    }
+
+    fn members(&self) -> impl Iterator<Item = &'a Member> + use<'a> {
+        let lock = self.lock;
+        lock.order().iter().map(|place| &lock.members()[*place])
+    }
+
+    /// Tries all at once. Answers whether all are held; if not, all are given back.
+    async fn try_all(&mut self) -> Result<bool> {
+        let tries = join_all(self.members().map(|member| member.take(self.call(Patience::Try))));
+        let answers = tokio::select! {
+            answers = tries => answers,
+            () = self.clock.sleep_until(self.deadline.unwrap_or(Moment::NEVER)) => return Err(self.late()),
+        };
+        let (mut refused, mut failed) = (false, None);
+        for answer in answers {
+            match answer {
+                Ok(Some(held)) => self.held.push(held),
+                Ok(None) => refused = true,
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        let all = !refused && failed.is_none();
+        if !all {
+            self.held.clear();
+        }
+        match failed {
+            // A wait goes on as its members do: with an outage they have patience, and a lost place
+            // is joined for again.
+            Some(error)
+                if self.ask.patience == Patience::Try || self.ask.options.fail_fast || !may_pass(&error) =>
+            {
+                Err(error)
+            }
+            _ => {
+                self.gather.tried(all);
+                Ok(all)
+            }
+        }
+    }
+
+    /// Waits for one while those before it are held. Answers `false` if it was a try, and refused.
+    async fn wait_for(&mut self, place: usize) -> Result<bool> {
+        let member = self.members().nth(place).expect("a place in the order");
+        let tenures: Vec<_> = self.held.iter().map(|held| Arc::clone(held.tenure())).collect();
+        let lost = async {
+            match &tenures[..] {
+                [] => std::future::pending().await,
+                tenures => {
+                    let mut loss = Loss::of(HeldBy::All(tenures));
+                    let ended = (&mut loss).await;
+                    (ended.reason(), loss.key().to_owned())
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            taken = member.take(self.call(self.ask.patience)) => match taken? {
+                Some(held) => {
+                    self.held.push(held);
+                    self.gather.admitted();
+                }
+                None => return Ok(false),
+            },
+            (reason, key) = lost => {
+                self.begin_again(reason, key)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// One was lost before all were held: gives the others back.
+    fn begin_again(&mut self, reason: LostReason, key: String) -> Result<()> {
+        self.held.clear();
+        self.gather.lost();
+        let error = match reason {
+            reason if joins_anew(reason) => return Ok(()),
+            LostReason::Closed => Error::closed(),
+            reason => Error::lost(reason),
+        };
+        Err(error.in_operation(self.ask.operation).on(key))
+    }
+
+    /// All are held. `None` if one has been lost meanwhile, and it begins again.
+    fn guard(&mut self, since: Moment) -> Result<Option<MultiGuard>> {
+        if self.held.len() > 1 {
+            let end = self.ask.options.max_hold.map(|length| since + length);
+            self.held.iter().for_each(|held| held.bind(end, self.ask.options.at_least));
+            let lost = self.held.iter().find_map(|held| Some((held.tenure(), held.tenure().ended()?)));
+            if let Some((tenure, ended)) = lost {
+                let key = tenure.queue.name().to_owned();
+                return self.begin_again(ended.reason(), key).map(|()| None);
+            }
+        }
+        let waited = self.clock.now().since(self.begun);
+        Ok(Some(MultiGuard::new(self.lock, std::mem::take(&mut self.held), waited)))
+    }
+
+    fn late(&self) -> Error {
+        Error::new(ErrorKind::Timeout, "not all were tried in time")
+            .in_operation(self.ask.operation)
+            .on(self.lock.name())
+    }
+}
+
+/// Whether a wait may succeed where a try has failed so.
+fn may_pass(error: &Error) -> bool {
+    error.is_retryable() || error.lost_reason().is_some_and(joins_anew)
+}
