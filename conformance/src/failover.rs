@@ -215,6 +215,9 @@ fn judge(
         none_overlap(records, LIMIT)?;
     }
     let fenced = fenced(records)?;
+    if !forgets && fenced.refused > 0 {
+        return Err(format!("{} writes were stale: tokens went back", fenced.refused));
+    }
     let plain_overlaps = match kind {
         SoakKind::Permits { .. } => usize::from(none_overlap(records, LIMIT).is_err()),
         _ => fenced.overlaps,

@@ -38,15 +38,9 @@ impl MovingBackend {
     }
 
     /// The side that gives the tokens, and their epoch.
-    fn current(&self) -> Result<(&SideClient, u16)> {
-        let (phase, stage) = self.participant.look(|known| (known.phase(), known.stage()));
-        let side = self.participant.side(phase.token());
-        // Before a move has begun they are those of a plain client.
-        let epoch = match stage {
-            Some(stage) => stage.epoch,
-            None => side.client.backend.token(0)?.epoch(),
-        };
-        Ok((side, epoch))
+    fn current(&self) -> (&SideClient, u16) {
+        let (phase, epoch) = self.participant.look(|known| (known.phase(), known.epoch()));
+        (self.participant.side(phase.token()), epoch)
     }
 
     /// The sides on which something that all acquisitions read must stand.
@@ -80,7 +74,7 @@ impl SequentialNodes for MovingBackend {
     }
 
     async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
-        let (side, epoch) = self.current()?;
+        let (side, epoch) = self.current();
         let after = match Token::coded(page.after) {
             after if after.epoch() == epoch => after.sequence(),
             after if after.epoch() > epoch => u64::MAX,
@@ -96,7 +90,7 @@ impl SequentialNodes for MovingBackend {
     }
 
     async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
-        let (side, _) = self.current()?;
+        let (side, _) = self.current();
         let page = side.client.backend.queues(&side.prefix(of), after, most).await?;
         // The keys are those of the old side's namespace, wherever they are.
         let queues = page.queues.iter().map(|queue| self.participant.old.address(queue)).collect();
@@ -111,7 +105,7 @@ impl SequentialNodes for MovingBackend {
     }
 
     async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
-        let (side, epoch) = self.current()?;
+        let (side, epoch) = self.current();
         let token = Token::coded(sequence);
         if token.epoch() != epoch {
             // It was listed before the tokens changed sides; what was there may be listed anew.
@@ -223,7 +217,7 @@ impl Backend for MovingBackend {
     }
 
     async fn server_facts(&self) -> Result<ServerFacts> {
-        let (side, _) = self.current()?;
+        let (side, _) = self.current();
         side.client.backend.server_facts().await
     }
 

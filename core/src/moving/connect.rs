@@ -8,11 +8,13 @@ use super::backend::MovingBackend;
 use super::participant::Participant;
 use super::place::MovePlace;
 use super::side::SideClient;
+use crate::address::Namespace;
 use crate::client::Client;
 use crate::config::{Config, MoveConfig};
 use crate::contracts::Backend;
 use crate::decide::moving::Side;
 use crate::error::{Error, ErrorKind, Result};
+use crate::registry::Place;
 
 /// The configuration of one side's client.
 pub(crate) fn side_config(config: &Config, sides: &MoveConfig, side: Side) -> Config {
@@ -44,7 +46,8 @@ pub(crate) fn participate(
     };
     let (old, new) = (client(Side::Old, old, &sides.from), client(Side::New, new, &sides.to));
     let place = MovePlace::of(&sides.from.namespace, &sides.name)?;
-    let participant = Participant::new(old, new, place);
+    let stamp = Place::of(&Namespace::new(&sides.from.namespace))?;
+    let participant = Participant::new(old, new, place, stamp);
     let takes_part = CancellationToken::new();
     let task = takes_part.clone().run_until_cancelled_owned(Arc::clone(&participant).take_part());
     tokio::spawn(task);

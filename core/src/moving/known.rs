@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use super::node::MovingNode;
 use super::staged::Staged;
 use crate::contracts::Node;
-use crate::decide::moving::{MovePhase, Stage};
+use crate::decide::moving::MovePhase;
 use crate::error::Error;
 
 /// What a participant knows. All of it is under one lock: an acquisition completes by the phase that is
@@ -17,8 +17,11 @@ pub(super) struct Known {
     // (MIGRATE-REGISTER-THEN-READ).
     pub(super) member: Option<Arc<dyn Node>>,
     pub(super) is_read: bool,
-    // `None`: no move has begun.
+    // `None`: no move has begun, or it was given up.
     staged: Option<Staged>,
+    // The highest epoch of the tokens that a stage or the stamp of the old side has said: a move that was
+    // given up leaves it there (MIGRATE-EPOCH-RECORDED).
+    epoch: u16,
     pub(super) holds: Vec<Weak<MovingNode>>,
     // Why it knows nothing yet.
     pub(super) why: Option<Error>,
@@ -35,9 +38,9 @@ impl Known {
         self.staged.as_ref().map_or(MovePhase::Old, |staged| staged.stage.phase)
     }
 
-    /// The epoch of the tokens, where a stage says it.
-    pub(super) fn stage(&self) -> Option<Stage> {
-        self.staged.as_ref().map(|staged| staged.stage)
+    /// The epoch of the tokens that are given now.
+    pub(super) fn epoch(&self) -> u16 {
+        self.staged.as_ref().map_or(self.epoch, |staged| staged.stage.epoch)
     }
 
     /// The phase, if it may act by it: it is a member, and has read the stage since.
@@ -50,12 +53,14 @@ impl Known {
         (member.is_some() && self.is_read).then_some(phase)
     }
 
-    /// A read of the stage was answered, which began while it had this membership. Reads are applied in
-    /// the order in which they began.
-    pub(super) fn read(&mut self, staged: Option<Staged>, by: Option<&Arc<dyn Node>>) {
+    /// A read of the stage was answered, which began while it had this membership; without a stage, the
+    /// stamp of the old side behind it, which says the `epoch`. Reads are applied in the order in which
+    /// they began.
+    pub(super) fn read(&mut self, staged: Option<Staged>, epoch: u16, by: Option<&Arc<dyn Node>>) {
         // A read that began before it registered shows nothing (MIGRATE-REGISTER-THEN-READ).
         self.is_read |= matches!((&self.member, by), (Some(member), Some(by)) if Arc::ptr_eq(member, by));
         self.why = None;
+        self.epoch = self.epoch.max(epoch).max(staged.as_ref().map_or(0, |staged| staged.stage.epoch));
         let changes = match (&self.staged, &staged) {
             // It is final, and its cell goes when everybody has left.
             (Some(known), _) if known.stage.phase == MovePhase::Done => false,

@@ -17,6 +17,7 @@ use crate::clock::{Clock, Moment};
 use crate::contracts::Node;
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, ErrorKind, Result};
+use crate::registry::{Place, Stamped};
 use crate::token::Token;
 
 /// A client of both sides.
@@ -25,6 +26,8 @@ pub(crate) struct Participant {
     pub(super) old: SideClient,
     pub(super) new: SideClient,
     pub(super) place: MovePlace,
+    // Of the old side.
+    stamp: Place,
     known: Mutex<Known>,
     // Raised with each change of what is known.
     changed: watch::Sender<u64>,
@@ -35,11 +38,12 @@ pub(crate) struct Participant {
 }
 
 impl Participant {
-    pub(super) fn new(old: SideClient, new: SideClient, place: MovePlace) -> Arc<Self> {
+    pub(super) fn new(old: SideClient, new: SideClient, place: MovePlace, stamp: Place) -> Arc<Self> {
         Arc::new(Self {
             old,
             new,
             place,
+            stamp,
             known: Mutex::default(),
             changed: watch::Sender::new(0),
             reading: tokio::sync::Mutex::default(),
@@ -128,8 +132,20 @@ impl Participant {
         }
         let number = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
         let (client, member) = (&self.old.client, self.member());
-        let staged = client.serve(Staged::read(&*client.backend, &self.place)).await?;
-        self.change(|known| known.read(staged, member.as_ref()));
+        let read = async {
+            let staged = Staged::read(&*client.backend, &self.place).await?;
+            let epoch = match &staged {
+                Some(staged) => staged.stage.epoch,
+                // Behind the stage: a move that was given up meanwhile has left its epoch there, and one
+                // that begins from here on asks this member.
+                None => {
+                    Stamped::read(&*client.backend, &self.stamp).await?.map_or(0, |stamped| stamped.epoch)
+                }
+            };
+            Ok((staged, epoch))
+        };
+        let (staged, epoch) = client.serve(read).await?;
+        self.change(|known| known.read(staged, epoch, member.as_ref()));
         self.answered.store(number, Ordering::Release);
         Ok(())
     }
@@ -159,11 +175,7 @@ impl Participant {
             Side::New => &on.new,
         };
         let held = held.as_ref().expect("the phase needs the side of its token");
-        match known.stage() {
-            Some(stage) => Token::new(stage.epoch, held.node.state().sequence()),
-            // No move has begun: as a plain client of the old side.
-            None => Ok(held.token()),
-        }
+        Token::new(known.epoch(), held.node.state().sequence())
     }
 
     /// The membership now.

@@ -57,7 +57,7 @@ impl Stamped {
     }
 
     /// Reads the stamp of a namespace.
-    pub(super) async fn read(backend: &dyn Backend, place: &Place) -> Result<Option<Self>> {
+    pub(crate) async fn read(backend: &dyn Backend, place: &Place) -> Result<Option<Self>> {
         let cell = backend.read_cell(&place.stamp).await?;
         cell.map(|cell| Self::of(place, &cell)).transpose()
     }

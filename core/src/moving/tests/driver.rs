@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use crate::config::{Config, MoveConfig};
 use crate::connect::take_part;
-use crate::contracts::{Backend, Page};
+use crate::contracts::{Backend, CellLife, CellWrite, Expected, Page};
 use crate::decide::moving::{MovePhase, Stage, Step, Way};
 use crate::memory::{Link, Memory};
 use crate::moving::member::MemberRecord;
 use crate::moving::place::MovePlace;
 use crate::moving::staged::Staged;
+use crate::registry::stamp_address;
 use crate::{Address, Clock, Coordinator};
 
 /// Two stores, between which it moves.
@@ -80,6 +81,18 @@ impl Stores {
             Step::Waits => None,
             other => panic!("{other:?} at {read:?}"),
         }
+    }
+
+    /// Gives the move up, in its first phase: the stamp has its epoch first.
+    pub(super) async fn give_up(&self) {
+        let backend: &dyn Backend = &**self.operator.backend();
+        let staged = self.staged().await.expect("it has begun");
+        assert_eq!(staged.stage.phase, MovePhase::Old);
+        let stamp = stamp_address(&self.sides.from.namespace).expect("a good namespace");
+        let value = Some(format!("layout=1&epoch={}", staged.stage.epoch).into_bytes().into());
+        let write = CellWrite { expected: Expected::Any, value, life: CellLife::Stays };
+        backend.write_cell(&stamp, &write).await.expect("memory");
+        assert!(staged.delete(backend, &self.place).await.expect("memory"));
     }
 
     /// Steps until this phase is written.

@@ -141,6 +141,31 @@ async fn who_hears_nothing_of_the_switch_gives_a_token_of_the_new_side_all_the_s
     assert!(after.token() > before.token());
 }
 
+/// Who has taken part in it, and who comes behind it.
+#[tokio::test(start_paused = true)]
+async fn tokens_rise_behind_a_move_that_was_given_up() {
+    let stores = Stores::new();
+    let one = stores.participant().await;
+    soon(stores.go(MovePhase::New)).await;
+    soon(stores.settled()).await;
+    soon(stores.go(MovePhase::Old)).await;
+    soon(stores.settled()).await;
+    let mutex = one.coordinator.mutex("a").unwrap();
+    let before = mutex.acquire().await.unwrap();
+    let _ = before.release().await.unwrap();
+    stores.give_up().await;
+    tokio::time::sleep(SOON).await;
+    let other = stores.participant().await;
+    let mut last = before.token();
+    for part in [&one, &other, &one] {
+        let hold = part.coordinator.mutex("a").unwrap().acquire().await.unwrap();
+        assert!(hold.token() > last, "{:?} after {last:?}", hold.token());
+        last = hold.token();
+        let _ = hold.release().await.unwrap();
+    }
+    assert_eq!(last.epoch(), 2);
+}
+
 /// It began on the old side, and waits there until the move is nearly done.
 #[tokio::test(start_paused = true)]
 async fn what_a_hold_needs_is_decided_when_it_completes() {
