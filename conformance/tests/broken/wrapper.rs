@@ -304,6 +304,10 @@ impl Backend for BrokenBackend {
         self.honest.incarnation()
     }
 
+    fn token(&self, sequence: u64) -> Result<Token> {
+        self.inner.token(sequence)
+    }
+
     async fn server_facts(&self) -> Result<ServerFacts> {
         self.honest.server_facts().await
     }

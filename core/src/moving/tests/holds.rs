@@ -32,7 +32,8 @@ async fn a_hold_from_before_the_move_is_one_still_when_it_is_done() {
     let next = soon(waiting).await.unwrap().unwrap();
     assert!(next.token() > hold.token() && next.token().epoch() == 1, "{:?}", next.token());
     // The old side is not needed any more.
-    (one.old.cut(), other.old.cut());
+    one.old.cut();
+    other.old.cut();
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(next.is_held());
     assert_eq!(next.release().await.unwrap(), Release::Released);
@@ -249,7 +250,9 @@ async fn a_dropped_acquisition_leaves_nothing_on_either_side() {
         drop(hold);
         let again = mutex.try_acquire().await.unwrap().expect("what was dropped is gone");
         drop(again);
-        (one.coordinator.close().await.unwrap(), other.coordinator.close().await.unwrap());
+        for part in [&one, &other] {
+            part.coordinator.close().await.unwrap();
+        }
         for store in [&stores.old, &stores.new] {
             let left = store.contents();
             let is_left = |what: &&String| what.contains("mutex") || what.contains("clients");
