@@ -27,8 +27,8 @@ use crate::reentrancy::Owner;
 /// [name](crate::Config::name) in all of them. It says nothing about a lock that the same task
 /// holds by another guard: acquire all of them here.
 ///
-/// *When the lease of one is lost*, the whole hold is lost: [`lost`](Hold::lost) becomes ready and
-/// names the key, and [`release`](Hold::release) gives the others back. If it happens before all
+/// *When the lease of one is lost*, the whole hold is lost: [`lost`](crate::Hold::lost) becomes ready and
+/// names the key, and [`release`](crate::Hold::release) gives the others back. If it happens before all
 /// are held, the acquisition gives the others back and begins again.
 ///
 /// *Source.* A total order against deadlock: E. W. Dijkstra's dining philosophers (1971). Curator's
