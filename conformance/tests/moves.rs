@@ -6,7 +6,7 @@ use std::time::Duration;
 use latchwork_conformance::cases::is_long;
 use latchwork_conformance::moves::there_and_back;
 use latchwork_conformance::testbeds::{ServerTestbed, etcd_testbed, redis_testbed, zookeeper_testbed};
-use latchwork_servers::{Clocks, Kind, Options, Server};
+use latchwork_servers::{Kind, Options, Server};
 use libtest_mimic::{Arguments, Trial};
 use tokio::runtime::Runtime;
 
