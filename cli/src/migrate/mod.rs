@@ -46,7 +46,8 @@ enum Step {
         #[arg(long, short)]
         watch: bool,
         /// How often it is read with --watch
-        #[arg(long, value_name = "TIME", value_parser = crate::hold::order::time, default_value = "1s", requires = "watch")]
+        #[arg(long, value_name = "TIME", value_parser = crate::hold::order::time, default_value = "1s",
+            requires = "watch")]
         every: Duration,
     },
     /// Takes it back to the old side, step by step; a move that is done is final

@@ -8,6 +8,7 @@
 
 mod operator;
 mod rules;
+mod tokens;
 
 use latchwork_core::decide::moving::gate::{Course, GateMarker, Who};
 use latchwork_core::decide::moving::{MovePhase, Side, Stage};
@@ -131,55 +132,6 @@ fn index(side: Side) -> usize {
 fn marker(side: Side) -> GateMarker {
     let course = if side == Side::Old { Course::Leaves } else { Course::Arrives };
     GateMarker { course, name: Some("m".to_owned()), url: "memory://there".to_owned() }
-}
-
-impl State {
-    fn phase(&self) -> MovePhase {
-        self.phase.value.map_or(MovePhase::Old, |stage| stage.phase)
-    }
-
-    /// Whether a token that a plain client gives goes back.
-    fn goes_back(&self, epoch: u16, side: Side) -> bool {
-        match (self.phase(), side) {
-            (MovePhase::Old, Side::New) => epoch < self.beside,
-            (MovePhase::Old, Side::Old) | (MovePhase::Done, Side::New) => self.is_below(epoch, side),
-            // It stands outside.
-            _ => false,
-        }
-    }
-
-    /// A plain client gives a token.
-    fn plain_gives(&mut self, epoch: u16, side: Side) {
-        self.token_back |= self.goes_back(epoch, side);
-        match (self.phase(), side) {
-            (MovePhase::Old, Side::New) => self.beside = self.beside.max(epoch),
-            (MovePhase::Old, Side::Old) | (MovePhase::Done, Side::New) => self.gives(epoch, side),
-            _ => {}
-        }
-    }
-
-    /// Whether a token of this epoch and side is below one that was given. Those of one side and epoch
-    /// rise by their sequence numbers.
-    fn is_below(&self, epoch: u16, side: Side) -> bool {
-        let (highest, of) = self.highest;
-        epoch < highest || epoch == highest && side != of
-    }
-
-    /// A client gives a token.
-    fn gives(&mut self, epoch: u16, side: Side) {
-        self.token_back |= self.is_below(epoch, side);
-        self.highest = (epoch.max(self.highest.0), side);
-    }
-
-    /// The phase was written, or its cell deleted: participants give tokens by it. Where there is no
-    /// cell they have read the stamp behind that.
-    fn participants_give(&mut self) {
-        let (epoch, side) = match self.phase.value {
-            Some(stage) => (stage.epoch, stage.phase.token()),
-            None => (self.stamps[0].epoch, Side::Old),
-        };
-        self.gives(epoch, side);
-    }
 }
 
 impl Gate {
