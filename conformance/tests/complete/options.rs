@@ -2,9 +2,9 @@
 
 use super::places::{Place, assert_all_missing, assert_filled_in, place, read};
 
-/// Fields that a URL has parts for: no options behind its `?`.
-const PARTS_OF_A_URL: [&str; 8] =
-    ["backend", "hosts", "path", "user", "password", "sentinel_service", "cluster", "tls"];
+/// Fields that a URL has parts for, or a form of its own: no options behind its `?`.
+const PARTS_OF_A_URL: [&str; 9] =
+    ["backend", "hosts", "path", "user", "password", "sentinel_service", "cluster", "tls", "moving"];
 
 /// The fields of `Config`.
 fn fields() -> Vec<String> {

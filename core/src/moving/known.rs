@@ -40,7 +40,7 @@ impl Known {
 
     /// The epoch of the tokens that are given now.
     pub(super) fn epoch(&self) -> u16 {
-        self.staged.as_ref().map_or(self.epoch, |staged| staged.stage.epoch)
+        self.epoch
     }
 
     /// The phase, if it may act by it: it is a member, and has read the stage since.

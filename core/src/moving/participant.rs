@@ -135,12 +135,10 @@ impl Participant {
         let read = async {
             let staged = Staged::read(&*client.backend, &self.place).await?;
             let epoch = match &staged {
-                Some(staged) => staged.stage.epoch,
+                Some(staged) if staged.stage.phase != MovePhase::Old => staged.stage.epoch,
                 // Behind the stage: a move that was given up meanwhile has left its epoch there, and one
-                // that begins from here on asks this member.
-                None => {
-                    Stamped::read(&*client.backend, &self.stamp).await?.map_or(0, |stamped| stamped.epoch)
-                }
+                // that begins from here on asks this member. A cell that was made late may say less.
+                _ => Stamped::read(&*client.backend, &self.stamp).await?.map_or(0, |stamped| stamped.epoch),
             };
             Ok((staged, epoch))
         };
