@@ -11,7 +11,7 @@ use latchwork_servers::Kind;
 use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::process::Command;
 
-const EXAMPLES: [&str; 11] = [
+const EXAMPLES: [&str; 12] = [
     "blocking",
     "choose_backend",
     "cron_on_many_hosts",
@@ -19,6 +19,7 @@ const EXAMPLES: [&str; 11] = [
     "fenced_write",
     "leader_worker",
     "limit_concurrency",
+    "live_migration",
     "lock_many",
     "rw_cache",
     "shared_config",

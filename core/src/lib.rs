@@ -7,9 +7,10 @@
 //! moving::operator               a move between two coordinators, as its operator makes it
 //! connect, memory                from a Config to a Coordinator; the backend without a server
 //! coordinator, lazy              the user's handle; a backend that connects at its first use
-//! registry                       who is connected, and with which layout
 //! recipes                        mutex, rwlock, semaphore, and their guards
 //! reentrancy                     owners: one node for several holds
+//! moving                         a client of both sides of a move: its membership, acquisitions, holds
+//! registry                       who is connected, and with which layout
 //! attempt, held_node             one acquisition; one held node, to its release
 //! client                         what the layers above share of one connected client
 //! watched                        one watch for all who watch a cell
