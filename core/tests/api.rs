@@ -43,15 +43,19 @@ use latchwork_core::recipes::{
 use latchwork_core::registry::{ClientRecord, Clients, Queues, Stamp, Values};
 use latchwork_core::seen::{Event, Metric, MetricKind, Rechecks, Requests, Span};
 use latchwork_core::support::{
-    self, Backoff, CloseOnce, LinkLog, NamePool, Stream, Throttle, Transport, Unobserved,
+    self, Backoff, CloseOnce, Hosts, LinkLog, NamePool, Stream, Throttle, Transport, Unobserved,
 };
 use latchwork_core::{
     Address, Capabilities, Clock, Config, Connector, Coordinator, Credentials, CredentialsProvider, Ended,
-    Error, ErrorKind, Eviction, Fenced, Hold, Kind, Logins, Loss, LostReason, Moment, Name, Owner,
-    QueuePrefix, Release, Result, Secret, Token, connect, memory,
+    Error, ErrorKind, Eviction, Fenced, Hold, Kind, Logins, Loss, LostReason, Moment, Move, MoveBlocker,
+    MoveClient, MoveConfig, MoveLate, MoveOutsider, MovePlan, MovePromises, MoveState, MoveStatus, Name,
+    Owner, QueuePrefix, QueuesInUse, Release, Result, Secret, Token, connect, memory,
 };
 use tokio::runtime::{Builder, Runtime};
 
+// Any progress and any scheme will do.
+type MoveProgress = latchwork_core::MoveProgress<'static>;
+type Scheme = support::Scheme<'static>;
 // Any result will do.
 type SingleFlight = support::SingleFlight<Result<Lease>>;
 type SharedTask = support::SharedTask<Result<Lease>>;
@@ -108,6 +112,8 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Event Span Metric MetricKind Requests Rechecks
         Memory Link
         Clients ClientRecord Queues Values Admission Raise Stamp
+        Move MoveBlocker MoveClient MoveConfig MoveLate MoveOutsider MovePlan MoveProgress MovePromises MoveState MoveStatus QueuesInUse
+        Scheme Hosts
         AcquireNext Course GateMarker Holding MovePhase Side Sides Stage Step ValuesAt Way WholeStage WholeStep Who
     );
     let traits = each!(travels_unsized dyn: Backend SequentialNodes Cells Node Connector Hold Fenced CredentialsProvider);

@@ -48,6 +48,11 @@ impl Loss {
         self.loss.reason()
     }
 
+    /// Where its lease was lost, of a hold over both sides of a move. As [`Loss::lost_on`](crate::Loss::lost_on).
+    pub fn lost_on(&self) -> Option<String> {
+        self.loss.lost_on()
+    }
+
     /// Waits for the end.
     ///
     /// # Errors

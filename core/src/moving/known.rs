@@ -4,9 +4,10 @@ use std::sync::{Arc, Weak};
 
 use super::node::MovingNode;
 use super::staged::Staged;
-use crate::contracts::Node;
+use crate::contracts::{Node, Version};
 use crate::decide::moving::MovePhase;
 use crate::error::Error;
+use crate::seen;
 
 /// What a participant knows. All of it is under one lock: an acquisition completes by the phase that is
 /// known at that instant (MIGRATE-DECIDE-AT-END), and who acknowledges a later one has its hold among the
@@ -69,12 +70,15 @@ impl Known {
             (Some(known), None) => known.stage.phase == MovePhase::Old,
             (None, read) => read.is_some(),
         };
-        if changes {
-            self.staged = staged;
-        } else if staged.as_ref().map(|staged| staged.version)
-            != self.staged.as_ref().map(|known| known.version)
-        {
-            tracing::warn!("the server shows an older stage of the move than before: it has lost data");
+        match &self.staged {
+            _ if changes => self.staged = staged,
+            Some(known) if known.stage.phase != MovePhase::Done => {
+                let (known, now) = (known.version, staged.map(|staged| staged.version));
+                if now != Some(known) {
+                    seen::stage_went_back(known.number(), now.map(Version::number));
+                }
+            }
+            _ => {}
         }
     }
 

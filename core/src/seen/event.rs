@@ -160,6 +160,12 @@ events! {
     pub(crate) fn phase_reached(phase: MovePhase, took: impl Debug)
         = INFO "latchwork.move.reached" [%phase, ?took] "this client has brought its holds to a phase of its move";
 
+    /// The server shows an older stage of a move than it did before.
+    /// `seen` and `now` are versions of its cell.
+    pub(crate) fn stage_went_back(seen: u64, now: Option<u64>)
+        = WARN "latchwork.move.went_back" [seen, now]
+        "the old side shows an earlier stage of the move than before: it has lost data";
+
     /// A participant is no member of its move any more.
     pub(crate) fn no_member(error: &Error)
         = WARN "latchwork.move.away" [%error]
