@@ -11,7 +11,6 @@ pub(crate) mod redis;
 pub(crate) mod zookeeper;
 
 use async_trait::async_trait;
-use futures_util::future::try_join_all;
 
 use super::Result;
 use super::target::Target;
@@ -59,11 +58,11 @@ struct AtOnce(Vec<Box<dyn Pair>>);
 #[async_trait]
 impl Pair for AtOnce {
     async fn once(&mut self) -> Result<()> {
-        try_join_all(self.0.iter_mut().map(|pair| pair.once())).await.map(drop)
+        futures_util::future::try_join_all(self.0.iter_mut().map(|pair| pair.once())).await.map(drop)
     }
 
     async fn end(&mut self) -> Result<()> {
-        try_join_all(self.0.iter_mut().map(|pair| pair.end())).await.map(drop)
+        futures_util::future::try_join_all(self.0.iter_mut().map(|pair| pair.end())).await.map(drop)
     }
 }
 
