@@ -3,17 +3,16 @@
 
 use std::sync::Arc;
 
-use futures_util::future::join;
+use futures_util::future::try_join;
 
 use crate::config::{Config, MoveConfig};
 use crate::connector::Connector;
-use crate::contracts::{Backend, Close};
 use crate::coordinator::Coordinator;
 use crate::decide::moving::Side;
 use crate::error::{Error, Result};
 use crate::label::default_label;
 use crate::lazy::Lazy;
-use crate::moving::{Participant, participate, side_config};
+use crate::moving::{Participant, SideClient, participate, side_config};
 use crate::registry::connect_in_time;
 use crate::support::no_tls;
 
@@ -52,12 +51,13 @@ pub async fn connect(connectors: &[Arc<dyn Connector>], config: &Config) -> Resu
 /// Outside a tokio runtime.
 pub fn connect_lazy(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<Coordinator> {
     if let Some(sides) = &config.moving {
+        let config = labelled(config);
         let lazily = |side| {
-            let (connector, config) = choose_side(connectors, config, sides, side)?;
-            Ok::<Arc<dyn Backend>, Error>(Arc::new(Lazy::new(connector, config)))
+            let (connector, config) = choose(connectors, &side_config(&config, sides, side))?;
+            Ok::<_, Error>(SideClient::new(Arc::new(Lazy::new(connector, config.clone())), &config))
         };
         let (old, new) = (lazily(Side::Old)?, lazily(Side::New)?);
-        return Ok(take_part(old, new, sides, config)?.1);
+        return Ok(take_part(old, new, sides, &config)?.1);
     }
     let (connector, config) = choose(connectors, config)?;
     let lazy = Arc::new(Lazy::new(Arc::clone(&connector), config.clone()));
@@ -71,27 +71,15 @@ async fn connect_both(
     sides: &MoveConfig,
 ) -> Result<Coordinator> {
     config.validate()?;
-    let connected = |side| {
-        let chosen = choose_side(connectors, config, sides, side);
-        async move {
-            let (connector, config) = chosen?;
-            connect_in_time(&*connector, &config).await
-        }
+    let config = labelled(config);
+    // A client that the other side's failure makes useless is given back when it is dropped.
+    let connected = async |side| {
+        let (connector, config) = choose(connectors, &side_config(&config, sides, side))?;
+        let backend = connect_in_time(&*connector, &config).await?;
+        Ok::<_, Error>(SideClient::new(backend, &config))
     };
-    let (old, new) = join(connected(Side::Old), connected(Side::New)).await;
-    let (old, new) = match (old, new) {
-        (Ok(old), Ok(new)) => (old, new),
-        (Err(error), other) | (other, Err(error)) => {
-            // Not kept: it would stand among the clients until its lease ends.
-            if let Ok(backend) = other
-                && let Err(error) = backend.close(Close::Orderly).await
-            {
-                tracing::debug!(%error, "the other side of a move is left to its lease");
-            }
-            return Err(error);
-        }
-    };
-    let (participant, coordinator) = take_part(old, new, sides, config)?;
+    let (old, new) = try_join(connected(Side::Old), connected(Side::New)).await?;
+    let (participant, coordinator) = take_part(old, new, sides, &config)?;
     match participant.ready_within(sides.from.connect_timeout).await {
         Ok(()) => Ok(coordinator),
         Err(error) => {
@@ -104,28 +92,26 @@ async fn connect_both(
 }
 
 pub(crate) fn take_part(
-    old: Arc<dyn Backend>,
-    new: Arc<dyn Backend>,
+    old: SideClient,
+    new: SideClient,
     sides: &MoveConfig,
     config: &Config,
 ) -> Result<(Arc<Participant>, Coordinator)> {
-    let (participant, backend) = participate(old, new, sides, config)?;
+    let (participant, backend) = participate(old, new, &sides.name)?;
     let config = Config { name: config.name.clone(), ..side_config(config, sides, Side::Old) };
     let coordinator = Coordinator::moving(backend, &config, Arc::clone(&participant));
     Ok((participant, coordinator))
 }
 
-fn choose_side(
-    connectors: &[Arc<dyn Connector>],
-    config: &Config,
-    sides: &MoveConfig,
-    side: Side,
-) -> Result<(Arc<dyn Connector>, Config)> {
-    choose(connectors, &side_config(config, sides, side))
+/// With its label filled in: a client must show the same label on every server connection, and on both
+/// sides of a move.
+fn labelled(config: &Config) -> Config {
+    let mut config = config.clone();
+    config.label.get_or_insert_with(|| default_label().to_string());
+    config
 }
 
-/// The connector, and the configuration with its label filled in: a client must show the same label
-/// on every server connection.
+/// The connector, and the configuration with its label filled in.
 fn choose(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<(Arc<dyn Connector>, Config)> {
     config.validate()?;
     let connector =
@@ -144,7 +130,5 @@ fn choose(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<(Arc<dyn
         return Err(no_tls(&config.backend));
     }
     connector.validate(config)?;
-    let mut config = config.clone();
-    config.label.get_or_insert_with(|| default_label().to_string());
-    Ok((Arc::clone(connector), config))
+    Ok((Arc::clone(connector), labelled(config)))
 }

@@ -1,6 +1,6 @@
 //! The cells of a kind, page by page.
 
-use super::cells::CellLife;
+use super::cell_life::CellLife;
 use crate::address::Address;
 
 /// A cell that a listing shows.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::cell_life::CellLife;
 use super::cell_page::CellPage;
 use super::idle::TimeToIdle;
 use crate::address::{Address, QueuePrefix};
@@ -112,17 +113,6 @@ impl Expected {
             Expected::Version(expected) => version == Some(expected),
         }
     }
-}
-
-/// How long a cell stays. The last write decides it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CellLife {
-    /// Until it is deleted (CELL-STAY).
-    Stays,
-    /// As long as the lease of the client that wrote it last (CELL-EPHEMERAL).
-    Lease,
-    /// Until nobody has used it for this long (CELL-IDLE).
-    Idle(TimeToIdle),
 }
 
 /// One request to change a cell.

@@ -1,6 +1,7 @@
 //! The Lease contract: until when a client may count itself alive.
 
 mod joint;
+mod state;
 mod unanswered;
 mod writer;
 
@@ -13,26 +14,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-pub(crate) use self::joint::{Changed, Part};
 use self::joint::{Joint, any_changed};
+pub(crate) use self::joint::{Part, StateChange};
+pub use self::state::LeaseState;
 use self::unanswered::Unanswered;
 pub use self::writer::LeaseWriter;
 use crate::clock::{Clock, Moment};
 use crate::decide::life::Seen;
 use crate::decide::margin;
 use crate::error::LostReason;
-
-/// The state of a lease (LEASE-STATE).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LeaseState {
-    /// Renewed in time.
-    Live,
-    /// A renewal was not answered within its period, and the deadline has not passed. Holds stay
-    /// held, new acquisitions wait.
-    Suspended,
-    /// Final: another client may hold what depended on this lease.
-    Lost(LostReason),
-}
 
 /// One lease, as this client sees it. Every hold on it reads it, and only the backend writes it,
 /// through its [`LeaseWriter`]. On Redis each node has a lease of its own; elsewhere all nodes of a
@@ -290,6 +280,29 @@ impl Lease {
     /// Whether two handles read the same lease.
     pub fn same_as(&self, other: &Lease) -> bool {
         ptr::eq(self.inner(), other.inner())
+    }
+}
+
+impl Part for Lease {
+    fn state(&self) -> LeaseState {
+        Lease::state(self)
+    }
+
+    fn left(&self) -> Duration {
+        // A stand-in has no deadline yet.
+        self.deadline().since(self.clock().now())
+    }
+
+    fn ttl(&self) -> Duration {
+        Lease::ttl(self)
+    }
+
+    fn changed(&self, seen: LeaseState) -> StateChange<'_> {
+        Box::pin(Lease::changed(self, seen))
+    }
+
+    fn place(&self) -> String {
+        "one of the two coordinators".to_owned()
     }
 }
 

@@ -6,6 +6,7 @@
 //! dropped future left, and bounds a wait by its deadline.
 
 mod backend;
+mod cell_life;
 mod cell_page;
 mod cells;
 mod idle;
@@ -16,13 +17,12 @@ mod node_state;
 mod nodes;
 
 pub use backend::{Backend, Close, Incarnation};
+pub use cell_life::CellLife;
 pub use cell_page::{CellPage, ListedCell};
-pub use cells::{
-    Cell, CellLife, CellWrite, CellWritten, Cells, ChangeWatch, Expected, MAX_CELL_BYTES, Version,
-};
+pub use cells::{Cell, CellWrite, CellWritten, Cells, ChangeWatch, Expected, MAX_CELL_BYTES, Version};
 pub use idle::TimeToIdle;
-pub(crate) use lease::{Changed, Part};
 pub use lease::{Lease, LeaseState, LeaseWriter};
+pub(crate) use lease::{Part, StateChange};
 pub use limit::{AskedLimit, StoredLimit};
 pub use node::Node;
 pub use node_state::{Leave, NodeState, NodeWriter};

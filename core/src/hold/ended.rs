@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::error::LostReason;
+use crate::error::{LostReason, Result};
 
 /// What a release answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,21 @@ pub enum Release {
     /// The hold was lost before, as this client or the server knows. Another client may have held
     /// it since.
     AlreadyLost(LostReason),
+}
+
+impl Release {
+    /// What the releases of all nodes of one hold say of it. A loss outweighs what is not known.
+    pub(crate) fn of_all(answers: impl IntoIterator<Item = Result<Self>>) -> Result<Self> {
+        let mut whole = Ok(Release::Released);
+        for answer in answers {
+            whole = match (answer, whole) {
+                (Ok(lost @ Release::AlreadyLost(_)), _) | (_, Ok(lost @ Release::AlreadyLost(_))) => Ok(lost),
+                (Err(error), Ok(_)) => Err(error),
+                (_, whole) => whole,
+            };
+        }
+        whole
+    }
 }
 
 /// How a hold ended.

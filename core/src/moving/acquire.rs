@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::node::{OnSides, begins_anew};
+use super::node::OnSides;
 use super::participant::Participant;
 use crate::attempt::{Admitted, Request, late};
 use crate::client::Client;
 use crate::clock::{Clock, Moment};
-use crate::contracts::{AskedLimit, LeaseState, Node};
-use crate::decide::Claim;
+use crate::contracts::{LeaseState, Node};
+use crate::decide::life::joins_anew;
 use crate::decide::moving::{AcquireNext, MovePhase, Side};
 use crate::error::{Error, LostReason, Result};
 use crate::support::Backoff;
@@ -78,7 +78,7 @@ impl<'a> Acquiring<'a> {
                 Ok(Step::Refused) => return Ok(None),
                 Ok(Step::Holds(node)) => return Ok(Some(node)),
                 // A part was lost meanwhile, and its place with it: from the beginning.
-                Err(error) if begins_anew(&error) => {
+                Err(error) if error.lost_reason().is_some_and(joins_anew) => {
                     self.on = OnSides::default();
                     self.read = false;
                     self.pauses.wait(self.clock).await;
@@ -132,7 +132,7 @@ impl<'a> Acquiring<'a> {
     /// Joins a side, and waits there; until its place there is of no use, or the one that it has is lost.
     async fn join(&mut self, side: Side, phase: MovePhase) -> Result<Step> {
         let participant = self.participant;
-        let limit = self.limit(side, phase).await?;
+        let limit = participant.limit_there(self.request, side, phase).await?;
         let has_old = self.on.old.is_some();
         // Who waits on the new side and needs the old one gives its place back (MIGRATE-CANONICAL-ORDER).
         let useless = participant.until(|known| {
@@ -158,28 +158,6 @@ impl<'a> Acquiring<'a> {
             () = useless => Ok(Step::Goes),
             reason = lost => Err(Error::lost(reason)),
         }
-    }
-
-    /// What it asks of the limit of a side's queue. A limit that only the other side has yet goes with it.
-    async fn limit(&self, side: Side, phase: MovePhase) -> Result<AskedLimit> {
-        let asked = self.request.limit;
-        let takes_stored = matches!(asked, AskedLimit::Stored | AskedLimit::UnlessStored(_));
-        if !matches!(self.request.claim, Claim::Permits(_)) || !takes_stored || phase == MovePhase::Old {
-            return Ok(asked);
-        }
-        let other = match side {
-            Side::Old => Side::New,
-            Side::New => Side::Old,
-        };
-        for of in [side, other].into_iter().take(if phase == MovePhase::Done { 1 } else { 2 }) {
-            let of = self.participant.side(of);
-            let queue = of.address(&self.request.queue);
-            let limit = of.client.backend.limit(&queue);
-            if let Some(limit) = of.client.serve(limit).await? {
-                return Ok(AskedLimit::UnlessStored(limit));
-            }
-        }
-        Ok(asked)
     }
 }
 

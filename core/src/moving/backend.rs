@@ -115,18 +115,7 @@ impl SequentialNodes for MovingBackend {
     }
 
     async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
-        let sides = match self.participant.phase() {
-            MovePhase::Old | MovePhase::BothByOld => &[Side::Old, Side::New][..],
-            MovePhase::BothByNew | MovePhase::New => &[Side::New, Side::Old],
-            MovePhase::Done => &[Side::New],
-        };
-        for side in sides {
-            let side = self.participant.side(*side);
-            if let Some(limit) = side.client.backend.limit(&side.address(queue)).await? {
-                return Ok(Some(limit));
-            }
-        }
-        Ok(None)
+        self.participant.stored_limit(queue, self.participant.phase().token()).await
     }
 
     async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {

@@ -8,8 +8,6 @@ use super::backend::MovingBackend;
 use super::participant::Participant;
 use super::place::MovePlace;
 use super::side::SideClient;
-use crate::address::Namespace;
-use crate::client::Client;
 use crate::config::{Config, MoveConfig};
 use crate::contracts::Backend;
 use crate::decide::moving::Side;
@@ -27,26 +25,20 @@ pub(crate) fn side_config(config: &Config, sides: &MoveConfig, side: Side) -> Co
     Config { label, ..of.clone() }.as_participant(&sides.name)
 }
 
-/// A client over one connected backend of each side.
+/// A client over one client of each side.
 ///
 /// # Errors
 /// `Misconfigured` for two that count time by different kinds of clocks.
 pub(crate) fn participate(
-    old: Arc<dyn Backend>,
-    new: Arc<dyn Backend>,
-    sides: &MoveConfig,
-    config: &Config,
+    old: SideClient,
+    new: SideClient,
+    name: &str,
 ) -> Result<(Arc<Participant>, Arc<dyn Backend>)> {
-    if old.lease().clock().is_tokio() != new.lease().clock().is_tokio() {
+    if old.client.clock().is_tokio() != new.client.clock().is_tokio() {
         let why = "one side counts time by tokio's clock and the other by the system's";
         return Err(Error::new(ErrorKind::Misconfigured, why));
     }
-    let client = |side, backend, of: &Config| {
-        SideClient::new(Client::new(backend, &side_config(config, sides, side)), &of.namespace)
-    };
-    let (old, new) = (client(Side::Old, old, &sides.from), client(Side::New, new, &sides.to));
-    let place = MovePlace::of(&sides.from.namespace, &sides.name)?;
-    let stamp = Place::of(&Namespace::new(&sides.from.namespace))?;
+    let (place, stamp) = (MovePlace::of(&old.namespace().text, name)?, Place::of(old.namespace())?);
     let participant = Participant::new(old, new, place, stamp);
     let takes_part = CancellationToken::new();
     let task = takes_part.clone().run_until_cancelled_owned(Arc::clone(&participant).take_part());

@@ -9,6 +9,9 @@ use crate::decide::moving::MovePhase;
 use crate::error::Error;
 use crate::seen;
 
+/// So many holds are kept before it looks for those that are over.
+const FEW: usize = 64;
+
 /// What a participant knows. All of it is under one lock: an acquisition completes by the phase that is
 /// known at that instant (MIGRATE-DECIDE-AT-END), and who acknowledges a later one has its hold among the
 /// holds.
@@ -23,7 +26,9 @@ pub(super) struct Known {
     // The highest epoch of the tokens that a stage or the stamp of the old side has said: a move that was
     // given up leaves it there (MIGRATE-EPOCH-RECORDED).
     epoch: u16,
-    pub(super) holds: Vec<Weak<MovingNode>>,
+    holds: Vec<Weak<MovingNode>>,
+    // How many of them make it worth to look for those that are over.
+    crowd: usize,
     // Why it knows nothing yet.
     pub(super) why: Option<Error>,
 }
@@ -94,7 +99,11 @@ impl Known {
 
     /// It holds this from now on.
     pub(super) fn add(&mut self, hold: &Arc<MovingNode>) {
-        self.holds.retain(|hold| hold.upgrade().is_some_and(|hold| !hold.is_over()));
+        // Not each time: there may be thousands.
+        if self.holds.len() >= self.crowd {
+            self.holds.retain(|hold| hold.upgrade().is_some_and(|hold| !hold.is_over()));
+            self.crowd = FEW.max(2 * self.holds.len());
+        }
         self.holds.push(Arc::downgrade(hold));
     }
 

@@ -10,7 +10,7 @@ use futures_util::stream;
 
 use super::known::Known;
 use super::member::MemberRecord;
-use super::node::MovingNode;
+use super::node::{Added, MovingNode};
 use super::participant::Participant;
 use super::staged::Staged;
 use crate::attempt::{self, Request};
@@ -39,7 +39,9 @@ impl Participant {
                         never = self.follow(&member) => match never {},
                         // Nothing of it needs the old side any more.
                         () = self.until(|known| (known.phase() == MovePhase::Done).then_some(())) => {
-                            let _ = self.follow_done(&member).await;
+                            if let Err(error) = self.follow_done(&member).await {
+                                tracing::debug!(%error, "the membership of a move that is done runs out");
+                            }
                             return;
                         }
                     };
@@ -180,35 +182,24 @@ impl Participant {
     }
 
     /// A hold joins the other side while it is held: nobody but the dead is ahead of it there.
-    async fn extend(&self, hold: &Arc<MovingNode>, side: Side) -> Result<()> {
-        let request =
-            Request { patience: Patience::Wait, deadline: Moment::NEVER, on_queue: None, ..hold.request() };
-        let limit = self.limit_for(&request).await?;
+    async fn extend(&self, hold: &MovingNode, side: Side) -> Result<()> {
+        let now = hold.request();
+        let mut request =
+            Request { patience: Patience::Wait, deadline: Moment::NEVER, on_queue: None, ..now };
+        let limit = self.limit_there(&request, side, self.phase()).await?;
         let joined = self.side(side).join(&self.clock(), &request, limit).await?;
-        let held = joined.expect("only a try is refused");
-        let node = Arc::clone(&held.node);
-        // What it said of itself may have changed meanwhile.
-        if let Some(now) = hold.add(side, held) {
+        let mut held = joined.expect("only a try is refused");
+        // What it says of itself may have changed meanwhile: its node is as the hold is before it counts.
+        while let Added::Not(unlike, now) = hold.add(side, held, &request) {
             if now.claim != request.claim {
-                node.downgrade().await?;
+                unlike.downgrade().await?;
             }
             if now.data != request.data {
-                node.write_data(&now.data).await?;
+                unlike.node.write_data(&now.data).await?;
             }
+            (held, request) = (unlike, now);
         }
         Ok(())
-    }
-
-    /// The limit with which a hold of permits joins the new side: the old side's.
-    async fn limit_for(&self, request: &Request) -> Result<AskedLimit> {
-        match (request.claim, request.limit) {
-            (Claim::Permits(_), AskedLimit::Stored | AskedLimit::UnlessStored(_)) => {
-                let queue = self.old.address(&request.queue);
-                let limit = self.old.client.backend.limit(&queue);
-                Ok(self.old.client.serve(limit).await?.map_or(request.limit, AskedLimit::UnlessStored))
-            }
-            (_, asked) => Ok(asked),
-        }
     }
 
     /// Says that the stage was brought about here, by its version (MIGRATE-ACK-NAMES-VERSION).

@@ -28,3 +28,4 @@ mod watch;
 pub(crate) use self::acquire::acquire;
 pub(crate) use self::connect::{participate, side_config};
 pub(crate) use self::participant::Participant;
+pub(crate) use self::side::SideClient;

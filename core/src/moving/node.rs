@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::{join, try_join_all};
+use futures_util::future::{join_all, try_join_all};
 use parking_lot::Mutex;
 
 use super::side::NodePart;
@@ -18,8 +18,8 @@ use crate::attempt::Request;
 use crate::clock::Clock;
 use crate::contracts::{CellWrite, CellWritten, LeaseWriter, Leave, Node, NodeState, NodeWriter, Part};
 use crate::decide::Claim;
+use crate::decide::given_back_at;
 use crate::decide::moving::{Holding, MovePhase, Side, Sides};
-use crate::decide::{given_back_at, life::joins_anew};
 use crate::error::{Error, LostReason, Result};
 use crate::held_node::HeldNode;
 use crate::hold::Release;
@@ -50,6 +50,15 @@ impl OnSides {
     }
 }
 
+/// What became of a node that a hold is to take.
+pub(super) enum Added {
+    Taken,
+    /// The hold is being given back, and so is the node.
+    Over,
+    /// The node is to be as this request says first.
+    Not(HeldNode, Request),
+}
+
 /// A hold of a participant.
 #[derive(Debug)]
 pub(crate) struct MovingNode {
@@ -73,14 +82,11 @@ impl State {
         let part = |node: &Arc<dyn Node>, place| {
             Arc::new(NodePart { node: Arc::clone(node), place }) as Arc<dyn Part>
         };
-        let on =
-            |held: &Arc<HeldNode>, side| part(&held.node, format!("the {side} side, {}", held.backend()));
-        let old = self.on.old.iter().map(|held| on(held, "old"));
-        let new = self.on.new.iter().map(|held| on(held, "new"));
-        let member = self
-            .member
-            .iter()
-            .map(|node| part(node, "the old side, where it is a member of the move".to_owned()));
+        let on = |held: &Arc<HeldNode>, side| part(&held.node, (side, held.backend()));
+        let old = self.on.old.iter().map(|held| on(held, "the old side"));
+        let new = self.on.new.iter().map(|held| on(held, "the new side"));
+        let member =
+            self.member.iter().map(|node| part(node, ("the old side", "where it is a member of the move")));
         old.chain(new).chain(member).collect()
     }
 }
@@ -128,16 +134,21 @@ impl MovingNode {
         }
     }
 
-    /// It has this node too, from now on. The answer is what it has to say of itself there by now; `None`
-    /// when it is being given back, and so is the node.
-    pub(super) fn add(&self, side: Side, held: HeldNode) -> Option<Request> {
+    /// It has this node too, from now on. The node is as this request says; where the hold says otherwise
+    /// of itself by now, it is not taken, and the answer is the hold's.
+    pub(super) fn add(&self, side: Side, held: HeldNode, as_said: &Request) -> Added {
         let mut state = self.state.lock();
         if state.leaves || self.is_over() {
-            return None;
+            // Dropped: given back in the background.
+            return Added::Over;
+        }
+        let now = &state.request;
+        if (now.claim, &now.data) != (as_said.claim, &as_said.data) {
+            return Added::Not(held, now.clone());
         }
         *state.on.slot(side) = Some(Arc::new(held));
         self.writer.lease_writer().set_parts(state.parts());
-        Some(state.request.clone())
+        Added::Taken
     }
 
     /// Gives back what the phase does not need.
@@ -200,20 +211,15 @@ impl Node for MovingNode {
 
     async fn leave(&self) -> Result<Leave> {
         let nodes = self.leaving();
-        let [one, other] = match &nodes[..] {
+        if nodes.is_empty() {
             // They were given back when it was lost.
-            [] => return Ok(Leave::Absent(self.writer.lost().unwrap_or(LostReason::Revoked))),
-            [one] => [one.release().await, Ok(Release::Released)],
-            [one, other, ..] => join(one.release(), other.release()).await.into(),
-        };
-        match (one, other) {
-            // A loss outweighs what is not known.
-            (Ok(Release::AlreadyLost(reason)), _) | (_, Ok(Release::AlreadyLost(reason))) => {
-                Ok(Leave::Absent(reason))
-            }
-            (Err(error), _) | (_, Err(error)) => Err(error),
-            (Ok(Release::Released), Ok(Release::Released)) => Ok(Leave::Removed),
+            return Ok(Leave::Absent(self.writer.lost().unwrap_or(LostReason::Revoked)));
         }
+        let answers = join_all(nodes.iter().map(|held| held.release())).await;
+        Ok(match Release::of_all(answers)? {
+            Release::Released => Leave::Removed,
+            Release::AlreadyLost(reason) => Leave::Absent(reason),
+        })
     }
 
     async fn downgrade(&self) -> Result<()> {
@@ -238,9 +244,4 @@ impl Node for MovingNode {
         try_join_all(self.nodes().iter().map(|held| held.node.confirm(replicas, within))).await?;
         Ok(())
     }
-}
-
-/// Why an acquisition begins anew: a part was lost meanwhile, and may be joined for again.
-pub(super) fn begins_anew(error: &Error) -> bool {
-    error.lost_reason().is_some_and(joins_anew)
 }

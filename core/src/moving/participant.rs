@@ -12,9 +12,11 @@ use super::node::{MovingNode, OnSides};
 use super::place::MovePlace;
 use super::side::SideClient;
 use super::staged::Staged;
+use crate::address::Address;
 use crate::attempt::Request;
 use crate::clock::{Clock, Moment};
-use crate::contracts::Node;
+use crate::contracts::{AskedLimit, Node};
+use crate::decide::Claim;
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, ErrorKind, Result};
 use crate::registry::{Place, Stamped};
@@ -174,6 +176,36 @@ impl Participant {
         };
         let held = held.as_ref().expect("the phase needs the side of its token");
         Token::new(known.epoch(), held.node.state().sequence())
+    }
+
+    /// The stored limit of a queue: that of this side, or, until the move is done, what only the other
+    /// has.
+    pub(super) async fn stored_limit(&self, queue: &Address, first: Side) -> Result<Option<u32>> {
+        let sides = [first, first.other()];
+        for side in &sides[..if self.phase() == MovePhase::Done { 1 } else { 2 }] {
+            let of = self.side(*side);
+            let there = of.address(queue);
+            if let Some(limit) = of.client.serve(of.client.backend.limit(&there)).await? {
+                return Ok(Some(limit));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a request asks of the limit of a side's queue. A limit that only the other side has yet goes
+    /// with it.
+    pub(super) async fn limit_there(
+        &self,
+        request: &Request,
+        side: Side,
+        phase: MovePhase,
+    ) -> Result<AskedLimit> {
+        let takes_stored = matches!(request.limit, AskedLimit::Stored | AskedLimit::UnlessStored(_));
+        if !matches!(request.claim, Claim::Permits(_)) || !takes_stored || phase == MovePhase::Old {
+            return Ok(request.limit);
+        }
+        let stored = self.stored_limit(&request.queue, side).await?;
+        Ok(stored.map_or(request.limit, AskedLimit::UnlessStored))
     }
 
     /// The membership now.

@@ -6,7 +6,8 @@ use crate::address::{Address, Namespace, QueuePrefix};
 use crate::attempt::{self, Request};
 use crate::client::Client;
 use crate::clock::{Clock, Moment};
-use crate::contracts::{AskedLimit, Changed, LeaseState, Node, Part};
+use crate::config::Config;
+use crate::contracts::{AskedLimit, Backend, LeaseState, Node, Part, StateChange};
 use crate::error::Result;
 use crate::held_node::HeldNode;
 
@@ -18,8 +19,15 @@ pub(crate) struct SideClient {
 }
 
 impl SideClient {
-    pub(crate) fn new(client: Client, namespace: &str) -> Self {
-        Self { client: Arc::new(client), namespace: Namespace::new(namespace) }
+    /// Over a connected backend, or one that connects at its first use.
+    pub(crate) fn new(backend: Arc<dyn Backend>, config: &Config) -> Self {
+        let client = Arc::new(Client::new(backend, config));
+        Self { client, namespace: Namespace::new(&config.namespace) }
+    }
+
+    /// The name of its namespace.
+    pub(super) fn namespace(&self) -> &Namespace {
+        &self.namespace
     }
 
     /// A key's address on this side.
@@ -65,7 +73,8 @@ impl SideClient {
 /// A node on one side, as a hold over both rests on it.
 pub(super) struct NodePart {
     pub(super) node: Arc<dyn Node>,
-    pub(super) place: String,
+    /// What it is there, and on which backend.
+    pub(super) place: (&'static str, &'static str),
 }
 
 impl Part for NodePart {
@@ -81,11 +90,12 @@ impl Part for NodePart {
         self.node.state().lease().ttl()
     }
 
-    fn changed(&self, seen: LeaseState) -> Changed<'_> {
+    fn changed(&self, seen: LeaseState) -> StateChange<'_> {
         Box::pin(self.node.state().changed(seen))
     }
 
-    fn place(&self) -> &str {
-        &self.place
+    fn place(&self) -> String {
+        let (what, backend) = self.place;
+        format!("{what}, {backend}")
     }
 }

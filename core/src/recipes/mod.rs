@@ -23,6 +23,7 @@ mod member;
 mod multi_gathering;
 mod multi_guard;
 mod multi_lock;
+mod multi_members;
 mod mutex;
 mod node_data;
 mod observer;

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use super::guards::Held;
 use super::member::Member;
 use super::multi_guard::MultiGuard;
-use super::multi_lock::MultiLock;
+use super::multi_members::MultiMembers;
 use super::verb::Ask;
 use crate::clock::{Clock, Moment};
 use crate::contracts::Patience;
@@ -19,7 +19,7 @@ use crate::hold::{HeldBy, Loss};
 
 /// One acquisition.
 pub(super) struct Gathering<'a> {
-    lock: &'a MultiLock,
+    members: &'a Arc<MultiMembers>,
     ask: Ask<'a>,
     clock: Clock,
     begun: Moment,
@@ -31,12 +31,12 @@ pub(super) struct Gathering<'a> {
 }
 
 impl<'a> Gathering<'a> {
-    pub(super) fn new(lock: &'a MultiLock, ask: Ask<'a>) -> Self {
-        let clock = lock.members()[0].handle().client().clock();
+    pub(super) fn new(members: &'a Arc<MultiMembers>, ask: Ask<'a>) -> Self {
+        let clock = members.all()[0].handle().client().clock();
         let begun = clock.now();
         let deadline = ask.options.within.map(|within| begun + within);
-        let gather = Gather::new(lock.members().len());
-        Self { lock, ask, clock, begun, deadline, gather, held: Vec::new() }
+        let gather = Gather::new(members.all().len());
+        Self { members, ask, clock, begun, deadline, gather, held: Vec::new() }
     }
 
     pub(super) async fn run(mut self) -> Result<Option<MultiGuard>> {
@@ -66,7 +66,7 @@ impl<'a> Gathering<'a> {
     /// The call of one member. The hold's own bounds begin when all are held.
     fn call(&self, patience: Patience) -> Ask<'a> {
         let mut options = self.ask.options.clone();
-        if self.lock.members().len() > 1 {
+        if self.members.all().len() > 1 {
             (options.max_hold, options.at_least) = (None, None);
         }
         options.within = match (patience, self.deadline) {
@@ -80,8 +80,7 @@ impl<'a> Gathering<'a> {
     }
 
     fn members(&self) -> impl Iterator<Item = &'a Member> + use<'a> {
-        let lock = self.lock;
-        lock.order().iter().map(|place| &lock.members()[*place])
+        self.members.in_order()
     }
 
     /// Tries all at once. Answers whether all are held; if not, all are given back.
@@ -172,13 +171,13 @@ impl<'a> Gathering<'a> {
             }
         }
         let waited = self.clock.now().since(self.begun);
-        Ok(Some(MultiGuard::new(self.lock, std::mem::take(&mut self.held), waited)))
+        Ok(Some(MultiGuard::new(self.members, std::mem::take(&mut self.held), waited)))
     }
 
     fn late(&self) -> Error {
         Error::new(ErrorKind::Timeout, "not all were tried in time")
             .in_operation(self.ask.operation)
-            .on(self.lock.name())
+            .on(self.members.name())
     }
 }
 

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 
 use super::guards::Held;
 use super::member::Member;
-use super::multi_lock::MultiLock;
+use super::multi_members::MultiMembers;
 use crate::address::Address;
 use crate::error::Result;
 use crate::hold::{Hold, Release, Tenure, own_methods};
@@ -22,7 +22,7 @@ use crate::token::Token;
 /// held until it is released or dropped.
 #[must_use = "a guard that is dropped at once releases all at once"]
 pub struct MultiGuard {
-    lock: MultiLock,
+    members: Arc<MultiMembers>,
     // Both in the order in which the members were given.
     held: Vec<Held>,
     tenures: Box<[Arc<Tenure>]>,
@@ -31,12 +31,12 @@ pub struct MultiGuard {
 
 impl MultiGuard {
     /// `held` is in canonical order.
-    pub(super) fn new(lock: &MultiLock, held: Vec<Held>, waited: Duration) -> Self {
-        let mut held: Vec<_> = lock.order().iter().copied().zip(held).collect();
+    pub(super) fn new(members: &Arc<MultiMembers>, held: Vec<Held>, waited: Duration) -> Self {
+        let mut held: Vec<_> = members.order().iter().copied().zip(held).collect();
         held.sort_unstable_by_key(|(place, _)| *place);
         let held: Vec<_> = held.into_iter().map(|(_, held)| held).collect();
         let tenures = held.iter().map(|held| Arc::clone(held.tenure())).collect();
-        Self { lock: lock.clone(), held, tenures, waited }
+        Self { members: Arc::clone(members), held, tenures, waited }
     }
 
     /// How long the acquisition took.
@@ -52,7 +52,7 @@ impl MultiGuard {
 
     /// The addresses of all members, in the order of [`tokens`](Self::tokens).
     pub fn addresses(&self) -> Vec<&Address> {
-        self.lock.members().iter().map(Member::address).collect()
+        self.members.all().iter().map(Member::address).collect()
     }
 }
 
@@ -66,7 +66,7 @@ impl Hold for MultiGuard {
 
     /// The keys of all members, joined by ` + `.
     fn key(&self) -> &str {
-        self.lock.name()
+        self.members.name()
     }
 
     /// Gives all of them back at once, and waits until their servers have confirmed it. `AlreadyLost`
@@ -78,17 +78,7 @@ impl Hold for MultiGuard {
     /// # Cancel safety
     /// A dropped release goes on in the background.
     async fn release(&self) -> Result<Release> {
-        let answers = join_all(self.held.iter().map(Held::release)).await;
-        let mut whole = Ok(Release::Released);
-        for answer in answers {
-            whole = match (answer, whole) {
-                // A loss outweighs what is not known.
-                (Ok(lost @ Release::AlreadyLost(_)), _) | (_, Ok(lost @ Release::AlreadyLost(_))) => Ok(lost),
-                (Err(error), Ok(_)) => Err(error),
-                (_, whole) => whole,
-            };
-        }
-        whole
+        Release::of_all(join_all(self.held.iter().map(Held::release)).await)
     }
 }
 

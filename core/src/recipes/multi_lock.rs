@@ -8,11 +8,11 @@ use super::acquire::Acquire;
 use super::member::Member;
 use super::multi_gathering::Gathering;
 use super::multi_guard::MultiGuard;
+use super::multi_members::MultiMembers;
 use super::under::under;
 use super::verb::{Ask, verb};
 use crate::contracts::Patience;
-use crate::decide::gather::canonical_order;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::reentrancy::Owner;
 
 /// Several locks, of any recipe, mode and coordinator, as one: all are held, or none.
@@ -49,15 +49,7 @@ use crate::reentrancy::Owner;
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 /// ```
 #[derive(Clone)]
-pub struct MultiLock(Arc<Inner>);
-
-struct Inner {
-    // In the order in which they were given.
-    members: Vec<Member>,
-    // Their places, in canonical order.
-    order: Vec<usize>,
-    name: String,
-}
+pub struct MultiLock(Arc<MultiMembers>);
 
 impl MultiLock {
     /// Several locks as one. Validates, no I/O.
@@ -66,31 +58,7 @@ impl MultiLock {
     /// `InvalidArgument` naming `members` when there are none, or when two are the same queue;
     /// naming `name` when two coordinators have the same [name](crate::Config::name), or none.
     pub fn new(members: impl IntoIterator<Item = Member>) -> Result<Self> {
-        let members: Vec<_> = members.into_iter().collect();
-        if members.is_empty() {
-            return Err(Error::invalid("members", "there is no lock to acquire"));
-        }
-        for (place, member) in members.iter().enumerate() {
-            let is_twin = |other: &&Member| {
-                !Arc::ptr_eq(other.handle().client(), member.handle().client())
-                    && other.coordinator() == member.coordinator()
-            };
-            if let Some(other) = members[..place].iter().find(is_twin) {
-                let why = match member.coordinator() {
-                    Some(name) => format!("two coordinators have the name {name:?}"),
-                    None => "two coordinators have no name: the order of their locks needs one".to_owned(),
-                };
-                let keys = format!("{why} ({:?}, {:?})", other.address(), member.address());
-                return Err(Error::invalid("name", keys));
-            }
-        }
-        let order = canonical_order(members.iter().map(place_in_order)).map_err(|(_, twice)| {
-            let address = members[twice].address();
-            Error::invalid("members", "it is given twice").on(address.name())
-        })?;
-        let keys: Vec<_> = members.iter().map(|member| member.address().name()).collect();
-        let name = keys.join(" + ");
-        Ok(Self(Arc::new(Inner { members, order, name })))
+        MultiMembers::new(members.into_iter().collect()).map(|members| Self(Arc::new(members)))
     }
 
     verb! {
@@ -140,34 +108,17 @@ impl MultiLock {
 
     /// The members, in the order in which they were given.
     pub fn members(&self) -> &[Member] {
-        &self.0.members
-    }
-
-    /// The places of the members, in canonical order.
-    pub(super) fn order(&self) -> &[usize] {
-        &self.0.order
-    }
-
-    /// The keys of all members, joined by ` + `.
-    pub(super) fn name(&self) -> &str {
-        &self.0.name
+        self.0.all()
     }
 
     async fn take(&self, ask: Ask<'_>) -> Result<Option<MultiGuard>> {
-        ask.options.check().map_err(|error| error.in_operation(ask.operation).on(self.0.name.as_str()))?;
-        Gathering::new(self, ask).run().await
+        ask.options.check().map_err(|error| error.in_operation(ask.operation).on(self.0.name()))?;
+        Gathering::new(&self.0, ask).run().await
     }
-}
-
-/// The order's key: text that is the same in every process.
-fn place_in_order(member: &Member) -> (&str, &str, &str, &str) {
-    let address = member.address();
-    let namespace = address.namespace().unwrap_or_default();
-    (namespace, address.kind().as_str(), address.coded(), member.coordinator().unwrap_or_default())
 }
 
 impl fmt::Debug for MultiLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MultiLock").field("members", &self.0.members).finish_non_exhaustive()
+        f.debug_struct("MultiLock").field("members", &self.0.all()).finish_non_exhaustive()
     }
 }

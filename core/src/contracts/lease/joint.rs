@@ -8,11 +8,11 @@ use std::time::Duration;
 use futures_util::future::select_all;
 use parking_lot::RwLock;
 
-use super::{Lease, LeaseState};
+use super::state::LeaseState;
 use crate::clock::{Clock, Moment};
 
 /// The wait for another state. Sync, unlike a `BoxFuture`: tasks share it.
-pub(crate) type Changed<'a> = Pin<Box<dyn Future<Output = LeaseState> + Send + Sync + 'a>>;
+pub(crate) type StateChange<'a> = Pin<Box<dyn Future<Output = LeaseState> + Send + Sync + 'a>>;
 
 /// What a joint lease rests on: another lease, or a node on one.
 pub(crate) trait Part: Send + Sync {
@@ -23,32 +23,9 @@ pub(crate) trait Part: Send + Sync {
     /// Its TTL.
     fn ttl(&self) -> Duration;
     /// Waits until the state differs from `seen`.
-    fn changed(&self, seen: LeaseState) -> Changed<'_>;
+    fn changed(&self, seen: LeaseState) -> StateChange<'_>;
     /// Where it is, for people.
-    fn place(&self) -> &str;
-}
-
-impl Part for Lease {
-    fn state(&self) -> LeaseState {
-        Lease::state(self)
-    }
-
-    fn left(&self) -> Duration {
-        // A stand-in has no deadline yet.
-        self.deadline().since(self.clock().now())
-    }
-
-    fn ttl(&self) -> Duration {
-        Lease::ttl(self)
-    }
-
-    fn changed(&self, seen: LeaseState) -> Changed<'_> {
-        Box::pin(Lease::changed(self, seen))
-    }
-
-    fn place(&self) -> &str {
-        "one of the two coordinators"
-    }
+    fn place(&self) -> String;
 }
 
 /// The parts of a joint lease. It is lost when one of them is, and the first loss stays.
@@ -78,7 +55,7 @@ impl Joint {
         for part in self.parts.read().iter() {
             match part.state() {
                 lost @ LeaseState::Lost(_) => {
-                    let _ = self.lost_on.set(part.place().to_owned());
+                    let _ = self.lost_on.set(part.place());
                     return lost;
                 }
                 LeaseState::Suspended => worst = LeaseState::Suspended,

@@ -6,11 +6,12 @@ use std::time::Duration;
 use crate::config::{Config, MoveConfig};
 use crate::connect::take_part;
 use crate::contracts::{Backend, CellLife, CellWrite, Expected, Page};
-use crate::decide::moving::{MovePhase, Stage, Step, Way};
+use crate::decide::moving::{MovePhase, Side, Stage, Step, Way};
 use crate::memory::{Link, Memory};
 use crate::moving::member::MemberRecord;
 use crate::moving::place::MovePlace;
 use crate::moving::staged::Staged;
+use crate::moving::{SideClient, side_config};
 use crate::registry::stamp_address;
 use crate::{Address, Clock, Coordinator};
 
@@ -50,7 +51,10 @@ impl Stores {
         let (new, new_link) = self.new.connect(&self.sides.to).expect("memory");
         let config = Config::of_move(self.sides.clone());
         let sides = [old, new];
-        let [old, new] = sides.each_ref().map(|side| Arc::clone(side.backend()));
+        let side = |of: &Coordinator, side| {
+            SideClient::new(Arc::clone(of.backend()), &side_config(&config, &self.sides, side))
+        };
+        let (old, new) = (side(&sides[0], Side::Old), side(&sides[1], Side::New));
         let (participant, coordinator) = take_part(old, new, &self.sides, &config).expect("one clock");
         participant.ready_within(Duration::from_secs(5)).await.expect("a member");
         Part { coordinator, old: old_link, new: new_link, _sides: sides }

@@ -225,6 +225,28 @@ async fn owners_writers_and_permits_move_with_their_holds() {
     assert_eq!(soon(reader.lost()).await.reason(), LostReason::Revoked);
 }
 
+/// Its node on the new side is on its way as a writer's.
+#[tokio::test(start_paused = true)]
+async fn what_a_hold_says_while_it_joins_the_new_side_counts_there() {
+    let stores = Stores::new();
+    let (one, other) = (stores.participant().await, stores.participant().await);
+    let writer = one.coordinator.rwlock("w").unwrap().write().await.unwrap();
+    let leader = one.coordinator.election("e").unwrap().campaign(b"before").await.unwrap();
+    one.new.hold();
+    stores.go(MovePhase::BothByOld).await;
+    soon(one.new.held()).await;
+    let reader = writer.downgrade().await.unwrap();
+    leader.proclaim(b"after").await.unwrap();
+    one.new.resume();
+    soon(stores.settled()).await;
+    soon(stores.go(MovePhase::New)).await;
+    soon(stores.settled()).await;
+    let beside = other.coordinator.rwlock("w").unwrap().try_read().await.unwrap();
+    assert!(reader.is_held() && beside.is_some(), "a reader beside a reader");
+    let leading = other.coordinator.election("e").unwrap().leader().await.unwrap().unwrap();
+    assert_eq!(&*leading.data, b"after");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_dropped_acquisition_leaves_nothing_on_either_side() {
     for phase in [MovePhase::Old, MovePhase::BothByOld, MovePhase::BothByNew, MovePhase::New, MovePhase::Done]

@@ -75,10 +75,7 @@ pub(crate) async fn carry(
     progress: &Progress,
 ) -> Result<Carried> {
     copying.check()?;
-    let to = match from {
-        Side::Old => Side::New,
-        Side::New => Side::Old,
-    };
+    let to = from.other();
     let mut pass = Pass::Copies;
     loop {
         // Before the join: a version that another operator writes while this one holds is not its own.

@@ -3,41 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::moved;
+use super::sided::Sided;
 use super::usage::{Asking, Usage};
 use super::versions::{answered, inward, shown};
 use super::watch::MovingWatch;
-use crate::address::{Address, Namespace};
+use crate::address::Address;
 use crate::clock::{Clock, Moment};
-use crate::contracts::{Backend, Cell, CellLife, CellWrite, CellWritten, ChangeWatch, Expected, TimeToIdle};
+use crate::contracts::{Cell, CellLife, CellWrite, CellWritten, ChangeWatch, Expected, TimeToIdle};
 use crate::decide::count::Count;
 use crate::decide::count::request::{Decided, Request};
-use crate::decide::moving::Side;
 use crate::error::{Error, ErrorKind, Result};
-
-/// The two sides, and where keys are on each.
-#[derive(Debug)]
-pub(crate) struct Sided {
-    pub(crate) old: (Arc<dyn Backend>, Namespace),
-    pub(crate) new: (Arc<dyn Backend>, Namespace),
-}
-
-impl Sided {
-    fn on(&self, side: Side) -> &(Arc<dyn Backend>, Namespace) {
-        match side {
-            Side::Old => &self.old,
-            Side::New => &self.new,
-        }
-    }
-
-    pub(super) fn backend(&self, side: Side) -> &dyn Backend {
-        &*self.on(side).0
-    }
-
-    pub(super) fn address(&self, side: Side, address: &Address) -> Result<Address> {
-        moved(address, &self.on(side).1)
-    }
-}
 
 /// Values over both sides: as [`Cells`](crate::contracts::Cells), with its clauses. A request waits for
 /// the request timeout while values are copied, and is `Unavailable` then.

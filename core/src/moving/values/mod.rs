@@ -12,6 +12,7 @@
 pub(crate) mod carry;
 pub(crate) mod cells;
 pub(crate) mod mirror;
+mod sided;
 pub(crate) mod usage;
 mod versions;
 mod watch;
@@ -19,7 +20,7 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
-use crate::address::{Address, Name, Namespace};
+use crate::address::{Address, Namespace};
 use crate::error::{Error, Result};
 
 /// A key's address in a namespace.
@@ -30,5 +31,5 @@ fn moved(address: &Address, namespace: &Namespace) -> Result<Address> {
     if address.is_exact() {
         return Err(Error::invalid("key", "a value at an exact address does not move"));
     }
-    Address::within(namespace, address.kind(), Name::Key(address.name().to_owned()))
+    Ok(address.moved_to(namespace))
 }

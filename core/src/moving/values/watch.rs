@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::cells::Sided;
+use super::sided::Sided;
 use super::usage::Usage;
 use crate::address::Address;
 use crate::contracts::ChangeWatch;

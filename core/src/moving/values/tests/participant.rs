@@ -14,7 +14,8 @@ use crate::decide::moving::Side;
 use crate::decide::moving::values::{ValuesAt, WholeStage};
 use crate::error::Result;
 use crate::memory::Link;
-use crate::moving::values::cells::{MovingCells, Sided};
+use crate::moving::values::cells::MovingCells;
+use crate::moving::values::sided::Sided;
 use crate::moving::values::usage::{Known, Usage};
 
 pub(super) struct Participant {

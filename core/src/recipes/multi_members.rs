@@ -1,0 +1,72 @@
+//! The members of a lock over several.
+
+use std::sync::Arc;
+
+use super::member::Member;
+use crate::decide::gather::canonical_order;
+use crate::error::{Error, Result};
+
+/// The members of a lock over several: at least one, each given once.
+pub(super) struct MultiMembers {
+    // In the order in which they were given.
+    members: Vec<Member>,
+    // Their places, in canonical order.
+    order: Vec<usize>,
+    name: String,
+}
+
+impl MultiMembers {
+    pub(super) fn new(members: Vec<Member>) -> Result<Self> {
+        if members.is_empty() {
+            return Err(Error::invalid("members", "there is no lock to acquire"));
+        }
+        for (place, member) in members.iter().enumerate() {
+            let is_twin = |other: &&Member| {
+                !Arc::ptr_eq(other.handle().client(), member.handle().client())
+                    && other.coordinator() == member.coordinator()
+            };
+            if let Some(other) = members[..place].iter().find(is_twin) {
+                let why = match member.coordinator() {
+                    Some(name) => format!("two coordinators have the name {name:?}"),
+                    None => "two coordinators have no name: the order of their locks needs one".to_owned(),
+                };
+                let keys = format!("{why} ({:?}, {:?})", other.address(), member.address());
+                return Err(Error::invalid("name", keys));
+            }
+        }
+        let order = canonical_order(members.iter().map(place_in_order)).map_err(|(_, twice)| {
+            let address = members[twice].address();
+            Error::invalid("members", "it is given twice").on(address.name())
+        })?;
+        let keys: Vec<_> = members.iter().map(|member| member.address().name()).collect();
+        let name = keys.join(" + ");
+        Ok(Self { members, order, name })
+    }
+
+    /// As they were given.
+    pub(super) fn all(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// Their places, in canonical order.
+    pub(super) fn order(&self) -> &[usize] {
+        &self.order
+    }
+
+    /// In canonical order.
+    pub(super) fn in_order(&self) -> impl Iterator<Item = &Member> {
+        self.order.iter().map(|place| &self.members[*place])
+    }
+
+    /// Their keys, joined by ` + `.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// The order's key: text that is the same in every process.
+fn place_in_order(member: &Member) -> (&str, &str, &str, &str) {
+    let address = member.address();
+    let namespace = address.namespace().unwrap_or_default();
+    (namespace, address.kind().as_str(), address.coded(), member.coordinator().unwrap_or_default())
+}
