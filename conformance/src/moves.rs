@@ -33,11 +33,9 @@ pub fn there_and_back(
 ) -> Result<(), String> {
     let connectors: Vec<_> = old.connectors().into_iter().chain(new.connectors()).collect();
     let fixture = runtime.block_on(new.fixture()).map_err(|error| error.to_string())?;
-    let reaches = |from: Config| {
-        let mut to = fixture.process_config().ok_or("the new side has no processes")?;
-        to.ttl = from.ttl;
-        Ok(Config::of_move(MoveConfig::new(from, to, NAME)))
-    };
+    let mut to = fixture.process_config().ok_or("the new side has no processes")?;
+    to.ttl = TTL;
+    let reaches = |from| Config::of_move(MoveConfig::new(from, to, NAME));
     let moves = |config: Config| {
         let sides = config.moving.expect("made above");
         async move { moves(&connectors, &sides, lasts, seed).await.expect("it moves") }
