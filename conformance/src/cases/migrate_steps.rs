@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join;
-use latchwork_core::contracts::{AskedLimit, Join, Joined, Node, NodeId, Patience};
+use latchwork_core::contracts::{Join, Joined, Node};
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::moving::MovePhase;
 use latchwork_core::{
     Address, Config, Coordinator, Error, ErrorKind, Kind, Move, MoveConfig, MoveProgress, MoveState, Token,
 };
 
-use crate::actions::{acquire, in_time, mutex};
+use crate::actions::{acquire, in_time, join_of, mutex};
 use crate::bounds::{CLEAN_UP, LONG_TTL, SHORT_TTL};
 use crate::case::cases;
 use crate::context::Context;
@@ -81,14 +81,9 @@ impl Played {
         let (members, stage) =
             (at(Kind::Clients).expect("a good key"), at(Kind::Layout).expect("a good key"));
         let join = Join {
-            queue: members,
-            id: NodeId::random(),
-            claim: Claim::Shared,
-            limit: AskedLimit::Stored,
             label: label.into(),
             data: Arc::from(&b"host=played"[..]),
-            patience: Patience::Wait,
-            repeated: false,
+            ..join_of(&members, Claim::Shared)
         };
         let joined = soon("join", clients[0].coordinator.backend().join(&join)).await.expect("joined");
         let Joined::Admitted(node) = joined else {
