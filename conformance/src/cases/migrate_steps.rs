@@ -41,17 +41,17 @@ async fn client(context: &Context, of: &Config, label: &str) -> Result<Client, E
 }
 
 async fn operator(context: &Context) -> Move {
-    let sides = sides(context);
-    let of = async |config: &Config| context.client_with(&config.clone().as_operator()).await.coordinator;
-    Move::over(of(&sides.from).await, of(&sides.to).await, &sides).expect("an operator's clients")
+    operator_at(context, None).await
 }
 
-/// One whose requests take their time, so that others come between them.
-async fn far_operator(context: &Context) -> Move {
+/// One whose requests to the old side may take their time, so that others come between them.
+async fn operator_at(context: &Context, way: Option<Duration>) -> Move {
     let sides = sides(context);
     let of = async |config: &Config| context.client_with(&config.clone().as_operator()).await;
     let (old, new) = (of(&sides.from).await, of(&sides.to).await);
-    old.link.delay(WAY);
+    if let Some(way) = way {
+        old.link.delay(way);
+    }
     Move::over(old.coordinator, new.coordinator, &sides).expect("an operator's clients")
 }
 
@@ -227,7 +227,7 @@ cases! {
     "MIGRATE-COMPARE-AND-SET" =>
     /// two operators at once make one move: no phase is passed over, and no epoch is taken twice
     async fn migrate_compare_and_set_two_operators_make_one_move(context) {
-        let (one, other) = (far_operator(context).await, far_operator(context).await);
+        let (one, other) = (operator_at(context, Some(WAY)).await, operator_at(context, Some(WAY)).await);
         let member = Played::new(context, "one").await;
         let written = Mutex::new(Vec::new());
         let reached = |progress: &MoveProgress<'_>| {
