@@ -12,6 +12,7 @@ use std::env;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use latchwork::decide::moving::MovePhase;
 use latchwork::{Config, Coordinator, Move, MoveConfig, MoveProgress, Result, Token, connect};
 use tokio::time::{Instant, sleep};
 
@@ -34,15 +35,15 @@ async fn main() -> Result<()> {
         working.push(tokio::spawn(work(coordinator, service, Arc::clone(&seen), stop.subscribe())));
     }
 
-    let mut phases = vec![(begun, "old".to_owned())];
+    let mut phases = vec![(begun, MovePhase::Old)];
     let the_move = Move::connect(&latchwork::connectors(), &sides).await?;
     sleep(Duration::from_millis(300)).await;
     // As `latchwork migrate run`, with a look at each phase.
     loop {
         let phase = the_move.advance(|progress: &MoveProgress<'_>| println!("{progress}")).await?;
-        phases.push((Instant::now(), phase.to_string()));
+        phases.push((Instant::now(), phase));
         sleep(Duration::from_millis(250)).await;
-        if phase.to_string() == "done" {
+        if phase == MovePhase::Done {
             break;
         }
     }
@@ -81,13 +82,13 @@ async fn work(
 }
 
 /// Draws it, and checks what it shows.
-fn draw(seen: &[Held], phases: &[(Instant, String)], begun: Instant) {
+fn draw(seen: &[Held], phases: &[(Instant, MovePhase)], begun: Instant) {
     let end = seen.iter().map(|held| held.3).max().unwrap_or(begun);
     let whole = end.duration_since(begun).as_secs_f64().max(0.001);
     let at = |when: Instant| (when.duration_since(begun).as_secs_f64() / whole * (WIDTH - 1) as f64) as usize;
     let mut head = vec![b' '; WIDTH + 16];
     for (when, phase) in phases {
-        let place = at(*when).min(WIDTH - 1);
+        let (place, phase) = (at(*when).min(WIDTH - 1), phase.as_str());
         head[place] = b'|';
         head[place + 1..place + 1 + phase.len()].copy_from_slice(phase.as_bytes());
     }

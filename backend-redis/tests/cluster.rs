@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use common::coordinators::{at, says};
+use common::coordinators::{at, said};
 use common::sharded::{key_of, lock_at};
 use common::{Operator, PATIENCE, own, soon};
 use latchwork_conformance::servers::ClusteredRedis;
@@ -227,14 +227,14 @@ async fn what_is_wrong_with_the_servers_is_named() {
     let single = own(&[]).await;
     let error = at(&format!("redis-cluster://{}", single.addr())).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
-    says(&error, &[single.addr(), "no node of a Redis Cluster"]);
+    said(&error, &[single.addr(), "no node of a Redis Cluster"]);
     let error = at("redis-cluster://127.0.0.1:1,127.0.0.1:2").await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
-    says(&error, &["127.0.0.1:1,127.0.0.1:2", "refused"]);
+    said(&error, &["127.0.0.1:1,127.0.0.1:2", "refused"]);
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
     let error = at(&format!("redis://{}", cluster.servers()[0])).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
-    says(&error, &["redis-cluster://"]);
+    said(&error, &["redis-cluster://"]);
     let error = at("redis-cluster://h/2").await.unwrap_err();
     assert_eq!(error.argument(), Some("url"), "{error}");
     let enough = "+@read +@write +@pubsub +@scripting +@connection -@dangerous +time +info";

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::coordinators::{at, refused, says};
+use common::coordinators::{at, refused, said};
 use common::sharded::{key_of, lock_at};
 use common::{Operator, PATIENCE, own, soon};
 use latchwork_conformance::servers::{Certificates, ClusteredRedis, Validity};
@@ -97,7 +97,7 @@ async fn one_server_name_is_that_of_all_servers() {
     // The first ones have the name that they are asked by, and all are named by an address that none has.
     let error = refused(&url(&cluster, &certificates.trusting()).replace(IP, NAME)).await;
     assert!(matches!(error.kind(), ErrorKind::WrongServer { .. }), "{error}");
-    says(&error, &["a server of the cluster", "the certificate is not for 127.0.0.1"]);
+    said(&error, &["a server of the cluster", "the certificate is not for 127.0.0.1"]);
     let error = refused(&url(&cluster, &format!("{}&server_name=other", certificates.trusting()))).await;
     assert!(matches!(error.kind(), ErrorKind::WrongServer { .. }), "{error}");
     let url = url(&cluster, &format!("{}&server_name=redis.internal", certificates.trusting()));
@@ -114,7 +114,7 @@ async fn what_is_wrong_with_tls_is_named() {
     let others = Certificates::new().unwrap();
     let error = refused(&url(&cluster, &others.mutual())).await;
     assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
-    says(&error, &["127.0.0.1:", "as `ca`"]);
+    said(&error, &["127.0.0.1:", "as `ca`"]);
 
     for options in [certificates.trusting(), certificates.of_a_stranger().unwrap()] {
         let error = refused(&url(&cluster, &options)).await;
@@ -123,11 +123,11 @@ async fn what_is_wrong_with_tls_is_named() {
 
     let error = refused(&url(&cluster, "").replace("rediss-", "redis-")).await;
     assert!(matches!(error.kind(), ErrorKind::WrongServer { .. }), "{error}");
-    says(&error, &["a TLS server (rediss-cluster:// asks for TLS)"]);
+    said(&error, &["a TLS server (rediss-cluster:// asks for TLS)"]);
     let plain = &cluster.servers()[0];
     let error = refused(&format!("rediss-cluster://{plain}?{mutual}")).await;
     assert!(matches!(error.kind(), ErrorKind::WrongServer { .. }), "{error}");
-    says(&error, &[plain, "does not speak TLS"]);
+    said(&error, &[plain, "does not speak TLS"]);
 
     // One server alone, and a server of a cluster for one that is alone.
     let single = own(&[]).await;
@@ -137,7 +137,7 @@ async fn what_is_wrong_with_tls_is_named() {
     let (hosts, options) = one.split_once('?').unwrap();
     let error = refused(&format!("{}?{options}", hosts.split(',').next().unwrap())).await;
     assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
-    says(&error, &["redis-cluster://"]);
+    said(&error, &["redis-cluster://"]);
 
     let client = at(&url(&cluster, &mutual)).await.unwrap();
     uses_all_servers(&cluster, &client).await;

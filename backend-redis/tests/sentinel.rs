@@ -5,7 +5,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::coordinators::{at, refused, says};
+use common::coordinators::{at, refused, said};
 use common::{Operator, PATIENCE, own, soon};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::WatchedRedis;
@@ -135,18 +135,18 @@ async fn what_is_wrong_with_the_sentinels_is_named() {
     // Nobody listens there.
     let error = refused(&format!("redis-sentinel://127.0.0.1:1,127.0.0.1:2/{service}")).await;
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
-    says(&error, &["no Sentinel answers", "127.0.0.1:1", "127.0.0.1:2", "refused"]);
+    said(&error, &["no Sentinel answers", "127.0.0.1:1", "127.0.0.1:2", "refused"]);
 
     let error = refused(&format!("redis-sentinel://{first},{second}/other")).await;
     assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
-    says(&error, &[&first, "watches no service \"other\""]);
+    said(&error, &[&first, "watches no service \"other\""]);
 
     let server = own(&[]).await;
     let error = refused(&format!("redis-sentinel://{}/{service}", server.addr())).await;
     assert!(matches!(error.kind(), ErrorKind::WrongServer { expected: "Redis Sentinel", .. }), "{error}");
     let error = refused(&format!("redis://{first}")).await;
     assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
-    says(&error, &["Sentinel", "redis-sentinel://"]);
+    said(&error, &["Sentinel", "redis-sentinel://"]);
 
     // A Sentinel that is behind: it names a replica.
     let master = watched.master().await.unwrap();
@@ -156,7 +156,7 @@ async fn what_is_wrong_with_the_sentinels_is_named() {
     behind.readdress([(port(master), port(replica))]);
     let error = refused(&format!("redis-sentinel://{}/{service}?connect_timeout=1s", behind.addr())).await;
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
-    says(&error, &[&watched.servers()[replica], "the Sentinels name as the master", "is a replica of"]);
+    said(&error, &[&watched.servers()[replica], "the Sentinels name as the master", "is a replica of"]);
 
     // Sentinels with a login, of which one is dead. What it may say is enough.
     for sentinel in [&second, &third] {
@@ -171,7 +171,7 @@ async fn what_is_wrong_with_the_sentinels_is_named() {
     for login in ["", "sentinel_password=wrong", "sentinel_user=app&sentinel_password=wrong"] {
         let error = refused(&at_all(login)).await;
         assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{login}: {error}");
-        says(&error, &["to log in at the Sentinel at", &second]);
+        said(&error, &["to log in at the Sentinel at", &second]);
         assert!(!error.to_string().contains("wrong"), "{error}");
     }
     // One that may not listen is found at each dial all the same.

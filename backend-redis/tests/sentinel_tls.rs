@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::coordinators::{at, refused, says};
+use common::coordinators::{at, refused, said};
 use common::{Operator, PATIENCE, soon};
 use latchwork_conformance::servers::{Certificates, Terminator, Validity, WatchedRedis};
 use latchwork_core::contracts::LeaseState;
@@ -84,7 +84,7 @@ async fn servers_that_are_named_by_names_are_checked_by_those() {
     let by_address = url(&watched, &certificates.trusting()).replace(NAME, IP);
     let error = refused(&by_address).await;
     assert!(matches!(error.kind(), ErrorKind::WrongServer { .. }), "{error}");
-    says(&error, &["the Sentinel at 127.0.0.1:", "connect by a name that it has"]);
+    said(&error, &["the Sentinel at 127.0.0.1:", "connect by a name that it has"]);
     survives_a_failover(&watched, &certificates.trusting()).await;
 }
 
@@ -94,7 +94,7 @@ async fn one_server_name_is_that_of_all_servers() {
     // The Sentinels have the name that they are asked by, and name the master by an address that it has not.
     let error = refused(&url(&watched, &certificates.trusting()).replace(IP, NAME)).await;
     assert!(matches!(error.kind(), ErrorKind::WrongServer { .. }), "{error}");
-    says(&error, &["which the Sentinels name as the master", "the certificate is not for 127.0.0.1"]);
+    said(&error, &["which the Sentinels name as the master", "the certificate is not for 127.0.0.1"]);
     let error = refused(&url(&watched, &format!("{}&server_name=other", certificates.trusting()))).await;
     assert!(matches!(error.kind(), ErrorKind::WrongServer { .. }), "{error}");
     survives_a_failover(&watched, &format!("{}&server_name=redis.internal", certificates.trusting())).await;
@@ -111,7 +111,7 @@ async fn what_is_wrong_with_tls_is_named() {
     let others = Certificates::new().unwrap();
     let error = refused(&url(&watched, &others.mutual())).await;
     assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
-    says(&error, &["the Sentinel at 127.0.0.1:", "as `ca`"]);
+    said(&error, &["the Sentinel at 127.0.0.1:", "as `ca`"]);
 
     // No certificate, and that of a stranger.
     for options in [certificates.trusting(), certificates.of_a_stranger().unwrap()] {
@@ -122,15 +122,15 @@ async fn what_is_wrong_with_tls_is_named() {
     // One side speaks TLS, and the other does not.
     let error = refused(&tls_sentinels.replace("rediss-", "redis-")).await;
     assert!(matches!(error.kind(), ErrorKind::WrongServer { .. }), "{error}");
-    says(&error, &["a TLS server (rediss-sentinel:// asks for TLS)"]);
+    said(&error, &["a TLS server (rediss-sentinel:// asks for TLS)"]);
     let error = refused(&format!("rediss-sentinel://{sentinel}/{service}?{mutual}")).await;
     assert!(matches!(error.kind(), ErrorKind::WrongServer { .. }), "{error}");
-    says(&error, &[&sentinel, "does not speak TLS"]);
+    said(&error, &[&sentinel, "does not speak TLS"]);
 
     // The Sentinel speaks it, and the master that it names does not, or the other way round.
     let error = refused(&format!("redis-sentinel://{sentinel}/{service}")).await;
     assert!(matches!(error.kind(), ErrorKind::WrongServer { .. }), "{error}");
-    says(
+    said(
         &error,
         &["which the Sentinels name as the master", "a TLS server (rediss-sentinel:// asks for TLS)"],
     );
@@ -139,7 +139,7 @@ async fn what_is_wrong_with_tls_is_named() {
     let terminator = Terminator::before(before, &certificates).await.unwrap();
     let error = refused(&format!("rediss-sentinel://{}/{service}?{mutual}", terminator.addr())).await;
     assert!(matches!(error.kind(), ErrorKind::WrongServer { .. }), "{error}");
-    says(&error, &["which the Sentinels name as the master", "does not speak TLS"]);
+    said(&error, &["which the Sentinels name as the master", "does not speak TLS"]);
 
     takes_a_lock(&at(&url(&watched, &mutual)).await.unwrap()).await;
 }

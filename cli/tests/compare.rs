@@ -7,7 +7,7 @@ mod terminal;
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Fixture, pid_of, program};
+use common::{Fixture, keys, pid_of, program};
 use html5gum::Token;
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
@@ -31,11 +31,6 @@ fn compare(arguments: &[&str]) -> Command {
 
 async fn compared(arguments: &[&str]) -> Output {
     compare(arguments).output().await.expect("it starts")
-}
-
-/// Every key on the server, with a memory of it that stays away from what a client of the library adds.
-async fn keys(server: &str) -> String {
-    latchwork_servers::ask(server, "KEYS *\r\nQUIT\r\n").await.expect("an answer")
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ mod common;
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::program;
+use common::{keys, program};
 use latchwork_servers::{Certificates, ClusteredRedis, Kind, Options, Server, Validity, WatchedRedis, ask};
 use serde_json::Value;
 
@@ -44,11 +44,6 @@ fn is_measured_without_a_link(json: &Value) {
         let why = left_out.iter().find(|left| left["what"] == what).map(|left| left["why"].to_string());
         assert!(why.is_some_and(|why| why.contains("past the proxy")), "{what} in {left_out:?}");
     }
-}
-
-/// Every key of a server, in the clear.
-async fn keys(server: &str) -> String {
-    ask(server, "KEYS *\r\nQUIT\r\n").await.expect("an answer")
 }
 
 async fn secured(kind: Kind) -> (Server, Certificates, String) {

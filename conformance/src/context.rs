@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use latchwork_core::contracts::{Join, Joined};
 use latchwork_core::{Address, Config, Kind};
-use tokio::time::Instant;
 
 use crate::actions::join_of;
 use crate::adapter::Adapter;
@@ -14,7 +13,7 @@ use crate::bounds::{CLEAN_UP, LONG_TTL, NOISE, PATIENCE, QUIET_TTL, SHORT_TTL};
 use crate::exclusive::Lock;
 use crate::played::Played;
 use crate::taken::Taken;
-use crate::testbed::{Client, Fault, Fixture, Testbed};
+use crate::testbed::{Client, Fault, Fixture, Testbed, left_at};
 use crate::waits::{soon, within};
 
 /// The environment variable that repeats the random choices of a run that printed it.
@@ -155,15 +154,7 @@ impl Context {
 
     /// The end of a case: nothing may be left on the server.
     pub async fn assert_nothing_left(&self) {
-        let deadline = Instant::now() + CLEAN_UP;
-        loop {
-            let contents = self.fixture.contents().await.expect("the server can be read");
-            if contents.is_empty() {
-                return;
-            }
-            assert!(Instant::now() < deadline, "left behind on the server: {contents:#?}");
-            // What was dropped goes in the background, and the server has no event for it.
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        let left = left_at(&*self.fixture, CLEAN_UP).await.expect("the server can be read");
+        assert!(left.is_empty(), "left behind on the server: {left:#?}");
     }
 }

@@ -92,7 +92,7 @@ pub fn main<F: Future<Output = Vec<Failover>>>(
     failures: impl FnOnce() -> F,
 ) -> ExitCode {
     println!("running 1 test");
-    match under_load(testbed, runtime, lasts, forgets, Ok, |_| failures()) {
+    match under_load(testbed, runtime, lasts, forgets, |config| config, |_| failures()) {
         Ok(()) => {
             println!("test result: ok. 1 passed; 0 failed");
             ExitCode::SUCCESS
@@ -125,22 +125,21 @@ pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
     runtime: &Runtime,
     lasts: Duration,
     forgets: bool,
-    reaches: impl FnOnce(Config) -> Result<Config, String>,
+    reaches: impl FnOnce(Config) -> Config + Send + 'static,
     failures: impl FnOnce(Config) -> F,
 ) -> Result<(), String> {
     let (name, testbed): (_, &'static ServerTestbed) = (testbed.name, Box::leak(Box::new(testbed)));
     // Beyond the time of the takeover.
     let allowed = TTL + testbed.expiry_bound + NOISE;
     let (sender, receiver) = std::sync::mpsc::channel();
-    let (asks, asked) = std::sync::mpsc::channel();
-    let (answers, answered) = std::sync::mpsc::channel();
+    let (tells, told) = std::sync::mpsc::channel();
     let playing = thread::spawn(move || {
         // Failures may take longer than they were given.
         play_beside(lasts * 2, testbed, async |context| {
             let mut config = context.fixture.process_config().expect("a server has processes");
             config.ttl = TTL;
-            asks.send(config).expect("it is awaited");
-            let config: Config = answered.recv().expect("it is answered");
+            let config = reaches(config);
+            tells.send(config.clone()).expect("it is awaited");
             let seconds = (lasts + TTL * 2).as_secs();
             let mut contenders = Vec::new();
             for (key, kind, processes) in LOADS {
@@ -157,9 +156,7 @@ pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
             sender.send(records).expect("they are awaited");
         })
     });
-    let config = asked.recv().map_err(|_| "the testbed gives no configuration".to_owned())?;
-    let config = reaches(config)?;
-    answers.send(config.clone()).map_err(|_| "the processes are gone".to_owned())?;
+    let config = told.recv().map_err(|_| "the testbed gives no configuration".to_owned())?;
     let failovers = runtime.block_on(async {
         sleep(TTL).await;
         failures(config).await

@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep};
 
 use crate::failover::{Failover, TTL, now, under_load};
-use crate::testbed::{Fixture, Testbed};
+use crate::testbed::{Testbed, left_at};
 use crate::testbeds::ServerTestbed;
 
 /// The name of the move.
@@ -33,17 +33,18 @@ pub fn there_and_back(
 ) -> Result<(), String> {
     let connectors: Vec<_> = old.connectors().into_iter().chain(new.connectors()).collect();
     let fixture = runtime.block_on(new.fixture()).map_err(|error| error.to_string())?;
-    let reaches = |from: Config| {
-        let mut to = fixture.process_config().ok_or("the new side has no processes")?;
-        to.ttl = from.ttl;
-        Ok(Config::of_move(MoveConfig::new(from, to, NAME)))
-    };
+    let mut to = fixture.process_config().ok_or("the new side has no processes")?;
+    to.ttl = TTL;
+    let reaches = |from| Config::of_move(MoveConfig::new(from, to, NAME));
     let moves = |config: Config| {
         let sides = config.moving.expect("made above");
         async move { moves(&connectors, &sides, lasts, seed).await.expect("it moves") }
     };
     under_load(old, runtime, lasts, false, reaches, moves)?;
-    runtime.block_on(nothing_left(&*fixture))
+    // What a process left that was killed goes within a TTL.
+    let left = runtime.block_on(left_at(&*fixture, TTL + fixture.expiry_bound()));
+    let left = left.map_err(|error| error.to_string())?;
+    if left.is_empty() { Ok(()) } else { Err(format!("left on the new side: {left:?}")) }
 }
 
 /// Moves there and back, until the time is over and it is at its beginning again. One step in five turns
@@ -78,17 +79,4 @@ async fn moves(
     operator.abort(|_| {}).await?;
     operator.close().await?;
     Ok(steps)
-}
-
-async fn nothing_left(fixture: &dyn Fixture) -> Result<(), String> {
-    // What a process left that was killed goes within a TTL.
-    let until = Instant::now() + TTL + fixture.expiry_bound();
-    loop {
-        let left = fixture.contents().await.map_err(|error| error.to_string())?;
-        match left.is_empty() {
-            true => return Ok(()),
-            false if Instant::now() > until => return Err(format!("left on the new side: {left:?}")),
-            false => sleep(Duration::from_millis(50)).await,
-        }
-    }
 }

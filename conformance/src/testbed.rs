@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use latchwork_core::registry::stamp_address;
 use latchwork_core::{Address, Capabilities, Config, Connector, Coordinator, Error, ErrorKind, Result};
-
 use latchwork_servers::proxy::EventLost;
+use tokio::time::{Instant, sleep};
 
 /// A fault or an outside hand that a case may ask for. A testbed answers "can you?" by
 /// [`Fixture::can`], and the suite checks the answer: what it cannot do, it must refuse.
@@ -110,6 +110,19 @@ pub trait Fixture: Send + Sync {
     /// and that link; `None` where there are no processes.
     async fn process_link(&self) -> Result<Option<(Config, Arc<dyn Link>)>> {
         Ok(None)
+    }
+}
+
+/// What is on the server at last: nothing, as soon as that is so, or what is left after this time.
+pub(crate) async fn left_at(fixture: &dyn Fixture, time: Duration) -> Result<Vec<String>> {
+    let deadline = Instant::now() + time;
+    loop {
+        let contents = fixture.contents().await?;
+        if contents.is_empty() || Instant::now() >= deadline {
+            return Ok(contents);
+        }
+        // What was dropped goes in the background, and the server has no event for it.
+        sleep(Duration::from_millis(50)).await;
     }
 }
 

@@ -14,7 +14,7 @@ pub async fn refused(url: &str) -> Error {
 }
 
 /// Checks the text of an error, and prints it.
-pub fn says(error: &Error, words: &[&str]) {
+pub fn said(error: &Error, words: &[&str]) {
     let text = error.to_string();
     println!("{text}");
     words.iter().for_each(|word| assert!(text.contains(word), "{word:?} is not in: {text}"));

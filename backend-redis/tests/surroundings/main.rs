@@ -14,19 +14,12 @@ use std::time::Duration;
 use latchwork_conformance::servers::Server;
 use latchwork_core::{Coordinator, Error};
 
-use crate::common::coordinators::at;
+use crate::common::coordinators::{at, said};
 
 const SHORT: Duration = Duration::from_millis(500);
 
 async fn user(server: &Server, options: &str) -> Result<Coordinator, Error> {
     at(&format!("{}?{options}", server.url())).await
-}
-
-/// Checks the text of an error, and prints it.
-fn said(error: &Error, words: &[&str]) {
-    println!("{error}");
-    let text = error.to_string();
-    assert!(words.iter().all(|word| text.contains(word)), "{words:?} in: {text}");
 }
 
 /// Lets one and a half TTLs pass: a remaining hold was renewed meanwhile.

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use latchwork::{Coordinator, MutexGuard};
-use latchwork_servers::{Kind, Options, Server};
+use latchwork::{Config, Coordinator, MutexGuard};
+use latchwork_servers::{Kind, Options, Server, ask};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader, Lines};
 use tokio::process::{Child, Command};
@@ -55,6 +55,12 @@ impl Fixture {
         latchwork::connect(&self.url).await.expect("a client")
     }
 
+    /// An operator's client, which comes in where nobody else does.
+    pub async fn operator(&self) -> Coordinator {
+        let config = Config::from_url(&self.url).expect("a URL").as_operator();
+        latchwork::connect(config).await.expect("a client")
+    }
+
     /// The program, on this server.
     pub fn program<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         program(&self.url, arguments)
@@ -66,6 +72,11 @@ impl Fixture {
             ["lock", KEY].into_iter().chain(options.iter().copied()).chain(["--", "sh", "-c", script]);
         Run::start(self.program(arguments)).await
     }
+}
+
+/// Every key of a Redis, as it answers.
+pub async fn keys(server: &str) -> String {
+    ask(server, "KEYS *\r\nQUIT\r\n").await.expect("an answer")
 }
 
 /// The program, on a server, without the settings of whoever runs the test.

@@ -1,15 +1,12 @@
 //! A namespace that is retired.
 
-use latchwork::Config;
-
 use super::common::Fixture;
 use super::{examined, names};
 
 #[tokio::test]
 async fn a_retired_namespace_is_named_with_the_url_to_use_and_the_server_is_examined_all_the_same() {
     let fixture = Fixture::crowded().await;
-    let config = Config::from_url(&fixture.url).expect("a URL").as_operator();
-    let operator = latchwork::connect(config).await.expect("a client");
+    let operator = fixture.operator().await;
     operator.retire("redis://the-new-one").await.expect("nobody is there");
     let url = fixture.url.as_str();
     names(url, "\\\"latchwork\\\": it is retired: clients are sent to \\\"redis://the-new-one\\\"").await;

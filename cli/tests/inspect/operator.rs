@@ -12,8 +12,7 @@ async fn ran(fixture: &Fixture, arguments: &[&str]) -> Output {
 #[tokio::test]
 async fn a_retired_namespace_is_still_inspected_and_lets_nobody_else_in() {
     let fixture = Fixture::new().await;
-    let config = latchwork::Config::from_url(&fixture.url).expect("a URL").as_operator();
-    let operator = latchwork::connect(config).await.expect("a client");
+    let operator = fixture.operator().await;
     operator.retire("memory://after").await.expect("nobody is there");
 
     let refused = ran(&fixture, &["lock", KEY, "--", "true"]).await;
@@ -44,8 +43,7 @@ async fn a_watch_keeps_nobody_from_retiring_the_namespace() {
     let fixture = Fixture::new().await;
     let mut watched = super::Watched::start(&fixture, "100ms");
     assert!(watched.next().await.is_empty());
-    let config = latchwork::Config::from_url(&fixture.url).expect("a URL").as_operator();
-    let operator = latchwork::connect(config).await.expect("a client");
+    let operator = fixture.operator().await;
     operator.retire("memory://after").await.expect("only operators are there");
     assert!(watched.next().await.is_empty(), "it goes on");
     assert!(operator.reopen().await.expect("answered"));

@@ -3,30 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use latchwork_core::contracts::{
-    CellLife, CellPage, CellWrite, CellWritten, Expected, Joined, ListedCell, TimeToIdle,
-};
+use latchwork_core::contracts::{CellLife, CellPage, Joined, ListedCell, TimeToIdle};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Kind, QueuePrefix};
 
+use super::ephemeral::{delete, write};
 use crate::actions::join;
 use crate::bounds::SHORT_TTL;
 use crate::case::cases;
 use crate::context::Context;
 use crate::testbed::Client;
 use crate::waits::soon;
-
-async fn write(client: &Client, cell: &Address, life: CellLife) {
-    let write = CellWrite { expected: Expected::Any, value: Some((*b"here").into()), life };
-    let written = soon("write", client.coordinator.backend().write_cell(cell, &write)).await;
-    assert!(matches!(written.expect("answered"), CellWritten::Written(_)), "{cell}");
-}
-
-async fn delete(client: &Client, cell: &Address) {
-    let deletion = CellWrite { expected: Expected::Any, value: None, life: CellLife::Stays };
-    let deleted = soon("delete", client.coordinator.backend().write_cell(cell, &deletion)).await;
-    assert_eq!(deleted.expect("answered"), CellWritten::Deleted { was_there: true }, "{cell}");
-}
 
 /// The keys of all cells that are listed, in pages, and how long each stays.
 async fn listed(
@@ -65,14 +52,14 @@ cases! {
         let keys: Vec<_> = odd.into_iter().map(str::to_owned).chain((0..MANY).map(|n| format!("many/{n}"))).collect();
         let cells: Vec<_> = keys.iter().map(|key| context.queue_of(Kind::Counter, key)).collect();
         for cell in &cells {
-            write(&client, cell, CellLife::Stays).await;
+            write(&client, cell, "here", CellLife::Stays).await;
         }
         let other = context.queue_of(Kind::Ids, "a/other kind");
         let namespace = format!("{}-2", context.fixture.config().namespace);
         let elsewhere = Address::new(&namespace, Kind::Counter, "a/elsewhere").expect("a good key");
         let deleted = context.queue_of(Kind::Counter, "a/deleted");
         for cell in [&other, &elsewhere, &deleted] {
-            write(&client, cell, CellLife::Stays).await;
+            write(&client, cell, "here", CellLife::Stays).await;
         }
         delete(&client, &deleted).await;
         let queue = join(&client, &context.queue_of(Kind::Mutex, "a/queue"), Claim::Exclusive).await;
@@ -107,9 +94,9 @@ cases! {
         let kind = Kind::Value;
         let cell = |key| context.queue_of(kind, key);
         let idle = |time| CellLife::Idle(TimeToIdle::new(time).expect("within the bounds"));
-        write(&client, &cell("leased"), CellLife::Lease).await;
-        write(&client, &cell("stays"), CellLife::Lease).await;
-        write(&client, &cell("stays"), CellLife::Stays).await;
+        write(&client, &cell("leased"), "here", CellLife::Lease).await;
+        write(&client, &cell("stays"), "here", CellLife::Lease).await;
+        write(&client, &cell("stays"), "here", CellLife::Stays).await;
         let mut expected = BTreeMap::from([
             ("leased".to_owned(), CellLife::Lease),
             ("stays".to_owned(), CellLife::Stays),
@@ -117,8 +104,8 @@ cases! {
         if context.testbed.capabilities().idle_cells {
             let times = [("goes", SHORT_TTL), ("long", TimeToIdle::LONGEST), ("odd", Duration::from_millis(600_250))];
             for (key, time) in times {
-                write(&client, &cell(key), CellLife::Stays).await;
-                write(&client, &cell(key), idle(time)).await;
+                write(&client, &cell(key), "here", CellLife::Stays).await;
+                write(&client, &cell(key), "here", idle(time)).await;
             }
             let lives = listed(context, &client, kind, "", 2).await;
             for (key, time) in times {

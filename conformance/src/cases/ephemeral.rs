@@ -19,11 +19,11 @@ fn put(expected: Expected, text: &str, life: CellLife) -> CellWrite {
     CellWrite { expected, value: Some(text.as_bytes().into()), life }
 }
 
-async fn write(client: &Client, cell: &Address, text: &str, life: CellLife) -> Version {
+pub(super) async fn write(client: &Client, cell: &Address, text: &str, life: CellLife) -> Version {
     let write = put(Expected::Any, text, life);
     match soon("write", client.coordinator.backend().write_cell(cell, &write)).await.expect("written") {
         CellWritten::Written(version) => version,
-        other => panic!("it expects nothing: {other:?}"),
+        other => panic!("it expects nothing of {cell}: {other:?}"),
     }
 }
 
@@ -36,11 +36,11 @@ async fn close(client: &Client) {
     soon("close", client.coordinator.close()).await.expect("closed");
 }
 
-async fn delete(client: &Client, cell: &Address) {
+pub(super) async fn delete(client: &Client, cell: &Address) {
     let delete = CellWrite { expected: Expected::Any, value: None, life: CellLife::Stays };
     let deleted =
         soon("delete", client.coordinator.backend().write_cell(cell, &delete)).await.expect("deleted");
-    assert_eq!(deleted, CellWritten::Deleted { was_there: true });
+    assert_eq!(deleted, CellWritten::Deleted { was_there: true }, "{cell}");
 }
 
 cases! {

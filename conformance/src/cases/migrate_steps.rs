@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join;
-use latchwork_core::contracts::{AskedLimit, Join, Joined, Node, NodeId, Patience};
+use latchwork_core::contracts::{Join, Joined, Node};
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::moving::MovePhase;
 use latchwork_core::{
     Address, Config, Coordinator, Error, ErrorKind, Kind, Move, MoveConfig, MoveProgress, MoveState, Token,
 };
 
-use crate::actions::{acquire, in_time, mutex};
+use crate::actions::{acquire, in_time, join_of, mutex};
 use crate::bounds::{CLEAN_UP, LONG_TTL, SHORT_TTL};
 use crate::case::cases;
 use crate::context::Context;
@@ -41,17 +41,17 @@ async fn client(context: &Context, of: &Config, label: &str) -> Result<Client, E
 }
 
 async fn operator(context: &Context) -> Move {
-    let sides = sides(context);
-    let of = async |config: &Config| context.client_with(&config.clone().as_operator()).await.coordinator;
-    Move::over(of(&sides.from).await, of(&sides.to).await, &sides).expect("an operator's clients")
+    operator_at(context, None).await
 }
 
-/// One whose requests take their time, so that others come between them.
-async fn far_operator(context: &Context) -> Move {
+/// One whose requests to the old side may take their time, so that others come between them.
+async fn operator_at(context: &Context, way: Option<Duration>) -> Move {
     let sides = sides(context);
     let of = async |config: &Config| context.client_with(&config.clone().as_operator()).await;
     let (old, new) = (of(&sides.from).await, of(&sides.to).await);
-    old.link.delay(WAY);
+    if let Some(way) = way {
+        old.link.delay(way);
+    }
     Move::over(old.coordinator, new.coordinator, &sides).expect("an operator's clients")
 }
 
@@ -81,14 +81,9 @@ impl Played {
         let (members, stage) =
             (at(Kind::Clients).expect("a good key"), at(Kind::Layout).expect("a good key"));
         let join = Join {
-            queue: members,
-            id: NodeId::random(),
-            claim: Claim::Shared,
-            limit: AskedLimit::Stored,
             label: label.into(),
             data: Arc::from(&b"host=played"[..]),
-            patience: Patience::Wait,
-            repeated: false,
+            ..join_of(&members, Claim::Shared)
         };
         let joined = soon("join", clients[0].coordinator.backend().join(&join)).await.expect("joined");
         let Joined::Admitted(node) = joined else {
@@ -232,7 +227,7 @@ cases! {
     "MIGRATE-COMPARE-AND-SET" =>
     /// two operators at once make one move: no phase is passed over, and no epoch is taken twice
     async fn migrate_compare_and_set_two_operators_make_one_move(context) {
-        let (one, other) = (far_operator(context).await, far_operator(context).await);
+        let (one, other) = (operator_at(context, Some(WAY)).await, operator_at(context, Some(WAY)).await);
         let member = Played::new(context, "one").await;
         let written = Mutex::new(Vec::new());
         let reached = |progress: &MoveProgress<'_>| {

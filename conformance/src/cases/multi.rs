@@ -1,7 +1,7 @@
 //! The MultiLock.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use latchwork_core::recipes::{Acquire, Member, MultiLock};
@@ -28,16 +28,17 @@ pub(super) fn mutexes(client: &Client, keys: &[&str]) -> MultiLock {
 
 /// Waits until somebody stands behind the holder. A try is there for a moment too, where it is not clean.
 async fn it_waits_for(mutex: &Lock) {
-    let seen = std::sync::Mutex::new((None, Instant::now()));
     until("it waits", || async {
-        let second = listing(mutex).await.get(1).map(|entry| entry.sequence);
-        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if second != seen.0 {
-            *seen = (second, Instant::now());
-        }
-        second.is_some() && seen.1.elapsed() >= NOISE / 3
+        let Some(seen) = second(mutex).await else { return false };
+        tokio::time::sleep(NOISE / 3).await;
+        second(mutex).await == Some(seen)
     })
     .await;
+}
+
+/// The number of who stands behind the holder: no other has had it.
+async fn second(mutex: &Lock) -> Option<u64> {
+    listing(mutex).await.get(1).map(|entry| entry.sequence)
 }
 
 /// One of each recipe and mode.

@@ -155,12 +155,7 @@ pub(crate) fn walk<P: Protocol>(name: &str, model: &P, run: usize, steps: usize)
         let mut state = model.init_states().remove(0);
         let mut trace = Vec::new();
         for _ in 0..run {
-            let mut actions = Vec::new();
-            model.actions(&state, &mut actions);
-            if actions.is_empty() {
-                break;
-            }
-            let action = actions.swap_remove(random.below(actions.len()));
+            let Some(action) = random.step(model, &state) else { break };
             trace.push(action.clone());
             taken += 1;
             if let Some(next) = model.next_state(&state, action) {
@@ -191,5 +186,12 @@ impl Random {
 
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.next() % u64::try_from(bound).expect("fits")).expect("below a usize")
+    }
+
+    /// One of the steps that are possible, if any is.
+    pub(crate) fn step<P: Protocol>(&mut self, model: &P, state: &P::State) -> Option<P::Action> {
+        let mut steps = Vec::new();
+        model.actions(state, &mut steps);
+        (!steps.is_empty()).then(|| steps.swap_remove(self.below(steps.len())))
     }
 }

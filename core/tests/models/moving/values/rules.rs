@@ -98,12 +98,7 @@ fn the_count_goes_there_and_back_in_some_walk() {
         let mut state = model.init_states().remove(0);
         let mut was_there = false;
         for _ in 0..400 {
-            let mut steps = Vec::new();
-            model.actions(&state, &mut steps);
-            if steps.is_empty() {
-                break;
-            }
-            let step = steps.swap_remove(random.below(steps.len()));
+            let Some(step) = random.step(&model, &state) else { break };
             state = model.next_state(&state, step).unwrap_or(state);
             if state.whole.values == ValuesAt::New && state.new.count.records.is_some() && !was_there {
                 was_there = true;
