@@ -1,18 +1,13 @@
 //! The end of a move that is done: what is left of it on the old side.
 
-use super::{Move, MoveBlocker, MoveOutsider, on};
-use crate::decide::moving::gate::{Course, GateMarker};
+use super::side::on;
+use super::{Move, MoveBlocker};
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, ErrorKind, Result};
 use crate::registry::another;
 use crate::seen;
 
 impl Move {
-    /// The marker of an old side to which nobody connects any more.
-    pub(super) fn retired(&self) -> GateMarker {
-        GateMarker { course: Course::Leaves, name: None, url: self.new.url.clone() }
-    }
-
     /// Ends a move that is *done*, once its services are connected to the new side alone: nobody may
     /// connect to the old side any more, and the cell with the stage goes. A marker stays, which sends
     /// whoever was forgotten to the new side, and so do the keys that idle locks leave
@@ -66,9 +61,7 @@ impl Move {
 
     /// Whether all but operators have left the old side.
     async fn check_left(&self) -> Result<()> {
-        let (retired, clients) = (self.retired(), self.old.clients().await?);
-        let left = clients.into_iter().filter(|client| !GateMarker::admits(Some(&retired), client.who()));
-        let left: Vec<_> = left.map(|client| MoveOutsider { side: Side::Old, client }).collect();
+        let left: Vec<_> = self.old.outside(&self.retired(), self.old.clients().await?).collect();
         match left.is_empty() {
             true => Ok(()),
             false => Err(MoveBlocker::StillConnected(left).into()),

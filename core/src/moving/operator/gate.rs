@@ -6,10 +6,9 @@
 //! its version (MIGRATE-GATE-ANEW).
 
 use super::super::staged::Staged;
-use super::side::OperatorSide;
-use super::{Move, MoveBlocker, MoveOutsider, course, on};
+use super::side::{OperatorSide, on};
+use super::{Move, MoveBlocker};
 use crate::contracts::Version;
-use crate::decide::moving::gate::GateMarker;
 use crate::decide::moving::{MovePhase, Side, Stage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::registry::{Stamped, another};
@@ -26,12 +25,6 @@ pub(super) enum Shut {
 }
 
 impl Move {
-    /// The marker of this move on a side.
-    pub(super) fn marker(&self, side: Side) -> GateMarker {
-        let name = Some(self.name.to_string());
-        GateMarker { course: course(side), name, url: self.elsewhere(side).to_owned() }
-    }
-
     /// The stage of a move that begins: made, if there is none. It has the old side's epoch, by which
     /// plain clients give tokens still.
     pub(super) async fn first_stage(&self) -> Result<Option<Staged>> {
@@ -62,8 +55,7 @@ impl Move {
                 Err(error) => return Err(error),
             }
         }
-        let mut outsiders = self.outsiders(Side::New).await?;
-        outsiders.extend(self.outsiders(Side::Old).await?);
+        let outsiders = self.outsiders().await?;
         if outsiders.is_empty() {
             return Ok(Shut::Behind(staged.version));
         }
@@ -87,13 +79,6 @@ impl Move {
                 return Ok(marked);
             }
         }
-    }
-
-    /// Who is connected to a side, and neither takes part nor is an operator.
-    pub(super) async fn outsiders(&self, side: Side) -> Result<Vec<MoveOutsider>> {
-        let (own, clients) = (self.marker(side), self.side(side).clients().await?);
-        let outside = clients.into_iter().filter(|client| !GateMarker::admits(Some(&own), client.who()));
-        Ok(outside.map(|client| MoveOutsider { side, client }).collect())
     }
 
     /// Takes back what one who begins has written, if no other operator has gone on with it. Answers

@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use super::blocker::word;
-use super::{Move, MoveBlocker, MoveStatus, QueuesInUse};
-use crate::ClientRecord;
+use super::{Move, MoveBlocker, MoveOutsider, MoveStatus, QueuesInUse};
 use crate::capabilities::Capabilities;
 use crate::decide::moving::gate::Who;
 use crate::decide::moving::{MovePhase, Side, Stage};
@@ -69,22 +67,6 @@ pub struct MoveClient {
     pub member: bool,
 }
 
-/// A client that stands outside of a move.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct MoveOutsider {
-    /// The side to which it is connected.
-    #[serde(serialize_with = "side_word")]
-    pub side: Side,
-    /// Who it is.
-    pub client: ClientRecord,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference to the field")]
-fn side_word<S: Serializer>(side: &Side, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-    word(*side).serialize(serializer)
-}
-
 impl Move {
     /// Looks at both sides: who takes part, who was forgotten, what is in use, and what is in the way. It
     /// changes nothing. It costs a request for each queue in use, and some more.
@@ -101,8 +83,7 @@ impl Move {
     async fn plans(&self) -> Result<MovePlan> {
         let status = self.reads_status().await?;
         let (old, new) = (self.old.stamped().await?, self.new.stamped().await?);
-        let mut outsiders = self.outsiders(Side::Old).await?;
-        outsiders.extend(self.outsiders(Side::New).await?);
+        let outsiders = self.outsiders().await?;
         let mut blockers = Vec::new();
         // Behind the first phase the gate is shut, and nothing of this is asked any more.
         if status.phase == MovePhase::Old {

@@ -2,14 +2,13 @@
 
 use futures_util::TryStreamExt;
 
-use super::on;
 use crate::ClientRecord;
 use crate::address::Namespace;
 use crate::config::Config;
 use crate::contracts::Backend;
 use crate::coordinator::Coordinator;
 use crate::decide::moving::Side;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::registry::{Place, Stamped, checked, stamped};
 
 /// An operator's client of one side.
@@ -43,5 +42,24 @@ impl OperatorSide {
     /// Who is connected.
     pub(super) async fn clients(&self) -> Result<Vec<ClientRecord>> {
         self.coordinator.clients().into_stream().try_collect().await.map_err(on(self.side))
+    }
+}
+
+/// The word for a side.
+pub(super) fn word(side: Side) -> &'static str {
+    match side {
+        Side::Old => "old",
+        Side::New => "new",
+    }
+}
+
+/// An error of one side says which.
+pub(super) fn on(side: Side) -> impl Fn(Error) -> Error {
+    move |error| match error.kind() {
+        ErrorKind::Closed | ErrorKind::RuntimeGone => error,
+        kind => {
+            let why = format!("on the {} side of the move", word(side));
+            Error::new(kind.clone(), why).because(error)
+        }
     }
 }

@@ -7,8 +7,8 @@ use serde::{Serialize, Serializer};
 
 use super::super::member::MemberRecord;
 use super::super::staged::Staged;
-use super::step::is_late;
-use super::{Move, on};
+use super::Move;
+use super::side::on;
 use crate::decide::moving::gate::GateMarker;
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, Result};
@@ -183,4 +183,9 @@ impl Move {
             waits_for: members.iter().filter(|member| is_late(member, staged)).map(late).collect(),
         }
     }
+}
+
+/// Whether a member has not acknowledged a stage yet.
+pub(super) fn is_late(member: &MemberRecord, staged: &Staged) -> bool {
+    member.acknowledged != Some(staged.version.number())
 }

@@ -3,7 +3,9 @@
 use super::super::member::MemberRecord;
 use super::super::staged::Staged;
 use super::gate::Shut;
-use super::{Move, MoveBlocker, MoveStatus, on};
+use super::side::on;
+use super::status::is_late;
+use super::{Move, MoveBlocker, MoveStatus};
 use crate::contracts::Version;
 use crate::decide::moving::{MovePhase, Side, Stage, Step, Way};
 use crate::error::{Error, ErrorKind, Result};
@@ -154,9 +156,4 @@ impl Move {
         let listed = list_all(self.old.backend(), &self.place.members).await;
         Ok(listed.map_err(on(Side::Old))?.into_iter().map(MemberRecord::from).collect())
     }
-}
-
-/// Whether a member has not acknowledged a stage yet.
-pub(super) fn is_late(member: &MemberRecord, staged: &Staged) -> bool {
-    member.acknowledged != Some(staged.version.number())
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::side::on;
 use super::step::Stepped;
-use super::{Move, MoveProgress, on};
+use super::{Move, MoveProgress};
 use crate::contracts::{Cell, Entry};
 use crate::decide::moving::{MovePhase, Side, Way};
 use crate::error::{Error, Result};
