@@ -175,7 +175,7 @@ impl Move {
     }
 
     async fn stage(&self) -> Result<Option<Staged>> {
-        Staged::read(self.old.backend(), &self.place).await
+        Staged::read(self.old.backend(), &self.place).await.map_err(on(Side::Old))
     }
 
     fn side(&self, side: Side) -> &OperatorSide {

@@ -8,8 +8,9 @@ use crate::config::Config;
 use crate::contracts::Backend;
 use crate::coordinator::Coordinator;
 use crate::decide::moving::Side;
+use crate::decide::moving::gate::GateMarker;
 use crate::error::{Error, ErrorKind, Result};
-use crate::registry::{Place, Stamped, checked, stamped};
+use crate::registry::{Place, Stamped, another, checked};
 
 /// An operator's client of one side.
 #[derive(Debug)]
@@ -36,7 +37,18 @@ impl OperatorSide {
 
     /// Reads its stamp, with the marker and the epoch.
     pub(super) async fn stamped(&self) -> Result<Stamped> {
-        stamped(self.backend(), &self.place).await.map_err(on(self.side))
+        Stamped::standing(self.backend(), &self.place).await.map_err(on(self.side))
+    }
+
+    /// Writes a marker over a stamp that was read, or takes it away, if that still stands. Answers what
+    /// stands then.
+    pub(super) async fn mark(&self, read: &Stamped, marker: Option<&GateMarker>) -> Result<Option<Stamped>> {
+        read.mark(self.backend(), &self.place, marker).await.map_err(on(self.side))
+    }
+
+    /// The error where another marker stands.
+    pub(super) fn marked_otherwise(&self, stands: Option<&GateMarker>) -> Error {
+        on(self.side)(another(stands, &self.place))
     }
 
     /// Who is connected.

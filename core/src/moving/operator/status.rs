@@ -8,7 +8,6 @@ use serde::{Serialize, Serializer};
 use super::super::member::MemberRecord;
 use super::super::staged::Staged;
 use super::Move;
-use super::side::on;
 use crate::decide::moving::gate::GateMarker;
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, Result};
@@ -155,7 +154,7 @@ impl Move {
 
     /// The stage and the members, which are read behind it.
     pub(super) async fn staged_and_members(&self) -> Result<(Option<Staged>, Vec<MemberRecord>)> {
-        let staged = self.stage().await.map_err(on(Side::Old))?;
+        let staged = self.stage().await?;
         Ok((staged, self.members().await?))
     }
 
