@@ -1,7 +1,7 @@
 //! An error as one line, with the next step.
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::builder::styling::{AnsiColor, Style};
@@ -59,15 +59,6 @@ impl Failure {
         let next = self.next.map(|next| format!("; {next}")).unwrap_or_default();
         say("error", AnsiColor::Red, &format!("{}{next}", self.what));
         self.code.into()
-    }
-}
-
-/// Whether what was printed has a reader still. One that has closed its end has all it wants.
-pub(crate) fn was_read(printed: io::Result<()>) -> Result<bool, Failure> {
-    match printed {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::machine("standard output cannot be written", error)),
     }
 }
 

@@ -10,6 +10,7 @@
 //! manual            completions and man pages
 //! settings          which coordinator
 //! failure           an error as one line, with the next step
+//! terminal          standard output, and Ctrl-C
 //! ```
 //!
 //! How a command is kept under its hold is told in [`hold`].
@@ -25,6 +26,7 @@ mod inspect;
 mod manual;
 mod migrate;
 mod settings;
+mod terminal;
 
 use std::process::ExitCode;
 

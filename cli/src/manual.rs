@@ -1,7 +1,6 @@
 //! Completions and man pages, generated from the arguments.
 
 use std::fs;
-use std::io::{self, Write};
 use std::path::Path;
 
 use clap::CommandFactory;
@@ -9,13 +8,15 @@ use clap_complete::Shell;
 
 use crate::args::Cli;
 use crate::exit::Ended;
-use crate::failure::{Failure, Outcome, was_read};
+use crate::failure::{Failure, Outcome};
+use crate::terminal::print;
 
 /// Prints the completions of a shell.
 pub(crate) fn completions(shell: Shell) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "latchwork", &mut script);
-    print(&script)
+    print(&script)?;
+    Ok(Ended::WELL)
 }
 
 /// Prints the program's man page, or writes one for it and for each subcommand into a folder.
@@ -27,15 +28,11 @@ pub(crate) fn man(folder: Option<&Path>) -> Outcome {
         clap_mangen::Man::new(command)
             .render(&mut page)
             .map_err(|error| Failure::machine("the man page was not made", error))?;
-        return print(&page);
+        print(&page)?;
+        return Ok(Ended::WELL);
     };
     fs::create_dir_all(folder)
         .and_then(|()| clap_mangen::generate_to(command, folder))
         .map_err(|error| Failure::machine(&format!("no man pages in {}", folder.display()), error))?;
-    Ok(Ended::WELL)
-}
-
-fn print(text: &[u8]) -> Outcome {
-    was_read(io::stdout().write_all(text))?;
     Ok(Ended::WELL)
 }

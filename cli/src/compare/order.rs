@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use latchwork_bench::Target;
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::Signal;
 
 use super::column::Column;
 use super::guarantees::Promised;
@@ -19,8 +19,9 @@ use super::run::play;
 use super::sources::{self, Source};
 use super::{baseline, page, table};
 use crate::exit::{self, Ended};
-use crate::failure::{Failure, Outcome, warn, was_read};
+use crate::failure::{Failure, Outcome, warn};
 use crate::settings::Common;
+use crate::terminal::{interrupts, was_read};
 
 /// How long what was under way may take to end after Ctrl-C.
 const ENDS: Duration = Duration::from_secs(2);
@@ -132,7 +133,7 @@ fn measured(
     let runtime = runtime.map_err(|error| Failure::machine("the run cannot begin", error))?;
     let mut interrupts = {
         let _inside = runtime.enter();
-        signal(SignalKind::interrupt()).map_err(|error| Failure::machine("no Ctrl-C", error))?
+        interrupts()?
     };
     let opened = or_interrupted(&runtime, &mut interrupts, sources::open(sources)).transpose()?;
     let Some(targets) = opened else {

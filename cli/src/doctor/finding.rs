@@ -6,7 +6,8 @@ use clap::builder::styling::{AnsiColor, Style};
 use latchwork::Error;
 use serde::Serialize;
 
-use crate::failure::{Failure, was_read};
+use crate::failure::Failure;
+use crate::terminal::was_read;
 
 /// How it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -8,7 +8,7 @@ pub(crate) mod table;
 mod target;
 mod watch;
 
-use std::io::{self, Write};
+use std::io;
 use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
@@ -22,8 +22,9 @@ use self::snapshot::Snapshot;
 use self::table::STYLES;
 use self::target::Target;
 use crate::exit::Ended;
-use crate::failure::{Failure, Outcome, was_read};
+use crate::failure::{Failure, Outcome};
 use crate::settings::Common;
+use crate::terminal;
 
 #[derive(Debug, Args)]
 pub(crate) struct InspectOrder {
@@ -85,12 +86,11 @@ impl InspectOrder {
 ///
 /// Styles are taken out here, since a terminal without colours still has a cursor to move.
 fn print(text: &str) -> Result<bool, Failure> {
-    let mut stdout = io::stdout();
-    let text = match AutoStream::choice(&stdout) {
+    let text = match AutoStream::choice(&io::stdout()) {
         ColorChoice::Never => STYLES.iter().fold(text.to_owned(), |text, style| plain(&text, style)),
         _ => text.to_owned(),
     };
-    was_read(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+    terminal::print(text)
 }
 
 fn plain(text: &str, style: &Style) -> String {

@@ -5,14 +5,14 @@ use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use latchwork::{Address, Config, Coordinator};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 
 use super::snapshot::{Snapshot, addresses};
 use super::target::Target;
 use super::{InspectOrder, print};
 use crate::exit::Ended;
-use crate::failure::{Failure, Outcome, warn};
+use crate::failure::{Outcome, warn};
+use crate::terminal::{interrupts, print_until};
 
 /// Listing the names of queues may cost a server time for all of its keys (Redis has no index of
 /// them). It gets one hundredth of the time.
@@ -44,8 +44,7 @@ pub(super) async fn run(
     target: &Target,
     order: &InspectOrder,
 ) -> Outcome {
-    let mut interrupts =
-        signal(SignalKind::interrupt()).map_err(|error| Failure::machine("no Ctrl-C", error))?;
+    let mut interrupts = interrupts()?;
     let in_place = io::stdout().is_terminal() && !order.json;
     let mut watch = Watch { coordinator, config, target, names: BTreeSet::new(), list_again: Instant::now() };
     if in_place {
@@ -68,12 +67,7 @@ pub(super) async fn run(
             Err(error) => return Err(error.into()),
         };
         let text = if in_place { frame(config, order.every, &text) } else { text };
-        // In a thread of its own, since a reader may stand still: Ctrl-C ends it also then.
-        let printed = tokio::select! {
-            _ = interrupts.recv() => return Ok(Ended::WELL),
-            printed = tokio::task::spawn_blocking(move || print(&text)) => printed,
-        };
-        if !printed.map_err(|error| Failure::machine("standard output cannot be written", error))?? {
+        if !print_until(&mut interrupts, move || print(&text)).await? {
             return Ok(Ended::WELL);
         }
         let pause = order.every.saturating_sub(begun.elapsed()).max(begun.elapsed() * READING);

@@ -5,19 +5,18 @@ mod progress;
 mod sides;
 mod status;
 
-use std::io::{self, Write};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use latchwork::{Error, ErrorKind, Move};
+use latchwork::{Error, ErrorKind, Move, MoveStatus};
 use serde::Serialize;
-use tokio::signal::unix::{SignalKind, signal};
 
 use self::progress::Teller;
 use self::sides::Sides;
 use crate::exit::{self, Ended};
-use crate::failure::{Failure, Outcome, warn, was_read};
+use crate::failure::{Failure, Outcome, warn};
 use crate::settings::Common;
+use crate::terminal::{interrupts, print, print_until};
 
 #[derive(Debug, Args)]
 pub(crate) struct MigrateOrder {
@@ -98,8 +97,7 @@ impl MigrateOrder {
 
     /// Takes steps until they are taken, or Ctrl-C.
     async fn walk(&self, of: &Move) -> Outcome {
-        let mut interrupts =
-            signal(SignalKind::interrupt()).map_err(|error| Failure::machine("no Ctrl-C", error))?;
+        let mut interrupts = interrupts()?;
         let teller = Teller::new(self.json);
         let told = |progress: &latchwork::MoveProgress<'_>| teller.tell(progress);
         let steps = async {
@@ -126,16 +124,12 @@ impl MigrateOrder {
     /// Shows where the move stands at the end.
     async fn end(&self, of: &Move) -> Outcome {
         let status = of.status().await.map_err(failed)?;
-        match self.json {
-            true => print(&line(&status)?)?,
-            false => print(&status::text(&status))?,
-        };
+        print(self.line(&status)?)?;
         Ok(Ended::WELL)
     }
 
     async fn watch(&self, of: &Move, every: Duration) -> Outcome {
-        let mut interrupts =
-            signal(SignalKind::interrupt()).map_err(|error| Failure::machine("no Ctrl-C", error))?;
+        let mut interrupts = interrupts()?;
         let mut shown = None;
         loop {
             let read = tokio::select! {
@@ -144,8 +138,8 @@ impl MigrateOrder {
             };
             match read {
                 Ok(status) if shown.as_ref() != Some(&status) => {
-                    let text = if self.json { line(&status)? } else { status::text(&status) };
-                    if !print(&text)? {
+                    let text = self.line(&status)?;
+                    if !print_until(&mut interrupts, || print(text)).await? {
                         return Ok(Ended::WELL);
                     }
                     shown = Some(status);
@@ -167,22 +161,20 @@ impl MigrateOrder {
             true => serde_json::to_string_pretty(what).map_err(no_json)? + "\n",
             false => text(what),
         };
-        print(&text).map(drop)
+        print(text).map(drop)
+    }
+
+    /// Where it stands; as JSON in one line.
+    fn line(&self, status: &MoveStatus) -> Result<String, Failure> {
+        match self.json {
+            true => serde_json::to_string(status).map(|json| json + "\n").map_err(no_json),
+            false => Ok(status::text(status)),
+        }
     }
 }
 
 fn no_json(error: serde_json::Error) -> Failure {
     Failure::machine("no JSON", error)
-}
-
-fn line(what: &impl Serialize) -> Result<String, Failure> {
-    serde_json::to_string(what).map(|json| json + "\n").map_err(no_json)
-}
-
-/// Answers whether somebody still reads it.
-fn print(text: &str) -> Result<bool, Failure> {
-    let mut stdout = io::stdout();
-    was_read(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
 }
 
 /// What is in the way of a move has a code of its own, and says what to do.

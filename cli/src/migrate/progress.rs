@@ -5,8 +5,8 @@ use std::fmt::Write;
 use latchwork::MoveProgress;
 use serde_json::json;
 
-use super::print;
 use crate::failure::warn;
+use crate::terminal::print;
 
 /// Tells each step. A reader who has gone stops no move.
 pub(super) struct Teller {
@@ -23,7 +23,7 @@ impl Teller {
             true => format!("{}\n", as_json(progress)),
             false => as_text(progress),
         };
-        if let Err(failure) = print(&told) {
+        if let Err(failure) = print(told) {
             warn(failure.into_parts().0);
         }
     }

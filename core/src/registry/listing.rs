@@ -16,6 +16,25 @@ use crate::error::{Error, Result};
 /// So many are read at a time by a stream.
 const PAGE: usize = 500;
 
+/// What stands in all pages: the first one, and then each that begins where the one before says.
+fn all<After: Send, T: Send, Read>(
+    first: After,
+    mut page: impl FnMut(After) -> Read + Send,
+) -> impl Stream<Item = Result<T>> + Send
+where
+    Read: Future<Output = Result<(Vec<T>, Option<After>)>> + Send,
+{
+    let pages = stream::try_unfold(Some(first), move |after| {
+        let page = after.map(&mut page);
+        async move {
+            let Some(page) = page else { return Ok::<_, Error>(None) };
+            let (found, next) = page.await?;
+            Ok(Some((stream::iter(found.into_iter().map(Ok)), next)))
+        }
+    });
+    pages.try_flatten()
+}
+
 /// The connected clients of a namespace, in the order in which they registered. Made by
 /// [`Coordinator::clients`](crate::Coordinator::clients), without I/O.
 ///
@@ -64,16 +83,14 @@ impl Clients {
     /// All of them, page by page, each once. Who comes meanwhile may be among them. The stream ends
     /// after an error.
     pub fn into_stream(self) -> impl Stream<Item = Result<ClientRecord>> + Send {
-        let pages = stream::try_unfold(Some(0), move |after| {
+        all(0, move |after| {
             let clients = self.clone();
             async move {
-                let Some(after) = after else { return Ok::<_, Error>(None) };
                 let page = clients.page(after, PAGE).await?;
                 let next = page.last().map(|last| last.number).filter(|_| page.len() == PAGE);
-                Ok(Some((stream::iter(page.into_iter().map(Ok)), next)))
+                Ok((page, next))
             }
-        });
-        pages.try_flatten()
+        })
     }
 }
 
@@ -129,15 +146,13 @@ impl Queues {
 
     /// All of them, page by page. A queue may come twice. The stream ends after an error.
     pub fn into_stream(self) -> impl Stream<Item = Result<Address>> + Send {
-        let pages = stream::try_unfold(Some(None), move |after: Option<Option<String>>| {
+        all(None::<String>, move |after| {
             let queues = self.clone();
             async move {
-                let Some(after) = after else { return Ok::<_, Error>(None) };
                 let QueuePage { queues, next } = queues.page(after.as_deref(), PAGE).await?;
-                Ok(Some((stream::iter(queues.into_iter().map(Ok)), next.map(Some))))
+                Ok((queues, next.map(Some)))
             }
-        });
-        pages.try_flatten()
+        })
     }
 }
 
@@ -196,15 +211,13 @@ impl Values {
 
     /// All of them, page by page. A value may come twice. The stream ends after an error.
     pub fn into_stream(self) -> impl Stream<Item = Result<ListedCell>> + Send {
-        let pages = stream::try_unfold(Some(None), move |after: Option<Option<String>>| {
+        all(None::<String>, move |after| {
             let values = self.clone();
             async move {
-                let Some(after) = after else { return Ok::<_, Error>(None) };
                 let CellPage { cells, next } = values.page(after.as_deref(), PAGE).await?;
-                Ok(Some((stream::iter(cells.into_iter().map(Ok)), next.map(Some))))
+                Ok((cells, next.map(Some)))
             }
-        });
-        pages.try_flatten()
+        })
     }
 }
 

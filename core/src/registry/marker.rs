@@ -2,8 +2,10 @@
 
 use super::fields::Fields;
 use super::place::Place;
+use crate::config::Config;
 use crate::decide::moving::gate::{Course, GateMarker};
 use crate::error::{Error, ErrorKind, Result};
+use crate::label::check_visible;
 use crate::shown::shown;
 
 /// Which way it goes.
@@ -14,6 +16,9 @@ const ARRIVES: &str = "arrives";
 const URL: &str = "url";
 /// The name of the move.
 const MOVE: &str = "move";
+
+/// The longest URL of a marker: it must fit into the cell beside the rest.
+const MAX_URL_BYTES: usize = 1024;
 
 /// Reads the marker. What a later version wrote here keeps every client of this one out, since it
 /// cannot know whom it lets in.
@@ -64,6 +69,27 @@ pub(super) fn refusal(marker: &GateMarker, place: &Place) -> Error {
     Error::new(ErrorKind::Misconfigured, why)
 }
 
+/// The error of an operator who finds another marker than the one that it would write or take away.
+pub(crate) fn another(marker: Option<&GateMarker>, place: &Place) -> Error {
+    let error = Error::new(ErrorKind::Conflict, "the namespace is marked otherwise");
+    error.because_of(marker.map(|marker| refusal(marker, place)))
+}
+
+/// A URL that every client of the namespace may read.
+pub(crate) fn checked(to: &str) -> Result<&str> {
+    let bad = |why: String| Error::invalid("to", why);
+    if to.is_empty() || to.len() > MAX_URL_BYTES {
+        return Err(bad(format!("has {} bytes, 1 to {MAX_URL_BYTES} are allowed", to.len())));
+    }
+    check_visible("to", to)?;
+    let config =
+        Config::from_url(to).map_err(|error| bad("is not a URL of a coordinator".into()).because(error))?;
+    match config.password.is_some() || config.sentinel_password.is_some() {
+        true => Err(bad("has a password in it, and every client of the namespace may read it".into())),
+        false => Ok(to),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,5 +116,23 @@ mod tests {
         let error = read(&Fields::read(b"layout=1&moving=sideways"), &place).expect_err("unknown");
         assert_eq!(*error.kind(), ErrorKind::Misconfigured);
         assert!(error.to_string().contains("\"sideways\""), "{error}");
+    }
+
+    #[test]
+    fn where_to_go_is_a_url_without_a_secret() {
+        assert_eq!(checked("redis://cache:6380/2?namespace=billing").expect("a good URL").len(), 38);
+        for (to, why) in [
+            ("", "0 bytes"),
+            ("redis://app:secret@cache", "a password"),
+            ("redis-sentinel://a/service?sentinel_password=secret", "a password"),
+            ("the new one", "not a URL"),
+            ("redis://cache/\u{1b}", "control character"),
+        ] {
+            let error = checked(to).expect_err(to);
+            assert_eq!(error.argument(), Some("to"), "{error}");
+            assert!(error.to_string().contains(why), "{why:?} in {error}");
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
+        assert!(checked(&format!("redis://{}", "h".repeat(MAX_URL_BYTES))).is_err());
     }
 }

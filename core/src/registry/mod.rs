@@ -55,8 +55,9 @@ pub use crate::decide::layout::{LAYOUT, Stamp};
 
 pub(crate) use self::fields::Fields;
 pub(crate) use self::keeper::connect_in_time;
+pub(crate) use self::marker::{another, checked};
 pub(crate) use self::place::Place;
 pub(crate) use self::raise::raise;
 pub(crate) use self::record::OWN_VERSION;
-pub(crate) use self::retire::{another, checked, marked, reopen, retire, stamped};
+pub(crate) use self::retire::{marked, reopen, retire};
 pub(crate) use self::stamp::Stamped;

@@ -62,6 +62,14 @@ impl Stamped {
         cell.map(|cell| Self::of(place, &cell)).transpose()
     }
 
+    /// Reads the stamp, which each client has written or found as it entered.
+    pub(crate) async fn standing(backend: &dyn Backend, place: &Place) -> Result<Self> {
+        Self::read(backend, place).await?.ok_or_else(|| {
+            let why = format!("the stamp of namespace {:?} was deleted: connect anew", place.namespace);
+            Error::new(ErrorKind::Conflict, why)
+        })
+    }
+
     /// Writes a stamp over the one that was read, if that still stands. Answers whether it did.
     pub(super) async fn write(
         backend: &dyn Backend,
@@ -88,6 +96,25 @@ impl Stamped {
         let written = write(backend, place, fields.clone(), Expected::Version(self.version)).await?;
         let marker = marker.cloned();
         Ok(written.map(|version| Self { marker, fields, version, ..self.clone() }))
+    }
+
+    /// Marks the namespace where nothing is marked, or this marker stands already: anew also then
+    /// (MIGRATE-GATE-ANEW). Answers what stood, and what stands.
+    pub(crate) async fn mark_anew(
+        backend: &dyn Backend,
+        place: &Place,
+        own: &GateMarker,
+    ) -> Result<(Self, Self)> {
+        loop {
+            let read = Self::standing(backend, place).await?;
+            if !own.may_follow(read.marker.as_ref()) {
+                return Err(marker::another(read.marker.as_ref(), place));
+            }
+            // Else somebody else has written the stamp since it was read.
+            if let Some(written) = read.mark(backend, place, Some(own)).await? {
+                return Ok((read, written));
+            }
+        }
     }
 
     /// Raises the epoch over what was read, if that still stands (MIGRATE-EPOCH-RECORDED). Answers what

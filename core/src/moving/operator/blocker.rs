@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
+use super::side::word;
 use super::{Move, MoveOutsider};
 use crate::decide::moving::gate::GateMarker;
 use crate::decide::moving::{Side, Stage};
@@ -104,14 +105,6 @@ impl From<MoveBlocker> for Error {
     }
 }
 
-/// The word for a side.
-pub(super) fn word(side: Side) -> &'static str {
-    match side {
-        Side::Old => "old",
-        Side::New => "new",
-    }
-}
-
 impl Move {
     /// What the markers and the epochs of both sides have against a move.
     pub(super) fn blocked_by(&self, stamps: [&Stamped; 2]) -> Vec<MoveBlocker> {
@@ -143,8 +136,7 @@ impl Move {
         if old.marker.is_some() || new.marker.is_some() {
             return Ok(());
         }
-        let mut outsiders = self.outsiders(Side::Old).await?;
-        outsiders.extend(self.outsiders(Side::New).await?);
+        let outsiders = self.outsiders().await?;
         match outsiders.is_empty() {
             true => Ok(()),
             false => Err(MoveBlocker::Outsiders(outsiders).into()),

@@ -1,18 +1,12 @@
 //! The end of a move that is done: what is left of it on the old side.
 
-use super::{Move, MoveBlocker, MoveOutsider, on};
-use crate::decide::moving::gate::{Course, GateMarker};
+use super::side::on;
+use super::{Move, MoveBlocker};
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, ErrorKind, Result};
-use crate::registry::another;
 use crate::seen;
 
 impl Move {
-    /// The marker of an old side to which nobody connects any more.
-    pub(super) fn retired(&self) -> GateMarker {
-        GateMarker { course: Course::Leaves, name: None, url: self.new.url.clone() }
-    }
-
     /// Ends a move that is *done*, once its services are connected to the new side alone: nobody may
     /// connect to the old side any more, and the cell with the stage goes. A marker stays, which sends
     /// whoever was forgotten to the new side, and so do the keys that idle locks leave
@@ -28,7 +22,7 @@ impl Move {
     async fn finishes(&self) -> Result<()> {
         let retired = self.retired();
         loop {
-            let staged = self.stage().await.map_err(on(Side::Old))?;
+            let staged = self.stage().await?;
             let read = self.old.stamped().await?;
             let stands = read.marker.as_ref() == Some(&retired);
             match &staged {
@@ -41,21 +35,19 @@ impl Move {
             }
             if !stands {
                 if read.marker.as_ref() != Some(&self.marker(Side::Old)) {
-                    return Err(on(Side::Old)(another(read.marker.as_ref(), &self.old.place)));
+                    return Err(self.old.marked_otherwise(read.marker.as_ref()));
                 }
                 self.check_left().await?;
             }
             // Anew also where it stands, so that what is listed now was let in before.
-            let (backend, place) = (self.old.backend(), &self.old.place);
-            let marked = read.mark(backend, place, Some(&retired)).await.map_err(on(Side::Old))?;
-            let Some(marked) = marked else { continue };
+            let Some(marked) = self.old.mark(&read, Some(&retired)).await? else { continue };
             if let Err(error) = self.check_left().await {
                 // They may stay for as long as they are needed. Else another operator has written it.
-                marked.mark(backend, place, Some(&self.marker(Side::Old))).await.map_err(on(Side::Old))?;
+                self.old.mark(&marked, Some(&self.marker(Side::Old))).await?;
                 return Err(error);
             }
             if let Some(staged) = staged
-                && !staged.delete(backend, &self.place).await.map_err(on(Side::Old))?
+                && !staged.delete(self.old.backend(), &self.place).await.map_err(on(Side::Old))?
             {
                 continue;
             }
@@ -66,9 +58,7 @@ impl Move {
 
     /// Whether all but operators have left the old side.
     async fn check_left(&self) -> Result<()> {
-        let (retired, clients) = (self.retired(), self.old.clients().await?);
-        let left = clients.into_iter().filter(|client| !GateMarker::admits(Some(&retired), client.who()));
-        let left: Vec<_> = left.map(|client| MoveOutsider { side: Side::Old, client }).collect();
+        let left: Vec<_> = self.old.outside(&self.retired(), self.old.clients().await?).collect();
         match left.is_empty() {
             true => Ok(()),
             false => Err(MoveBlocker::StillConnected(left).into()),

@@ -6,13 +6,12 @@
 //! its version (MIGRATE-GATE-ANEW).
 
 use super::super::staged::Staged;
-use super::side::OperatorSide;
-use super::{Move, MoveBlocker, MoveOutsider, course, on};
+use super::side::{OperatorSide, on};
+use super::{Move, MoveBlocker};
 use crate::contracts::Version;
-use crate::decide::moving::gate::GateMarker;
 use crate::decide::moving::{MovePhase, Side, Stage};
 use crate::error::{Error, ErrorKind, Result};
-use crate::registry::{Stamped, another};
+use crate::registry::Stamped;
 use crate::seen;
 
 const SIDES: [Side; 2] = [Side::Old, Side::New];
@@ -26,16 +25,10 @@ pub(super) enum Shut {
 }
 
 impl Move {
-    /// The marker of this move on a side.
-    pub(super) fn marker(&self, side: Side) -> GateMarker {
-        let name = Some(self.name.to_string());
-        GateMarker { course: course(side), name, url: self.elsewhere(side).to_owned() }
-    }
-
     /// The stage of a move that begins: made, if there is none. It has the old side's epoch, by which
     /// plain clients give tokens still.
     pub(super) async fn first_stage(&self) -> Result<Option<Staged>> {
-        match self.stage().await.map_err(on(Side::Old))? {
+        match self.stage().await? {
             Some(staged) => Ok(Some(staged)),
             None => {
                 let epoch = self.old.stamped().await?.epoch;
@@ -62,8 +55,7 @@ impl Move {
                 Err(error) => return Err(error),
             }
         }
-        let mut outsiders = self.outsiders(Side::New).await?;
-        outsiders.extend(self.outsiders(Side::Old).await?);
+        let outsiders = self.outsiders().await?;
         if outsiders.is_empty() {
             return Ok(Shut::Behind(staged.version));
         }
@@ -75,25 +67,8 @@ impl Move {
 
     /// Writes the marker of a side anew.
     async fn mark(&self, side: &OperatorSide) -> Result<Stamped> {
-        let own = self.marker(side.side);
-        loop {
-            let read = side.stamped().await?;
-            if !own.may_follow(read.marker.as_ref()) {
-                return Err(on(side.side)(another(read.marker.as_ref(), &side.place)));
-            }
-            // Else somebody else has written the stamp since it was read.
-            let marked = read.mark(side.backend(), &side.place, Some(&own)).await;
-            if let Some(marked) = marked.map_err(on(side.side))? {
-                return Ok(marked);
-            }
-        }
-    }
-
-    /// Who is connected to a side, and neither takes part nor is an operator.
-    pub(super) async fn outsiders(&self, side: Side) -> Result<Vec<MoveOutsider>> {
-        let (own, clients) = (self.marker(side), self.side(side).clients().await?);
-        let outside = clients.into_iter().filter(|client| !GateMarker::admits(Some(&own), client.who()));
-        Ok(outside.map(|client| MoveOutsider { side, client }).collect())
+        let marked = Stamped::mark_anew(side.backend(), &side.place, &self.marker(side.side)).await;
+        marked.map(|(_, stands)| stands).map_err(on(side.side))
     }
 
     /// Takes back what one who begins has written, if no other operator has gone on with it. Answers
@@ -116,14 +91,14 @@ impl Move {
         let marked = [self.old.stamped().await?, self.new.stamped().await?];
         for (side, marked) in SIDES.into_iter().zip(&marked) {
             // One of this name between other coordinators.
-            let (own, of) = (self.marker(side), self.side(side));
+            let own = self.marker(side);
             if let Some(stands) =
                 marked.marker.as_ref().filter(|stands| stands.name == own.name && **stands != own)
             {
-                return Err(on(side)(another(Some(stands), &of.place)));
+                return Err(self.side(side).marked_otherwise(Some(stands)));
             }
         }
-        let staged = self.stage().await.map_err(on(Side::Old))?;
+        let staged = self.stage().await?;
         if let Some(staged) = &staged
             && (staged.stage.phase != MovePhase::Old
                 || !staged.delete(self.old.backend(), &self.place).await.map_err(on(Side::Old))?)
@@ -151,7 +126,7 @@ impl Move {
                 return Ok(());
             }
             // Behind the marker's version: what is done stays done.
-            let staged = self.stage().await.map_err(on(Side::Old))?;
+            let staged = self.stage().await?;
             if staged.is_none_or(|staged| staged.stage.phase != MovePhase::Done) {
                 return Err(Error::new(ErrorKind::Conflict, "the move is not done"));
             }
@@ -163,8 +138,6 @@ impl Move {
 
     /// Lifts the marker of a side over what was read. Answers whether that still stood.
     async fn lift(&self, side: Side, read: &Stamped) -> Result<bool> {
-        let of = self.side(side);
-        let lifted = read.mark(of.backend(), &of.place, None).await.map_err(on(side))?;
-        Ok(lifted.is_some())
+        Ok(self.side(side).mark(read, None).await?.is_some())
     }
 }

@@ -9,6 +9,7 @@
 mod blocker;
 mod finish;
 mod gate;
+mod outsider;
 mod plan;
 mod queues;
 mod side;
@@ -22,9 +23,10 @@ use std::sync::Arc;
 use futures_util::future::{join, try_join};
 
 pub use self::blocker::MoveBlocker;
-pub use self::plan::{MoveClient, MoveOutsider, MovePlan, MovePromises};
+pub use self::outsider::MoveOutsider;
+pub use self::plan::{MoveClient, MovePlan, MovePromises};
 pub use self::queues::QueuesInUse;
-use self::side::OperatorSide;
+use self::side::{OperatorSide, on};
 pub use self::status::{MoveLate, MoveProgress, MoveState, MoveStatus};
 use super::place::MovePlace;
 use super::staged::Staged;
@@ -32,9 +34,9 @@ use crate::config::{Config, MoveConfig};
 use crate::connect::connect;
 use crate::connector::Connector;
 use crate::coordinator::Coordinator;
-use crate::decide::moving::gate::Course;
+use crate::decide::moving::gate::{Course, GateMarker};
 use crate::decide::moving::{MovePhase, Side, Way};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 
 /// A move between two coordinators under live locks, as an operator makes it: the clients that
 /// [take part](crate::MoveConfig) hold their locks on the old side before it, and on the new side after
@@ -173,7 +175,7 @@ impl Move {
     }
 
     async fn stage(&self) -> Result<Option<Staged>> {
-        Staged::read(self.old.backend(), &self.place).await
+        Staged::read(self.old.backend(), &self.place).await.map_err(on(Side::Old))
     }
 
     fn side(&self, side: Side) -> &OperatorSide {
@@ -183,12 +185,18 @@ impl Move {
         }
     }
 
-    /// The URL that clients of a side are sent to.
-    fn elsewhere(&self, side: Side) -> &str {
-        match side {
-            Side::Old => &self.new.url,
-            Side::New => &self.old.url,
-        }
+    /// The marker of this move on a side.
+    fn marker(&self, side: Side) -> GateMarker {
+        let (course, url) = match side {
+            Side::Old => (Course::Leaves, &self.new.url),
+            Side::New => (Course::Arrives, &self.old.url),
+        };
+        GateMarker { course, name: Some(self.name.to_string()), url: url.clone() }
+    }
+
+    /// The marker of an old side to which nobody connects any more.
+    fn retired(&self) -> GateMarker {
+        GateMarker { name: None, ..self.marker(Side::Old) }
     }
 }
 
@@ -196,28 +204,6 @@ impl fmt::Debug for Move {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, from, to) = (&self.name, &self.old.url, &self.new.url);
         f.debug_struct("Move").field("name", name).field("from", from).field("to", to).finish_non_exhaustive()
-    }
-}
-
-/// Which way the marker of a side says that its namespace goes.
-fn course(side: Side) -> Course {
-    match side {
-        Side::Old => Course::Leaves,
-        Side::New => Course::Arrives,
-    }
-}
-
-/// An error of one side says which.
-fn on(side: Side) -> impl Fn(Error) -> Error {
-    move |error| {
-        let why = match side {
-            Side::Old => "on the old side of the move",
-            Side::New => "on the new side of the move",
-        };
-        match error.kind() {
-            ErrorKind::Closed | ErrorKind::RuntimeGone => error,
-            kind => Error::new(kind.clone(), why).because(error),
-        }
     }
 }
 

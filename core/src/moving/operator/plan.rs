@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use super::blocker::word;
-use super::{Move, MoveBlocker, MoveStatus, QueuesInUse};
-use crate::ClientRecord;
+use super::super::member::MemberRecord;
+use super::{Move, MoveBlocker, MoveOutsider, MoveStatus, QueuesInUse};
 use crate::capabilities::Capabilities;
 use crate::decide::moving::gate::Who;
 use crate::decide::moving::{MovePhase, Side, Stage};
@@ -69,22 +68,6 @@ pub struct MoveClient {
     pub member: bool,
 }
 
-/// A client that stands outside of a move.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct MoveOutsider {
-    /// The side to which it is connected.
-    #[serde(serialize_with = "side_word")]
-    pub side: Side,
-    /// Who it is.
-    pub client: ClientRecord,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference to the field")]
-fn side_word<S: Serializer>(side: &Side, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-    word(*side).serialize(serializer)
-}
-
 impl Move {
     /// Looks at both sides: who takes part, who was forgotten, what is in use, and what is in the way. It
     /// changes nothing. It costs a request for each queue in use, and some more.
@@ -99,10 +82,13 @@ impl Move {
     }
 
     async fn plans(&self) -> Result<MovePlan> {
-        let status = self.reads_status().await?;
+        let (staged, members) = self.staged_and_members().await?;
         let (old, new) = (self.old.stamped().await?, self.new.stamped().await?);
-        let mut outsiders = self.outsiders(Side::Old).await?;
-        outsiders.extend(self.outsiders(Side::New).await?);
+        let status = match &staged {
+            Some(staged) => self.status_at(staged, &members),
+            None => self.status_without_stage([&old, &new], members.len()),
+        };
+        let (participants, outsiders) = self.connected(&members).await?;
         let mut blockers = Vec::new();
         // Behind the first phase the gate is shut, and nothing of this is asked any more.
         if status.phase == MovePhase::Old {
@@ -116,7 +102,7 @@ impl Move {
         Ok(MovePlan {
             from: self.old.url.clone(),
             to: self.new.url.clone(),
-            participants: self.participants().await?,
+            participants,
             in_use: self.in_use().await?,
             epochs_left: Stage::epochs_left(old.epoch, new.epoch),
             status,
@@ -126,25 +112,26 @@ impl Move {
         })
     }
 
-    /// Who takes part, in the order of labels.
-    async fn participants(&self) -> Result<Vec<MoveClient>> {
+    /// Who takes part, in the order of labels, and who was forgotten.
+    async fn connected(&self, members: &[MemberRecord]) -> Result<(Vec<MoveClient>, Vec<MoveOutsider>)> {
         let mut found: BTreeMap<(String, String), MoveClient> = BTreeMap::new();
-        for side in [Side::Old, Side::New] {
-            for record in self.side(side).clients().await? {
-                if record.who() == Who::Participant(&self.name) {
-                    let of = entry(&mut found, &record.label, &record.host);
-                    of.version = record.version;
-                    match side {
-                        Side::Old => of.on_old = true,
-                        Side::New => of.on_new = true,
-                    }
+        let mut outsiders = Vec::new();
+        for side in [&self.old, &self.new] {
+            let clients = side.clients().await?;
+            for record in clients.iter().filter(|record| record.who() == Who::Participant(&self.name)) {
+                let of = entry(&mut found, &record.label, &record.host);
+                of.version.clone_from(&record.version);
+                match side.side {
+                    Side::Old => of.on_old = true,
+                    Side::New => of.on_new = true,
                 }
             }
+            outsiders.extend(side.outside(&self.marker(side.side), clients));
         }
-        for member in self.members().await? {
+        for member in members {
             entry(&mut found, &member.label, &member.host).member = true;
         }
-        Ok(found.into_values().collect())
+        Ok((found.into_values().collect(), outsiders))
     }
 }
 

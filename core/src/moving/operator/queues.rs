@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use futures_util::TryStreamExt;
 use serde::Serialize;
 
-use super::blocker::word;
-use super::side::OperatorSide;
-use super::{Move, on};
+use super::Move;
+use super::side::{OperatorSide, on, word};
 use crate::address::Kind;
 use crate::decide::moving::Side;
 use crate::error::Result;

@@ -2,15 +2,15 @@
 
 use futures_util::TryStreamExt;
 
-use super::on;
 use crate::ClientRecord;
 use crate::address::Namespace;
 use crate::config::Config;
 use crate::contracts::Backend;
 use crate::coordinator::Coordinator;
 use crate::decide::moving::Side;
-use crate::error::Result;
-use crate::registry::{Place, Stamped, checked, stamped};
+use crate::decide::moving::gate::GateMarker;
+use crate::error::{Error, ErrorKind, Result};
+use crate::registry::{Place, Stamped, another, checked};
 
 /// An operator's client of one side.
 #[derive(Debug)]
@@ -37,11 +37,41 @@ impl OperatorSide {
 
     /// Reads its stamp, with the marker and the epoch.
     pub(super) async fn stamped(&self) -> Result<Stamped> {
-        stamped(self.backend(), &self.place).await.map_err(on(self.side))
+        Stamped::standing(self.backend(), &self.place).await.map_err(on(self.side))
+    }
+
+    /// Writes a marker over a stamp that was read, or takes it away, if that still stands. Answers what
+    /// stands then.
+    pub(super) async fn mark(&self, read: &Stamped, marker: Option<&GateMarker>) -> Result<Option<Stamped>> {
+        read.mark(self.backend(), &self.place, marker).await.map_err(on(self.side))
+    }
+
+    /// The error where another marker stands.
+    pub(super) fn marked_otherwise(&self, stands: Option<&GateMarker>) -> Error {
+        on(self.side)(another(stands, &self.place))
     }
 
     /// Who is connected.
     pub(super) async fn clients(&self) -> Result<Vec<ClientRecord>> {
         self.coordinator.clients().into_stream().try_collect().await.map_err(on(self.side))
+    }
+}
+
+/// The word for a side.
+pub(super) fn word(side: Side) -> &'static str {
+    match side {
+        Side::Old => "old",
+        Side::New => "new",
+    }
+}
+
+/// An error of one side says which.
+pub(super) fn on(side: Side) -> impl Fn(Error) -> Error {
+    move |error| match error.kind() {
+        ErrorKind::Closed | ErrorKind::RuntimeGone => error,
+        kind => {
+            let why = format!("on the {} side of the move", word(side));
+            Error::new(kind.clone(), why).because(error)
+        }
     }
 }

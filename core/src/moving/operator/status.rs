@@ -7,11 +7,11 @@ use serde::{Serialize, Serializer};
 
 use super::super::member::MemberRecord;
 use super::super::staged::Staged;
-use super::step::is_late;
-use super::{Move, on};
+use super::Move;
 use crate::decide::moving::gate::GateMarker;
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, Result};
+use crate::registry::Stamped;
 
 /// How far a move is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -143,12 +143,23 @@ impl Move {
         self.serve("status", self.reads_status()).await
     }
 
-    pub(super) async fn reads_status(&self) -> Result<MoveStatus> {
-        let members = match self.stage().await.map_err(on(Side::Old))? {
-            Some(staged) => return Ok(self.status_at(&staged, &self.members().await?)),
-            None => self.members().await?.len(),
-        };
+    async fn reads_status(&self) -> Result<MoveStatus> {
+        let (staged, members) = self.staged_and_members().await?;
+        if let Some(staged) = staged {
+            return Ok(self.status_at(&staged, &members));
+        }
         let (old, new) = (self.old.stamped().await?, self.new.stamped().await?);
+        Ok(self.status_without_stage([&old, &new], members.len()))
+    }
+
+    /// The stage and the members, which are read behind it.
+    pub(super) async fn staged_and_members(&self) -> Result<(Option<Staged>, Vec<MemberRecord>)> {
+        let staged = self.stage().await?;
+        Ok((staged, self.members().await?))
+    }
+
+    /// Where it stands by its markers, where no stage is.
+    pub(super) fn status_without_stage(&self, [old, new]: [&Stamped; 2], members: usize) -> MoveStatus {
         let stands = |side, marker: &Option<GateMarker>| *marker == Some(self.marker(side));
         let (state, phase, epoch) = if old.marker == Some(self.retired()) {
             (MoveState::Finished, MovePhase::Done, new.epoch)
@@ -158,7 +169,7 @@ impl Move {
             (MoveState::NotBegun, MovePhase::Old, old.epoch)
         };
         let (name, waits_for) = (self.name.to_string(), Vec::new());
-        Ok(MoveStatus { name, state, phase, epoch, since: None, members, waits_for })
+        MoveStatus { name, state, phase, epoch, since: None, members, waits_for }
     }
 
     /// Where it stands by what was read.
@@ -183,4 +194,9 @@ impl Move {
             waits_for: members.iter().filter(|member| is_late(member, staged)).map(late).collect(),
         }
     }
+}
+
+/// Whether a member has not acknowledged a stage yet.
+pub(super) fn is_late(member: &MemberRecord, staged: &Staged) -> bool {
+    member.acknowledged != Some(staged.version.number())
 }

@@ -3,11 +3,12 @@
 use super::super::member::MemberRecord;
 use super::super::staged::Staged;
 use super::gate::Shut;
-use super::{Move, MoveBlocker, MoveStatus, on};
+use super::side::on;
+use super::status::is_late;
+use super::{Move, MoveBlocker, MoveStatus};
 use crate::contracts::Version;
 use crate::decide::moving::{MovePhase, Side, Stage, Step, Way};
 use crate::error::{Error, ErrorKind, Result};
-use crate::registry::another;
 use crate::seen;
 use crate::watched::list_all;
 
@@ -114,7 +115,7 @@ impl Move {
             if next.epoch == stamped.epoch {
                 return Ok(Some(next));
             }
-            let again = self.stage().await.map_err(on(Side::Old))?;
+            let again = self.stage().await?;
             if again.is_none_or(|again| again.version != checked.version) {
                 return Ok(None);
             }
@@ -136,15 +137,14 @@ impl Move {
             if stands.as_ref() == Some(&self.marker(side.side)) {
                 continue;
             }
-            let error = match stands {
-                Some(marker) => another(Some(&marker), &side.place),
+            return Err(match stands {
+                Some(marker) => side.marked_otherwise(Some(&marker)),
                 None => {
                     let why = "its marker does not stand there any more: was the move begun with another URL, or \
                                has the server lost data?";
-                    Error::new(ErrorKind::Conflict, why)
+                    on(side.side)(Error::new(ErrorKind::Conflict, why))
                 }
-            };
-            return Err(on(side.side)(error));
+            });
         }
         Ok(())
     }
@@ -154,9 +154,4 @@ impl Move {
         let listed = list_all(self.old.backend(), &self.place.members).await;
         Ok(listed.map_err(on(Side::Old))?.into_iter().map(MemberRecord::from).collect())
     }
-}
-
-/// Whether a member has not acknowledged a stage yet.
-pub(super) fn is_late(member: &MemberRecord, staged: &Staged) -> bool {
-    member.acknowledged != Some(staged.version.number())
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::side::on;
 use super::step::Stepped;
-use super::{Move, MoveProgress, on};
+use super::{Move, MoveProgress};
 use crate::contracts::{Cell, Entry};
 use crate::decide::moving::{MovePhase, Side, Way};
 use crate::error::{Error, Result};
@@ -87,7 +88,7 @@ impl Move {
         let (mut news, mut from, mut behind, mut told) = (News::of(self), None, None, None);
         loop {
             news.heard();
-            let read = self.stage().await.map_err(on(Side::Old));
+            let read = self.stage().await;
             let stepped = match read {
                 Ok(read) => {
                     let phase = read.as_ref().map_or(MovePhase::Old, |staged| staged.stage.phase);

@@ -166,6 +166,27 @@ impl Backend for Mortal {
     }
 }
 
+/// Works as an operator who dies behind so many requests, if it sends more, and then as another one who goes
+/// on. Answers both, and whether the first has died.
+async fn dies(
+    bed: &Bed,
+    requests: i64,
+    last_is_carried_out: bool,
+    work: impl AsyncFn(&Move) -> Result<()>,
+) -> ([Move; 2], bool) {
+    let life = Arc::new(Life { left: AtomicI64::new(i64::MAX), last_is_carried_out });
+    let mortals = Mortals(Stored(Arc::clone(&bed.stores)), Arc::clone(&life));
+    let mortal = Move::connect(&[Arc::new(mortals) as Arc<dyn Connector>], &bed.config).await;
+    let mortal = mortal.expect("connected");
+    life.left.store(requests, Ordering::Release);
+    let worked = work(&mortal).await;
+    let has_died = life.has_died();
+    assert!(worked.is_ok() || has_died, "at {requests}: {worked:?}");
+    let another = bed.operator().await;
+    work(&another).await.unwrap_or_else(|error| panic!("behind one who died at {requests}: {error}"));
+    ([mortal, another], has_died)
+}
+
 /// What an operator does who dies at one of its requests, and what it comes to for the one who goes on.
 async fn dies_at_each_request(
     before: impl AsyncFn(&Bed),
@@ -177,17 +198,7 @@ async fn dies_at_each_request(
             let bed = Bed::new();
             let member = bed.member("one").await.follows();
             before(&bed).await;
-            let life = Life { left: AtomicI64::new(i64::MAX), last_is_carried_out };
-            let life = Arc::new(life);
-            let mortals = Mortals(Stored(Arc::clone(&bed.stores)), Arc::clone(&life));
-            let mortal = Move::connect(&[Arc::new(mortals) as Arc<dyn Connector>], &bed.config).await;
-            let mortal = mortal.expect("connected");
-            life.left.store(requests, Ordering::Release);
-            let worked = work(&mortal).await;
-            let has_died = life.has_died();
-            assert!(worked.is_ok() || has_died, "at {requests}: {worked:?}");
-            let another = bed.operator().await;
-            work(&another).await.unwrap_or_else(|error| panic!("behind one who died at {requests}: {error}"));
+            let ([_mortal, another], has_died) = dies(&bed, requests, last_is_carried_out, &work).await;
             behind(&bed, &another).await;
             member.leaves().await;
             if !has_died {
@@ -240,19 +251,8 @@ async fn a_move_is_finished_behind_an_operator_who_died_at_any_request() {
         for requests in 0.. {
             let bed = Bed::new();
             bed.operator().await.run(ignored).await.expect("made");
-            let life = Arc::new(Life { left: AtomicI64::new(i64::MAX), last_is_carried_out });
-            let mortals = Mortals(Stored(Arc::clone(&bed.stores)), Arc::clone(&life));
-            let mortal = Move::connect(&[Arc::new(mortals) as Arc<dyn Connector>], &bed.config).await;
-            let mortal = mortal.expect("connected");
-            life.left.store(requests, Ordering::Release);
-            let finished = mortal.finish().await;
-            let has_died = life.has_died();
-            assert!(finished.is_ok() || has_died, "at {requests}: {finished:?}");
-            let another = bed.operator().await;
-            another
-                .finish()
-                .await
-                .unwrap_or_else(|error| panic!("behind one who died at {requests}: {error}"));
+            let finish = async |of: &Move| of.finish().await;
+            let ([_mortal, another], has_died) = dies(&bed, requests, last_is_carried_out, finish).await;
             assert_eq!(state(&another).await, (MoveState::Finished, Done));
             bed.plain_on_old("forgotten").await.expect_err("it has moved");
             if !has_died {

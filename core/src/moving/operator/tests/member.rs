@@ -26,12 +26,13 @@ pub(super) struct Member {
 /// A member that acknowledges each stage. Its end is awaited, so that it has left the servers.
 pub(super) struct Willing(JoinHandle<()>, Member);
 
-impl Member {
-    pub(super) async fn new(bed: &Bed, label: &str) -> Self {
-        let sides = &bed.config;
+impl Bed {
+    /// A member of the move.
+    pub(super) async fn member(&self, label: &str) -> Member {
+        let sides = &self.config;
         let client = async |of: &Config| {
             let config = Config { label: Some(label.to_owned()), ..of.clone() }.as_participant(&sides.name);
-            connect(&bed.connectors(), &config).await
+            connect(&self.connectors(), &config).await
         };
         let (old, new) = try_join(client(&sides.from), client(&sides.to)).await.expect("connected");
         let place = MovePlace::of(&sides.from.namespace, &sides.name).expect("a good name");
@@ -48,9 +49,11 @@ impl Member {
         let Joined::Admitted(node) = old.backend().join(&join).await.expect("registered") else {
             panic!("the queue of members admits everybody");
         };
-        Self { old, new, place, node }
+        Member { old, new, place, node }
     }
+}
 
+impl Member {
     /// Acknowledges the stage as it is now.
     pub(super) async fn acknowledges(&self) {
         let read = Staged::read(&**self.old.backend(), &self.place).await.expect("readable");

@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use self::member::Member;
 use super::{Move, MoveProgress, MoveState, MoveStatus};
 use crate::clock::Clock;
 use crate::config::{Config, MoveConfig};
@@ -85,10 +84,6 @@ impl Bed {
 
     async fn plain_on_new(&self, label: &str) -> Result<Coordinator> {
         self.plain(&self.config.to, label).await
-    }
-
-    async fn member(&self, label: &str) -> Member {
-        Member::new(self, label).await
     }
 }
 
