@@ -1,6 +1,6 @@
 //! Listing the cells of a kind (CELL-LIST).
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use futures_util::future::try_join_all;
 use latchwork_core::contracts::{CellPage, ListedCell};
@@ -41,12 +41,9 @@ pub(crate) async fn cells(
 
 /// Those that are cells, and how long they stay.
 async fn with_lives(client: &Client, cells: &[Address]) -> Result<Vec<ListedCell>> {
-    let mut scripts: BTreeMap<Option<u16>, Vec<_>> = BTreeMap::new();
-    for cell in cells {
-        let key = CellKey::of(cell)?;
-        scripts.entry(client.driver.slot(key.channel())).or_default().push((cell, key));
-    }
-    let asked = scripts.into_values().map(async |part| {
+    let cells = cells.iter().map(|cell| Ok((cell, CellKey::of(cell)?)));
+    let cells = cells.collect::<Result<Vec<_>>>()?;
+    let asked = client.driver.by_slot(cells, |(_, key)| key.channel()).map(async |part| {
         let keys = part.iter().map(|(_, key)| key);
         let (_, reply) = client.run(&scripts::cell_lives(keys)).await.map_err(only_read)?;
         let lives = scripts::lives_of_cells(reply)?.into_iter();

@@ -1,6 +1,6 @@
 //! What an operator sees of a queue, and removes.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_util::future::try_join_all;
@@ -62,12 +62,9 @@ pub(crate) async fn queues(
 /// The queues that have nodes. A queue that nobody uses leaves keys behind, and nobody drops its
 /// nodes.
 async fn with_nodes(client: &Client, queues: &[Address]) -> Result<Vec<Address>> {
-    let mut scripts: BTreeMap<Option<u16>, Vec<_>> = BTreeMap::new();
-    for queue in queues {
-        let keys = QueueKeys::of(queue)?;
-        scripts.entry(client.driver.slot(keys.tag())).or_default().push((queue, keys));
-    }
-    let asked = scripts.into_values().map(async |part| {
+    let queues = queues.iter().map(|queue| Ok((queue, QueueKeys::of(queue)?)));
+    let queues = queues.collect::<Result<Vec<_>>>()?;
+    let asked = client.driver.by_slot(queues, |(_, keys)| keys.tag()).map(async |part| {
         let keys = part.iter().map(|(_, keys)| keys);
         let (_, reply) = client.run(&scripts::populated(keys, None)).await.map_err(only_read)?;
         let populated = scripts::are_populated(reply)?.into_iter();
