@@ -8,6 +8,9 @@ use std::time::Duration;
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Error, Kind, QueuePrefix, Result};
 
+/// The part of a key that is a cell's.
+const CELL: &str = "cell";
+
 /// Which claims a queue takes, and so which keys it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Shape {
@@ -108,28 +111,40 @@ impl QueueKeys {
     }
 }
 
-/// The keys of the queues of a prefix.
+/// The keys that show the queues of a prefix, or the cells.
 #[derive(Debug)]
-pub(crate) struct QueuesKeys<'a> {
+pub(crate) struct ListedKeys<'a> {
     of: &'a QueuePrefix,
-    // What they begin with, up to the queue's own key.
+    // What they begin with, up to an address' own key.
     start: String,
+    // The names of their parts, and a pattern that those fit.
+    parts: &'static [&'static str],
+    part: &'static str,
 }
 
-impl<'a> QueuesKeys<'a> {
-    pub(crate) fn of(of: &'a QueuePrefix) -> Self {
-        Self { of, start: start(of) }
+impl<'a> ListedKeys<'a> {
+    /// Those that a queue has while it has nodes.
+    pub(crate) fn queues(of: &'a QueuePrefix) -> Self {
+        Self::of(of, &["seq", "one"], "*")
+    }
+
+    pub(crate) fn cells(of: &'a QueuePrefix) -> Self {
+        Self::of(of, &[CELL], CELL)
+    }
+
+    fn of(of: &'a QueuePrefix, parts: &'static [&'static str], part: &'static str) -> Self {
+        Self { of, start: format!("{}:{}:{{", of.namespace(), of.kind().as_str()), parts, part }
     }
 
     /// A pattern that they fit. What core encodes has no character with a meaning in patterns.
     pub(crate) fn pattern(&self) -> String {
-        format!("{}{}*}}:*", self.start, self.of.coded())
+        format!("{}{}*}}:{}", self.start, self.of.coded(), self.part)
     }
 
-    /// The queue of a key that it has while it has nodes.
-    pub(crate) fn queue(&self, key: &[u8]) -> Option<Address> {
+    /// The queue or cell of a key.
+    pub(crate) fn address(&self, key: &[u8]) -> Option<Address> {
         let (coded, part) = std::str::from_utf8(key).ok()?.strip_prefix(&self.start)?.rsplit_once("}:")?;
-        matches!(part, "seq" | "one").then(|| self.of.queue(coded)).flatten()
+        self.parts.contains(&part).then(|| self.of.queue(coded)).flatten()
     }
 }
 
@@ -153,7 +168,7 @@ impl CellKey {
     /// # Errors
     /// As [`QueueKeys::of`].
     pub(crate) fn of(address: &Address) -> Result<Self> {
-        Ok(Self((prefix(address)? + "cell").into()))
+        Ok(Self((prefix(address)? + CELL).into()))
     }
 
     pub(crate) fn channel(&self) -> &Arc<str> {
@@ -172,35 +187,6 @@ impl fmt::Display for CellKey {
 /// key.
 pub(crate) fn life(remember: Duration, ttl: Duration) -> u128 {
     (remember + remember / 12 + 2 * ttl).as_millis()
-}
-
-/// The keys of the cells of a prefix.
-#[derive(Debug)]
-pub(crate) struct CellsKeys<'a> {
-    of: &'a QueuePrefix,
-    start: String,
-}
-
-impl<'a> CellsKeys<'a> {
-    pub(crate) fn of(of: &'a QueuePrefix) -> Self {
-        Self { of, start: start(of) }
-    }
-
-    /// A pattern that they fit.
-    pub(crate) fn pattern(&self) -> String {
-        format!("{}{}*}}:cell", self.start, self.of.coded())
-    }
-
-    /// The cell of a key.
-    pub(crate) fn cell(&self, key: &[u8]) -> Option<Address> {
-        let coded = std::str::from_utf8(key).ok()?.strip_prefix(&self.start)?.strip_suffix("}:cell")?;
-        self.of.queue(coded)
-    }
-}
-
-/// What the keys of a kind begin with, up to an address' own key.
-fn start(of: &QueuePrefix) -> String {
-    format!("{}:{}:{{", of.namespace(), of.kind().as_str())
 }
 
 /// One key of a queue.

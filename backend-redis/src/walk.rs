@@ -1,10 +1,13 @@
 //! A walk over all keys of the server, page by page.
 
-use latchwork_core::{Error, Result};
+use std::collections::HashSet;
+
+use latchwork_core::{Address, Error, Result};
 
 use crate::client::Client;
 use crate::driver::Cursor;
 use crate::error::only_read;
+use crate::layout::ListedKeys;
 
 /// The fewest and the most keys of one step of a walk, about, and the steps for one page: a server
 /// full of other keys answers pages without any that fit.
@@ -16,7 +19,9 @@ const STEPS: usize = 100;
 #[derive(Debug)]
 pub(crate) struct Walk<'a> {
     client: &'a Client,
-    pattern: String,
+    keys: ListedKeys<'a>,
+    // What it has shown: it may meet a key twice, and a queue may have two.
+    seen: HashSet<Address>,
     step: usize,
     steps: usize,
     // Where the next step begins; `None` behind the last.
@@ -24,13 +29,13 @@ pub(crate) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// From where the page before ended, for keys that fit `pattern`.
+    /// From where the page before ended, over these keys.
     ///
     /// # Errors
     /// `InvalidArgument` naming `after` for text that no page gave.
     pub(crate) fn from(
         client: &'a Client,
-        pattern: String,
+        keys: ListedKeys<'a>,
         after: Option<&str>,
         most: usize,
     ) -> Result<Self> {
@@ -38,16 +43,18 @@ impl<'a> Walk<'a> {
             |after| Cursor::parse(after).ok_or_else(|| Error::invalid("after", "is not what a page gave"));
         let next = after.map_or_else(|| Ok(Cursor::default()), page)?;
         let step = most.clamp(LEAST_STEP, LONGEST_STEP);
-        Ok(Self { client, pattern, step, steps: STEPS, next: Some(next) })
+        Ok(Self { client, keys, seen: HashSet::new(), step, steps: STEPS, next: Some(next) })
     }
 
-    /// The keys of the next step; `None` where the walk, or the page, has ended. A key may come twice.
-    pub(crate) async fn step(&mut self) -> Result<Option<Vec<Vec<u8>>>> {
+    /// What the next step shows that none before has; `None` where the walk, or the page, has ended.
+    pub(crate) async fn step(&mut self) -> Result<Option<Vec<Address>>> {
         let Some(from) = self.next.as_ref().filter(|_| self.steps > 0) else { return Ok(None) };
         self.steps -= 1;
-        let (next, keys) = self.client.scan(from, &self.pattern, self.step).await.map_err(only_read)?;
+        let scanned = self.client.scan(from, &self.keys.pattern(), self.step).await;
+        let (next, found) = scanned.map_err(only_read)?;
         self.next = next;
-        Ok(Some(keys))
+        let shown = found.iter().filter_map(|key| self.keys.address(key));
+        Ok(Some(shown.filter(|address| self.seen.insert(address.clone())).collect()))
     }
 
     /// Where the next page begins.

@@ -101,6 +101,7 @@ mod probe;
 mod queue;
 mod renewal;
 mod sweep;
+mod walk;
 mod watch;
 
 pub use backend::ZooKeeperBackend;

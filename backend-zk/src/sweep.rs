@@ -8,10 +8,11 @@ use tokio::runtime::Handle;
 
 use crate::config::Settings;
 use crate::driver::{Connected, Driver};
-use crate::error::{Answer, Fault};
+use crate::error::Answer;
+use crate::layout::in_directory;
 use crate::namespace::connect_error;
 
-/// So many nodes are deleted in one trip, so that others of the server need not wait for long.
+/// So many nodes are listed or deleted in one trip, so that others of the server need not wait for long.
 const AT_ONCE: usize = 100;
 /// The session is not renewed, and asked to last for all of it. A server grants less, and at that a part
 /// may stay of a very large namespace.
@@ -34,15 +35,18 @@ pub(crate) async fn sweep(mut settings: Settings) -> Result<usize> {
 async fn delete_below(driver: &Driver, root: String) -> Answer<usize> {
     // Parents first; each goes when its children are gone.
     let mut nodes = vec![root];
-    let mut next = 0;
-    while let Some(node) = nodes.get(next).cloned() {
-        match driver.children(&node).await {
-            Ok(children) => nodes.extend(children.into_iter().map(|child| format!("{node}/{child}"))),
+    let mut listed = 0;
+    while listed < nodes.len() {
+        let some = &nodes[listed..nodes.len().min(listed + AT_ONCE)];
+        listed += some.len();
+        let paths: Vec<_> = some.iter().map(String::as_str).collect();
+        let mut below = Vec::new();
+        for (node, found) in some.iter().zip(driver.nodes(&paths).await?) {
             // The server itself removes empty containers, and what was ephemeral.
-            Err(Fault::NoNode) => {}
-            Err(fault) => return Err(fault),
+            let children = found.map(|(children, _)| children).unwrap_or_default();
+            below.extend(children.iter().map(|child| in_directory(node, child)));
         }
-        next += 1;
+        nodes.extend(below);
     }
     nodes.reverse();
     for some in nodes.chunks(AT_ONCE) {

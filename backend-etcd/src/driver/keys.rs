@@ -38,21 +38,18 @@ impl Driver {
 
     /// Deletes a key, of any create revision. Answers whether it was there.
     pub(crate) async fn delete(&self, key: &[u8]) -> Answer<bool> {
-        let request = || {
-            let mut kv = self.kv.clone();
-            async move { kv.delete(key, None).await }
-        };
-        let before = self.incarnations.known();
-        let answer = self.send("a deletion", request).await?;
-        self.answered(before, answer.header());
-        Ok(answer.deleted() > 0)
+        Ok(self.deleted(key, None).await? > 0)
     }
 
     /// Deletes all keys with a prefix. Answers how many those were.
     pub(crate) async fn delete_below(&self, prefix: &str) -> Answer<u64> {
+        self.deleted(prefix.as_bytes(), Some(DeleteOptions::new().with_prefix())).await
+    }
+
+    async fn deleted(&self, key: &[u8], options: Option<DeleteOptions>) -> Answer<u64> {
         let request = || {
-            let (mut kv, options) = (self.kv.clone(), DeleteOptions::new().with_prefix());
-            async move { kv.delete(prefix, Some(options)).await }
+            let (mut kv, options) = (self.kv.clone(), options.clone());
+            async move { kv.delete(key, options).await }
         };
         let before = self.incarnations.known();
         let answer = self.send("a deletion", request).await?;

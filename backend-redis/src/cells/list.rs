@@ -1,14 +1,12 @@
 //! Listing the cells of a kind (CELL-LIST).
 
-use std::collections::{BTreeMap, HashSet};
-
 use futures_util::future::try_join_all;
 use latchwork_core::contracts::{CellPage, ListedCell};
 use latchwork_core::{Address, Error, QueuePrefix, Result};
 
 use crate::client::Client;
 use crate::error::only_read;
-use crate::layout::{CellKey, CellsKeys};
+use crate::layout::{CellKey, ListedKeys};
 use crate::scripts;
 use crate::walk::Walk;
 
@@ -23,12 +21,9 @@ pub(crate) async fn cells(
     most: usize,
 ) -> Result<CellPage> {
     of.check_cells()?;
-    let keys = CellsKeys::of(of);
-    let mut walk = Walk::from(client, keys.pattern(), after, most)?;
-    let (mut seen, mut cells) = (HashSet::new(), Vec::new());
-    while let Some(step) = walk.step().await? {
-        let shown = step.iter().filter_map(|key| keys.cell(key));
-        let shown: Vec<_> = shown.filter(|cell| seen.insert(cell.clone())).collect();
+    let mut walk = Walk::from(client, ListedKeys::cells(of), after, most)?;
+    let mut cells = Vec::new();
+    while let Some(shown) = walk.step().await? {
         for part in shown.chunks(AT_ONCE) {
             cells.extend(with_lives(client, part).await?);
         }
@@ -41,12 +36,9 @@ pub(crate) async fn cells(
 
 /// Those that are cells, and how long they stay.
 async fn with_lives(client: &Client, cells: &[Address]) -> Result<Vec<ListedCell>> {
-    let mut scripts: BTreeMap<Option<u16>, Vec<_>> = BTreeMap::new();
-    for cell in cells {
-        let key = CellKey::of(cell)?;
-        scripts.entry(client.driver.slot(key.channel())).or_default().push((cell, key));
-    }
-    let asked = scripts.into_values().map(async |part| {
+    let cells = cells.iter().map(|cell| Ok((cell, CellKey::of(cell)?)));
+    let cells = cells.collect::<Result<Vec<_>>>()?;
+    let asked = client.driver.by_slot(cells, |(_, key)| key.channel()).map(async |part| {
         let keys = part.iter().map(|(_, key)| key);
         let (_, reply) = client.run(&scripts::cell_lives(keys)).await.map_err(only_read)?;
         let lives = scripts::lives_of_cells(reply)?.into_iter();

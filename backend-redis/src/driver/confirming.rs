@@ -5,12 +5,13 @@
 use std::time::Duration;
 
 use latchwork_core::{Clock, Error, ErrorKind, Moment, Result};
+use redis::Value;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Value};
 
 use super::command::{by_hash, reply};
 use super::dial::reach;
 use super::handshake::handshake_to_confirm;
+use super::open::within;
 use super::wait_command::{wait_for, wait_forbidden};
 use crate::config::Settings;
 use crate::error::{Failure, from_redis, timed_out};
@@ -41,11 +42,8 @@ impl ConfirmingConnection {
     /// Connects, logs in as the client does, and checks that a master answers. No answer takes
     /// longer than `bound`.
     pub(crate) async fn dial(settings: &Settings, clock: &Clock, bound: Duration) -> Result<Self> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(bound))
-            .set_response_timeout(Some(bound));
         let failed = |failure: Failure| only_unavailable(failure.error);
-        let (host, mut connection) = reach(settings, config, bound).await.map_err(failed)?;
+        let (host, mut connection) = reach(settings, within(bound), bound).await.map_err(failed)?;
         let greeted = handshake_to_confirm(&mut connection, settings).await;
         let run_id = greeted.map_err(|failure| failed(failure.secured_by(&settings.transport)))?;
         let life = life(settings.remember, settings.ttl).to_string();

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use super::handshake::handshake;
 use super::incarnation::Incarnation;
 use super::link::{Link, Wire, take_down};
-use super::open::{connect, login};
+use super::open::{connect, login, within};
 use super::sentinels;
 use crate::config::{Host, Sentinels, Servers, Settings};
 use crate::error::{Failure, closed, from_redis};
@@ -115,11 +115,7 @@ impl Dialler {
     ) -> std::result::Result<(Wire, Eviction), Failure> {
         let settings = &self.settings;
         let bound = bound.min(settings.request_timeout).min(settings.connect_timeout / 2);
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(bound))
-            .set_response_timeout(Some(bound))
-            .set_pipeline_buffer_size(BUFFER)
-            .set_push_sender(self.on_push(generation));
+        let config = within(bound).set_pipeline_buffer_size(BUFFER).set_push_sender(self.on_push(generation));
         let (host, mut connection) = reach(settings, config, bound).await?;
         let shaken = handshake(&mut connection, settings, generation == 0).await;
         let (run_id, eviction) = shaken

@@ -7,6 +7,7 @@
 //! a demoted master for ever, and ignores a refused subscription.)
 
 mod bounded;
+mod by_slot;
 mod cluster;
 mod command;
 mod confirming;

@@ -27,6 +27,11 @@ pub(super) fn login(given: Option<Credentials>, database: i64) -> RedisConnectio
     login
 }
 
+/// Of a connection that is made, and answers, within `bound`.
+pub(super) fn within(bound: Duration) -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new().set_connection_timeout(Some(bound)).set_response_timeout(Some(bound))
+}
+
 /// A connection to one host, logged in, whose replies have a bound.
 pub(super) async fn connect(
     host: &Host,

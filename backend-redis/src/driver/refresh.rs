@@ -8,7 +8,7 @@ use latchwork_core::decide::renewal_period;
 use latchwork_core::seen;
 use latchwork_core::support::Backoff;
 use latchwork_core::{Clock, Error, ErrorKind, Eviction, Result};
-use redis::{AsyncConnectionConfig, Cmd};
+use redis::Cmd;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
@@ -16,6 +16,7 @@ use super::cluster::Cluster;
 use super::command::reply;
 use super::connection::Server;
 use super::dial::{OnMessage, reach};
+use super::open::within;
 use super::slots::{Range, SLOTS, ranges};
 use crate::config::{Host, NAME, Settings, share_of};
 use crate::error::{Failure, from_redis};
@@ -123,9 +124,7 @@ async fn asked(
     host: &Host,
     bound: Duration,
 ) -> std::result::Result<Vec<Range>, Failure> {
-    let config =
-        AsyncConnectionConfig::new().set_connection_timeout(Some(bound)).set_response_timeout(Some(bound));
-    let (_, mut connection) = reach(&settings.of_shard(host.clone()), config, bound).await?;
+    let (_, mut connection) = reach(&settings.of_shard(host.clone()), within(bound), bound).await?;
     let said = question().query_async(&mut connection).await.map_err(|error| {
         let failure = from_redis(error, false);
         let words = failure.error.to_string();

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use latchwork_core::{Error, ErrorKind};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, PushInfo, Value};
+use redis::{PushInfo, Value};
 use tokio::time::timeout;
 
-use super::open::{connect, login};
+use super::open::{connect, login, within};
 use crate::config::{Host, Sentinels, share_of};
 use crate::error::{Failure, from_redis, timed_out};
 
@@ -88,8 +88,7 @@ async fn ask(
     bound: Duration,
     on_push: Option<OnPush>,
 ) -> Result<(MultiplexedConnection, Host)> {
-    let mut config =
-        AsyncConnectionConfig::new().set_connection_timeout(Some(bound)).set_response_timeout(Some(bound));
+    let mut config = within(bound);
     let listens = on_push.is_some();
     if let Some(on_push) = on_push {
         config = config.set_push_sender(move |push| {

@@ -2,11 +2,12 @@
 
 use futures_util::future::try_join_all;
 use latchwork_core::{Error, Result, encode};
+use redis::RedisResult;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, RedisResult};
 
 use super::command::{by_pattern, reply, scanned};
 use super::dial::reach;
+use super::open::within;
 use super::refresh::masters;
 use crate::config::{Servers, Settings};
 use crate::error::{Failure, from_redis};
@@ -32,9 +33,7 @@ pub(crate) async fn sweep(settings: &Settings, namespace: &str) -> Result<usize>
 
 async fn of_server(settings: &Settings, pattern: &str) -> Result<usize> {
     let bound = settings.request_timeout;
-    let config =
-        AsyncConnectionConfig::new().set_connection_timeout(Some(bound)).set_response_timeout(Some(bound));
-    let (_, mut connection) = reach(settings, config, bound).await.map_err(said)?;
+    let (_, mut connection) = reach(settings, within(bound), bound).await.map_err(said)?;
     let (mut cursor, mut deleted) = (0, 0);
     loop {
         // A walk may show a key twice: the server says how many were there.

@@ -4,7 +4,6 @@
 //! it for up to a TTL (LEASE-CLEAN-UP-AFTER-LOSS). At worst it runs out by itself. A close removes
 //! all nodes and ephemeral cells of the client.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -98,11 +97,8 @@ async fn remove_cells(client: &Arc<Client>, cells: &[Written]) {
 
 /// The cells of each script: all in one slot, in a cluster.
 pub(crate) fn by_slot(driver: &Driver, cells: &[Written]) -> Vec<Vec<Written>> {
-    let mut slots: BTreeMap<Option<u16>, Vec<Written>> = BTreeMap::new();
-    for (cell, nonce) in cells {
-        slots.entry(driver.slot(cell.channel())).or_default().push((cell.clone(), *nonce));
-    }
-    slots.values().flat_map(|cells| cells.chunks(CELLS).map(<[_]>::to_vec)).collect()
+    let slots: Vec<_> = driver.by_slot(cells.iter().cloned(), |(cell, _)| cell.channel()).collect();
+    slots.iter().flat_map(|cells| cells.chunks(CELLS).map(<[_]>::to_vec)).collect()
 }
 
 fn end_cells(cells: &[Written]) -> Call {

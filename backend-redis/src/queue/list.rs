@@ -1,6 +1,5 @@
 //! What an operator sees of a queue, and removes.
 
-use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use futures_util::future::try_join_all;
@@ -9,7 +8,7 @@ use latchwork_core::{Address, Error, QueuePrefix, Result};
 
 use crate::client::Client;
 use crate::error::only_read;
-use crate::layout::{QueueKeys, QueuesKeys};
+use crate::layout::{ListedKeys, QueueKeys};
 use crate::scripts;
 use crate::walk::Walk;
 
@@ -42,13 +41,9 @@ pub(crate) async fn queues(
     after: Option<&str>,
     most: usize,
 ) -> Result<QueuePage> {
-    let keys = QueuesKeys::of(of);
-    let mut walk = Walk::from(client, keys.pattern(), after, most)?;
-    // A walk may show a key twice, and a queue may have two.
-    let (mut seen, mut found) = (HashSet::new(), Vec::new());
-    while let Some(step) = walk.step().await? {
-        let queues = step.iter().filter_map(|key| keys.queue(key));
-        let shown: Vec<_> = queues.filter(|queue| seen.insert(queue.clone())).collect();
+    let mut walk = Walk::from(client, ListedKeys::queues(of), after, most)?;
+    let mut found = Vec::new();
+    while let Some(shown) = walk.step().await? {
         for part in shown.chunks(LISTED_AT_ONCE) {
             found.extend(with_nodes(client, part).await?);
         }
@@ -62,12 +57,9 @@ pub(crate) async fn queues(
 /// The queues that have nodes. A queue that nobody uses leaves keys behind, and nobody drops its
 /// nodes.
 async fn with_nodes(client: &Client, queues: &[Address]) -> Result<Vec<Address>> {
-    let mut scripts: BTreeMap<Option<u16>, Vec<_>> = BTreeMap::new();
-    for queue in queues {
-        let keys = QueueKeys::of(queue)?;
-        scripts.entry(client.driver.slot(keys.tag())).or_default().push((queue, keys));
-    }
-    let asked = scripts.into_values().map(async |part| {
+    let queues = queues.iter().map(|queue| Ok((queue, QueueKeys::of(queue)?)));
+    let queues = queues.collect::<Result<Vec<_>>>()?;
+    let asked = client.driver.by_slot(queues, |(_, keys)| keys.tag()).map(async |part| {
         let keys = part.iter().map(|(_, keys)| keys);
         let (_, reply) = client.run(&scripts::populated(keys, None)).await.map_err(only_read)?;
         let populated = scripts::are_populated(reply)?.into_iter();

@@ -96,16 +96,7 @@ impl Driver {
     /// Reads several nodes in one trip. `None` for one that is not there.
     pub(crate) async fn read_all(&self, paths: &[String]) -> Answer<Vec<Option<(Vec<u8>, Stat)>>> {
         self.request("read", |client| async move {
-            let reads: Vec<_> = paths.iter().map(|path| client.get_data(path)).collect();
-            let mut found = Vec::with_capacity(reads.len());
-            for read in reads {
-                found.push(match read.await {
-                    Ok((data, stat)) => Some((data, stat.into())),
-                    Err(Error::NoNode) => None,
-                    Err(error) => return Err(error),
-                });
-            }
-            Ok(found)
+            found_of_each(paths.iter().map(|path| client.get_data(path)).collect()).await
         })
         .await
     }
@@ -127,16 +118,7 @@ impl Driver {
     /// `None` for one that is not there.
     pub(crate) async fn nodes(&self, paths: &[&str]) -> Answer<Vec<Option<(Vec<String>, CellStat)>>> {
         self.request("list", |client| async move {
-            let reads: Vec<_> = paths.iter().map(|path| client.get_children(path)).collect();
-            let mut nodes = Vec::with_capacity(reads.len());
-            for read in reads {
-                nodes.push(match read.await {
-                    Ok((children, stat)) => Some((children, stat.into())),
-                    Err(Error::NoNode) => None,
-                    Err(error) => return Err(error),
-                });
-            }
-            Ok(nodes)
+            found_of_each(paths.iter().map(|path| client.get_children(path)).collect()).await
         })
         .await
     }
@@ -244,4 +226,21 @@ impl Driver {
         })
         .await
     }
+}
+
+/// The answers of reads that were all called, and so queued, before; `None` for a node that is not there.
+async fn found_of_each<T, S, F>(reads: Vec<F>) -> Result<Vec<Option<(T, S)>>, Error>
+where
+    S: From<zookeeper_client::Stat>,
+    F: Future<Output = Result<(T, zookeeper_client::Stat), Error>>,
+{
+    let mut found = Vec::with_capacity(reads.len());
+    for read in reads {
+        found.push(match read.await {
+            Ok((read, stat)) => Some((read, stat.into())),
+            Err(Error::NoNode) => None,
+            Err(error) => return Err(error),
+        });
+    }
+    Ok(found)
 }

@@ -14,7 +14,7 @@ use super::state::{Granted, StoreState, micros, moment};
 use super::stored_node::{LeaseId, StoredNode};
 use crate::address::{Address, QueuePrefix};
 use crate::clock::{Clock, Moment};
-use crate::contracts::{CellPage, Entry, NodeId, Page, QueuePage};
+use crate::contracts::{Entry, NodeId, Page, QueuePage};
 use crate::decide::queue::{Answer, Ask, Micros, Queue};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 
@@ -287,14 +287,6 @@ impl Memory {
             queues.truncate(most);
             let next = queues.last().filter(|_| is_cut).map(|last| last.coded().to_owned());
             QueuePage { queues, next }
-        })
-    }
-
-    /// The cells that there are (CELL-LIST).
-    pub(super) fn cells(&self, of: &QueuePrefix, after: &str, most: usize) -> CellPage {
-        self.with(|state, now| {
-            state.prune_cells(now);
-            state.cells.list(of, after, most)
         })
     }
 

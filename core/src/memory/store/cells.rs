@@ -1,18 +1,17 @@
 //! The operations on cells.
 
 use super::Memory;
-use crate::address::Address;
-use crate::contracts::{Cell, CellLife, CellWrite, CellWritten, NodeId, TimeToIdle};
+use crate::address::{Address, QueuePrefix};
+use crate::contracts::{Cell, CellLife, CellPage, CellWrite, CellWritten, NodeId, TimeToIdle};
 use crate::decide::count::request::{Decided, Request};
+use crate::decide::queue::Micros;
 use crate::error::Result;
+use crate::memory::state::StoreState;
 use crate::memory::stored_node::LeaseId;
 
 impl Memory {
     pub(in crate::memory) fn read_cell(&self, cell: &Address) -> Option<Cell> {
-        self.with(|state, now| {
-            state.prune_cells(now);
-            state.cells.read(now, cell)
-        })
+        self.with_cells(|state, now| state.cells.read(now, cell))
     }
 
     /// `None`: an ephemeral cell was to be written, and there is no such lease any more.
@@ -22,8 +21,7 @@ impl Memory {
         cell: &Address,
         write: &CellWrite,
     ) -> Option<CellWritten> {
-        self.with(|state, now| {
-            state.prune_cells(now);
+        self.with_cells(|state, now| {
             let is_on = write.life != CellLife::Lease || state.leases.contains_key(&lease);
             is_on.then(|| state.write_cell(now, cell, write, lease))
         })
@@ -36,10 +34,7 @@ impl Memory {
         request: &Request,
         idle: Option<TimeToIdle>,
     ) -> Result<Decided> {
-        self.with(|state, now| {
-            state.prune_cells(now);
-            state.change_count(now, cell, request, idle)
-        })
+        self.with_cells(|state, now| state.change_count(now, cell, request, idle))
     }
 
     /// Writes while this node stands in its queue (CELL-HELD). `None`: it does not.
@@ -50,13 +45,25 @@ impl Memory {
         cell: &Address,
         write: &CellWrite,
     ) -> Option<CellWritten> {
-        self.with(|state, now| {
-            state.prune_cells(now);
+        self.with_cells(|state, now| {
             let nodes = state.queues.get_mut(queue)?;
             let admitted = nodes.prune(now);
             let stands = nodes.holds(id, sequence);
             state.notify(queue, admitted);
             stands.then(|| state.write_cell(now, cell, write, lease))
+        })
+    }
+
+    /// The cells that there are (CELL-LIST).
+    pub(in crate::memory) fn cells(&self, of: &QueuePrefix, after: &str, most: usize) -> CellPage {
+        self.with_cells(|state, _| state.cells.list(of, after, most))
+    }
+
+    /// An operation on cells: what has expired is gone before it.
+    fn with_cells<T>(&self, work: impl FnOnce(&mut StoreState, Micros) -> T) -> T {
+        self.with(|state, now| {
+            state.prune_cells(now);
+            work(state, now)
         })
     }
 }

@@ -1,0 +1,69 @@
+//! A walk over the directory of a kind, page by page.
+//!
+//! A server has no pages of children, so all names of the directory come in one reply. What is at each of
+//! them is asked then: many in one trip, and a bounded number for one page.
+
+use futures_util::future::BoxFuture;
+use latchwork_core::{Address, Error, QueuePrefix, Result};
+
+use crate::driver::Driver;
+use crate::error::{Answer, Fault};
+use crate::layout::{in_directory, kind_directory};
+
+/// How many paths are asked in one trip: at least, and at most.
+const FEW: usize = 16;
+const CHUNK: usize = 256;
+
+/// The most trips for one page, which ends there whatever it has.
+const CHUNKS: usize = 8;
+
+/// A page of what `shown` makes of the answers of `ask`, behind the encoded key `after`, in the order of the
+/// encoded keys; and where the next page begins. `what` the kind has is for errors.
+///
+/// # Errors
+/// `InvalidArgument` naming `after` for text that no page gave.
+pub(crate) async fn page<N, T>(
+    driver: &Driver,
+    what: &str,
+    of: &QueuePrefix,
+    (after, most): (Option<&str>, usize),
+    ask: impl for<'a> Fn(&'a Driver, &'a [&'a str]) -> BoxFuture<'a, Answer<Vec<N>>>,
+    shown: impl Fn(&Address, N) -> Option<T>,
+) -> Result<(Vec<T>, Option<String>)> {
+    if let Some(after) = after.filter(|after| of.queue(after).is_none()) {
+        return Err(Error::invalid("after", format!("{after:?} is where no page of these {what} ended")));
+    }
+    let fail = |fault: Fault| fault.error_without_trace(&format!("list the {what} of a kind"));
+    let directory = kind_directory(of.namespace(), of.kind());
+    let names = match driver.sync_children(&directory).await {
+        Ok(names) => names,
+        Err(Fault::NoNode) => return Ok((Vec::new(), None)),
+        Err(fault) => return Err(fail(fault)),
+    };
+    let is_behind = |name: &String| after.is_none_or(|after| name.as_str() > after);
+    let mut found: Vec<_> = names
+        .into_iter()
+        .filter(|name| name.starts_with(of.coded()) && is_behind(name))
+        .filter_map(|name| Some((of.queue(&name)?, in_directory(&directory, &name))))
+        .collect();
+    found.sort_unstable_by(|(one, _), (other, _)| one.coded().cmp(other.coded()));
+
+    let mut page = Vec::new();
+    let (mut asked, most) = (0, most.max(1));
+    for chunk in found.chunks(most.clamp(FEW, CHUNK)).take(CHUNKS) {
+        if page.len() == most {
+            break;
+        }
+        let paths: Vec<_> = chunk.iter().map(|(_, path)| path.as_str()).collect();
+        let answers = ask(driver, &paths).await.map_err(fail)?;
+        for ((address, _), answer) in chunk.iter().zip(answers) {
+            if page.len() == most {
+                break;
+            }
+            asked += 1;
+            page.extend(shown(address, answer));
+        }
+    }
+    let last = found[..asked].last().filter(|_| asked < found.len());
+    Ok((page, last.map(|(last, _)| last.coded().to_owned())))
+}
