@@ -1,6 +1,7 @@
 //! From the configuration of a move to a client of both sides.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -25,7 +26,8 @@ pub(crate) fn side_config(config: &Config, sides: &MoveConfig, side: Side) -> Co
     Config { label, ..of.clone() }.as_participant(&sides.name)
 }
 
-/// A client over one client of each side.
+/// A client over one client of each side. `request_timeout`: how long a request of values waits while
+/// they are copied.
 ///
 /// # Errors
 /// `Misconfigured` for two that count time by different kinds of clocks.
@@ -33,6 +35,7 @@ pub(crate) fn participate(
     old: SideClient,
     new: SideClient,
     name: &str,
+    request_timeout: Duration,
 ) -> Result<(Arc<Participant>, Arc<dyn Backend>)> {
     if old.client.clock().is_tokio() != new.client.clock().is_tokio() {
         let why = "one side counts time by tokio's clock and the other by the system's";
@@ -43,6 +46,6 @@ pub(crate) fn participate(
     let takes_part = CancellationToken::new();
     let task = takes_part.clone().run_until_cancelled_owned(Arc::clone(&participant).take_part());
     tokio::spawn(task);
-    let backend = MovingBackend::new(Arc::clone(&participant), takes_part.drop_guard());
+    let backend = MovingBackend::new(Arc::clone(&participant), request_timeout, takes_part.drop_guard());
     Ok((participant, Arc::new(backend)))
 }

@@ -12,6 +12,7 @@ use super::node::{MovingNode, OnSides};
 use super::place::MovePlace;
 use super::side::SideClient;
 use super::staged::Staged;
+use super::values::usage::Usage;
 use crate::address::Address;
 use crate::attempt::Request;
 use crate::clock::{Clock, Moment};
@@ -31,6 +32,8 @@ pub(crate) struct Participant {
     // Of the old side.
     stamp: Place,
     known: Mutex<Known>,
+    /// What it has under way of values.
+    pub(super) usage: Arc<Usage>,
     // Raised with each change of what is known.
     changed: watch::Sender<u64>,
     // One read of the stage at a time, in order.
@@ -41,12 +44,14 @@ pub(crate) struct Participant {
 
 impl Participant {
     pub(super) fn new(old: SideClient, new: SideClient, place: MovePlace, stamp: Place) -> Arc<Self> {
+        let (values, known_of_values) = watch::channel(None);
         Arc::new(Self {
             old,
             new,
             place,
             stamp,
-            known: Mutex::default(),
+            known: Mutex::new(Known::new(values)),
+            usage: Usage::new(known_of_values),
             changed: watch::Sender::new(0),
             reading: tokio::sync::Mutex::default(),
             begun: AtomicU64::new(0),
@@ -77,7 +82,12 @@ impl Participant {
 
     /// Changes what is known, and tells of it.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Known) -> T) -> T {
-        let answer = change(&mut self.known.lock());
+        let answer = {
+            let mut known = self.known.lock();
+            let answer = change(&mut known);
+            known.tell_values();
+            answer
+        };
         self.changed.send_modify(|count| *count += 1);
         answer
     }

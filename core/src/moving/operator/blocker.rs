@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use super::side::word;
-use super::{Move, MoveOutsider};
+use super::{Move, MoveOutsider, ValuesInUse};
 use crate::decide::moving::gate::GateMarker;
 use crate::decide::moving::{Side, Stage};
 use crate::error::{Error, ErrorKind, Result};
@@ -33,6 +33,15 @@ pub enum MoveBlocker {
         /// Where its clients are sent.
         url: String,
     },
+    /// The new side has values, over which those of the old one would be copied.
+    ValuesThere(Vec<ValuesInUse>),
+    /// Values are in use that a side cannot take.
+    ValuesStay {
+        /// Which side that is.
+        side: Side,
+        /// The [capability](crate::Capabilities) that they need, and it lacks.
+        lacks: &'static str,
+    },
     /// The tokens have no room for another move that may be taken back.
     NoEpochs,
 }
@@ -50,6 +59,12 @@ impl MoveBlocker {
             }
             MoveBlocker::MarkedOtherwise { name: None, .. } => {
                 "use another namespace, or take it into use again (Coordinator::reopen)"
+            }
+            MoveBlocker::ValuesThere(_) => {
+                "delete them if nobody needs them, or move to another namespace: the old side's values are copied there"
+            }
+            MoveBlocker::ValuesStay { .. } => {
+                "move to a server that does (`plan` shows what each side promises), or keep the values in a namespace of their own"
             }
             MoveBlocker::NoEpochs => {
                 "use a new namespace for the new side, whose fenced resources begin anew"
@@ -82,6 +97,18 @@ impl fmt::Display for MoveBlocker {
                     }
                     None => write!(f, "the {side} side is retired, in favour of {url:?}"),
                 }
+            }
+            MoveBlocker::ValuesThere(values) => {
+                f.write_str("the new side has values already:")?;
+                let named = values.iter().flat_map(|of| of.keys.iter().map(|key| (of.kind, key)));
+                named.take(NAMED).try_for_each(|(kind, key)| write!(f, " {kind} {:?}", shown(key, 255)))
+            }
+            MoveBlocker::ValuesStay { side, lacks } => {
+                write!(
+                    f,
+                    "values are in use, and the {} side cannot take them: it lacks {lacks}",
+                    word(*side)
+                )
             }
             MoveBlocker::NoEpochs => f.write_str("the tokens have no epochs left for a move there and back"),
         }
@@ -137,9 +164,12 @@ impl Move {
             return Ok(());
         }
         let outsiders = self.outsiders().await?;
-        match outsiders.is_empty() {
-            true => Ok(()),
-            false => Err(MoveBlocker::Outsiders(outsiders).into()),
+        if !outsiders.is_empty() {
+            return Err(MoveBlocker::Outsiders(outsiders).into());
+        }
+        match self.blocked_by_values().await?.into_iter().next() {
+            Some(blocker) => Err(blocker.into()),
+            None => Ok(()),
         }
     }
 }

@@ -6,10 +6,12 @@ use std::time::Duration;
 use super::sided::Sided;
 use super::usage::{Asking, Usage};
 use super::versions::{answered, inward, shown};
-use super::watch::MovingWatch;
-use crate::address::Address;
+use super::watch::SidedWatch;
+use crate::address::{Address, QueuePrefix};
 use crate::clock::{Clock, Moment};
-use crate::contracts::{Cell, CellLife, CellWrite, CellWritten, ChangeWatch, Expected, TimeToIdle};
+use crate::contracts::{
+    Cell, CellLife, CellPage, CellWrite, CellWritten, ChangeWatch, Expected, ListedCell, TimeToIdle,
+};
 use crate::decide::count::Count;
 use crate::decide::count::request::{Decided, Request};
 use crate::error::{Error, ErrorKind, Result};
@@ -64,6 +66,10 @@ impl MovingCells {
     /// Writes or deletes a cell. A version of the other side, or of an earlier stay on this one, is
     /// refused: the cell has been written anew since.
     pub(crate) async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        if write.life == CellLife::Lease {
+            let why = "a value that goes with its writer's lease does not move between coordinators";
+            return Err(Error::unsupported("ephemeral_cells", why));
+        }
         let until = self.until();
         let asking = self.begin(until).await?;
         let expected = match write.expected {
@@ -123,9 +129,27 @@ impl MovingCells {
         }
     }
 
+    /// Lists cells, as the client names them: on the side where they are used. Where that changes between
+    /// two pages, it begins again.
+    pub(crate) async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
+        let until = self.until();
+        loop {
+            let asking = self.begin(until).await?;
+            let (side, stay) = (asking.side(), format!("{}:", asking.epoch()));
+            let after = after.and_then(|after| after.strip_prefix(&*stay));
+            let listed = self.sides.backend(side).cells(&self.sides.prefix(side, of), after, most).await?;
+            if asking.counts() {
+                let named =
+                    |listed: ListedCell| ListedCell { cell: self.sides.named(&listed.cell), ..listed };
+                let cells = listed.cells.into_iter().map(named).collect();
+                return Ok(CellPage { cells, next: listed.next.map(|next| stay + &next) });
+            }
+        }
+    }
+
     /// A watch of a cell.
     pub(crate) fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
-        Box::new(MovingWatch::new(&self.sides, &self.usage, cell))
+        Box::new(SidedWatch::new(&self.sides, &self.usage, cell))
     }
 }
 

@@ -5,6 +5,7 @@ mod killed;
 mod member;
 mod plan;
 mod steps;
+mod values;
 
 use std::sync::Arc;
 
@@ -72,6 +73,12 @@ impl Bed {
 
     async fn operator(&self) -> Move {
         Move::connect(&self.connectors(), &self.config).await.expect("connected")
+    }
+
+    /// A client of both sides.
+    async fn participant(&self, label: &str) -> Coordinator {
+        let config = Config { label: Some(label.to_owned()), ..Config::of_move(self.config.clone()) };
+        connect(&self.connectors(), &config).await.expect("connected")
     }
 
     async fn plain(&self, of: &Config, label: &str) -> Result<Coordinator> {
