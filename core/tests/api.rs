@@ -49,7 +49,7 @@ use latchwork_core::{
     Address, Capabilities, Clock, Config, Connector, Coordinator, Credentials, CredentialsProvider, Ended,
     Error, ErrorKind, Eviction, Fenced, Hold, Kind, Logins, Loss, LostReason, Moment, Move, MoveBlocker,
     MoveClient, MoveConfig, MoveLate, MoveOutsider, MovePlan, MovePromises, MoveState, MoveStatus, Name,
-    Owner, QueuePrefix, QueuesInUse, Release, Result, Secret, Token, connect, memory,
+    Owner, QueuePrefix, QueuesInUse, Release, Result, Secret, Token, ValuesInUse, connect, memory,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -112,7 +112,7 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Event Span Metric MetricKind Requests Rechecks
         Memory Link
         Clients ClientRecord Queues Values Admission Raise Stamp
-        Move MoveBlocker MoveClient MoveConfig MoveLate MoveOutsider MovePlan MoveProgress MovePromises MoveState MoveStatus QueuesInUse
+        Move MoveBlocker MoveClient MoveConfig MoveLate MoveOutsider MovePlan MoveProgress MovePromises MoveState MoveStatus QueuesInUse ValuesInUse
         Scheme Hosts
         AcquireNext Course GateMarker Holding MovePhase Side Sides Stage Step ValuesAt Way WholeStage WholeStep Who
     );

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use latchwork::{Capabilities, MovePlan, QueuesInUse};
+use latchwork::{Capabilities, MovePlan};
 
 use super::status;
 use crate::inspect::table::printable;
@@ -16,7 +16,7 @@ pub(super) fn table(plan: &MovePlan) -> String {
     let _ = writeln!(text, "  from  {}\n  to    {}\n", plan.from, plan.to);
     participants(&mut text, plan);
     outsiders(&mut text, plan);
-    in_use(&mut text, &plan.in_use);
+    in_use(&mut text, plan);
     promises(&mut text, plan);
     let _ = writeln!(text, "epochs left for tokens: {}, a move needs 2\n", plan.epochs_left);
     if plan.blockers.is_empty() {
@@ -66,11 +66,11 @@ fn outsiders(text: &mut String, plan: &MovePlan) {
     text.push('\n');
 }
 
-fn in_use(text: &mut String, queues: &[QueuesInUse]) {
+fn in_use(text: &mut String, plan: &MovePlan) {
     text.push_str("in use\n");
     let _ =
         writeln!(text, "  {:<4}  {:<14}  {:>6}  {:>7}  {:>7}", "side", "kind", "keys", "holders", "waiters");
-    for of in queues {
+    for of in &plan.in_use {
         let stays = match of.moves {
             true => String::new(),
             false => {
@@ -81,6 +81,9 @@ fn in_use(text: &mut String, queues: &[QueuesInUse]) {
         let (side, kind, keys) = (of.side, of.kind, of.keys.len());
         let _ =
             writeln!(text, "  {side:<4}  {kind:<14}  {keys:>6}  {:>7}  {:>7}{stays}", of.holders, of.waiters);
+    }
+    for of in &plan.values {
+        let _ = writeln!(text, "  {:<4}  {:<14}  {:>6}", of.side, of.kind, of.keys.len());
     }
     text.push('\n');
 }

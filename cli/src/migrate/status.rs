@@ -16,6 +16,9 @@ pub(super) fn text(status: &MoveStatus) -> String {
             write!(text, " ({}){age}, tokens of epoch {}, members: {members}", status.phase, status.epoch);
     }
     text.push('\n');
+    if status.values.open().is_none() {
+        text += "  values are being copied, and requests of them wait: `latchwork migrate run` goes on, `abort` lets them be used\n";
+    }
     text += match status.state {
         MoveState::GivenUp => {
             "  it was given up, and a marker stands still: `latchwork migrate abort` lifts it\n"

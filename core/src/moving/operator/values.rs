@@ -3,7 +3,7 @@
 //! *Protocol.* That of [`carry`](carry()). Who ends a move deletes the values on the side that nobody uses any
 //! more, in a pass of the same form: it reads the stage, holds the queue alone, writes the stage anew, and
 //! deletes under its hold. So nobody has gone on when it begins to delete, and who goes on from that stage
-//! joins behind its node: a deletion that comes late finds that gone (MIGRATE-VALUES-STAGE-ANEW).
+//! joins behind its node: a deletion that comes late finds that gone (MIGRATE-VALUES-CLEAR).
 
 use std::sync::Arc;
 
@@ -123,7 +123,7 @@ impl Move {
         Ok(cleared)
     }
 
-    /// What values have against the move, before it begins.
+    /// What values have against the move, before it begins (MIGRATE-VALUES-EMPTY-TARGET).
     pub(super) async fn blocked_by_values(&self) -> Result<Vec<MoveBlocker>> {
         let (old, new) = (self.old.values_in_use().await?, self.new.values_in_use().await?);
         let mut blockers = Vec::new();

@@ -5,8 +5,8 @@
 //! Participants add to it, delete it and read it. A request is sent by the stage that its participant
 //! knows, and carried out later, or never; an answer is lost, and an add is sent again. Participants
 //! lose their membership, first by their own clock and then on the server. Operators freeze the count,
-//! hold a node alone on the side that it goes to, copy, compare and take the step. Their writes are
-//! carried out late too, and their nodes are lost under them. An operator that dies takes no step any
+//! hold a node alone on the side that it goes to, copy, compare and take the step; or delete, in a pass of
+//! the same form, what the side has that nobody uses. Their writes are carried out late too, and their nodes are lost under them. An operator that dies takes no step any
 //! more, which every state allows.
 //!
 //! Each side also keeps, unseen by the protocol, which changes have made its cell what it is. A state
@@ -51,6 +51,8 @@ pub(super) enum Fault {
     LeavesExtras,
     /// MIGRATE-VALUES-MIRROR: the number alone is copied, without its records.
     CopiesTheNumber,
+    /// MIGRATE-VALUES-CLEAR: an operator deletes by the stage that it has read, without writing it anew.
+    ClearsByWhatItRead,
     /// MIGRATE-COMPARE-AND-SET: an operator writes whatever the stage is by now.
     ComparesNothing,
 }
@@ -79,6 +81,8 @@ pub(super) struct Copying {
     pub(super) writes: u8,
     /// How often an operator sends its writes.
     pub(super) copies: u8,
+    /// Operators also delete what the side has that nobody uses.
+    pub(super) clears: bool,
     /// How often an operator's node is lost.
     pub(super) expiries: u8,
     pub(super) fault: Option<Fault>,

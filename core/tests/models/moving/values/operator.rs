@@ -10,6 +10,8 @@ use super::{Copy, Copying, Count, Fault, State, Step, other};
 pub(in crate::moving) enum Move {
     /// It reads the stage and what the members have acknowledged.
     Checks(Way),
+    /// It reads the stage, and is about to delete what the side has that nobody uses.
+    ChecksToClear,
     /// It joins the queue of the side that the values go to.
     Joins,
     /// It hears that it is alone there.
@@ -33,6 +35,8 @@ pub(super) enum Pass {
     Copies,
     /// It compares, and takes the step.
     Compares,
+    /// It deletes.
+    Clears,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -41,7 +45,7 @@ pub(super) enum Task {
     Idle,
     /// It has checked this version, and is about to write this.
     Decided(u8, WholeStage),
-    /// It has read this version, at which the values leave that side.
+    /// It has read this version, at which the values leave that side, or are used there.
     Wants(u8, Side, Pass),
     /// It has written the stage anew, at this version.
     Renewed(u8, Side, Pass),
@@ -83,6 +87,9 @@ impl Copying {
             (Task::Idle, None) if state.version < self.writes => {
                 may(Move::Checks(Way::Forward));
                 may(Move::Checks(Way::Back));
+                if self.clears && state.whole.values.open().is_some() {
+                    may(Move::ChecksToClear);
+                }
             }
             (Task::Idle, None) => {}
             (Task::Decided(..), _) => may(Move::Writes),
@@ -91,8 +98,10 @@ impl Copying {
             (_, Some(_)) if !admitted => may(Move::Admitted),
             (Task::Wants(..), _) if state.version < self.writes => may(Move::Renews),
             (Task::Wants(..), _) => {}
-            (Task::Renewed(.., Pass::Copies), _) if state.sent < self.copies => may(Move::Copies),
-            (Task::Renewed(.., Pass::Copies), _) => {}
+            (Task::Renewed(.., Pass::Copies | Pass::Clears), _) if state.sent < self.copies => {
+                may(Move::Copies);
+            }
+            (Task::Renewed(.., Pass::Copies | Pass::Clears), _) => {}
             (Task::Renewed(.., Pass::Compares), _) => may(Move::Compares),
         }
         if state.expiries < self.expiries && node.is_some() {
@@ -109,6 +118,10 @@ impl Copying {
                     WholeStep::Mirror { from, .. } => Task::Wants(state.version, from, Pass::Copies),
                     WholeStep::Waits | WholeStep::Ends | WholeStep::NoEpoch => Task::Idle,
                 }
+            }
+            Move::ChecksToClear => {
+                let Some(used) = state.whole.values.open() else { return };
+                operator.task = Task::Wants(state.version, used, Pass::Clears);
             }
             Move::Joins => {
                 let Some(from) = operator.task.from() else { return };
@@ -167,7 +180,7 @@ impl Copying {
     fn renews(&self, state: &mut State, operator: &mut Operator) {
         let Task::Wants(read, from, pass) = operator.task else { return };
         let over = if self.has(Fault::ReadsBehindAdmission) { state.version } else { read };
-        if self.has(Fault::KeepsTheVersion) {
+        if self.has(Fault::KeepsTheVersion) || (self.has(Fault::ClearsByWhatItRead) && pass == Pass::Clears) {
             operator.task = Task::Renewed(over, from, pass);
         } else if over == state.version {
             state.version += 1;
@@ -178,9 +191,13 @@ impl Copying {
     }
 
     fn copies(&self, state: &mut State, operator: &mut Operator) {
-        let (Task::Renewed(_, from, Pass::Copies), Some(node)) = (operator.task, operator.node) else {
+        let (Task::Renewed(_, from, pass), Some(node)) = (operator.task, operator.node) else { return };
+        if pass == Pass::Clears {
+            state.copies.push(Copy { node, to: other(from), count: Count::default() });
+            state.sent += 1;
+            operator.task = Task::Idle;
             return;
-        };
+        }
         let mut count = state.server(from).count;
         if self.has(Fault::CopiesTheNumber) {
             count.records = count.records.map(|_| 0);

@@ -18,6 +18,7 @@ fn there() -> Copying {
         operators: 1,
         writes: 4,
         copies: 1,
+        clears: false,
         expiries: 0,
         fault: None,
     }
@@ -41,6 +42,12 @@ fn two_operators() -> Copying {
     Copying { begins, changes, operators: 2, copies: 2, expiries: 1, ..there() }
 }
 
+/// One takes the count there, and the other deletes what the new side has, by an earlier stage.
+fn clears() -> Copying {
+    let changes = vec![vec![Kind::Add]];
+    Copying { changes, operators: 2, writes: 5, copies: 2, clears: true, ..there() }
+}
+
 /// The way back, which begins in the phase to which the way there leads.
 fn back(bounds: Copying) -> Copying {
     let stage = Stage { phase: MovePhase::BothByNew, epoch: 1 };
@@ -61,6 +68,11 @@ fn nothing_is_broken_there_and_back() {
     assert_sound("values: there, and a membership is lost", Copying { losses: 1, ..alone() });
     assert_sound("values: two operators, one of which loses its node", two_operators());
     if long() {
+        assert_sound("values: one operator deletes beside another", clears());
+        assert_sound(
+            "values: so it is where one loses its node",
+            Copying { copies: 3, expiries: 1, ..clears() },
+        );
         assert_sound("values: two add, and send again", Copying { tries: 2, ..there() });
         assert_sound("values: there and back", Copying { writes: 8, copies: 2, ..alone() });
         assert_sound(
@@ -81,6 +93,7 @@ fn long_walks_break_nothing() {
         operators: 2,
         writes: 24,
         copies: 12,
+        clears: true,
         expiries: 3,
         ..there()
     };
@@ -164,6 +177,11 @@ fn migrate_values_mirror() {
     planted("values: leaves extras", bounds, Fault::LeavesExtras, Broken::ReadBack);
     let again = Copying { tries: 2, ..one_add() };
     planted("values: copies the number", again, Fault::CopiesTheNumber, Broken::Miscounted);
+}
+
+#[test]
+fn migrate_values_clear() {
+    planted("values: deletes by what it read", clears(), Fault::ClearsByWhatItRead, Broken::ReadBack);
 }
 
 #[test]
