@@ -3,4 +3,5 @@
 mod delays;
 mod driver;
 mod holds;
+mod requests;
 mod traffic;
