@@ -40,7 +40,7 @@ fn bench(args: &[&str]) -> (bool, String, String) {
 
 #[test]
 fn every_measure_prints_its_rows_as_json() {
-    let all = "M1,M2,M3,RW,PERMITS,GIVEUPS,REENTRY,COUNTER,LATCH,VALUE,ELECTION,QUORUM,M5,MANY";
+    let all = "M1,M2,M3,RW,PERMITS,GIVEUPS,REENTRY,COUNTER,LATCH,VALUE,ELECTION,QUORUM,MOVE,M5,MANY";
     let (good, printed, _) = bench(&["--json", "--measures", all, "--contenders", "2,4"]);
     let lines: Vec<Line> =
         printed.lines().map(|line| serde_json::from_str(line).expect("every line is a row")).collect();
@@ -93,6 +93,9 @@ fn every_measure_prints_its_rows_as_json() {
         ("latchwork-value", "VALUE", "N=16"),
         ("latchwork-quorum-3", "QUORUM", "1 task"),
         ("latchwork-quorum-5", "QUORUM", "1 task"),
+        ("latchwork-on-old", "MOVE", "mutex to memory"),
+        ("latchwork-moving-both-by-old", "MOVE", "semaphore to memory"),
+        ("latchwork-moving-done", "MOVE", "rw-write to memory"),
     ] {
         assert!(of(peer, measure, param).p50 > Some(0.0), "{measure}");
     }
@@ -129,6 +132,7 @@ fn the_tables_show_each_measure_over_the_rounds() {
         "a latch that opens",
         "a value that is written",
         "hand-overs/s",
+        "latchwork-moving-both-by-new",
         "20 held",
         "20 locks, closing",
     ] {
@@ -188,6 +192,65 @@ async fn plays_on(kind: Kind, connector: Arc<dyn Connector>) {
     assert!(of("latchwork-value", "M4", "cached read").value < Some(0.1));
     assert!(of("latchwork-mutex", "M3_grants", "W=2").n > Some(0));
     assert!(of("latchwork-mutex", "M4", "W=2").value > Some(0.0));
+}
+
+/// A participant asks each side for what a plain client of it asks, and for nothing else; where it holds
+/// on both, it reads the stage once more. Both servers are our own.
+#[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
+async fn moves(kinds: [Kind; 2], connectors: Vec<Arc<dyn Connector>>) {
+    let mut targets = Vec::new();
+    for kind in kinds {
+        let server =
+            Server::start(kind, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"));
+        targets.push(Target::on(server, None, connectors.clone()).await.unwrap());
+    }
+    let [old, new]: [Target; 2] = targets.try_into().expect("two");
+    let moment = Duration::from_millis(100);
+    let plan = Plan {
+        time: moment,
+        warm: moment,
+        contenders: Vec::new(),
+        give_ups: Vec::new(),
+        held: Vec::new(),
+        held_time: moment,
+        raw: false,
+    };
+    let bench = Bench { targets: vec![old.moving_to(new)], plan };
+    // The second finds the moves where the first has left them.
+    for job in bench.jobs(&[Measure::Moving], &[Recipe::Mutex, Recipe::Semaphore]) {
+        let mut summary = Summary::default();
+        summary.add(bench.play(&job).await);
+        let shown = summary.to_string();
+        assert!(summary.is_good(), "{shown}");
+        assert!(!shown.contains("MISSED"), "{job}:\n{shown}");
+        // Each of five phases, on either side.
+        assert_eq!(shown.matches(": met").count(), 10, "{job}:\n{shown}");
+    }
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test(flavor = "multi_thread")]
+async fn who_takes_part_in_a_move_on_redis_asks_for_what_plain_clients_ask() {
+    moves([Kind::Redis; 2], vec![latchwork_redis::connector()]).await;
+}
+
+#[cfg(feature = "zookeeper")]
+#[tokio::test(flavor = "multi_thread")]
+async fn who_takes_part_in_a_move_on_zookeeper_asks_for_what_plain_clients_ask() {
+    moves([Kind::Zookeeper; 2], vec![latchwork_zookeeper::connector()]).await;
+}
+
+#[cfg(feature = "etcd")]
+#[tokio::test(flavor = "multi_thread")]
+async fn who_takes_part_in_a_move_on_etcd_asks_for_what_plain_clients_ask() {
+    moves([Kind::Etcd; 2], vec![latchwork_etcd::connector()]).await;
+}
+
+#[cfg(all(feature = "redis", feature = "zookeeper"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn who_takes_part_in_a_move_from_redis_to_zookeeper_asks_for_what_plain_clients_ask() {
+    let connectors = vec![latchwork_redis::connector(), latchwork_zookeeper::connector()];
+    moves([Kind::Redis, Kind::Zookeeper], connectors).await;
 }
 
 #[cfg(feature = "redis")]

@@ -8,7 +8,7 @@ use crate::line::Line;
 use crate::plan::{Measure, Plan};
 use crate::recipe::Recipe;
 use crate::target::Target;
-use crate::{Result, counting, hearing, held, many, quorum, reentry, throughput, uncontended};
+use crate::{Result, counting, hearing, held, many, moving, quorum, reentry, throughput, uncontended};
 
 /// How many contend for a read/write lock, for permits and in an election.
 const CONTENDERS: usize = 16;
@@ -41,6 +41,8 @@ enum Task {
     Counter,
     Hearing(Event),
     Quorum(usize),
+    // To the target's other side of this number.
+    Moving(Recipe, usize),
     Held(usize),
     Many(usize),
 }
@@ -50,16 +52,16 @@ impl Bench {
     /// [`Job::held`].
     pub fn jobs(&self, measures: &[Measure], recipes: &[Recipe]) -> Vec<Job> {
         let mut jobs = Vec::new();
-        for target in 0..self.targets.len() {
+        for (target, of) in self.targets.iter().enumerate() {
             for measure in measures {
-                let tasks = self.tasks(*measure, recipes);
+                let tasks = self.tasks(*measure, recipes, of);
                 jobs.extend(tasks.into_iter().map(|task| Job { target, task }));
             }
         }
         jobs
     }
 
-    fn tasks(&self, measure: Measure, recipes: &[Recipe]) -> Vec<Task> {
+    fn tasks(&self, measure: Measure, recipes: &[Recipe], target: &Target) -> Vec<Task> {
         let each = |of: fn(Recipe) -> Task| recipes.iter().copied().map(of).collect();
         let contest = |play, contenders| Task::Contest(Contest { play, contenders });
         match measure {
@@ -89,6 +91,14 @@ impl Bench {
             Measure::Value => vec![Task::Hearing(Event::Written)],
             Measure::Election => self.elections(),
             Measure::Quorum => quorum::MEMBERS.map(Task::Quorum).into(),
+            Measure::Moving => {
+                let sides = 0..target.others().len();
+                let of = |recipe: &Recipe| {
+                    let recipe = *recipe;
+                    sides.clone().map(move |side| Task::Moving(recipe, side))
+                };
+                recipes.iter().flat_map(of).collect()
+            }
             Measure::Held => self.plan.held.iter().copied().map(Task::Held).collect(),
             Measure::Many => self.plan.held.iter().copied().map(Task::Many).collect(),
         }
@@ -115,6 +125,7 @@ impl Bench {
             Task::Counter => counting::measure(target, plan).await,
             Task::Hearing(event) => hearing::measure(target, event, plan).await,
             Task::Quorum(members) => quorum::measure(target, members, plan).await,
+            Task::Moving(recipe, side) => moving::measure(target, &target.others()[side], recipe, plan).await,
             Task::Held(count) => held::measure(target, count, plan).await,
             Task::Many(count) => many::measure(target, count, plan).await,
         };
@@ -151,6 +162,7 @@ impl fmt::Display for Job {
             Task::Counter => f.write_str("COUNTER"),
             Task::Hearing(event) => f.write_str(event.measure()),
             Task::Quorum(members) => write!(f, "QUORUM of {members}"),
+            Task::Moving(recipe, side) => write!(f, "MOVE {recipe}, pair {}", side + 1),
             Task::Held(count) => write!(f, "M5 {count} held"),
             Task::Many(count) => write!(f, "MANY {count} locks"),
         }

@@ -19,6 +19,7 @@ mod job;
 mod line;
 mod machine;
 mod many;
+mod moving;
 mod picture;
 mod plan;
 mod quorum;

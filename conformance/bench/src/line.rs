@@ -17,7 +17,7 @@ pub struct Line {
     pub lang: String,
     pub server: String,
     /// M1, M2, M3_grants, M3_handoff, M3_wait, M3_fair, M4, M5, MANY; RW_…, PERMITS_…, GIVEUPS_…,
-    /// REENTRY; COUNTER, COUNTER_adds, LATCH, LATCH_count, VALUE, VALUE_write, ELECTION_…; of a
+    /// REENTRY; COUNTER, COUNTER_adds, LATCH, LATCH_count, VALUE, VALUE_write, ELECTION_…, QUORUM, MOVE; of a
     /// [`Trial`](crate::Trial) also LINK, BYTES, WAKES, CRASH, RESTART, HELD.
     pub measure: String,
     pub param: String,

@@ -31,6 +31,8 @@ pub enum Measure {
     Election,
     /// One lock on a majority of three and of five coordinators.
     Quorum,
+    /// A lock of a client that takes part in a move, in each phase, beside that of a plain one.
+    Moving,
     /// Thousands of locks held by one client.
     Held,
     /// As many, opened, kept and closed beside another client.
@@ -39,7 +41,7 @@ pub enum Measure {
 
 impl Measure {
     /// Every measure.
-    pub const ALL: [Measure; 14] = [
+    pub const ALL: [Measure; 15] = [
         Measure::Uncontended,
         Measure::Throughput,
         Measure::Handoff,
@@ -52,6 +54,7 @@ impl Measure {
         Measure::Value,
         Measure::Election,
         Measure::Quorum,
+        Measure::Moving,
         Measure::Held,
         Measure::Many,
     ];
@@ -71,6 +74,7 @@ impl Measure {
             Measure::Value => "VALUE",
             Measure::Election => "ELECTION",
             Measure::Quorum => "QUORUM",
+            Measure::Moving => "MOVE",
             Measure::Held => "M5",
             Measure::Many => "MANY",
         }

@@ -2,6 +2,7 @@
 
 mod cells;
 mod figures;
+mod moves;
 mod tables;
 
 use crate::line::Line;
@@ -213,6 +214,37 @@ mod tests {
         summary.add([Line { value: Some(1.0), ..line("latchwork-value", "M4", "cached read") }]);
         let printed = summary.to_string();
         assert!(printed.contains("0: MISSED") && printed.contains("0.75"), "{printed}");
+    }
+
+    #[test]
+    fn a_participant_stands_beside_the_plain_clients_of_its_sides_and_a_read() {
+        let param = "mutex to redis";
+        for (server, phase, old, new, shown) in [
+            ("redis", "latchwork-moving-old", 2.0, 0.0, ["2.00: met", "0.00: met"]),
+            ("redis", "latchwork-moving-old", 3.0, 0.0, ["2.00: MISSED", "0.00: met"]),
+            ("redis", "latchwork-moving-both-by-new", 3.0, 2.0, ["3.00: met", "2.00: met"]),
+            ("redis", "latchwork-moving-both-by-old", 2.0, 3.0, ["3.00: MISSED", "2.00: MISSED"]),
+            ("zookeeper", "latchwork-moving-both-by-old", 5.0, 2.0, ["5.00: met", "2.00: met"]),
+            ("etcd", "latchwork-moving-new", 1.0, 2.0, ["0.00: MISSED", "2.00: met"]),
+            ("etcd", "latchwork-moving-done", 0.0, 2.0, ["0.00: met", "2.00: met"]),
+        ] {
+            let mut summary = Summary::default();
+            for (peer, p50, asked) in [
+                ("latchwork-on-old", 100.0, [2.0, 0.0]),
+                ("latchwork-on-new", 50.0, [0.0, 2.0]),
+                (phase, 300.0, [old, new]),
+            ] {
+                let line = |measure, param: &str| Line::new(server, peer, measure, param, "");
+                let asked = asked.into_iter().zip(crate::moving::asked_of(param));
+                summary.add(asked.map(|(asked, param)| Line { value: Some(asked), ..line("M4", &param) }));
+                summary.add([Line { p50: Some(p50), round: Some(0), ..line("MOVE", param) }]);
+            }
+            let printed = summary.to_string();
+            assert!(shown.iter().all(|shown| printed.contains(shown)), "{shown:?} in\n{printed}");
+            let ratio = if phase.contains("both") { "2.00" } else { "6.00" };
+            let ratio = if phase.ends_with("old") && !phase.contains("both") { "3.00" } else { ratio };
+            assert!(printed.contains(&format!(" {ratio} ")), "{ratio} in\n{printed}");
+        }
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct Target {
     server: Option<Server>,
     pid: Option<u32>,
     counter: Counter,
+    // Where its locks move to in MOVE.
+    others: Vec<Target>,
 }
 
 impl Target {
@@ -29,7 +31,7 @@ impl Target {
     pub fn memory(connectors: Vec<Arc<dyn Connector>>) -> Self {
         let mut config = Config::new("memory");
         config.hosts.push(NAMESPACE.to_owned());
-        Self { connectors, config, server: None, pid: None, counter: Counter::None }
+        Self { connectors, config, server: None, pid: None, counter: Counter::None, others: Vec::new() }
     }
 
     /// A server. `pid` names its process where the server itself does not know it: its share of the
@@ -42,7 +44,7 @@ impl Target {
         config.namespace = NAMESPACE.to_owned();
         let pid = server.pid().or(pid);
         let counter = Counter::of(&server).await?;
-        Ok(Self { connectors, config, server: Some(server), pid, counter })
+        Ok(Self { connectors, config, server: Some(server), pid, counter, others: Vec::new() })
     }
 
     /// A coordinator among others that are compared, on these terms; the store of this process where
@@ -60,7 +62,23 @@ impl Target {
             Some(server) if server.origin() != Origin::Environment => Counter::of(server).await?,
             _ => Counter::None,
         };
-        Ok(Self { connectors, config, server, pid: None, counter })
+        Ok(Self { connectors, config, server, pid: None, counter, others: Vec::new() })
+    }
+
+    /// The same, with another side for MOVE: locks move from this one to that one. It may be this very server,
+    /// since each side has a namespace of its own.
+    #[must_use]
+    pub fn moving_to(mut self, other: Target) -> Self {
+        self.others.push(other);
+        self
+    }
+
+    pub(super) fn others(&self) -> &[Target] {
+        &self.others
+    }
+
+    pub(super) fn connectors(&self) -> &[Arc<dyn Connector>] {
+        &self.connectors
     }
 
     /// The terms of its clients.

@@ -1,4 +1,4 @@
-//! Several that are timed side by side, in turns; and what the server was asked for by each (M4).
+//! Several that are timed side by side, in turns; and what the servers were asked for by each (M4).
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::Result;
 use crate::line::Line;
 use crate::plan::Plan;
 use crate::raw::{PLAIN, Subject};
-use crate::requests::Counted;
+use crate::requests::{Counted, Counter};
 use crate::stats::Timings;
 use crate::target::Target;
 
@@ -29,28 +29,47 @@ pub(super) struct Named {
     pub(super) unit: &'static str,
 }
 
+/// The same of what asks several servers.
+pub(super) struct Terms<'a> {
+    /// The server that the lines name.
+    pub(super) server: &'a str,
+    /// The measure of the times, and their parameter.
+    pub(super) measure: &'static str,
+    pub(super) param: &'a str,
+    /// Whose requests are counted, with the parameter of those lines.
+    pub(super) counted: &'a [(&'a Counter, String)],
+    pub(super) unit: &'static str,
+}
+
 /// Warms all of them up, counts the requests of each, and times them; gives back what would stay.
 pub(super) async fn measure(
     target: &Target,
-    mut subjects: Vec<Subject>,
+    subjects: Vec<Subject>,
     plan: &Plan,
     named: Named,
 ) -> Result<Vec<Line>> {
-    let lines = warm_and_measure(target, &mut subjects, plan, named).await;
+    let Named { measure, asked, unit } = named;
+    let counted = [(target.counter(), asked.to_owned())];
+    let terms = Terms { server: target.name(), measure, param: ONE_TASK, counted: &counted, unit };
+    measure_on(subjects, plan, &terms).await
+}
+
+/// [`measure`] on several servers.
+pub(super) async fn measure_on(
+    mut subjects: Vec<Subject>,
+    plan: &Plan,
+    terms: &Terms<'_>,
+) -> Result<Vec<Line>> {
+    let lines = warm_and_measure(&mut subjects, plan, terms).await;
     let ended = try_join_all(subjects.iter_mut().map(|subject| subject.pair.end())).await;
     let lines = lines?;
     ended?;
     Ok(lines)
 }
 
-async fn warm_and_measure(
-    target: &Target,
-    subjects: &mut [Subject],
-    plan: &Plan,
-    named: Named,
-) -> Result<Vec<Line>> {
+async fn warm_and_measure(subjects: &mut [Subject], plan: &Plan, terms: &Terms<'_>) -> Result<Vec<Line>> {
     let line = |peer: &str, measure: &str, param: &str, unit: &str| {
-        Line::new(target.name(), peer, measure, param, unit)
+        Line::new(terms.server, peer, measure, param, unit)
     };
     take_turns(subjects, plan.warm).await?;
     let mut asked = Vec::new();
@@ -61,17 +80,25 @@ async fn warm_and_measure(
         for _ in 0..TURN {
             subject.pair.once().await?;
         }
-        let before = target.counter().read().await?;
+        let before = look(terms).await?;
         for _ in 0..COUNTED {
             subject.pair.once().await?;
         }
-        let after = target.counter().read().await?;
-        let line = line(subject.peer, "M4", named.asked, named.unit);
-        asked.extend(Counted::per_acquisition(line, before, after, COUNTED));
+        let after = look(terms).await?;
+        for (((_, param), before), after) in terms.counted.iter().zip(before).zip(after) {
+            let line = line(subject.peer, "M4", param, terms.unit);
+            asked.extend(Counted::per_acquisition(line, before, after, COUNTED));
+        }
     }
     let timed = take_turns(subjects, plan.time).await?;
-    let timed = timed.iter().map(|(peer, timings)| line(peer, named.measure, ONE_TASK, "us").timed(timings));
+    let timed =
+        timed.iter().map(|(peer, timings)| line(peer, terms.measure, terms.param, "us").timed(timings));
     Ok(timed.chain(asked).collect())
+}
+
+/// The counters of all servers.
+async fn look(terms: &Terms<'_>) -> Result<Vec<Option<Counted>>> {
+    try_join_all(terms.counted.iter().map(|(counter, _)| counter.read())).await
 }
 
 /// Times each for about `time`, in turns.

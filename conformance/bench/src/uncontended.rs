@@ -17,7 +17,7 @@ pub(super) const MULTI: &str = "latchwork-multi-3";
 
 const NAMED: Named = Named { measure: "M1", asked: "uncontended", unit: "server requests/acquisition" };
 
-struct Ours(Lock);
+pub(super) struct Ours(pub(super) Lock);
 
 struct AsOne(MultiLock);
 

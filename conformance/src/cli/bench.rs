@@ -23,11 +23,11 @@ pub(super) struct BenchArgs {
     /// What is measured, separated by commas: M1 (uncontended), M2 (64 tasks), M3 (hand-off), RW,
     /// PERMITS, GIVEUPS (some acquisitions are dropped), REENTRY, COUNTER (adds), LATCH and VALUE
     /// (until the last of those who wait has heard), ELECTION (hand-over), QUORUM (of 3
-    /// and 5), M5 (held), MANY (opened, kept and closed beside another client) [default: all;
+    /// and 5), MOVE (a client that takes part in a move, in each phase), M5 (held), MANY (opened, kept and closed beside another client) [default: all;
     /// with --json M1,M2,M3].
     #[arg(long, value_delimiter = ',', env = "BENCH_MEASURES")]
     measures: Vec<Measure>,
-    /// Which recipes M1, M2, M3 and GIVEUPS are measured with: mutex, rw-write, semaphore [default:
+    /// Which recipes M1, M2, M3, GIVEUPS and MOVE are measured with: mutex, rw-write, semaphore [default:
     /// mutex; with --json all].
     #[arg(long, value_delimiter = ',')]
     recipes: Vec<Recipe>,
@@ -75,6 +75,9 @@ impl BenchArgs {
         let mut targets = Vec::new();
         for backend in self.backends() {
             targets.push(target(&backend, self.json).await?);
+        }
+        if self.measures().contains(&Measure::Moving) {
+            targets = with_other_sides(targets).await?;
         }
         let plan = Plan {
             time: self.secs,
@@ -223,6 +226,36 @@ async fn target(backend: &str, json: bool) -> Outcome<Target> {
     eprintln!("{kind}: {} (from the {})", server.addr(), server.origin());
     let opened = Target::on(server, pid, connectors).await;
     Ok(opened.map_err(|error| format!("{kind}: {error}"))?)
+}
+
+/// Each target with another side for MOVE: a second server of its kind, or where it was given, another
+/// namespace of the same one. From Redis locks move to ZooKeeper too, where both are measured.
+async fn with_other_sides(targets: Vec<Target>) -> Outcome<Vec<Target>> {
+    let connectors = backends::connectors;
+    let at = |target: &Target| target.server().map(|(url, pid)| (url.to_owned(), pid));
+    let zookeeper = targets.iter().find(|target| target.name() == "zookeeper").and_then(at);
+    let mut sided = Vec::new();
+    for target in targets {
+        let Ok(kind) = target.name().parse::<Kind>() else {
+            sided.push(target.moving_to(Target::memory(connectors())));
+            continue;
+        };
+        let second = match at(&target).filter(|_| target.is_given()) {
+            Some((url, pid)) => Target::on(Server::at(kind, url, Clocks::Default), pid, connectors()).await,
+            None => {
+                let server = Server::start(kind, Options::new().own().clocks(Clocks::Default)).await?;
+                Target::on(server, None, connectors()).await
+            }
+        };
+        let mut target = target.moving_to(second.map_err(|error| format!("{kind}: {error}"))?);
+        if let (Kind::Redis, Some((url, pid))) = (kind, &zookeeper) {
+            let server = Server::at(Kind::Zookeeper, url.clone(), Clocks::Default);
+            let other = Target::on(server, *pid, connectors()).await;
+            target = target.moving_to(other.map_err(|error| format!("zookeeper: {error}"))?);
+        }
+        sided.push(target);
+    }
+    Ok(sided)
 }
 
 /// The server that the peers' harness names.

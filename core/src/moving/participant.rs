@@ -211,7 +211,9 @@ impl Participant {
         phase: MovePhase,
     ) -> Result<AskedLimit> {
         let takes_stored = matches!(request.limit, AskedLimit::Stored | AskedLimit::UnlessStored(_));
-        if !matches!(request.claim, Claim::Permits(_)) || !takes_stored || phase == MovePhase::Old {
+        // Before the move and behind it the side that it is on has the limit, and the join finds it there.
+        let alone = matches!(phase, MovePhase::Old | MovePhase::Done);
+        if !matches!(request.claim, Claim::Permits(_)) || !takes_stored || alone {
             return Ok(request.limit);
         }
         let stored = self.stored_limit(&request.queue, side).await?;

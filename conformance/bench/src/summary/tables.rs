@@ -271,6 +271,7 @@ impl fmt::Display for Summary {
             self.heard(),
             self.elections(),
             self.quorums(),
+            self.moves(),
             self.held(),
             self.many(),
         ];

@@ -1,0 +1,108 @@
+//! MOVE: what a lock costs a client that takes part in a move, in each phase, beside a plain client of
+//! either side, and in turns with both.
+//!
+//! Each phase has a move of its own, which stays where it is: so all phases are measured side by side, a
+//! further round begins at once, and a repeated run finds what the one before has left.
+
+use std::sync::Arc;
+
+use futures_util::future::{try_join, try_join_all};
+use latchwork_core::decide::moving::MovePhase;
+use latchwork_core::{Config, Connector, Coordinator, Move, MoveConfig, connect};
+
+use crate::Result;
+use crate::line::Line;
+use crate::plan::Plan;
+use crate::raw::Subject;
+use crate::recipe::Recipe;
+use crate::target::{NAMESPACE, Target};
+use crate::turns::{self, Terms};
+use crate::uncontended::Ours;
+
+/// The measure's name.
+pub(super) const MOVE: &str = "MOVE";
+/// The plain clients of the two sides among the peers.
+pub(super) const ON_OLD: &str = "latchwork-on-old";
+pub(super) const ON_NEW: &str = "latchwork-on-new";
+
+/// A participant in each phase: its name among the peers, and on which sides it holds. Where it holds on
+/// both it reads the stage once more, on the old side.
+pub(super) const IN_PHASE: [(MovePhase, &str); 5] = [
+    (MovePhase::Old, "latchwork-moving-old"),
+    (MovePhase::BothByOld, "latchwork-moving-both-by-old"),
+    (MovePhase::BothByNew, "latchwork-moving-both-by-new"),
+    (MovePhase::New, "latchwork-moving-new"),
+    (MovePhase::Done, "latchwork-moving-done"),
+];
+
+/// The parameter of the times.
+fn times_of(recipe: Recipe, new: &Target) -> String {
+    format!("{recipe} to {}", new.name())
+}
+
+/// The parameters of the requests to each side, by that of the times.
+pub(super) fn asked_of(times: &str) -> [String; 2] {
+    ["old", "new"].map(|side| format!("{times}, {side} side"))
+}
+
+pub(super) async fn measure(old: &Target, new: &Target, recipe: Recipe, plan: &Plan) -> Result<Vec<Line>> {
+    // A client of either backend finds its connector in one list.
+    let connectors = [old.connectors(), new.connectors()].concat();
+    let plain = |of: &Target| {
+        let mut config = of.config().clone();
+        config.namespace = format!("{NAMESPACE}-plain");
+        let connectors = &connectors;
+        async move { connect(connectors, &config).await }
+    };
+    let (on_old, on_new) = try_join(plain(old), plain(new)).await?;
+    let moving = IN_PHASE.iter().map(|(phase, _)| participant(&connectors, old, new, *phase));
+    let moving = try_join_all(moving).await?;
+
+    let peers = [ON_OLD, ON_NEW].into_iter().chain(IN_PHASE.map(|(_, peer)| peer));
+    let clients: Vec<Coordinator> = [on_old, on_new].into_iter().chain(moving).collect();
+    let subjects = peers.zip(&clients).map(|(peer, client)| {
+        let pair = Box::new(Ours(recipe.lock(client, "move")?));
+        Ok(Subject { peer, pair })
+    });
+    let subjects = subjects.collect::<Result<Vec<_>>>()?;
+
+    let times = times_of(recipe, new);
+    let [of_old, of_new] = asked_of(&times);
+    // One server that is both sides counts for both together.
+    let mut counted = vec![(old.counter(), of_old)];
+    if !is_same(old, new) {
+        counted.push((new.counter(), of_new));
+    }
+    let unit = "server requests/acquisition";
+    let terms = Terms { server: old.name(), measure: MOVE, param: &times, counted: &counted, unit };
+    let lines = turns::measure_on(subjects, plan, &terms).await?;
+    try_join_all(clients.iter().map(Coordinator::close)).await?;
+    Ok(lines)
+}
+
+fn is_same(old: &Target, new: &Target) -> bool {
+    old.name() == new.name() && old.addr() == new.addr()
+}
+
+/// A client that takes part in the move of a phase, which is brought there first.
+async fn participant(
+    connectors: &[Arc<dyn Connector>],
+    old: &Target,
+    new: &Target,
+    phase: MovePhase,
+) -> Result<Coordinator> {
+    let side = |of: &Target, role: &str, other: &Target| {
+        let mut config = of.config().clone();
+        config.namespace = format!("{NAMESPACE}-{phase}-{role}-{}", other.name());
+        config
+    };
+    let sides = MoveConfig::new(side(old, "to", new), side(new, "from", old), "bench");
+    if phase != MovePhase::Old {
+        let operator = Move::connect(connectors, &sides).await?;
+        while operator.status().await?.phase < phase {
+            operator.advance(|_| {}).await?;
+        }
+        operator.close().await?;
+    }
+    Ok(connect(connectors, &Config::of_move(sides)).await?)
+}

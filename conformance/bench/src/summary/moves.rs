@@ -1,0 +1,85 @@
+//! The table of what a lock costs a client that takes part in a move.
+
+use comfy_table::Table;
+use latchwork_core::decide::moving::MovePhase;
+
+use super::figures::{filled, median, new_table, none, spread, verdict};
+use super::tables::BESIDE;
+use super::{Key, Summary};
+use crate::line::Line;
+use crate::moving::{IN_PHASE, MOVE, ON_NEW, ON_OLD, asked_of};
+use crate::stats::Spread;
+
+/// The plain clients of the sides that a phase needs: what it may cost, besides a read of the stage where
+/// it needs both.
+fn made_of(phase: MovePhase) -> &'static [&'static str] {
+    let needs = phase.needs();
+    match (needs.old, needs.new) {
+        (true, true) => &[ON_OLD, ON_NEW],
+        (true, false) => &[ON_OLD],
+        (false, _) => &[ON_NEW],
+    }
+}
+
+/// The requests of a read of the stage, all in one trip: on ZooKeeper a `sync` and the stat of the
+/// directory go with it.
+fn a_read(server: &str) -> f64 {
+    if server == "zookeeper" { 3.0 } else { 1.0 }
+}
+
+impl Summary {
+    pub(super) fn moves(&self) -> Option<Table> {
+        let mut table = new_table(&[
+            "locks that move,\nuncontended",
+            "peer",
+            "p50 µs\n[over rounds]",
+            "p99 µs",
+            "x plain, in both\nx the sum",
+            "requests to\nthe old side",
+            "requests to\nthe new side",
+        ]);
+        for key in self.keys(MOVE) {
+            let phase = IN_PHASE.iter().find(|(_, peer)| *peer == key.1).map(|(phase, _)| *phase);
+            let [old, new] = asked_of(key.2);
+            table.add_row([
+                format!("{}: {}", key.0, key.2),
+                key.1.to_owned(),
+                spread(self.spread(MOVE, key, |line| line.p50), 1),
+                median(self.spread(MOVE, key, |line| line.p99), 1),
+                phase.map_or_else(none, |phase| spread(self.beside_plain(key, phase), 2)),
+                self.asked_of_side(key, &old, phase),
+                self.asked_of_side(key, &new, phase),
+            ]);
+        }
+        filled(table)
+    }
+
+    /// The time, divided by that of the plain clients that it is made of, in the same round.
+    fn beside_plain(&self, key: Key<'_>, phase: MovePhase) -> Option<Spread> {
+        let plain = made_of(phase);
+        let ratio = |line: &Line| {
+            let of = |peer| self.all(MOVE, (key.0, peer, key.2)).find(|other| other.round == line.round);
+            let sum = plain.iter().map(|peer| of(peer)?.p50).sum::<Option<f64>>()?;
+            Some(line.p50? / sum)
+        };
+        Spread::of(self.all(MOVE, key).filter_map(ratio))
+    }
+
+    /// The requests to one side, and whether they are those of the plain clients that they are made of.
+    fn asked_of_side(&self, key: Key<'_>, asked: &str, phase: Option<MovePhase>) -> String {
+        let of = |peer| self.spread("M4", (key.0, peer, asked), |line| line.value);
+        let Some(figure) = of(key.1) else { return none() };
+        let shown = format!("{:.2}", figure.median);
+        let Some(phase) = phase else { return shown };
+        let plain = made_of(phase).iter().map(|peer| Some(of(peer)?.median)).sum::<Option<f64>>();
+        // The stage stands on the old side.
+        let reads = phase.is_read_while_held() && *asked == asked_of(key.2)[0];
+        let Some(budget) = plain.map(|plain| plain + if reads { a_read(key.0) } else { 0.0 }) else {
+            return shown;
+        };
+        // Fourteen clients renew meanwhile: as much may come in between as in `Line::asks_as`. None may be
+        // missing either, or what was counted is something else.
+        let stray = (budget / 20.0).max(BESIDE);
+        format!("{shown}\n{budget:.2}: {}", verdict((figure.median - budget).abs() <= stray))
+    }
+}

@@ -1,0 +1,224 @@
+//! The longest delay that a phase adds to an acquisition: the bound of `docs/protocol/moving.md`, "What it
+//! costs". On memory servers end leases when they are over, so the bound of an expiry there is the TTL.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::driver::{Part, Stores};
+use crate::decide::margin;
+use crate::decide::moving::{MovePhase, Side, Way};
+use crate::error::ErrorKind;
+use crate::memory::Link;
+use crate::recipes::MutexGuard;
+
+/// What a request to either side takes.
+const REQUEST: Duration = Duration::from_millis(20);
+/// The request of a plain acquisition, and those that a phase adds to it at the most.
+const PLAIN: u32 = 1;
+const ADDED: u32 = 5;
+/// Those that each step adds which is taken while it is under way.
+const ADDED_BY_A_STEP: u32 = 5;
+/// Tokio's timers count whole milliseconds.
+const TICK: Duration = Duration::from_millis(1);
+
+const PHASES: [MovePhase; 5] =
+    [MovePhase::Old, MovePhase::BothByOld, MovePhase::BothByNew, MovePhase::New, MovePhase::Done];
+
+/// The time of the requests, with so many steps meanwhile.
+fn requests(steps: u32) -> Duration {
+    (REQUEST + 2 * TICK) * (PLAIN + ADDED + steps * ADDED_BY_A_STEP)
+}
+
+/// Stores with these TTLs.
+fn stores([old, new]: [u64; 2]) -> Stores {
+    let mut stores = Stores::new();
+    stores.sides.from.ttl = Duration::from_secs(old);
+    stores.sides.to.ttl = Duration::from_secs(new);
+    stores
+}
+
+impl Stores {
+    /// Until when, from the last sign of a client, something of it may stand on a side that it needs.
+    fn longest_lease(&self) -> Duration {
+        self.sides.from.ttl.max(self.sides.to.ttl)
+    }
+
+    /// A participant whose requests take their time.
+    async fn far(&self) -> Part {
+        let part = self.participant().await;
+        part.old.delay(REQUEST);
+        part.new.delay(REQUEST);
+        part
+    }
+}
+
+impl Part {
+    fn link(&self, side: Side) -> &Link {
+        match side {
+            Side::Old => &self.old,
+            Side::New => &self.new,
+        }
+    }
+
+    async fn holds(&self) -> MutexGuard {
+        self.coordinator.mutex("a").unwrap().acquire().await.unwrap()
+    }
+
+    /// Acquires in the background, and answers when it holds. It gives back at once.
+    fn acquires(&self) -> tokio::task::JoinHandle<Instant> {
+        let mutex = self.coordinator.mutex("a").unwrap();
+        tokio::spawn(async move {
+            let hold = mutex.acquire().await.unwrap();
+            let held = Instant::now();
+            let _ = hold.release().await.unwrap();
+            held
+        })
+    }
+}
+
+/// Each step, there and back, is taken at any moment of an acquisition: of one that finds the lock free, and
+/// of one that waits for a holder.
+#[tokio::test(start_paused = true)]
+async fn a_step_adds_a_few_requests_to_an_acquisition_that_is_under_way() {
+    let mut longest = [Duration::ZERO; 2];
+    for held in [false, true] {
+        for way in [Way::Forward, Way::Back] {
+            // From Done there is no way back.
+            let from = if way == Way::Forward { &PHASES[..4] } else { &PHASES[1..4] };
+            for half in 0..16 {
+                let stores = stores([30, 30]);
+                let (one, other) = (stores.far().await, stores.far().await);
+                // It has begun, and all know of it.
+                assert_eq!(stores.try_step(Way::Forward).await, None);
+                let mut steps: Vec<MovePhase> = from.to_vec();
+                if way == Way::Back {
+                    steps.reverse();
+                }
+                for phase in steps {
+                    stores.go(phase).await;
+                    stores.settled().await;
+                    let hold = if held { Some(other.holds().await) } else { None };
+                    let begun = Instant::now();
+                    let waiting = one.acquires();
+                    sleep(half * REQUEST / 2).await;
+                    // In a hold on the new side the step back waits for its end: the acquisition behind it
+                    // has no part in that.
+                    assert!(stores.try_step(way).await.is_some(), "all have acknowledged {phase:?}");
+                    let free = match hold {
+                        Some(hold) => {
+                            sleep(half * REQUEST).await;
+                            let free = Instant::now();
+                            let _ = hold.release().await.unwrap();
+                            free
+                        }
+                        None => begun,
+                    };
+                    let took = waiting.await.unwrap() - free;
+                    assert!(took <= requests(1), "{took:?} from {phase:?} {way:?}, {half}, held: {held}");
+                    let longest = &mut longest[usize::from(held)];
+                    *longest = took.max(*longest);
+                    stores.settled().await;
+                }
+            }
+        }
+    }
+    println!("at the most {longest:?}, of {:?}", requests(1));
+    // It measures: two joins and a read are more than a plain acquisition.
+    assert!(longest.iter().all(|longest| *longest >= 3 * REQUEST), "{longest:?}");
+}
+
+/// Whoever was killed is gone from both sides at once: in any phase, and with a step behind it, which waits
+/// for it too.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_is_killed_delays_others_by_one_lease_whatever_the_phase() {
+    for ttls in [[6, 9], [9, 6]] {
+        for phase in PHASES {
+            for steps in [false, true] {
+                let stores = stores(ttls);
+                let (dead, one) = (stores.far().await, stores.far().await);
+                stores.go(phase).await;
+                stores.settled().await;
+                let hold = dead.holds().await;
+                let waiting = one.acquires();
+                sleep(Duration::from_secs(5)).await;
+                let killed = Instant::now();
+                dead.old.cut();
+                dead.new.cut();
+                if steps && phase != MovePhase::Done {
+                    let next = PHASES[PHASES.iter().position(|known| *known == phase).unwrap() + 1];
+                    stores.go(next).await;
+                }
+                let took = waiting.await.unwrap() - killed;
+                let most = stores.longest_lease() + requests(1);
+                assert!(took <= most, "{took:?} of {most:?} in {phase:?}, {ttls:?}, steps: {steps}");
+                // It measures: a lease is renewed each third of its TTL.
+                assert!(took > Duration::from_secs(3), "{took:?} in {phase:?}, {ttls:?}");
+                drop(hold);
+            }
+        }
+    }
+}
+
+/// Who is cut off from one side loses what it holds on both by its own clock, and gives the rest back one
+/// margin later. In the phases that do not need that side nothing happens at all.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_is_cut_off_from_one_side_delays_others_by_one_lease_and_a_margin() {
+    for ttls in [[6, 9], [9, 6]] {
+        for (phase, side) in PHASES.into_iter().flat_map(|phase| [(phase, Side::Old), (phase, Side::New)]) {
+            let stores = stores(ttls);
+            let (away, one) = (stores.far().await, stores.far().await);
+            stores.go(phase).await;
+            stores.settled().await;
+            let hold = away.holds().await;
+            let waiting = one.acquires();
+            sleep(Duration::from_secs(5)).await;
+            let cut = Instant::now();
+            away.link(side).cut();
+            let needed = phase.needs().has(side) || (side == Side::Old && phase.needs_membership());
+            if !needed {
+                sleep(4 * stores.longest_lease()).await;
+                assert!(hold.is_held() && !waiting.is_finished(), "{phase:?} without the {side:?} side");
+                let free = Instant::now();
+                let _ = hold.release().await.unwrap();
+                let took = waiting.await.unwrap() - free;
+                assert!(took <= requests(0), "{took:?} in {phase:?}");
+                continue;
+            }
+            let took = waiting.await.unwrap() - cut;
+            let most = stores.longest_lease() + margin(stores.longest_lease()) + requests(0);
+            assert!(took <= most, "{took:?} of {most:?} in {phase:?} without the {side:?} side, {ttls:?}");
+            assert!(took > Duration::from_secs(3), "{took:?} in {phase:?} without the {side:?} side");
+            assert!(!hold.is_held());
+        }
+    }
+}
+
+/// Who waits, and cannot reach the new side, keeps its place on the old one until its acquisition ends: a
+/// TTL and a request timeout from its turn, where it has no deadline of its own.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_is_cut_off_from_the_new_side_delays_others_until_its_own_acquisition_ends() {
+    for ttls in [[6, 9], [9, 6]] {
+        for phase in [MovePhase::BothByOld, MovePhase::BothByNew] {
+            let stores = stores(ttls);
+            let (holder, away, one) = (stores.far().await, stores.far().await, stores.far().await);
+            stores.go(phase).await;
+            stores.settled().await;
+            let hold = holder.holds().await;
+            let mutex = away.coordinator.mutex("a").unwrap();
+            let ahead = tokio::spawn(async move { mutex.acquire().await });
+            sleep(Duration::from_secs(1)).await;
+            let waiting = one.acquires();
+            sleep(Duration::from_secs(1)).await;
+            away.new.cut();
+            let free = Instant::now();
+            let _ = hold.release().await.unwrap();
+            let took = waiting.await.unwrap() - free;
+            let most = stores.sides.to.ttl + stores.sides.to.request_timeout + requests(0);
+            assert!(took <= most, "{took:?} of {most:?} in {phase:?}, {ttls:?}");
+            assert!(took > requests(0), "{took:?}: it was ahead");
+            let error = ahead.await.unwrap().unwrap_err();
+            assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+        }
+    }
+}

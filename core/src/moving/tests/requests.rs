@@ -1,0 +1,51 @@
+//! What an acquisition and its release ask each side for, phase by phase.
+
+use super::driver::{Part, Stores};
+use crate::Release;
+use crate::decide::moving::MovePhase;
+
+const FREE: Release = Release::Released;
+/// A join and a leave.
+const PLAIN: u64 = 2;
+
+impl Part {
+    fn requests(&self) -> [u64; 2] {
+        [self.old.requests(), self.new.requests()]
+    }
+}
+
+/// So many requests to the old side and to the new one.
+async fn asks(part: &Part, acquire_and_release: impl AsyncFn()) -> [u64; 2] {
+    // The first one may have to bring something along, and leave a mark.
+    acquire_and_release().await;
+    let before = part.requests();
+    acquire_and_release().await;
+    let after = part.requests();
+    [after[0] - before[0], after[1] - before[1]]
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_new_and_done_ask_for_what_a_plain_client_asks_and_both_for_the_sum_and_a_read() {
+    let stores = Stores::new();
+    let part = stores.participant().await;
+    for (phase, mutexes, stored) in [
+        (MovePhase::Old, [PLAIN, 0], [PLAIN, 0]),
+        // Which side has the limit is asked with each join, since the other one may have it alone.
+        (MovePhase::BothByOld, [PLAIN + 1, PLAIN], [PLAIN + 2, PLAIN + 1]),
+        (MovePhase::BothByNew, [PLAIN + 1, PLAIN], [PLAIN + 2, PLAIN + 1]),
+        (MovePhase::New, [0, PLAIN], [0, PLAIN + 1]),
+        (MovePhase::Done, [0, PLAIN], [0, PLAIN]),
+    ] {
+        stores.go(phase).await;
+        stores.settled().await;
+        let mutex = part.coordinator.mutex("a").unwrap();
+        let takes = async || assert_eq!(mutex.acquire().await.unwrap().release().await.unwrap(), FREE);
+        assert_eq!(asks(&part, takes).await, mutexes, "a mutex in {phase:?}");
+        let permits = part.coordinator.semaphore("s", 3).unwrap();
+        let takes = async || assert_eq!(permits.acquire(1).await.unwrap().release().await.unwrap(), FREE);
+        assert_eq!(asks(&part, takes).await, mutexes, "a semaphore in {phase:?}");
+        let permits = part.coordinator.semaphore_or_stored("t", 3).unwrap();
+        let takes = async || assert_eq!(permits.acquire(1).await.unwrap().release().await.unwrap(), FREE);
+        assert_eq!(asks(&part, takes).await, stored, "a semaphore by its stored limit in {phase:?}");
+    }
+}
