@@ -6,12 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{
-    client, etcdctl, field, join, keys, lease_of, proxied, require_log_in, server, soon, until_keys,
+    ask, client, config, etcdctl, field, join, keys, lease_of, proxied, require_log_in, server, soon,
+    until_keys,
 };
 use futures_util::future::join_all;
-use latchwork_conformance::proxy::Direction;
+use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_conformance::servers::Server;
-use latchwork_core::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected, Node, Version};
+use latchwork_core::contracts::{
+    Cell, CellLife, CellWrite, CellWritten, Close, Expected, Joined, Node, Patience, Version,
+};
 use latchwork_core::decide::Claim;
 use latchwork_core::{
     Address, Config, Coordinator, Error, ErrorKind, Kind, LostReason, Name, Result, connect,
@@ -441,48 +444,63 @@ async fn the_last_write_decides_on_whose_lease_a_cell_is() {
     assert_eq!(keys(&server, "").await, [""; 0]);
 }
 
+/// On the backend alone: a client that has entered is told of the end by its place among the clients
+/// too, and writes nothing until it has another.
 #[tokio::test]
 async fn a_write_on_a_lease_that_was_revoked_is_not_made_and_the_next_one_opens_another() {
     let server = server().await;
     let other = client(&server, "").await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
     // Its renewal is no help within this test.
-    let client = client(&server, "ttl=60s").await;
+    let mut config = config(&server, "ttl=60s");
+    config.hosts = vec![proxy.addr().to_string()];
+    let backend = latchwork_etcd::connector().connect(&config).await.unwrap();
     let a = cell("a");
     let mut before = None;
     for is_held in [false, true] {
-        let node = hold(&client).await;
+        let asked = ask(Kind::Mutex, Claim::Exclusive, None, Patience::Wait);
+        let Joined::Admitted(node) = soon(backend.join(&asked)).await.unwrap() else { panic!("it is free") };
         let lease = lease_of(&server, "a").await;
         assert_ne!(before.replace(lease.clone()), Some(lease.clone()));
-        write(&client, &a, &ephemeral(Expected::Absent, "before")).await;
+        let made = soon(backend.write_cell(&a, &ephemeral(Expected::Absent, "before"))).await.unwrap();
+        assert!(matches!(made, CellWritten::Written(_)), "{made:?}");
+        // The client hears of the end by the answer to its write: the notice of its node's end waits
+        // in the proxy until the server has that write.
+        proxy.hold(Direction::ToClient);
         etcdctl(&server, &["lease", "revoke", &lease]).await;
         assert_eq!(text(&other, &a).await, None, "it went with its lease");
         let asked = ephemeral(Expected::Absent, "after");
+        let mut sent = proxy.request(names("latchwork/value/a"));
+        let writing = async {
+            match is_held {
+                true => node.write_cell(&a, &asked).await,
+                false => backend.write_cell(&a, &asked).await,
+            }
+        };
+        let until_sent = async {
+            soon(sent.fired()).await.unwrap();
+            assert_eq!(node.state().lost(), None, "the client knows of no end yet");
+            proxy.resume();
+        };
+        let (answer, ()) = tokio::join!(soon(writing), until_sent);
+        let mut error = answer.unwrap_err();
         if is_held {
-            let error = soon(node.write_cell(&a, &asked)).await.unwrap_err();
-            assert!(matches!(error.kind(), ErrorKind::Lost { .. }), "{error}");
+            // The server compares before it puts anything on the lease, so this tells of the node alone.
+            assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
+            error = soon(backend.write_cell(&a, &asked)).await.unwrap_err();
         }
-        let error = ask_for(&client, &a, &asked).await;
-        match error {
-            Err(error) => assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}"),
-            // The write of the hold has told the client already.
-            Ok(CellWritten::Written(_)) if is_held => {}
-            other => panic!("{other:?}"),
-        }
-        written_or_there(&client, &a, &asked).await;
+        assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+        assert_eq!(text(&other, &a).await, None, "it was not made");
+        let next = soon(backend.write_cell(&a, &asked)).await.unwrap();
+        assert!(matches!(next, CellWritten::Written(_)), "{next:?}");
         assert_eq!(text(&other, &a).await.as_deref(), Some("after"));
         assert_ne!(field(&server, "latchwork/value/a", "Lease").await, Some(0));
         assert_eq!(
-            write(&client, &a, &deletion(Expected::Any)).await,
+            write(&other, &a, &deletion(Expected::Any)).await,
             CellWritten::Deleted { was_there: true }
         );
     }
-    client.close().await.unwrap();
-}
-
-/// Makes a write that an earlier one may have made.
-async fn written_or_there(client: &Coordinator, cell: &Address, asked: &CellWrite) {
-    let answer = write(client, cell, asked).await;
-    assert!(matches!(answer, CellWritten::Written(_) | CellWritten::Refused(Some(_))), "{answer:?}");
+    backend.close(Close::Orderly).await.unwrap();
 }
 
 #[tokio::test]

@@ -1,14 +1,18 @@
 //! A client in the registry, beside what the suite sees on every backend.
 
+mod common;
+
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::Backend;
+use common::{Plant, planted_on};
+use latchwork_core::contracts::{Backend, Leave, Node, Page};
 use latchwork_core::memory::{Link, Memory};
-use latchwork_core::registry::LAYOUT;
+use latchwork_core::registry::{LAYOUT, clients_address};
 use latchwork_core::{
-    Clock, Config, Connector, Coordinator, ErrorKind, LostReason, Result, connect, connect_lazy,
+    Clock, Config, Connector, Coordinator, Error, ErrorKind, LostReason, Result, connect, connect_lazy,
 };
 use parking_lot::Mutex;
 
@@ -17,11 +21,37 @@ use parking_lot::Mutex;
 struct Stored {
     store: Memory,
     link: Mutex<Option<Link>>,
+    lost: Arc<LostJoins>,
+}
+
+/// What a request takes: others begin to wait for its answer meanwhile.
+const ROUND_TRIP: Duration = Duration::from_millis(5);
+
+/// So many joins from now on fail: the lease ends under them, as the client hears from the server.
+#[derive(Debug, Default)]
+struct LostJoins(AtomicUsize);
+
+#[async_trait]
+impl Plant for LostJoins {
+    async fn before_join(&self) -> Result<()> {
+        match self.0.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)) {
+            Ok(_) => {
+                tokio::time::sleep(ROUND_TRIP).await;
+                Err(Error::lost(LostReason::Expired))
+            }
+            Err(_) => Ok(()),
+        }
+    }
+
+    async fn leave(&self, node: &dyn Node) -> Result<Leave> {
+        node.leave().await
+    }
 }
 
 impl Stored {
     fn new() -> Arc<Self> {
-        Arc::new(Self { store: Memory::new(Clock::tokio()), link: Mutex::default() })
+        let store = Memory::new(Clock::tokio());
+        Arc::new(Self { store, link: Mutex::default(), lost: Arc::default() })
     }
 
     fn connectors(self: &Arc<Self>) -> Vec<Arc<dyn Connector>> {
@@ -53,7 +83,7 @@ impl Connector for Stored {
         *self.link.lock() = Some(link);
         // The first request behind the connect is delayed in the test that drops it.
         tokio::task::yield_now().await;
-        Ok(backend)
+        Ok(planted_on(backend, &self.lost))
     }
 }
 
@@ -116,6 +146,33 @@ async fn a_client_that_is_back_enters_as_soon_as_it_is_needed() {
     let _held = client.mutex("a").expect("a good key").acquire().await.expect("acquired");
     assert!(began.elapsed() < Duration::from_millis(200), "{:?}", began.elapsed());
     assert_eq!(client.clients().page(0, 10).await.expect("listed").len(), 1, "it is registered first");
+}
+
+/// A revocation of the lease is heard by the end of the client's node first, and a join on that lease
+/// is what says the rest.
+#[tokio::test(start_paused = true)]
+async fn a_client_whose_lease_ends_as_it_enters_anew_tries_once_more_before_it_answers() {
+    let stored = Stored::new();
+    let (operator, _) = stored.client(LAYOUT).await.expect("connected");
+    let (client, _) = stored.client(LAYOUT).await.expect("connected");
+    let value = client.shared_value("v").expect("a good key");
+    let clients = clients_address("latchwork").expect("a good namespace");
+    let (once, again) = (1, 2);
+    for failing in [once, again] {
+        let listed = operator.backend().list(&clients, Page::new(0, 10)).await.expect("listed");
+        let last = listed.last().expect("both are listed").sequence;
+        stored.lost.0.store(failing, Ordering::Relaxed);
+        assert!(operator.backend().revoke(&clients, last).await.expect("answered"));
+        let answer = value.write(b"x").await;
+        if failing == once {
+            answer.expect("it has entered by its second try");
+        } else {
+            let error = answer.expect_err("its second try has failed too");
+            assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+            value.write(b"x").await.expect("it has entered by its third try");
+        }
+        assert_eq!(stored.lost.0.load(Ordering::Relaxed), 0, "each try has joined");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -245,6 +245,7 @@ impl Keeper {
         // It may stand on the server still.
         let left = Task::leave(&self.entrance.place.clients, lost);
         self.entrance.undo(&backend.upgrade()?, left);
+        let mut may_repeat = true;
         loop {
             let client = backend.upgrade()?;
             let error = match self.entrance.enter(&client).await {
@@ -262,6 +263,11 @@ impl Keeper {
             };
             drop(client);
             tracing::debug!(%error, "this client is not registered yet");
+            // The end of its node is heard before that of its lease. A try on that lease has made nothing, and the
+            // next one is on another: those who wait get the answer of that one.
+            if error.lost_reason().is_some() && std::mem::take(&mut may_repeat) {
+                continue;
+            }
             self.stands.send_replace(Presence::Away(error));
             let clock = lease.clock();
             tokio::select! {

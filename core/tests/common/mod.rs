@@ -1,5 +1,7 @@
 //! A memory backend with planted faults.
 
+#![allow(dead_code, reason = "each test target uses a part")]
+
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,7 +68,12 @@ struct PlantedNode<P> {
 /// A client of a memory store, with this plant, and the client's link.
 pub(crate) fn planted(store: &Memory, config: &Config, plant: &Arc<impl Plant>) -> (Coordinator, Link) {
     let (inner, link) = store.client(config).expect("connected");
-    (Coordinator::new(Arc::new(Planted { inner, plant: Arc::clone(plant) }), config), link)
+    (Coordinator::new(planted_on(inner, plant), config), link)
+}
+
+/// This backend, with this plant.
+pub(crate) fn planted_on(inner: Arc<dyn Backend>, plant: &Arc<impl Plant>) -> Arc<dyn Backend> {
+    Arc::new(Planted { inner, plant: Arc::clone(plant) })
 }
 
 #[async_trait]
