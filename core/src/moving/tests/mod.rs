@@ -2,4 +2,5 @@
 
 mod driver;
 mod holds;
+mod listing;
 mod traffic;
