@@ -4,7 +4,7 @@ use std::fmt::{Debug, Display};
 
 use tracing::Level;
 
-use crate::decide::moving::MovePhase;
+use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, LostReason};
 use crate::token::Token;
 
@@ -179,6 +179,11 @@ events! {
     pub(crate) fn move_waits(name: &str, phase: MovePhase, members: usize)
         = INFO "latchwork.move.waits" [name, %phase, members]
         "the move waits: members have not acknowledged this phase yet";
+
+    /// An operator has written the marker of a side again, which the server had lost in mid-move.
+    pub(crate) fn move_repaired(name: &str, side: Side)
+        = WARN "latchwork.move.repaired" [name, ?side]
+        "the marker of the move had been lost on this side, and stands again: plain clients may have come in";
 
     /// An operator has given a move up.
     pub(crate) fn move_given_up(name: &str)

@@ -33,6 +33,9 @@ pub enum MoveBlocker {
         /// Where its clients are sent.
         url: String,
     },
+    /// The marker of this side does not stand any more, in mid-move: the server has lost it, or the move was
+    /// begun with another URL. Plain clients may have come in.
+    MarkerLost(Side),
     /// The tokens have no room for another move that may be taken back.
     NoEpochs,
 }
@@ -50,6 +53,9 @@ impl MoveBlocker {
             }
             MoveBlocker::MarkedOtherwise { name: None, .. } => {
                 "use another namespace, or take it into use again (Coordinator::reopen)"
+            }
+            MoveBlocker::MarkerLost(_) => {
+                "shut it again (`latchwork migrate repair`, Move::repair), with the URLs with which it began"
             }
             MoveBlocker::NoEpochs => {
                 "use a new namespace for the new side, whose fenced resources begin anew"
@@ -83,6 +89,12 @@ impl fmt::Display for MoveBlocker {
                     None => write!(f, "the {side} side is retired, in favour of {url:?}"),
                 }
             }
+            MoveBlocker::MarkerLost(side) => write!(
+                f,
+                "the marker of the move, or what belongs to it, does not stand on the {} side any more: plain clients may \
+                 have come in",
+                word(*side)
+            ),
             MoveBlocker::NoEpochs => f.write_str("the tokens have no epochs left for a move there and back"),
         }
     }
