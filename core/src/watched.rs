@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(crate) use cell::CellReader;
-pub(crate) use queue::{QueueReader, list_all};
+pub(crate) use queue::{QueueReader, list_all, list_behind};
 
 use crate::address::Address;
 use crate::cleanup::Cleanup;

@@ -8,6 +8,7 @@ mod status;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use latchwork::decide::moving::Side;
 use latchwork::{Error, ErrorKind, Move, MoveStatus};
 use serde::Serialize;
 
@@ -49,6 +50,8 @@ enum Step {
             requires = "watch")]
         every: Duration,
     },
+    /// Shuts both sides again where a server has lost the move's marker, and names who came in meanwhile
+    Repair,
     /// Takes it back to the old side, step by step; a move that is done is final
     Abort,
     /// Shuts the old side for good, once all services use the new URL alone
@@ -87,6 +90,13 @@ impl MigrateOrder {
                 Ok(Ended::WELL)
             }
             Step::Status { watch: true, every } => self.watch(of, every).await,
+            Step::Repair => {
+                for side in of.repair().await.map_err(failed)? {
+                    let side = if side == Side::Old { "old" } else { "new" };
+                    warn(format!("the {side} side was open, and is shut again"));
+                }
+                self.end(of).await
+            }
             Step::Finish => {
                 of.finish().await.map_err(failed)?;
                 self.end(of).await
@@ -194,6 +204,7 @@ Examples, with both coordinators in one URL as the services have it, or by --fro
   latchwork migrate run                old, both, new, done; Ctrl-C at any time, run goes on
   latchwork migrate status --watch     from another terminal: where it is, and for whom it waits
   latchwork migrate abort              back to the old side, until it is done
+  latchwork migrate repair             a server has lost the move's marker: each step says so
   latchwork migrate finish             once all services have the new URL alone
 
 Exit codes: 120 when something is in the way, 122 when a coordinator does not answer, or refuses";

@@ -59,6 +59,7 @@ const NOT_DROPPED: &[(&str, &str)] = &[
     ("Move::run", OPERATOR),
     ("Move::start", OPERATOR),
     ("Move::status", OPERATOR),
+    ("Move::repair", OPERATOR),
     ("Move::step_back", OPERATOR),
 ];
 

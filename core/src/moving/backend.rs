@@ -26,8 +26,7 @@ use crate::facts::ServerFacts;
 use crate::support::Unobserved;
 use crate::token::Token;
 
-/// The two sides. A sequence number in a listing is a whole token: its epoch says of which side it is, so
-/// that it rises across the move too, and a forced release reaches no other node.
+/// The two sides. A sequence number in a listing is a whole token, so that it rises across the move too.
 #[derive(Debug)]
 pub(crate) struct MovingBackend {
     participant: Arc<Participant>,
@@ -48,21 +47,6 @@ impl MovingBackend {
         let cells = MovingCells::new(sided, &usage, clock, request_timeout);
         Self { participant, cells, _takes_part: takes_part }
     }
-
-    /// The side that gives the tokens, and their epoch.
-    fn current(&self) -> (&SideClient, u16) {
-        let (phase, epoch) = self.participant.look(|known| (known.phase(), known.epoch()));
-        (self.participant.side(phase.token()), epoch)
-    }
-
-    /// The sides on which something that all acquisitions read must stand.
-    fn written(phase: MovePhase) -> Sides {
-        match phase {
-            // It can be taken back.
-            MovePhase::New => Sides::BOTH,
-            phase => phase.needs(),
-        }
-    }
 }
 
 #[async_trait]
@@ -82,27 +66,11 @@ impl SequentialNodes for MovingBackend {
     }
 
     async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
-        let (side, epoch) = self.current();
-        let after = match Token::coded(page.after) {
-            after if after.epoch() == epoch => after.sequence(),
-            after if after.epoch() > epoch => u64::MAX,
-            // A page of the other side was before it.
-            _ => 0,
-        };
-        let listed = side.client.backend.list(&side.address(queue), Page { after, ..page }).await?;
-        let coded = listed.into_iter().map(|entry| {
-            let sequence = Token::new(epoch, entry.sequence)?.as_u64();
-            Ok(Entry { sequence, ..entry })
-        });
-        coded.collect()
+        self.participant.list(queue, page).await
     }
 
     async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
-        let (side, _) = self.current();
-        let page = side.client.backend.queues(&side.prefix(of), after, most).await?;
-        // The keys are those of the old side's namespace, wherever they are.
-        let queues = page.queues.iter().map(|queue| self.participant.old.address(queue)).collect();
-        Ok(QueuePage { queues, ..page })
+        self.participant.queues(of, after, most).await
     }
 
     fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
@@ -113,13 +81,7 @@ impl SequentialNodes for MovingBackend {
     }
 
     async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
-        let (side, epoch) = self.current();
-        let token = Token::coded(sequence);
-        if token.epoch() != epoch {
-            // It was listed before the tokens changed sides; what was there may be listed anew.
-            return Ok(false);
-        }
-        side.client.backend.revoke(&side.address(queue), token.sequence()).await
+        self.participant.revoke(queue, sequence).await
     }
 
     async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
@@ -128,7 +90,7 @@ impl SequentialNodes for MovingBackend {
 
     async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
         loop {
-            let sides = Self::written(self.participant.phase());
+            let sides = self.participant.phase().spans();
             for side in [Side::Old, Side::New].into_iter().filter(|side| sides.has(*side)) {
                 let side = self.participant.side(side);
                 side.client.backend.set_limit(&side.address(queue), limit).await?;
@@ -138,7 +100,7 @@ impl SequentialNodes for MovingBackend {
             if self.participant.phase() != MovePhase::Done {
                 self.participant.refresh().await?;
             }
-            if sides.cover(Self::written(self.participant.phase())) {
+            if sides.cover(self.participant.phase().spans()) {
                 return Ok(());
             }
         }
@@ -214,7 +176,7 @@ impl Backend for MovingBackend {
     }
 
     async fn server_facts(&self) -> Result<ServerFacts> {
-        let (side, _) = self.current();
+        let side = self.participant.side(self.participant.phase().token());
         side.client.backend.server_facts().await
     }
 

@@ -12,6 +12,7 @@ mod acquire;
 mod backend;
 mod connect;
 mod known;
+mod listing;
 mod member;
 mod membership;
 mod node;

@@ -1,4 +1,4 @@
-//! A watch of a queue on the side that a move has come to.
+//! A watch of a queue on the sides of a move where somebody may have a place.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,18 +12,47 @@ use crate::contracts::ChangeWatch;
 use crate::decide::moving::Side;
 use crate::error::{Error, Result};
 
-/// Watches on the side that gives the tokens. When that changes, it watches the other, which is news.
+/// Watches on the sides that a [listing](super::listing) shows. A side that is watched from now on is
+/// news, since its watch answers as soon as it watches; and so are tokens of the other side.
 pub(super) struct MovingWatch {
     participant: Arc<Participant>,
     queue: Address,
     changes: watch::Receiver<u64>,
-    watched: Option<(Side, Box<dyn ChangeWatch>)>,
+    // Of which side the tokens were, as it was told last.
+    tokens: Option<Side>,
+    old: Option<Box<dyn ChangeWatch>>,
+    new: Option<Box<dyn ChangeWatch>>,
 }
 
 impl MovingWatch {
     pub(super) fn new(participant: &Arc<Participant>, queue: &Address) -> Self {
         let (participant, changes) = (Arc::clone(participant), participant.changes());
-        Self { participant, queue: queue.clone(), changes, watched: None }
+        Self { participant, queue: queue.clone(), changes, tokens: None, old: None, new: None }
+    }
+
+    /// Watches on the sides where the phase has places, and on no others. Answers whether the tokens have
+    /// changed sides.
+    fn watch(&mut self) -> bool {
+        let phase = self.participant.phase();
+        let sides = phase.spans();
+        for (side, watched) in [(Side::Old, &mut self.old), (Side::New, &mut self.new)] {
+            let of = self.participant.side(side);
+            match sides.has(side) {
+                false => *watched = None,
+                true if watched.is_none() => {
+                    *watched = Some(of.client.backend.watch_queue(&of.address(&self.queue)));
+                }
+                true => {}
+            }
+        }
+        self.tokens.replace(phase.token()).is_some_and(|before| before != phase.token())
+    }
+}
+
+async fn changed(watched: &mut Option<Box<dyn ChangeWatch>>) -> Result<()> {
+    match watched {
+        Some(watched) => watched.changed().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -32,18 +61,13 @@ impl ChangeWatch for MovingWatch {
     async fn changed(&mut self) -> Result<()> {
         loop {
             self.changes.borrow_and_update();
-            let side = self.participant.phase().token();
-            let watched = match &mut self.watched {
-                Some((of, watched)) if *of == side => watched,
-                watched => {
-                    let of = self.participant.side(side);
-                    let anew = of.client.backend.watch_queue(&of.address(&self.queue));
-                    &mut watched.insert((side, anew)).1
-                }
-            };
+            if self.watch() {
+                return Ok(());
+            }
             tokio::select! {
                 biased;
-                changed = watched.changed() => return changed,
+                changed = changed(&mut self.old) => return changed,
+                changed = changed(&mut self.new) => return changed,
                 changed = self.changes.changed() => changed.map_err(|_| Error::closed())?,
             }
         }
@@ -54,7 +78,8 @@ impl fmt::Debug for MovingWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MovingWatch")
             .field("queue", &self.queue)
-            .field("watched", &self.watched)
+            .field("old", &self.old)
+            .field("new", &self.new)
             .finish_non_exhaustive()
     }
 }

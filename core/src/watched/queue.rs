@@ -33,7 +33,12 @@ impl Reader for QueueReader {
 
     async fn read(&mut self, backend: &dyn Backend, queue: &Address) -> Result<Self::State> {
         let mut entries = match queue.kind() {
-            Kind::Election => backend.list(queue, Page::new(0, 1)).await?,
+            // A head that waits leads not yet, and while locks move it may be of another side than the
+            // leader that follows, with another order.
+            Kind::Election => {
+                let head = backend.list(queue, Page::new(0, 1)).await?;
+                head.into_iter().filter(|head| head.admitted).collect()
+            }
             _ => list_all(backend, queue).await?,
         };
         // An age would differ in each reading.
@@ -60,11 +65,16 @@ impl QueueReader {
 
 /// Lists a whole queue, page by page.
 pub(crate) async fn list_all(backend: &dyn Backend, queue: &Address) -> Result<Vec<Entry>> {
+    list_behind(backend, queue, Page::new(0, PAGE)).await
+}
+
+/// Lists the rest of a queue, by pages as this first one.
+pub(crate) async fn list_behind(backend: &dyn Backend, queue: &Address, first: Page) -> Result<Vec<Entry>> {
     let mut entries: Vec<Entry> = Vec::new();
     loop {
-        let after = entries.last().map_or(0, |last| last.sequence);
-        let page = backend.list(queue, Page::new(after, PAGE)).await?;
-        let is_last = page.len() < PAGE;
+        let after = entries.last().map_or(first.after, |last| last.sequence);
+        let page = backend.list(queue, Page { after, ..first }).await?;
+        let is_last = page.len() < first.most;
         entries.extend(page);
         if is_last {
             return Ok(entries);

@@ -128,6 +128,17 @@ impl MovePhase {
         }
     }
 
+    /// The coordinators on which somebody may have a place: holds what this phase needs, or the next one
+    /// back, or waits where it began to. So all that acquisitions read must stand on them, and a listing
+    /// shows them. Who waits on the old side behind *Done* is not looked for: nobody needs that side then.
+    pub fn spans(self) -> Sides {
+        match self {
+            MovePhase::Old => Sides { old: true, new: false },
+            MovePhase::BothByOld | MovePhase::BothByNew | MovePhase::New => Sides::BOTH,
+            MovePhase::Done => Sides { old: false, new: true },
+        }
+    }
+
     /// The coordinator whose sequence number is in the token.
     pub fn token(self) -> Side {
         match self {

@@ -42,6 +42,9 @@ pub enum MoveBlocker {
         /// The [capability](crate::Capabilities) that they need, and it lacks.
         lacks: &'static str,
     },
+    /// The marker of this side does not stand any more, in mid-move: the server has lost it, or the move was
+    /// begun with another URL. Plain clients may have come in.
+    MarkerLost(Side),
     /// The tokens have no room for another move that may be taken back.
     NoEpochs,
 }
@@ -65,6 +68,9 @@ impl MoveBlocker {
             }
             MoveBlocker::ValuesStay { .. } => {
                 "move to a server that does (`plan` shows what each side promises), or keep the values in a namespace of their own"
+            }
+            MoveBlocker::MarkerLost(_) => {
+                "shut it again (`latchwork migrate repair`, Move::repair), with the URLs with which it began"
             }
             MoveBlocker::NoEpochs => {
                 "use a new namespace for the new side, whose fenced resources begin anew"
@@ -110,6 +116,12 @@ impl fmt::Display for MoveBlocker {
                     word(*side)
                 )
             }
+            MoveBlocker::MarkerLost(side) => write!(
+                f,
+                "the marker of the move, or what belongs to it, does not stand on the {} side any more: plain clients may \
+                 have come in",
+                word(*side)
+            ),
             MoveBlocker::NoEpochs => f.write_str("the tokens have no epochs left for a move there and back"),
         }
     }

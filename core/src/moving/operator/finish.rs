@@ -34,6 +34,9 @@ impl Move {
                 Some(_) => self.open().await?,
             }
             if !stands {
+                if read.marker.is_none() {
+                    return Err(MoveBlocker::MarkerLost(Side::Old).into());
+                }
                 if read.marker.as_ref() != Some(&self.marker(Side::Old)) {
                     return Err(self.old.marked_otherwise(read.marker.as_ref()));
                 }

@@ -106,6 +106,13 @@ impl Move {
         }
         let staged = self.stage().await?;
         if let Some(staged) = &staged
+            && staged.stage.phase == MovePhase::Old
+            && marked[0].epoch < staged.stage.epoch
+        {
+            // Plain clients would give tokens below those that were given.
+            return Err(MoveBlocker::MarkerLost(Side::Old).into());
+        }
+        if let Some(staged) = &staged
             && (staged.stage.phase != MovePhase::Old
                 || !staged.delete(self.old.backend(), &self.place).await.map_err(on(Side::Old))?)
         {

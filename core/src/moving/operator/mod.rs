@@ -12,6 +12,7 @@ mod gate;
 mod outsider;
 mod plan;
 mod queues;
+mod repair;
 mod side;
 mod status;
 mod step;

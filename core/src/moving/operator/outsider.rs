@@ -3,10 +3,11 @@
 use serde::{Serialize, Serializer};
 
 use super::Move;
+use super::repair::shut_in;
 use super::side::{OperatorSide, word};
 use crate::ClientRecord;
-use crate::decide::moving::Side;
 use crate::decide::moving::gate::GateMarker;
+use crate::decide::moving::{MovePhase, Side};
 use crate::error::Result;
 
 /// A client that stands outside of a move.
@@ -40,8 +41,13 @@ impl OperatorSide {
 impl Move {
     /// Who is connected to either side, and neither takes part nor is an operator.
     pub(super) async fn outsiders(&self) -> Result<Vec<MoveOutsider>> {
+        self.outsiders_in(MovePhase::Old).await
+    }
+
+    /// Those on the sides that are shut in a phase.
+    pub(super) async fn outsiders_in(&self, phase: MovePhase) -> Result<Vec<MoveOutsider>> {
         let mut outsiders = Vec::new();
-        for side in [&self.old, &self.new] {
+        for side in [&self.old, &self.new].into_iter().filter(|side| shut_in(phase).contains(&side.side)) {
             outsiders.extend(side.outside(&self.marker(side.side), side.clients().await?));
         }
         Ok(outsiders)

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::super::member::MemberRecord;
 use super::super::staged::Staged;
+use super::repair::shut_in;
 use super::{Move, MoveBlocker, MoveOutsider, MoveStatus, QueuesInUse, ValuesInUse};
 use crate::capabilities::Capabilities;
 use crate::decide::moving::gate::Who;
@@ -34,7 +35,7 @@ pub struct MovePlan {
     pub promises: MovePromises,
     /// How many changes of the tokens' side are left; a move needs two.
     pub epochs_left: u16,
-    /// What keeps the move from beginning. Empty once it has begun.
+    /// What keeps the move from beginning, or once it has begun, from its next step.
     pub blockers: Vec<MoveBlocker>,
 }
 
@@ -93,7 +94,15 @@ impl Move {
         };
         let (participants, outsiders) = self.connected(&members).await?;
         let mut blockers = Vec::new();
-        // Behind the first phase the gate is shut, and nothing of this is asked any more.
+        // Behind the first phase the gate is shut.
+        if let Some(staged) = staged.as_ref().filter(|staged| staged.stage.phase != MovePhase::Old) {
+            blockers = Self::lost_in(staged.stage, [&old, &new]);
+            let of_shut = |of: &&MoveOutsider| shut_in(staged.stage.phase).contains(&of.side);
+            let outsiders: Vec<_> = outsiders.iter().filter(of_shut).cloned().collect();
+            if !outsiders.is_empty() {
+                blockers.push(MoveBlocker::Outsiders(outsiders));
+            }
+        }
         if status.phase == MovePhase::Old {
             blockers = self.blocked_by([&old, &new]);
             if !staged.as_ref().is_some_and(Staged::has_copies) {

@@ -135,7 +135,7 @@ impl Move {
     /// plain client is connected by it: the gate was shut at the stage that was read, and who opens it
     /// writes the stamp.
     async fn record(&self, checked: &Staged, next: Stage) -> Result<Option<Stage>> {
-        self.check_marked().await?;
+        self.check_gate().await?;
         let side = self.side(next.phase.token());
         loop {
             let stamped = side.stamped().await?;
@@ -153,28 +153,6 @@ impl Move {
                 return Ok(Some(next));
             }
         }
-    }
-
-    /// Whether both markers stand: each step rests on them.
-    ///
-    /// # Errors
-    /// `Conflict` where one does not: the move was begun with another URL, or the server forgot it.
-    async fn check_marked(&self) -> Result<()> {
-        for side in [&self.old, &self.new] {
-            let stands = side.stamped().await?.marker;
-            if stands.as_ref() == Some(&self.marker(side.side)) {
-                continue;
-            }
-            return Err(match stands {
-                Some(marker) => side.marked_otherwise(Some(&marker)),
-                None => {
-                    let why = "its marker does not stand there any more: was the move begun with another URL, or \
-                               has the server lost data?";
-                    on(side.side)(Error::new(ErrorKind::Conflict, why))
-                }
-            });
-        }
-        Ok(())
     }
 
     /// The members, with what they have acknowledged.

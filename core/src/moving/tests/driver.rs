@@ -48,9 +48,15 @@ impl Stores {
 
     /// A participant that is a member.
     pub(super) async fn participant(&self) -> Part {
+        self.participant_with(|_| {}).await
+    }
+
+    /// A participant with a configuration of its own.
+    pub(super) async fn participant_with(&self, change: impl FnOnce(&mut Config)) -> Part {
         let (old, old_link) = self.old.connect(&self.sides.from).expect("memory");
         let (new, new_link) = self.new.connect(&self.sides.to).expect("memory");
-        let config = Config::of_move(self.sides.clone());
+        let mut config = Config::of_move(self.sides.clone());
+        change(&mut config);
         let sides = [old, new];
         let side = |of: &Coordinator, side| {
             SideClient::new(Arc::clone(of.backend()), &side_config(&config, &self.sides, side))

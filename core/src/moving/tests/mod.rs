@@ -3,5 +3,6 @@
 mod delays;
 mod driver;
 mod holds;
+mod listing;
 mod requests;
 mod traffic;

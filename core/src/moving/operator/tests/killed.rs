@@ -189,7 +189,7 @@ async fn dies(
 }
 
 /// What an operator does who dies at one of its requests, and what it comes to for the one who goes on.
-async fn dies_at_each_request(
+pub(super) async fn dies_at_each_request(
     before: impl AsyncFn(&Bed),
     work: impl AsyncFn(&Move) -> Result<()>,
     behind: impl AsyncFn(&Bed, &Move),

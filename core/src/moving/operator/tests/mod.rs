@@ -4,6 +4,7 @@ mod gate;
 mod killed;
 mod member;
 mod plan;
+mod repair;
 mod steps;
 mod values;
 

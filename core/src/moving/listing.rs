@@ -1,0 +1,339 @@
+//! Who holds, and who waits, over both sides of a move.
+//!
+//! *What is shown.* The queue of the side that gives the tokens, as it is there; and behind it those on
+//! the other side who have no place on this one. None of them holds, by the phase of the listing: they wait
+//! for the side of the tokens, or stand in the way of those who do.
+//!
+//! *Who is one.* Nothing on the servers says that two nodes are of one acquisition: numbers are of one
+//! side, ids of one attempt and used again, and a label is of as many as bear it. What is known: who waits
+//! on the old side has no place on the new one (MIGRATE-CANONICAL-ORDER). So a node on the new side can only
+//! be paired with one that is admitted on the old side, and with none that has another label or another
+//! weight. Of those that look alike on both sides the earlier ones are taken for pairs, since who has come
+//! last is still on the way. So as many are shown as there are. Which of those that look alike has no place
+//! on the other side may be said wrongly, where one client has several places in one queue.
+//!
+//! *When it is read.* The new side before the old one: who goes on to the new side meanwhile is shown on
+//! the old one.
+//!
+//! *Sequence numbers.* Those of the tokens' side are whole tokens. Those of the other side are above all
+//! of them: tokens leave the highest bit free. They say the epoch too, and so of which side they are. So
+//! pages go on where they ended, and a forced release reaches what was listed, or nothing.
+
+use std::collections::HashMap;
+
+use super::participant::Participant;
+use super::side::SideClient;
+use crate::address::{Address, QueuePrefix};
+use crate::contracts::{Entry, Page, QueuePage};
+use crate::decide::Claim;
+use crate::decide::moving::{MovePhase, Side};
+use crate::error::{Error, Result};
+use crate::token::Token;
+use crate::watched::list_behind;
+
+/// In a number: it is of the side that does not give the tokens.
+const BESIDE: u64 = 1 << 63;
+
+/// So many nodes are read at a time, where all are needed.
+const PAGE: usize = 500;
+
+impl Participant {
+    /// Lists a queue: a page of it, behind a number of an earlier page.
+    pub(super) async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+        let (phase, epoch) = self.look(|known| (known.phase(), known.epoch()));
+        let Some(behind) = Behind::of(page.after, epoch) else { return Ok(Vec::new()) };
+        let side = phase.token();
+        let part = match behind {
+            Behind::Here(after) => self.side(side).list(queue, Page { after, ..page }).await?,
+            Behind::Beside(_) => Vec::new(),
+        };
+        let beside = phase.spans().has(side.other()) && part.len() < page.most;
+        let mut shown = Vec::new();
+        if beside {
+            let new = match side {
+                // What it shows is shown: who comes to it from here on is on the old side's list.
+                Side::New => self.new_side_up_to(queue, page, behind, &part).await?,
+                Side::Old => self.new.list_all(queue, page.leases).await?,
+            };
+            let old = self.old.list_all(queue, page.leases).await?;
+            shown = alone(side.other(), old, new);
+        }
+        let here = part.into_iter().map(|entry| coded(epoch, 0, entry));
+        let beside = shown.into_iter().filter(|entry| entry.sequence > behind.beside());
+        here.chain(beside.map(|entry| coded(epoch, BESIDE, entry))).take(page.most).collect()
+    }
+
+    /// All of the new side's queue, whose page behind a number was read.
+    async fn new_side_up_to(
+        &self,
+        queue: &Address,
+        page: Page,
+        behind: Behind,
+        part: &[Entry],
+    ) -> Result<Vec<Entry>> {
+        match behind {
+            Behind::Here(0) => Ok(part.to_vec()),
+            Behind::Here(after) => {
+                let mut all = self.new.list_all(queue, page.leases).await?;
+                all.retain(|entry| entry.sequence <= after);
+                all.extend_from_slice(part);
+                Ok(all)
+            }
+            Behind::Beside(_) => self.new.list_all(queue, page.leases).await,
+        }
+    }
+
+    /// Removes what was listed under this number. What was listed before the tokens changed sides is
+    /// listed anew.
+    pub(super) async fn revoke(&self, queue: &Address, number: u64) -> Result<bool> {
+        let (phase, epoch) = self.look(|known| (known.phase(), known.epoch()));
+        let Some((side, sequence)) = listed_at(number, phase, epoch) else { return Ok(false) };
+        let of = self.side(side);
+        of.client.backend.revoke(&of.address(queue), sequence).await
+    }
+
+    /// A page of the queues that have nodes on either side: first those of the tokens' side. One may stand
+    /// in two pages.
+    pub(super) async fn queues(
+        &self,
+        of: &QueuePrefix,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<QueuePage> {
+        let phase = self.phase();
+        let first = phase.token();
+        let (side, after) = match after {
+            None => (first, None),
+            Some(after) => {
+                let unknown = || Error::invalid("after", "no page has ended there");
+                let (side, after) = after.split_once(':').ok_or_else(unknown)?;
+                let side = [Side::Old, Side::New].into_iter().find(|of| word(*of) == side);
+                (side.ok_or_else(unknown)?, Some(after).filter(|after| !after.is_empty()))
+            }
+        };
+        if !phase.spans().has(side) {
+            return Ok(QueuePage::default());
+        }
+        let there = self.side(side);
+        let page = there.client.backend.queues(&there.prefix(of), after, most).await?;
+        let next = match page.next {
+            Some(next) => Some(format!("{}:{next}", word(side))),
+            None if side == first && phase.spans().has(first.other()) => {
+                Some(format!("{}:", word(first.other())))
+            }
+            None => None,
+        };
+        // The keys are those of the old side's namespace, wherever they are.
+        let queues = page.queues.iter().map(|queue| self.old.address(queue)).collect();
+        Ok(QueuePage { queues, next })
+    }
+}
+
+impl SideClient {
+    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+        self.client.backend.list(&self.address(queue), page).await
+    }
+
+    async fn list_all(&self, queue: &Address, leases: bool) -> Result<Vec<Entry>> {
+        let page = Page { leases, ..Page::new(0, PAGE) };
+        list_behind(&*self.client.backend, &self.address(queue), page).await
+    }
+}
+
+/// Where a page begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Behind {
+    /// Behind this number of the tokens' side.
+    Here(u64),
+    /// Behind this number of the other side: all of the tokens' side was shown.
+    Beside(u64),
+}
+
+impl Behind {
+    /// `None`: behind all that there is.
+    fn of(number: u64, epoch: u16) -> Option<Self> {
+        let after = Token::coded(number);
+        if after.epoch() > epoch {
+            return None;
+        }
+        Some(match after.epoch() == epoch {
+            // The tokens have changed sides since: from the beginning.
+            false => Behind::Here(0),
+            true if number & BESIDE == 0 => Behind::Here(after.sequence()),
+            true => Behind::Beside(after.sequence()),
+        })
+    }
+
+    /// Behind which number the other side is shown.
+    fn beside(self) -> u64 {
+        match self {
+            Behind::Here(_) => 0,
+            Behind::Beside(after) => after,
+        }
+    }
+}
+
+fn coded(epoch: u16, beside: u64, entry: Entry) -> Result<Entry> {
+    let sequence = Token::new(epoch, entry.sequence)?.as_u64() | beside;
+    Ok(Entry { sequence, ..entry })
+}
+
+/// Where the node stands that was listed under this number, if it may be listed now.
+fn listed_at(number: u64, phase: MovePhase, epoch: u16) -> Option<(Side, u64)> {
+    let token = Token::coded(number);
+    let side = if number & BESIDE == 0 { phase.token() } else { phase.token().other() };
+    (token.epoch() == epoch && phase.spans().has(side)).then_some((side, token.sequence()))
+}
+
+fn word(side: Side) -> &'static str {
+    match side {
+        Side::Old => "old",
+        Side::New => "new",
+    }
+}
+
+/// By what two nodes are told apart for certain: label and weight. Data and mode may change on one side
+/// before they do on the other.
+fn look(entry: &Entry) -> (&str, Option<u32>) {
+    let weight = match entry.claim {
+        Claim::Permits(weight) => Some(weight),
+        Claim::Exclusive | Claim::Shared => None,
+    };
+    (&entry.label, weight)
+}
+
+/// Those of a side that have no place on the other one. They hold nothing.
+fn alone(of: Side, old: Vec<Entry>, new: Vec<Entry>) -> Vec<Entry> {
+    let may_pair = |side: Side, entry: &Entry| side == Side::New || entry.admitted;
+    let (there, here) = match of {
+        Side::Old => (old, new),
+        Side::New => (new, old),
+    };
+    let mut here_too: HashMap<_, usize> = HashMap::new();
+    for entry in here.iter().filter(|entry| may_pair(of.other(), entry)) {
+        *here_too.entry(look(entry)).or_default() += 1;
+    }
+    let mut alone = Vec::new();
+    for entry in &there {
+        match here_too.get_mut(&look(entry)) {
+            Some(left) if *left > 0 && may_pair(of, entry) => *left -= 1,
+            _ => alone.push(Entry { admitted: false, ..entry.clone() }),
+        }
+    }
+    alone
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(sequence: u64, label: &str, admitted: bool, claim: Claim) -> Entry {
+        let (label, data) = (label.to_owned(), [].into());
+        Entry { sequence, claim, admitted, label, age: None, lease_left: None, data }
+    }
+
+    fn nodes(listed: &[(u64, &str, bool)]) -> Vec<Entry> {
+        listed
+            .iter()
+            .map(|(number, label, admitted)| entry(*number, label, *admitted, Claim::Exclusive))
+            .collect()
+    }
+
+    #[test]
+    fn those_that_look_alike_on_both_sides_are_one_and_as_many_are_alone_as_are_more() {
+        type Listed<'a> = &'a [(u64, &'a str, bool)];
+        let cases: [(&str, Listed<'_>, Listed<'_>, &[u64], &[u64]); 7] = [
+            (
+                "a hold, and who waits behind it",
+                &[(1, "a", true), (2, "b", false)],
+                &[(7, "a", true)],
+                &[2],
+                &[],
+            ),
+            ("one is on the way to the new side", &[(1, "a", true)], &[], &[1], &[]),
+            ("a dead one is ahead on the new side", &[(1, "a", true)], &[(7, "d", true)], &[1], &[7]),
+            (
+                "behind it waits who holds the old side",
+                &[(1, "a", true)],
+                &[(7, "d", true), (8, "a", false)],
+                &[],
+                &[7],
+            ),
+            (
+                "a client waits behind itself",
+                &[(1, "a", true), (2, "a", false)],
+                &[(7, "a", true)],
+                &[2],
+                &[],
+            ),
+            (
+                "of three that look alike one is on the way",
+                &[(1, "a", true), (2, "a", true), (3, "a", true)],
+                &[(7, "a", true), (8, "a", true)],
+                &[3],
+                &[],
+            ),
+            (
+                "who waits on the old side has nothing on the new one",
+                &[(1, "a", false)],
+                &[(7, "a", true)],
+                &[1],
+                &[7],
+            ),
+        ];
+        for (what, old, new, alone_on_old, alone_on_new) in cases {
+            for (side, expected) in [(Side::Old, alone_on_old), (Side::New, alone_on_new)] {
+                let alone = alone(side, nodes(old), nodes(new));
+                assert_eq!(alone.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), expected, "{what}");
+                assert!(alone.iter().all(|entry| !entry.admitted), "{what}");
+            }
+        }
+    }
+
+    #[test]
+    fn another_weight_is_another_place_and_another_mode_is_not() {
+        let pairs = |old, new| {
+            let (old, new) = (entry(1, "a", true, old), entry(7, "a", true, new));
+            alone(Side::Old, vec![old], vec![new]).is_empty()
+        };
+        assert!(pairs(Claim::Permits(2), Claim::Permits(2)) && !pairs(Claim::Permits(2), Claim::Permits(1)));
+        assert!(pairs(Claim::Exclusive, Claim::Shared), "a downgrade under way");
+    }
+
+    #[test]
+    fn a_page_goes_on_where_the_one_before_ended_and_begins_anew_behind_a_switch() {
+        let number = |epoch, sequence, beside| Token::new(epoch, sequence).expect("fits").as_u64() | beside;
+        for (after, expected) in [
+            (0, Some(Behind::Here(0))),
+            (number(3, 7, 0), Some(Behind::Here(7))),
+            (number(3, 7, BESIDE), Some(Behind::Beside(7))),
+            (number(2, 7, 0), Some(Behind::Here(0))),
+            (number(2, 7, BESIDE), Some(Behind::Here(0))),
+            (number(4, 1, 0), None),
+        ] {
+            assert_eq!(Behind::of(after, 3), expected, "{after:x}");
+        }
+        assert_eq!(Behind::of(5, 0), Some(Behind::Here(5)));
+        assert!(
+            number(3, 1, BESIDE) > number(Token::MAX_EPOCH, 7, 0),
+            "in order behind all of the tokens' side"
+        );
+    }
+
+    #[test]
+    fn a_number_says_its_side_and_reaches_nothing_behind_a_switch() {
+        use MovePhase::{BothByNew, BothByOld, Done, New, Old};
+        let number = |sequence, beside| Token::new(1, sequence).expect("fits").as_u64() | beside;
+        for (phase, here, beside) in [
+            (Old, Some(Side::Old), None),
+            (BothByOld, Some(Side::Old), Some(Side::New)),
+            (BothByNew, Some(Side::New), Some(Side::Old)),
+            (New, Some(Side::New), Some(Side::Old)),
+            (Done, Some(Side::New), None),
+        ] {
+            assert_eq!(listed_at(number(7, 0), phase, 1), here.map(|side| (side, 7)), "{phase}");
+            assert_eq!(listed_at(number(7, BESIDE), phase, 1), beside.map(|side| (side, 7)), "{phase}");
+            assert_eq!(listed_at(number(7, BESIDE), phase, 2), None, "{phase}");
+        }
+    }
+}
