@@ -66,8 +66,8 @@ pub use latchwork_core::{
     Address, Capabilities, ClientRecord, Clock, Config, Connector, Coordinator, Credentials,
     CredentialsProvider, Ended, Error, ErrorKind, Eviction, Fenced, Hold, Kind, Loss, LostReason, Moment,
     Move, MoveBlocker, MoveClient, MoveConfig, MoveLate, MoveOutsider, MovePlan, MoveProgress, MovePromises,
-    MoveState, MoveStatus, Name, Owner, QueuesInUse, Release, Result, Run, Secret, Token, contracts, decide,
-    facts, memory, registry, seen, support,
+    MoveState, MoveStatus, Name, Owner, QueuesInUse, Release, Result, Run, Secret, Token, ValuesInUse,
+    contracts, decide, facts, memory, registry, seen, support,
 };
 
 /// Connects to the coordinator that a URL (or a [`Config`]) names.

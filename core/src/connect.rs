@@ -97,7 +97,7 @@ pub(crate) fn take_part(
     sides: &MoveConfig,
     config: &Config,
 ) -> Result<(Arc<Participant>, Coordinator)> {
-    let (participant, backend) = participate(old, new, &sides.name)?;
+    let (participant, backend) = participate(old, new, &sides.name, config.request_timeout)?;
     let config = Config { name: config.name.clone(), ..side_config(config, sides, Side::Old) };
     let coordinator = Coordinator::moving(backend, &config, Arc::clone(&participant));
     Ok((participant, coordinator))

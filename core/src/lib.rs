@@ -79,7 +79,7 @@ pub use hold::{Ended, Fenced, Hold, Loss, Release, Run};
 pub use logins::Logins;
 pub use moving::operator::{
     Move, MoveBlocker, MoveClient, MoveLate, MoveOutsider, MovePlan, MoveProgress, MovePromises, MoveState,
-    MoveStatus, QueuesInUse,
+    MoveStatus, QueuesInUse, ValuesInUse,
 };
 pub use reentrancy::Owner;
 pub use registry::ClientRecord;

@@ -36,10 +36,6 @@ impl MovingBackend {
     }
 }
 
-fn values() -> Error {
-    Error::unsupported("values", "values do not move between coordinators yet: use the side that has them")
-}
-
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl SequentialNodes for MovingBackend {
@@ -101,29 +97,29 @@ impl SequentialNodes for MovingBackend {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Cells for MovingBackend {
-    async fn read_cell(&self, _cell: &Address) -> Result<Option<Cell>> {
-        Err(values())
+    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+        self.participant.cells.read_cell(cell).await
     }
 
-    async fn write_cell(&self, _cell: &Address, _write: &CellWrite) -> Result<CellWritten> {
-        Err(values())
+    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        self.participant.cells.write_cell(cell, write).await
     }
 
     async fn change_count(
         &self,
-        _cell: &Address,
-        _request: &Request,
-        _idle: Option<TimeToIdle>,
+        cell: &Address,
+        request: &Request,
+        idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
-        Err(values())
+        self.participant.cells.change_count(cell, request, idle).await.map(Some)
     }
 
-    async fn cells(&self, _of: &QueuePrefix, _after: Option<&str>, _most: usize) -> Result<CellPage> {
-        Err(values())
+    async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
+        self.participant.cells.cells(of, after, most).await
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
-        Box::new(Unobserved::new(cell))
+        self.participant.cells.watch_cell(cell)
     }
 }
 

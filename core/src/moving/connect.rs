@@ -1,6 +1,7 @@
 //! From the configuration of a move to a client of both sides.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -25,7 +26,8 @@ pub(crate) fn side_config(config: &Config, sides: &MoveConfig, side: Side) -> Co
     Config { label, ..of.clone() }.as_participant(&sides.name)
 }
 
-/// A client over one client of each side.
+/// A client over one client of each side. `request_timeout`: how long a request of values waits while
+/// they are copied.
 ///
 /// # Errors
 /// `Misconfigured` for two that count time by different kinds of clocks.
@@ -33,13 +35,14 @@ pub(crate) fn participate(
     old: SideClient,
     new: SideClient,
     name: &str,
+    request_timeout: Duration,
 ) -> Result<(Arc<Participant>, Arc<dyn Backend>)> {
     if old.client.clock().is_tokio() != new.client.clock().is_tokio() {
         let why = "one side counts time by tokio's clock and the other by the system's";
         return Err(Error::new(ErrorKind::Misconfigured, why));
     }
     let (place, stamp) = (MovePlace::of(&old.namespace().text, name)?, Place::of(old.namespace())?);
-    let participant = Participant::new(old, new, place, stamp);
+    let participant = Participant::new(old, new, place, stamp, request_timeout);
     let takes_part = CancellationToken::new();
     let task = takes_part.clone().run_until_cancelled_owned(Arc::clone(&participant).take_part());
     tokio::spawn(task);

@@ -2,10 +2,14 @@
 
 use std::sync::{Arc, Weak};
 
+use tokio::sync::watch;
+
 use super::node::MovingNode;
 use super::staged::Staged;
+use super::values::usage::KnownStage;
 use crate::contracts::{Node, Version};
-use crate::decide::moving::MovePhase;
+use crate::decide::moving::values::{ValuesAt, WholeStage};
+use crate::decide::moving::{MovePhase, Stage};
 use crate::error::Error;
 use crate::seen;
 
@@ -15,7 +19,7 @@ const FEW: usize = 64;
 /// What a participant knows. All of it is under one lock: an acquisition completes by the phase that is
 /// known at that instant (MIGRATE-DECIDE-AT-END), and who acknowledges a later one has its hold among the
 /// holds.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Known {
     // The node of the membership, and whether the stage was read since it stands
     // (MIGRATE-REGISTER-THEN-READ).
@@ -31,9 +35,25 @@ pub(super) struct Known {
     crowd: usize,
     // Why it knows nothing yet.
     pub(super) why: Option<Error>,
+    // What the requests of values are asked by; `None` once it is no member for good.
+    values: Option<watch::Sender<Option<KnownStage>>>,
 }
 
 impl Known {
+    /// Nothing is known yet. `values`: told, under the lock, what the requests of values are asked by.
+    pub(super) fn new(values: watch::Sender<Option<KnownStage>>) -> Self {
+        Self {
+            member: None,
+            is_read: false,
+            staged: None,
+            epoch: 0,
+            holds: Vec::new(),
+            crowd: 0,
+            why: None,
+            values: Some(values),
+        }
+    }
+
     /// The stage that was read last; `None` while no move has begun.
     pub(super) fn staged(&self) -> Option<&Staged> {
         self.staged.as_ref()
@@ -95,6 +115,43 @@ impl Known {
     /// It is no member any more.
     pub(super) fn leave(&mut self, why: Error) {
         (self.member, self.is_read, self.why) = (None, false, Some(why));
+    }
+
+    /// The client is closed: it is no member any more.
+    pub(super) fn close(&mut self) {
+        self.values = None;
+    }
+
+    /// Tells the requests of values of what has changed, before anything is acknowledged.
+    pub(super) fn tell_values(&self) {
+        if let Some(values) = &self.values {
+            let now = self.usable();
+            values.send_if_modified(|told| {
+                let changes = match (&*told, &now) {
+                    (Some(told), Some(now)) => !told.is_same(now),
+                    (None, None) => false,
+                    _ => true,
+                };
+                if changes {
+                    *told = now;
+                }
+                changes
+            });
+        }
+    }
+
+    /// What values are asked by: as [`ready`](Self::ready), whether the membership is alive apart.
+    fn usable(&self) -> Option<KnownStage> {
+        let phase = self.phase();
+        if phase.needs_membership() && !(self.member.is_some() && self.is_read) {
+            return None;
+        }
+        let whole = WholeStage {
+            stage: Stage { phase, epoch: self.epoch },
+            values: self.staged.as_ref().map_or(ValuesAt::Old, |staged| staged.values),
+        };
+        let version = self.staged.as_ref().map(|staged| staged.version);
+        Some(KnownStage { member: self.member.clone(), version, whole })
     }
 
     /// It holds this from now on.

@@ -15,7 +15,7 @@ use super::participant::Participant;
 use super::staged::Staged;
 use crate::attempt::{self, Request};
 use crate::clock::Moment;
-use crate::contracts::{AskedLimit, LeaseState, Patience};
+use crate::contracts::{AskedLimit, LeaseState, Patience, Version};
 use crate::decide::Claim;
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, LostReason, Result};
@@ -53,7 +53,7 @@ impl Participant {
                 Err(error) => self.change(|known| known.why = Some(error)),
             }
             if self.old.client.lease().state() == LeaseState::Lost(LostReason::Closed) {
-                return;
+                return self.change(Known::close);
             }
             backoff.wait(&self.clock()).await;
         }
@@ -100,12 +100,8 @@ impl Participant {
                 let begun = self.clock().now();
                 let brought = async {
                     self.refresh().await?;
-                    let staged = self.look(|known| known.staged().cloned());
+                    let staged = self.brings_about(acknowledged).await?;
                     let version = staged.as_ref().map(|staged| staged.version);
-                    if version.is_none() || version != acknowledged {
-                        self.bring_all(staged.as_ref().map_or(MovePhase::Old, |staged| staged.stage.phase))
-                            .await;
-                    }
                     match staged {
                         Some(staged) if version != acknowledged => {
                             self.acknowledge(member, &staged, begun).await?
@@ -140,10 +136,28 @@ impl Participant {
         }
     }
 
+    /// Brings the stage about that is known, unless it was acknowledged: its holds cover it, and nothing
+    /// is under way of values that it forbids (MIGRATE-VALUES-ACK-WAITS). Answers it.
+    async fn brings_about(&self, acknowledged: Option<Version>) -> Result<Option<Staged>> {
+        loop {
+            let staged = self.look(|known| known.staged().cloned());
+            let version = staged.as_ref().map(|staged| staged.version);
+            if version.is_some() && version == acknowledged {
+                return Ok(staged);
+            }
+            self.bring_all(staged.as_ref().map_or(MovePhase::Old, |staged| staged.stage.phase)).await;
+            // Else a later one is known by now.
+            if self.usage.acknowledges().await? == version {
+                return Ok(staged);
+            }
+        }
+    }
+
     /// The move is done: its holds rest on the new side alone. It is no member any more once they do.
     async fn follow_done(&self, member: &HeldNode) -> Result<()> {
         let begun = self.clock().now();
         self.bring_all(MovePhase::Done).await;
+        self.usage.quiet().await;
         if let Some(staged) = self.look(|known| known.staged().cloned()) {
             self.acknowledge(member, &staged, begun).await?;
         }

@@ -1,4 +1,5 @@
-//! A client of two coordinators, between which locks move while they are held.
+//! A client of two coordinators, between which locks move while they are held, and values while they are
+//! used.
 //!
 //! *Protocol.* `docs/protocol/moving.md` in the repository has it, with the argument; what is decided is
 //! in [`decide::moving`](crate::decide::moving), which its models drive.
@@ -22,7 +23,6 @@ mod side;
 mod staged;
 #[cfg(test)]
 mod tests;
-#[cfg_attr(not(test), expect(dead_code, reason = "no client moves values yet"))]
 pub(crate) mod values;
 mod watch;
 

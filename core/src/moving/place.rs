@@ -3,7 +3,7 @@
 use crate::address::{Address, Kind, Name, Namespace};
 use crate::error::Result;
 
-/// The addresses of one move on the old side.
+/// The addresses of one move on its old side.
 #[derive(Clone, Debug)]
 pub(crate) struct MovePlace {
     /// The queue of its members. It admits everybody, and can be watched.
@@ -18,5 +18,13 @@ impl MovePlace {
         let (namespace, key) = (Namespace::new(namespace), format!("move/{name}"));
         let at = |kind| Address::within(&namespace, kind, Name::Key(key.clone()));
         Ok(Self { members: at(Kind::Clients)?, stage: at(Kind::Layout)? })
+    }
+
+    /// The queue, on either side, of who writes the values there: one operator at a time. A client's,
+    /// since an operator joins no other.
+    ///
+    /// `namespace`: of that side.
+    pub(crate) fn writers(namespace: &Namespace, name: &str) -> Result<Address> {
+        Address::within(namespace, Kind::Clients, Name::Key(format!("move-values/{name}")))
     }
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::place::MovePlace;
 use crate::contracts::{Backend, Cell, CellLife, CellWrite, CellWritten, Expected, Version};
+use crate::decide::moving::values::{ValuesAt, WholeStage};
 use crate::decide::moving::{MovePhase, Stage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::registry::{Fields, OWN_VERSION};
@@ -12,6 +13,9 @@ use crate::token::Token;
 
 const PHASE: &str = "phase";
 const EPOCH: &str = "epoch";
+const VALUES: &str = "values";
+/// Values have left the old side once, so that the new side may have copies of them.
+const COPIES: &str = "copies";
 /// The version that wrote it, for people.
 const BY: &str = "version";
 /// When it was written, in seconds since 1970 by its operator's clock, for people.
@@ -21,6 +25,8 @@ const SINCE: &str = "since";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Staged {
     pub(crate) stage: Stage,
+    /// Where the values are.
+    pub(crate) values: ValuesAt,
     /// Which write it was: what an acknowledgement names, and the next write expects. It rises from write
     /// to write, also across a deletion of the cell.
     pub(crate) version: Version,
@@ -32,9 +38,10 @@ impl Staged {
         let fields = Fields::read(&cell.value);
         let phase = fields.get(PHASE).and_then(MovePhase::parse);
         let epoch = fields.get(EPOCH).and_then(|epoch| epoch.parse::<u16>().ok());
-        match (phase, epoch.filter(|epoch| *epoch <= Token::MAX_EPOCH)) {
-            (Some(phase), Some(epoch)) => {
-                Ok(Self { stage: Stage { phase, epoch }, version: cell.version, fields })
+        let values = fields.get(VALUES).and_then(ValuesAt::parse);
+        match (phase, epoch.filter(|epoch| *epoch <= Token::MAX_EPOCH), values) {
+            (Some(phase), Some(epoch), Some(values)) if values.fits(phase) => {
+                Ok(Self { stage: Stage { phase, epoch }, values, version: cell.version, fields })
             }
             _ => {
                 let found = String::from_utf8_lossy(&cell.value);
@@ -59,19 +66,34 @@ impl Staged {
         backend: &dyn Backend,
         place: &MovePlace,
         read: Option<&Self>,
-        stage: Stage,
+        whole: WholeStage,
     ) -> Result<Option<Self>> {
+        let WholeStage { stage, values } = whole;
         let fields = read.map(|read| read.fields.clone()).unwrap_or_default();
-        let fields = fields.with(PHASE, stage.phase).with(EPOCH, stage.epoch).with(BY, OWN_VERSION);
+        let fields = fields.with(PHASE, stage.phase).with(EPOCH, stage.epoch);
+        let mut fields = fields.with(VALUES, values.as_str()).with(BY, OWN_VERSION);
+        if values == ValuesAt::LeavingOld {
+            fields.set(COPIES, Some("made".to_owned()));
+        }
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let fields = fields.with(SINCE, now.as_secs());
         let value = Some(fields.text().into_bytes().into());
         let expected = read.map_or(Expected::Absent, |read| Expected::Version(read.version));
         let write = CellWrite { expected, value, life: CellLife::Stays };
         match backend.write_cell(&place.stage, &write).await? {
-            CellWritten::Written(version) => Ok(Some(Self { stage, version, fields })),
+            CellWritten::Written(version) => Ok(Some(Self { stage, values, version, fields })),
             CellWritten::Deleted { .. } | CellWritten::Refused(_) => Ok(None),
         }
+    }
+
+    /// Whether the values of the new side are copies of the old one's, made by this move.
+    pub(crate) fn has_copies(&self) -> bool {
+        self.fields.get(COPIES).is_some()
+    }
+
+    /// All that it says.
+    pub(crate) fn whole(&self) -> WholeStage {
+        WholeStage { stage: self.stage, values: self.values }
     }
 
     /// When it was written, by its operator's clock.

@@ -110,7 +110,11 @@ fn unregistered() -> Error {
 #[deny(clippy::missing_trait_methods)]
 impl SequentialNodes for Entered {
     async fn join(&self, join: &Join) -> Result<Joined> {
-        self.works().await?;
+        // The members of a move, and the operator who writes its values: an operator's.
+        match join.queue.kind() == Kind::Clients {
+            true => self.acts().await?,
+            false => self.works().await?,
+        }
         self.backend.join(join).await
     }
 

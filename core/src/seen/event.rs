@@ -185,6 +185,10 @@ events! {
         = WARN "latchwork.move.repaired" [name, ?side]
         "the marker of the move had been lost on this side, and stands again: plain clients may have come in";
 
+    /// An operator has copied the values to a side, where they are used from now on.
+    pub(crate) fn values_moved(name: &str, to: &str, values: usize)
+        = INFO "latchwork.move.values" [name, to, values] "the values have moved: they are used on this side now";
+
     /// An operator has given a move up.
     pub(crate) fn move_given_up(name: &str)
         = INFO "latchwork.move.given_up" [name] "the move was given up: both namespaces are open";

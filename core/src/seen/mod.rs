@@ -28,7 +28,7 @@ pub(crate) use event::{
     broken, connected, layout_ended, layout_raised, layout_stamped, lease_lost, mended, move_ended,
     move_finished, move_given_up, move_phase, move_repaired, move_waits, no_member, phase_reached,
     registered_anew, release_unconfirmed, renewal_late, reopened, resumed, retired, stage_went_back,
-    suspended,
+    suspended, values_moved,
 };
 pub(crate) use hold::SeenHold;
 pub(crate) use meter::{ClientMeter, Links, RecipeMeter, Recipes};

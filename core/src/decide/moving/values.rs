@@ -19,6 +19,16 @@ pub enum ValuesAt {
     LeavingNew,
 }
 
+impl From<Side> for ValuesAt {
+    /// They are used on this side.
+    fn from(side: Side) -> Self {
+        match side {
+            Side::Old => ValuesAt::Old,
+            Side::New => ValuesAt::New,
+        }
+    }
+}
+
 impl ValuesAt {
     /// The side on which they are used; `None` while they are copied.
     pub fn open(self) -> Option<Side> {

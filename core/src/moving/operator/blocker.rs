@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use super::side::word;
-use super::{Move, MoveOutsider};
+use super::{Move, MoveOutsider, ValuesInUse};
 use crate::decide::moving::gate::GateMarker;
 use crate::decide::moving::{Side, Stage};
 use crate::error::{Error, ErrorKind, Result};
@@ -36,6 +36,15 @@ pub enum MoveBlocker {
     /// The marker of this side does not stand any more, in mid-move: the server has lost it, or the move was
     /// begun with another URL. Plain clients may have come in.
     MarkerLost(Side),
+    /// The new side has values, over which those of the old one would be copied.
+    ValuesThere(Vec<ValuesInUse>),
+    /// Values are in use that a side cannot take.
+    ValuesStay {
+        /// Which side that is.
+        side: Side,
+        /// The [capability](crate::Capabilities) that they need, and it lacks.
+        lacks: &'static str,
+    },
     /// The tokens have no room for another move that may be taken back.
     NoEpochs,
 }
@@ -56,6 +65,12 @@ impl MoveBlocker {
             }
             MoveBlocker::MarkerLost(_) => {
                 "shut it again (`latchwork migrate repair`, Move::repair), with the URLs with which it began"
+            }
+            MoveBlocker::ValuesThere(_) => {
+                "delete them if nobody needs them, or move to another namespace: the old side's values are copied there"
+            }
+            MoveBlocker::ValuesStay { .. } => {
+                "move to a server that does (`plan` shows what each side promises), or keep the values in a namespace of their own"
             }
             MoveBlocker::NoEpochs => {
                 "use a new namespace for the new side, whose fenced resources begin anew"
@@ -95,6 +110,18 @@ impl fmt::Display for MoveBlocker {
                  have come in",
                 word(*side)
             ),
+            MoveBlocker::ValuesThere(values) => {
+                f.write_str("the new side has values already:")?;
+                let named = values.iter().flat_map(|of| of.keys.iter().map(|key| (of.kind, key)));
+                named.take(NAMED).try_for_each(|(kind, key)| write!(f, " {kind} {:?}", shown(key, 255)))
+            }
+            MoveBlocker::ValuesStay { side, lacks } => {
+                write!(
+                    f,
+                    "values are in use, and the {} side cannot take them: it lacks {lacks}",
+                    word(*side)
+                )
+            }
             MoveBlocker::NoEpochs => f.write_str("the tokens have no epochs left for a move there and back"),
         }
     }
@@ -149,9 +176,12 @@ impl Move {
             return Ok(());
         }
         let outsiders = self.outsiders().await?;
-        match outsiders.is_empty() {
-            true => Ok(()),
-            false => Err(MoveBlocker::Outsiders(outsiders).into()),
+        if !outsiders.is_empty() {
+            return Err(MoveBlocker::Outsiders(outsiders).into());
+        }
+        match self.blocked_by_values().await?.into_iter().next() {
+            Some(blocker) => Err(blocker.into()),
+            None => Ok(()),
         }
     }
 }

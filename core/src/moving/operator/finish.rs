@@ -9,8 +9,8 @@ use crate::seen;
 impl Move {
     /// Ends a move that is *done*, once its services are connected to the new side alone: nobody may
     /// connect to the old side any more, and the cell with the stage goes. A marker stays, which sends
-    /// whoever was forgotten to the new side, and so do the keys that idle locks leave
-    /// behind, and all values. Calling it again changes nothing.
+    /// whoever was forgotten to the new side, and so do the keys that idle locks leave behind. The old
+    /// side's values are deleted: the new side has them. Calling it again changes nothing.
     ///
     /// # Errors
     /// `Conflict` while the move is not done, or naming those that are connected to the old side; as
@@ -49,6 +49,13 @@ impl Move {
                 self.old.mark(&marked, Some(&self.marker(Side::Old))).await?;
                 return Err(error);
             }
+            let staged = match staged {
+                Some(staged) => match self.clears(&staged, Side::Old).await? {
+                    Some(own) => Some(own),
+                    None => continue,
+                },
+                None => None,
+            };
             if let Some(staged) = staged
                 && !staged.delete(self.old.backend(), &self.place).await.map_err(on(Side::Old))?
             {

@@ -9,7 +9,8 @@ use super::super::staged::Staged;
 use super::side::{OperatorSide, on};
 use super::{Move, MoveBlocker};
 use crate::contracts::Version;
-use crate::decide::moving::{MovePhase, Side, Stage};
+use crate::decide::moving::values::WholeStage;
+use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, ErrorKind, Result};
 use crate::registry::Stamped;
 use crate::seen;
@@ -32,7 +33,8 @@ impl Move {
             Some(staged) => Ok(Some(staged)),
             None => {
                 let epoch = self.old.stamped().await?.epoch;
-                let made = Staged::write(self.old.backend(), &self.place, None, Stage::before(epoch)).await;
+                let made =
+                    Staged::write(self.old.backend(), &self.place, None, WholeStage::before(epoch)).await;
                 made.map_err(on(Side::Old))
             }
         }
@@ -56,11 +58,15 @@ impl Move {
             }
         }
         let outsiders = self.outsiders().await?;
-        if outsiders.is_empty() {
-            return Ok(Shut::Behind(staged.version));
-        }
+        let blocker = match outsiders.is_empty() {
+            false => Some(MoveBlocker::Outsiders(outsiders)),
+            // Those on the new side are its own.
+            true if staged.has_copies() => None,
+            true => self.blocked_by_values().await?.into_iter().next(),
+        };
+        let Some(blocker) = blocker else { return Ok(Shut::Behind(staged.version)) };
         match self.take_back(staged, marked).await? {
-            true => Err(MoveBlocker::Outsiders(outsiders).into()),
+            true => Err(blocker.into()),
             false => Ok(Shut::Changed),
         }
     }

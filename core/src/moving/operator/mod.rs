@@ -16,6 +16,7 @@ mod repair;
 mod side;
 mod status;
 mod step;
+mod values;
 mod wait;
 
 use std::fmt;
@@ -29,6 +30,7 @@ pub use self::plan::{MoveClient, MovePlan, MovePromises};
 pub use self::queues::QueuesInUse;
 use self::side::{OperatorSide, on};
 pub use self::status::{MoveLate, MoveProgress, MoveState, MoveStatus};
+pub use self::values::ValuesInUse;
 use super::place::MovePlace;
 use super::staged::Staged;
 use crate::config::{Config, MoveConfig};

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::super::member::MemberRecord;
+use super::super::staged::Staged;
 use super::repair::shut_in;
-use super::{Move, MoveBlocker, MoveOutsider, MoveStatus, QueuesInUse};
+use super::{Move, MoveBlocker, MoveOutsider, MoveStatus, QueuesInUse, ValuesInUse};
 use crate::capabilities::Capabilities;
 use crate::decide::moving::gate::Who;
 use crate::decide::moving::{MovePhase, Side, Stage};
@@ -28,6 +29,8 @@ pub struct MovePlan {
     pub outsiders: Vec<MoveOutsider>,
     /// What is in use on both sides.
     pub in_use: Vec<QueuesInUse>,
+    /// The values on both sides.
+    pub values: Vec<ValuesInUse>,
     /// What the coordinators promise.
     pub promises: MovePromises,
     /// How many changes of the tokens' side are left; a move needs two.
@@ -102,13 +105,19 @@ impl Move {
         }
         if status.phase == MovePhase::Old {
             blockers = self.blocked_by([&old, &new]);
+            if !staged.as_ref().is_some_and(Staged::has_copies) {
+                blockers.extend(self.blocked_by_values().await?);
+            }
             if !outsiders.is_empty() {
                 blockers.insert(0, MoveBlocker::Outsiders(outsiders.clone()));
             }
         }
         let (of_old, of_new) = (self.old.coordinator.capabilities(), self.new.coordinator.capabilities());
         let promises = MovePromises { old: of_old, new: of_new, both: of_old.of_both(of_new) };
+        let mut values = self.old.values_in_use().await?;
+        values.extend(self.new.values_in_use().await?);
         Ok(MovePlan {
+            values,
             from: self.old.url.clone(),
             to: self.new.url.clone(),
             participants,

@@ -18,6 +18,7 @@ pub(super) struct OperatorSide {
     pub(super) side: Side,
     pub(super) coordinator: Coordinator,
     pub(super) place: Place,
+    pub(super) namespace: Namespace,
     /// Its URL, as the clients of the other side read it.
     pub(super) url: String,
 }
@@ -27,8 +28,9 @@ impl OperatorSide {
         coordinator.check_operator().map_err(on(side))?;
         let url = config.shared_url();
         checked(&url)?;
-        let place = Place::of(&Namespace::new(&config.namespace))?;
-        Ok(Self { side, coordinator, place, url })
+        let namespace = Namespace::new(&config.namespace);
+        let place = Place::of(&namespace)?;
+        Ok(Self { side, coordinator, place, namespace, url })
     }
 
     pub(super) fn backend(&self) -> &dyn Backend {

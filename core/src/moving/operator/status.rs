@@ -9,6 +9,7 @@ use super::super::member::MemberRecord;
 use super::super::staged::Staged;
 use super::Move;
 use crate::decide::moving::gate::GateMarker;
+use crate::decide::moving::values::ValuesAt;
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, Result};
 use crate::registry::Stamped;
@@ -45,6 +46,9 @@ pub struct MoveStatus {
     pub phase: MovePhase,
     /// The epoch of the tokens that are given now.
     pub epoch: u16,
+    /// Where the values are.
+    #[serde(serialize_with = "values")]
+    pub values: ValuesAt,
     /// Since when it is in this phase, by the clock of the operator who wrote it. For people.
     #[serde(serialize_with = "unix")]
     pub since: Option<SystemTime>,
@@ -78,6 +82,10 @@ pub enum MoveProgress<'a> {
     Reached(MovePhase),
     /// The next step waits for members. It is told anew when those have changed.
     Waits(&'a MoveStatus),
+    /// Values are to be copied, or are not any more: requests of them wait from here on, or go on.
+    ValuesWait,
+    /// So many values have been copied to the other side, where they are used from now on.
+    ValuesMoved(usize),
     /// A server did not answer. It is asked again, until it does or the call is dropped.
     Outage(&'a Error),
 }
@@ -85,6 +93,11 @@ pub enum MoveProgress<'a> {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference to the field")]
 fn phase<S: Serializer>(phase: &MovePhase, serializer: S) -> std::result::Result<S::Ok, S::Error> {
     phase.as_str().serialize(serializer)
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference to the field")]
+fn values<S: Serializer>(values: &ValuesAt, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    values.as_str().serialize(serializer)
 }
 
 #[allow(clippy::ref_option, reason = "serde passes a reference to the field")]
@@ -126,6 +139,8 @@ impl fmt::Display for MoveProgress<'_> {
                 )?;
                 status.waits_for.iter().try_for_each(|late| write!(f, " {:?} on {:?}", late.label, late.host))
             }
+            MoveProgress::ValuesWait => f.write_str("values: their side changes"),
+            MoveProgress::ValuesMoved(values) => write!(f, "values: {values} have moved"),
             MoveProgress::Outage(error) => write!(f, "asks again: {error}"),
         }
     }
@@ -168,8 +183,8 @@ impl Move {
         } else {
             (MoveState::NotBegun, MovePhase::Old, old.epoch)
         };
-        let (name, waits_for) = (self.name.to_string(), Vec::new());
-        MoveStatus { name, state, phase, epoch, since: None, members, waits_for }
+        let (name, values, waits_for) = (self.name.to_string(), phase.token().into(), Vec::new());
+        MoveStatus { name, state, phase, epoch, values, since: None, members, waits_for }
     }
 
     /// Where it stands by what was read.
@@ -189,6 +204,7 @@ impl Move {
             state,
             phase: staged.stage.phase,
             epoch: staged.stage.epoch,
+            values: staged.values,
             since: staged.since(),
             members: members.len(),
             waits_for: members.iter().filter(|member| is_late(member, staged)).map(late).collect(),

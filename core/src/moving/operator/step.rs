@@ -7,7 +7,8 @@ use super::side::on;
 use super::status::is_late;
 use super::{Move, MoveBlocker, MoveStatus};
 use crate::contracts::Version;
-use crate::decide::moving::{MovePhase, Side, Stage, Step, Way};
+use crate::decide::moving::values::{WholeStage, WholeStep};
+use crate::decide::moving::{MovePhase, Side, Stage, Way};
 use crate::error::{Error, ErrorKind, Result};
 use crate::seen;
 use crate::watched::list_all;
@@ -16,6 +17,10 @@ use crate::watched::list_all;
 pub(super) enum Stepped {
     /// The move is in this phase now.
     To(Stage),
+    /// The phase is the same, and where the values are used has changed.
+    Freezes,
+    /// The values are to be copied from this side.
+    Mirrors(Side),
     /// Members have not acknowledged the phase yet.
     Waits(MoveStatus),
     /// Another operator has written meanwhile: it is read again.
@@ -24,18 +29,26 @@ pub(super) enum Stepped {
     Ends,
 }
 
+/// What a walk has seen to, by the version of the stage for which it holds.
+#[derive(Debug, Default)]
+pub(super) struct Checked {
+    /// The gate is shut, and nobody is outside.
+    shut: Option<Version>,
+    /// The new side has no copies of values.
+    cleared: Option<Version>,
+}
+
 impl Move {
-    /// Tries to take one step from a stage that was read just now. `behind`: the version of the cell
-    /// for which nobody is outside.
+    /// Tries to take one step from a stage that was read just now.
     pub(super) async fn attempt(
         &self,
         read: Option<Staged>,
         way: Way,
-        behind: &mut Option<Version>,
+        checked: &mut Checked,
     ) -> Result<Stepped> {
         let begins = read.as_ref().is_none_or(|staged| staged.stage.phase == MovePhase::Old);
         match (way, read) {
-            (Way::Forward, _) if begins => self.begins(behind).await,
+            (Way::Forward, _) if begins => self.begins(checked).await,
             (Way::Forward, Some(staged)) if staged.stage.phase == MovePhase::Done => {
                 self.open().await?;
                 Ok(Stepped::Ends)
@@ -45,11 +58,12 @@ impl Move {
                 Err(Error::new(ErrorKind::Conflict, why))
             }
             (_, Some(staged)) if !begins => self.next(staged, way).await,
-            (_, read) => self.ends(read).await,
+            (_, read) => self.ends(read, checked).await,
         }
     }
 
-    async fn begins(&self, behind: &mut Option<Version>) -> Result<Stepped> {
+    async fn begins(&self, checked: &mut Checked) -> Result<Stepped> {
+        let behind = &mut checked.shut;
         if behind.is_none() {
             self.check_may_begin().await?;
         }
@@ -67,11 +81,17 @@ impl Move {
     }
 
     /// Gives the move up, once its members know that it is back in the first phase.
-    async fn ends(&self, read: Option<Staged>) -> Result<Stepped> {
+    async fn ends(&self, read: Option<Staged>, checked: &mut Checked) -> Result<Stepped> {
         if let Some(staged) = read {
             let members = self.members().await?;
             if members.iter().any(|member| is_late(member, &staged)) {
                 return Ok(Stepped::Waits(self.status_at(&staged, &members)));
+            }
+            // Once more than asked for does no harm: another operator may delete them still.
+            if staged.has_copies() && checked.cleared != Some(staged.version) {
+                let cleared = self.clears(&staged, Side::New).await?;
+                checked.cleared = cleared.map(|own| own.version);
+                return Ok(Stepped::Changed);
             }
         }
         Ok(if self.give_up().await? { Stepped::Ends } else { Stepped::Changed })
@@ -81,22 +101,30 @@ impl Move {
         // Behind the stage: who registers later reads it, or a later one.
         let members = self.members().await?;
         let acknowledged = members.iter().map(|member| member.acknowledged);
-        match staged.stage.step(&staged.version.number(), acknowledged, way) {
-            Step::Write(next) => {
-                let Some(next) = self.record(&staged, next).await? else { return Ok(Stepped::Changed) };
-                let written = Staged::write(self.old.backend(), &self.place, Some(&staged), next).await;
-                match written.map_err(on(Side::Old))? {
-                    Some(written) => {
-                        seen::move_phase(&self.name, next.phase, next.epoch);
-                        Ok(Stepped::To(written.stage))
-                    }
-                    None => Ok(Stepped::Changed),
-                }
-            }
-            Step::Waits => Ok(Stepped::Waits(self.status_at(&staged, &members))),
-            Step::Ends => Ok(Stepped::Ends),
-            Step::NoEpoch => Err(MoveBlocker::NoEpochs.into()),
+        match staged.whole().step(&staged.version.number(), acknowledged, way) {
+            WholeStep::Write(next) => Ok(match self.write_over(&staged, next).await? {
+                Some(written) if written.stage.phase == staged.stage.phase => Stepped::Freezes,
+                Some(written) => Stepped::To(written.stage),
+                None => Stepped::Changed,
+            }),
+            WholeStep::Mirror { from, .. } => Ok(Stepped::Mirrors(from)),
+            WholeStep::Waits => Ok(Stepped::Waits(self.status_at(&staged, &members))),
+            WholeStep::Ends => Ok(Stepped::Ends),
+            WholeStep::NoEpoch => Err(MoveBlocker::NoEpochs.into()),
         }
+    }
+
+    /// Writes the next stage over the one that was checked, once the stamp says its epoch. `None`: the move
+    /// is not where it was checked any more.
+    pub(super) async fn write_over(&self, checked: &Staged, next: WholeStage) -> Result<Option<Staged>> {
+        let Some(stage) = self.record(checked, next.stage).await? else { return Ok(None) };
+        let next = WholeStage { stage, ..next };
+        let written = Staged::write(self.old.backend(), &self.place, Some(checked), next).await;
+        let written = written.map_err(on(Side::Old))?;
+        if let Some(written) = written.as_ref().filter(|written| written.stage.phase != checked.stage.phase) {
+            seen::move_phase(&self.name, written.stage.phase, written.stage.epoch);
+        }
+        Ok(written)
     }
 
     /// Sees to it that the stamp of the next stage's side says its epoch, before it is written

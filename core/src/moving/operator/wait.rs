@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::side::on;
-use super::step::Stepped;
+use super::step::{Checked, Stepped};
 use super::{Move, MoveProgress};
 use crate::contracts::{Cell, Entry};
 use crate::decide::moving::{MovePhase, Side, Way};
@@ -16,7 +16,7 @@ use crate::support::Backoff;
 use crate::watched::{View, Watched};
 
 /// The news of the stage and of the members. The watches read both once a TTL, whatever is told.
-struct News {
+pub(super) struct News {
     stage: watch::Receiver<View<Option<Cell>>>,
     members: watch::Receiver<View<Arc<[Entry]>>>,
     // They end with the last who has them.
@@ -25,20 +25,20 @@ struct News {
 }
 
 impl News {
-    fn of(of: &Move) -> Self {
+    pub(super) fn of(of: &Move) -> Self {
         let client = of.old.coordinator.client();
         let (stage, members) = (client.watch_cell(&of.place.stage), client.watch_queue(&of.place.members));
         Self { stage: stage.views(), members: members.views(), _stage: stage, _members: members }
     }
 
     /// What is read from now on is newer than all that was told before.
-    fn heard(&mut self) {
+    pub(super) fn heard(&mut self) {
         self.stage.borrow_and_update();
         self.members.borrow_and_update();
     }
 
     /// Waits until something has changed since [`heard`](Self::heard).
-    async fn changed(&mut self) -> Result<()> {
+    pub(super) async fn changed(&mut self) -> Result<()> {
         let goes_on = tokio::select! {
             changed = self.stage.changed() => changed,
             changed = self.members.changed() => changed,
@@ -85,7 +85,8 @@ impl Move {
     ) -> Result<MovePhase> {
         let lease = self.old.coordinator.lease();
         let mut pauses = Backoff::new(Duration::from_millis(50), lease.ttl() / 4);
-        let (mut news, mut from, mut behind, mut told) = (News::of(self), None, None, None);
+        let (mut news, mut from, mut told) = (News::of(self), None, None);
+        let mut checked = Checked::default();
         loop {
             news.heard();
             let read = self.stage().await;
@@ -96,13 +97,18 @@ impl Move {
                     if has_come(way, from, to, phase) {
                         return Ok(phase);
                     }
-                    self.attempt(read, way, &mut behind).await
+                    match self.attempt(read, way, &mut checked).await {
+                        Ok(Stepped::Mirrors(from)) => self.carries(from, &mut progress).await,
+                        stepped => stepped,
+                    }
                 }
                 Err(error) => Err(error),
             };
             match stepped {
                 Ok(Stepped::To(stage)) => progress(&MoveProgress::Reached(stage.phase)),
-                Ok(Stepped::Changed) => {}
+                Ok(Stepped::Freezes) => progress(&MoveProgress::ValuesWait),
+                // The values are copied from the stage that stands now.
+                Ok(Stepped::Changed | Stepped::Mirrors(_)) => {}
                 Ok(Stepped::Ends) if way == Way::Back => return Ok(MovePhase::Old),
                 Ok(Stepped::Ends) => return Ok(MovePhase::Done),
                 Ok(Stepped::Waits(status)) => {

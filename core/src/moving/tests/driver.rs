@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::config::{Config, MoveConfig};
 use crate::connect::take_part;
 use crate::contracts::{Backend, CellLife, CellWrite, Expected, Page};
+use crate::decide::moving::values::WholeStage;
 use crate::decide::moving::{MovePhase, Side, Stage, Step, Way};
 use crate::memory::{Link, Memory};
 use crate::moving::member::MemberRecord;
@@ -80,17 +81,30 @@ impl Stores {
         let backend: &dyn Backend = &**self.operator.backend();
         let read = match self.staged().await {
             Some(read) => read,
-            None => Staged::write(backend, &self.place, None, Stage::before(0)).await.expect("memory")?,
+            None => {
+                let first = WholeStage::before(0);
+                Staged::write(backend, &self.place, None, first).await.expect("memory")?
+            }
         };
         let members = backend.list(&self.place.members, Page::new(0, 1000)).await.expect("memory");
         let acknowledged = members.into_iter().map(|entry| MemberRecord::from(entry).acknowledged);
         match read.stage.step(&read.version.number(), acknowledged, way) {
             Step::Write(stage) => {
-                Staged::write(backend, &self.place, Some(&read), stage).await.expect("memory").map(|_| stage)
+                // There are no values to be copied.
+                let whole = WholeStage { stage, values: stage.phase.token().into() };
+                Staged::write(backend, &self.place, Some(&read), whole).await.expect("memory").map(|_| stage)
             }
             Step::Waits => None,
             other => panic!("{other:?} at {read:?}"),
         }
+    }
+
+    /// Writes a stage over what stands, as an operator does who asks nobody.
+    pub(super) async fn force(&self, phase: MovePhase, epoch: u16) {
+        let (backend, read): (&dyn Backend, _) = (&**self.operator.backend(), self.staged().await);
+        let whole = WholeStage { stage: Stage { phase, epoch }, values: phase.token().into() };
+        let written = Staged::write(backend, &self.place, read.as_ref(), whole).await.expect("memory");
+        written.expect("nobody else writes it");
     }
 
     /// Gives the move up, in its first phase: the stamp has its epoch first.

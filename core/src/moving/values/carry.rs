@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::mirror::{Copying, Progress};
-use crate::contracts::{Node, Version};
+use super::super::staged::Staged;
+use super::mirror::{Compared, Copying};
+use crate::contracts::Node;
 use crate::decide::moving::values::{WholeStage, WholeStep};
 use crate::decide::moving::{Side, Way};
 use crate::error::{Error, ErrorKind, Result};
@@ -18,13 +19,14 @@ use crate::error::{Error, ErrorKind, Result};
 #[async_trait]
 pub(crate) trait Operates: Send + Sync {
     /// Reads the stage.
-    async fn stage(&self) -> Result<(Version, WholeStage)>;
+    async fn stage(&self) -> Result<Option<Staged>>;
 
-    /// Writes the stage over this version. `None`: it has another one.
-    async fn write_stage(&self, over: Version, whole: WholeStage) -> Result<Option<Version>>;
+    /// Writes a stage over the one that was read. `None`: that does not stand any more. The epoch of what
+    /// was written may be a later one.
+    async fn write_stage(&self, over: &Staged, whole: WholeStage) -> Result<Option<Staged>>;
 
-    /// The versions that the members have acknowledged.
-    async fn acknowledged(&self) -> Result<Vec<Option<Version>>>;
+    /// The versions of the stage that the members have acknowledged.
+    async fn acknowledged(&self) -> Result<Vec<Option<u64>>>;
 
     /// Waits until members, or what they have acknowledged, may have changed since the last answer.
     async fn news(&self) -> Result<()>;
@@ -37,12 +39,12 @@ pub(crate) trait Operates: Send + Sync {
 }
 
 /// What has become of the values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Carried {
-    /// They are used on the other side now: this stage was written.
-    There(WholeStage),
-    /// Another operator has taken a step: this is the stage.
-    Elsewhere(WholeStage),
+    /// They are used on the other side now, so many: this stage was written.
+    There(Staged, usize),
+    /// Another operator has taken a step.
+    Elsewhere,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +56,7 @@ enum Pass {
 /// What came of a pass.
 enum Passed {
     Next(Pass),
-    There(WholeStage),
+    There(Staged, usize),
     /// Another operator has written the stage.
     Again,
 }
@@ -68,31 +70,24 @@ enum Passed {
 ///
 /// # Cancel safety
 /// As an operator that dies: the hold is left to its lease.
-pub(crate) async fn carry(
-    by: &dyn Operates,
-    copying: &Copying,
-    from: Side,
-    progress: &Progress,
-) -> Result<Carried> {
-    copying.check()?;
+pub(crate) async fn carry(by: &dyn Operates, copying: &Copying, from: Side) -> Result<Carried> {
     let to = from.other();
     let mut pass = Pass::Copies;
     loop {
         // Before the join: a version that another operator writes while this one holds is not its own.
-        let (read, whole) = by.stage().await?;
-        if whole.values.open().is_some() || whole.values.side() != from {
-            return Ok(Carried::Elsewhere(whole));
-        }
+        let read =
+            by.stage().await?.filter(|read| read.values.open().is_none() && read.values.side() == from);
+        let Some(read) = read else { return Ok(Carried::Elsewhere) };
         let held = by.hold(to).await?;
-        let passed = one_pass(by, copying, pass, &*held, (read, whole), progress).await;
+        let passed = one_pass(by, copying, pass, &*held, &read).await;
         let given_back = by.give_back(held).await;
         match passed? {
-            Passed::There(whole) => {
+            Passed::There(staged, values) => {
                 // The step is taken, and a node that stands hinders nobody for longer than its lease.
                 if let Err(error) = given_back {
                     tracing::debug!(%error, "the values have moved; the node of their copy runs out");
                 }
-                return Ok(Carried::There(whole));
+                return Ok(Carried::There(staged, values));
             }
             Passed::Next(next) => pass = next,
             Passed::Again => pass = Pass::Copies,
@@ -106,12 +101,12 @@ async fn one_pass(
     copying: &Copying,
     pass: Pass,
     held: &dyn Node,
-    (read, whole): (Version, WholeStage),
-    progress: &Progress,
+    read: &Staged,
 ) -> Result<Passed> {
+    let whole = read.whole();
     let Some(own) = by.write_stage(read, whole).await? else { return Ok(Passed::Again) };
     if pass == Pass::Copies {
-        copying.write_all(held, progress).await?;
+        copying.write_all(held).await?;
         return Ok(Passed::Next(Pass::Compares));
     }
     let way = match whole.values.side() {
@@ -119,7 +114,7 @@ async fn one_pass(
         Side::New => Way::Back,
     };
     let then = loop {
-        match whole.step(&own, by.acknowledged().await?, way) {
+        match whole.step(&own.version.number(), by.acknowledged().await?, way) {
             WholeStep::Mirror { then, .. } => break then,
             WholeStep::Waits => by.news().await?,
             other => {
@@ -128,12 +123,13 @@ async fn one_pass(
             }
         }
     };
-    if let Some((kind, key)) = copying.difference(progress).await? {
-        tracing::debug!(kind = kind.as_str(), %key, "a value is not the same on both sides: all are copied again");
-        return Ok(Passed::Next(Pass::Copies));
-    }
-    match by.write_stage(own, then).await? {
-        Some(_) => Ok(Passed::There(then)),
-        None => Ok(Passed::Again),
-    }
+    let values = match copying.compare().await? {
+        Compared::Same(values) => values,
+        Compared::Differs(kind, key) => {
+            tracing::debug!(kind = kind.as_str(), %key, "a value is not the same on both sides: all are copied again");
+            return Ok(Passed::Next(Pass::Copies));
+        }
+    };
+    let written = by.write_stage(&own, then).await?;
+    Ok(written.map_or(Passed::Again, |written| Passed::There(written, values)))
 }

@@ -2,46 +2,26 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
 
-use super::moved;
+use super::{KINDS, moved};
 use crate::address::{Address, Kind, Namespace, QueuePrefix};
 use crate::contracts::{Backend, CellLife, CellPage, CellWrite, CellWritten, Expected, ListedCell, Node};
 use crate::error::{Error, ErrorKind, Result};
-
-/// The kinds of values that move.
-pub(crate) const KINDS: [Kind; 4] = [Kind::Value, Kind::Counter, Kind::Ids, Kind::Latch];
 
 /// So many cells are listed at a time, and so many are copied.
 const PAGE: usize = 500;
 const AT_ONCE: usize = 32;
 
-/// How far a copy is.
-#[derive(Debug, Default)]
-pub(crate) struct Progress {
-    copied: AtomicUsize,
-    deleted: AtomicUsize,
-    compared: AtomicUsize,
-}
-
-impl Progress {
-    /// The cells that were written on the target.
-    pub(crate) fn copied(&self) -> usize {
-        self.copied.load(Ordering::Relaxed)
-    }
-
-    /// Those that were deleted there.
-    pub(crate) fn deleted(&self) -> usize {
-        self.deleted.load(Ordering::Relaxed)
-    }
-
-    /// Those of the source that were found to be the same there.
-    pub(crate) fn compared(&self) -> usize {
-        self.compared.load(Ordering::Relaxed)
-    }
+/// What a comparison of both sides comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Compared {
+    /// All values are the same: so many.
+    Same(usize),
+    /// This one is not.
+    Differs(Kind, Arc<str>),
 }
 
 /// One side of a copy: its backend, and its namespace.
@@ -62,6 +42,57 @@ pub(crate) struct Copying {
 type Listed = BTreeMap<Arc<str>, ListedCell>;
 
 impl Place {
+    /// Whether values can be copied to it.
+    ///
+    /// # Errors
+    /// `Unsupported` where it makes no write under a hold of another key.
+    pub(crate) fn takes_values(&self) -> Result<()> {
+        match self.backend.capabilities().held_writes {
+            true => Ok(()),
+            false => Err(Error::unsupported(
+                "held_writes",
+                "values cannot move to a server that makes no write under a hold of another key",
+            )),
+        }
+    }
+
+    /// The values that it has, by kind: those whose keys come first, up to a page of each.
+    pub(crate) async fn some(&self) -> Result<Vec<(Kind, Vec<ListedCell>)>> {
+        let mut some = Vec::new();
+        for kind in KINDS {
+            let of = QueuePrefix::new(&self.namespace.text, kind, "")?;
+            let mut after = None;
+            loop {
+                let CellPage { cells, next } = self.backend.cells(&of, after.as_deref(), PAGE).await?;
+                match next {
+                    Some(next) if cells.is_empty() => after = Some(next),
+                    _ if cells.is_empty() => break,
+                    _ => {
+                        some.push((kind, cells));
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(some)
+    }
+
+    /// Deletes each value, under this node.
+    ///
+    /// # Errors
+    /// As [`Copying::write_all`].
+    pub(crate) async fn clear(&self, held: &dyn Node) -> Result<()> {
+        self.takes_values()?;
+        for kind in KINDS {
+            let listed: Vec<_> = self.list(kind).await?.into_values().collect();
+            for some in listed.chunks(AT_ONCE) {
+                let deletions = some.iter().map(|cell| write(held, &cell.cell, None));
+                try_join_all(deletions).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn list(&self, kind: Kind) -> Result<Listed> {
         let of = QueuePrefix::new(&self.namespace.text, kind, "")?;
         let (mut listed, mut after) = (Listed::new(), None);
@@ -77,48 +108,39 @@ impl Place {
 }
 
 impl Copying {
-    /// Whether the target can take values.
-    ///
-    /// # Errors
-    /// `Unsupported` where it makes no write under a hold of another key.
-    pub(crate) fn check(&self) -> Result<()> {
-        match self.target.backend.capabilities().held_writes {
-            true => Ok(()),
-            false => Err(Error::new(
-                ErrorKind::Unsupported { capability: "held_writes" },
-                "values cannot move to a server that makes no write under a hold of another key",
-            )),
-        }
-    }
-
     /// Writes each cell of the source on the target, and deletes there what the source has not
     /// (MIGRATE-VALUES-MIRROR), under this node (MIGRATE-VALUES-HELD-COPY). Reading a cell of the source
     /// is a use of it.
     ///
     /// # Errors
     /// `Lost` when the node is gone; those of reading, listing and writing cells, naming the key;
-    /// `Conflict` for a cell that goes with its writer's lease.
+    /// `Conflict` for a cell that goes with its writer's lease; `Unsupported` where there is something to
+    /// write, and the target makes no write under a hold of another key.
     ///
     /// # Cancel safety
     /// What is under way may be made, as long as the node stands.
-    pub(crate) async fn write_all(&self, held: &dyn Node, progress: &Progress) -> Result<()> {
+    pub(crate) async fn write_all(&self, held: &dyn Node) -> Result<()> {
         for kind in KINDS {
             let (source, target) = (self.source.list(kind).await?, self.target.list(kind).await?);
+            if source.is_empty() && target.is_empty() {
+                continue;
+            }
+            self.target.takes_values()?;
             let source: Vec<_> = source.into_iter().collect();
             for some in source.chunks(AT_ONCE) {
-                try_join_all(some.iter().map(|(_, from)| self.copy(held, from, progress))).await?;
+                try_join_all(some.iter().map(|(_, from)| self.copy(held, from))).await?;
             }
             let known = |key: &Arc<str>| source.binary_search_by(|(known, _)| known.cmp(key)).is_ok();
             let extra: Vec<_> = target.into_iter().filter(|(key, _)| !known(key)).collect();
             for some in extra.chunks(AT_ONCE) {
-                let deletions = some.iter().map(|(_, cell)| self.write(held, &cell.cell, None, progress));
+                let deletions = some.iter().map(|(_, cell)| write(held, &cell.cell, None));
                 try_join_all(deletions).await?;
             }
         }
         Ok(())
     }
 
-    async fn copy(&self, held: &dyn Node, from: &ListedCell, progress: &Progress) -> Result<()> {
+    async fn copy(&self, held: &dyn Node, from: &ListedCell) -> Result<()> {
         let to = moved(&from.cell, &self.target.namespace)?;
         if from.life == CellLife::Lease {
             let why = "it goes with its writer's lease, which the other side does not know";
@@ -127,60 +149,37 @@ impl Copying {
         let read = self.source.backend.read_cell(&from.cell).await;
         let found = read.map_err(|error| error.on(from.cell.name()))?;
         // Nobody has used it for its time, else.
-        self.write(held, &to, found.map(|cell| (cell.value, from.life)), progress).await
+        write(held, &to, found.map(|cell| (cell.value, from.life))).await
     }
 
-    /// Writes or deletes a cell of the target, whatever is there.
-    async fn write(
-        &self,
-        held: &dyn Node,
-        cell: &Address,
-        what: Option<(Arc<[u8]>, CellLife)>,
-        progress: &Progress,
-    ) -> Result<()> {
-        let (value, life) = what.map_or((None, CellLife::Stays), |(value, life)| (Some(value), life));
-        let write = CellWrite { expected: Expected::Any, value, life };
-        let written = held.write_cell(cell, &write).await.map_err(|error| error.on(cell.name()))?;
-        let counter = match written {
-            CellWritten::Deleted { .. } => &progress.deleted,
-            CellWritten::Written(_) => &progress.copied,
-            CellWritten::Refused(_) => {
-                let why = "a write of whatever is there was refused";
-                return Err(Error::new(ErrorKind::Misconfigured, why).on(cell.name()));
-            }
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// The key of a value that is not the same on both sides; `None` where all are
-    /// (MIGRATE-VALUES-VERIFY).
+    /// Whether all values are the same on both sides (MIGRATE-VALUES-VERIFY).
     ///
     /// # Errors
     /// Those of reading and listing cells.
     ///
     /// # Cancel safety
     /// Reads only.
-    pub(crate) async fn difference(&self, progress: &Progress) -> Result<Option<(Kind, Arc<str>)>> {
+    pub(crate) async fn compare(&self) -> Result<Compared> {
+        let mut same = 0;
         for kind in KINDS {
             let (source, mut target) = (self.source.list(kind).await?, self.target.list(kind).await?);
             let mut pairs = Vec::new();
             for (key, from) in source {
-                let Some(to) = target.remove(&key) else { return Ok(Some((kind, key))) };
+                let Some(to) = target.remove(&key) else { return Ok(Compared::Differs(kind, key)) };
                 pairs.push((key, from, to));
             }
             if let Some((key, _)) = target.pop_first() {
-                return Ok(Some((kind, key)));
+                return Ok(Compared::Differs(kind, key));
             }
             for some in pairs.chunks(AT_ONCE) {
-                let same = try_join_all(some.iter().map(|(_, from, to)| self.is_same(from, to))).await?;
-                if let Some(at) = same.iter().position(|same| !same) {
-                    return Ok(Some((kind, Arc::clone(&some[at].0))));
+                let found = try_join_all(some.iter().map(|(_, from, to)| self.is_same(from, to))).await?;
+                if let Some(at) = found.iter().position(|same| !same) {
+                    return Ok(Compared::Differs(kind, Arc::clone(&some[at].0)));
                 }
-                progress.compared.fetch_add(some.len(), Ordering::Relaxed);
+                same += some.len();
             }
         }
-        Ok(None)
+        Ok(Compared::Same(same))
     }
 
     async fn is_same(&self, from: &ListedCell, to: &ListedCell) -> Result<bool> {
@@ -188,6 +187,20 @@ impl Copying {
         let target = self.target.backend.read_cell(&to.cell).await?;
         Ok(lives_are_same(from.life, to.life)
             && source.map(|cell| cell.value) == target.map(|cell| cell.value))
+    }
+}
+
+/// Writes or deletes a cell under a node, whatever is there.
+async fn write(held: &dyn Node, cell: &Address, what: Option<(Arc<[u8]>, CellLife)>) -> Result<()> {
+    let (value, life) = what.map_or((None, CellLife::Stays), |(value, life)| (Some(value), life));
+    let write = CellWrite { expected: Expected::Any, value, life };
+    let written = held.write_cell(cell, &write).await.map_err(|error| error.on(cell.name()))?;
+    match written {
+        CellWritten::Deleted { .. } | CellWritten::Written(_) => Ok(()),
+        CellWritten::Refused(_) => {
+            let why = "a write of whatever is there was refused";
+            Err(Error::new(ErrorKind::Misconfigured, why).on(cell.name()))
+        }
     }
 }
 

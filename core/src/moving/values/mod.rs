@@ -12,7 +12,7 @@
 pub(crate) mod carry;
 pub(crate) mod cells;
 pub(crate) mod mirror;
-mod sided;
+pub(crate) mod sided;
 pub(crate) mod usage;
 mod versions;
 mod watch;
@@ -20,14 +20,21 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
-use crate::address::{Address, Namespace};
+use crate::address::{Address, Kind, Namespace};
 use crate::error::{Error, Result};
+
+/// The kinds of values that move.
+pub(crate) const KINDS: [Kind; 4] = [Kind::Value, Kind::Counter, Kind::Ids, Kind::Latch];
 
 /// A key's address in a namespace.
 ///
 /// # Errors
 /// `InvalidArgument` naming `key` for an exact address: other programs use it, and read no stage.
+/// `Unsupported` for a kind that does not move.
 fn moved(address: &Address, namespace: &Namespace) -> Result<Address> {
+    if !KINDS.contains(&address.kind()) {
+        return Err(Error::unsupported("cell", "cells of this kind do not move between coordinators"));
+    }
     if address.is_exact() {
         return Err(Error::invalid("key", "a value at an exact address does not move"));
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::moved;
-use crate::address::{Address, Namespace};
+use crate::address::{Address, Namespace, QueuePrefix};
 use crate::contracts::Backend;
 use crate::decide::moving::Side;
 use crate::error::Result;
@@ -29,5 +29,15 @@ impl Sided {
 
     pub(super) fn address(&self, side: Side, address: &Address) -> Result<Address> {
         moved(address, &self.on(side).1)
+    }
+
+    /// A cell as the client names it, wherever it is: in the old side's namespace.
+    pub(super) fn named(&self, there: &Address) -> Address {
+        there.moved_to(&self.old.1)
+    }
+
+    /// The cells with a prefix on a side.
+    pub(super) fn prefix(&self, side: Side, of: &QueuePrefix) -> QueuePrefix {
+        of.moved_to(&self.on(side).1)
     }
 }

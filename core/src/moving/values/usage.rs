@@ -11,17 +11,35 @@ use crate::error::{Error, Result};
 
 /// A stage, and the membership under which the participant has read it.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
-    /// Its node in the queue of the members, which stood before the stage was read.
-    pub(crate) member: Arc<dyn Node>,
-    /// The version of the stage's cell.
-    pub(crate) version: Version,
+pub(crate) struct KnownStage {
+    /// Its node in the queue of the members, which stood before the stage was read. A move that is done
+    /// needs none.
+    pub(crate) member: Option<Arc<dyn Node>>,
+    /// The version of the stage's cell; `None` where no move has begun.
+    pub(crate) version: Option<Version>,
     pub(crate) whole: WholeStage,
 }
 
-impl Known {
+impl KnownStage {
+    /// Whether two say the same, under one membership.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let no_members = self.member.is_none() && other.member.is_none();
+        (no_members || self.is_same_member(other))
+            && (self.version, self.whole) == (other.version, other.whole)
+    }
+
+    /// Whether two are known under one membership.
+    fn is_same_member(&self, other: &Self) -> bool {
+        matches!((&self.member, &other.member), (Some(one), Some(other)) if Arc::ptr_eq(one, other))
+    }
+
     fn is_member(&self) -> bool {
-        self.member.state().lost().is_none()
+        self.member.as_ref().is_some_and(|member| member.state().lost().is_none())
+    }
+
+    /// Whether answers to what is asked by it count only while this is a member.
+    fn needs_membership(&self) -> bool {
+        self.whole.stage.phase.needs_membership()
     }
 
     /// The side that it may ask.
@@ -34,7 +52,8 @@ impl Known {
 /// Counts the requests of a participant whose answers it still takes (MIGRATE-VALUES-ACK-WAITS).
 #[derive(Debug)]
 pub(crate) struct Usage {
-    known: watch::Receiver<Option<Known>>,
+    known: watch::Receiver<Option<KnownStage>>,
+    // Not counted: what is asked once the move is done, which no stage follows.
     under_way: watch::Sender<usize>,
 }
 
@@ -42,12 +61,12 @@ impl Usage {
     /// `known`: what the participant knows now; `None` while it is no member. It is sent before it is
     /// acknowledged, taken back before the member's node is given back, and dropped when the client is
     /// closed.
-    pub(crate) fn new(known: watch::Receiver<Option<Known>>) -> Arc<Self> {
+    pub(crate) fn new(known: watch::Receiver<Option<KnownStage>>) -> Arc<Self> {
         Arc::new(Self { known, under_way: watch::Sender::new(0) })
     }
 
     /// What the participant knows, and news of it.
-    pub(super) fn known(&self) -> watch::Receiver<Option<Known>> {
+    pub(super) fn known(&self) -> watch::Receiver<Option<KnownStage>> {
         self.known.clone()
     }
 
@@ -76,20 +95,22 @@ impl Usage {
         self.under_way.send_if_modified(|under_way| {
             let known = self.known.borrow().clone();
             begun = known.and_then(|known| Some((known.asks()?, known)));
-            *under_way += usize::from(begun.is_some());
-            begun.is_some()
+            let counted = begun.as_ref().is_some_and(|(_, known)| known.needs_membership());
+            *under_way += usize::from(counted);
+            counted
         });
         begun.map(|(side, known)| Asking { usage: Arc::clone(self), known, side })
     }
 
-    /// Answers the version of the stage that is known as soon as it may be acknowledged.
+    /// Answers the version of the stage that is known as soon as it may be acknowledged; `None` where
+    /// there is no stage.
     ///
     /// # Errors
     /// `Closed`.
     ///
     /// # Cancel safety
     /// Changes nothing.
-    pub(crate) async fn acknowledges(&self) -> Result<Version> {
+    pub(crate) async fn acknowledges(&self) -> Result<Option<Version>> {
         let (mut news, mut counts) = (self.known.clone(), self.under_way.subscribe());
         loop {
             let known = news.borrow_and_update().clone();
@@ -107,13 +128,22 @@ impl Usage {
             }
         }
     }
+
+    /// Waits until nothing is under way that was asked as a member: the membership may end.
+    ///
+    /// # Cancel safety
+    /// Changes nothing.
+    pub(crate) async fn quiet(&self) {
+        // Its sender is this.
+        let _ = self.under_way.subscribe().wait_for(|under_way| *under_way == 0).await;
+    }
 }
 
 /// One request to the side where values are used. It is under way until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Asking {
     usage: Arc<Usage>,
-    known: Known,
+    known: KnownStage,
     side: Side,
 }
 
@@ -130,7 +160,7 @@ impl Asking {
     /// Whether an answer that has come counts (MIGRATE-VALUES-LIVE-MEMBER): this has been the same
     /// member from the beginning.
     pub(crate) fn counts(&self) -> bool {
-        let is_same = |known: &Known| Arc::ptr_eq(&known.member, &self.known.member) && known.is_member();
+        let is_same = |known: &KnownStage| known.is_same_member(&self.known) && known.is_member();
         let is_member = self.usage.known.borrow().as_ref().is_some_and(is_same);
         answer_counts(self.known.whole.stage.phase, is_member)
     }
@@ -138,6 +168,8 @@ impl Asking {
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        self.usage.under_way.send_modify(|under_way| *under_way -= 1);
+        if self.known.needs_membership() {
+            self.usage.under_way.send_modify(|under_way| *under_way -= 1);
+        }
     }
 }

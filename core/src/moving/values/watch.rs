@@ -14,21 +14,21 @@ use crate::error::{Error, Result};
 /// Tells of changes on the side where values are used, and when that is another one. Nothing changes
 /// while they are copied.
 #[derive(Debug)]
-pub(super) struct MovingWatch {
+pub(super) struct SidedWatch {
     sides: Arc<Sided>,
     usage: Arc<Usage>,
     cell: Address,
     watch: Option<(Side, Box<dyn ChangeWatch>)>,
 }
 
-impl MovingWatch {
+impl SidedWatch {
     pub(super) fn new(sides: &Arc<Sided>, usage: &Arc<Usage>, cell: &Address) -> Self {
         Self { sides: Arc::clone(sides), usage: Arc::clone(usage), cell: cell.clone(), watch: None }
     }
 }
 
 #[async_trait]
-impl ChangeWatch for MovingWatch {
+impl ChangeWatch for SidedWatch {
     async fn changed(&mut self) -> Result<()> {
         let mut known = self.usage.known();
         loop {

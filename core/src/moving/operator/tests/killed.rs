@@ -15,6 +15,7 @@ use crate::contracts::{
     Backend, Cell, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join,
     Joined, Lease, Page, QueuePage, SequentialNodes, TimeToIdle,
 };
+use crate::coordinator::Coordinator;
 use crate::decide::count::request::{Decided, Request};
 use crate::decide::moving::MovePhase::{Done, New, Old};
 use crate::error::{Error, Result};
@@ -79,7 +80,7 @@ impl Connector for Mortals {
 #[async_trait]
 impl SequentialNodes for Mortal {
     async fn join(&self, join: &Join) -> Result<Joined> {
-        self.inner.join(join).await
+        self.life.spend(self.inner.join(join)).await
     }
 
     async fn abandon(&self, join: &Join) -> Result<()> {
@@ -131,7 +132,7 @@ impl Cells for Mortal {
     }
 
     async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
-        self.inner.cells(of, after, most).await
+        self.life.spend(self.inner.cells(of, after, most)).await
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
@@ -209,27 +210,37 @@ pub(super) async fn dies_at_each_request(
     }
 }
 
+/// A count of 7 stands on the old side, and a value.
+async fn has_values(bed: &Bed) {
+    let plain = bed.plain_on_old("before").await.expect("connected");
+    plain.counter("visits").expect("a good key").add(7).await.expect("added");
+    plain.shared_value("text").expect("a good key").write("seven").await.expect("written");
+    plain.close().await.expect("closed");
+}
+
+async fn counted(plain: &Coordinator) -> i64 {
+    plain.counter("visits").expect("a good key").get().await.expect("read")
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_run_goes_on_behind_an_operator_who_died_at_any_request() {
     let run = async |of: &Move| of.run(ignored).await;
-    dies_at_each_request(
-        async |_| {},
-        run,
-        async |bed, another| {
-            assert_eq!(state(another).await, (MoveState::Done, Done));
-            assert_eq!(another.status().await.expect("readable").epoch, 1);
-            bed.plain_on_old("forgotten").await.expect_err("it has moved");
-            let plain = bed.plain_on_new("current").await.expect("it is in use");
-            assert_eq!(plain.backend().token(1).expect("fits").epoch(), 1);
-            plain.close().await.expect("closed");
-        },
-    )
+    dies_at_each_request(has_values, run, async |bed, another| {
+        assert_eq!(state(another).await, (MoveState::Done, Done));
+        assert_eq!(another.status().await.expect("readable").epoch, 1);
+        bed.plain_on_old("forgotten").await.expect_err("it has moved");
+        let plain = bed.plain_on_new("current").await.expect("it is in use");
+        assert_eq!(plain.backend().token(1).expect("fits").epoch(), 1);
+        assert_eq!(counted(&plain).await, 7);
+        plain.close().await.expect("closed");
+    })
     .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_move_is_taken_back_behind_an_operator_who_died_at_any_request() {
     let begun = async |bed: &Bed| {
+        has_values(bed).await;
         let operator = bed.operator().await;
         while operator.advance(ignored).await.expect("a step") != New {}
     };
@@ -239,6 +250,7 @@ async fn a_move_is_taken_back_behind_an_operator_who_died_at_any_request() {
         let (old, new) = (bed.plain_on_old("a").await, bed.plain_on_new("b").await);
         let (old, new) = (old.expect("it is open"), new.expect("it is open"));
         assert_eq!(old.backend().token(1).expect("fits").epoch(), 2);
+        assert_eq!((counted(&old).await, counted(&new).await), (7, 0));
         old.close().await.expect("closed");
         new.close().await.expect("closed");
     })
@@ -250,11 +262,14 @@ async fn a_move_is_finished_behind_an_operator_who_died_at_any_request() {
     for last_is_carried_out in [false, true] {
         for requests in 0.. {
             let bed = Bed::new();
+            has_values(&bed).await;
             bed.operator().await.run(ignored).await.expect("made");
             let finish = async |of: &Move| of.finish().await;
             let ([_mortal, another], has_died) = dies(&bed, requests, last_is_carried_out, finish).await;
             assert_eq!(state(&another).await, (MoveState::Finished, Done));
             bed.plain_on_old("forgotten").await.expect_err("it has moved");
+            assert!(another.old.values_in_use().await.expect("listed").is_empty());
+            assert_eq!(another.new.values_in_use().await.expect("listed").len(), 2);
             if !has_died {
                 break;
             }

@@ -1,11 +1,13 @@
 //! Moves on memory, under paused time, with members that the tests play.
 
 mod gate;
+mod held;
 mod killed;
 mod member;
 mod plan;
 mod repair;
 mod steps;
+mod values;
 
 use std::sync::Arc;
 
@@ -73,6 +75,12 @@ impl Bed {
 
     async fn operator(&self) -> Move {
         Move::connect(&self.connectors(), &self.config).await.expect("connected")
+    }
+
+    /// A client of both sides.
+    async fn participant(&self, label: &str) -> Coordinator {
+        let config = Config { label: Some(label.to_owned()), ..Config::of_move(self.config.clone()) };
+        connect(&self.connectors(), &config).await.expect("connected")
     }
 
     async fn plain(&self, of: &Config, label: &str) -> Result<Coordinator> {

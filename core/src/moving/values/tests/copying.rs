@@ -15,7 +15,7 @@ use crate::decide::moving::values::{ValuesAt, WholeStage};
 use crate::decide::moving::{MovePhase, Side, Stage, Way};
 use crate::error::ErrorKind;
 use crate::moving::values::carry::Operates;
-use crate::moving::values::mirror::Progress;
+use crate::moving::values::mirror::Compared;
 
 #[tokio::test(start_paused = true)]
 async fn a_copy_has_each_value_with_its_time_and_nothing_else() {
@@ -38,25 +38,23 @@ async fn a_copy_has_each_value_with_its_time_and_nothing_else() {
     copying.target.backend.write_cell(&extra, &write(CellLife::Stays)).await.expect("written");
     let beside = on("other", Kind::Counter, "beside");
     copying.target.backend.write_cell(&beside, &write(CellLife::Stays)).await.expect("written");
-    let progress = Progress::default();
-    assert!(copying.difference(&progress).await.expect("compared").is_some());
+    assert!(matches!(copying.compare().await.expect("compared"), Compared::Differs(..)));
     let node = super::join(&*copying.target.backend, super::alone(), Claim::Exclusive).await;
     let node = node.expect("joined");
-    copying.write_all(&*node, &progress).await.expect("copied");
-    assert_eq!(copying.difference(&progress).await.expect("compared"), None);
-    assert_eq!((progress.copied(), progress.deleted(), progress.compared()), (4, 1, 4));
+    copying.write_all(&*node).await.expect("copied");
+    assert_eq!(copying.compare().await.expect("compared"), Compared::Same(4));
     assert_eq!(copying.target.backend.read_cell(&extra).await.expect("read"), None);
     assert!(copying.target.backend.read_cell(&beside).await.expect("read").is_some());
     // The same value with another time is another one.
     let other = on("to", Kind::Value, "b/{c}%");
     copying.target.backend.write_cell(&other, &write(CellLife::Stays)).await.expect("written");
-    let found = copying.difference(&progress).await.expect("compared");
-    assert_eq!(found.as_ref().map(|(kind, key)| (*kind, &**key)), Some((Kind::Value, "b/{c}%")));
+    let found = copying.compare().await.expect("compared");
+    assert_eq!(found, Compared::Differs(Kind::Value, "b/{c}%".into()));
     // Its node is gone: nothing is written.
     node.leave().await.expect("left");
-    let error = copying.write_all(&*node, &progress).await.expect_err("not held");
+    let error = copying.write_all(&*node).await.expect_err("not held");
     assert!(matches!(error.kind(), ErrorKind::Lost { .. }), "{error}");
-    assert!(copying.difference(&progress).await.expect("compared").is_some());
+    assert!(matches!(copying.compare().await.expect("compared"), Compared::Differs(..)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,8 +78,8 @@ async fn requests_wait_while_values_are_copied_and_a_version_of_before_is_refuse
     let operator = Operator::new(&world, None);
     let frozen = WholeStage { values: ValuesAt::LeavingOld, ..WholeStage::before(0) };
     let both = WholeStage { stage: Stage { phase: MovePhase::BothByOld, epoch: 0 }, ..frozen };
-    let (version, _) = read_stage(&*world.client().old.0).await.expect("read");
-    operator.write_stage(version, both).await.expect("written").expect("nobody else");
+    let read = read_stage(&*world.client().old.0).await.expect("read");
+    operator.write_stage(&read, both).await.expect("written").expect("nobody else");
     // The participant hears of it.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let error = cells.read_cell(&cell).await.expect_err("they are copied");

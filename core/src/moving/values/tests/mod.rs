@@ -12,15 +12,14 @@ use super::mirror::Place;
 use crate::address::{Address, Kind, Namespace};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::contracts::{
-    AskedLimit, Backend, CellLife, CellWrite, CellWritten, Expected, Join, Joined, Node, NodeId, Patience,
-    Version,
-};
+use crate::contracts::{AskedLimit, Backend, Join, Joined, Node, NodeId, Patience};
 use crate::decide::Claim;
-use crate::decide::moving::values::{ValuesAt, WholeStage};
-use crate::decide::moving::{MovePhase, Side, Stage};
+use crate::decide::moving::Side;
+use crate::decide::moving::values::WholeStage;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Link, Memory};
+use crate::moving::place::MovePlace;
+use crate::moving::staged::Staged;
 
 /// What a control does otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,25 +35,6 @@ enum Fault {
 }
 
 const TTL: Duration = Duration::from_secs(4);
-
-const PHASES: [MovePhase; 5] =
-    [MovePhase::Old, MovePhase::BothByOld, MovePhase::BothByNew, MovePhase::New, MovePhase::Done];
-
-/// The stage as the tests write it.
-fn text(whole: WholeStage) -> Arc<[u8]> {
-    let WholeStage { stage: Stage { phase, epoch }, values } = whole;
-    format!("{} {epoch} {}", phase as u8, values.as_str()).into_bytes().into()
-}
-
-fn parsed(text: &[u8]) -> WholeStage {
-    let text = std::str::from_utf8(text).expect("as it was written");
-    let words: Vec<_> = text.split(' ').collect();
-    let phase = PHASES[words[0].parse::<usize>().expect("a number")];
-    let epoch = words[1].parse().expect("a number");
-    let values = ValuesAt::parse(words[2]).expect("one of four");
-    assert!(values.fits(phase), "{text}");
-    WholeStage { stage: Stage { phase, epoch }, values }
-}
 
 /// The two stores.
 #[derive(Clone)]
@@ -73,13 +53,8 @@ impl World {
     async fn new() -> Self {
         let world = Self { old: Memory::new(Clock::tokio()), new: Memory::new(Clock::tokio()) };
         let client = world.client();
-        let stage = CellWrite {
-            expected: Expected::Absent,
-            value: Some(text(WholeStage::before(0))),
-            life: CellLife::Stays,
-        };
-        let written = client.old.0.write_cell(&stage_cell(), &stage).await.expect("written");
-        assert!(matches!(written, CellWritten::Written(_)));
+        let written = Staged::write(&*client.old.0, &place(), None, WholeStage::before(0)).await;
+        written.expect("written").expect("the first");
         world
     }
 
@@ -101,12 +76,9 @@ impl Both {
     }
 }
 
-fn stage_cell() -> Address {
-    Address::new("move", Kind::Layout, "stage").expect("a good key")
-}
-
-fn members() -> Address {
-    Address::new("move", Kind::Group, "members").expect("a good key")
+/// Where the move is written down.
+fn place() -> MovePlace {
+    MovePlace::of("from", "test").expect("a good name")
 }
 
 fn alone() -> Address {
@@ -118,9 +90,8 @@ fn value(kind: Kind, key: &str) -> Address {
     Address::new("any", kind, key).expect("a good key")
 }
 
-async fn read_stage(backend: &dyn Backend) -> Result<(Version, WholeStage)> {
-    let cell = backend.read_cell(&stage_cell()).await?.expect("nobody deletes it");
-    Ok((cell.version, parsed(&cell.value)))
+async fn read_stage(backend: &dyn Backend) -> Result<Staged> {
+    Ok(Staged::read(backend, &place()).await?.expect("nobody deletes it"))
 }
 
 /// Joins; a node that may be there is abandoned.

@@ -6,15 +6,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Mutex;
 
-use super::{Both, Fault, World, alone, join, members, read_stage, stage_cell, text};
-use crate::contracts::{CellLife, CellWrite, CellWritten, ChangeWatch, Expected, Leave, Node, Page, Version};
+use super::{Both, Fault, World, alone, join, place, read_stage};
+use crate::contracts::{ChangeWatch, Leave, Node, Page};
 use crate::decide::Claim;
 use crate::decide::moving::values::{WholeStage, WholeStep};
 use crate::decide::moving::{Side, Way};
 use crate::error::Result;
 use crate::memory::Link;
+use crate::moving::staged::Staged;
 use crate::moving::values::carry::{Operates, carry};
-use crate::moving::values::mirror::{Copying, Progress};
+use crate::moving::values::mirror::Copying;
 
 pub(super) struct Operator {
     both: Both,
@@ -45,19 +46,20 @@ impl Operator {
 
     /// One step. Answers whether it is there.
     async fn step(&self, way: Way, last: WholeStage) -> Result<bool> {
-        let (version, whole) = self.stage().await?;
+        let read = read_stage(&*self.both.old.0).await?;
+        let whole = read.whole();
         if whole.stage.phase == last.stage.phase {
             return Ok(true);
         }
-        match whole.step(&version, self.acknowledged().await?, way) {
+        match whole.step(&read.version.number(), self.acknowledged().await?, way) {
             WholeStep::Write(next) => {
-                self.write_stage(version, next).await?;
+                self.write_stage(&read, next).await?;
             }
             WholeStep::Mirror { then, .. } if self.fault == Some(Fault::WritesNothing) => {
-                self.write_stage(version, then).await?;
+                self.write_stage(&read, then).await?;
             }
             WholeStep::Mirror { from, .. } => {
-                carry(self, &self.copying(from), from, &Progress::default()).await?;
+                carry(self, &self.copying(from), from).await?;
             }
             WholeStep::Waits => self.news().await?,
             other => panic!("{other:?} at {whole:?}"),
@@ -68,29 +70,23 @@ impl Operator {
 
 #[async_trait]
 impl Operates for Operator {
-    async fn stage(&self) -> Result<(Version, WholeStage)> {
-        read_stage(&*self.both.old.0).await
+    async fn stage(&self) -> Result<Option<Staged>> {
+        Staged::read(&*self.both.old.0, &place()).await
     }
 
-    async fn write_stage(&self, over: Version, whole: WholeStage) -> Result<Option<Version>> {
-        let write =
-            CellWrite { expected: Expected::Version(over), value: Some(text(whole)), life: CellLife::Stays };
-        Ok(match self.both.old.0.write_cell(&stage_cell(), &write).await? {
-            CellWritten::Written(version) => Some(version),
-            CellWritten::Refused(_) | CellWritten::Deleted { .. } => None,
-        })
+    async fn write_stage(&self, over: &Staged, whole: WholeStage) -> Result<Option<Staged>> {
+        Staged::write(&*self.both.old.0, &place(), Some(over), whole).await
     }
 
-    async fn acknowledged(&self) -> Result<Vec<Option<Version>>> {
-        let (current, _) = self.stage().await?;
-        let listed = self.both.old.0.list(&members(), Page::new(0, 1000)).await?;
-        let is_current = |data: &[u8]| data == current.number().to_string().as_bytes();
-        Ok(listed.iter().map(|entry| is_current(&entry.data).then_some(current)).collect())
+    async fn acknowledged(&self) -> Result<Vec<Option<u64>>> {
+        let listed = self.both.old.0.list(&place().members, Page::new(0, 1000)).await?;
+        let version = |data: &[u8]| std::str::from_utf8(data).ok()?.parse().ok();
+        Ok(listed.iter().map(|entry| version(&entry.data)).collect())
     }
 
     async fn news(&self) -> Result<()> {
         let mut watch = self.watch.lock().await;
-        let watching = watch.get_or_insert_with(|| self.both.old.0.watch_queue(&members()));
+        let watching = watch.get_or_insert_with(|| self.both.old.0.watch_queue(&place().members));
         // News may be lost, as a member's death may be.
         let changed = tokio::time::timeout(Duration::from_secs(1), watching.changed()).await;
         if changed.as_ref().is_ok_and(Result::is_err) {

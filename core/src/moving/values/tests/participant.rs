@@ -6,17 +6,18 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::{Both, Fault, World, join, members, read_stage, stage_cell};
+use super::{Both, Fault, World, join, place, read_stage};
 use crate::address::{Address, Kind};
 use crate::contracts::{Backend, Node, Version};
 use crate::decide::Claim;
 use crate::decide::moving::Side;
-use crate::decide::moving::values::{ValuesAt, WholeStage};
+use crate::decide::moving::values::WholeStage;
 use crate::error::Result;
 use crate::memory::Link;
+use crate::moving::staged::Staged;
 use crate::moving::values::cells::MovingCells;
 use crate::moving::values::sided::Sided;
-use crate::moving::values::usage::{Known, Usage};
+use crate::moving::values::usage::{KnownStage, Usage};
 
 pub(super) struct Participant {
     pub(super) cells: Arc<MovingCells>,
@@ -53,7 +54,7 @@ impl Participant {
 
 /// What a membership does.
 struct Follows {
-    known: watch::Sender<Option<Known>>,
+    known: watch::Sender<Option<KnownStage>>,
     usage: Arc<Usage>,
     fault: Option<Fault>,
     // A node that is never lost.
@@ -63,7 +64,7 @@ struct Follows {
 impl Follows {
     /// Registers, and then follows the stage, until the membership is lost or a request fails.
     async fn take_part(&self, backend: &dyn Backend) -> Result<()> {
-        let member = join(backend, members(), Claim::Shared).await?;
+        let member = join(backend, place().members, Claim::Shared).await?;
         let followed = tokio::select! {
             never = self.follow(backend, &member) => never,
             _ = member.state().until_lost() => Ok(()),
@@ -81,13 +82,14 @@ impl Follows {
     }
 
     async fn follow(&self, backend: &dyn Backend, member: &Arc<dyn Node>) -> Result<()> {
-        let mut news = backend.watch_cell(&stage_cell());
+        let mut news = backend.watch_cell(&place().stage);
         let (mut read, mut acknowledged): (Option<Version>, Option<Version>) = (None, None);
         loop {
             tokio::select! {
                 changed = news.changed() => {
                     changed?;
-                    let (version, whole) = read_stage(backend).await?;
+                    let Staged { version, stage, values, .. } = read_stage(backend).await?;
+                    let whole = WholeStage { stage, values };
                     read = Some(version);
                     self.known.send_replace(Some(self.knows(member, version, whole)));
                     if self.fault == Some(Fault::AcknowledgesAtOnce) {
@@ -96,23 +98,21 @@ impl Follows {
                     }
                 }
                 version = self.usage.acknowledges(), if read.is_some() && read != acknowledged => {
-                    acknowledge(member, version?).await?;
-                    acknowledged = read;
+                    let version = version?.expect("a stage was read");
+                    acknowledge(member, version).await?;
+                    acknowledged = Some(version);
                 }
             }
         }
     }
 
-    fn knows(&self, member: &Arc<dyn Node>, version: Version, mut whole: WholeStage) -> Known {
+    fn knows(&self, member: &Arc<dyn Node>, version: Version, mut whole: WholeStage) -> KnownStage {
         if self.fault == Some(Fault::FreezesNothing) {
-            whole.values = match whole.values.side() {
-                Side::Old => ValuesAt::Old,
-                Side::New => ValuesAt::New,
-            };
+            whole.values = whole.values.side().into();
         }
         let always = self.fault == Some(Fault::CountsAnyAnswer);
         let member = Arc::clone(if always { &self.always } else { member });
-        Known { member, version, whole }
+        KnownStage { member: Some(member), version: Some(version), whole }
     }
 }
 

@@ -185,7 +185,7 @@ async fn there_and_back(seed: u64, with_troubles: bool, fault: Option<Fault>) {
         link.heal();
     }
     let client = world.client();
-    let (_, whole) = read_stage(&*client.old.0).await.expect("read");
+    let whole = read_stage(&*client.old.0).await.expect("read").whole();
     let place = client.place(whole.values.side());
     let there = Address::new(&place.namespace.text, cell.kind(), cell.name()).expect("a good key");
     let total = i64::try_from(PARTICIPANTS * ADDS).expect("few");

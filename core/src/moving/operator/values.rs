@@ -1,0 +1,220 @@
+//! Values, as the operator of a move takes them along.
+//!
+//! *Protocol.* That of [`carry`](carry()). Who ends a move deletes the values on the side that nobody uses any
+//! more, in a pass of the same form: it reads the stage, holds the queue alone, writes the stage anew, and
+//! deletes under its hold. So nobody has gone on when it begins to delete, and who goes on from that stage
+//! joins behind its node: a deletion that comes late finds that gone (MIGRATE-VALUES-STAGE-ANEW).
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use parking_lot::Mutex;
+use serde::Serialize;
+use tokio::sync::mpsc;
+
+use super::super::member::MemberRecord;
+use super::super::place::MovePlace;
+use super::super::staged::Staged;
+use super::super::values::carry::{Carried, Operates, carry};
+use super::super::values::mirror::{Copying, Place};
+use super::side::{OperatorSide, on, word};
+use super::status::is_late;
+use super::step::Stepped;
+use super::wait::News;
+use super::{Move, MoveBlocker, MoveProgress, MoveStatus};
+use crate::attempt::{self, Request};
+use crate::clock::Moment;
+use crate::contracts::{AskedLimit, CellLife, Node, Patience};
+use crate::decide::Claim;
+use crate::decide::moving::Side;
+use crate::decide::moving::values::WholeStage;
+use crate::error::Result;
+use crate::held_node::HeldNode;
+use crate::seen;
+
+/// The values of one kind that are on one side.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ValuesInUse {
+    /// The side: `old` or `new`.
+    pub side: &'static str,
+    /// The kind, as it stands in a server's key.
+    pub kind: &'static str,
+    /// Their keys: the first ones, if there are very many.
+    pub keys: Vec<String>,
+    /// Whether some of those go when nobody uses them for a time.
+    pub go_idle: bool,
+}
+
+impl OperatorSide {
+    /// Its values, as they are copied.
+    fn values(&self) -> Place {
+        Place { backend: Arc::clone(self.coordinator.backend()), namespace: self.namespace.clone() }
+    }
+
+    /// Whether values can be written on it by an operator.
+    pub(super) fn takes_values(&self) -> bool {
+        self.coordinator.capabilities().held_writes
+    }
+
+    /// Which values it has.
+    pub(super) async fn values_in_use(&self) -> Result<Vec<ValuesInUse>> {
+        let found = self.values().some().await.map_err(on(self.side))?;
+        let in_use = found.into_iter().map(|(kind, cells)| ValuesInUse {
+            side: word(self.side),
+            kind: kind.as_str(),
+            keys: cells.iter().map(|cell| cell.cell.name().to_owned()).collect(),
+            go_idle: cells.iter().any(|cell| matches!(cell.life, CellLife::Idle(_))),
+        });
+        Ok(in_use.collect())
+    }
+}
+
+impl Move {
+    /// Takes the values from this side to the other one, and the step behind that. It tells for whom it
+    /// waits, and how many there were.
+    pub(super) async fn carries(
+        &self,
+        from: Side,
+        progress: &mut impl FnMut(&MoveProgress<'_>),
+    ) -> Result<Stepped> {
+        let (tells, mut told) = mpsc::unbounded_channel();
+        let news = tokio::sync::Mutex::new(News::of(self));
+        let writes = WritesValues { of: self, news, tells, held: Mutex::default() };
+        let copying = Copying { source: self.side(from).values(), target: self.side(from.other()).values() };
+        let mut carried = Box::pin(carry(&writes, &copying, from));
+        let carried = loop {
+            tokio::select! {
+                biased;
+                Some(status) = told.recv() => progress(&MoveProgress::Waits(&status)),
+                carried = &mut carried => break carried?,
+            }
+        };
+        Ok(match carried {
+            Carried::There(staged, values) => {
+                seen::values_moved(&self.name, word(from.other()), values);
+                progress(&MoveProgress::ValuesMoved(values));
+                Stepped::To(staged.stage)
+            }
+            Carried::Elsewhere => Stepped::Changed,
+        })
+    }
+
+    /// Deletes the values of a side that nobody uses any more by the stage that was read, and which is
+    /// written anew. Answers that one, or `None` if another operator has written it meanwhile.
+    pub(super) async fn clears(&self, read: &Staged, side: Side) -> Result<Option<Staged>> {
+        let of = self.side(side);
+        let held = self.writes_alone(side).await?;
+        let cleared = async {
+            // Its epoch was recorded before it was written first.
+            let written = Staged::write(self.old.backend(), &self.place, Some(read), read.whole()).await;
+            let Some(own) = written.map_err(on(Side::Old))? else { return Ok(None) };
+            // Where it cannot write, no move has written.
+            if of.takes_values() {
+                of.values().clear(&*held.node).await.map_err(on(side))?;
+            }
+            Ok(Some(own))
+        };
+        let cleared: Result<_> = cleared.await;
+        let given_back = held.release().await.map_err(on(side));
+        let cleared = cleared?;
+        let _ = given_back?;
+        Ok(cleared)
+    }
+
+    /// What values have against the move, before it begins.
+    pub(super) async fn blocked_by_values(&self) -> Result<Vec<MoveBlocker>> {
+        let (old, new) = (self.old.values_in_use().await?, self.new.values_in_use().await?);
+        let mut blockers = Vec::new();
+        if !(old.is_empty() && new.is_empty()) {
+            let unable = [&self.old, &self.new].into_iter().find(|side| !side.takes_values());
+            let held_writes =
+                |side: &OperatorSide| MoveBlocker::ValuesStay { side: side.side, lacks: "held_writes" };
+            blockers.extend(unable.map(held_writes));
+        }
+        if old.iter().any(|of| of.go_idle) && !self.new.coordinator.capabilities().idle_cells {
+            blockers.push(MoveBlocker::ValuesStay { side: Side::New, lacks: "idle_cells" });
+        }
+        if !new.is_empty() {
+            blockers.push(MoveBlocker::ValuesThere(new));
+        }
+        Ok(blockers)
+    }
+
+    /// Waits until it holds, alone, what values are written under on a side.
+    async fn writes_alone(&self, side: Side) -> Result<HeldNode> {
+        let of = self.side(side);
+        let client = of.coordinator.client();
+        let request = Request {
+            queue: MovePlace::writers(&of.namespace, &self.name)?,
+            claim: Claim::Exclusive,
+            limit: AskedLimit::Stored,
+            label: Arc::clone(&client.label),
+            data: Arc::default(),
+            patience: Patience::Wait,
+            deadline: Moment::NEVER,
+            request_timeout: client.request_timeout,
+            fail_fast: false,
+            max_hold: None,
+            min_replicas: 0,
+            on_queue: None,
+        };
+        let admitted = attempt::acquire(client, &request).boxed().await.map_err(on(side))?;
+        let node = admitted.expect("only a try is refused").node;
+        Ok(HeldNode::new(Arc::clone(client), request.queue, node, None, None))
+    }
+}
+
+/// An operator that takes values along.
+struct WritesValues<'a> {
+    of: &'a Move,
+    news: tokio::sync::Mutex<News>,
+    // For whom it waits.
+    tells: mpsc::UnboundedSender<MoveStatus>,
+    // Given back also where the call is dropped.
+    held: Mutex<Option<HeldNode>>,
+}
+
+#[async_trait]
+impl Operates for WritesValues<'_> {
+    async fn stage(&self) -> Result<Option<Staged>> {
+        self.of.stage().await
+    }
+
+    async fn write_stage(&self, over: &Staged, whole: WholeStage) -> Result<Option<Staged>> {
+        self.of.write_over(over, whole).await
+    }
+
+    async fn acknowledged(&self) -> Result<Vec<Option<u64>>> {
+        self.news.lock().await.heard();
+        let members = self.of.members().await?;
+        Ok(members.iter().map(|member| member.acknowledged).collect())
+    }
+
+    async fn news(&self) -> Result<()> {
+        let (staged, members) = self.of.staged_and_members().await?;
+        let late = |staged: &Staged| members.iter().any(|member: &MemberRecord| is_late(member, staged));
+        if let Some(staged) = staged.filter(late) {
+            // Nobody listens where the call was dropped.
+            let _ = self.tells.send(self.of.status_at(&staged, &members));
+            self.news.lock().await.changed().await?;
+        }
+        Ok(())
+    }
+
+    async fn hold(&self, on: Side) -> Result<Arc<dyn Node>> {
+        let held = self.of.writes_alone(on).await?;
+        let node = Arc::clone(&held.node);
+        *self.held.lock() = Some(held);
+        Ok(node)
+    }
+
+    async fn give_back(&self, _node: Arc<dyn Node>) -> Result<()> {
+        let held = self.held.lock().take();
+        match held {
+            Some(held) => held.release().await.map(drop),
+            None => Ok(()),
+        }
+    }
+}
