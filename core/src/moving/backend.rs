@@ -1,16 +1,12 @@
 //! Both sides of a move as one coordinator, for what recipes ask beside their acquisitions.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join;
 use tokio_util::sync::DropGuard;
 
 use super::participant::Participant;
-use super::side::SideClient;
-use super::values::cells::MovingCells;
-use super::values::sided::Sided;
 use super::watch::MovingWatch;
 use crate::address::{Address, QueuePrefix};
 use crate::capabilities::Capabilities;
@@ -30,22 +26,13 @@ use crate::token::Token;
 #[derive(Debug)]
 pub(crate) struct MovingBackend {
     participant: Arc<Participant>,
-    cells: MovingCells,
     // Ends the membership.
     _takes_part: DropGuard,
 }
 
 impl MovingBackend {
-    pub(super) fn new(
-        participant: Arc<Participant>,
-        request_timeout: Duration,
-        takes_part: DropGuard,
-    ) -> Self {
-        let of = |side: &SideClient| (Arc::clone(&side.client.backend), side.namespace().clone());
-        let sided = Sided { old: of(&participant.old), new: of(&participant.new) };
-        let (usage, clock) = (Arc::clone(&participant.usage), participant.clock());
-        let cells = MovingCells::new(sided, &usage, clock, request_timeout);
-        Self { participant, cells, _takes_part: takes_part }
+    pub(super) fn new(participant: Arc<Participant>, takes_part: DropGuard) -> Self {
+        Self { participant, _takes_part: takes_part }
     }
 }
 
@@ -111,11 +98,11 @@ impl SequentialNodes for MovingBackend {
 #[deny(clippy::missing_trait_methods)]
 impl Cells for MovingBackend {
     async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
-        self.cells.read_cell(cell).await
+        self.participant.cells.read_cell(cell).await
     }
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
-        self.cells.write_cell(cell, write).await
+        self.participant.cells.write_cell(cell, write).await
     }
 
     async fn change_count(
@@ -124,15 +111,15 @@ impl Cells for MovingBackend {
         request: &Request,
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
-        self.cells.change_count(cell, request, idle).await.map(Some)
+        self.participant.cells.change_count(cell, request, idle).await.map(Some)
     }
 
     async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
-        self.cells.cells(of, after, most).await
+        self.participant.cells.cells(of, after, most).await
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
-        self.cells.watch_cell(cell)
+        self.participant.cells.watch_cell(cell)
     }
 }
 

@@ -42,10 +42,10 @@ pub(crate) fn participate(
         return Err(Error::new(ErrorKind::Misconfigured, why));
     }
     let (place, stamp) = (MovePlace::of(&old.namespace().text, name)?, Place::of(old.namespace())?);
-    let participant = Participant::new(old, new, place, stamp);
+    let participant = Participant::new(old, new, place, stamp, request_timeout);
     let takes_part = CancellationToken::new();
     let task = takes_part.clone().run_until_cancelled_owned(Arc::clone(&participant).take_part());
     tokio::spawn(task);
-    let backend = MovingBackend::new(Arc::clone(&participant), request_timeout, takes_part.drop_guard());
+    let backend = MovingBackend::new(Arc::clone(&participant), takes_part.drop_guard());
     Ok((participant, Arc::new(backend)))
 }

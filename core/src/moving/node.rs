@@ -13,6 +13,7 @@ use futures_util::future::{join_all, try_join_all};
 use parking_lot::Mutex;
 
 use super::side::NodePart;
+use super::values::cells::MovingCells;
 use crate::address::Address;
 use crate::attempt::Request;
 use crate::clock::Clock;
@@ -64,6 +65,8 @@ pub(super) enum Added {
 pub(crate) struct MovingNode {
     writer: NodeWriter,
     state: Mutex<State>,
+    // What it writes values with.
+    cells: Arc<MovingCells>,
 }
 
 #[derive(Debug)]
@@ -102,6 +105,7 @@ impl MovingNode {
         member: Option<Arc<dyn Node>>,
         request: Request,
         token: Token,
+        cells: &Arc<MovingCells>,
     ) -> Result<Arc<Self>> {
         let (max_hold, from) = (request.max_hold, clock.now());
         let state = State { on, member, request, leaves: false };
@@ -109,7 +113,7 @@ impl MovingNode {
         writer.admitted_as(token);
         let held = writer.change(|life, seen| life.hold(from, max_hold, seen));
         held.map_err(|(reason, _)| Error::lost(reason))?;
-        Ok(Arc::new(Self { writer, state: Mutex::new(state) }))
+        Ok(Arc::new(Self { writer, state: Mutex::new(state), cells: Arc::clone(cells) }))
     }
 
     pub(super) fn holding(&self) -> Holding {
@@ -124,6 +128,23 @@ impl MovingNode {
     /// Whether it holds nothing any more, also for others: it is gone, or lost.
     pub(super) fn is_over(&self) -> bool {
         self.writer.outcome().is_some() || self.writer.lost().is_some()
+    }
+
+    /// Its node on a side, if it has one there.
+    pub(super) fn on(&self, side: Side) -> Option<Arc<dyn Node>> {
+        self.state.lock().on.slot(side).as_ref().map(|held| Arc::clone(&held.node))
+    }
+
+    /// Waits until it has a node on a side.
+    ///
+    /// # Errors
+    /// `Lost` when it is over before.
+    pub(super) async fn until_on(&self, side: Side) -> Result<()> {
+        tokio::select! {
+            biased;
+            _ = self.writer.until(|| self.on(side)) => Ok(()),
+            () = self.over() => Err(Error::lost(self.writer.lost().unwrap_or(LostReason::Revoked))),
+        }
     }
 
     /// Waits until it is over.
@@ -148,6 +169,8 @@ impl MovingNode {
         }
         *state.on.slot(side) = Some(Arc::new(held));
         self.writer.lease_writer().set_parts(state.parts());
+        drop(state);
+        self.writer.notify();
         Added::Taken
     }
 
@@ -236,8 +259,7 @@ impl Node for MovingNode {
     }
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
-        let _ = (cell, write);
-        Err(Error::unsupported("held_writes", "values are not written under holds while locks move"))
+        self.cells.write_held(self, cell, write).await
     }
 
     async fn confirm(&self, replicas: u32, within: Duration) -> Result<()> {

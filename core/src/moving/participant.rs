@@ -12,6 +12,8 @@ use super::node::{MovingNode, OnSides};
 use super::place::MovePlace;
 use super::side::SideClient;
 use super::staged::Staged;
+use super::values::cells::MovingCells;
+use super::values::sided::Sided;
 use super::values::usage::Usage;
 use crate::address::Address;
 use crate::attempt::Request;
@@ -34,6 +36,8 @@ pub(crate) struct Participant {
     known: Mutex<Known>,
     /// What it has under way of values.
     pub(super) usage: Arc<Usage>,
+    /// Its values.
+    pub(super) cells: Arc<MovingCells>,
     // Raised with each change of what is known.
     changed: watch::Sender<u64>,
     // One read of the stage at a time, in order.
@@ -43,15 +47,27 @@ pub(crate) struct Participant {
 }
 
 impl Participant {
-    pub(super) fn new(old: SideClient, new: SideClient, place: MovePlace, stamp: Place) -> Arc<Self> {
+    /// `request_timeout`: how long a request of values waits while they are copied.
+    pub(super) fn new(
+        old: SideClient,
+        new: SideClient,
+        place: MovePlace,
+        stamp: Place,
+        request_timeout: Duration,
+    ) -> Arc<Self> {
         let (values, known_of_values) = watch::channel(None);
+        let usage = Usage::new(known_of_values);
+        let of = |side: &SideClient| (Arc::clone(&side.client.backend), side.namespace().clone());
+        let sided = Sided { old: of(&old), new: of(&new) };
+        let cells = MovingCells::new(sided, &usage, old.client.clock(), request_timeout);
         Arc::new(Self {
             old,
             new,
             place,
             stamp,
             known: Mutex::new(Known::new(values)),
-            usage: Usage::new(known_of_values),
+            usage,
+            cells: Arc::new(cells),
             changed: watch::Sender::new(0),
             reading: tokio::sync::Mutex::default(),
             begun: AtomicU64::new(0),
@@ -174,7 +190,7 @@ impl Participant {
         }
         let token = self.token(&known, &on, phase)?;
         let member = phase.needs_membership().then(|| known.member.clone()).flatten();
-        let hold = MovingNode::new(self.clock(), on, member, request.clone(), token)?;
+        let hold = MovingNode::new(self.clock(), on, member, request.clone(), token, &self.cells)?;
         known.add(&hold);
         Ok(Ok(hold))
     }

@@ -180,13 +180,14 @@ events! {
         = INFO "latchwork.move.waits" [name, %phase, members]
         "the move waits: members have not acknowledged this phase yet";
 
-    /// An operator has copied the values to a side, where they are used from now on.
-    pub(crate) fn values_moved(name: &str, to: &str, values: usize)
-        = INFO "latchwork.move.values" [name, to, values] "the values have moved: they are used on this side now";
     /// An operator has written the marker of a side again, which the server had lost in mid-move.
     pub(crate) fn move_repaired(name: &str, side: Side)
         = WARN "latchwork.move.repaired" [name, ?side]
         "the marker of the move had been lost on this side, and stands again: plain clients may have come in";
+
+    /// An operator has copied the values to a side, where they are used from now on.
+    pub(crate) fn values_moved(name: &str, to: &str, values: usize)
+        = INFO "latchwork.move.values" [name, to, values] "the values have moved: they are used on this side now";
 
     /// An operator has given a move up.
     pub(crate) fn move_given_up(name: &str)

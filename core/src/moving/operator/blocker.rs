@@ -33,6 +33,9 @@ pub enum MoveBlocker {
         /// Where its clients are sent.
         url: String,
     },
+    /// The marker of this side does not stand any more, in mid-move: the server has lost it, or the move was
+    /// begun with another URL. Plain clients may have come in.
+    MarkerLost(Side),
     /// The new side has values, over which those of the old one would be copied.
     ValuesThere(Vec<ValuesInUse>),
     /// Values are in use that a side cannot take.
@@ -42,9 +45,6 @@ pub enum MoveBlocker {
         /// The [capability](crate::Capabilities) that they need, and it lacks.
         lacks: &'static str,
     },
-    /// The marker of this side does not stand any more, in mid-move: the server has lost it, or the move was
-    /// begun with another URL. Plain clients may have come in.
-    MarkerLost(Side),
     /// The tokens have no room for another move that may be taken back.
     NoEpochs,
 }
@@ -63,14 +63,14 @@ impl MoveBlocker {
             MoveBlocker::MarkedOtherwise { name: None, .. } => {
                 "use another namespace, or take it into use again (Coordinator::reopen)"
             }
+            MoveBlocker::MarkerLost(_) => {
+                "shut it again (`latchwork migrate repair`, Move::repair), with the URLs with which it began"
+            }
             MoveBlocker::ValuesThere(_) => {
                 "delete them if nobody needs them, or move to another namespace: the old side's values are copied there"
             }
             MoveBlocker::ValuesStay { .. } => {
                 "move to a server that does (`plan` shows what each side promises), or keep the values in a namespace of their own"
-            }
-            MoveBlocker::MarkerLost(_) => {
-                "shut it again (`latchwork migrate repair`, Move::repair), with the URLs with which it began"
             }
             MoveBlocker::NoEpochs => {
                 "use a new namespace for the new side, whose fenced resources begin anew"
@@ -104,6 +104,12 @@ impl fmt::Display for MoveBlocker {
                     None => write!(f, "the {side} side is retired, in favour of {url:?}"),
                 }
             }
+            MoveBlocker::MarkerLost(side) => write!(
+                f,
+                "the marker of the move, or what belongs to it, does not stand on the {} side any more: plain clients may \
+                 have come in",
+                word(*side)
+            ),
             MoveBlocker::ValuesThere(values) => {
                 f.write_str("the new side has values already:")?;
                 let named = values.iter().flat_map(|of| of.keys.iter().map(|key| (of.kind, key)));
@@ -116,12 +122,6 @@ impl fmt::Display for MoveBlocker {
                     word(*side)
                 )
             }
-            MoveBlocker::MarkerLost(side) => write!(
-                f,
-                "the marker of the move, or what belongs to it, does not stand on the {} side any more: plain clients may \
-                 have come in",
-                word(*side)
-            ),
             MoveBlocker::NoEpochs => f.write_str("the tokens have no epochs left for a move there and back"),
         }
     }

@@ -99,6 +99,14 @@ impl Stores {
         }
     }
 
+    /// Writes a stage over what stands, as an operator does who asks nobody.
+    pub(super) async fn force(&self, phase: MovePhase, epoch: u16) {
+        let (backend, read): (&dyn Backend, _) = (&**self.operator.backend(), self.staged().await);
+        let whole = WholeStage { stage: Stage { phase, epoch }, values: phase.token().into() };
+        let written = Staged::write(backend, &self.place, read.as_ref(), whole).await.expect("memory");
+        written.expect("nobody else writes it");
+    }
+
     /// Gives the move up, in its first phase: the stamp has its epoch first.
     pub(super) async fn give_up(&self) {
         let backend: &dyn Backend = &**self.operator.backend();

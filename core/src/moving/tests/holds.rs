@@ -282,3 +282,34 @@ async fn a_dropped_acquisition_leaves_nothing_on_either_side() {
         }
     }
 }
+
+/// An operator who asks nobody: a hold has no node yet where values are used.
+#[tokio::test(start_paused = true)]
+async fn a_write_under_a_hold_waits_for_its_node_on_the_side_of_the_values() {
+    for heals in [true, false] {
+        let stores = Stores::new();
+        let one = stores.participant_with(|config| config.request_timeout = 8 * SOON).await;
+        let hold = one.coordinator.mutex("a").unwrap().acquire().await.unwrap();
+        let value = one.coordinator.shared_value("v").unwrap();
+        value.write_while(&hold, "old").await.unwrap();
+        one.new.cut();
+        stores.force(MovePhase::BothByOld, 0).await;
+        stores.force(MovePhase::BothByNew, 1).await;
+        tokio::time::sleep(SOON).await;
+        let heal = async {
+            tokio::time::sleep(SOON).await;
+            if heals {
+                one.new.heal();
+            }
+        };
+        let (written, ()) = tokio::join!(soon(value.write_while(&hold, "new")), heal);
+        match heals {
+            true => {
+                let version = written.unwrap();
+                assert_eq!(value.read().await.unwrap().unwrap().version, version);
+                assert!(hold.is_held());
+            }
+            false => assert_eq!(*written.unwrap_err().kind(), ErrorKind::Unavailable),
+        }
+    }
+}

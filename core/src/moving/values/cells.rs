@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::super::node::MovingNode;
 use super::sided::Sided;
 use super::usage::{Asking, Usage};
 use super::versions::{answered, inward, shown};
@@ -10,7 +11,7 @@ use super::watch::SidedWatch;
 use crate::address::{Address, QueuePrefix};
 use crate::clock::{Clock, Moment};
 use crate::contracts::{
-    Cell, CellLife, CellPage, CellWrite, CellWritten, ChangeWatch, Expected, ListedCell, TimeToIdle,
+    Cell, CellLife, CellPage, CellWrite, CellWritten, ChangeWatch, Expected, ListedCell, Node, TimeToIdle,
 };
 use crate::decide::count::Count;
 use crate::decide::count::request::{Decided, Request};
@@ -66,12 +67,50 @@ impl MovingCells {
     /// Writes or deletes a cell. A version of the other side, or of an earlier stay on this one, is
     /// refused: the cell has been written anew since.
     pub(crate) async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
-        if write.life == CellLife::Lease {
-            let why = "a value that goes with its writer's lease does not move between coordinators";
-            return Err(Error::unsupported("ephemeral_cells", why));
+        refuse_leased(write)?;
+        let asking = self.begin(self.until()).await?;
+        self.write_expecting(asking, None, cell, write).await
+    }
+
+    /// As [`write_cell`](Self::write_cell), while a hold stands (CELL-HELD): by its node on the side where
+    /// values are used (MIGRATE-VALUES-HOLD-SHARED). Where it has none there yet, it waits for that, without
+    /// being counted: the stage by which it takes one must not wait for it.
+    pub(crate) async fn write_held(
+        &self,
+        hold: &MovingNode,
+        cell: &Address,
+        write: &CellWrite,
+    ) -> Result<CellWritten> {
+        refuse_leased(write)?;
+        let (until, mut news) = (self.until(), self.usage.known());
+        loop {
+            news.borrow_and_update();
+            let asking = self.begin(until).await?;
+            let side = asking.side();
+            if let Some(node) = hold.on(side) {
+                return self.write_expecting(asking, Some(&*node), cell, write).await;
+            }
+            drop(asking);
+            tokio::select! {
+                biased;
+                has = hold.until_on(side) => has?,
+                changed = news.changed() => changed.map_err(|_| Error::closed())?,
+                () = self.clock.sleep_until(until) => return Err(Error::new(
+                    ErrorKind::Unavailable,
+                    "the hold has no node yet on the side of the move where values are used",
+                )),
+            }
         }
-        let until = self.until();
-        let asking = self.begin(until).await?;
+    }
+
+    /// Writes what is expected in versions of both sides.
+    async fn write_expecting(
+        &self,
+        asking: Asking,
+        by: Option<&dyn Node>,
+        cell: &Address,
+        write: &CellWrite,
+    ) -> Result<CellWritten> {
         let expected = match write.expected {
             Expected::Version(version) => match inward(asking.epoch(), version) {
                 Some(version) => Expected::Version(version),
@@ -82,14 +121,25 @@ impl MovingCells {
             },
             expected => expected,
         };
-        let written = self.write(&asking, cell, &CellWrite { expected, ..write.clone() }).await?;
+        let written = self.write(&asking, by, cell, &CellWrite { expected, ..write.clone() }).await?;
         answered(asking.epoch(), written)
     }
 
-    /// Writes on the side that is asked. An answer that does not count is none.
-    async fn write(&self, asking: &Asking, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+    /// Writes on the side that is asked, under a node there if one is given. An answer that does not count
+    /// is none.
+    async fn write(
+        &self,
+        asking: &Asking,
+        by: Option<&dyn Node>,
+        cell: &Address,
+        write: &CellWrite,
+    ) -> Result<CellWritten> {
         let side = asking.side();
-        let written = self.sides.backend(side).write_cell(&self.sides.address(side, cell)?, write).await?;
+        let there = self.sides.address(side, cell)?;
+        let written = match by {
+            Some(node) => node.write_cell(&there, write).await?,
+            None => self.sides.backend(side).write_cell(&there, write).await?,
+        };
         if asking.counts() { Ok(written) } else { Err(outlived()) }
     }
 
@@ -118,7 +168,7 @@ impl MovingCells {
             };
             let expected = found.map_or(Expected::Absent, |cell| Expected::Version(cell.version));
             let value = Some(next.to_string().into_bytes().into());
-            match self.write(&asking, cell, &CellWrite { expected, value, life }).await? {
+            match self.write(&asking, None, cell, &CellWrite { expected, value, life }).await? {
                 CellWritten::Refused(other) if self.clock.now() < until => found = other,
                 CellWritten::Refused(_) => {
                     let why = "others have changed the count before each try";
@@ -151,6 +201,14 @@ impl MovingCells {
     pub(crate) fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
         Box::new(SidedWatch::new(&self.sides, &self.usage, cell))
     }
+}
+
+fn refuse_leased(write: &CellWrite) -> Result<()> {
+    if write.life == CellLife::Lease {
+        let why = "a value that goes with its writer's lease does not move between coordinators";
+        return Err(Error::unsupported("ephemeral_cells", why));
+    }
+    Ok(())
 }
 
 /// A change whose answer does not count.

@@ -1,6 +1,7 @@
 //! Moves on memory, under paused time, with members that the tests play.
 
 mod gate;
+mod held;
 mod killed;
 mod member;
 mod plan;

@@ -35,6 +35,14 @@ pub(super) enum Fault {
     LiftsAnyMarker,
     /// MIGRATE-GATE-OPENS-LAST: the new side is open as soon as holds are there alone.
     OpensEarly,
+    /// MIGRATE-GATE-EACH-STEP: a step lists nobody behind the markers.
+    StepsUnlisted,
+    /// MIGRATE-GATE-EACH-STEP: a step lists, and does not read the markers before.
+    StepsUnmarked,
+    /// MIGRATE-GATE-EACH-STEP: who repairs records the epoch, and then lists.
+    RecordsBeforeTheList,
+    /// MIGRATE-EPOCH-RECORDED: a move is given up though the old side's stamp says an earlier epoch.
+    GivesUpBelow,
     /// MIGRATE-EPOCH-RECORDED: the epoch is recorded after the phase.
     RecordsLate,
     /// MIGRATE-EPOCH-RECORDED: the phase is not read again before the epoch is recorded.
@@ -54,6 +62,9 @@ pub(super) struct Gate {
     pub(super) operators: usize,
     /// How often cells are written.
     pub(super) writes: u8,
+    /// How often a side goes back to the stamp that it had at first, while the operators do nothing. Where
+    /// it may, operators check each step, and repair.
+    pub(super) forgets: u8,
     /// The epochs that the stamps of both sides say at first.
     pub(super) epochs: [u16; 2],
     pub(super) fault: Option<Fault>,
@@ -92,6 +103,8 @@ struct Client {
     rounds: u8,
     // The epoch that it has read.
     epoch: u16,
+    // It was let in where the marker was forgotten: what it does was to be seen, and not to be prevented.
+    came_in: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -103,6 +116,11 @@ pub(super) struct State {
     operators: Vec<Operator>,
     writes: u8,
     losses: u8,
+    forgets: u8,
+    // Sides whose marker was forgotten, and not written since.
+    forgotten: [bool; 2],
+    // A step was taken beside somebody who came in.
+    passed_by: bool,
     // The epoch and the side of the highest token.
     highest: (u16, Side),
     // The highest epoch of plain tokens of the new side, where no move is: those are of other locks.
@@ -116,6 +134,10 @@ pub(super) enum Step {
     Client(usize),
     Leaves(usize),
     LosesItsPlace(usize),
+    /// This side goes back to the stamp that it had at first.
+    Forgets(Side),
+    /// It writes again what was forgotten.
+    Repairs(usize),
     /// The next step of this operator.
     Operator(usize),
     /// It begins, or goes on.
@@ -157,13 +179,17 @@ impl Gate {
             Doing::Away => Doing::Registered,
             Doing::Works => Doing::Works,
         };
+        let came_in = state.forgotten[index(side)];
+        if before == Doing::Registered || client.doing == Doing::Outside {
+            client.came_in = came_in && client.doing == Doing::Works;
+        }
         match (before, client.doing) {
             // Nothing of what it has read outlives a refusal.
             (_, Doing::Outside) => client.epoch = 0,
             (Doing::Outside, Doing::Early(_)) | (Doing::Registered, _) => client.epoch = stamp.epoch,
             _ => {}
         }
-        if client.doing == Doing::Works {
+        if client.doing == Doing::Works && !client.came_in {
             let epoch = client.epoch;
             state.plain_gives(epoch, side);
         }
@@ -188,10 +214,16 @@ impl Model for Gate {
         vec![State {
             phase: Cell { version: 0, value: None },
             stamps: self.epochs.map(|epoch| Stamp { version: 0, marked: false, epoch }),
-            clients: vec![Client { doing: Doing::Outside, rounds: 0, epoch: 0 }; self.clients.len()],
+            clients: vec![
+                Client { doing: Doing::Outside, rounds: 0, epoch: 0, came_in: false };
+                self.clients.len()
+            ],
             operators: vec![Operator::Idle; self.operators],
             writes: 0,
             losses: 0,
+            forgets: 0,
+            forgotten: [false; 2],
+            passed_by: false,
             highest: (self.epochs[0], Side::Old),
             beside: self.epochs[1],
             token_back: false,
@@ -212,10 +244,20 @@ impl Model for Gate {
                 _ => steps.push(Step::Client(who)),
             }
         }
+        let idle = state.operators.iter().all(|doing| *doing == Operator::Idle);
+        if idle && state.forgets < self.forgets && state.phase.value.is_some() {
+            let marked = [Side::Old, Side::New].into_iter().filter(|side| state.stamps[index(*side)].marked);
+            steps.extend(marked.map(Step::Forgets));
+        }
         let may_write = state.writes < self.writes;
         for (who, doing) in state.operators.iter().enumerate().filter(|_| may_write) {
             match doing {
-                Operator::Idle => steps.extend([Step::Forward(who), Step::Back(who)]),
+                Operator::Idle => {
+                    steps.extend([Step::Forward(who), Step::Back(who)]);
+                    if self.forgets > 0 && state.phase.value.is_some() {
+                        steps.push(Step::Repairs(who));
+                    }
+                }
                 _ => steps.push(Step::Operator(who)),
             }
         }
@@ -227,12 +269,20 @@ impl Model for Gate {
             Step::Client(who) => self.client(&mut state, who),
             Step::Leaves(who) => {
                 let client = &mut state.clients[who];
-                (client.doing, client.epoch) = (Doing::Outside, 0);
+                (client.doing, client.epoch, client.came_in) = (Doing::Outside, 0, false);
             }
             Step::LosesItsPlace(who) => {
                 state.clients[who].doing = Doing::Away;
                 state.losses += 1;
             }
+            Step::Forgets(side) => {
+                let stamp = &mut state.stamps[index(side)];
+                (stamp.version, stamp.marked) = (stamp.version + 1, false);
+                stamp.epoch = self.epochs[index(side)];
+                state.forgets += 1;
+                state.forgotten[index(side)] = true;
+            }
+            Step::Repairs(who) => state.operators[who] = Operator::Repairs(Side::New, [None; 2]),
             Step::Operator(who) => self.operator(&mut state, who),
             Step::Forward(who) => self.goes_forward(&mut state, who),
             Step::Back(who) => self.goes_back(&mut state, who),
@@ -253,11 +303,14 @@ impl Protocol for Gate {
             Side::New => !matches!(phase, MovePhase::Old | MovePhase::Done),
         };
         let plain = || state.clients.iter().zip(&self.clients);
-        if plain().any(|(client, side)| self.works(client.doing) && stands_outside(*side)) {
+        let outside = |(client, side): (&Client, &Side)| {
+            !client.came_in && self.works(client.doing) && stands_outside(*side)
+        };
+        if state.passed_by || plain().any(outside) {
             return Some(Broken::Outside);
         }
         let goes_back = |(client, side): (&Client, &Side)| {
-            client.doing == Doing::Works && state.goes_back(client.epoch, *side)
+            !client.came_in && client.doing == Doing::Works && state.goes_back(client.epoch, *side)
         };
         (state.token_back || plain().any(goes_back)).then_some(Broken::TokenBack)
     }

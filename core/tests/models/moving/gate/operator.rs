@@ -23,6 +23,22 @@ pub(super) enum Operator {
     Records(u8, Stage, u8),
     /// It has written the stage, and records its epoch: too late.
     RecordsLate(Stage),
+    /// It reads this side's marker, before it lists and takes the step.
+    ChecksMarker(Side, u8, Stage),
+    /// It lists this side's clients, before it takes the step.
+    ChecksClients(Side, u8, Stage),
+    /// It writes the marker of this side where none stands; it has written those of these versions.
+    Repairs(Side, [Option<u8>; 2]),
+    /// It has written them, and reads the cell again.
+    ReadsRepaired([Option<u8>; 2]),
+    /// It takes back what it wrote on this side.
+    Unmarks(Side, [Option<u8>; 2]),
+    /// It lists this side's clients, behind the markers; and then records the epoch of this stage.
+    ListsRepaired(Side, Stage),
+    /// It reads the stamp of the stage's tokens.
+    ReadsForgotten(Stage),
+    /// It records the epoch over that.
+    RecordsForgotten(Stage, u8),
     /// It writes the next stage over this version of the cell.
     Steps(u8, Stage),
     /// It gives the move up: it has read the markers' versions, and reads the cell.
@@ -40,6 +56,17 @@ pub(super) enum Operator {
 impl State {
     fn stage(&mut self, value: Option<Stage>) {
         self.writes += 1;
+        match value {
+            Some(_) => {
+                let stands = |client: &super::Client| client.came_in && client.doing == super::Doing::Works;
+                self.passed_by |= self.clients.iter().any(stands);
+            }
+            // Who came in is a plain client of an open side now.
+            None => {
+                self.clients.iter_mut().for_each(|client| client.came_in = false);
+                self.forgotten = [false; 2];
+            }
+        }
         self.phase = Cell { version: self.phase.version + 1, value };
         self.participants_give();
     }
@@ -72,18 +99,37 @@ impl Gate {
                     || self.has(Fault::OpensEarly) && stage.phase == MovePhase::New;
                 match stage.step(&version, [], Way::Forward) {
                     _ if may_open && state.stamps[1].marked => Operator::ReadsToOpen(state.stamps[1].version),
-                    Decision::Write(next) => Operator::ReadsStamp(version, next),
+                    Decision::Write(next) => self.checks(version, next),
                     _ => Operator::Idle,
                 }
             }
         };
     }
 
+    /// From the decision to take a step to its check.
+    fn checks(&self, version: u8, next: Stage) -> Operator {
+        match self.forgets {
+            0 => Operator::ReadsStamp(version, next),
+            _ if self.has(Fault::StepsUnmarked) => Operator::ChecksClients(Side::Old, version, next),
+            _ => Operator::ChecksMarker(Side::Old, version, next),
+        }
+    }
+
     pub(super) fn goes_back(&self, state: &mut State, who: usize) {
         let Cell { version, value } = state.phase;
         let marks = state.stamps.map(|stamp| stamp.version);
         state.operators[who] = match value.map(|stage| stage.step(&version, [], Way::Back)) {
-            Some(Decision::Write(next)) => Operator::ReadsStamp(version, next),
+            Some(Decision::Write(next)) => self.checks(version, next),
+            // Plain clients would give tokens below those of the move.
+            Some(_)
+                if self.forgets > 0
+                    && !self.has(Fault::GivesUpBelow)
+                    && value.is_some_and(|stage| {
+                        stage.phase == MovePhase::Old && state.stamps[0].epoch < stage.epoch
+                    }) =>
+            {
+                Operator::Idle
+            }
             // Nothing is moved, or nothing any more.
             _ => Operator::ReadsToGiveUp(marks),
         };
@@ -123,6 +169,14 @@ impl Gate {
             | Operator::Records(..)
             | Operator::RecordsLate(_)
             | Operator::Steps(..) => self.steps(state, doing),
+            Operator::ChecksMarker(..)
+            | Operator::ChecksClients(..)
+            | Operator::Repairs(..)
+            | Operator::ReadsRepaired(_)
+            | Operator::Unmarks(..)
+            | Operator::ListsRepaired(..)
+            | Operator::ReadsForgotten(_)
+            | Operator::RecordsForgotten(..) => self.repairs(state, doing),
             Operator::ReadsToGiveUp(marks) => match state.phase {
                 Cell { version, value: Some(Stage { phase: MovePhase::Old, .. }) } => {
                     Operator::Ends(marks, version)
@@ -199,6 +253,7 @@ impl Gate {
         let (stands, own) = (state.stamps[index(side)].marked.then(|| marker(side)), marker(side));
         if own.may_follow(stands.as_ref()) && !(self.has(Fault::KeepsTheMarker) && stands.is_some()) {
             state.stamp(side, |stamp| stamp.marked = true);
+            state.forgotten[index(side)] = false;
         }
         marks[index(side)] = state.stamps[index(side)].version;
         match side {
@@ -219,7 +274,67 @@ impl Gate {
     /// Nobody is outside: the first step.
     fn begins(&self, state: &State, version: u8) -> Operator {
         match state.phase.value.map(|stage| stage.step(&version, [], Way::Forward)) {
-            Some(Decision::Write(next)) => Operator::ReadsStamp(version, next),
+            Some(Decision::Write(next)) => self.checks(version, next),
+            _ => Operator::Idle,
+        }
+    }
+
+    /// What a step rests on, and what writes that again where it was forgotten.
+    fn repairs(&self, state: &mut State, doing: Operator) -> Operator {
+        match doing {
+            Operator::ChecksMarker(side, version, next) => match (state.stamps[index(side)].marked, side) {
+                (false, _) => Operator::Idle,
+                (true, Side::Old) => Operator::ChecksMarker(Side::New, version, next),
+                (true, Side::New) if self.has(Fault::StepsUnlisted) => Operator::ReadsStamp(version, next),
+                (true, Side::New) => Operator::ChecksClients(Side::Old, version, next),
+            },
+            Operator::ChecksClients(side, ..) if self.lists_an_outsider(state, side) => Operator::Idle,
+            Operator::ChecksClients(Side::Old, version, next) => {
+                Operator::ChecksClients(Side::New, version, next)
+            }
+            Operator::ChecksClients(Side::New, version, next) => Operator::ReadsStamp(version, next),
+            Operator::Repairs(side, mut wrote) => {
+                let open = state.phase() == MovePhase::Done && side == Side::New;
+                if !state.stamps[index(side)].marked && !open {
+                    state.stamp(side, |stamp| stamp.marked = true);
+                    state.forgotten[index(side)] = false;
+                    wrote[index(side)] = Some(state.stamps[index(side)].version);
+                }
+                match side {
+                    Side::New => Operator::Repairs(Side::Old, wrote),
+                    Side::Old => Operator::ReadsRepaired(wrote),
+                }
+            }
+            Operator::ReadsRepaired(wrote) => match state.phase.value {
+                None => Operator::Unmarks(Side::Old, wrote),
+                Some(stage) if self.has(Fault::RecordsBeforeTheList) => Operator::ReadsForgotten(stage),
+                Some(stage) => Operator::ListsRepaired(Side::Old, stage),
+            },
+            Operator::Unmarks(side, wrote) => {
+                if let Some(version) = wrote[index(side)] {
+                    self.lifts(state, side, version);
+                }
+                if side == Side::Old { Operator::Unmarks(Side::New, wrote) } else { Operator::Idle }
+            }
+            Operator::ListsRepaired(side, _) if self.lists_an_outsider(state, side) => Operator::Idle,
+            Operator::ListsRepaired(Side::Old, stage) if stage.phase != MovePhase::Done => {
+                Operator::ListsRepaired(Side::New, stage)
+            }
+            Operator::ListsRepaired(_, stage) => Operator::ReadsForgotten(stage),
+            Operator::ReadsForgotten(stage) => {
+                let stamp = state.stamps[index(stage.phase.token())];
+                match stamp.epoch < stage.epoch && stamp.marked {
+                    true => Operator::RecordsForgotten(stage, stamp.version),
+                    false => Operator::Idle,
+                }
+            }
+            Operator::RecordsForgotten(stage, version) => {
+                let side = stage.phase.token();
+                if state.stamps[index(side)].version == version {
+                    state.stamp(side, |stamp| stamp.epoch = stage.epoch);
+                }
+                Operator::Idle
+            }
             _ => Operator::Idle,
         }
     }

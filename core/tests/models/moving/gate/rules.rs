@@ -13,6 +13,7 @@ fn one() -> Gate {
         losses: 1,
         operators: 1,
         writes: 9,
+        forgets: 0,
         epochs: [0, 0],
         fault: None,
     }
@@ -31,6 +32,11 @@ fn there_and_back() -> Gate {
 /// The same between namespaces whose tokens were moved before.
 fn moved_before() -> Gate {
     Gate { clients: vec![Side::Old, Side::New], epochs: [1, 3], ..there_and_back() }
+}
+
+/// One, whose servers forget what was marked, and who repairs it.
+fn forgotten() -> Gate {
+    Gate { clients: vec![Side::Old], losses: 0, forgets: 1, writes: 13, ..one() }
 }
 
 fn planted(name: &str, bounds: Gate, fault: Fault) {
@@ -74,6 +80,27 @@ fn migrate_gate_anew() {
     planted("gate: keeps the marker", two(), Fault::KeepsTheMarker);
     planted("gate: marks before the cell", two(), Fault::MarksBeforeTheCell);
     planted("gate: lifts any marker", two(), Fault::LiftsAnyMarker);
+}
+
+#[test]
+fn a_move_goes_on_beside_nobody_who_came_in_while_its_marker_was_forgotten() {
+    assert_sound("gate: forgotten on the old side", forgotten());
+    assert_sound("gate: forgotten on the new side", Gate { clients: vec![Side::New], ..forgotten() });
+    if long() {
+        let two = Gate { operators: 2, rounds: 1, writes: 9, ..forgotten() };
+        assert_sound("gate: forgotten, two operators", two);
+    }
+}
+
+#[test]
+fn migrate_gate_each_step() {
+    planted("gate: steps unlisted", forgotten(), Fault::StepsUnlisted);
+    planted("gate: steps unmarked", forgotten(), Fault::StepsUnmarked);
+    // Who came in goes on below the epoch that was recorded over it, where the move is given up.
+    let early = Gate { fault: Some(Fault::RecordsBeforeTheList), ..forgotten() };
+    assert_found_as("gate: records before the list", early, Broken::TokenBack);
+    let below = Gate { fault: Some(Fault::GivesUpBelow), ..forgotten() };
+    assert_found_as("gate: gives up below", below, Broken::TokenBack);
 }
 
 #[test]
