@@ -15,11 +15,13 @@ use super::staged::Staged;
 use crate::address::Address;
 use crate::attempt::Request;
 use crate::clock::{Clock, Moment};
+use crate::config::MOVING;
 use crate::contracts::{AskedLimit, Node};
 use crate::decide::Claim;
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, ErrorKind, Result};
 use crate::registry::{Place, Stamped};
+use crate::seen::ParticipantMeter;
 use crate::token::Token;
 
 /// A client of both sides.
@@ -30,6 +32,7 @@ pub(crate) struct Participant {
     pub(super) place: MovePlace,
     // Of the old side.
     stamp: Place,
+    pub(super) seen: Arc<ParticipantMeter>,
     known: Mutex<Known>,
     // Raised with each change of what is known.
     changed: watch::Sender<u64>,
@@ -41,11 +44,14 @@ pub(crate) struct Participant {
 
 impl Participant {
     pub(super) fn new(old: SideClient, new: SideClient, place: MovePlace, stamp: Place) -> Arc<Self> {
+        let sides = [&old, &new].map(|side| side.client.backend.name());
+        let seen = Arc::new(ParticipantMeter::new(MOVING, sides));
         Arc::new(Self {
             old,
             new,
             place,
             stamp,
+            seen,
             known: Mutex::default(),
             changed: watch::Sender::new(0),
             reading: tokio::sync::Mutex::default(),
@@ -77,7 +83,12 @@ impl Participant {
 
     /// Changes what is known, and tells of it.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Known) -> T) -> T {
-        let answer = change(&mut self.known.lock());
+        let answer = {
+            let mut known = self.known.lock();
+            let answer = change(&mut known);
+            self.seen.shows(known.ready(), known.is_late(), known.epoch());
+            answer
+        };
         self.changed.send_modify(|count| *count += 1);
         answer
     }

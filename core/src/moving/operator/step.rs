@@ -87,6 +87,7 @@ impl Move {
                 let written = Staged::write(self.old.backend(), &self.place, Some(&staged), next).await;
                 match written.map_err(on(Side::Old))? {
                     Some(written) => {
+                        self.seen.step(next.phase);
                         seen::move_phase(&self.name, next.phase, next.epoch);
                         Ok(Stepped::To(written.stage))
                     }
