@@ -8,8 +8,8 @@ use std::time::Duration;
 use latchwork_conformance::log::Log;
 use latchwork_conformance::recorder::Recorder;
 use latchwork_core::recipes::Acquire;
-use latchwork_core::seen::{EVENTS, METRICS, MetricKind, SPANS};
-use latchwork_core::{Config, Release, connect, memory};
+use latchwork_core::seen::{EVENTS, METRICS, SPANS};
+use latchwork_core::{Config, Move, MoveConfig, Release, connect, memory};
 
 /// One test at a time uses the library: who listens on one thread may miss what another is the first to
 /// write, since what nobody listens to is remembered by the place in the sources.
@@ -152,6 +152,11 @@ async fn what_a_client_counts_is_described_as_the_table_has_it() {
         let client = connect(&[memory::connector()], &config).await.expect("connected");
         drop(client.mutex("a").expect("a good key").acquire().await.expect("free"));
         client.close().await.expect("closed");
+        let sides = sides("described");
+        let part = connect(&[memory::connector()], &Config::of_move(sides.clone())).await.expect("a member");
+        let operator = Move::connect(&[memory::connector()], &sides).await.expect("connected");
+        operator.close().await.expect("closed");
+        part.close().await.expect("closed");
     };
     recorder.scope(used).await;
     let described = recorder.described();
@@ -159,8 +164,8 @@ async fn what_a_client_counts_is_described_as_the_table_has_it() {
     assert!(names.iter().all(|name| described.contains_key(name)) && described.len() == names.len());
     for metric in METRICS {
         let (kind, unit, help) = &described[metric.name];
-        let seconds = metric.kind == MetricKind::Histogram;
-        let expected = if seconds { metrics::Unit::Seconds } else { metrics::Unit::Count };
+        let expected =
+            if metric.name.ends_with("_seconds") { metrics::Unit::Seconds } else { metrics::Unit::Count };
         assert_eq!((*kind, unit.as_ref(), help.as_str()), (metric.kind, Some(&expected), metric.help));
     }
     let series = recorder.series();
@@ -175,6 +180,71 @@ async fn what_a_client_counts_is_described_as_the_table_has_it() {
     let without: Vec<_> =
         METRICS.iter().map(|metric| metric.name).filter(|name| !counted.contains(name)).collect();
     assert_eq!(without, ["latchwork_clients_disconnected", "latchwork_reconnects_total"]);
+}
+
+/// A move between two stores of this process.
+fn sides(name: &str) -> MoveConfig {
+    let at = |side: &str| Config::from_url(&format!("memory://{name}-{side}")).expect("a good URL");
+    MoveConfig::new(at("old"), at("new"), name)
+}
+
+/// What participants and operators of a move count, from before it until it is done: the phase, the epoch, the
+/// acknowledgements, who is late and waited for, and on which side holds end.
+#[tokio::test]
+async fn a_move_is_counted_from_its_beginning_to_its_end() {
+    let _alone = ALONE.lock().await;
+    let (recorder, log) = (Recorder::new(), Log::listen());
+    let sides = sides("counted");
+    let opened = async {
+        let part = connect(&[memory::connector()], &Config::of_move(sides.clone())).await.expect("a member");
+        (part, Move::connect(&[memory::connector()], &sides).await.expect("connected"))
+    };
+    let (part, operator) = recorder.scope(opened).await;
+    let of =
+        |metric: &str, labels: &[(&str, &str)]| recorder.sum(&format!("latchwork_move_{metric}"), labels);
+    let in_phase = |phase: &str| of("participants", &[("backend", "moving"), ("phase", phase)]);
+    assert_eq!((in_phase("old"), in_phase("away"), of("participants", &[])), (1.0, 0.0, 1.0));
+    assert_eq!(of("acknowledged_timestamp_seconds", &[]), 0.0);
+
+    let mut seen = Vec::new();
+    for (phase, epoch, side) in
+        [("both-by-old", 0, "old"), ("both-by-new", 1, "new"), ("new", 1, "new"), ("done", 1, "new")]
+    {
+        let mutex = part.mutex(phase).expect("a good key");
+        let taken = operator.advance(|told| seen.push((told.to_string(), of("waits_for", &[]))));
+        assert_eq!(taken.await.expect("a step").as_str(), phase);
+        // It has acknowledged the first phase too, to which no step led.
+        let reached = log.nth("latchwork.move.reached", seen_of(&log, "latchwork.move.phase") + 1).await;
+        assert_eq!((reached.field("phase"), reached.field("epoch")), (phase, &*epoch.to_string()));
+        assert_eq!((in_phase(phase), of("participants", &[])), (1.0, 1.0), "{phase}");
+        assert_eq!((of("epoch", &[]), of("participants_late", &[])), (f64::from(epoch), 0.0), "{phase}");
+        assert_eq!((of("steps_total", &[("phase", phase)]), of("waits_for", &[])), (1.0, 0.0), "{phase}");
+        // An operator removes a hold: it ends on the side that gives the tokens.
+        let hold = mutex.acquire().await.expect("free");
+        let before = of("losses_total", &[("backend", "memory"), ("side", side)]);
+        assert!(mutex.force_release(hold.token().as_u64()).await.expect("asked"), "{phase}");
+        hold.lost().await;
+        let lost = log.nth("latchwork.move.lost", seen_of(&log, "latchwork.move.phase")).await;
+        assert_eq!((lost.field("key"), lost.field("side"), lost.field("backend")), (phase, side, "memory"));
+        assert_eq!(of("losses_total", &[("side", side)]), before + 1.0, "{phase}");
+    }
+    assert!(of("acknowledged_timestamp_seconds", &[]) > 1.7e9);
+    // It waited for the member, whenever it said so.
+    let waited: Vec<_> = seen.iter().filter(|(told, _)| told.contains("waits for 1")).collect();
+    assert!(!waited.is_empty() && waited.iter().all(|(_, figure)| *figure == 1.0), "{seen:?}");
+    operator.close().await.expect("closed");
+    part.close().await.expect("closed");
+    drop((part, operator));
+    assert_eq!(
+        (of("participants", &[]), of("participants_late", &[]), of("waits_for", &[])),
+        (0.0, 0.0, 0.0)
+    );
+    assert!(log.undocumented().is_empty(), "{:#?}", log.undocumented());
+}
+
+/// How often an event was written.
+fn seen_of(log: &Log, name: &str) -> usize {
+    log.lines().iter().filter(|line| line.name == name).count()
 }
 
 /// Only the vocabulary writes at info or above, and what it has for backends, some backend uses.

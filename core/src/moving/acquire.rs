@@ -117,7 +117,8 @@ impl<'a> Acquiring<'a> {
                         // Who waited through several phases has more than the last one needs.
                         node.trim(phase);
                         let client = &self.participant.old.client;
-                        client.cleanup.beside(Arc::clone(&node).give_back_when_lost());
+                        let seen = Arc::clone(&self.participant.seen);
+                        client.cleanup.beside(Arc::clone(&node).give_back_when_lost(seen));
                         Ok(Step::Holds(node))
                     }
                     Err(on) => {

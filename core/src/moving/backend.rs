@@ -168,6 +168,7 @@ impl Backend for MovingBackend {
     }
 
     async fn close(&self, how: Close) -> Result<()> {
+        self.participant.seen.ends();
         let (old, new) = (&self.participant.old.client, &self.participant.new.client);
         let (old, new) = match how {
             Close::Orderly => join(old.close(), new.close()).await,

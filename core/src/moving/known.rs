@@ -25,6 +25,8 @@ pub(super) struct Known {
     // (MIGRATE-REGISTER-THEN-READ).
     pub(super) member: Option<Arc<dyn Node>>,
     pub(super) is_read: bool,
+    // The version of the stage that its membership has acknowledged.
+    pub(super) acknowledged: Option<Version>,
     // `None`: no move has begun, or it was given up.
     staged: Option<Staged>,
     // The highest epoch of the tokens that a stage or the stamp of the old side has said: a move that was
@@ -79,6 +81,12 @@ impl Known {
         (member.is_some() && self.is_read).then_some(phase)
     }
 
+    /// Whether it is a member that knows a stage which it has not acknowledged.
+    pub(super) fn is_late(&self) -> bool {
+        let version = self.staged.as_ref().map(|staged| staged.version);
+        self.member.is_some() && self.is_read && version.is_some() && version != self.acknowledged
+    }
+
     /// A read of the stage was answered, which began while it had this membership; without a stage, the
     /// stamp of the old side behind it, which says the `epoch`. Reads are applied in the order in which
     /// they began.
@@ -109,7 +117,7 @@ impl Known {
 
     /// It is a member from now on, and has read nothing since.
     pub(super) fn enter(&mut self, member: Arc<dyn Node>) {
-        (self.member, self.is_read) = (Some(member), false);
+        (self.member, self.is_read, self.acknowledged) = (Some(member), false, None);
     }
 
     /// It is no member any more.

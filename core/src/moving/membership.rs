@@ -219,7 +219,9 @@ impl Participant {
     /// Says that the stage was brought about here, by its version (MIGRATE-ACK-NAMES-VERSION).
     async fn acknowledge(&self, member: &HeldNode, staged: &Staged, begun: Moment) -> Result<()> {
         member.node.write_data(&MemberRecord::own(Some(staged.version))).await?;
-        seen::phase_reached(staged.stage.phase, self.clock().now().since(begun));
+        self.change(|known| known.acknowledged = Some(staged.version));
+        self.seen.acknowledged();
+        seen::phase_reached(staged.stage.phase, staged.stage.epoch, self.clock().now().since(begun));
         Ok(())
     }
 }

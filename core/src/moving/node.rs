@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use futures_util::future::{join_all, try_join_all};
 use parking_lot::Mutex;
 
-use super::side::NodePart;
+use super::side::{NodePart, ON_SIDE};
 use super::values::cells::MovingCells;
 use crate::address::Address;
 use crate::attempt::Request;
@@ -24,6 +24,7 @@ use crate::decide::moving::{Holding, MovePhase, Side, Sides};
 use crate::error::{Error, LostReason, Result};
 use crate::held_node::HeldNode;
 use crate::hold::Release;
+use crate::seen::{self, ParticipantMeter};
 use crate::token::Token;
 
 /// What a participant holds on each side.
@@ -86,10 +87,10 @@ impl State {
             Arc::new(NodePart { node: Arc::clone(node), place }) as Arc<dyn Part>
         };
         let on = |held: &Arc<HeldNode>, side| part(&held.node, (side, held.backend()));
-        let old = self.on.old.iter().map(|held| on(held, "the old side"));
-        let new = self.on.new.iter().map(|held| on(held, "the new side"));
-        let member =
-            self.member.iter().map(|node| part(node, ("the old side", "where it is a member of the move")));
+        let [(_, on_old), (_, on_new)] = ON_SIDE;
+        let old = self.on.old.iter().map(|held| on(held, on_old));
+        let new = self.on.new.iter().map(|held| on(held, on_new));
+        let member = self.member.iter().map(|node| part(node, (on_old, "where it is a member of the move")));
         old.chain(new).chain(member).collect()
     }
 }
@@ -192,11 +193,13 @@ impl MovingNode {
     /// What remains of a hold that is lost is given back: it would be renewed for as long as its guard is
     /// kept. One margin later, as at an expiry, so that its holder's work is over; at once when somebody
     /// has removed it, as elsewhere.
-    pub(super) async fn give_back_when_lost(self: Arc<Self>) {
+    pub(super) async fn give_back_when_lost(self: Arc<Self>, seen: Arc<ParticipantMeter>) {
         let reason = tokio::select! {
             _ = self.writer.until(|| self.writer.outcome()) => return,
             reason = self.writer.until_lost() => reason,
         };
+        self.report(&seen, reason);
+        drop(seen);
         let clock = self.writer.lease().clock().clone();
         if !matches!(reason, LostReason::Revoked) {
             clock.sleep_until(given_back_at(clock.now(), self.writer.lease().ttl())).await;
@@ -207,6 +210,23 @@ impl MovingNode {
             std::mem::take(&mut state.on)
         };
         drop(on);
+    }
+
+    /// Reports a loss by the side that it was on. One by its own client is on neither.
+    fn report(&self, meter: &ParticipantMeter, reason: LostReason) {
+        let lost_on = self.writer.lease().lost_on().filter(|_| reason != LostReason::Closed);
+        let side = lost_on.and_then(|place| ON_SIDE.iter().find(|(_, side)| place.starts_with(side)));
+        if let Some((side, _)) = side {
+            meter.lost(*side);
+            let request = self.request();
+            seen::move_lost(
+                request.queue.name(),
+                self.writer.token(),
+                seen::side_name(*side),
+                meter.backend(*side),
+                reason,
+            );
+        }
     }
 
     /// Its nodes, and from now on no others.

@@ -18,11 +18,13 @@ use super::values::usage::Usage;
 use crate::address::Address;
 use crate::attempt::Request;
 use crate::clock::{Clock, Moment};
+use crate::config::MOVING;
 use crate::contracts::{AskedLimit, Node};
 use crate::decide::Claim;
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, ErrorKind, Result};
 use crate::registry::{Place, Stamped};
+use crate::seen::ParticipantMeter;
 use crate::token::Token;
 
 /// A client of both sides.
@@ -33,6 +35,7 @@ pub(crate) struct Participant {
     pub(super) place: MovePlace,
     // Of the old side.
     stamp: Place,
+    pub(super) seen: Arc<ParticipantMeter>,
     known: Mutex<Known>,
     /// What it has under way of values.
     pub(super) usage: Arc<Usage>,
@@ -60,11 +63,14 @@ impl Participant {
         let of = |side: &SideClient| (Arc::clone(&side.client.backend), side.namespace().clone());
         let sided = Sided { old: of(&old), new: of(&new) };
         let cells = MovingCells::new(sided, &usage, old.client.clock(), request_timeout);
+        let sides = [&old, &new].map(|side| side.client.backend.name());
+        let seen = Arc::new(ParticipantMeter::new(MOVING, sides));
         Arc::new(Self {
             old,
             new,
             place,
             stamp,
+            seen,
             known: Mutex::new(Known::new(values)),
             usage,
             cells: Arc::new(cells),
@@ -102,6 +108,7 @@ impl Participant {
             let mut known = self.known.lock();
             let answer = change(&mut known);
             known.tell_values();
+            self.seen.shows(known.ready(), known.is_late(), known.epoch());
             answer
         };
         self.changed.send_modify(|count| *count += 1);

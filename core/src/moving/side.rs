@@ -8,6 +8,7 @@ use crate::client::Client;
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
 use crate::contracts::{AskedLimit, Backend, LeaseState, Node, Part, StateChange};
+use crate::decide::moving::Side;
 use crate::error::Result;
 use crate::held_node::HeldNode;
 
@@ -69,6 +70,9 @@ impl SideClient {
         Ok(admitted.map(|admitted| HeldNode::new(Arc::clone(&self.client), queue, admitted.node, None, None)))
     }
 }
+
+/// The sides, as [`Loss::lost_on`](crate::Loss::lost_on) shows them.
+pub(super) const ON_SIDE: [(Side, &str); 2] = [(Side::Old, "the old side"), (Side::New, "the new side")];
 
 /// A node on one side, as a hold over both rests on it.
 pub(super) struct NodePart {

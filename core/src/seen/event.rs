@@ -157,8 +157,8 @@ events! {
         = INFO "latchwork.namespace.reopened" [backend, namespace] "the namespace is in use again";
 
     /// A participant of a move has brought its holds to a phase, and has said so.
-    pub(crate) fn phase_reached(phase: MovePhase, took: impl Debug)
-        = INFO "latchwork.move.reached" [%phase, ?took] "this client has brought its holds to a phase of its move";
+    pub(crate) fn phase_reached(phase: MovePhase, epoch: u16, took: impl Debug)
+        = INFO "latchwork.move.reached" [%phase, epoch, ?took] "this client has brought its holds to a phase of its move";
 
     /// The server shows an older stage of a move than it did before.
     /// `seen` and `now` are versions of its cell.
@@ -170,6 +170,11 @@ events! {
     pub(crate) fn no_member(error: &Error)
         = WARN "latchwork.move.away" [%error]
         "this client is no member of its move any more: what it held is lost, and it acquires nothing until it is back";
+
+    /// A hold of a participant has ended with its lease on a side of the move, `old` or `new`.
+    pub(crate) fn move_lost(key: &str, token: Token, side: &str, backend: &str, reason: LostReason)
+        = DEBUG "latchwork.move.lost" [key, %token, side, backend, %reason]
+        "a hold ended with its lease on this side of the move";
 
     /// An operator has taken a move to its next phase, forward or back.
     pub(crate) fn move_phase(name: &str, phase: MovePhase, epoch: u16)

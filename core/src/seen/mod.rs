@@ -11,7 +11,7 @@
 //! The metrics go to the recorder of the [`metrics`](https://docs.rs/metrics) crate, with the cargo
 //! feature `metrics`. Without it they cost nothing. Install the recorder before the first connect: a
 //! client keeps the counters that it was given when it first needed them. Labels are bounded: the
-//! backend, the recipe, and an outcome, a reason or a kind. A key is never a label; the events have
+//! backend, the recipe, and an outcome, a reason, a kind, or a phase or side of a move. A key is never a label; the events have
 //! it.
 
 mod acquisition;
@@ -26,10 +26,12 @@ pub use event::{
 };
 pub(crate) use event::{
     broken, connected, layout_ended, layout_raised, layout_stamped, lease_lost, mended, move_ended,
-    move_finished, move_given_up, move_phase, move_repaired, move_waits, no_member, phase_reached,
+    move_finished, move_given_up, move_lost, move_phase, move_repaired, move_waits, no_member, phase_reached,
     registered_anew, release_unconfirmed, renewal_late, reopened, resumed, retired, stage_went_back,
     suspended, values_moved,
 };
 pub(crate) use hold::SeenHold;
-pub(crate) use meter::{ClientMeter, Links, RecipeMeter, Recipes};
+pub(crate) use meter::{
+    ClientMeter, Links, OperatorMeter, ParticipantMeter, RecipeMeter, Recipes, side_name,
+};
 pub use meter::{METRICS, Metric, MetricKind, Rechecks, Requests, SECONDS, describe};

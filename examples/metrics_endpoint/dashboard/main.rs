@@ -1,6 +1,7 @@
 //! Every panel of the dashboard, and every alert, on Debian's Prometheus.
 //!
-//! Two services contend on a Redis behind a proxy that lays an outage; Prometheus scrapes them. With
+//! Two services contend on a Redis behind a proxy that lays an outage, and the locks of a third move there;
+//! Prometheus scrapes them and the operator of that move. With
 //! `LATCHWORK_PICTURE=FILE` the run takes some four minutes, with three outages, and at its end
 //! chromium draws Prometheus' own page of it into the file.
 
@@ -93,6 +94,13 @@ async fn every_panel_returns_data() {
         ("sum(latchwork_waiters)", 1.0),
         ("sum(latchwork_clients)", 2.0),
         ("sum(latchwork_clients_suspended)", 1.0),
+        // The outage fell into *both*, and cost the client its membership.
+        ("sum(latchwork_move_participants{phase=\"both-by-old\"})", 1.0),
+        ("sum(latchwork_move_participants{phase=\"away\"})", 1.0),
+        ("sum(latchwork_move_losses_total)", 1.0),
+        ("sum(latchwork_move_participants{phase=\"done\"})", 1.0),
+        ("sum(latchwork_move_steps_total)", 4.0),
+        ("sum(latchwork_move_epoch)", 1.0),
         ("sum(latchwork_losses_total{reason=\"expired\"})", 1.0),
         ("sum(latchwork_reconnects_total)", 1.0),
         ("sum(latchwork_acquisitions_total{outcome=\"acquired\"})", 50.0),

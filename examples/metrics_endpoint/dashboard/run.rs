@@ -1,11 +1,14 @@
-//! Two services on a Redis behind a proxy, through outages.
+//! Two services on a Redis behind a proxy, and one whose locks move there from one namespace to another,
+//! through outages.
 
 use std::net::{SocketAddr, TcpListener};
 use std::process::Stdio;
 use std::time::Duration;
 
+use latchwork::{Config, Move, MoveConfig};
 use latchwork_servers::proxy::{Direction, Proxy};
 use latchwork_servers::{Kind, Options, Server, ask};
+use metrics_exporter_prometheus::PrometheusBuilder;
 use tokio::process::{Child, Command};
 
 use crate::prometheus::Prometheus;
@@ -28,12 +31,25 @@ impl Run {
             Server::start(Kind::Redis, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"));
         let proxy = Proxy::start(server.addr()).await.expect("a port");
         let url = format!("{}?ttl={}s&request_timeout=1s", server.url_at(proxy.addr()), TTL.as_secs());
-        let addresses = [(); 2].map(|()| free_address());
-        let services: Vec<_> = addresses.iter().map(|address| service(&url, *address)).collect();
+        let side = |namespace: &str| format!("{url}&namespace={namespace}");
+        let [from, to] = ["before", "after"].map(side);
+        let moving =
+            format!("moving:?from={}&to={}&move=m", from.replace('&', "%26"), to.replace('&', "%26"));
+        let addresses = [(); 3].map(|()| free_address());
+        let urls = [&url, &url, &moving];
+        let services: Vec<_> = urls.iter().zip(addresses).map(|(url, at)| service(url, at)).collect();
         for address in addresses {
             until_served(address).await;
         }
-        let prometheus = Prometheus::start(&addresses).await;
+        // This process operates the move.
+        let operators = free_address();
+        PrometheusBuilder::new().with_http_listener(operators).install().expect("the first recorder");
+        let at = |url: &str| Config::from_url(url).expect("a good URL");
+        let sides = MoveConfig::new(at(&from), at(&to), "m");
+        let operator = Move::connect(&latchwork::connectors(), &sides).await.expect("connected");
+        let scraped: Vec<_> = addresses.into_iter().chain([operators]).collect();
+        let prometheus = Prometheus::start(&scraped).await;
+        operator.start(|told| println!("{told}")).await.expect("both");
         let long = std::env::var_os("LATCHWORK_PICTURE").is_some();
         let (outages, between) =
             if long { (3, Duration::from_secs(50)) } else { (1, Duration::from_secs(8)) };
@@ -47,6 +63,8 @@ impl Run {
             tokio::time::sleep(2 * TTL).await;
             proxy.resume();
         }
+        operator.run(|told| println!("{told}")).await.expect("done");
+        operator.close().await.expect("closed");
         tokio::time::sleep(between).await;
         Self { prometheus, services, _proxy: proxy, _server: server }
     }

@@ -33,13 +33,14 @@ pub use self::status::{MoveLate, MoveProgress, MoveState, MoveStatus};
 pub use self::values::ValuesInUse;
 use super::place::MovePlace;
 use super::staged::Staged;
-use crate::config::{Config, MoveConfig};
+use crate::config::{Config, MOVING, MoveConfig};
 use crate::connect::connect;
 use crate::connector::Connector;
 use crate::coordinator::Coordinator;
 use crate::decide::moving::gate::{Course, GateMarker};
 use crate::decide::moving::{MovePhase, Side, Way};
 use crate::error::Result;
+use crate::seen::OperatorMeter;
 
 /// A move between two coordinators under live locks, as an operator makes it: the clients that
 /// [take part](crate::MoveConfig) hold their locks on the old side before it, and on the new side after
@@ -80,6 +81,7 @@ pub struct Move {
     place: MovePlace,
     old: OperatorSide,
     new: OperatorSide,
+    seen: OperatorMeter,
 }
 
 impl Move {
@@ -110,7 +112,8 @@ impl Move {
         let place = MovePlace::of(&config.from.namespace, &config.name)?;
         let old = OperatorSide::new(Side::Old, old, &config.from)?;
         let new = OperatorSide::new(Side::New, new, &config.to)?;
-        Ok(Self { name: config.name.as_str().into(), place, old, new })
+        let seen = OperatorMeter::new(MOVING);
+        Ok(Self { name: config.name.as_str().into(), place, old, new, seen })
     }
 
     /// The name of the move.

@@ -122,6 +122,7 @@ impl Move {
         let written = Staged::write(self.old.backend(), &self.place, Some(checked), next).await;
         let written = written.map_err(on(Side::Old))?;
         if let Some(written) = written.as_ref().filter(|written| written.stage.phase != checked.stage.phase) {
+            self.seen.step(written.stage.phase);
             seen::move_phase(&self.name, written.stage.phase, written.stage.epoch);
         }
         Ok(written)

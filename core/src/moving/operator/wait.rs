@@ -85,6 +85,7 @@ impl Move {
     ) -> Result<MovePhase> {
         let lease = self.old.coordinator.lease();
         let mut pauses = Backoff::new(Duration::from_millis(50), lease.ttl() / 4);
+        let walk = self.seen.walks();
         let (mut news, mut from, mut told) = (News::of(self), None, None);
         let mut checked = Checked::default();
         loop {
@@ -104,6 +105,12 @@ impl Move {
                 }
                 Err(error) => Err(error),
             };
+            match &stepped {
+                Ok(Stepped::Waits(status)) => walk.waits_for(status.waits_for.len()),
+                // Not known: those who were waited for then.
+                Err(_) => {}
+                Ok(_) => walk.waits_for(0),
+            }
             match stepped {
                 Ok(Stepped::To(stage)) => progress(&MoveProgress::Reached(stage.phase)),
                 Ok(Stepped::Freezes) => progress(&MoveProgress::ValuesWait),

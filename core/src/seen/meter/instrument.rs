@@ -27,7 +27,11 @@ pub fn describe() {
             let (name, help) = (metric.name.into(), metric.help.into());
             match metric.kind {
                 MetricKind::Counter => recorder.describe_counter(name, Some(metrics::Unit::Count), help),
-                MetricKind::Gauge => recorder.describe_gauge(name, Some(metrics::Unit::Count), help),
+                MetricKind::Gauge => {
+                    let is_time = metric.name.ends_with("_seconds");
+                    let unit = if is_time { metrics::Unit::Seconds } else { metrics::Unit::Count };
+                    recorder.describe_gauge(name, Some(unit), help);
+                }
                 MetricKind::Histogram => {
                     recorder.describe_histogram(name, Some(metrics::Unit::Seconds), help)
                 }
@@ -74,6 +78,10 @@ impl Gauge {
     pub(super) fn add(&self, difference: i8) {
         self.0.increment(f64::from(difference));
     }
+
+    pub(super) fn set(&self, figure: f64) {
+        self.0.set(figure);
+    }
 }
 
 #[cfg(feature = "metrics")]
@@ -103,6 +111,8 @@ impl Gauge {
     }
 
     pub(super) fn add(&self, _: i8) {}
+
+    pub(super) fn set(&self, _: f64) {}
 }
 
 #[cfg(not(feature = "metrics"))]

@@ -53,6 +53,7 @@ const fn metric(
 
 const BACKEND: &[&str] = &["backend"];
 const RECIPE: &[&str] = &["backend", "recipe"];
+const PHASE: &[&str] = &["backend", "phase"];
 
 pub(super) const ACQUISITIONS: Metric = metric(
     MetricKind::Counter,
@@ -124,6 +125,48 @@ pub(super) const RECHECKS_FOUND: Metric = metric(
     &["backend", "what"],
     "Re-checks that found what no event told",
 );
+pub(super) const MOVE_PARTICIPANTS: Metric = metric(
+    MetricKind::Gauge,
+    "latchwork_move_participants",
+    PHASE,
+    "Clients of this process that take part in a move, by the phase that they act by",
+);
+pub(super) const MOVE_LATE: Metric = metric(
+    MetricKind::Gauge,
+    "latchwork_move_participants_late",
+    BACKEND,
+    "Those of them that have not acknowledged their phase yet, so that its next step waits for them",
+);
+pub(super) const MOVE_EPOCH: Metric = metric(
+    MetricKind::Gauge,
+    "latchwork_move_epoch",
+    BACKEND,
+    "The epoch of the tokens that a client which takes part in a move gives",
+);
+pub(super) const MOVE_ACKNOWLEDGED: Metric = metric(
+    MetricKind::Gauge,
+    "latchwork_move_acknowledged_timestamp_seconds",
+    BACKEND,
+    "When a client of this process has last acknowledged a phase of its move, in seconds since 1970",
+);
+pub(super) const MOVE_LOSSES: Metric = metric(
+    MetricKind::Counter,
+    "latchwork_move_losses_total",
+    &["backend", "side"],
+    "Holds of clients which take part in a move that ended with their lease on this side",
+);
+pub(super) const MOVE_STEPS: Metric = metric(
+    MetricKind::Counter,
+    "latchwork_move_steps_total",
+    PHASE,
+    "Steps of a move that operators of this process have taken, forward or back, by the phase that each led to",
+);
+pub(super) const MOVE_WAITS_FOR: Metric = metric(
+    MetricKind::Gauge,
+    "latchwork_move_waits_for",
+    BACKEND,
+    "Members of a move that an operator of this process waits for",
+);
 
 /// All metrics, in the order of the guide's table.
 pub const METRICS: &[Metric] = &[
@@ -140,6 +183,13 @@ pub const METRICS: &[Metric] = &[
     RECONNECTS,
     REQUESTS,
     RECHECKS_FOUND,
+    MOVE_PARTICIPANTS,
+    MOVE_LATE,
+    MOVE_EPOCH,
+    MOVE_ACKNOWLEDGED,
+    MOVE_LOSSES,
+    MOVE_STEPS,
+    MOVE_WAITS_FOR,
 ];
 
 #[cfg(test)]
@@ -151,7 +201,8 @@ mod tests {
         for Metric { name, kind, labels, help } in METRICS {
             assert!(name.starts_with("latchwork_") && !help.ends_with('.'), "{name}: {help}");
             assert_eq!(name.ends_with("_total"), *kind == MetricKind::Counter, "{name}");
-            assert_eq!(name.ends_with("_seconds"), *kind == MetricKind::Histogram, "{name}");
+            let is_length = name.ends_with("_seconds") && !name.ends_with("_timestamp_seconds");
+            assert_eq!(is_length, *kind == MetricKind::Histogram, "{name}");
             assert_eq!(labels.first(), Some(&"backend"), "{name}");
             assert!(!labels.contains(&"key"), "a key is unbounded");
         }

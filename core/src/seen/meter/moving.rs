@@ -1,0 +1,173 @@
+//! What a move counts: at those who take part in it, and at its operator.
+
+use std::time::SystemTime;
+
+use parking_lot::Mutex;
+
+use super::instrument::{Counter, Gauge};
+use super::table::{
+    MOVE_ACKNOWLEDGED, MOVE_EPOCH, MOVE_LATE, MOVE_LOSSES, MOVE_PARTICIPANTS, MOVE_STEPS, MOVE_WAITS_FOR,
+};
+use crate::decide::moving::{MovePhase, Side};
+
+/// What stands for a phase where a client is no member of its move.
+const AWAY: &str = "away";
+/// The phases, in their order.
+const PHASES: [MovePhase; 5] =
+    [MovePhase::Old, MovePhase::BothByOld, MovePhase::BothByNew, MovePhase::New, MovePhase::Done];
+
+/// A client that takes part in a move. All its series exist from the beginning, and it counts no more once
+/// it is closed or dropped.
+#[derive(Debug)]
+pub(crate) struct ParticipantMeter {
+    phases: [Gauge; PHASES.len()],
+    away: Gauge,
+    late: Gauge,
+    epoch: Gauge,
+    acknowledged: Gauge,
+    losses: [Counter; 2],
+    sides: [&'static str; 2],
+    // `None`: it has ended.
+    shown: Mutex<Option<Shown>>,
+}
+
+/// What it counts as now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shown {
+    phase: Option<MovePhase>,
+    late: bool,
+    epoch: u16,
+}
+
+impl ParticipantMeter {
+    /// It is no member yet. `backend`: of the client of both sides; `sides`: those of the old side and the
+    /// new one.
+    pub(crate) fn new(backend: &'static str, sides: [&'static str; 2]) -> Self {
+        let gauge = |phase| Gauge::new(&MOVE_PARTICIPANTS, &[backend, phase]);
+        let away = gauge(AWAY);
+        away.add(1);
+        let losses = |side: Side| Counter::new(&MOVE_LOSSES, &[sides[at_side(side)], name(side)]);
+        Self {
+            phases: PHASES.map(|phase| gauge(phase.as_str())),
+            away,
+            late: Gauge::new(&MOVE_LATE, &[backend]),
+            epoch: Gauge::new(&MOVE_EPOCH, &[backend]),
+            acknowledged: Gauge::new(&MOVE_ACKNOWLEDGED, &[backend]),
+            losses: [Side::Old, Side::New].map(losses),
+            sides,
+            shown: Mutex::new(Some(Shown { phase: None, late: false, epoch: 0 })),
+        }
+    }
+
+    /// It acts by this phase now, or not at all; `late`: it has not acknowledged it yet.
+    pub(crate) fn shows(&self, phase: Option<MovePhase>, late: bool, epoch: u16) {
+        let now = Shown { phase, late, epoch };
+        let mut shown = self.shown.lock();
+        let Some(before) = shown.filter(|before| *before != now) else { return };
+        *shown = Some(now);
+        self.count(before, -1);
+        self.count(now, 1);
+        if before.epoch != epoch {
+            self.epoch.set(f64::from(epoch));
+        }
+    }
+
+    fn count(&self, shown: Shown, difference: i8) {
+        match shown.phase {
+            Some(phase) => self.phases[at(phase)].add(difference),
+            None => self.away.add(difference),
+        }
+        if shown.late {
+            self.late.add(difference);
+        }
+    }
+
+    /// It takes part no more. Later calls change nothing.
+    pub(crate) fn ends(&self) {
+        if let Some(shown) = self.shown.lock().take() {
+            self.count(shown, -1);
+        }
+    }
+
+    /// It has acknowledged a phase.
+    pub(crate) fn acknowledged(&self) {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.acknowledged.set(now.as_secs_f64());
+    }
+
+    /// The backend of a side.
+    pub(crate) fn backend(&self, side: Side) -> &'static str {
+        self.sides[at_side(side)]
+    }
+
+    /// A hold of it ended with its lease on this side.
+    pub(crate) fn lost(&self, side: Side) {
+        self.losses[at_side(side)].count();
+    }
+}
+
+impl Drop for ParticipantMeter {
+    fn drop(&mut self) {
+        self.ends();
+    }
+}
+
+/// An operator of a move.
+#[derive(Debug)]
+pub(crate) struct OperatorMeter {
+    steps: [Counter; PHASES.len()],
+    waits_for: Gauge,
+}
+
+impl OperatorMeter {
+    pub(crate) fn new(backend: &'static str) -> Self {
+        let steps = PHASES.map(|phase| Counter::new(&MOVE_STEPS, &[backend, phase.as_str()]));
+        Self { steps, waits_for: Gauge::new(&MOVE_WAITS_FOR, &[backend]) }
+    }
+
+    /// It has taken the move to this phase.
+    pub(crate) fn step(&self, phase: MovePhase) {
+        self.steps[at(phase)].count();
+    }
+
+    /// A walk from step to step: it waits for nobody yet.
+    pub(crate) fn walks(&self) -> Walk<'_> {
+        Walk(self)
+    }
+}
+
+/// A walk of an operator. Dropped, it waits for nobody any more.
+#[derive(Debug)]
+pub(crate) struct Walk<'a>(&'a OperatorMeter);
+
+impl Walk<'_> {
+    /// The next step waits for so many members.
+    pub(crate) fn waits_for(&self, members: usize) {
+        self.0.waits_for.set(members as f64);
+    }
+}
+
+impl Drop for Walk<'_> {
+    fn drop(&mut self) {
+        self.waits_for(0);
+    }
+}
+
+fn at(phase: MovePhase) -> usize {
+    PHASES.iter().position(|known| *known == phase).expect("all phases are there")
+}
+
+fn at_side(side: Side) -> usize {
+    match side {
+        Side::Old => 0,
+        Side::New => 1,
+    }
+}
+
+/// A side, as a label and in events.
+pub(crate) fn name(side: Side) -> &'static str {
+    match side {
+        Side::Old => "old",
+        Side::New => "new",
+    }
+}
