@@ -39,9 +39,18 @@ impl Authority {
         (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
     }
 
-    /// A server at 127.0.0.1 that asks its clients for a certificate, greets them with their number, and
-    /// counts them.
+    /// A server at 127.0.0.1 that asks its clients for a certificate, greets them and counts them.
     async fn serve(&self, served: Arc<AtomicUsize>) -> String {
+        self.listen(b"hello", served).await
+    }
+
+    /// As [`serve`](Self::serve), and hangs up without a word: as one that ends TLS for others which are
+    /// down.
+    async fn hang_up(&self) -> String {
+        self.listen(b"", Arc::default()).await
+    }
+
+    async fn listen(&self, greeting: &'static [u8], served: Arc<AtomicUsize>) -> String {
         let provider = Arc::new(ring::default_provider());
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.1.as_bytes()).unwrap()).unwrap();
@@ -66,7 +75,7 @@ impl Authority {
                 // A refused client is no business of this server.
                 if let Ok(mut stream) = acceptor.accept(stream).await {
                     served.fetch_add(1, Ordering::SeqCst);
-                    let _ = stream.write_all(b"hello").await;
+                    let _ = stream.write_all(greeting).await;
                     let _ = stream.shutdown().await;
                 }
             }
@@ -187,6 +196,33 @@ async fn what_is_renewed_on_disk_is_used_from_the_next_connection_on() {
     files.write("ca", "gone");
     assert_eq!(greeting(&transport, &address).await.unwrap(), "hello");
     assert_eq!(served.load(Ordering::SeqCst), 4);
+}
+
+/// An alert is a refusal. A server that only hangs up may be one that does not want this certificate, as
+/// long as no server has wanted it; behind that it is an outage, which ends.
+#[tokio::test]
+async fn a_hang_up_refuses_no_certificate_that_a_server_has_taken() {
+    let authority = Authority::new();
+    let (taking, hanging) = (authority.serve(Arc::default()).await, authority.hang_up().await);
+    let files = Files::new(&authority);
+    let is_forbidden = |transport: &Transport| {
+        transport.failure().is_some_and(|failure| matches!(failure.kind(), ErrorKind::Forbidden { .. }))
+    };
+    let transport = Transport::of(&files.config(), None).unwrap();
+    assert_eq!(greeting(&transport, &hanging).await.unwrap_or_default(), "");
+    assert!(is_forbidden(&transport), "nobody has taken it");
+
+    let transport = Transport::of(&files.config(), None).unwrap();
+    for with in [&transport, &transport.apart()] {
+        assert_eq!(greeting(&transport, &taking).await.unwrap(), "hello");
+        assert_eq!(greeting(with, &hanging).await.unwrap_or_default(), "");
+        assert!(with.failure().is_none(), "{:?}", with.failure());
+    }
+
+    // Another certificate is another matter.
+    files.identity(&authority.sign("renewed"));
+    assert_eq!(greeting(&transport, &hanging).await.unwrap_or_default(), "");
+    assert!(is_forbidden(&transport), "nobody has taken the new one");
 }
 
 #[tokio::test]

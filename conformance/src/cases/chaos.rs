@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use latchwork_core::Config;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -93,6 +94,13 @@ fn length(context: &Context) -> Duration {
 pub(crate) async fn chaos(context: &Context, kind: SoakKind, lasts: Duration) {
     let seed = context.seed();
     let first = well(context, &context.config(SHORT_TTL)).await;
+    let newborn = (0..CLIENTS).map(|number| async move {
+        let mut chance = StdRng::seed_from_u64(seed.wrapping_add(number as u64));
+        (newcomer(context, &mut chance).await, chance)
+    });
+    // Before its time begins: on a busy machine, connecting over TLS takes as long as a life, and none
+    // would end within it.
+    let newborn = join_all(newborn).await;
     let began = Instant::now();
     let chaos = Arc::new(Chaos {
         kind,
@@ -105,11 +113,10 @@ pub(crate) async fn chaos(context: &Context, kind: SoakKind, lasts: Duration) {
         given_up: AtomicUsize::default(),
         crashes: AtomicUsize::default(),
     });
-    let lives = (0..CLIENTS).map(|number| {
-        let chance = StdRng::seed_from_u64(seed.wrapping_add(number as u64));
-        chaos.live_and_die(context, &first, chance, number % 3 == 0)
+    let lives = newborn.into_iter().enumerate().map(|(number, (newborn, chance))| {
+        chaos.live_and_die(context, &first, newborn, chance, number % 3 == 0)
     });
-    let last = futures_util::future::join_all(lives).await;
+    let last = join_all(lives).await;
     let holds = chaos.judge();
     // Nothing that was sent before is under way any more.
     sleep(chaos.ttl * 2).await;
@@ -135,6 +142,14 @@ pub(crate) async fn chaos(context: &Context, kind: SoakKind, lasts: Duration) {
     // of luck.
     assert!(crashes >= CLIENTS / 3 && given_up > 0, "too few faults for a verdict");
     assert!(lasts < LONG || lost.min(failed) > 0, "too few faults for a verdict");
+}
+
+/// A client, and the label that it is known by.
+async fn newcomer(context: &Context, chance: &mut StdRng) -> (Client, String) {
+    let label = format!("client-{:x}", chance.random::<u64>());
+    let mut config = context.config(SHORT_TTL);
+    config.label = Some(label.clone());
+    (well(context, &config).await, label)
 }
 
 /// A client whose link is well. Where faults lie between servers, it may have to try again.

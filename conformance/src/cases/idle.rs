@@ -183,7 +183,8 @@ cases! {
     /// it
     async fn cell_idle_under_a_hold_outlives_it(context) {
         let (one, two, cell) = (context.client().await, context.client().await, cell(context, "a"));
-        let queue = context.queue_of(Kind::Mutex, "m");
+        // Of the cell's key: on a Redis Cluster a hold writes on its own server alone.
+        let queue = context.queue_of(Kind::Mutex, "a");
         let Joined::Admitted(node) = join(&one, &queue, Claim::Exclusive).await else { panic!("it is free") };
         let held = soon("write", node.write_cell(&cell, &put(Expected::Absent, "held", idle()))).await;
         let left = soon("leave", node.leave()).await;

@@ -11,29 +11,30 @@ use rand::{RngExt, SeedableRng};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Chaos, KEY, KEYS, LOOK, TASKS, name, pause};
-use crate::bounds::SHORT_TTL;
+use super::{Chaos, KEY, KEYS, LOOK, TASKS, name, newcomer, pause};
 use crate::context::Context;
 use crate::order::SoakKind;
 use crate::testbed::{Client, Link};
 use crate::waits::soon;
 
 impl Chaos {
-    /// One client after the other, each for a while, looked at by one whose link is well. Answers
-    /// the last.
+    /// One client after the other, this one first, each for a while, looked at by one whose link is well.
+    /// Answers the last.
     pub(super) async fn live_and_die(
         self: &Arc<Self>,
         context: &Context,
         well: &Client,
+        newborn: (Client, String),
         mut chance: StdRng,
         mut crashes: bool,
     ) -> Client {
-        let mut config = context.config(SHORT_TTL);
+        let mut newborn = Some(newborn);
         let longest = (self.ttl * 10).min((self.ends - self.began) * 2 / 3);
         loop {
-            let label = format!("client-{:x}", chance.random::<u64>());
-            config.label = Some(label.clone());
-            let client = super::well(context, &config).await;
+            let (client, label) = match newborn.take() {
+                Some(newborn) => newborn,
+                None => newcomer(context, &mut chance).await,
+            };
             let ends = self.ends.min(Instant::now() + chance.random_range(self.ttl..longest));
             let mut tasks = JoinSet::new();
             for _ in 0..TASKS {

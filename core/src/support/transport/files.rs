@@ -66,7 +66,7 @@ impl Contents {
             )?;
         let mut config = builder.with_root_certificates(roots).with_no_client_auth();
         config.alpn_protocols = protocol.into_iter().map(<[u8]>::to_vec).collect();
-        Ok(Loaded { config: Arc::new(config), identity })
+        Ok(Loaded { config: Arc::new(config), identity, taken: Arc::default() })
     }
 }
 
@@ -75,6 +75,8 @@ impl Contents {
 pub(super) struct Loaded {
     config: Arc<ClientConfig>,
     identity: Option<Arc<CertifiedKey>>,
+    /// Whether a server that had asked for the certificate has gone on to answer: it takes it.
+    pub(super) taken: Arc<AtomicBool>,
 }
 
 impl Loaded {

@@ -16,6 +16,8 @@ pub(super) struct Peer<'a> {
     pub(super) asked: bool,
     /// There is one.
     pub(super) shows_certificate: bool,
+    /// A server of this client has taken it.
+    pub(super) taken: bool,
 }
 
 impl Peer<'_> {
@@ -33,8 +35,9 @@ impl Peer<'_> {
             Some(TlsError::NoApplicationProtocol) => self.wrong("a TLS server of another protocol"),
             Some(TlsError::InvalidMessage(_)) => self.wrong("a server that does not speak TLS"),
             // A server that hangs up on a client without the certificate that it wants often does so
-            // before its alert is read.
-            _ if self.asked => {
+            // before its alert is read. Where the certificate was taken before, the server is down behind
+            // its TLS, or goes down just now: an outage, which ends.
+            _ if self.asked && !self.taken => {
                 self.unwanted("the server hung up after it had asked for a client certificate")
             }
             _ => return None,

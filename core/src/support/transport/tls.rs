@@ -76,7 +76,7 @@ impl Tls {
         let asked = Arc::default();
         let config = loaded.config(&asked);
         let (shared, met) = (Arc::clone(&self.shared), Arc::clone(&self.met));
-        let first = First { shared, met, asked, host: host.to_owned() };
+        let first = First { shared, met, asked, taken: loaded.taken, host: host.to_owned() };
         match TlsConnector::from(Arc::new(config)).connect(name, stream).await {
             Ok(stream) => Ok(Stream::tls(TlsStream { stream, first: Some(first) })),
             Err(error) => {
@@ -136,10 +136,19 @@ struct First {
     met: Arc<Mutex<Option<Error>>>,
     // Whether the server has asked for a client certificate.
     asked: Arc<AtomicBool>,
+    // Whether some server has taken it.
+    taken: Arc<AtomicBool>,
     host: String,
 }
 
 impl First {
+    /// The server has said something in the connection.
+    fn answered(&self) {
+        if self.asked.load(Ordering::Acquire) {
+            self.taken.store(true, Ordering::Release);
+        }
+    }
+
     /// The connection ended before the server said anything in it.
     fn failed(&self, error: Option<&io::Error>) {
         let peer = Peer {
@@ -147,6 +156,7 @@ impl First {
             host: &self.host,
             asked: self.asked.load(Ordering::Acquire),
             shows_certificate: self.shared.paths.cert.is_some(),
+            taken: self.taken.load(Ordering::Acquire),
         };
         *self.met.lock() = peer.refusal(error);
     }
@@ -192,7 +202,11 @@ impl AsyncRead for TlsStream {
         let before = buffer.filled().len();
         let read = ready!(Pin::new(&mut self.stream).poll_read(context, buffer));
         match &read {
-            Ok(()) if buffer.filled().len() > before => self.first = None,
+            Ok(()) if buffer.filled().len() > before => {
+                if let Some(first) = self.first.take() {
+                    first.answered();
+                }
+            }
             Ok(()) if buffer.remaining() > 0 => self.ended(None),
             Ok(()) => {}
             Err(error) => self.ended(Some(error)),
