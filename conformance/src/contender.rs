@@ -25,9 +25,20 @@ use crate::waits::soon;
 /// # Errors
 /// What connecting, acquiring or releasing answers.
 pub async fn contend(connectors: &[Arc<dyn Connector>], order: Order) -> Result<()> {
+    if let Some(operates) = order.operates {
+        operates.work(connectors, &order.config()).await?;
+        say(&Event::Released);
+        return Ok(());
+    }
     let coordinator = connect(connectors, &order.config()).await?;
     if let Some(soak) = order.soak {
         soak.contend(&coordinator, &order).await?;
+        coordinator.close().await?;
+        say(&Event::Released);
+        return Ok(());
+    }
+    if let Some(traffic) = order.traffic {
+        traffic.contend(&coordinator).await?;
         coordinator.close().await?;
         say(&Event::Released);
         return Ok(());
@@ -96,19 +107,7 @@ async fn count(coordinator: &Coordinator, order: &Order, counts: Counts) -> Resu
 impl Order {
     /// An order to hold, in a case.
     fn of(context: &Context, config: &Config, key: &str) -> Self {
-        Self {
-            config: config.clone(),
-            key: key.to_owned(),
-            exact: false,
-            adapter: context.adapter,
-            reports_loss: false,
-            soak: None,
-            early: None,
-            leads_as: None,
-            counts: None,
-            turns: false,
-            layout: None,
-        }
+        Self::to_hold(config, key, context.adapter)
     }
 }
 

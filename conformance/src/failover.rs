@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use latchwork_core::Config;
 use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -19,7 +18,7 @@ use crate::testbeds::ServerTestbed;
 /// The TTL of the processes.
 pub const TTL: Duration = Duration::from_secs(3);
 /// What a machine may be late by, beside the bound.
-const NOISE: Duration = Duration::from_secs(2);
+pub(crate) const NOISE: Duration = Duration::from_secs(2);
 const LIMIT: u32 = 3;
 const TASKS: usize = 3;
 /// What contends, and how many processes of each.
@@ -92,7 +91,7 @@ pub fn main<F: Future<Output = Vec<Failover>>>(
     failures: impl FnOnce() -> F,
 ) -> ExitCode {
     println!("running 1 test");
-    match under_load(testbed, runtime, lasts, forgets, |config| config, |_| failures()) {
+    match under_load(testbed, runtime, lasts, forgets, failures) {
         Ok(()) => {
             println!("test result: ok. 1 passed; 0 failed");
             ExitCode::SUCCESS
@@ -119,27 +118,22 @@ pub async fn spread(
     caused
 }
 
-/// `reaches` makes the configuration of the processes of that of the testbed.
-pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
+fn under_load<F: Future<Output = Vec<Failover>>>(
     testbed: ServerTestbed,
     runtime: &Runtime,
     lasts: Duration,
     forgets: bool,
-    reaches: impl FnOnce(Config) -> Config + Send + 'static,
-    failures: impl FnOnce(Config) -> F,
+    failures: impl FnOnce() -> F,
 ) -> Result<(), String> {
     let (name, testbed): (_, &'static ServerTestbed) = (testbed.name, Box::leak(Box::new(testbed)));
     // Beyond the time of the takeover.
     let allowed = TTL + testbed.expiry_bound + NOISE;
     let (sender, receiver) = std::sync::mpsc::channel();
-    let (tells, told) = std::sync::mpsc::channel();
     let playing = thread::spawn(move || {
         // Failures may take longer than they were given.
         play_beside(lasts * 2, testbed, async |context| {
             let mut config = context.fixture.process_config().expect("a server has processes");
             config.ttl = TTL;
-            let config = reaches(config);
-            tells.send(config.clone()).expect("it is awaited");
             let seconds = (lasts + TTL * 2).as_secs();
             let mut contenders = Vec::new();
             for (key, kind, processes) in LOADS {
@@ -156,10 +150,9 @@ pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
             sender.send(records).expect("they are awaited");
         })
     });
-    let config = told.recv().map_err(|_| "the testbed gives no configuration".to_owned())?;
     let failovers = runtime.block_on(async {
         sleep(TTL).await;
-        failures(config).await
+        failures().await
     });
     playing.join().expect("it catches panics")?;
     let records = receiver.recv().map_err(|_| "no records".to_owned())?;
@@ -223,7 +216,9 @@ fn judge(
     grants.sort_unstable();
     let mut without = Vec::new();
     for failure in failovers {
-        let (waited, bound) = (longest_wait(&grants, failure)?, failure.took() + allowed);
+        let waited = longest_wait(&grants, failure.killed, failure.replaced);
+        let waited = waited.ok_or_else(|| format!("no grant after {failure:?}"))?;
+        let bound = failure.took() + allowed;
         if waited > bound {
             return Err(format!("{waited:?} without a grant at {failure:?}, which is more than {bound:?}"));
         }
@@ -232,14 +227,13 @@ fn judge(
     Ok(Seen { key: key.to_owned(), grants: records.len(), plain_overlaps, refused: fenced.refused, without })
 }
 
-/// The longest time without a grant from a failure to the first grant after it was over. The
-/// `grants` rise.
-fn longest_wait(grants: &[u64], failure: &Failover) -> Result<Duration, String> {
-    let next = grants.iter().find(|from| **from > failure.replaced);
-    let next = *next.ok_or_else(|| format!("no grant after {failure:?}"))?;
-    let within = grants.iter().copied().filter(|from| (failure.killed..=next).contains(from));
-    let waits = within.scan(failure.killed, |last, grant| Some(grant - std::mem::replace(last, grant)));
-    Ok(Duration::from_nanos(waits.max().unwrap_or_default()))
+/// The longest time without a grant from an instant to the first grant after another; `None` where none
+/// came. The `grants` rise.
+pub(crate) fn longest_wait(grants: &[u64], begun: u64, over: u64) -> Option<Duration> {
+    let next = *grants.iter().find(|from| **from > over)?;
+    let within = grants.iter().copied().filter(|from| (begun..=next).contains(from));
+    let waits = within.scan(begun, |last, grant| Some(grant - std::mem::replace(last, grant)));
+    Some(Duration::from_nanos(waits.max().unwrap_or_default()))
 }
 
 /// Now, for a [`Failover`].
@@ -257,11 +251,12 @@ mod tests {
 
     #[test]
     fn the_longest_wait_is_between_grants_of_a_failure_alone() {
-        let waits = |grants: &[u64]| longest_wait(grants, &FAILURE).map(|waited| waited.as_nanos());
-        assert_eq!(waits(&[10, 99, 101, 230, 900]), Ok(129));
-        assert_eq!(waits(&[99, 160, 201]), Ok(60));
-        assert_eq!(waits(&[99, 300]), Ok(200));
-        assert!(waits(&[99, 150, 200]).is_err(), "nothing came after it");
+        let (begun, over) = (FAILURE.killed, FAILURE.replaced);
+        let waits = |grants: &[u64]| longest_wait(grants, begun, over).map(|waited| waited.as_nanos());
+        assert_eq!(waits(&[10, 99, 101, 230, 900]), Some(129));
+        assert_eq!(waits(&[99, 160, 201]), Some(60));
+        assert_eq!(waits(&[99, 300]), Some(200));
+        assert_eq!(waits(&[99, 150, 200]), None, "nothing came after it");
     }
 
     #[test]

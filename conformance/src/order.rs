@@ -9,6 +9,7 @@ use tokio::process::Command;
 use crate::adapter::Adapter;
 use crate::exclusive::{Guard, Lock};
 use crate::hold_record::HoldRecord;
+use crate::moves::{Grant, Operates, Traffic};
 
 /// The environment variable that makes an executable of the suite a contender.
 pub const VARIABLE: &str = "LATCHWORK_CONTENDER";
@@ -53,9 +54,34 @@ pub struct Order {
     /// Instead of a lock, it takes the lead in the election of the key, with this data.
     #[serde(default)]
     pub leads_as: Option<String>,
+    /// Not one hold, but all keys of a load that moves, until it is told to release.
+    #[serde(default)]
+    pub traffic: Option<Traffic>,
+    /// Not a hold: it is the operator of the move that its configuration names.
+    #[serde(default)]
+    pub operates: Option<Operates>,
 }
 
 impl Order {
+    /// An order to hold, and no more.
+    pub fn to_hold(config: &Config, key: &str, adapter: Adapter) -> Self {
+        Self {
+            config: config.clone(),
+            key: key.to_owned(),
+            exact: false,
+            adapter,
+            reports_loss: false,
+            soak: None,
+            early: None,
+            leads_as: None,
+            counts: None,
+            turns: false,
+            layout: None,
+            traffic: None,
+            operates: None,
+        }
+    }
+
     /// The order that this process was started with, if it was.
     ///
     /// # Errors
@@ -143,6 +169,15 @@ pub enum Event {
     },
     /// It held, in a soak.
     HoldRecord(HoldRecord),
+    /// It is connected, and contends from now on.
+    Begun,
+    /// It held, in a load that moves.
+    Granted(Grant),
+    /// A request of it has failed, as it may while servers fail.
+    Failed {
+        /// How.
+        why: String,
+    },
     /// It lost what it held.
     Lost {
         /// Why.

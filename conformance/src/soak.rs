@@ -13,9 +13,9 @@ use crate::order::{Event, Order, Soak, SoakKind, say};
 /// How long each hold lasts, so that an overlap is no matter of microseconds.
 const WORK: Duration = Duration::from_millis(1);
 /// As long as that where servers fail beside it: more holds would say no more.
-const LONG_WORK: Duration = Duration::from_millis(5);
+pub(crate) const LONG_WORK: Duration = Duration::from_millis(5);
 /// The pause after a request that failed.
-const AGAIN: Duration = Duration::from_millis(20);
+pub(crate) const AGAIN: Duration = Duration::from_millis(20);
 
 impl Soak {
     pub(crate) async fn contend(self, coordinator: &Coordinator, order: &Order) -> Result<()> {
@@ -86,7 +86,7 @@ impl Soak {
 }
 
 /// Whether a request may answer this while servers fail.
-fn is_of_an_outage(error: &Error) -> bool {
+pub(crate) fn is_of_an_outage(error: &Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Timeout | ErrorKind::Lost { .. }

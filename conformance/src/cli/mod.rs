@@ -158,17 +158,9 @@ impl Hold {
         }
         backends::check_compiled(&config.backend)?;
         let order = Order {
-            config,
-            key: self.key,
             exact: self.exact,
-            adapter: Adapter::Mutex,
             reports_loss: true,
-            soak: None,
-            early: None,
-            counts: None,
-            turns: false,
-            layout: None,
-            leads_as: None,
+            ..Order::to_hold(&config, &self.key, Adapter::Mutex)
         };
         let runtime = runtime()?;
         let held = runtime.block_on(contend(&backends::connectors(), order));

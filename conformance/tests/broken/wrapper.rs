@@ -156,7 +156,14 @@ pub(crate) trait Defect: fmt::Debug + Send + Sync + 'static {
 pub(crate) fn wrap(
     defect: impl Defect,
 ) -> impl Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync + 'static {
-    let (defect, clients) = (Arc::new(defect) as Arc<dyn Defect>, AtomicUsize::new(0));
+    wrap_shared(Arc::new(defect))
+}
+
+/// The same with a defect that is shared already.
+pub(crate) fn wrap_shared(
+    defect: Arc<dyn Defect>,
+) -> impl Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync + 'static {
+    let clients = AtomicUsize::new(0);
     move |honest| {
         let client = clients.fetch_add(1, Ordering::AcqRel);
         Arc::new(BrokenBackend { honest, client, defect: Arc::clone(&defect) })

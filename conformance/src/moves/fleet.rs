@@ -1,0 +1,185 @@
+//! The processes of a load, which are killed and started anew.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+use latchwork_core::Config;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::grant::Grant;
+use super::keys::KEYS;
+use super::traffic::Traffic;
+use crate::adapter::Adapter;
+use crate::failover::now;
+use crate::order::{Event, Order};
+
+/// So many processes contend.
+pub(super) const PROCESSES: usize = 8;
+/// The environment variable that names a fault which is planted in one of two processes, as a control.
+pub const PLANT: &str = "LATCHWORK_MOVES_PLANT";
+/// What a busy machine may take to start eight processes, or to end them.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// When each key was granted last.
+type Latest = [u64; KEYS.len()];
+
+/// What processes have said.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    pub(super) grants: Vec<Grant>,
+    /// Requests that failed, as they may while servers fail.
+    pub(super) failed: Vec<String>,
+}
+
+struct Worker {
+    child: Child,
+    orders: ChildStdin,
+    hears: JoinHandle<Result<Heard, String>>,
+}
+
+/// Processes that contend for all keys.
+pub(super) struct Fleet {
+    config: Config,
+    plant: Option<&'static str>,
+    workers: Vec<Worker>,
+    // How many were started up to now.
+    started: u32,
+    killed: Vec<JoinHandle<Result<Heard, String>>>,
+    latest: watch::Sender<Latest>,
+}
+
+impl Fleet {
+    /// Starts all of them, and waits until each contends. `plant`: a fault, as [`PLANT`] names it.
+    pub(super) async fn start(config: Config, plant: Option<&'static str>) -> Result<Self, String> {
+        let latest = watch::Sender::new(Latest::default());
+        let mut fleet = Self { config, plant, workers: Vec::new(), started: 0, killed: Vec::new(), latest };
+        fleet.grow().await?;
+        Ok(fleet)
+    }
+
+    /// Starts those that are missing.
+    async fn grow(&mut self) -> Result<(), String> {
+        let mut begins = Vec::new();
+        while self.workers.len() < PROCESSES {
+            let (worker, begun) = self.spawn()?;
+            self.workers.push(worker);
+            begins.push(begun);
+        }
+        let begun = timeout(PATIENCE, try_join_all(begins)).await;
+        let begun = begun.map_err(|_| format!("a process does not begin within {PATIENCE:?}"))?;
+        begun.map(drop).map_err(|_| "a process has ended before it began".to_owned())
+    }
+
+    fn spawn(&mut self) -> Result<(Worker, oneshot::Receiver<()>), String> {
+        let number = self.started;
+        let traffic = Some(Traffic { process: number });
+        self.started += 1;
+        let order = Order { traffic, ..Order::to_hold(&self.config, "", Adapter::Mutex) };
+        let mut command = order.command().map_err(|error| error.to_string())?;
+        // One in two: all of them would agree.
+        if let Some(plant) = self.plant.filter(|_| number.is_multiple_of(2)) {
+            command.env(PLANT, plant);
+        }
+        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = spawned.map_err(|error| format!("the own executable does not run: {error}"))?;
+        let orders = child.stdin.take().expect("piped");
+        let (begins, begun) = oneshot::channel();
+        let out = child.stdout.take().expect("piped");
+        let hears = tokio::spawn(hear(out, self.latest.clone(), begins));
+        Ok((Worker { child, orders, hears }, begun))
+    }
+
+    /// Kills so many of them at once, and starts as many anew.
+    pub(super) async fn replace(&mut self, many: usize) -> Result<(), String> {
+        let dying: Vec<_> = self.workers.drain(..many.min(PROCESSES)).collect();
+        let killed = join_all(dying.into_iter().map(async |mut worker| {
+            let killed = worker.child.kill().await;
+            killed.map(|()| worker.hears).map_err(|error| format!("not killed: {error}"))
+        }));
+        for hears in killed.await {
+            self.killed.push(hears?);
+        }
+        // The new ones are the last to be killed.
+        self.grow().await
+    }
+
+    /// Waits until each key has been granted from now on, for so long at most.
+    pub(super) async fn all_are_granted(&self, within: Duration) -> Result<(), String> {
+        let since = now();
+        let mut latest = self.latest.subscribe();
+        let granted = latest.wait_for(|latest| latest.iter().all(|granted| *granted > since));
+        if let Ok(granted) = timeout(within, granted).await {
+            return granted.map(drop).map_err(|_| "the fleet is gone".to_owned());
+        }
+        let latest = *self.latest.borrow();
+        let keys = KEYS.iter().zip(latest).filter(|(_, granted)| *granted <= since);
+        let late: Vec<_> = keys.map(|((name, _), _)| *name).collect();
+        Err(format!("not granted within {within:?}: {late:?}"))
+    }
+
+    /// Lets all of them end, and answers what they and those that were killed have said.
+    pub(super) async fn ends(mut self) -> Result<Heard, String> {
+        for worker in &mut self.workers {
+            let told = worker.orders.write_all(b"release\n").await;
+            told.map_err(|error| format!("a process has ended by itself: {error}"))?;
+        }
+        let mut heard = Heard::default();
+        let mut hears = self.killed;
+        for Worker { mut child, orders, hears: of_worker } in self.workers {
+            let ended = timeout(PATIENCE, child.wait()).await;
+            let status = ended.map_err(|_| format!("a process does not end within {PATIENCE:?}"))?;
+            let status = status.map_err(|error| error.to_string())?;
+            drop(orders);
+            if !status.success() {
+                return Err(format!("a process has failed: {status}"));
+            }
+            hears.push(of_worker);
+        }
+        for of_one in hears {
+            let of_one = of_one.await.expect("no panic")?;
+            heard.grants.extend(of_one.grants);
+            heard.failed.extend(of_one.failed);
+        }
+        Ok(heard)
+    }
+}
+
+/// Reads what a process says, to its end.
+async fn hear(
+    out: ChildStdout,
+    latest: watch::Sender<Latest>,
+    begins: oneshot::Sender<()>,
+) -> Result<Heard, String> {
+    let (mut lines, mut heard, mut begins) = (BufReader::new(out).lines(), Heard::default(), Some(begins));
+    while let Some(line) = lines.next_line().await.map_err(|error| error.to_string())? {
+        match serde_json::from_str(&line) {
+            Ok(Event::Begun) => {
+                // Nobody need be waiting any more.
+                let _ = begins.take().map(|begins| begins.send(()));
+            }
+            Ok(Event::Granted(grant)) => {
+                if grant.held.key < KEYS.len() {
+                    latest.send_modify(|latest| {
+                        let of_key = &mut latest[grant.held.key];
+                        *of_key = grant.held.from.max(*of_key);
+                    });
+                }
+                heard.grants.push(grant);
+            }
+            Ok(Event::Failed { why }) => heard.failed.push(why),
+            Ok(Event::Released) => {}
+            Ok(other) => return Err(format!("unexpected in a load: {other:?}")),
+            // Of one that is killed, the last line may be cut off.
+            Err(error) => match lines.next_line().await.map_err(|error| error.to_string())? {
+                None => break,
+                Some(_) => return Err(format!("{line:?} is no event: {error}")),
+            },
+        }
+    }
+    Ok(heard)
+}

@@ -1,0 +1,15 @@
+//! What a process was granted, and when it had asked for it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::hold_record::HoldRecord;
+
+/// A hold that lasted to its end, and when it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// When it was asked for, on the clock of the hold.
+    pub asked: u64,
+    /// For how long it held, and what.
+    #[serde(flatten)]
+    pub held: HoldRecord,
+}

@@ -1,0 +1,44 @@
+//! An operator's process: it does one thing, and ends.
+
+use std::sync::Arc;
+
+use latchwork_core::decide::moving::MovePhase;
+use latchwork_core::{Config, Connector, Error, Move, Result};
+use serde::{Deserialize, Serialize};
+
+/// What an operator does with a move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operates {
+    /// Takes it to *new*, from which it may come back.
+    ToNew,
+    /// Takes it back, and gives it up.
+    Abort,
+    /// Takes it to *done*.
+    Run,
+}
+
+impl Operates {
+    /// Connects, does it, and closes.
+    pub(crate) async fn work(self, connectors: &[Arc<dyn Connector>], config: &Config) -> Result<()> {
+        let sides = config.moving.as_deref();
+        let sides = sides.ok_or_else(|| Error::invalid("config", "an operator's names two sides"))?;
+        let operator = Move::connect(connectors, sides).await?;
+        self.by(&operator).await?;
+        operator.close().await
+    }
+
+    /// Does it, from wherever the move stands.
+    pub(super) async fn by(self, operator: &Move) -> Result<()> {
+        match self {
+            Operates::ToNew => {
+                while operator.status().await?.phase < MovePhase::New {
+                    operator.advance(|_| {}).await?;
+                }
+                Ok(())
+            }
+            Operates::Abort => operator.abort(|_| {}).await,
+            Operates::Run => operator.run(|_| {}).await,
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! A run: its sides, its processes and its operator, from their beginning to the verdict.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_core::{Connector, Error, ErrorKind, Move};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use tokio::time::{Instant, sleep};
+
+use super::fleet::Fleet;
+use super::side::{MovingSide, Sides};
+use super::verdict::{Happening, Verdict};
+use super::walk::{AGAIN, Walk};
+use crate::context::SEED;
+use crate::failover::{NOISE, TTL};
+
+/// The name of a move.
+pub(super) const NAME: &str = "there-and-back";
+
+/// What runs, and what has happened in it.
+pub(super) struct Run {
+    pub(super) sides: Sides,
+    pub(super) fleet: Fleet,
+    pub(super) walk: Walk,
+    pub(super) random: StdRng,
+    pub(super) happenings: Vec<Happening>,
+}
+
+impl Run {
+    /// Opens both sides, and starts the processes. Prints the seed of what is random.
+    pub(super) async fn begin(
+        old: MovingSide,
+        new: MovingSide,
+        plant: Option<&'static str>,
+        operator: impl FnOnce(Vec<Arc<dyn Connector>>) -> Vec<Arc<dyn Connector>>,
+    ) -> Result<Self, String> {
+        let sides = Sides::open(old, new).await?;
+        let seed = match std::env::var(SEED) {
+            Ok(seed) => seed.parse().map_err(|_| format!("{SEED} is a number, not {seed:?}"))?,
+            Err(_) => rand::random(),
+        };
+        println!("{}: {SEED}={seed}", sides.name());
+        let fleet = Fleet::start(sides.participants(NAME), plant).await?;
+        let walk =
+            Walk::connect(&operator(sides.connectors()), &sides.operators(NAME)).await.map_err(said)?;
+        let run = Self { sides, fleet, walk, random: StdRng::seed_from_u64(seed), happenings: Vec::new() };
+        run.fleet.all_are_granted(TTL).await?;
+        Ok(run)
+    }
+
+    /// Lets the processes end, and judges what they have said; then that nobody is a member any more, and that
+    /// nothing is left.
+    pub(super) async fn end(self, ends: Ends) -> Result<(), String> {
+        let Self { sides, fleet, walk: Walk { operator, changes }, happenings, .. } = self;
+        let name = sides.name();
+        let heard = fleet.ends().await?;
+        let members = operator.status().await.map_err(said)?.members;
+        let away = happenings.iter().map(|of| of.allowed).max().unwrap_or_default();
+        let steps = changes.iter().map(|change| Happening::of(change, away));
+        let happenings: Vec<_> = happenings.iter().cloned().chain(steps).collect();
+        let away = if ends.servers_fail { away } else { Duration::ZERO };
+        let verdict =
+            Verdict { name: &name, heard: &heard, changes: &changes, happenings: &happenings, away };
+        verdict.judge()?;
+        // A process that was killed is a member until its lease has ended.
+        if members > 0 && !ends.some_die {
+            return Err(format!("{name}: {members} members are left of processes that have closed"));
+        }
+        if ends.finishes {
+            finish(&operator, sides.old.recovery() + NOISE).await?;
+        }
+        operator.close().await.map_err(said)?;
+        sides.nothing_is_left().await
+    }
+}
+
+/// Finishes the move, as soon as those who were killed are not on the list any more.
+async fn finish(operator: &Move, within: Duration) -> Result<(), String> {
+    let until = Instant::now() + within;
+    loop {
+        match operator.finish().await {
+            Err(error) if *error.kind() == ErrorKind::Conflict && Instant::now() < until => {
+                sleep(AGAIN).await
+            }
+            finished => return finished.map_err(said),
+        }
+    }
+}
+
+/// How a run ends, and what it is to be judged by.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ends {
+    /// Processes were killed in it.
+    pub(super) some_die: bool,
+    /// Servers were away in it.
+    pub(super) servers_fail: bool,
+    /// The move is done, and is to be finished.
+    pub(super) finishes: bool,
+}
+
+/// What an operator was answered.
+pub(super) fn said(error: Error) -> String {
+    format!("the operator: {error:?}")
+}

@@ -1,0 +1,111 @@
+//! The two servers of a move, each behind a proxy for those who take part and one for operators.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_core::{Config, Connector, MoveConfig};
+use latchwork_servers::Server;
+use latchwork_servers::proxy::Proxy;
+
+use crate::failover::TTL;
+use crate::testbed::{Fixture, Testbed, left_at};
+use crate::testbeds::ServerTestbed;
+
+/// What is waited for beside leases that run out.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// A server that locks move from, or to.
+#[derive(Debug)]
+pub struct MovingSide {
+    server: Server,
+    testbed: ServerTestbed,
+}
+
+impl MovingSide {
+    /// A server, and the testbed on it, which need not keep it.
+    pub fn new(server: Server, testbed: ServerTestbed) -> Self {
+        Self { server, testbed }
+    }
+}
+
+/// One side of a move, in a namespace of its own.
+pub(super) struct Side {
+    pub(super) server: Server,
+    testbed: ServerTestbed,
+    fixture: Box<dyn Fixture>,
+    /// The way of those who take part.
+    pub(super) way: Proxy,
+    /// The way of operators: all come by one, since the markers name a URL.
+    pub(super) door: Proxy,
+}
+
+impl Side {
+    async fn open(MovingSide { server, testbed }: MovingSide) -> Result<Self, String> {
+        let fixture = testbed.fixture().await.map_err(|error| error.to_string())?;
+        let proxy = async || Proxy::start(server.addr()).await.map_err(|error| error.to_string());
+        let (way, door) = (proxy().await?, proxy().await?);
+        Ok(Self { server, testbed, fixture, way, door })
+    }
+
+    fn config(&self, by: &Proxy) -> Config {
+        let mut config = self.fixture.process_config().expect("a server has processes");
+        (config.hosts, config.ttl) = (vec![by.addr().to_string()], TTL);
+        config
+    }
+
+    /// How long a node may stand in the way whose client is dead.
+    pub(super) fn recovery(&self) -> Duration {
+        TTL + self.fixture.expiry_bound()
+    }
+}
+
+/// Both sides of a move.
+pub(super) struct Sides {
+    pub(super) old: Side,
+    pub(super) new: Side,
+}
+
+impl Sides {
+    pub(super) async fn open(old: MovingSide, new: MovingSide) -> Result<Self, String> {
+        Ok(Self { old: Side::open(old).await?, new: Side::open(new).await? })
+    }
+
+    /// For people.
+    pub(super) fn name(&self) -> String {
+        format!("{} to {}", self.old.testbed.name, self.new.testbed.name)
+    }
+
+    /// For those who take part in the move of this name.
+    pub(super) fn participants(&self, name: &str) -> Config {
+        let (old, new) = (self.old.config(&self.old.way), self.new.config(&self.new.way));
+        Config::of_move(MoveConfig::new(old, new, name))
+    }
+
+    /// For its operators.
+    pub(super) fn operators(&self, name: &str) -> MoveConfig {
+        MoveConfig::new(self.old.config(&self.old.door), self.new.config(&self.new.door), name)
+    }
+
+    pub(super) fn connectors(&self) -> Vec<Arc<dyn Connector>> {
+        self.old.testbed.connectors().into_iter().chain(self.new.testbed.connectors()).collect()
+    }
+
+    /// What a dead holder, or a dead member, may hold up others at most: its nodes on both sides.
+    pub(super) fn recovery(&self) -> Duration {
+        self.old.recovery() + self.new.recovery()
+    }
+
+    /// The end: nothing is left on either side, as soon as what the dead have left has run out. What Redis
+    /// keeps of them outlives their nodes, for as long as these stood and a second on both.
+    pub(super) async fn nothing_is_left(&self) -> Result<(), String> {
+        for (word, side) in [("old", &self.old), ("new", &self.new)] {
+            let left = left_at(&*side.fixture, side.recovery() * 2 + GRACE)
+                .await
+                .map_err(|error| error.to_string())?;
+            if !left.is_empty() {
+                return Err(format!("left on the {word} side: {left:?}"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,68 @@
+//! Nothing but steps, there and back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_core::Connector;
+use latchwork_core::decide::moving::MovePhase;
+use rand::RngExt;
+use tokio::time::{Instant, sleep};
+
+use super::run::{Ends, Run, said};
+use super::side::MovingSide;
+use crate::failover::TTL;
+
+/// Faults that are planted as a control: a run must find them.
+#[derive(Clone, Copy, Debug)]
+pub struct Plants {
+    /// A fault of the processes, which finds its name in [`PLANT`](super::PLANT).
+    pub processes: Option<&'static str>,
+    /// What stands between the operator and its connectors.
+    pub operator: fn(Vec<Arc<dyn Connector>>) -> Vec<Arc<dyn Connector>>,
+    /// The longest pause between two steps.
+    pub pause: Duration,
+}
+
+impl Plants {
+    /// No fault.
+    pub const NONE: Self =
+        Self { processes: None, operator: |honest| honest, pause: Duration::from_millis(500) };
+}
+
+/// Eight processes contend while a loop moves their locks from the old side to the new one and back, for so
+/// long or somewhat more. One step in five turns back half-way. Prints what each key has seen, beside its
+/// bound.
+///
+/// # Errors
+/// What was wrong: see [the module](super).
+pub async fn there_and_back(
+    old: MovingSide,
+    new: MovingSide,
+    lasts: Duration,
+    plants: Plants,
+) -> Result<(), String> {
+    let mut run = Run::begin(old, new, plants.processes, plants.operator).await?;
+    // One that never came there says nothing.
+    let (ends, mut back, mut was_there) = (Instant::now() + lasts, false, false);
+    loop {
+        let phase = match back {
+            false => Some(run.walk.forward().await.map_err(said)?),
+            true => run.walk.back().await.map_err(said)?,
+        };
+        was_there |= phase >= Some(MovePhase::New);
+        let is_over = was_there && Instant::now() > ends;
+        back = match phase {
+            None if is_over => break,
+            None => false,
+            Some(MovePhase::Old) => is_over,
+            // From *done* there is no way back.
+            Some(MovePhase::New | MovePhase::Done) => true,
+            Some(_) if is_over => true,
+            Some(_) => back ^ run.random.random_bool(0.2),
+        };
+        // Not all steps begin at the end of one before.
+        sleep(run.random.random_range(Duration::ZERO..=plants.pause)).await;
+    }
+    run.fleet.all_are_granted(TTL).await?;
+    run.end(Ends::default()).await
+}

@@ -1,0 +1,134 @@
+//! A client process that contends for all keys, without a pause, until it is told to release.
+
+use std::time::Duration;
+
+use latchwork_core::decide::Claim;
+use latchwork_core::{Coordinator, Hold, Result, Token};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::grant::Grant;
+use super::keys::{KEYS, OWN, own};
+use crate::hold_record::{HoldRecord, monotonic};
+use crate::order::{Event, SoakKind, say};
+use crate::soak::{AGAIN, LONG_WORK, is_of_an_outage};
+
+/// Between two acquisitions of what nobody else wants: one begins at any time within a phase.
+const OWN_PAUSE: Duration = Duration::from_millis(10);
+
+/// Contends for all keys of a load, by a task for each, and for one key that nobody else wants.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Its number among the processes of the load.
+    pub process: u32,
+}
+
+impl Traffic {
+    /// Contends until a line comes, or the end of the input. Says each grant, and each request that
+    /// failed as it may while servers fail.
+    pub(crate) async fn contend(self, coordinator: &Coordinator) -> Result<()> {
+        let (stops, stopped) = watch::channel(false);
+        let mut tasks = JoinSet::new();
+        for key in 0..=KEYS.len() {
+            tasks.spawn(self.task(coordinator.clone(), key, stopped.clone()));
+        }
+        say(&Event::Begun);
+        let mut lines = BufReader::new(tokio::io::stdin()).lines();
+        tokio::select! {
+            // An end of the input is an order too.
+            _ = lines.next_line() => {}
+            // None ends by itself.
+            Some(ended) = tasks.join_next() => ended.expect("no panic")?,
+        }
+        stops.send_replace(true);
+        while let Some(ended) = tasks.join_next().await {
+            ended.expect("no panic")?;
+        }
+        Ok(())
+    }
+
+    async fn task(self, coordinator: Coordinator, key: usize, stopped: watch::Receiver<bool>) -> Result<()> {
+        // Readers and writers, and all weights, are there at any time.
+        let mut round = self.process;
+        while !*stopped.borrow() {
+            let held = match KEYS.get(key) {
+                Some((name, kind)) => hold(&coordinator, key, name, *kind, round).await,
+                None => self.hold_own(&coordinator).await,
+            };
+            match held {
+                Err(error) if is_of_an_outage(&error) => {
+                    say(&Event::Failed { why: error.to_string() });
+                    sleep(AGAIN).await;
+                }
+                answer => answer?,
+            }
+            round = round.wrapping_add(1);
+        }
+        Ok(())
+    }
+
+    async fn hold_own(self, coordinator: &Coordinator) -> Result<()> {
+        let asked = monotonic();
+        let guard = coordinator.mutex(own(self.process))?.acquire().await?;
+        report(&guard, asked, OWN, Claim::Exclusive, guard.token(), Duration::ZERO).await?;
+        let _ = guard.release().await?;
+        sleep(OWN_PAUSE).await;
+        Ok(())
+    }
+}
+
+async fn hold(coordinator: &Coordinator, key: usize, name: &str, kind: SoakKind, round: u32) -> Result<()> {
+    let asked = monotonic();
+    match kind {
+        SoakKind::Exclusive => {
+            let guard = coordinator.mutex(name)?.acquire().await?;
+            report(&guard, asked, key, Claim::Exclusive, guard.token(), LONG_WORK).await?;
+            let _ = guard.release().await?;
+        }
+        SoakKind::ReadWrite if round.is_multiple_of(4) => {
+            let guard = coordinator.rwlock(name)?.write().await?;
+            report(&guard, asked, key, Claim::Exclusive, guard.token(), LONG_WORK).await?;
+            if round.is_multiple_of(8) {
+                let asked = monotonic();
+                let guard = guard.downgrade().await?;
+                report(&guard, asked, key, Claim::Shared, guard.token(), LONG_WORK).await?;
+                let _ = guard.release().await?;
+            } else {
+                let _ = guard.release().await?;
+            }
+        }
+        SoakKind::ReadWrite => {
+            let guard = coordinator.rwlock(name)?.read().await?;
+            report(&guard, asked, key, Claim::Shared, guard.token(), LONG_WORK).await?;
+            let _ = guard.release().await?;
+        }
+        SoakKind::Permits { limit } => {
+            let weight = 1 + round % limit;
+            let permit = coordinator.semaphore(name, limit)?.acquire(weight).await?;
+            report(&permit, asked, key, Claim::Permits(weight), permit.token(), LONG_WORK).await?;
+            let _ = permit.release().await?;
+        }
+    }
+    Ok(())
+}
+
+/// Works under a hold, and reports it: only if it held to the end.
+async fn report(
+    hold: &dyn Hold,
+    asked: u64,
+    key: usize,
+    claim: Claim,
+    token: Token,
+    works: Duration,
+) -> Result<()> {
+    let from = monotonic();
+    sleep(works).await;
+    let to = monotonic();
+    hold.check()?;
+    let held = HoldRecord { key, claim, token: Some(token), from, to };
+    say(&Event::Granted(Grant { asked, held }));
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! What was seen of a load that moved, and whether it may be so.
+
+use std::time::Duration;
+
+use super::delay::Delay;
+use super::fleet::Heard;
+use super::keys::{KEYS, limit};
+use super::walk::Change;
+use crate::failover::{NOISE, longest_wait};
+use crate::fenced::fenced;
+use crate::hold_record::{HoldRecord, in_order_of_tokens, none_overlap};
+use crate::order::SoakKind;
+
+/// Something that may keep a key from being granted, on the clock of grants.
+#[derive(Clone, Debug)]
+pub(super) struct Happening {
+    pub(super) what: String,
+    pub(super) begun: u64,
+    pub(super) over: u64,
+    /// For how long a key may have no grant by it, from its beginning until it is granted behind it.
+    pub(super) allowed: Duration,
+}
+
+impl Happening {
+    /// A change of phase. `dead`: for how long one who is dead may hold up others.
+    pub(super) fn of(change: &Change, dead: Duration) -> Self {
+        Self { what: change.what.to_owned(), begun: change.begun, over: change.known, allowed: dead }
+    }
+}
+
+/// A run, as it is judged.
+pub(super) struct Verdict<'a> {
+    /// Which it is.
+    pub(super) name: &'a str,
+    pub(super) heard: &'a Heard,
+    pub(super) changes: &'a [Change],
+    pub(super) happenings: &'a [Happening],
+    /// What an acquisition may take beyond its bound that nobody else wants: how long a server was away.
+    pub(super) away: Duration,
+}
+
+impl Verdict<'_> {
+    /// Prints what was seen.
+    ///
+    /// # Errors
+    /// Each key with an overlap, a stale write, tokens out of order or a time without a grant above its bound;
+    /// and a delay above its bound.
+    pub(super) fn judge(&self) -> Result<(), String> {
+        let name = self.name;
+        self.print_changes();
+        let delay = Delay::of(&self.heard.grants, self.changes);
+        println!("{name}: {delay}; the machine may add {NOISE:.1?}");
+        let mut wrong: Vec<_> = delay.judge(NOISE + self.away).err().into_iter().collect();
+        for (key, (of, kind)) in KEYS.into_iter().enumerate() {
+            match self.judge_key(key, kind, delay.bound()) {
+                Ok(seen) => println!("{name}, {of}: {seen}"),
+                Err(why) => wrong.push(format!("{of}: {why}")),
+            }
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(format!("{name}: {}", wrong.join("\n"))) }
+    }
+
+    fn print_changes(&self) {
+        let name = self.name;
+        for what in ["a step forward", "a step back", "an operator and another"] {
+            let of_kind = || self.changes.iter().filter(|change| change.what == what);
+            let wrote = of_kind().map(|change| Duration::from_nanos(change.written - change.begun));
+            let told = of_kind().map(|change| Duration::from_nanos(change.known - change.written));
+            if let (Some(wrote), Some(told)) = (spread(wrote), spread(told)) {
+                println!(
+                    "{name}: {} times {what}: over after {wrote}, known to all {told} later",
+                    of_kind().count()
+                );
+            }
+        }
+        println!("{name}: {} requests failed", self.heard.failed.len());
+    }
+
+    fn judge_key(&self, key: usize, kind: SoakKind, adds: Duration) -> Result<String, String> {
+        let of_key = self.heard.grants.iter().filter(|grant| grant.held.key == key);
+        let mut delays = Vec::new();
+        let mut records: Vec<HoldRecord> = Vec::new();
+        for grant in of_key {
+            delays.push(Duration::from_nanos(grant.held.from - grant.asked));
+            records.push(grant.held);
+        }
+        none_overlap(&records, limit(kind))?;
+        if !matches!(kind, SoakKind::Permits { .. }) {
+            in_order_of_tokens(&records)?;
+            let fenced = fenced(&records)?;
+            if fenced.refused > 0 || fenced.overlaps > 0 {
+                return Err(format!("{fenced:?}: tokens went back, or two held at once"));
+            }
+        }
+        let mut grants: Vec<_> = records.iter().map(|record| record.from).collect();
+        grants.sort_unstable();
+        let elsewhere = self.longest_elsewhere(&grants);
+        let (mut worst, mut nearest) = (Duration::ZERO, None::<(Duration, Duration, &Happening)>);
+        for happening in self.happenings {
+            let waited = longest_wait(&grants, happening.begun, happening.over)
+                .ok_or_else(|| format!("no grant after {happening:?}"))?;
+            let bound = elsewhere + adds + happening.allowed + NOISE;
+            if waited > bound {
+                return Err(format!("{waited:?} without a grant at {happening:?}: {bound:?} is allowed"));
+            }
+            worst = worst.max(waited);
+            if nearest.is_none_or(|(of_another, its, _)| bound - waited < its - of_another) {
+                nearest = Some((waited, bound, happening));
+            }
+        }
+        let Some((waited, bound, happening)) = nearest else { return Err("nothing has happened".to_owned()) };
+        let took = spread(delays.into_iter()).ok_or("it was never granted")?;
+        Ok(format!(
+            "{} grants, asked for {took} before; without a grant at most {worst:.1?} (elsewhere {elsewhere:.1?}), \
+             nearest to its bound {waited:.1?} of {bound:.1?} ({})",
+            grants.len(),
+            happening.what
+        ))
+    }
+
+    /// The longest time without a grant that nothing happened in. The `grants` rise.
+    fn longest_elsewhere(&self, grants: &[u64]) -> Duration {
+        let apart = |from: u64, to: u64| self.happenings.iter().all(|of| to < of.begun || of.over < from);
+        let pairs = grants.windows(2).map(|pair| (pair[0], pair[1]));
+        let waits = pairs.filter(|(from, to)| apart(*from, *to)).map(|(from, to)| to - from);
+        Duration::from_nanos(waits.max().unwrap_or_default())
+    }
+}
+
+/// Half of the times, and all of them, in words.
+fn spread(times: impl Iterator<Item = Duration>) -> Option<String> {
+    let mut times: Vec<_> = times.collect();
+    times.sort_unstable();
+    let (median, worst) = (times.get(times.len() / 2)?, times.last()?);
+    Some(format!("{median:.1?} (at most {worst:.1?})"))
+}

@@ -1,0 +1,71 @@
+//! The operator of a run: it takes steps, and notes when.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_core::decide::moving::MovePhase;
+use latchwork_core::{Connector, Move, MoveConfig, Result};
+use tokio::time::sleep;
+
+use crate::failover::now;
+
+/// How often it is asked for what there is no event for: whether everybody knows of a step.
+pub(super) const AGAIN: Duration = Duration::from_millis(10);
+
+/// A step that was taken, on the clock of grants.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Change {
+    /// What was called.
+    pub(super) what: &'static str,
+    /// The phase that it came to.
+    pub(super) phase: MovePhase,
+    /// When it was called.
+    pub(super) begun: u64,
+    /// When it was over.
+    pub(super) written: u64,
+    /// When every member had acknowledged it.
+    pub(super) known: u64,
+}
+
+/// A move, as its operator makes it here.
+pub(super) struct Walk {
+    pub(super) operator: Move,
+    pub(super) changes: Vec<Change>,
+}
+
+impl Walk {
+    pub(super) async fn connect(connectors: &[Arc<dyn Connector>], sides: &MoveConfig) -> Result<Self> {
+        Ok(Self { operator: Move::connect(connectors, sides).await?, changes: Vec::new() })
+    }
+
+    /// A step forward. Answers the phase that the move is in.
+    pub(super) async fn forward(&mut self) -> Result<MovePhase> {
+        let begun = now();
+        let phase = self.operator.advance(|_| {}).await?;
+        self.note("a step forward", phase, begun).await?;
+        Ok(phase)
+    }
+
+    /// A step back; from the first phase it gives the move up, and answers `None`.
+    pub(super) async fn back(&mut self) -> Result<Option<MovePhase>> {
+        let begun = now();
+        let phase = self.operator.step_back(|_| {}).await?;
+        self.note("a step back", phase.unwrap_or(MovePhase::Old), begun).await?;
+        Ok(phase)
+    }
+
+    async fn note(&mut self, what: &'static str, phase: MovePhase, begun: u64) -> Result<()> {
+        let written = now();
+        // Those of *done* are members no more once they know of it.
+        loop {
+            match self.operator.status().await {
+                Ok(status) if status.waits_for.is_empty() => break,
+                // A server is away.
+                Err(error) if !error.is_retryable() => return Err(error),
+                _ => sleep(AGAIN).await,
+            }
+        }
+        self.changes.push(Change { what, phase, begun, written, known: now() });
+        Ok(())
+    }
+}

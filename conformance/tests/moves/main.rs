@@ -1,0 +1,126 @@
+//! Locks move between two servers while processes contend for them: there and back on each pair of backends;
+//! while processes are killed, while servers fail, and while operators are killed at each of their requests.
+//! Planted faults show that the verdict would find them.
+
+mod plants;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use latchwork_conformance::cases::is_long;
+use latchwork_conformance::moves::{
+    Extent, MovingSide, Plants, Points, there_and_back, with_operators_killed, with_processes_killed,
+    with_servers_failing,
+};
+use latchwork_conformance::testbeds::{etcd_testbed, redis_testbed, zookeeper_testbed};
+use latchwork_servers::{Kind, Options, Server};
+use libtest_mimic::{Arguments, Trial};
+use tokio::runtime::Runtime;
+
+/// Two servers of one kind first: it is the commonest move there is.
+const PAIRS: [(Kind, Kind); 5] = [
+    (Kind::Redis, Kind::Redis),
+    (Kind::Redis, Kind::Zookeeper),
+    (Kind::Zookeeper, Kind::Redis),
+    (Kind::Etcd, Kind::Redis),
+    (Kind::Zookeeper, Kind::Etcd),
+];
+
+/// On which pairs each run is played, if it is not the long tier, which plays all of them on all.
+const KILLED: [(Kind, Kind); 1] = [(Kind::Redis, Kind::Zookeeper)];
+const FAILING: [(Kind, Kind); 1] = [(Kind::Zookeeper, Kind::Etcd)];
+const OPERATED: [(Kind, Kind); 1] = [(Kind::Redis, Kind::Redis)];
+
+fn main() -> ExitCode {
+    let connectors = plants::planted(vec![
+        latchwork_redis::connector(),
+        latchwork_zookeeper::connector(),
+        latchwork_etcd::connector(),
+    ]);
+    if let Some(code) = latchwork_conformance::contender_main(&connectors) {
+        return code;
+    }
+    let mut trials = Vec::new();
+    let lasts = Duration::from_secs(if is_long() { 300 } else { 5 });
+    for (old, new) in PAIRS {
+        trials.push(Trial::test(format!("{old}_to_{new}"), move || {
+            on((old, new), async |[old, new]| there_and_back(old, new, lasts, Plants::NONE).await)
+        }));
+    }
+    let (many, turns) = if is_long() { (20, true) } else { (3, false) };
+    for &(old, new) in chosen(&KILLED) {
+        trials.push(Trial::test(format!("{old}_to_{new}_with_processes_killed"), move || {
+            on((old, new), async |[old, new]| with_processes_killed(old, new, many, turns).await)
+        }));
+    }
+    let extent = if is_long() { Extent::All } else { Extent::OneInEachPhase };
+    for &(old, new) in chosen(&FAILING) {
+        trials.push(Trial::test(format!("{old}_to_{new}_with_servers_failing"), move || {
+            on((old, new), async |[old, new]| with_servers_failing(old, new, extent).await)
+        }));
+    }
+    let points = if is_long() { Points::All } else { Points::Some(2) };
+    for &(old, new) in chosen(&OPERATED) {
+        trials.push(Trial::test(format!("{old}_to_{new}_with_operators_killed"), move || {
+            on((old, new), async |[old, new]| with_operators_killed(old, new, points).await)
+        }));
+    }
+    for plant in plants::ALL {
+        trials.push(Trial::test(format!("planted_{}_is_found", plant.name), move || {
+            let pair = (Kind::Redis, Kind::Redis);
+            let found = async |[old, new]: [MovingSide; 2]| match there_and_back(
+                old,
+                new,
+                Duration::from_secs(2),
+                plant.plants(),
+            )
+            .await
+            {
+                Err(why) if why.contains(plant.found_as) => Ok(println!("found: {}", first_line(&why))),
+                Err(why) => Err(format!("found as something else: {why}")),
+                Ok(()) => Err("it was not found".to_owned()),
+            };
+            on(pair, found)
+        }));
+    }
+    // One at a time: each has eight processes.
+    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn chosen(short: &'static [(Kind, Kind)]) -> &'static [(Kind, Kind)] {
+    if is_long() { &PAIRS } else { short }
+}
+
+fn first_line(why: &str) -> &str {
+    why.lines().next().unwrap_or_default()
+}
+
+/// Plays on two servers, which keep their data when they are started again.
+fn on(
+    (old, new): (Kind, Kind),
+    plays: impl AsyncFnOnce([MovingSide; 2]) -> Result<(), String>,
+) -> Result<(), libtest_mimic::Failed> {
+    let played = Runtime::new()?.block_on(async {
+        let (old, new) = tokio::join!(side(old), side(new));
+        plays([old?, new?]).await
+    });
+    played.map_err(Into::into)
+}
+
+async fn side(kind: Kind) -> Result<MovingSide, String> {
+    let options = Options::new().own();
+    let options = match kind {
+        // What was handed to the machine is kept: it is the server alone that is killed.
+        Kind::Redis => options.args(["--appendonly", "yes", "--appendfsync", "no"]),
+        Kind::Zookeeper | Kind::Etcd => options,
+    };
+    let server = Server::start(kind, options).await.map_err(|error| error.to_string())?;
+    let at = Server::at(kind, server.url(), server.clocks());
+    let testbed = match kind {
+        Kind::Redis => redis_testbed(at),
+        Kind::Zookeeper => zookeeper_testbed(at),
+        Kind::Etcd => etcd_testbed(at),
+    };
+    Ok(MovingSide::new(server, testbed.map_err(|error| error.to_string())?))
+}

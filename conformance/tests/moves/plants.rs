@@ -1,0 +1,142 @@
+//! Faults that are planted in processes and in operators, as controls: each must be found.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use latchwork_conformance::moves::{PLANT, Plants};
+use latchwork_core::contracts::{Backend, Cell, Entry, Page};
+use latchwork_core::{Address, Clock, Config, Connector, Kind, Result};
+
+use wrapper::Defect;
+
+#[path = "../broken/wrapper.rs"]
+#[expect(dead_code, reason = "it is the suite's, whose broken backends use more of it")]
+mod wrapper;
+
+/// A planted fault, and what finds it.
+pub(crate) struct Plant {
+    pub(crate) name: &'static str,
+    /// In processes; else in the operator.
+    in_processes: bool,
+    /// What the verdict says of it.
+    pub(crate) found_as: &'static str,
+}
+
+/// Every planted fault.
+pub(crate) const ALL: [&Plant; 3] = [
+    &Plant { name: "acknowledgement_at_once", in_processes: true, found_as: "inside at once" },
+    &Plant { name: "step_without_members", in_processes: false, found_as: "inside at once" },
+    &Plant { name: "epoch_that_is_not_read", in_processes: true, found_as: "out of order" },
+];
+
+impl Plant {
+    pub(crate) fn plants(&self) -> Plants {
+        // Who is late is the later the sooner the next step comes.
+        let hurried = Plants { pause: Duration::ZERO, ..Plants::NONE };
+        match self.in_processes {
+            true => Plants { processes: Some(self.name), ..hurried },
+            false => Plants { operator: |honest| broken(honest, || Arc::new(NoMembers)), ..hurried },
+        }
+    }
+}
+
+/// The connectors of a process: with the fault that was planted in it, if one was.
+pub(crate) fn planted(honest: Vec<Arc<dyn Connector>>) -> Vec<Arc<dyn Connector>> {
+    match std::env::var(PLANT).as_deref() {
+        Ok("acknowledgement_at_once") => broken(honest, || Arc::new(AtOnce::default())),
+        Ok("epoch_that_is_not_read") => broken(honest, || Arc::new(NoEpoch)),
+        Ok(other) => panic!("{PLANT}={other:?} names no fault of a process"),
+        Err(_) => honest,
+    }
+}
+
+/// Acknowledges each stage at once, and goes on as in the first one that it read.
+#[derive(Debug, Default)]
+struct AtOnce(Mutex<HashMap<Address, Cell>>);
+
+/// Finds no members, and so waits for none.
+#[derive(Debug)]
+struct NoMembers;
+
+/// Gives tokens without the epoch.
+#[derive(Debug)]
+struct NoEpoch;
+
+/// Whether something is of a move, and not of its clients or of the layout.
+fn is_of_the_move(address: &Address, kind: Kind) -> bool {
+    address.kind() == kind && address.name().starts_with("move/")
+}
+
+#[async_trait]
+impl Defect for AtOnce {
+    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<Cell>> {
+        let read = honest.read_cell(cell).await?;
+        let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(read.map(|read| match is_of_the_move(cell, Kind::Layout) {
+            true => Cell {
+                value: first.entry(cell.clone()).or_insert_with(|| read.clone()).value.clone(),
+                ..read
+            },
+            false => read,
+        }))
+    }
+}
+
+#[async_trait]
+impl Defect for NoMembers {
+    async fn list(&self, honest: &dyn Backend, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+        match is_of_the_move(queue, Kind::Clients) {
+            true => Ok(Vec::new()),
+            false => honest.list(queue, page).await,
+        }
+    }
+}
+
+#[async_trait]
+impl Defect for NoEpoch {
+    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<Cell>> {
+        let read = honest.read_cell(cell).await?;
+        Ok(read.map(|read| {
+            let text = String::from_utf8_lossy(&read.value);
+            let fields =
+                text.split('&').map(|field| if field.starts_with("epoch=") { "epoch=0" } else { field });
+            match is_of_the_move(cell, Kind::Layout) {
+                true => Cell { value: fields.collect::<Vec<_>>().join("&").into_bytes().into(), ..read },
+                false => read,
+            }
+        }))
+    }
+}
+
+fn broken(honest: Vec<Arc<dyn Connector>>, defect: fn() -> Arc<dyn Defect>) -> Vec<Arc<dyn Connector>> {
+    let broken = |honest| Arc::new(Broken { honest, defect }) as Arc<dyn Connector>;
+    honest.into_iter().map(broken).collect()
+}
+
+/// Connects to backends with a defect.
+#[derive(Debug)]
+struct Broken {
+    honest: Arc<dyn Connector>,
+    defect: fn() -> Arc<dyn Defect>,
+}
+
+#[async_trait]
+impl Connector for Broken {
+    fn name(&self) -> &'static str {
+        self.honest.name()
+    }
+
+    fn validate(&self, config: &Config) -> Result<()> {
+        self.honest.validate(config)
+    }
+
+    fn clock(&self, config: &Config) -> Clock {
+        self.honest.clock(config)
+    }
+
+    async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
+        Ok(wrapper::wrap_shared((self.defect)())(self.honest.connect(config).await?))
+    }
+}
