@@ -79,6 +79,7 @@ impl Move {
         from: Side,
         progress: &mut impl FnMut(&MoveProgress<'_>),
     ) -> Result<Stepped> {
+        let walk = self.seen.walks();
         let (tells, mut told) = mpsc::unbounded_channel();
         let news = tokio::sync::Mutex::new(News::of(self));
         let writes = WritesValues { of: self, news, tells, held: Mutex::default() };
@@ -87,7 +88,10 @@ impl Move {
         let carried = loop {
             tokio::select! {
                 biased;
-                Some(status) = told.recv() => progress(&MoveProgress::Waits(&status)),
+                Some(status) = told.recv() => {
+                    walk.waits_for(status.waits_for.len());
+                    progress(&MoveProgress::Waits(&status));
+                }
                 carried = &mut carried => break carried?,
             }
         };
