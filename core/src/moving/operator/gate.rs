@@ -77,9 +77,13 @@ impl Move {
         marked.map(|(_, stands)| stands).map_err(on(side.side))
     }
 
-    /// Takes back what one who begins has written, if no other operator has gone on with it. Answers
-    /// whether it did.
+    /// Takes back what one who begins has written, if no other operator has gone on with it. Where the old
+    /// side has lost the epoch that the stage says, all of it stays (MIGRATE-EPOCH-RECORDED). Answers whether
+    /// no other has gone on.
     async fn take_back(&self, staged: &Staged, marked: [Option<Stamped>; 2]) -> Result<bool> {
+        if self.old.stamped().await?.epoch < staged.stage.epoch {
+            return Ok(true);
+        }
         if !staged.delete(self.old.backend(), &self.place).await.map_err(on(Side::Old))? {
             return Ok(false);
         }

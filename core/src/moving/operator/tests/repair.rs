@@ -114,9 +114,17 @@ async fn a_move_is_not_given_up_below_the_tokens_that_it_gave() {
         assert_eq!(operator.step_back(ignored).await.expect("a step"), Some(phase));
     }
     forgets(&operator, Side::Old).await;
+    // Nor by one who begins anew, and finds somebody who came in.
+    let came_in = bed.plain_on_old("came-in").await.expect("no marker stands");
+    let staged = operator.stage().await.expect("read").expect("it stands");
+    let Err(error) = operator.shut(&staged).await else { panic!("a plain client is there") };
+    assert!(error.to_string().contains("came-in"), "{error}");
+    assert_eq!(state(&operator).await, (MoveState::Begun, Old));
+    bed.plain_on_old("late").await.expect_err("it is shut");
+    came_in.close().await.expect("closed");
     let error = operator.abort(ignored).await.expect_err("its epoch is lost");
     assert!(error.to_string().contains("repair"), "{error}");
-    assert_eq!(operator.repair().await.expect("nobody is outside"), [Side::Old]);
+    assert_eq!(operator.repair().await.expect("nobody is outside"), []);
     operator.abort(ignored).await.expect("given up");
     let plain = bed.plain_on_old("plain").await.expect("it is open");
     assert_eq!(plain.backend().token(1).expect("fits").epoch(), 2);

@@ -121,15 +121,7 @@ impl Gate {
         state.operators[who] = match value.map(|stage| stage.step(&version, [], Way::Back)) {
             Some(Decision::Write(next)) => self.checks(version, next),
             // Plain clients would give tokens below those of the move.
-            Some(_)
-                if self.forgets > 0
-                    && !self.has(Fault::GivesUpBelow)
-                    && value.is_some_and(|stage| {
-                        stage.phase == MovePhase::Old && state.stamps[0].epoch < stage.epoch
-                    }) =>
-            {
-                Operator::Idle
-            }
+            Some(_) if self.keeps_the_cell(state) => Operator::Idle,
             // Nothing is moved, or nothing any more.
             _ => Operator::ReadsToGiveUp(marks),
         };
@@ -155,6 +147,12 @@ impl Gate {
             }
             Operator::Lists(side, ..)
                 if self.has(Fault::ListsFirst) && self.lists_an_outsider(state, side) =>
+            {
+                Operator::Idle
+            }
+            // The cell stays where it says an epoch that the stamp has lost.
+            Operator::Lists(side, ..)
+                if self.lists_an_outsider(state, side) && self.keeps_the_cell(state) =>
             {
                 Operator::Idle
             }
@@ -277,6 +275,12 @@ impl Gate {
             Some(Decision::Write(next)) => self.checks(version, next),
             _ => Operator::Idle,
         }
+    }
+
+    /// Whether the old side's stamp says less than the cell, in the first phase.
+    fn keeps_the_cell(&self, state: &State) -> bool {
+        let says_more = |stage: Stage| stage.phase == MovePhase::Old && state.stamps[0].epoch < stage.epoch;
+        self.forgets > 0 && !self.has(Fault::GivesUpBelow) && state.phase.value.is_some_and(says_more)
     }
 
     /// What a step rests on, and what writes that again where it was forgotten.
