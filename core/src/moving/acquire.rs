@@ -135,9 +135,11 @@ impl<'a> Acquiring<'a> {
         let participant = self.participant;
         let limit = participant.limit_there(self.request, side, phase).await?;
         let has_old = self.on.old.is_some();
-        // Who waits on the new side and needs the old one gives its place back (MIGRATE-CANONICAL-ORDER).
+        // Who waits on the new side and needs the old one gives its place back (MIGRATE-CANONICAL-ORDER); and
+        // who has the old one already does not wait for a side that is not needed any more.
         let useless = participant.until(|known| {
-            let useless = side == Side::New && !has_old && known.phase().needs().old;
+            let needs = known.phase().needs();
+            let useless = side == Side::New && if has_old { !needs.new } else { needs.old };
             useless.then_some(())
         });
         let parts = self.on.all();

@@ -313,3 +313,19 @@ async fn a_write_under_a_hold_waits_for_its_node_on_the_side_of_the_values() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_step_back_frees_who_waits_for_a_new_side_that_does_not_answer() {
+    let stores = Stores::new();
+    let one = stores.participant().await;
+    stores.go(MovePhase::BothByOld).await;
+    soon(stores.settled()).await;
+    one.new.cut();
+    let mutex = one.coordinator.mutex("a").unwrap();
+    let acquiring = tokio::spawn(async move { mutex.acquire().await });
+    tokio::time::sleep(SOON).await;
+    assert!(!acquiring.is_finished());
+    assert!(stores.try_step(Way::Back).await.is_some());
+    let hold = tokio::time::timeout(SOON, acquiring).await.expect("at once").unwrap().unwrap();
+    assert!(hold.is_held());
+}
