@@ -130,7 +130,9 @@ impl Client {
             cleanup.home().last(self.backend.close(Close::Orderly)).await
         };
         let bound = bound.saturating_add(request_timeout);
-        tokio::time::timeout(bound, closing).await.unwrap_or_else(|_| {
+        let closed = tokio::time::timeout(bound, closing).await;
+        self.live.closed();
+        closed.unwrap_or_else(|_| {
             Err(Error::new(ErrorKind::Unavailable, "the close was not confirmed in time; the lease runs out"))
         })
     }

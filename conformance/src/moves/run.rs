@@ -71,7 +71,7 @@ impl Run {
             finish(&operator, sides.old.recovery() + NOISE).await?;
         }
         operator.close().await.map_err(said)?;
-        sides.nothing_is_left().await
+        sides.nothing_is_left(ends.some_die).await
     }
 }
 

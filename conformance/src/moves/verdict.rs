@@ -73,7 +73,8 @@ impl Verdict<'_> {
                 );
             }
         }
-        println!("{name}: {} requests failed", self.heard.failed.len());
+        let failed = &self.heard.failed;
+        println!("{name}: {} requests failed; the first: {:?}", failed.len(), failed.first());
     }
 
     fn judge_key(&self, key: usize, kind: SoakKind, adds: Duration) -> Result<String, String> {

@@ -76,7 +76,10 @@ fn main() -> ExitCode {
             )
             .await
             {
-                Err(why) if why.contains(plant.found_as) => Ok(println!("found: {}", first_line(&why))),
+                Err(why) if plant.found_as.iter().any(|words| why.contains(words)) => {
+                    println!("found: {}", why.lines().next().unwrap_or_default());
+                    Ok(())
+                }
                 Err(why) => Err(format!("found as something else: {why}")),
                 Ok(()) => Err("it was not found".to_owned()),
             };
@@ -90,10 +93,6 @@ fn main() -> ExitCode {
 
 fn chosen(short: &'static [(Kind, Kind)]) -> &'static [(Kind, Kind)] {
     if is_long() { &PAIRS } else { short }
-}
-
-fn first_line(why: &str) -> &str {
-    why.lines().next().unwrap_or_default()
 }
 
 /// Plays on two servers, which keep their data when they are started again.

@@ -27,6 +27,9 @@ struct Holds {
     closing: Option<Moment>,
     // Those of them that are given back one by one, until that begins.
     given_back: Vec<(Address, Arc<dyn Node>)>,
+    // Their nodes, until the end: a guard that hears of its loss may be dropped, and leaves its node to the
+    // close, which ends only those that there are.
+    ended: Vec<Arc<dyn Node>>,
     // A hold was added, on whichever lease.
     added: Arc<Notify>,
 }
@@ -93,15 +96,23 @@ impl LiveHolds {
         let first = holds.closing.is_none();
         let since = *holds.closing.get_or_insert(now);
         let alive: Vec<_> = holds.all.values().filter_map(Weak::upgrade).collect();
-        alive.iter().for_each(lose);
         if first {
-            // Now: a guard that hears of its loss may be dropped, and leaves its node to the close.
+            // Before they are told: a guard that hears of its loss may be dropped.
+            holds.ended = alive.iter().filter_map(|tenure| tenure.node()).collect();
             let nodes = alive.iter().filter_map(|tenure| Some((tenure.queue.clone(), tenure.node()?)));
             // One under `hold_at_least` is not given back before its time.
             let free = nodes.filter(|(_, node)| !node.state().is_kept());
             holds.given_back = free.take(one_by_one(alive.len())).collect();
         }
+        alive.iter().for_each(lose);
         (!alive.is_empty() || !holds.given_back.is_empty()).then_some(since)
+    }
+
+    /// The backend has closed: nothing is left to it any more.
+    pub(crate) fn closed(&self) {
+        // Dropped outside of the lock: a node may be the last of its client's.
+        let ended = std::mem::take(&mut self.0.lock().ended);
+        drop(ended);
     }
 
     /// Those that the close gives back one by one: too many for one step. To be asked for when the
