@@ -105,7 +105,7 @@ pub(super) const DISCONNECTED: Metric = metric(
     MetricKind::Gauge,
     "latchwork_clients_disconnected",
     BACKEND,
-    "Clients of this process whose connection is broken now",
+    "Clients of this process whose connection is broken now; on a Redis Cluster their connections to its servers",
 );
 pub(super) const RECONNECTS: Metric = metric(
     MetricKind::Counter,
