@@ -48,6 +48,7 @@ impl Known {
             member: None,
             is_read: false,
             staged: None,
+            acknowledged: None,
             epoch: 0,
             holds: Vec::new(),
             crowd: 0,
