@@ -45,7 +45,7 @@ impl Run {
         let walk =
             Walk::connect(&operator(sides.connectors()), &sides.operators(NAME)).await.map_err(said)?;
         let run = Self { sides, fleet, walk, random: StdRng::seed_from_u64(seed), happenings: Vec::new() };
-        run.fleet.all_are_granted(TTL).await?;
+        run.fleet.all_are_granted(TTL + NOISE).await?;
         Ok(run)
     }
 

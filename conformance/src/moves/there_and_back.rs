@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::run::{Ends, Run, said};
 use super::side::MovingSide;
-use crate::failover::TTL;
+use crate::failover::{NOISE, TTL};
 
 /// Faults that are planted as a control: a run must find them.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +63,6 @@ pub async fn there_and_back(
         // Not all steps begin at the end of one before.
         sleep(run.random.random_range(Duration::ZERO..=plants.pause)).await;
     }
-    run.fleet.all_are_granted(TTL).await?;
+    run.fleet.all_are_granted(TTL + NOISE).await?;
     run.end(Ends::default()).await
 }

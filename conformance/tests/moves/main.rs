@@ -71,7 +71,7 @@ fn main() -> ExitCode {
             let found = async |[old, new]: [MovingSide; 2]| match there_and_back(
                 old,
                 new,
-                Duration::from_secs(2),
+                Duration::from_secs(3),
                 plant.plants(),
             )
             .await

@@ -42,7 +42,12 @@ impl Plant {
         let hurried = Plants { pause: Duration::ZERO, ..Plants::NONE };
         match self.in_processes {
             true => Plants { processes: Some(self.name), ..hurried },
-            false => Plants { operator: |honest| broken(honest, || Arc::new(NoMembers)), ..hurried },
+            // Beside processes that are late, which is no fault: the operator is to wait for them.
+            false => Plants {
+                processes: Some("late"),
+                operator: |honest| broken(honest, || Arc::new(NoMembers)),
+                ..hurried
+            },
         }
     }
 }
@@ -52,6 +57,7 @@ pub(crate) fn planted(honest: Vec<Arc<dyn Connector>>) -> Vec<Arc<dyn Connector>
     match std::env::var(PLANT).as_deref() {
         Ok("acknowledgement_at_once") => broken(honest, || Arc::new(AtOnce::default())),
         Ok("epoch_that_is_not_read") => broken(honest, || Arc::new(NoEpoch)),
+        Ok("late") => broken(honest, || Arc::new(Late)),
         Ok(other) => panic!("{PLANT}={other:?} names no fault of a process"),
         Err(_) => honest,
     }
@@ -64,6 +70,13 @@ struct AtOnce(Mutex<HashMap<Address, Cell>>);
 /// Finds no members, and so waits for none.
 #[derive(Debug)]
 struct NoMembers;
+
+/// Hears of each stage late.
+#[derive(Debug)]
+struct Late;
+
+/// By so much: longer than steps take that wait for nobody.
+const LATE: Duration = Duration::from_millis(300);
 
 /// Gives tokens without the epoch.
 #[derive(Debug)]
@@ -96,6 +109,17 @@ impl Defect for NoMembers {
             true => Ok(Vec::new()),
             false => honest.list(queue, page).await,
         }
+    }
+}
+
+#[async_trait]
+impl Defect for Late {
+    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<Cell>> {
+        let read = honest.read_cell(cell).await;
+        if is_of_the_move(cell, Kind::Layout) {
+            tokio::time::sleep(LATE).await;
+        }
+        read
     }
 }
 
