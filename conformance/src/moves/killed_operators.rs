@@ -180,6 +180,8 @@ async fn ends_or(
 ) -> Result<Option<ExitStatus>, String> {
     let either = async {
         tokio::select! {
+            // One whose request was lost may fail before it is killed.
+            biased;
             true = caught => Ok(None),
             // Also where its last request was caught, and its connection was closed behind it.
             ended = child.wait() => ended.map(Some).map_err(|error| error.to_string()),
