@@ -9,7 +9,7 @@ use tokio::process::Command;
 use crate::adapter::Adapter;
 use crate::exclusive::{Guard, Lock};
 use crate::hold_record::HoldRecord;
-use crate::moves::{Grant, Operates, Traffic};
+use crate::moves::{Added, Grant, Operates, Traffic};
 
 /// The environment variable that makes an executable of the suite a contender.
 pub const VARIABLE: &str = "LATCHWORK_CONTENDER";
@@ -173,6 +173,13 @@ pub enum Event {
     Begun,
     /// It held, in a load that moves.
     Granted(Grant),
+    /// It has added to a counter, in a load that moves.
+    Added(Added),
+    /// An add of it may have been made or not.
+    InDoubt {
+        /// Why nobody knows.
+        why: String,
+    },
     /// A request of it has failed, as it may while servers fail.
     Failed {
         /// How.

@@ -11,6 +11,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::counted::Adds;
 use super::grant::Grant;
 use super::keys::KEYS;
 use super::traffic::Traffic;
@@ -34,6 +35,7 @@ pub(super) struct Heard {
     pub(super) grants: Vec<Grant>,
     /// Requests that failed, as they may while servers fail.
     pub(super) failed: Vec<String>,
+    pub(super) adds: Adds,
 }
 
 struct Worker {
@@ -129,6 +131,8 @@ impl Fleet {
             told.map_err(|error| format!("a process has ended by itself: {error}"))?;
         }
         let mut heard = Heard::default();
+        // Each that was killed may have had an add under way.
+        heard.adds.in_doubt += self.killed.len();
         let mut hears = self.killed;
         for Worker { mut child, orders, hears: of_worker } in self.workers {
             let ended = timeout(PATIENCE, child.wait()).await;
@@ -144,6 +148,8 @@ impl Fleet {
             let of_one = of_one.await.expect("no panic")?;
             heard.grants.extend(of_one.grants);
             heard.failed.extend(of_one.failed);
+            heard.adds.confirmed.extend(of_one.adds.confirmed);
+            heard.adds.in_doubt += of_one.adds.in_doubt;
         }
         Ok(heard)
     }
@@ -172,6 +178,11 @@ async fn hear(
                 heard.grants.push(grant);
             }
             Ok(Event::Failed { why }) => heard.failed.push(why),
+            Ok(Event::Added(added)) => heard.adds.confirmed.push(added),
+            Ok(Event::InDoubt { why }) => {
+                heard.adds.in_doubt += 1;
+                heard.failed.push(why);
+            }
             Ok(Event::Released) => {}
             Ok(other) => return Err(format!("unexpected in a load: {other:?}")),
             // Of one that is killed, the last line may be cut off.

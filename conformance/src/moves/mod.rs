@@ -1,17 +1,18 @@
 //! Processes that contend while their locks move between two coordinators, there and back.
 //!
 //! Eight processes contend for six mutexes, two semaphores and a read/write lock, each for all of them,
-//! without a pause. Beside that nothing happens but steps ([`there_and_back`]); or processes are killed in
+//! without a pause, and add to a counter. Beside that nothing happens but steps ([`there_and_back`]); or processes are killed in
 //! each phase ([`with_processes_killed`]), or servers fail ([`with_servers_failing`]), or operators are killed
 //! at each of their requests ([`with_operators_killed`]). The verdict comes afterwards, by what the processes
 //! have said, with arithmetic alone.
 //!
 //! *What is judged.* Nobody holds beside another. Tokens rise in the order of holding, and a resource that they
-//! fence refuses nothing. Nothing is left on either side. And no key is without a grant for longer than its
+//! fence refuses nothing. Each add is made once, and the counter never goes back. Nothing is left on either side. And no key is without a grant for longer than its
 //! bound: a change of phase delays an acquisition by at most one request to each side and a read of the stage;
 //! beyond that only a dead holder's or a dead member's node does, until its lease has ended, which is a TTL and
 //! the expiry bound of each side, and a server that is away, for as long as it is.
 
+mod counted;
 mod delay;
 mod fleet;
 mod grant;
@@ -27,6 +28,7 @@ mod traffic;
 mod verdict;
 mod walk;
 
+pub use self::counted::Added;
 pub use self::fleet::PLANT;
 pub use self::grant::Grant;
 pub use self::killed_operators::{Points, with_operators_killed};

@@ -70,6 +70,10 @@ impl Run {
         if ends.finishes {
             finish(&operator, sides.old.recovery() + NOISE).await?;
         }
+        // Else the move was given up. Either side has what it has for good, and a client of one side alone
+        // reads it.
+        let side = if ends.finishes { &sides.new } else { &sides.old };
+        println!("{name}: {}", heard.adds.judge(side.takes_count().await?)?);
         operator.close().await.map_err(said)?;
         sides.nothing_is_left(ends.some_die).await
     }

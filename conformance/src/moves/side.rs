@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::{Config, Connector, MoveConfig};
+use latchwork_core::{Config, Connector, Error, MoveConfig, connect};
 use latchwork_servers::Server;
 use latchwork_servers::proxy::Proxy;
 
+use super::counted::COUNTER;
 use crate::failover::TTL;
 use crate::testbed::{Fixture, Testbed, left_at};
 use crate::testbeds::ServerTestbed;
@@ -51,6 +52,19 @@ impl Side {
         let mut config = self.fixture.process_config().expect("a server has processes");
         (config.hosts, config.ttl) = (vec![by.addr().to_string()], TTL);
         config
+    }
+
+    /// What the counter stands at, which is deleted: nothing else is left then.
+    pub(super) async fn takes_count(&self) -> Result<i64, String> {
+        let taken = async {
+            let plain = connect(&self.testbed.connectors(), &self.config(&self.door)).await?;
+            let counter = plain.counter(COUNTER)?;
+            let total = counter.get().await?;
+            counter.delete().await?;
+            plain.close().await?;
+            Ok::<_, Error>(total)
+        };
+        taken.await.map_err(|error| format!("the counter behind a move: {error}"))
     }
 
     /// How long a node may stand in the way whose client is dead.

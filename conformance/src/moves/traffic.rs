@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use latchwork_core::decide::Claim;
-use latchwork_core::{Coordinator, Hold, Result, Token};
+use latchwork_core::{Coordinator, ErrorKind, Hold, Result, Token};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::counted::{Added, COUNTER};
 use super::grant::Grant;
 use super::keys::{KEYS, OWN, own};
 use crate::hold_record::{HoldRecord, monotonic};
@@ -19,7 +20,10 @@ use crate::soak::{AGAIN, LONG_WORK, is_of_an_outage};
 /// Between two acquisitions of what nobody else wants: one begins at any time within a phase.
 const OWN_PAUSE: Duration = Duration::from_millis(10);
 
-/// Contends for all keys of a load, by a task for each, and for one key that nobody else wants.
+/// Between two adds of one process.
+const ADDS_PAUSE: Duration = Duration::from_millis(10);
+
+/// Contends for all keys of a load, by a task for each, for one key that nobody else wants, and adds to a counter.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Traffic {
     /// Its number among the processes of the load.
@@ -35,6 +39,7 @@ impl Traffic {
         for key in 0..=KEYS.len() {
             tasks.spawn(self.task(coordinator.clone(), key, stopped.clone()));
         }
+        tasks.spawn(adds(coordinator.clone(), stopped));
         say(&Event::Begun);
         let mut lines = BufReader::new(tokio::io::stdin()).lines();
         tokio::select! {
@@ -78,6 +83,24 @@ impl Traffic {
         sleep(OWN_PAUSE).await;
         Ok(())
     }
+}
+
+/// Adds to the counter of all processes, without a pause but what there is between two holds.
+async fn adds(coordinator: Coordinator, stopped: watch::Receiver<bool>) -> Result<()> {
+    let counter = coordinator.counter(COUNTER)?;
+    while !*stopped.borrow() {
+        let asked = monotonic();
+        match counter.add(1).await {
+            Ok(number) => say(&Event::Added(Added { asked, at: monotonic(), number })),
+            Err(error) if *error.kind() == ErrorKind::Unknown => {
+                say(&Event::InDoubt { why: error.to_string() });
+            }
+            Err(error) if is_of_an_outage(&error) => say(&Event::Failed { why: error.to_string() }),
+            Err(error) => return Err(error),
+        }
+        sleep(ADDS_PAUSE).await;
+    }
+    Ok(())
 }
 
 async fn hold(coordinator: &Coordinator, key: usize, name: &str, kind: SoakKind, round: u32) -> Result<()> {

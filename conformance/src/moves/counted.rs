@@ -1,0 +1,110 @@
+//! A counter that moves while processes add to it: whether each add was made once, and in its turn.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// The counter's key.
+pub(super) const COUNTER: &str = "adds";
+
+/// An add of one that was confirmed, on the clock of grants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Added {
+    /// When it was asked for.
+    pub asked: u64,
+    /// When it was answered.
+    pub at: u64,
+    /// What the counter came to by it.
+    pub number: i64,
+}
+
+/// What became of the adds of all processes.
+#[derive(Debug, Default)]
+pub(super) struct Adds {
+    pub(super) confirmed: Vec<Added>,
+    /// So many may have been made: their outcome is unknown.
+    pub(super) in_doubt: usize,
+}
+
+/// What was seen of a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Counted {
+    confirmed: usize,
+    in_doubt: usize,
+    total: i64,
+    longest: Duration,
+}
+
+impl fmt::Display for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { confirmed, in_doubt, total, longest } = self;
+        write!(
+            f,
+            "the counter stands at {total}: {confirmed} adds were confirmed, {in_doubt} in doubt, the longest took {longest:.1?}"
+        )
+    }
+}
+
+impl Adds {
+    /// Whether a counter that stands at `total` behind all of them was added to once by each that was
+    /// confirmed, in an order that fits their times.
+    pub(super) fn judge(&self, total: i64) -> Result<Counted, String> {
+        let mut by_number = BTreeMap::new();
+        for added in &self.confirmed {
+            if let Some(other) = by_number.insert(added.number, *added) {
+                return Err(format!("two adds came to the same: {added:?} and {other:?}"));
+            }
+        }
+        // Of those that came to less, the one that was asked for last.
+        let mut latest: Option<Added> = None;
+        for added in by_number.values() {
+            if let Some(before) = latest.filter(|before| added.at < before.asked) {
+                return Err(format!("the counter went back: {before:?} was asked for behind {added:?}"));
+            }
+            if latest.is_none_or(|before| before.asked < added.asked) {
+                latest = Some(*added);
+            }
+        }
+        let (confirmed, in_doubt) = (self.confirmed.len(), self.in_doubt);
+        let at_least = i64::try_from(confirmed).expect("few");
+        let at_most = at_least + i64::try_from(in_doubt).expect("few");
+        if !(at_least..=at_most).contains(&total) {
+            return Err(format!("the counter stands at {total} behind {confirmed} adds and {in_doubt} in doubt"));
+        }
+        if confirmed == 0 {
+            return Err("nothing was added".to_owned());
+        }
+        let longest = self.confirmed.iter().map(|added| added.at - added.asked).max().unwrap_or_default();
+        Ok(Counted { confirmed, in_doubt, total, longest: Duration::from_nanos(longest) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn adds(of: &[(u64, u64, i64)], in_doubt: usize) -> Adds {
+        let added = |&(asked, at, number): &(u64, u64, i64)| Added { asked, at, number };
+        Adds { confirmed: of.iter().map(added).collect(), in_doubt }
+    }
+
+    #[test]
+    fn each_add_is_made_once_and_in_its_turn() {
+        // Two at once may come in either order, and one whose answer was lost may be between them.
+        let sound = adds(&[(0, 9, 2), (1, 8, 1), (10, 11, 4)], 1);
+        assert_eq!(sound.judge(4).unwrap().longest, Duration::from_nanos(9));
+        assert!(sound.judge(3).is_ok());
+        for (wrong, total) in [
+            // Lost; made twice; the same number for two; a later one that came to less; none.
+            (adds(&[(0, 1, 1), (2, 3, 2)], 0), 1),
+            (adds(&[(0, 1, 1), (2, 3, 2)], 0), 3),
+            (adds(&[(0, 1, 1), (2, 3, 1)], 0), 2),
+            (adds(&[(0, 1, 2), (2, 3, 1)], 0), 2),
+            (adds(&[], 3), 2),
+        ] {
+            wrong.judge(total).expect_err("it is wrong");
+        }
+    }
+}
