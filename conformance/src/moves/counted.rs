@@ -71,7 +71,9 @@ impl Adds {
         let at_least = i64::try_from(confirmed).expect("few");
         let at_most = at_least + i64::try_from(in_doubt).expect("few");
         if !(at_least..=at_most).contains(&total) {
-            return Err(format!("the counter stands at {total} behind {confirmed} adds and {in_doubt} in doubt"));
+            return Err(format!(
+                "the counter stands at {total} behind {confirmed} adds and {in_doubt} in doubt"
+            ));
         }
         if confirmed == 0 {
             return Err("nothing was added".to_owned());
