@@ -36,5 +36,5 @@ pub use self::killed_processes::with_processes_killed;
 pub use self::operates::Operates;
 pub use self::server_faults::{Extent, with_servers_failing};
 pub use self::side::MovingSide;
-pub use self::there_and_back::{Plants, there_and_back};
+pub use self::there_and_back::{Connectors, Plants, there_and_back};
 pub use self::traffic::Traffic;

@@ -12,13 +12,16 @@ use super::run::{Ends, Run, said};
 use super::side::MovingSide;
 use crate::failover::{NOISE, TTL};
 
+/// The connectors of an operator.
+pub type Connectors = Vec<Arc<dyn Connector>>;
+
 /// Faults that are planted as a control: a run must find them.
 #[derive(Clone, Copy, Debug)]
 pub struct Plants {
     /// A fault of the processes, which finds its name in [`PLANT`](super::PLANT).
     pub processes: Option<&'static str>,
     /// What stands between the operator and its connectors.
-    pub operator: fn(Vec<Arc<dyn Connector>>) -> Vec<Arc<dyn Connector>>,
+    pub operator: fn(Connectors) -> Connectors,
     /// The longest pause between two steps.
     pub pause: Duration,
 }
