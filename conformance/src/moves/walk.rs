@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_core::decide::moving::MovePhase;
-use latchwork_core::{Connector, Move, MoveConfig, MoveState, Result};
+use latchwork_core::{Connector, Move, MoveConfig, Result};
 use tokio::time::sleep;
 
 use crate::failover::now;
@@ -49,24 +49,9 @@ impl Walk {
     /// A step back; from the first phase it gives the move up, and answers `None`.
     pub(super) async fn back(&mut self) -> Result<Option<MovePhase>> {
         let begun = now();
-        let phase = match self.operator.step_back(|_| {}).await {
-            // The step was taken: it asks by itself until it is. Then it reads once whether a move stands.
-            Err(error) if error.is_retryable() => self.stands().await?,
-            phase => phase?,
-        };
+        let phase = self.operator.step_back(|_| {}).await?;
         self.note("a step back", phase.unwrap_or(MovePhase::Old), begun).await?;
         Ok(phase)
-    }
-
-    /// The phase, as soon as a server says it; `None` where no move stands.
-    async fn stands(&self) -> Result<Option<MovePhase>> {
-        loop {
-            match self.operator.status().await {
-                Ok(status) => return Ok((status.state != MoveState::NotBegun).then_some(status.phase)),
-                Err(error) if error.is_retryable() => sleep(AGAIN).await,
-                Err(error) => return Err(error),
-            }
-        }
     }
 
     async fn note(&mut self, what: &'static str, phase: MovePhase, begun: u64) -> Result<()> {

@@ -128,7 +128,8 @@ impl Move {
     /// # Errors
     /// `Conflict` naming the [blockers](MoveBlocker); as [all methods](Self).
     pub async fn start(&self, progress: impl FnMut(&MoveProgress<'_>)) -> Result<MovePhase> {
-        self.walk("start", Way::Forward, Some(MovePhase::BothByOld), progress).await
+        let phase = self.walk("start", Way::Forward, Some(MovePhase::BothByOld), progress).await?;
+        Ok(phase.unwrap_or(MovePhase::Old))
     }
 
     /// Takes the next step forward, once all members have acknowledged the phase before; from nothing it is
@@ -138,7 +139,7 @@ impl Move {
     /// # Errors
     /// As [`start`](Self::start).
     pub async fn advance(&self, progress: impl FnMut(&MoveProgress<'_>)) -> Result<MovePhase> {
-        self.walk("advance", Way::Forward, None, progress).await
+        Ok(self.walk("advance", Way::Forward, None, progress).await?.unwrap_or(MovePhase::Old))
     }
 
     /// Makes the whole move, or what is left of it, to *done*.
@@ -155,8 +156,7 @@ impl Move {
     /// # Errors
     /// `Conflict` when the move is *done*, which is final; as [all methods](Self).
     pub async fn step_back(&self, progress: impl FnMut(&MoveProgress<'_>)) -> Result<Option<MovePhase>> {
-        let phase = self.walk("step_back", Way::Back, None, progress).await?;
-        Ok((phase != MovePhase::Old || self.stage().await?.is_some()).then_some(phase))
+        self.walk("step_back", Way::Back, None, progress).await
     }
 
     /// Takes the move back to its beginning, and gives it up: both namespaces are open to plain clients

@@ -56,14 +56,14 @@ impl News {
 
 impl Move {
     /// Takes steps one way: to a phase, or (`None`) a single one; and back to the first phase it gives the
-    /// move up. Answers the phase.
+    /// move up. Answers the phase; `None` where no move stands any more.
     pub(super) async fn walk(
         &self,
         operation: &'static str,
         way: Way,
         to: Option<MovePhase>,
         progress: impl FnMut(&MoveProgress<'_>),
-    ) -> Result<MovePhase> {
+    ) -> Result<Option<MovePhase>> {
         self.serve(operation, self.walks(way, to, progress)).await
     }
 
@@ -82,7 +82,7 @@ impl Move {
         way: Way,
         to: Option<MovePhase>,
         mut progress: impl FnMut(&MoveProgress<'_>),
-    ) -> Result<MovePhase> {
+    ) -> Result<Option<MovePhase>> {
         let lease = self.old.coordinator.lease();
         let mut pauses = Backoff::new(Duration::from_millis(50), lease.ttl() / 4);
         let walk = self.seen.walks();
@@ -96,7 +96,7 @@ impl Move {
                     let phase = read.as_ref().map_or(MovePhase::Old, |staged| staged.stage.phase);
                     let from = *from.get_or_insert(phase);
                     if has_come(way, from, to, phase) {
-                        return Ok(phase);
+                        return Ok(read.map(|staged| staged.stage.phase));
                     }
                     match self.attempt(read, way, &mut checked).await {
                         Ok(Stepped::Mirrors(from)) => self.carries(from, &mut progress).await,
@@ -116,8 +116,7 @@ impl Move {
                 Ok(Stepped::Freezes) => progress(&MoveProgress::ValuesWait),
                 // The values are copied from the stage that stands now.
                 Ok(Stepped::Changed | Stepped::Mirrors(_)) => {}
-                Ok(Stepped::Ends) if way == Way::Back => return Ok(MovePhase::Old),
-                Ok(Stepped::Ends) => return Ok(MovePhase::Done),
+                Ok(Stepped::Ends) => return Ok((way == Way::Forward).then_some(MovePhase::Done)),
                 Ok(Stepped::Waits(status)) => {
                     if told.as_ref() != Some(&status) {
                         seen::move_waits(&self.name, status.phase, status.waits_for.len());
