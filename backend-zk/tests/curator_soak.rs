@@ -159,25 +159,15 @@ async fn contend(size: Size, curators: &str, ours: &str) -> Sides {
 }
 
 fn ours_on(config: &Config, path: String, size: Size) -> Process {
-    let order = Order {
-        config: config.clone(),
-        key: path,
-        exact: true,
-        adapter: Adapter::Mutex,
-        reports_loss: false,
-        soak: Some(Soak {
-            tasks: EACH,
-            seconds: size.seconds,
-            kind: SoakKind::ReadWrite,
-            pairs_of: None,
-            outlasts: false,
-        }),
-        early: None,
-        counts: None,
-        turns: false,
-        layout: None,
-        leads_as: None,
+    let soak = Soak {
+        tasks: EACH,
+        seconds: size.seconds,
+        kind: SoakKind::ReadWrite,
+        pairs_of: None,
+        outlasts: false,
     };
+    let to_hold = Order::to_hold(config, &path, Adapter::Mutex);
+    let order = Order { exact: true, soak: Some(soak), ..to_hold };
     let mut command = order.command().expect("the own executable is known");
     Process::of(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs"))
 }
