@@ -9,7 +9,7 @@ use latchwork_bench::Line;
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 use latchwork_bench::{Bench, Measure, Plan, Recipe, Summary, Target};
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
-use latchwork_conformance::servers::{Clocks, Kind, Options, Server};
+use latchwork_conformance::servers::{Kind, Options, Server};
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 use latchwork_core::Connector;
 
