@@ -25,8 +25,8 @@ pub(super) struct Known {
     // (MIGRATE-REGISTER-THEN-READ).
     pub(super) member: Option<Arc<dyn Node>>,
     pub(super) is_read: bool,
-    // The version of the stage that its membership has acknowledged.
-    pub(super) acknowledged: Option<Version>,
+    // The stage that its membership has acknowledged: its version and its phase.
+    pub(super) acknowledged: Option<(Version, MovePhase)>,
     // `None`: no move has begun, or it was given up.
     staged: Option<Staged>,
     // The highest epoch of the tokens that a stage or the stamp of the old side has said: a move that was
@@ -85,7 +85,10 @@ impl Known {
     /// Whether it is a member that knows a stage which it has not acknowledged.
     pub(super) fn is_late(&self) -> bool {
         let version = self.staged.as_ref().map(|staged| staged.version);
-        self.member.is_some() && self.is_read && version.is_some() && version != self.acknowledged
+        self.member.is_some()
+            && self.is_read
+            && version.is_some()
+            && version != self.acknowledged.map(|(version, _)| version)
     }
 
     /// A read of the stage was answered, which began while it had this membership; without a stage, the

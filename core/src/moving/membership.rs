@@ -219,9 +219,13 @@ impl Participant {
     /// Says that the stage was brought about here, by its version (MIGRATE-ACK-NAMES-VERSION).
     async fn acknowledge(&self, member: &HeldNode, staged: &Staged, begun: Moment) -> Result<()> {
         member.node.write_data(&MemberRecord::own(Some(staged.version))).await?;
-        self.change(|known| known.acknowledged = Some(staged.version));
+        let phase = staged.stage.phase;
+        let before = self.change(|known| known.acknowledged.replace((staged.version, phase)));
         self.seen.acknowledged();
-        seen::phase_reached(staged.stage.phase, staged.stage.epoch, self.clock().now().since(begun));
+        // One that is written anew while values are copied is no news.
+        if before.is_none_or(|(_, before)| before != phase) {
+            seen::phase_reached(phase, staged.stage.epoch, self.clock().now().since(begun));
+        }
         Ok(())
     }
 }

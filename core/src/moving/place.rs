@@ -19,12 +19,4 @@ impl MovePlace {
         let at = |kind| Address::within(&namespace, kind, Name::Key(key.clone()));
         Ok(Self { members: at(Kind::Clients)?, stage: at(Kind::Layout)? })
     }
-
-    /// The queue, on either side, of who writes the values there: one operator at a time. A client's,
-    /// since an operator joins no other.
-    ///
-    /// `namespace`: of that side.
-    pub(crate) fn writers(namespace: &Namespace, name: &str) -> Result<Address> {
-        Address::within(namespace, Kind::Clients, Name::Key(format!("move-values/{name}")))
-    }
 }

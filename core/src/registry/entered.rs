@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::{Notify, watch};
 
+use super::place::is_writers;
 use crate::address::{Address, Kind, QueuePrefix};
 use crate::capabilities::Capabilities;
 use crate::contracts::{
@@ -110,8 +111,7 @@ fn unregistered() -> Error {
 #[deny(clippy::missing_trait_methods)]
 impl SequentialNodes for Entered {
     async fn join(&self, join: &Join) -> Result<Joined> {
-        // The members of a move, and the operator who writes its values: an operator's.
-        match join.queue.kind() == Kind::Clients {
+        match is_writers(&join.queue) {
             true => self.acts().await?,
             false => self.works().await?,
         }

@@ -56,7 +56,7 @@ pub use crate::decide::layout::{LAYOUT, Stamp};
 pub(crate) use self::fields::Fields;
 pub(crate) use self::keeper::connect_in_time;
 pub(crate) use self::marker::{another, checked};
-pub(crate) use self::place::Place;
+pub(crate) use self::place::{Place, is_writers, writers};
 pub(crate) use self::raise::raise;
 pub(crate) use self::record::OWN_VERSION;
 pub(crate) use self::retire::{marked, reopen, retire};

@@ -20,6 +20,19 @@ impl Place {
     }
 }
 
+/// The beginning of the key of [`writers`], which is a mutex's.
+const WRITERS: &str = "latchwork/move-values/";
+
+/// The queue of who writes the values of a namespace in a move: one operator at a time.
+pub(crate) fn writers(namespace: &Namespace, name: &str) -> Result<Address> {
+    Address::within(namespace, Kind::Mutex, Name::Key(format!("{WRITERS}{name}")))
+}
+
+/// Whether it is a queue of [`writers`]: the one kind of lock that an operator takes.
+pub(crate) fn is_writers(queue: &Address) -> bool {
+    queue.kind() == Kind::Mutex && !queue.is_exact() && queue.name().starts_with(WRITERS)
+}
+
 /// The queue in which the clients of a namespace register.
 ///
 /// # Errors

@@ -10,6 +10,7 @@ use super::side::{OperatorSide, on, word};
 use crate::address::Kind;
 use crate::decide::moving::Side;
 use crate::error::Result;
+use crate::registry::is_writers;
 use crate::watched::list_all;
 
 /// The kinds whose holds move.
@@ -60,7 +61,7 @@ async fn of_kind(side: &OperatorSide, kind: Kind, moves: bool) -> Result<QueuesI
         QueuesInUse { side: word(of), kind: kind.as_str(), moves, keys: vec![], holders: 0, waiters: 0 };
     for queue in queues {
         let entries = list_all(side.backend(), &queue).await?;
-        if entries.is_empty() {
+        if entries.is_empty() || is_writers(&queue) {
             continue;
         }
         let holders = entries.iter().filter(|entry| entry.admitted).count();

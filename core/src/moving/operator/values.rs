@@ -14,7 +14,6 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 
 use super::super::member::MemberRecord;
-use super::super::place::MovePlace;
 use super::super::staged::Staged;
 use super::super::values::carry::{Carried, Operates, carry};
 use super::super::values::mirror::{Copying, Place};
@@ -31,6 +30,7 @@ use crate::decide::moving::Side;
 use crate::decide::moving::values::WholeStage;
 use crate::error::Result;
 use crate::held_node::HeldNode;
+use crate::registry::writers;
 use crate::seen;
 
 /// The values of one kind that are on one side.
@@ -151,7 +151,7 @@ impl Move {
         let of = self.side(side);
         let client = of.coordinator.client();
         let request = Request {
-            queue: MovePlace::writers(&of.namespace, &self.name)?,
+            queue: writers(&of.namespace, &self.name)?,
             claim: Claim::Exclusive,
             limit: AskedLimit::Stored,
             label: Arc::clone(&client.label),
