@@ -78,7 +78,7 @@ pub async fn with_operators_killed(old: MovingSide, new: MovingSide, points: Poi
     }
     let operator = operator(&run.sides).await?;
     run.walk = Walk { operator, changes: run.walk.changes };
-    run.end(Ends { finishes: true, ..Ends::default() }).await
+    run.end(Ends { operators_die: true, finishes: true, ..Ends::default() }).await
 }
 
 async fn operator(sides: &Sides) -> Result<Move, String> {

@@ -75,7 +75,7 @@ impl Run {
         let side = if ends.finishes { &sides.new } else { &sides.old };
         println!("{name}: {}", heard.adds.judge(side.takes_count().await?)?);
         operator.close().await.map_err(said)?;
-        sides.nothing_is_left(ends.some_die).await
+        sides.nothing_is_left(ends).await
     }
 }
 
@@ -97,6 +97,8 @@ async fn finish(operator: &Move, within: Duration) -> Result<(), String> {
 pub(super) struct Ends {
     /// Processes were killed in it.
     pub(super) some_die: bool,
+    /// Operators were killed in it.
+    pub(super) operators_die: bool,
     /// Servers were away in it.
     pub(super) servers_fail: bool,
     /// The move is done, and is to be finished.

@@ -8,6 +8,7 @@ use latchwork_servers::Server;
 use latchwork_servers::proxy::Proxy;
 
 use super::counted::COUNTER;
+use super::run::Ends;
 use crate::failover::TTL;
 use crate::testbed::{Fixture, Testbed, left_at};
 use crate::testbeds::ServerTestbed;
@@ -111,13 +112,17 @@ impl Sides {
 
     /// The end: nothing is left on either side, as soon as what the dead have left has run out. What Redis
     /// keeps of them outlives their nodes, for as long as these stood and a second on both.
-    pub(super) async fn nothing_is_left(&self, some_died: bool) -> Result<(), String> {
+    pub(super) async fn nothing_is_left(&self, ends: Ends) -> Result<(), String> {
         for (word, side) in [("old", &self.old), ("new", &self.new)] {
             let left = left_at(&*side.fixture, side.recovery() * 2 + GRACE).await;
             let mut left = left.map_err(|error| error.to_string())?;
             // A queue of one keeps its dead node on Redis until somebody comes, or for the life of its key, and
-            // nobody else comes to what a process had for itself.
-            left.retain(|key| !(some_died && key.contains("{own-") && key.ends_with(":one")));
+            // nobody else comes to what a process had for itself, or an operator that died behind its last copy.
+            let lonely = |key: &str| {
+                ends.some_die && key.contains("{own-")
+                    || ends.operators_die && key.contains("{latchwork/move-values/")
+            };
+            left.retain(|key| !(lonely(key) && key.ends_with(":one")));
             if !left.is_empty() {
                 return Err(format!("left on the {word} side: {left:?}"));
             }
