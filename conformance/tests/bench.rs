@@ -207,7 +207,8 @@ async fn moves(kinds: [Kind; 2], connectors: Vec<Arc<dyn Connector>>) {
     let [old, new]: [Target; 2] = targets.try_into().expect("two");
     let moment = Duration::from_millis(100);
     let plan = Plan {
-        time: moment,
+        // Long enough for a renewal in between to count little, where a busy machine makes few.
+        time: 5 * moment,
         warm: moment,
         contenders: Vec::new(),
         give_ups: Vec::new(),
