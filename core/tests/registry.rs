@@ -34,7 +34,7 @@ struct LostJoins(AtomicUsize);
 #[async_trait]
 impl Plant for LostJoins {
     async fn before_join(&self) -> Result<()> {
-        match self.0.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)) {
+        match self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)) {
             Ok(_) => {
                 tokio::time::sleep(ROUND_TRIP).await;
                 Err(Error::lost(LostReason::Expired))

@@ -242,7 +242,8 @@ mod tests {
     #[test]
     fn those_that_look_alike_on_both_sides_are_one_and_as_many_are_alone_as_are_more() {
         type Listed<'a> = &'a [(u64, &'a str, bool)];
-        let cases: [(&str, Listed<'_>, Listed<'_>, &[u64], &[u64]); 7] = [
+        type Case<'a> = (&'a str, Listed<'a>, Listed<'a>, &'a [u64], &'a [u64]);
+        let cases: [Case<'_>; 7] = [
             (
                 "a hold, and who waits behind it",
                 &[(1, "a", true), (2, "b", false)],
