@@ -115,6 +115,8 @@ impl Client {
     /// `Unavailable` when the server did not confirm it; `RuntimeGone`.
     pub(crate) async fn close(&self) -> Result<()> {
         let clock = self.clock();
+        // Not longer, also where the close is dropped: a node that is kept keeps its backend from ending by itself.
+        let _kept = self.live.kept_while_closing();
         if let Some(since) = self.live.close(clock.now()) {
             clock.sleep_until(given_back_at(since, self.lease().ttl())).await;
         }
@@ -130,9 +132,7 @@ impl Client {
             cleanup.home().last(self.backend.close(Close::Orderly)).await
         };
         let bound = bound.saturating_add(request_timeout);
-        let closed = tokio::time::timeout(bound, closing).await;
-        self.live.closed();
-        closed.unwrap_or_else(|_| {
+        tokio::time::timeout(bound, closing).await.unwrap_or_else(|_| {
             Err(Error::new(ErrorKind::Unavailable, "the close was not confirmed in time; the lease runs out"))
         })
     }

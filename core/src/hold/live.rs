@@ -40,6 +40,17 @@ impl Drop for Holds {
     }
 }
 
+/// A close that is under way. When it is over, or dropped, the nodes that it has kept go.
+pub(crate) struct KeptWhileClosing<'a>(&'a LiveHolds);
+
+impl Drop for KeptWhileClosing<'_> {
+    fn drop(&mut self) {
+        // Dropped outside of the lock: a node may be the last of its client's.
+        let ended = std::mem::take(&mut self.0.0.lock().ended);
+        drop(ended);
+    }
+}
+
 impl LiveHolds {
     /// Adds a hold. After the close it is lost at once, and the answer is false: no work begins under
     /// it, so it need not be kept for a margin.
@@ -108,11 +119,9 @@ impl LiveHolds {
         (!alive.is_empty() || !holds.given_back.is_empty()).then_some(since)
     }
 
-    /// The backend has closed: nothing is left to it any more.
-    pub(crate) fn closed(&self) {
-        // Dropped outside of the lock: a node may be the last of its client's.
-        let ended = std::mem::take(&mut self.0.lock().ended);
-        drop(ended);
+    /// For a close: what it keeps goes when this is dropped.
+    pub(crate) fn kept_while_closing(&self) -> KeptWhileClosing<'_> {
+        KeptWhileClosing(self)
     }
 
     /// Those that the close gives back one by one: too many for one step. To be asked for when the
