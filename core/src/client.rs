@@ -115,9 +115,8 @@ impl Client {
     /// `Unavailable` when the server did not confirm it; `RuntimeGone`.
     pub(crate) async fn close(&self) -> Result<()> {
         let clock = self.clock();
-        // Not longer, also where the close is dropped: a node that is kept keeps its backend from ending by itself.
-        let _kept = self.live.kept_while_closing();
-        if let Some(since) = self.live.close(clock.now()) {
+        let (since, _kept) = self.live.close(clock.now());
+        if let Some(since) = since {
             clock.sleep_until(given_back_at(since, self.lease().ttl())).await;
         }
         let (cleanup, request_timeout) = (&self.cleanup, self.request_timeout);

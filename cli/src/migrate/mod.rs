@@ -8,7 +8,6 @@ mod status;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use latchwork::decide::moving::Side;
 use latchwork::{Error, ErrorKind, Move, MoveStatus};
 use serde::Serialize;
 
@@ -92,8 +91,7 @@ impl MigrateOrder {
             Step::Status { watch: true, every } => self.watch(of, every).await,
             Step::Repair => {
                 for side in of.repair().await.map_err(failed)? {
-                    let side = if side == Side::Old { "old" } else { "new" };
-                    warn(format!("the {side} side was open, and is shut again"));
+                    warn(format!("the {} side was open, and is shut again", side.as_str()));
                 }
                 self.end(of).await
             }

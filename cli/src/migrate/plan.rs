@@ -60,7 +60,7 @@ fn outsiders(text: &mut String, plan: &MovePlan) {
     let label = width(plan.outsiders.iter().map(|outsider| &*outsider.client.label));
     for outsider in &plan.outsiders {
         let client = &outsider.client;
-        let (side, version) = (side(outsider.side), &client.version);
+        let (side, version) = (outsider.side.as_str(), &client.version);
         let _ = writeln!(text, "  {:<label$}  {}  {version}  on the {side} side", client.label, client.host);
     }
     text.push('\n');
@@ -112,13 +112,6 @@ fn promises(text: &mut String, plan: &MovePlan) {
         }
     }
     text.push('\n');
-}
-
-fn side(side: latchwork::decide::moving::Side) -> &'static str {
-    match side {
-        latchwork::decide::moving::Side::Old => "old",
-        latchwork::decide::moving::Side::New => "new",
-    }
 }
 
 fn width<'a>(texts: impl Iterator<Item = &'a str>) -> usize {

@@ -11,8 +11,9 @@ use rand::RngExt;
 use tokio::process::Child;
 use tokio::time::timeout;
 
+use super::ends::Ends;
 use super::operates::Operates;
-use super::run::{Ends, NAME, Run, said};
+use super::run::{NAME, Run, said};
 use super::side::{MovingSide, Sides};
 use super::there_and_back::Plants;
 use super::walk::{Change, Walk};

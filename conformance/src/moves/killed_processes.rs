@@ -5,8 +5,9 @@ use std::time::Duration;
 use latchwork_core::decide::moving::MovePhase;
 use rand::RngExt;
 
+use super::ends::Ends;
 use super::fleet::{Fleet, PROCESSES};
-use super::run::{Ends, Run, said};
+use super::run::{Run, said};
 use super::side::MovingSide;
 use super::there_and_back::Plants;
 use super::verdict::Happening;
@@ -57,15 +58,9 @@ async fn phase_with_kills(run: &mut Run, many: usize, back: bool) -> Result<Opti
     let dead = run.sides.recovery();
     let Run { fleet, walk, random, happenings, .. } = run;
     kill(fleet, happenings, many.div_ceil(2), random, dead).await?;
-    let step = async {
-        match back {
-            true => walk.back().await.map_err(said),
-            false => walk.forward().await.map(Some).map_err(said),
-        }
-    };
-    let (phase, killed) = tokio::join!(step, kill(fleet, happenings, many / 2, random, dead));
+    let (phase, killed) = tokio::join!(walk.step(back), kill(fleet, happenings, many / 2, random, dead));
     killed?;
-    phase
+    phase.map_err(said)
 }
 
 /// Kills so many, a few at a time.

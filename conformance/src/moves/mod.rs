@@ -14,6 +14,7 @@
 
 mod counted;
 mod delay;
+mod ends;
 mod fleet;
 mod grant;
 mod keys;

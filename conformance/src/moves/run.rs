@@ -8,6 +8,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tokio::time::{Instant, sleep};
 
+use super::ends::Ends;
 use super::fleet::Fleet;
 use super::side::{MovingSide, Sides};
 use super::verdict::{Happening, Verdict};
@@ -90,19 +91,6 @@ async fn finish(operator: &Move, within: Duration) -> Result<(), String> {
             finished => return finished.map_err(said),
         }
     }
-}
-
-/// How a run ends, and what it is to be judged by.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Ends {
-    /// Processes were killed in it.
-    pub(super) some_die: bool,
-    /// Operators were killed in it.
-    pub(super) operators_die: bool,
-    /// Servers were away in it.
-    pub(super) servers_fail: bool,
-    /// The move is done, and is to be finished.
-    pub(super) finishes: bool,
 }
 
 /// What an operator was answered.

@@ -10,7 +10,8 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 use tokio::time::sleep;
 
-use super::run::{Ends, Run, said};
+use super::ends::Ends;
+use super::run::{Run, said};
 use super::side::{MovingSide, Side, Sides};
 use super::there_and_back::Plants;
 use super::verdict::Happening;
@@ -119,14 +120,9 @@ pub async fn with_servers_failing(old: MovingSide, new: MovingSide, extent: Exte
             goes_on(&mut run, happened).await?;
         }
         let phase = run.phase();
-        let step = async {
-            match back {
-                true => run.walk.back().await.map_err(said),
-                false => run.walk.forward().await.map(Some).map_err(said),
-            }
-        };
-        let (happened, stepped) = tokio::join!(befalls(&run.sides, last.0, last.1, phase), step);
-        let phase = stepped?;
+        let (happened, stepped) =
+            tokio::join!(befalls(&run.sides, last.0, last.1, phase), run.walk.step(back));
+        let phase = stepped.map_err(said)?;
         goes_on(&mut run, happened?).await?;
         back = match phase {
             Some(MovePhase::Done) => break,

@@ -8,7 +8,7 @@ use latchwork_servers::Server;
 use latchwork_servers::proxy::Proxy;
 
 use super::counted::COUNTER;
-use super::run::Ends;
+use super::ends::Ends;
 use crate::failover::TTL;
 use crate::testbed::{Fixture, Testbed, left_at};
 use crate::testbeds::ServerTestbed;
@@ -116,13 +116,7 @@ impl Sides {
         for (word, side) in [("old", &self.old), ("new", &self.new)] {
             let left = left_at(&*side.fixture, side.recovery() * 2 + GRACE).await;
             let mut left = left.map_err(|error| error.to_string())?;
-            // A queue of one keeps its dead node on Redis until somebody comes, or for the life of its key, and
-            // nobody else comes to what a process had for itself, or an operator that died behind its last copy.
-            let lonely = |key: &str| {
-                ends.some_die && key.contains("{own-")
-                    || ends.operators_die && key.contains("{latchwork/move-values/")
-            };
-            left.retain(|key| !(lonely(key) && key.ends_with(":one")));
+            left.retain(|key| !ends.may_leave(key));
             if !left.is_empty() {
                 return Err(format!("left on the {word} side: {left:?}"));
             }

@@ -8,7 +8,8 @@ use latchwork_core::decide::moving::MovePhase;
 use rand::RngExt;
 use tokio::time::{Instant, sleep};
 
-use super::run::{Ends, Run, said};
+use super::ends::Ends;
+use super::run::{Run, said};
 use super::side::MovingSide;
 use crate::failover::{NOISE, TTL};
 
@@ -48,10 +49,7 @@ pub async fn there_and_back(
     // One that never came there says nothing.
     let (ends, mut back, mut was_there) = (Instant::now() + lasts, false, false);
     loop {
-        let phase = match back {
-            false => Some(run.walk.forward().await.map_err(said)?),
-            true => run.walk.back().await.map_err(said)?,
-        };
+        let phase = run.walk.step(back).await.map_err(said)?;
         was_there |= phase >= Some(MovePhase::New);
         let is_over = was_there && Instant::now() > ends;
         back = match phase {

@@ -38,19 +38,15 @@ impl Walk {
         Ok(Self { operator: Move::connect(connectors, sides).await?, changes: Vec::new() })
     }
 
-    /// A step forward. Answers the phase that the move is in.
-    pub(super) async fn forward(&mut self) -> Result<MovePhase> {
+    /// A step, forward or back. Answers the phase that the move is in; `None` where it was given up, by a step
+    /// back from the first one.
+    pub(super) async fn step(&mut self, back: bool) -> Result<Option<MovePhase>> {
         let begun = now();
-        let phase = self.operator.advance(|_| {}).await?;
-        self.note("a step forward", phase, begun).await?;
-        Ok(phase)
-    }
-
-    /// A step back; from the first phase it gives the move up, and answers `None`.
-    pub(super) async fn back(&mut self) -> Result<Option<MovePhase>> {
-        let begun = now();
-        let phase = self.operator.step_back(|_| {}).await?;
-        self.note("a step back", phase.unwrap_or(MovePhase::Old), begun).await?;
+        let (what, phase) = match back {
+            true => ("a step back", self.operator.step_back(|_| {}).await?),
+            false => ("a step forward", Some(self.operator.advance(|_| {}).await?)),
+        };
+        self.note(what, phase.unwrap_or(MovePhase::Old), begun).await?;
         Ok(phase)
     }
 

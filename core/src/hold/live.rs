@@ -27,9 +27,6 @@ struct Holds {
     closing: Option<Moment>,
     // Those of them that are given back one by one, until that begins.
     given_back: Vec<(Address, Arc<dyn Node>)>,
-    // Their nodes, until the end: a guard that hears of its loss may be dropped, and leaves its node to the
-    // close, which ends only those that there are.
-    ended: Vec<Arc<dyn Node>>,
     // A hold was added, on whichever lease.
     added: Arc<Notify>,
 }
@@ -37,17 +34,6 @@ struct Holds {
 impl Drop for Holds {
     fn drop(&mut self) {
         self.added.notify_one();
-    }
-}
-
-/// A close that is under way. When it is over, or dropped, the nodes that it has kept go.
-pub(crate) struct KeptWhileClosing<'a>(&'a LiveHolds);
-
-impl Drop for KeptWhileClosing<'_> {
-    fn drop(&mut self) {
-        // Dropped outside of the lock: a node may be the last of its client's.
-        let ended = std::mem::take(&mut self.0.0.lock().ended);
-        drop(ended);
     }
 }
 
@@ -101,27 +87,25 @@ impl LiveHolds {
         self.0.lock().closing.is_some()
     }
 
-    /// Ends all holds because the client closes. Answers since when, if there is any to wait for.
-    pub(crate) fn close(&self, now: Moment) -> Option<Moment> {
+    /// Ends all holds because the client closes. Answers since when, if there is any to wait for; and, once,
+    /// their nodes, to be kept until the backend has closed: a guard that hears of its loss may be dropped,
+    /// and leaves its node to the close, which ends only those that there are.
+    pub(crate) fn close(&self, now: Moment) -> (Option<Moment>, Vec<Arc<dyn Node>>) {
         let mut holds = self.0.lock();
         let first = holds.closing.is_none();
         let since = *holds.closing.get_or_insert(now);
         let alive: Vec<_> = holds.all.values().filter_map(Weak::upgrade).collect();
+        // Before they are told.
+        let mut kept = Vec::new();
         if first {
-            // Before they are told: a guard that hears of its loss may be dropped.
-            holds.ended = alive.iter().filter_map(|tenure| tenure.node()).collect();
+            kept = alive.iter().filter_map(|tenure| tenure.node()).collect();
             let nodes = alive.iter().filter_map(|tenure| Some((tenure.queue.clone(), tenure.node()?)));
             // One under `hold_at_least` is not given back before its time.
             let free = nodes.filter(|(_, node)| !node.state().is_kept());
             holds.given_back = free.take(one_by_one(alive.len())).collect();
         }
         alive.iter().for_each(lose);
-        (!alive.is_empty() || !holds.given_back.is_empty()).then_some(since)
-    }
-
-    /// For a close: what it keeps goes when this is dropped.
-    pub(crate) fn kept_while_closing(&self) -> KeptWhileClosing<'_> {
-        KeptWhileClosing(self)
+        ((!alive.is_empty() || !holds.given_back.is_empty()).then_some(since), kept)
     }
 
     /// Those that the close gives back one by one: too many for one step. To be asked for when the

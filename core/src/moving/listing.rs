@@ -107,7 +107,7 @@ impl Participant {
             Some(after) => {
                 let unknown = || Error::invalid("after", "no page has ended there");
                 let (side, after) = after.split_once(':').ok_or_else(unknown)?;
-                let side = [Side::Old, Side::New].into_iter().find(|of| word(*of) == side);
+                let side = [Side::Old, Side::New].into_iter().find(|of| of.as_str() == side);
                 (side.ok_or_else(unknown)?, Some(after).filter(|after| !after.is_empty()))
             }
         };
@@ -117,9 +117,9 @@ impl Participant {
         let there = self.side(side);
         let page = there.client.backend.queues(&there.prefix(of), after, most).await?;
         let next = match page.next {
-            Some(next) => Some(format!("{}:{next}", word(side))),
+            Some(next) => Some(format!("{}:{next}", side.as_str())),
             None if side == first && phase.spans().has(first.other()) => {
-                Some(format!("{}:", word(first.other())))
+                Some(format!("{}:", first.other().as_str()))
             }
             None => None,
         };
@@ -183,13 +183,6 @@ fn listed_at(number: u64, phase: MovePhase, epoch: u16) -> Option<(Side, u64)> {
     let token = Token::coded(number);
     let side = if number & BESIDE == 0 { phase.token() } else { phase.token().other() };
     (token.epoch() == epoch && phase.spans().has(side)).then_some((side, token.sequence()))
-}
-
-fn word(side: Side) -> &'static str {
-    match side {
-        Side::Old => "old",
-        Side::New => "new",
-    }
 }
 
 /// By what two nodes are told apart for certain: label and weight. Data and mode may change on one side

@@ -8,14 +8,15 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream;
 
+use super::hold::hold;
 use super::known::Known;
 use super::member::MemberRecord;
 use super::node::{Added, MovingNode};
 use super::participant::Participant;
 use super::staged::Staged;
-use crate::attempt::{self, Request};
+use crate::attempt::Request;
 use crate::clock::Moment;
-use crate::contracts::{AskedLimit, LeaseState, Patience, Version};
+use crate::contracts::{LeaseState, Patience};
 use crate::decide::Claim;
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, LostReason, Result};
@@ -67,23 +68,9 @@ impl Participant {
     /// Registers on the old side, and then reads the stage (MIGRATE-REGISTER-THEN-READ).
     async fn enter(&self) -> Result<HeldNode> {
         let client = &self.old.client;
-        let request = Request {
-            queue: self.place.members.clone(),
-            claim: Claim::Shared,
-            limit: AskedLimit::Stored,
-            label: Arc::clone(&client.label),
-            data: MemberRecord::own(None),
-            patience: Patience::Wait,
-            deadline: Moment::NEVER,
-            request_timeout: client.request_timeout,
-            fail_fast: false,
-            max_hold: None,
-            min_replicas: 0,
-            on_queue: None,
-        };
-        let admitted = attempt::acquire(client, &request).await?.expect("only a try is refused");
-        let node = Arc::clone(&admitted.node);
-        let member = HeldNode::new(Arc::clone(client), request.queue, admitted.node, None, None);
+        let (members, data) = (self.place.members.clone(), MemberRecord::own(None));
+        let member = hold(client, members, Claim::Shared, data).await?;
+        let node = Arc::clone(&member.node);
         self.change(|known| known.enter(node));
         self.refresh().await?;
         Ok(member)
@@ -91,7 +78,7 @@ impl Participant {
 
     /// Follows the stage as long as it is a member. A watch that ends is made anew.
     async fn follow(&self, member: &HeldNode) -> Infallible {
-        let (client, mut pauses, mut acknowledged) = (&self.old.client, self.pauses(), None);
+        let (client, mut pauses) = (&self.old.client, self.pauses());
         loop {
             let watched = client.watch_cell(&self.place.stage);
             let mut views = watched.views();
@@ -100,15 +87,10 @@ impl Participant {
                 let begun = self.clock().now();
                 let brought = async {
                     self.refresh().await?;
-                    let staged = self.brings_about(acknowledged).await?;
-                    let version = staged.as_ref().map(|staged| staged.version);
-                    match staged {
-                        Some(staged) if version != acknowledged => {
-                            self.acknowledge(member, &staged, begun).await?
-                        }
-                        _ => {}
+                    if let Some(staged) = self.brings_about().await? {
+                        self.acknowledge(member, &staged, begun).await?;
                     }
-                    Ok::<_, Error>(version)
+                    Ok::<_, Error>(())
                 };
                 let brought = tokio::select! {
                     biased;
@@ -119,8 +101,7 @@ impl Participant {
                     brought = brought => brought,
                 };
                 match brought {
-                    Ok(version) => {
-                        acknowledged = version;
+                    Ok(()) => {
                         pauses.reset();
                         if views.changed().await.is_err() {
                             break;
@@ -136,14 +117,14 @@ impl Participant {
         }
     }
 
-    /// Brings the stage about that is known, unless it was acknowledged: its holds cover it, and nothing
-    /// is under way of values that it forbids (MIGRATE-VALUES-ACK-WAITS). Answers it.
-    async fn brings_about(&self, acknowledged: Option<Version>) -> Result<Option<Staged>> {
+    /// Brings the stage about that is known: its holds cover it, and nothing is under way of values that it
+    /// forbids (MIGRATE-VALUES-ACK-WAITS). Answers it, if it is to be acknowledged.
+    async fn brings_about(&self) -> Result<Option<Staged>> {
         loop {
-            let staged = self.look(|known| known.staged().cloned());
+            let (staged, acknowledged) = self.look(|known| (known.staged().cloned(), known.acknowledged));
             let version = staged.as_ref().map(|staged| staged.version);
-            if version.is_some() && version == acknowledged {
-                return Ok(staged);
+            if version.is_some() && version == acknowledged.map(|(version, _)| version) {
+                return Ok(None);
             }
             self.bring_all(staged.as_ref().map_or(MovePhase::Old, |staged| staged.stage.phase)).await;
             // Else a later one is known by now.

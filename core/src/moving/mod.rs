@@ -11,6 +11,7 @@
 mod acquire;
 mod backend;
 mod connect;
+mod hold;
 mod known;
 mod listing;
 mod member;

@@ -13,7 +13,7 @@ use futures_util::future::{join_all, try_join_all};
 use parking_lot::Mutex;
 
 use super::side::{NodePart, ON_SIDE};
-use super::values::cells::MovingCells;
+use super::values::cells::{HeldOnSides, MovingCells};
 use crate::address::Address;
 use crate::attempt::Request;
 use crate::clock::Clock;
@@ -131,23 +131,6 @@ impl MovingNode {
         self.writer.outcome().is_some() || self.writer.lost().is_some()
     }
 
-    /// Its node on a side, if it has one there.
-    pub(super) fn on(&self, side: Side) -> Option<Arc<dyn Node>> {
-        self.state.lock().on.slot(side).as_ref().map(|held| Arc::clone(&held.node))
-    }
-
-    /// Waits until it has a node on a side.
-    ///
-    /// # Errors
-    /// `Lost` when it is over before.
-    pub(super) async fn until_on(&self, side: Side) -> Result<()> {
-        tokio::select! {
-            biased;
-            _ = self.writer.until(|| self.on(side)) => Ok(()),
-            () = self.over() => Err(Error::lost(self.writer.lost().unwrap_or(LostReason::Revoked))),
-        }
-    }
-
     /// Waits until it is over.
     pub(super) async fn over(&self) {
         tokio::select! {
@@ -222,7 +205,7 @@ impl MovingNode {
             seen::move_lost(
                 request.queue.name(),
                 self.writer.token(),
-                seen::side_name(*side),
+                side.as_str(),
                 meter.backend(*side),
                 reason,
             );
@@ -238,6 +221,20 @@ impl MovingNode {
 
     fn nodes(&self) -> Vec<Arc<HeldNode>> {
         self.state.lock().on.all()
+    }
+}
+
+impl HeldOnSides for MovingNode {
+    fn on(&self, side: Side) -> Option<Arc<dyn Node>> {
+        self.state.lock().on.slot(side).as_ref().map(|held| Arc::clone(&held.node))
+    }
+
+    async fn until_on(&self, side: Side) -> Result<()> {
+        tokio::select! {
+            biased;
+            _ = self.writer.until(|| self.on(side)) => Ok(()),
+            () = self.over() => Err(Error::lost(self.writer.lost().unwrap_or(LostReason::Revoked))),
+        }
     }
 }
 

@@ -31,7 +31,5 @@ pub(crate) use event::{
     suspended, values_moved,
 };
 pub(crate) use hold::SeenHold;
-pub(crate) use meter::{
-    ClientMeter, Links, OperatorMeter, ParticipantMeter, RecipeMeter, Recipes, side_name,
-};
+pub(crate) use meter::{ClientMeter, Links, OperatorMeter, ParticipantMeter, RecipeMeter, Recipes};
 pub use meter::{METRICS, Metric, MetricKind, Rechecks, Requests, SECONDS, describe};

@@ -34,6 +34,14 @@ impl Side {
             Side::New => Side::Old,
         }
     }
+
+    /// The word for it, for people and in what the program answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Side::Old => "old",
+            Side::New => "new",
+        }
+    }
 }
 
 /// Some of the two coordinators.

@@ -4,10 +4,9 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::side::word;
 use super::{Move, MoveOutsider, ValuesInUse};
 use crate::decide::moving::gate::GateMarker;
-use crate::decide::moving::{Side, Stage};
+use crate::decide::moving::{MovePhase, Side, Stage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::registry::Stamped;
 use crate::shown::shown;
@@ -83,7 +82,7 @@ impl fmt::Display for MoveBlocker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let named = |f: &mut fmt::Formatter<'_>, clients: &[MoveOutsider]| {
             clients.iter().take(NAMED).try_for_each(|MoveOutsider { side, client }| {
-                write!(f, " {:?} on {:?} ({} side)", client.label, client.host, word(*side))
+                write!(f, " {:?} on {:?} ({} side)", client.label, client.host, side.as_str())
             })
         };
         match self {
@@ -96,7 +95,7 @@ impl fmt::Display for MoveBlocker {
                 named(f, clients)
             }
             MoveBlocker::MarkedOtherwise { side, name, url } => {
-                let (side, url) = (word(*side), shown(url, 1024));
+                let (side, url) = (side.as_str(), shown(url, 1024));
                 match name {
                     Some(name) => {
                         write!(f, "the {side} side is in the move {:?}, with {url:?}", shown(name, 255))
@@ -108,7 +107,7 @@ impl fmt::Display for MoveBlocker {
                 f,
                 "the marker of the move, or what belongs to it, does not stand on the {} side any more: plain clients may \
                  have come in",
-                word(*side)
+                side.as_str()
             ),
             MoveBlocker::ValuesThere(values) => {
                 f.write_str("the new side has values already:")?;
@@ -119,7 +118,7 @@ impl fmt::Display for MoveBlocker {
                 write!(
                     f,
                     "values are in use, and the {} side cannot take them: it lacks {lacks}",
-                    word(*side)
+                    side.as_str()
                 )
             }
             MoveBlocker::NoEpochs => f.write_str("the tokens have no epochs left for a move there and back"),
@@ -175,13 +174,7 @@ impl Move {
         if old.marker.is_some() || new.marker.is_some() {
             return Ok(());
         }
-        let outsiders = self.outsiders().await?;
-        if !outsiders.is_empty() {
-            return Err(MoveBlocker::Outsiders(outsiders).into());
-        }
-        match self.blocked_by_values().await?.into_iter().next() {
-            Some(blocker) => Err(blocker.into()),
-            None => Ok(()),
-        }
+        self.check_outsiders(MovePhase::Old).await?;
+        self.values_against().await?.map_or(Ok(()), |blocker| Err(blocker.into()))
     }
 }

@@ -57,12 +57,11 @@ impl Move {
                 Err(error) => return Err(error),
             }
         }
-        let outsiders = self.outsiders().await?;
-        let blocker = match outsiders.is_empty() {
-            false => Some(MoveBlocker::Outsiders(outsiders)),
+        let blocker = match self.outsiders_against(MovePhase::Old).await? {
+            Some(outsiders) => Some(outsiders),
             // Those on the new side are its own.
-            true if staged.has_copies() => None,
-            true => self.blocked_by_values().await?.into_iter().next(),
+            None if staged.has_copies() => None,
+            None => self.values_against().await?,
         };
         let Some(blocker) = blocker else { return Ok(Shut::Behind(staged.version)) };
         match self.take_back(staged, marked).await? {

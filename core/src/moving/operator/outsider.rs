@@ -2,9 +2,9 @@
 
 use serde::{Serialize, Serializer};
 
-use super::Move;
 use super::repair::shut_in;
-use super::side::{OperatorSide, word};
+use super::side::OperatorSide;
+use super::{Move, MoveBlocker};
 use crate::ClientRecord;
 use crate::decide::moving::gate::GateMarker;
 use crate::decide::moving::{MovePhase, Side};
@@ -23,7 +23,7 @@ pub struct MoveOutsider {
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference to the field")]
 fn side_word<S: Serializer>(side: &Side, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-    word(*side).serialize(serializer)
+    side.as_str().serialize(serializer)
 }
 
 impl OperatorSide {
@@ -39,17 +39,21 @@ impl OperatorSide {
 }
 
 impl Move {
-    /// Who is connected to either side, and neither takes part nor is an operator.
-    pub(super) async fn outsiders(&self) -> Result<Vec<MoveOutsider>> {
-        self.outsiders_in(MovePhase::Old).await
-    }
-
-    /// Those on the sides that are shut in a phase.
-    pub(super) async fn outsiders_in(&self, phase: MovePhase) -> Result<Vec<MoveOutsider>> {
+    /// Those who are connected to a side that is shut in this phase, and neither take part nor are operators,
+    /// if there are any.
+    pub(super) async fn outsiders_against(&self, phase: MovePhase) -> Result<Option<MoveBlocker>> {
         let mut outsiders = Vec::new();
         for side in [&self.old, &self.new].into_iter().filter(|side| shut_in(phase).contains(&side.side)) {
             outsiders.extend(side.outside(&self.marker(side.side), side.clients().await?));
         }
-        Ok(outsiders)
+        Ok((!outsiders.is_empty()).then_some(MoveBlocker::Outsiders(outsiders)))
+    }
+
+    /// Whether nobody is outside of a move in this phase.
+    ///
+    /// # Errors
+    /// `Conflict` naming those who are.
+    pub(super) async fn check_outsiders(&self, phase: MovePhase) -> Result<()> {
+        self.outsiders_against(phase).await?.map_or(Ok(()), |blocker| Err(blocker.into()))
     }
 }

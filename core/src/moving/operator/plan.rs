@@ -93,6 +93,7 @@ impl Move {
             None => self.status_without_stage([&old, &new], members.len()),
         };
         let (participants, outsiders) = self.connected(&members).await?;
+        let (of_old, of_new) = (self.old.values_in_use().await?, self.new.values_in_use().await?);
         let mut blockers = Vec::new();
         // Behind the first phase the gate is shut.
         if let Some(staged) = staged.as_ref().filter(|staged| staged.stage.phase != MovePhase::Old) {
@@ -106,18 +107,17 @@ impl Move {
         if status.phase == MovePhase::Old {
             blockers = self.blocked_by([&old, &new]);
             if !staged.as_ref().is_some_and(Staged::has_copies) {
-                blockers.extend(self.blocked_by_values().await?);
+                blockers.extend(self.blocked_by_values(&of_old, &of_new));
             }
             if !outsiders.is_empty() {
                 blockers.insert(0, MoveBlocker::Outsiders(outsiders.clone()));
             }
         }
-        let (of_old, of_new) = (self.old.coordinator.capabilities(), self.new.coordinator.capabilities());
-        let promises = MovePromises { old: of_old, new: of_new, both: of_old.of_both(of_new) };
-        let mut values = self.old.values_in_use().await?;
-        values.extend(self.new.values_in_use().await?);
+        let [old_promises, new_promises] = [&self.old, &self.new].map(|side| side.coordinator.capabilities());
+        let both = old_promises.of_both(new_promises);
+        let promises = MovePromises { old: old_promises, new: new_promises, both };
         Ok(MovePlan {
-            values,
+            values: of_old.into_iter().chain(of_new).collect(),
             from: self.old.url.clone(),
             to: self.new.url.clone(),
             participants,

@@ -6,7 +6,7 @@ use futures_util::TryStreamExt;
 use serde::Serialize;
 
 use super::Move;
-use super::side::{OperatorSide, on, word};
+use super::side::{OperatorSide, on};
 use crate::address::Kind;
 use crate::decide::moving::Side;
 use crate::error::Result;
@@ -58,7 +58,7 @@ async fn of_kind(side: &OperatorSide, kind: Kind, moves: bool) -> Result<QueuesI
     let queues: BTreeSet<_> = queues.into_iter().collect();
     let of: Side = side.side;
     let mut found =
-        QueuesInUse { side: word(of), kind: kind.as_str(), moves, keys: vec![], holders: 0, waiters: 0 };
+        QueuesInUse { side: of.as_str(), kind: kind.as_str(), moves, keys: vec![], holders: 0, waiters: 0 };
     for queue in queues {
         let entries = list_all(side.backend(), &queue).await?;
         if entries.is_empty() || is_writers(&queue) {

@@ -52,10 +52,7 @@ impl Move {
         if staged.stage.phase == MovePhase::Done {
             self.open().await?;
         }
-        let outsiders = self.outsiders_in(staged.stage.phase).await?;
-        if !outsiders.is_empty() {
-            return Err(MoveBlocker::Outsiders(outsiders).into());
-        }
+        self.check_outsiders(staged.stage.phase).await?;
         self.record_anew(staged.stage).await?;
         Ok(written.into_iter().map(|(side, _)| side).collect())
     }
@@ -112,11 +109,7 @@ impl Move {
                 None => return Err(MoveBlocker::MarkerLost(side.side).into()),
             }
         }
-        let outsiders = self.outsiders().await?;
-        match outsiders.is_empty() {
-            true => Ok(()),
-            false => Err(MoveBlocker::Outsiders(outsiders).into()),
-        }
+        self.check_outsiders(MovePhase::Old).await
     }
 
     /// The markers that are lost in this stage, by the stamps that were read.

@@ -59,20 +59,12 @@ impl OperatorSide {
     }
 }
 
-/// The word for a side.
-pub(super) fn word(side: Side) -> &'static str {
-    match side {
-        Side::Old => "old",
-        Side::New => "new",
-    }
-}
-
 /// An error of one side says which.
 pub(super) fn on(side: Side) -> impl Fn(Error) -> Error {
     move |error| match error.kind() {
         ErrorKind::Closed | ErrorKind::RuntimeGone => error,
         kind => {
-            let why = format!("on the {} side of the move", word(side));
+            let why = format!("on the {} side of the move", side.as_str());
             Error::new(kind.clone(), why).because(error)
         }
     }

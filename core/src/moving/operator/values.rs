@@ -13,18 +13,17 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
+use super::super::hold::hold;
 use super::super::member::MemberRecord;
 use super::super::staged::Staged;
 use super::super::values::carry::{Carried, Operates, carry};
 use super::super::values::mirror::{Copying, Place};
-use super::side::{OperatorSide, on, word};
+use super::side::{OperatorSide, on};
 use super::status::is_late;
 use super::step::Stepped;
 use super::wait::News;
 use super::{Move, MoveBlocker, MoveProgress, MoveStatus};
-use crate::attempt::{self, Request};
-use crate::clock::Moment;
-use crate::contracts::{AskedLimit, CellLife, Node, Patience};
+use crate::contracts::{CellLife, Node};
 use crate::decide::Claim;
 use crate::decide::moving::Side;
 use crate::decide::moving::values::WholeStage;
@@ -62,7 +61,7 @@ impl OperatorSide {
     pub(super) async fn values_in_use(&self) -> Result<Vec<ValuesInUse>> {
         let found = self.values().some().await.map_err(on(self.side))?;
         let in_use = found.into_iter().map(|(kind, cells)| ValuesInUse {
-            side: word(self.side),
+            side: self.side.as_str(),
             kind: kind.as_str(),
             keys: cells.iter().map(|cell| cell.cell.name().to_owned()).collect(),
             go_idle: cells.iter().any(|cell| matches!(cell.life, CellLife::Idle(_))),
@@ -97,7 +96,7 @@ impl Move {
         };
         Ok(match carried {
             Carried::There(staged, values) => {
-                seen::values_moved(&self.name, word(from.other()), values);
+                seen::values_moved(&self.name, from.other().as_str(), values);
                 progress(&MoveProgress::ValuesMoved(values));
                 Stepped::To(staged.stage)
             }
@@ -127,9 +126,14 @@ impl Move {
         Ok(cleared)
     }
 
-    /// What values have against the move, before it begins (MIGRATE-VALUES-EMPTY-TARGET).
-    pub(super) async fn blocked_by_values(&self) -> Result<Vec<MoveBlocker>> {
+    /// The first that the values have against a move that has not begun.
+    pub(super) async fn values_against(&self) -> Result<Option<MoveBlocker>> {
         let (old, new) = (self.old.values_in_use().await?, self.new.values_in_use().await?);
+        Ok(self.blocked_by_values(&old, &new).into_iter().next())
+    }
+
+    /// What the values of both sides have against a move that has not begun (MIGRATE-VALUES-EMPTY-TARGET).
+    pub(super) fn blocked_by_values(&self, old: &[ValuesInUse], new: &[ValuesInUse]) -> Vec<MoveBlocker> {
         let mut blockers = Vec::new();
         if !(old.is_empty() && new.is_empty()) {
             let unable = [&self.old, &self.new].into_iter().find(|side| !side.takes_values());
@@ -141,32 +145,17 @@ impl Move {
             blockers.push(MoveBlocker::ValuesStay { side: Side::New, lacks: "idle_cells" });
         }
         if !new.is_empty() {
-            blockers.push(MoveBlocker::ValuesThere(new));
+            blockers.push(MoveBlocker::ValuesThere(new.to_vec()));
         }
-        Ok(blockers)
+        blockers
     }
 
     /// Waits until it holds, alone, what values are written under on a side.
     async fn writes_alone(&self, side: Side) -> Result<HeldNode> {
         let of = self.side(side);
         let client = of.coordinator.client();
-        let request = Request {
-            queue: writers(&of.namespace, &self.name)?,
-            claim: Claim::Exclusive,
-            limit: AskedLimit::Stored,
-            label: Arc::clone(&client.label),
-            data: Arc::default(),
-            patience: Patience::Wait,
-            deadline: Moment::NEVER,
-            request_timeout: client.request_timeout,
-            fail_fast: false,
-            max_hold: None,
-            min_replicas: 0,
-            on_queue: None,
-        };
-        let admitted = attempt::acquire(client, &request).boxed().await.map_err(on(side))?;
-        let node = admitted.expect("only a try is refused").node;
-        Ok(HeldNode::new(Arc::clone(client), request.queue, node, None, None))
+        let queue = writers(&of.namespace, &self.name)?;
+        hold(client, queue, Claim::Exclusive, Arc::default()).boxed().await.map_err(on(side))
     }
 }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::node::MovingNode;
 use super::sided::Sided;
 use super::usage::{Asking, Usage};
 use super::versions::{answered, inward, shown};
@@ -15,7 +14,20 @@ use crate::contracts::{
 };
 use crate::decide::count::Count;
 use crate::decide::count::request::{Decided, Request};
+use crate::decide::moving::Side;
 use crate::error::{Error, ErrorKind, Result};
+
+/// A hold over both sides, as values are written under it.
+pub(crate) trait HeldOnSides {
+    /// Its node on a side, if it has one there.
+    fn on(&self, side: Side) -> Option<Arc<dyn Node>>;
+
+    /// Waits until it has a node on a side.
+    ///
+    /// # Errors
+    /// `Lost` when it is over before.
+    fn until_on(&self, side: Side) -> impl Future<Output = Result<()>> + Send;
+}
 
 /// Values over both sides: as [`Cells`](crate::contracts::Cells), with its clauses. A request waits for
 /// the request timeout while values are copied, and is `Unavailable` then.
@@ -77,7 +89,7 @@ impl MovingCells {
     /// being counted: the stage by which it takes one must not wait for it.
     pub(crate) async fn write_held(
         &self,
-        hold: &MovingNode,
+        hold: &impl HeldOnSides,
         cell: &Address,
         write: &CellWrite,
     ) -> Result<CellWritten> {

@@ -10,7 +10,7 @@ mod table;
 pub(crate) use client::{ClientMeter, Links};
 pub use client::{Rechecks, Requests};
 pub use instrument::describe;
-pub(crate) use moving::{OperatorMeter, ParticipantMeter, name as side_name};
+pub(crate) use moving::{OperatorMeter, ParticipantMeter};
 pub(super) use outcome::Outcome;
 pub(crate) use recipe::{RecipeMeter, Recipes};
 pub use table::{METRICS, Metric, MetricKind, SECONDS};

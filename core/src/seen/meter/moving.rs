@@ -46,7 +46,7 @@ impl ParticipantMeter {
         let gauge = |phase| Gauge::new(&MOVE_PARTICIPANTS, &[backend, phase]);
         let away = gauge(AWAY);
         away.add(1);
-        let losses = |side: Side| Counter::new(&MOVE_LOSSES, &[sides[at_side(side)], name(side)]);
+        let losses = |side: Side| Counter::new(&MOVE_LOSSES, &[sides[at_side(side)], side.as_str()]);
         Self {
             phases: PHASES.map(|phase| gauge(phase.as_str())),
             away,
@@ -161,13 +161,5 @@ fn at_side(side: Side) -> usize {
     match side {
         Side::Old => 0,
         Side::New => 1,
-    }
-}
-
-/// A side, as a label and in events.
-pub(crate) fn name(side: Side) -> &'static str {
-    match side {
-        Side::Old => "old",
-        Side::New => "new",
     }
 }

@@ -1,0 +1,43 @@
+//! What a move itself holds: a membership, and what values are written under.
+
+use std::sync::Arc;
+
+use crate::address::Address;
+use crate::attempt::{self, Request};
+use crate::client::Client;
+use crate::clock::Moment;
+use crate::contracts::{AskedLimit, Patience};
+use crate::decide::Claim;
+use crate::error::Result;
+use crate::held_node::HeldNode;
+
+/// Waits, for as long as it takes, until this client holds a node in a queue of the move.
+///
+/// # Errors
+/// Those of an acquisition.
+///
+/// # Cancel safety
+/// Dropped, it gives its place back.
+pub(super) async fn hold(
+    client: &Arc<Client>,
+    queue: Address,
+    claim: Claim,
+    data: Arc<[u8]>,
+) -> Result<HeldNode> {
+    let request = Request {
+        queue,
+        claim,
+        limit: AskedLimit::Stored,
+        label: Arc::clone(&client.label),
+        data,
+        patience: Patience::Wait,
+        deadline: Moment::NEVER,
+        request_timeout: client.request_timeout,
+        fail_fast: false,
+        max_hold: None,
+        min_replicas: 0,
+        on_queue: None,
+    };
+    let admitted = attempt::acquire(client, &request).await?.expect("only a try is refused");
+    Ok(HeldNode::new(Arc::clone(client), request.queue, admitted.node, None, None))
+}
