@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use latchwork::{Address, Config, Error, ErrorKind, Secret};
-use latchwork_servers::Kind;
+use latchwork_servers::{ClosedPort, Kind};
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -150,10 +150,10 @@ async fn nobody_at_the_address_is_unavailable_in_time() {
     let silent = listener(|mut stream| {
         tokio::spawn(async move { while stream.read_u8().await.is_ok() {} });
     });
-    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let closed = ClosedPort::take().unwrap();
     for (at, within) in [
         (silent.await.to_string(), Duration::from_secs(1)),
-        (closed.to_string(), Duration::ZERO),
+        (closed.addr().to_string(), Duration::ZERO),
         // RFC 2606: this name never exists.
         ("nowhere.invalid:1".to_owned(), Duration::from_secs(1)),
     ] {
@@ -189,16 +189,16 @@ async fn a_server_that_hangs_up_is_reported_in_time() {
 /// A lazy client reports the same from its first operation, and again from the next.
 #[tokio::test]
 async fn a_lazy_client_reports_it_from_its_operations() {
-    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let closed = ClosedPort::take().unwrap();
     for kind in backends() {
-        let url = format!("{kind}://app:hunter2@{closed}?connect_timeout=500ms&ttl=1s");
+        let url = format!("{kind}://app:hunter2@{}?connect_timeout=500ms&ttl=1s", closed.addr());
         let lazy = latchwork::connect_lazy(&url).expect("nothing is asked yet");
         let mutex = lazy.mutex("a").expect("a good key");
         for _ in 0..2 {
             let error = mutex.acquire_within(Duration::from_secs(1)).await.expect_err("nobody is there");
             println!("{url}\n  {error}");
             assert!(error.is_retryable() && error.key() == Some("a"), "{error}");
-            assert!(error.to_string().contains(&closed.to_string()), "{error}");
+            assert!(error.to_string().contains(&closed.addr().to_string()), "{error}");
             assert!(!format!("{error} {error:?} {lazy:?} {mutex:?}").contains(PASSWORD));
         }
         let tried = mutex.try_acquire().await.expect_err("nobody is there");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use common::{config, holds, own_server, put, server, soon, stranger, try_backend};
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::Proxy;
-use latchwork_conformance::servers::{Kind, Options, Server};
+use latchwork_conformance::servers::{ClosedPort, Kind, Options, Server};
 use latchwork_core::contracts::Close;
 use latchwork_core::{Config, ErrorKind};
 use tokio::net::TcpListener;
@@ -37,9 +37,9 @@ async fn another_server_is_named_within_the_deadline() {
 
 #[tokio::test]
 async fn a_closed_port_is_unavailable_at_once() {
-    let addr = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
+    let closed = ClosedPort::take().unwrap();
     let started = Instant::now();
-    assert_eq!(kind(&config(&addr)).await, ErrorKind::Unavailable);
+    assert_eq!(kind(&config(&closed.addr().to_string())).await, ErrorKind::Unavailable);
     assert!(started.elapsed() < Duration::from_secs(5));
 }
 
@@ -55,9 +55,9 @@ async fn a_silent_port_is_unavailable_at_the_deadline() {
 
 #[tokio::test]
 async fn a_dead_host_beside_a_live_one_does_no_harm() {
-    let dead = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
+    let dead = ClosedPort::take().unwrap();
     let mut config = config(server().await.addr());
-    config.hosts.insert(0, dead);
+    config.hosts.insert(0, dead.addr().to_string());
     try_backend(&config).await.unwrap().close(Close::Orderly).await.unwrap();
 }
 

@@ -1,18 +1,17 @@
 //! Wrong etcd servers.
 
-use latchwork_servers::{Kind, Options, Server};
+use latchwork_servers::{ClosedPort, Kind, Options, Server, free_ports};
 
 use super::{examined, names};
 
 #[tokio::test]
 async fn an_etcd_without_a_quorum() {
     let folder = tempfile::tempdir().expect("a folder");
-    let port = || {
-        std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port()
-    };
-    let (clients, peers, absent) = (port(), port(), port());
-    let (clients, peers) = (format!("http://127.0.0.1:{clients}"), format!("http://127.0.0.1:{peers}"));
-    let cluster = format!("one={peers},two=http://127.0.0.1:{absent}");
+    let ports = free_ports(2).expect("two ports");
+    let absent = ClosedPort::take().expect("a port");
+    let (clients, peers) =
+        (format!("http://127.0.0.1:{}", ports[0]), format!("http://127.0.0.1:{}", ports[1]));
+    let cluster = format!("one={peers},two=http://{}", absent.addr());
     let etcd = tokio::process::Command::new("etcd")
         .args([
             "--name",

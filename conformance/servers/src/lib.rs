@@ -56,6 +56,7 @@ pub use ensemble::Ensemble;
 pub use error::ServerError;
 pub use kind::Kind;
 pub use options::{Clocks, Options};
+pub use ports::{ClosedPort, free_ports};
 pub use probe::ask;
 pub use serve::serve;
 pub use server::{Origin, Server};

@@ -1,8 +1,10 @@
-//! Ports for servers that stay theirs.
+//! Ports for servers that stay theirs, and for nobody.
 
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::Range;
+
+use tokio::net::TcpSocket;
 
 use crate::ServerError;
 
@@ -22,7 +24,10 @@ const TRIES: usize = 100;
 /// the time: not while it is stopped, and a follower binds its quorum port only when it leads. A
 /// connection that had the port meanwhile would keep the server from it for a minute beyond its own
 /// end (`TIME_WAIT`).
-pub(super) fn free_ports(count: usize) -> Result<Vec<u16>, ServerError> {
+///
+/// # Errors
+/// [`ServerError`] when the system gives too few.
+pub fn free_ports(count: usize) -> Result<Vec<u16>, ServerError> {
     let range = range();
     let mut bound = Vec::with_capacity(count);
     let mut refused = None;
@@ -47,6 +52,34 @@ pub(super) fn free_ports(count: usize) -> Result<Vec<u16>, ServerError> {
         .map_err(ServerError::io("reading a bound port"))
 }
 
+/// A port of the loopback interface that refuses connections. No other program gets it before this is
+/// dropped, as it may get one that was bound and given back.
+#[derive(Debug)]
+pub struct ClosedPort {
+    addr: SocketAddr,
+    // Bound, and never listened at.
+    _bound: TcpSocket,
+}
+
+impl ClosedPort {
+    /// Takes one.
+    ///
+    /// # Errors
+    /// [`ServerError`] when the system gives none.
+    pub fn take() -> Result<Self, ServerError> {
+        let taken = TcpSocket::new_v4().and_then(|socket| {
+            socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+            Ok(Self { addr: socket.local_addr()?, _bound: socket })
+        });
+        taken.map_err(ServerError::io("binding a port"))
+    }
+
+    /// Its address.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+}
+
 /// The ports below those that the system gives to outgoing connections.
 fn range() -> Range<u16> {
     // Another system than Linux has no such file.
@@ -61,9 +94,17 @@ fn below(dynamic: u16) -> Range<u16> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, TcpListener};
+    use std::io::ErrorKind;
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
-    use super::{below, free_ports};
+    use super::{ClosedPort, below, free_ports};
+
+    #[test]
+    fn a_closed_port_refuses_and_is_nobody_elses() {
+        let closed = ClosedPort::take().unwrap();
+        assert_eq!(TcpStream::connect(closed.addr()).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        assert_eq!(TcpListener::bind(closed.addr()).unwrap_err().kind(), ErrorKind::AddrInUse);
+    }
 
     #[test]
     fn no_outgoing_connection_gets_the_port_of_a_server() {

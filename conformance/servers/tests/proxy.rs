@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use echo::{Client, PATIENCE, start};
+use latchwork_servers::ClosedPort;
 use latchwork_servers::proxy::{Direction, EventLost, Proxy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -278,10 +279,8 @@ async fn dropping_the_proxy_closes_its_connections_and_its_port() {
 
 #[tokio::test]
 async fn a_server_that_cannot_be_reached_looks_like_a_broken_connection() {
-    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let addr = closed.local_addr().unwrap().to_string();
-    drop(closed);
-    let proxy = Proxy::start(addr).await.unwrap();
+    let closed = ClosedPort::take().unwrap();
+    let proxy = Proxy::start(closed.addr().to_string()).await.unwrap();
     Client::connect(&proxy).await.is_closed().await;
 }
 

@@ -1,7 +1,7 @@
 //! Two services on a Redis behind a proxy, and one whose locks move there from one namespace to another,
 //! through outages.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -102,5 +102,6 @@ async fn until_served(address: SocketAddr) {
 
 /// An address that nobody has now.
 pub(crate) fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port")
+    let ports = latchwork_servers::free_ports(1).expect("a free port");
+    SocketAddr::from(([127, 0, 0, 1], ports[0]))
 }

@@ -86,13 +86,25 @@ impl Move {
     }
 
     async fn plans(&self) -> Result<MovePlan> {
-        let (staged, members) = self.staged_and_members().await?;
+        loop {
+            let (staged, members) = self.staged_and_members().await?;
+            let version = staged.as_ref().map(|staged| staged.version);
+            let plan = self.plan_at(staged, &members).await?;
+            // What is in the way of one stage may belong to the next.
+            if self.version().await? == version {
+                return Ok(plan);
+            }
+        }
+    }
+
+    /// Looks at both sides behind a stage that was read, or behind none.
+    async fn plan_at(&self, staged: Option<Staged>, members: &[MemberRecord]) -> Result<MovePlan> {
         let (old, new) = (self.old.stamped().await?, self.new.stamped().await?);
         let status = match &staged {
-            Some(staged) => self.status_at(staged, &members),
+            Some(staged) => self.status_at(staged, members),
             None => self.status_without_stage([&old, &new], members.len()),
         };
-        let (participants, outsiders) = self.connected(&members).await?;
+        let (participants, outsiders) = self.connected(members).await?;
         let (of_old, of_new) = (self.old.values_in_use().await?, self.new.values_in_use().await?);
         let mut blockers = Vec::new();
         // Behind the first phase the gate is shut.

@@ -42,19 +42,24 @@ impl Move {
                 written.push((*side, stamped));
             }
         }
-        // The move may have ended while the markers were away, or have come to another phase.
-        let Some(staged) = self.stage().await? else {
-            for (side, stamped) in &written {
-                self.side(*side).mark(stamped, None).await?;
+        loop {
+            // The move may have ended while the markers were away, or have come to another phase.
+            let Some(staged) = self.stage().await? else {
+                for (side, stamped) in &written {
+                    self.side(*side).mark(stamped, None).await?;
+                }
+                return Err(nothing_to_repair());
+            };
+            if staged.stage.phase == MovePhase::Done {
+                self.open().await?;
             }
-            return Err(nothing_to_repair());
-        };
-        if staged.stage.phase == MovePhase::Done {
-            self.open().await?;
+            if let Err(error) = self.check_outsiders(staged.stage.phase).await {
+                self.unless_overtaken(Some(staged.version), error).await?;
+                continue;
+            }
+            self.record_anew(staged.stage).await?;
+            return Ok(written.into_iter().map(|(side, _)| side).collect());
         }
-        self.check_outsiders(staged.stage.phase).await?;
-        self.record_anew(staged.stage).await?;
-        Ok(written.into_iter().map(|(side, _)| side).collect())
     }
 
     /// Writes the marker of a side that has none. Answers what stands then, if it did.

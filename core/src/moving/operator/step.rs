@@ -156,6 +156,20 @@ impl Move {
         }
     }
 
+    /// An error of one who read a stage, or that there is none. What stands against a step is no error where
+    /// another operator has taken it: by the stage that stands now, markers may be gone, and others connected.
+    pub(super) async fn unless_overtaken(&self, read: Option<Version>, error: Error) -> Result<()> {
+        if *error.kind() == ErrorKind::Conflict && self.version().await? != read {
+            return Ok(());
+        }
+        Err(error)
+    }
+
+    /// The version of the stage now.
+    pub(super) async fn version(&self) -> Result<Option<Version>> {
+        Ok(self.stage().await?.map(|staged| staged.version))
+    }
+
     /// The members, with what they have acknowledged.
     pub(super) async fn members(&self) -> Result<Vec<MemberRecord>> {
         let listed = list_all(self.old.backend(), &self.place.members).await;

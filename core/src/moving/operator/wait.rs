@@ -98,9 +98,14 @@ impl Move {
                     if has_come(way, from, to, phase) {
                         return Ok(read.map(|staged| staged.stage.phase));
                     }
-                    match self.attempt(read, way, &mut checked).await {
+                    let version = read.as_ref().map(|staged| staged.version);
+                    let stepped = match self.attempt(read, way, &mut checked).await {
                         Ok(Stepped::Mirrors(from)) => self.carries(from, &mut progress).await,
                         stepped => stepped,
+                    };
+                    match stepped {
+                        Ok(stepped) => Ok(stepped),
+                        Err(error) => self.unless_overtaken(version, error).await.map(|()| Stepped::Changed),
                     }
                 }
                 Err(error) => Err(error),

@@ -1,9 +1,14 @@
-//! An operator that dies at each of its requests: another goes on, and ends in the same place.
+//! An operator that dies, or sleeps, at each of its requests: another goes on, and ends in the same place.
 
+use std::future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use super::{Bed, Stored, ignored, state};
 use crate::address::{Address, QueuePrefix};
@@ -22,27 +27,51 @@ use crate::error::{Error, Result};
 use crate::facts::ServerFacts;
 use crate::moving::operator::{Move, MoveState};
 
-/// How many requests are left to a client, and whether the last one that it sends is carried out.
+/// How many requests are left to a client, and how the last one ends.
 #[derive(Debug)]
 struct Life {
     left: AtomicI64,
-    last_is_carried_out: bool,
+    last: Last,
+    asleep: Notify,
+    awake: Notify,
+}
+
+/// How the last request ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Last {
+    /// The client dies before it is carried out.
+    Lost,
+    /// It is carried out, and the client does not hear of it.
+    Unheard,
+    /// The client sleeps before it is sent, and then goes on.
+    Asleep,
 }
 
 impl Life {
+    fn new(last: Last) -> Arc<Self> {
+        let (asleep, awake) = (Notify::new(), Notify::new());
+        Arc::new(Self { left: AtomicI64::new(i64::MAX), last, asleep, awake })
+    }
+
     /// Runs a request of one who may die at it.
     async fn spend<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
-        match self.left.fetch_sub(1, Ordering::AcqRel) {
-            0 if self.last_is_carried_out => {
+        match (self.left.fetch_sub(1, Ordering::AcqRel), self.last) {
+            (0, Last::Asleep) => {
+                self.asleep.notify_one();
+                self.awake.notified().await;
+                request.await
+            }
+            (0, Last::Unheard) => {
                 request.await?;
                 Err(Error::closed())
             }
-            left if left <= 0 => Err(Error::closed()),
+            (left, Last::Lost | Last::Unheard) if left <= 0 => Err(Error::closed()),
             _ => request.await,
         }
     }
 
-    fn has_died(&self) -> bool {
+    /// Whether the last request was sent.
+    fn has_ended(&self) -> bool {
         self.left.load(Ordering::Acquire) < 0
     }
 }
@@ -167,42 +196,68 @@ impl Backend for Mortal {
     }
 }
 
-/// Works as an operator who dies behind so many requests, if it sends more, and then as another one who goes
-/// on. Answers both, and whether the first has died.
-async fn dies(
-    bed: &Bed,
-    requests: i64,
-    last_is_carried_out: bool,
-    work: impl AsyncFn(&Move) -> Result<()>,
-) -> ([Move; 2], bool) {
-    let life = Arc::new(Life { left: AtomicI64::new(i64::MAX), last_is_carried_out });
-    let mortals = Mortals(Stored(Arc::clone(&bed.stores)), Arc::clone(&life));
-    let mortal = Move::connect(&[Arc::new(mortals) as Arc<dyn Connector>], &bed.config).await;
-    let mortal = mortal.expect("connected");
-    life.left.store(requests, Ordering::Release);
-    let worked = work(&mortal).await;
-    let has_died = life.has_died();
-    assert!(worked.is_ok() || has_died, "at {requests}: {worked:?}");
-    let another = bed.operator().await;
-    work(&another).await.unwrap_or_else(|error| panic!("behind one who died at {requests}: {error}"));
-    ([mortal, another], has_died)
+impl Bed {
+    /// An operator with a life, which has so many requests left.
+    async fn mortal(&self, life: &Arc<Life>, requests: i64) -> Move {
+        let mortals = Mortals(Stored(Arc::clone(&self.stores)), Arc::clone(life));
+        let mortal = Move::connect(&[Arc::new(mortals) as Arc<dyn Connector>], &self.config).await;
+        let mortal = mortal.expect("connected");
+        life.left.store(requests, Ordering::Release);
+        mortal
+    }
 }
 
-/// What an operator does who dies at one of its requests, and what it comes to for the one who goes on.
-pub(super) async fn dies_at_each_request(
+/// Works as an operator whose life ends so behind so many requests, if it sends more, and as another one who
+/// goes on. Answers both, and whether the first has come to its last request.
+async fn ends(
+    bed: &Bed,
+    requests: i64,
+    last: Last,
+    work: impl AsyncFn(&Move) -> Result<()>,
+) -> ([Move; 2], bool) {
+    let life = Life::new(last);
+    let mortal = bed.mortal(&life, requests).await;
+    let another = bed.operator().await;
+    let works = async || {
+        let worked = work(&another).await;
+        worked.unwrap_or_else(|error| panic!("beside one whose last was {requests}, {last:?}: {error}"));
+    };
+    let meanwhile = async {
+        life.asleep.notified().await;
+        let mut works = pin!(works());
+        // One who sleeps with the hold that values are written under is waited for: its client lives.
+        let ended = timeout(Duration::from_secs(60), &mut works).await;
+        life.awake.notify_one();
+        if ended.is_err() {
+            works.await;
+        }
+        future::pending().await
+    };
+    let worked = tokio::select! {
+        worked = work(&mortal) => worked,
+        () = meanwhile => unreachable!(),
+    };
+    let has_ended = life.has_ended();
+    assert!(worked.is_ok() || has_ended && last != Last::Asleep, "at {requests}, {last:?}: {worked:?}");
+    works().await;
+    ([mortal, another], has_ended)
+}
+
+/// What an operator does whose life ends at one of its requests, and what it comes to for the one who goes on.
+pub(super) async fn ends_at_each_request(
     before: impl AsyncFn(&Bed),
     work: impl AsyncFn(&Move) -> Result<()>,
     behind: impl AsyncFn(&Bed, &Move),
 ) {
-    for last_is_carried_out in [false, true] {
+    for last in [Last::Lost, Last::Unheard, Last::Asleep] {
         for requests in 0.. {
             let bed = Bed::new();
             let member = bed.member("one").await.follows();
             before(&bed).await;
-            let ([_mortal, another], has_died) = dies(&bed, requests, last_is_carried_out, &work).await;
+            let ([_mortal, another], has_ended) = ends(&bed, requests, last, &work).await;
             behind(&bed, &another).await;
             member.leaves().await;
-            if !has_died {
+            if !has_ended {
                 assert!(requests > 10, "{requests}");
                 break;
             }
@@ -223,9 +278,9 @@ async fn counted(plain: &Coordinator) -> i64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_goes_on_behind_an_operator_who_died_at_any_request() {
+async fn a_run_goes_on_beside_an_operator_who_ends_at_any_request() {
     let run = async |of: &Move| of.run(ignored).await;
-    dies_at_each_request(has_values, run, async |bed, another| {
+    ends_at_each_request(has_values, run, async |bed, another| {
         assert_eq!(state(another).await, (MoveState::Done, Done));
         assert_eq!(another.status().await.expect("readable").epoch, 1);
         bed.plain_on_old("forgotten").await.expect_err("it has moved");
@@ -238,14 +293,14 @@ async fn a_run_goes_on_behind_an_operator_who_died_at_any_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_move_is_taken_back_behind_an_operator_who_died_at_any_request() {
+async fn a_move_is_taken_back_beside_an_operator_who_ends_at_any_request() {
     let begun = async |bed: &Bed| {
         has_values(bed).await;
         let operator = bed.operator().await;
         while operator.advance(ignored).await.expect("a step") != New {}
     };
     let abort = async |of: &Move| of.abort(ignored).await;
-    dies_at_each_request(begun, abort, async |bed, another| {
+    ends_at_each_request(begun, abort, async |bed, another| {
         assert_eq!(state(another).await, (MoveState::NotBegun, Old));
         let (old, new) = (bed.plain_on_old("a").await, bed.plain_on_new("b").await);
         let (old, new) = (old.expect("it is open"), new.expect("it is open"));
@@ -258,21 +313,52 @@ async fn a_move_is_taken_back_behind_an_operator_who_died_at_any_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_move_is_finished_behind_an_operator_who_died_at_any_request() {
-    for last_is_carried_out in [false, true] {
+async fn a_move_is_finished_beside_an_operator_who_ends_at_any_request() {
+    for last in [Last::Lost, Last::Unheard, Last::Asleep] {
         for requests in 0.. {
             let bed = Bed::new();
             has_values(&bed).await;
             bed.operator().await.run(ignored).await.expect("made");
             let finish = async |of: &Move| of.finish().await;
-            let ([_mortal, another], has_died) = dies(&bed, requests, last_is_carried_out, finish).await;
+            let ([_mortal, another], has_ended) = ends(&bed, requests, last, finish).await;
             assert_eq!(state(&another).await, (MoveState::Finished, Done));
             bed.plain_on_old("forgotten").await.expect_err("it has moved");
             assert!(another.old.values_in_use().await.expect("listed").is_empty());
             assert_eq!(another.new.values_in_use().await.expect("listed").len(), 2);
-            if !has_died {
+            if !has_ended {
                 break;
             }
+        }
+    }
+}
+
+/// What a plan says is of one stage, whoever writes the next one while it looks.
+#[tokio::test(start_paused = true)]
+async fn a_plan_that_is_overtaken_at_any_request_is_of_one_stage() {
+    for requests in 0.. {
+        let bed = Bed::new();
+        has_values(&bed).await;
+        let operator = bed.operator().await;
+        while operator.advance(ignored).await.expect("a step") != New {}
+        let life = Life::new(Last::Asleep);
+        let looks = bed.mortal(&life, requests).await;
+        let meanwhile = async {
+            life.asleep.notified().await;
+            operator.run(ignored).await.expect("made");
+            // It belongs to nobody else: the new side is open.
+            let plain = bed.plain_on_new("current").await.expect("it is in use");
+            life.awake.notify_one();
+            future::pending::<()>().await;
+            drop(plain);
+        };
+        let plan = tokio::select! {
+            plan = looks.plan() => plan.expect("readable"),
+            () = meanwhile => unreachable!(),
+        };
+        assert_eq!(plan.blockers, [], "at {requests}, in {:?}", plan.status.phase);
+        if !life.has_ended() {
+            assert!(requests > 5, "{requests}");
+            break;
         }
     }
 }

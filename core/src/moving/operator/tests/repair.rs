@@ -1,6 +1,6 @@
 //! A server that has lost what was marked, in mid-move.
 
-use super::killed::dies_at_each_request;
+use super::killed::ends_at_each_request;
 use super::{Bed, ignored, state};
 use crate::contracts::{CellLife, CellWrite, Expected};
 use crate::decide::moving::MovePhase::{BothByNew, BothByOld, Done, New, Old};
@@ -143,7 +143,7 @@ async fn where_no_move_is_nothing_is_repaired_and_nothing_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gate_is_repaired_behind_an_operator_who_died_at_any_request() {
+async fn a_gate_is_repaired_beside_an_operator_who_ends_at_any_request() {
     for phase in [BothByOld, New] {
         let lost = async |bed: &Bed| {
             let operator = bed.operator().await;
@@ -155,7 +155,7 @@ async fn a_gate_is_repaired_behind_an_operator_who_died_at_any_request() {
             of.repair().await?;
             of.run(ignored).await
         };
-        dies_at_each_request(lost, repairs, async |bed, another| {
+        ends_at_each_request(lost, repairs, async |bed, another| {
             assert_eq!(state(another).await, (MoveState::Done, Done));
             assert!(epoch(another, Side::New).await >= another.status().await.expect("read").epoch);
             bed.plain_on_old("forgotten").await.expect_err("it has moved");
