@@ -18,13 +18,11 @@ use crate::cells;
 use crate::client::Client;
 use crate::config::NAME;
 use crate::driver::{Compare, Driver, Op, Order, StoredKey, Txn};
-use crate::error::Failure;
 use crate::facts;
 use crate::layout::{DataPlace, Queue, beside, cell_key};
-use crate::queue::limit::stored_limit;
 use crate::queue::list;
 use crate::queue::node::EtcdNode;
-use crate::queue::{data, join, leases, leave, queues, wait};
+use crate::queue::{data, join, leases, leave, limit, queues, wait};
 use crate::watch::{EtcdChangeWatch, Watched};
 
 /// A client of etcd: one channel, one lease for all its nodes, one stream of watches.
@@ -138,16 +136,20 @@ impl SequentialNodes for EtcdBackend {
     }
 
     async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
-        let queue = self.queue(queue)?;
-        let read = self.driver().read(vec![Op::Get(queue.limit.into())]).await?;
-        stored_limit(read.reads.first()).known()
+        limit::read(self.driver(), &self.queue(queue)?).await
     }
 
     async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
-        let queue = self.queue(queue)?;
-        // Without a lease: a stored limit stays.
-        let put = Op::Put { key: queue.limit, value: limit.to_string().into_bytes(), lease: 0 };
-        self.driver().txn(Txn::always(vec![put])).await.map(drop).map_err(Failure::of_write)
+        limit::set(self.driver(), &self.queue(queue)?, limit).await
+    }
+
+    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool> {
+        limit::replace(self.driver(), &self.queue(queue)?, stored, limit).await
+    }
+
+    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
+        self.check_open()?;
+        limit::queues(self.driver(), of, after, most).await
     }
 }
 

@@ -85,7 +85,7 @@ impl Layout {
             prefix: format!("{namespace}/{kind}/{coded}/"),
             exact: false,
             kind: address.kind(),
-            limit: format!("{namespace}/limit/{kind}/{coded}"),
+            limit: limits_of(namespace, address.kind()) + coded,
             inboxes: None,
         };
         let Some(namespace) = address.namespace() else {
@@ -125,6 +125,11 @@ impl Layout {
     pub(crate) fn scratch(&self) -> String {
         format!("{}/client/self-test/{}", self.namespace, NodeId::random())
     }
+}
+
+/// What the keys of the stored limits of a kind begin with.
+pub(crate) fn limits_of(namespace: &str, kind: Kind) -> String {
+    format!("{namespace}/limit/{}/", kind.as_str())
 }
 
 impl Queue {

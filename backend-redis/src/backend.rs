@@ -69,6 +69,14 @@ impl SequentialNodes for RedisBackend {
     async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
         limit::set_limit(&self.client, queue, limit).await
     }
+
+    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool> {
+        limit::replace_limit(&self.client, queue, stored, limit).await
+    }
+
+    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
+        limit::limited(&self.client, of, after, most).await
+    }
 }
 
 #[async_trait]

@@ -10,6 +10,8 @@ use latchwork_core::{Address, Error, Kind, QueuePrefix, Result};
 
 /// The part of a key that is a cell's.
 const CELL: &str = "cell";
+/// The part of a stored limit.
+const LIMIT: &str = "limit";
 
 /// Which claims a queue takes, and so which keys it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -81,7 +83,7 @@ impl QueueKeys {
         let extra: &[&str] = match self.shape {
             Shape::Exclusive => &["one"],
             Shape::ReadWrite => &["one", "writers"],
-            Shape::Permits => &["limit"],
+            Shape::Permits => &[LIMIT],
         };
         ["seq", "exp", "node", "meta"].iter().chain(extra).map(|part| self.key(part))
     }
@@ -126,6 +128,11 @@ impl<'a> ListedKeys<'a> {
     /// Those that a queue has while it has nodes.
     pub(crate) fn queues(of: &'a QueuePrefix) -> Self {
         Self::of(of, &["seq", "one"], "*")
+    }
+
+    /// Those of stored limits.
+    pub(crate) fn limits(of: &'a QueuePrefix) -> Self {
+        Self::of(of, &[LIMIT], LIMIT)
     }
 
     pub(crate) fn cells(of: &'a QueuePrefix) -> Self {

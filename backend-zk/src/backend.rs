@@ -60,6 +60,14 @@ impl SequentialNodes for ZooKeeperBackend {
     async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
         queue::set_limit(&*self.client.session().await?, queue, limit).await
     }
+
+    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool> {
+        queue::replace_limit(&*self.client.session().await?, queue, stored, limit).await
+    }
+
+    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
+        queue::limited(&*self.client.session().await?, of, after, most).await
+    }
 }
 
 #[async_trait]

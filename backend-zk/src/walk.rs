@@ -30,22 +30,8 @@ pub(crate) async fn page<N, T>(
     ask: impl for<'a> Fn(&'a Driver, &'a [&'a str]) -> BoxFuture<'a, Answer<Vec<N>>>,
     shown: impl Fn(&Address, N) -> Option<T>,
 ) -> Result<(Vec<T>, Option<String>)> {
-    if let Some(after) = after.filter(|after| of.queue(after).is_none()) {
-        return Err(Error::invalid("after", format!("{after:?} is where no page of these {what} ended")));
-    }
-    let fail = |fault: Fault| fault.error_without_trace(&format!("list the {what} of a kind"));
     let directory = kind_directory(of.namespace(), of.kind());
-    let names = match driver.sync_children(&directory).await {
-        Ok(names) => names,
-        Err(Fault::NoNode) => return Ok((Vec::new(), None)),
-        Err(fault) => return Err(fail(fault)),
-    };
-    let is_behind = |name: &String| after.is_none_or(|after| name.as_str() > after);
-    let mut found: Vec<_> = names
-        .into_iter()
-        .filter(|name| name.starts_with(of.coded()) && is_behind(name))
-        .filter_map(|name| Some((of.queue(&name)?, in_directory(&directory, &name))))
-        .collect();
+    let mut found = names(driver, what, &directory, of, after).await?;
     found.sort_unstable_by(|(one, _), (other, _)| one.coded().cmp(other.coded()));
 
     let mut page = Vec::new();
@@ -55,7 +41,7 @@ pub(crate) async fn page<N, T>(
             break;
         }
         let paths: Vec<_> = chunk.iter().map(|(_, path)| path.as_str()).collect();
-        let answers = ask(driver, &paths).await.map_err(fail)?;
+        let answers = ask(driver, &paths).await.map_err(|fault| failed(fault, what))?;
         for ((address, _), answer) in chunk.iter().zip(answers) {
             if page.len() == most {
                 break;
@@ -66,4 +52,33 @@ pub(crate) async fn page<N, T>(
     }
     let last = found[..asked].last().filter(|_| asked < found.len());
     Ok((page, last.map(|(last, _)| last.coded().to_owned())))
+}
+
+/// The addresses whose names stand in a directory, behind the encoded key `after`, with their paths; in no
+/// order.
+///
+/// # Errors
+/// As [`page`].
+pub(crate) async fn names(
+    driver: &Driver,
+    what: &str,
+    directory: &str,
+    of: &QueuePrefix,
+    after: Option<&str>,
+) -> Result<Vec<(Address, String)>> {
+    if let Some(after) = after.filter(|after| of.queue(after).is_none()) {
+        return Err(Error::invalid("after", format!("{after:?} is where no page of these {what} ended")));
+    }
+    let names = match driver.sync_children(directory).await {
+        Ok(names) => names,
+        Err(Fault::NoNode) => return Ok(Vec::new()),
+        Err(fault) => return Err(failed(fault, what)),
+    };
+    let is_behind = |name: &String| after.is_none_or(|after| name.as_str() > after);
+    let found = names.into_iter().filter(|name| name.starts_with(of.coded()) && is_behind(name));
+    Ok(found.filter_map(|name| Some((of.queue(&name)?, in_directory(directory, &name)))).collect())
+}
+
+fn failed(fault: Fault, what: &str) -> Error {
+    fault.error_without_trace(&format!("list the {what} of a kind"))
 }

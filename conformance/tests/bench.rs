@@ -9,7 +9,6 @@ use latchwork_bench::Line;
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 use latchwork_bench::{Bench, Measure, Plan, Recipe, Summary, Target};
 #[cfg(feature = "zookeeper")]
-use latchwork_conformance::cases::is_long;
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 use latchwork_conformance::servers::{Kind, Options, Server};
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
@@ -240,12 +239,6 @@ async fn who_takes_part_in_a_move_on_redis_asks_for_what_plain_clients_ask() {
 #[cfg(feature = "zookeeper")]
 #[tokio::test(flavor = "multi_thread")]
 async fn who_takes_part_in_a_move_on_zookeeper_asks_for_what_plain_clients_ask() {
-    // The server counts the pings of all sessions too. Where a busy machine takes 30 ms for an acquisition, half
-    // a ping comes with each, and hides what is judged here.
-    if !is_long() {
-        println!("left out: it is of the long tier");
-        return;
-    }
     moves([Kind::Zookeeper; 2], vec![latchwork_zookeeper::connector()]).await;
 }
 

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use futures_util::future::try_join;
+use futures_util::future::join;
 
 use crate::config::{Config, MoveConfig};
 use crate::connector::Connector;
+use crate::contracts::Close;
 use crate::coordinator::Coordinator;
 use crate::decide::moving::Side;
 use crate::error::{Error, Result};
@@ -72,13 +73,22 @@ async fn connect_both(
 ) -> Result<Coordinator> {
     config.validate()?;
     let config = labelled(config);
-    // A client that the other side's failure makes useless is given back when it is dropped.
     let connected = async |side| {
         let (connector, config) = choose(connectors, &side_config(&config, sides, side))?;
         let backend = connect_in_time(&*connector, &config).await?;
         Ok::<_, Error>(SideClient::new(backend, &config))
     };
-    let (old, new) = try_join(connected(Side::Old), connected(Side::New)).await?;
+    let (old, new) = match join(connected(Side::Old), connected(Side::New)).await {
+        (Ok(old), Ok(new)) => (old, new),
+        // One of no use stands on its server until it is closed, and is listed there.
+        (Ok(connected), Err(error)) | (Err(error), Ok(connected)) => {
+            if let Err(error) = connected.client.backend.close(Close::Orderly).await {
+                tracing::debug!(%error, "a client of one side alone is left to its lease");
+            }
+            return Err(error);
+        }
+        (Err(error), Err(_)) => return Err(error),
+    };
     let (participant, coordinator) = take_part(old, new, sides, &config)?;
     match participant.ready_within(sides.from.connect_timeout).await {
         Ok(()) => Ok(coordinator),

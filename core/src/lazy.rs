@@ -144,6 +144,14 @@ impl SequentialNodes for Lazy {
     async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
         self.backend().await?.set_limit(queue, limit).await
     }
+
+    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool> {
+        self.backend().await?.replace_limit(queue, stored, limit).await
+    }
+
+    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
+        self.backend().await?.limited(of, after, most).await
+    }
 }
 
 #[async_trait]

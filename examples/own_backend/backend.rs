@@ -265,6 +265,16 @@ impl SequentialNodes for TableBackend {
         let set = move |table: &mut Table, now| table.on(&queue, |queue| ((), queue.set_limit(now, limit)));
         self.0.wire.send(set).await
     }
+
+    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool> {
+        let queue = queue.clone();
+        self.0.wire.send(move |table, now| table.replace_limit(now, &queue, stored, limit)).await
+    }
+
+    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
+        let (of, after) = (of.clone(), after.unwrap_or_default().to_owned());
+        self.0.wire.send(move |table, _| table.limited(&of, &after, most)).await
+    }
 }
 
 #[async_trait]

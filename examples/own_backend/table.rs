@@ -112,11 +112,16 @@ impl Table {
             self.on(queue, |state| ((), state.prune(now)));
             !self.queues[queue].is_empty()
         });
-        queues.sort_unstable_by(|one, other| one.coded().cmp(other.coded()));
-        let is_cut = queues.len() > most;
-        queues.truncate(most);
-        let next = queues.last().filter(|_| is_cut).map(|last| last.coded().to_owned());
-        QueuePage { queues, next }
+        QueuePage::in_order(queues, most)
+    }
+
+    /// A page of those that have a stored limit.
+    pub(crate) fn limited(&self, of: &QueuePrefix, after: &str, most: usize) -> QueuePage {
+        let limited = self
+            .queues
+            .iter()
+            .filter(|(queue, state)| state.limit().is_some() && of.contains(queue) && queue.coded() > after);
+        QueuePage::in_order(limited.map(|(queue, _)| queue.clone()).collect(), most)
     }
 
     /// Joins, and keeps the node. A node that is found again counts only on its own lease
@@ -221,6 +226,21 @@ impl Table {
     /// The stored limit of a queue of permits.
     pub(crate) fn limit(&self, queue: &Address) -> Option<u32> {
         self.queues.get(queue).and_then(Queue::limit)
+    }
+
+    /// Stores a limit over this one. Answers whether that stood.
+    pub(crate) fn replace_limit(
+        &mut self,
+        now: Micros,
+        queue: &Address,
+        stored: Option<u32>,
+        limit: u32,
+    ) -> bool {
+        let stands = self.limit(queue) == stored;
+        if stands {
+            self.on(queue, |queue| ((), queue.set_limit(now, limit)));
+        }
+        stands
     }
 
     /// A page of a queue.

@@ -1,9 +1,77 @@
 //! The stored limit of a semaphore, and what a join of permits compares of it.
 
-use latchwork_core::Result;
-use latchwork_core::contracts::{AskedLimit, Join, Patience, StoredLimit};
+use latchwork_core::contracts::{AskedLimit, Join, Patience, QueuePage, StoredLimit};
+use latchwork_core::{Error, QueuePrefix, Result};
 
-use crate::driver::{Compare, Found};
+use crate::driver::{Compare, Driver, Found, Op, Txn, end_of};
+use crate::error::Failure;
+use crate::layout::{Queue, limits_of};
+
+/// How many keys one request of a listing reads, at most.
+const MOST: usize = 1000;
+
+/// The stored limit (NODE-LIMITS).
+pub(crate) async fn read(driver: &Driver, queue: &Queue) -> Result<Option<u32>> {
+    stored_limit(Some(&driver.get(queue.limit.as_bytes()).await?)).known()
+}
+
+/// Stores it, whatever is stored.
+pub(crate) async fn set(driver: &Driver, queue: &Queue, limit: u32) -> Result<()> {
+    driver.txn(Txn::always(vec![put(queue, limit)])).await.map(drop).map_err(Failure::of_write)
+}
+
+/// Stores it over this limit, or over none. Answers whether that stood. The revision that was read with the
+/// limit is what the server compares.
+pub(crate) async fn replace(driver: &Driver, queue: &Queue, stored: Option<u32>, limit: u32) -> Result<bool> {
+    let found = driver.get(queue.limit.as_bytes()).await?;
+    if stored_limit(Some(&found)) != stored.into() {
+        return Ok(false);
+    }
+    let key = queue.limit.clone();
+    let stands = match found.keys.first() {
+        Some(stored) => Compare::Modified(key, stored.modified),
+        None => Compare::Absent(key),
+    };
+    let written = driver.txn(Txn::when(stands, vec![put(queue, limit)])).await;
+    Ok(written.map_err(Failure::of_write)?.succeeded)
+}
+
+fn put(queue: &Queue, limit: u32) -> Op {
+    // Without a lease: a stored limit stays.
+    Op::Put { key: queue.limit.clone(), value: limit.to_string().into_bytes(), lease: 0 }
+}
+
+/// A page of the queues that have a stored limit, in the order of the keys: they are one range of their own.
+pub(crate) async fn queues(
+    driver: &Driver,
+    of: &QueuePrefix,
+    after: Option<&str>,
+    most: usize,
+) -> Result<QueuePage> {
+    let root = limits_of(of.namespace(), of.kind());
+    let begin = format!("{root}{}", of.coded());
+    let end = end_of(&begin);
+    let mut next = match after {
+        None => begin.into_bytes(),
+        Some(after) if of.queue(after).is_some() => format!("{root}{after}\0").into_bytes(),
+        Some(_) => return Err(Error::invalid("after", "no page of these queues ended there")),
+    };
+    let most = most.max(1);
+    let mut queues = Vec::new();
+    loop {
+        let found = driver.names(next, end.clone(), 0, most.min(MOST) as i64).await?;
+        let coded = |key: &[u8]| std::str::from_utf8(key).ok()?.strip_prefix(&root).map(str::to_owned);
+        queues.extend(found.keys.iter().filter_map(|stored| of.queue(&coded(&stored.key)?)));
+        let Some(last) = found.keys.last().filter(|_| found.more) else {
+            return Ok(QueuePage { queues, next: None });
+        };
+        next = [&*last.key, b"\0"].concat();
+        if let Some(last) = queues.last().filter(|_| queues.len() >= most) {
+            let next = Some(last.coded().to_owned());
+            return Ok(QueuePage { queues, next });
+        }
+    }
+}
 
 /// The limit that a read has found.
 pub(crate) fn stored_limit(read: Option<&Found>) -> StoredLimit {

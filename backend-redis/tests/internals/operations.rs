@@ -185,8 +185,20 @@ impl History<'_> {
     pub(crate) async fn set_limit(&mut self) {
         let limit = u32::try_from(1 + self.dice.roll(8)).unwrap();
         self.log.push(format!("limit {limit}"));
-        let call = scripts::set_limit(&self.queue, limit, Some(self.now));
-        scripts::limit_set(self.fixture.run(call).await).unwrap();
+        let over = match self.dice.roll(3) {
+            0 => None,
+            1 => Some(self.twin.limit()),
+            _ => Some(Some(u32::try_from(1 + self.dice.roll(8)).unwrap())),
+        };
+        let is_over = over.is_none_or(|over| over == self.twin.limit());
+        let call = scripts::set_limit(&self.queue, limit, over, Some(self.now));
+        let (was_stored, _) = scripts::limit_set(self.fixture.run(call).await).unwrap();
+        assert_eq!(was_stored, is_over, "{limit} over {over:?}");
+        if !is_over {
+            // It has looked at nothing else.
+            assert!(self.fixture.notified().await.is_empty(), "{limit} over {over:?}");
+            return;
+        }
         let notified = self.twin.set_limit(self.now, limit);
         let stored = scripts::stored_limit(self.fixture.run(scripts::limit(&self.queue)).await).unwrap();
         self.check(None, stored, self.twin.limit().into(), notified).await;

@@ -85,10 +85,11 @@ impl Driver {
         Ok(self.request("read", |client| async move { client.get_config().await }).await?.0)
     }
 
-    /// Reads behind a `sync`.
-    pub(crate) async fn sync_read(&self, path: &str) -> Answer<Vec<u8>> {
+    /// Reads behind a `sync`. Answers the data, and their version.
+    pub(crate) async fn sync_read(&self, path: &str) -> Answer<(Vec<u8>, i32)> {
         self.request("read", |client| async move {
-            Ok(behind_sync(&client, path, true, || client.get_data(path)).await?.0)
+            let (data, stat) = behind_sync(&client, path, true, || client.get_data(path)).await?;
+            Ok((data, stat.version))
         })
         .await
     }

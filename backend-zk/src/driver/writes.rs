@@ -133,6 +133,17 @@ impl Driver {
             .into())
     }
 
+    /// Writes over data of this version. Answers whether they stood.
+    pub(crate) async fn write_over(&self, path: &str, data: &[u8], version: i32) -> Answer<bool> {
+        self.request("write", |client| async move {
+            match client.set_data(path, data, Some(version)).await {
+                Err(Error::BadVersion | Error::NoNode) => Ok(false),
+                written => written.map(|_| true),
+            }
+        })
+        .await
+    }
+
     /// A write that waits for its answer as long as the lease lives. A proof of contact counts from
     /// its send, however late the answer.
     pub(crate) async fn write_until_lost(&self, path: &str, data: &[u8]) -> Answer<Stat> {

@@ -25,5 +25,5 @@ pub(crate) use names::{as_reader, counter, has_id, id_of, is_used_up, numbered, 
 pub(crate) use node_data::{DataLayout, NodeData, admitted, downgraded, is_admitted, plain, sequence};
 pub(crate) use paths::{
     CellPaths, QueuePaths, RELEASED, SERVERS_OWN, cell_directories, check_path, directories, in_directory,
-    kind_directory, member_path, released_path, split,
+    kind_directory, limits_directory, member_path, released_path, split,
 };

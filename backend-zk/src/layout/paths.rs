@@ -117,9 +117,14 @@ pub(crate) fn cell_directories(namespace: &str) -> impl Iterator<Item = String> 
     Kind::CELLS.into_iter().map(move |kind| kind_directory(namespace, kind))
 }
 
+/// The directory of the stored limits of a namespace.
+pub(crate) fn limits_directory(namespace: &str) -> String {
+    format!("/{namespace}/{LIMITS}")
+}
+
 fn limit_path(queue: &Address) -> String {
     match queue.namespace() {
-        Some(namespace) => format!("/{namespace}/{LIMITS}/{}", queue.coded()),
+        Some(namespace) => in_directory(&limits_directory(namespace), queue.coded()),
         // Beside the directory, whatever the chroot. Inside it, Curator's semaphores would count
         // it.
         None => format!("{}{EXACT_LIMIT}", queue.coded()),

@@ -1,14 +1,15 @@
 //! The stored limit of a queue of permits: the data of a plain node beside the queue's directory,
 //! as a decimal number.
 
-use latchwork_core::contracts::{Join, StoredLimit};
+use latchwork_core::contracts::{Join, QueuePage, StoredLimit};
 use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Error, Result};
+use latchwork_core::{Address, Error, Kind, QueuePrefix, Result};
 
 use super::session::Session;
 use crate::driver::{NodeMode, Stat};
 use crate::error::{Answer, Fault};
-use crate::layout::{QueuePaths, split};
+use crate::layout::{QueuePaths, limits_directory, split};
+use crate::walk;
 
 /// The reply to a read of the stored limit, where there was one.
 pub(crate) type LimitReply = Option<Answer<(Vec<u8>, Stat)>>;
@@ -82,9 +83,7 @@ async fn store_first(session: &Session, path: &str, limit: u32) -> Answer<Option
 /// Stores the limit. The head of the queue and its holders watch it
 /// (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
 pub(crate) async fn set_limit(session: &Session, queue: &Address, limit: u32) -> Result<()> {
-    let Some(path) = QueuePaths::of(queue)?.limit else {
-        return Err(Error::invalid("queue", format!("{queue} is no queue of permits")));
-    };
+    let path = limit_path(queue)?;
     let work = async {
         loop {
             match session.driver.write(&path, limit.to_string().as_bytes()).await {
@@ -100,6 +99,49 @@ pub(crate) async fn set_limit(session: &Session, queue: &Address, limit: u32) ->
     work.await.map_err(|fault: Fault| fault.error("store the limit"))
 }
 
+/// Stores it over this limit, or over none. Answers whether that stood. The version that was read with the
+/// limit is what the server compares.
+pub(crate) async fn replace_limit(
+    session: &Session,
+    queue: &Address,
+    stored: Option<u32>,
+    limit: u32,
+) -> Result<bool> {
+    let path = limit_path(queue)?;
+    let work = async {
+        match session.driver.sync_read(&path).await {
+            Ok((data, version)) if StoredLimit::read(Some(&data)) == stored.into() => {
+                session.driver.write_over(&path, limit.to_string().as_bytes(), version).await
+            }
+            Err(Fault::NoNode) if stored.is_none() => Ok(store_first(session, &path, limit).await?.is_some()),
+            Ok(_) | Err(Fault::NoNode) => Ok(false),
+            Err(fault) => Err(fault),
+        }
+    };
+    work.await.map_err(|fault: Fault| fault.error("store the limit"))
+}
+
+fn limit_path(queue: &Address) -> Result<String> {
+    let no_permits = || Error::invalid("queue", format!("{queue} is no queue of permits"));
+    QueuePaths::of(queue)?.limit.ok_or_else(no_permits)
+}
+
+/// A page of the queues that have a stored limit, behind the encoded key `after`.
+pub(crate) async fn limited(
+    session: &Session,
+    of: &QueuePrefix,
+    after: Option<&str>,
+    most: usize,
+) -> Result<QueuePage> {
+    if of.kind() != Kind::Semaphore {
+        return Ok(QueuePage::default());
+    }
+    let directory = limits_directory(of.namespace());
+    // A name in that directory is a limit: nothing is asked of it.
+    let found = walk::names(&session.driver, "limits", &directory, of, after).await?;
+    Ok(QueuePage::in_order(found.into_iter().map(|(queue, _)| queue).collect(), most))
+}
+
 /// The stored limit. Behind a `sync`, since a caller may look after a `set_limit` of unknown
 /// outcome.
 pub(crate) async fn limit(session: &Session, queue: &Address) -> Result<Option<u32>> {
@@ -113,7 +155,7 @@ pub(crate) async fn limit(session: &Session, queue: &Address) -> Result<Option<u
 /// What is stored at this path, a limit or not.
 pub(crate) async fn stored(session: &Session, path: &str) -> Answer<StoredLimit> {
     match session.driver.sync_read(path).await {
-        Ok(data) => Ok(StoredLimit::read(Some(&data))),
+        Ok((data, _)) => Ok(StoredLimit::read(Some(&data))),
         Err(Fault::NoNode) => Ok(StoredLimit::Absent),
         Err(fault) => Err(fault),
     }

@@ -30,8 +30,14 @@ pub(super) enum Source {
 pub(super) fn chosen(named: &[String]) -> Result<Vec<Source>, Failure> {
     let compiled = latchwork::compiled_backends();
     if named.is_empty() {
-        let kinds = Kind::ALL.into_iter().filter(|kind| compiled.contains(&kind.name()));
-        let started = kinds.map(|kind| Source::Started { kind, or_none: true });
+        let (kinds, missing): (Vec<_>, Vec<_>) =
+            Kind::ALL.into_iter().partition(|kind| compiled.contains(&kind.name()));
+        for kind in missing {
+            warn(format!(
+                "this build has no {kind}: it is left out; --features {kind} adds it as the program is built"
+            ));
+        }
+        let started = kinds.into_iter().map(|kind| Source::Started { kind, or_none: true });
         return Ok([Source::Memory].into_iter().chain(started).collect());
     }
     let sources = named.iter().map(|name| source(name)).collect::<Result<Vec<_>, _>>()?;

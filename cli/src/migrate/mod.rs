@@ -53,6 +53,8 @@ enum Step {
     Repair,
     /// Takes it back to the old side, step by step; a move that is done is final
     Abort,
+    /// Takes the new side into use again, which an earlier move the other way has retired
+    Reopen,
     /// Shuts the old side for good, once all services use the new URL alone
     Finish,
 }
@@ -95,6 +97,16 @@ impl MigrateOrder {
                 }
                 self.end(of).await
             }
+            Step::Reopen => {
+                warn(match of.reopen().await.map_err(failed)? {
+                    true => {
+                        "the new side was retired, and is in use again: clients with its URL alone are let in there \
+                         until the move begins"
+                    }
+                    false => "the new side is not retired: nothing was changed",
+                });
+                Ok(Ended::WELL)
+            }
             Step::Finish => {
                 of.finish().await.map_err(failed)?;
                 self.end(of).await
@@ -117,11 +129,16 @@ impl MigrateOrder {
             }
         };
         tokio::select! {
-            walked = steps => walked.map_err(failed)?,
+            walked = steps => walked.map_err(|error| match (self.step, error.kind()) {
+                // It says all: a plan is of the way forward.
+                (Step::Abort, ErrorKind::Conflict) => Failure::new(exit::NOT_ACQUIRED, error.to_string()),
+                _ => failed(error),
+            })?,
             _ = interrupts.recv() => {
                 warn(
                     "stopped, and nothing is lost: the move stands where it is; `latchwork migrate run` goes on, \
-                     from any machine, `migrate abort` takes it back, and `migrate status` says where it is",
+                     from any machine, `migrate abort` takes it back, and `migrate status` says where it is. If \
+                     values were being copied, their requests wait until one of both is called",
                 );
                 return Ok(Ended::By(signal_hook::consts::SIGINT));
             }
@@ -204,5 +221,6 @@ Examples, with both coordinators in one URL as the services have it, or by --fro
   latchwork migrate abort              back to the old side, until it is done
   latchwork migrate repair             a server has lost the move's marker: each step says so
   latchwork migrate finish             once all services have the new URL alone
+  latchwork migrate reopen             before a move the other way: that side was retired by finish
 
 Exit codes: 120 when something is in the way, 122 when a coordinator does not answer, or refuses";

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use latchwork::{Capabilities, MovePlan};
+use latchwork::decide::moving::MovePhase;
+use latchwork::{Capabilities, MovePlan, MoveState};
 
 use super::status;
 use crate::inspect::table::printable;
@@ -18,9 +19,18 @@ pub(super) fn table(plan: &MovePlan) -> String {
     outsiders(&mut text, plan);
     in_use(&mut text, plan);
     promises(&mut text, plan);
-    let _ = writeln!(text, "epochs left for tokens: {}, a move needs 2\n", plan.epochs_left);
+    if plan.status.phase == MovePhase::Old {
+        let left = plan.epochs_left;
+        let _ = writeln!(
+            text,
+            "epochs left for tokens: {left}, a move needs 2: one there, and one for a way back\n"
+        );
+    }
     if plan.blockers.is_empty() {
-        text += "nothing is in the way\n";
+        text += match plan.status.state {
+            MoveState::Done => "nothing is in the way of `latchwork migrate finish`\n",
+            _ => "nothing is in the way\n",
+        };
     }
     for blocker in &plan.blockers {
         let _ = writeln!(text, "in the way: {blocker}\n  {}", blocker.next_step());
@@ -29,7 +39,9 @@ pub(super) fn table(plan: &MovePlan) -> String {
 }
 
 fn participants(text: &mut String, plan: &MovePlan) {
-    let _ = writeln!(text, "participants: {}", plan.participants.len());
+    let done = plan.status.state == MoveState::Done;
+    let what = if done { "participants still, with both URLs" } else { "participants" };
+    let _ = writeln!(text, "{what}: {}", plan.participants.len());
     let label = width(plan.participants.iter().map(|client| &*client.label));
     let host = width(plan.participants.iter().map(|client| &*client.host));
     for client in &plan.participants {
@@ -40,7 +52,8 @@ fn participants(text: &mut String, plan: &MovePlan) {
         if !client.on_new {
             notes.push("not connected to the new side: it can take no hold there");
         }
-        if !client.member {
+        // Behind a move that is done nobody needs to be one.
+        if !client.member && !done {
             notes.push("no member yet: it holds nothing");
         }
         let row = format!(

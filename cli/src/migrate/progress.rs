@@ -50,6 +50,9 @@ fn as_text(progress: &MoveProgress<'_>) -> String {
             }
             text
         }
+        MoveProgress::Reached(phase) if phase.as_str() == phase.word() => {
+            format!("{:<5} reached\n", phase.word())
+        }
         MoveProgress::Reached(phase) => format!("{:<5} reached ({phase})\n", phase.word()),
         other => format!("      {other}\n"),
     }

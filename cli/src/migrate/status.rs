@@ -1,6 +1,7 @@
 //! Where a move stands, for people.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use latchwork::{MoveState, MoveStatus};
 
@@ -10,10 +11,17 @@ pub(super) fn text(status: &MoveStatus) -> String {
     let mut text = format!("move {}: {}", status.name, status.word());
     // Writing to a String cannot fail.
     if matches!(status.state, MoveState::Begun | MoveState::Done) {
-        let age = status.age().map(|age| format!(" for {}", short(age))).unwrap_or_default();
-        let members = status.members;
-        let _ =
-            write!(text, " ({}){age}, tokens of epoch {}, members: {members}", status.phase, status.epoch);
+        if status.phase.as_str() != status.word() {
+            let _ = write!(text, " ({})", status.phase);
+        }
+        // It is written in whole seconds.
+        if let Some(age) = status.age() {
+            let _ = write!(text, " for {}", short(Duration::from_secs(age.as_secs())));
+        }
+        let _ = write!(text, ", tokens of epoch {}", status.epoch);
+        if status.state == MoveState::Begun {
+            let _ = write!(text, ", members: {}", status.members);
+        }
     }
     text.push('\n');
     if status.values.open().is_none() {

@@ -101,12 +101,25 @@ async fn a_move_is_planned_made_and_finished(sides: Sides) {
     for url in [&sides.from, &sides.to] {
         let locked = program(url, ["lock", "a", "--", "true"]).output().await.expect("it ran");
         assert_eq!(locked.status.code(), Some(122), "it moves: {locked:?}");
+        let said = String::from_utf8_lossy(&locked.stderr);
+        assert!(said.contains("moving:?from=") && said.contains("&move=there"), "both are told: {said}");
     }
+    let inspected = program(&sides.url(), ["inspect"]).output().await.expect("it ran");
+    let shown = String::from_utf8_lossy(&inspected.stdout);
+    assert!(inspected.status.success() && shown.contains("the move \"there\""), "{inspected:?}");
     sides.well(&["abort"]).await;
     assert_eq!(sides.status().await["state"], "not-begun");
     let run = sides.well(&["run"]).await;
     for part in ["both  reached (both-by-old)", "new   reached", "done  reached", "migrate finish"] {
         assert!(run.contains(part), "{part:?} in {run}");
+    }
+    let (code, plan, _) = sides.ran(&["plan"]).await;
+    for part in [
+        "in the way: one client is connected to the old side: \"a-service\"",
+        "with both URLs: 1",
+        "forgotten: 0",
+    ] {
+        assert!(code == Some(120) && plan.contains(part), "{part:?} in {plan}");
     }
     let (code, _, said) = sides.ran(&["finish"]).await;
     assert!(code == Some(120) && said.contains("a-service"), "{said}");
@@ -123,6 +136,19 @@ async fn a_move_is_planned_made_and_finished(sides: Sides) {
     let locked = locked.expect("it ran");
     let token: u64 = String::from_utf8_lossy(&locked.stdout).trim().parse().expect("a token");
     assert_eq!(token >> 53, 3, "{token}");
+    // And back, over the side that was retired.
+    let (from, to) = (sides.to.clone(), sides.from.clone());
+    let back = Sides { from, to, name: "back".to_owned(), _servers: Vec::new() };
+    let (code, plan, _) = back.ran(&["plan"]).await;
+    assert!(code == Some(120) && plan.contains("latchwork migrate reopen"), "{plan}");
+    for said in ["is in use again", "nothing was changed"] {
+        let (code, _, warned) = back.ran(&["reopen"]).await;
+        assert!(code == Some(0) && warned.contains(said), "{said:?} in {warned}");
+    }
+    back.well(&["run"]).await;
+    back.well(&["finish"]).await;
+    let locked = program(&back.to, ["lock", "a", "--", "true"]).output().await.expect("it ran");
+    assert!(locked.status.success(), "{locked:?}");
 }
 
 #[tokio::test]

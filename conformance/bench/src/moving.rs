@@ -16,6 +16,7 @@ use crate::plan::Plan;
 use crate::raw::Subject;
 use crate::recipe::Recipe;
 use crate::target::{NAMESPACE, Target};
+use crate::trial::LONG_TTL;
 use crate::turns::{self, Terms};
 use crate::uncontended::Ours;
 
@@ -50,7 +51,7 @@ pub(super) async fn measure(old: &Target, new: &Target, recipe: Recipe, plan: &P
     let connectors = [old.connectors(), new.connectors()].concat();
     let plain = |of: &Target| {
         let mut config = of.config().clone();
-        config.namespace = format!("{NAMESPACE}-plain");
+        (config.namespace, config.ttl) = (format!("{NAMESPACE}-plain"), LONG_TTL);
         let connectors = &connectors;
         async move { connect(connectors, &config).await }
     };
@@ -94,6 +95,7 @@ async fn participant(
     let side = |of: &Target, role: &str, other: &Target| {
         let mut config = of.config().clone();
         config.namespace = format!("{NAMESPACE}-{phase}-{role}-{}", other.name());
+        config.ttl = LONG_TTL;
         config
     };
     let sides = MoveConfig::new(side(old, "to", new), side(new, "from", old), "bench");

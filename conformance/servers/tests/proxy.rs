@@ -10,7 +10,7 @@ use echo::{Client, PATIENCE, start};
 use latchwork_servers::ClosedPort;
 use latchwork_servers::proxy::{Direction, EventLost, Proxy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
 #[tokio::test]

@@ -246,4 +246,43 @@ cases! {
         let (first, second) = soon("again", join(one.finish(), other.finish())).await;
         first.and(second).expect("it is finished");
     }
+
+    "MIGRATE-LIMITS" =>
+    /// the stored limits of semaphores move with the locks, also of those that nobody uses meanwhile, over
+    /// what the new side had; and come back with a move that is taken back
+    async fn migrate_limits_move_with_the_locks(context) {
+        let (sides, operator) = (sides(context), operator(context).await);
+        let at = |of: &MoveConfig, key: &str| {
+            [&of.from, &of.to].map(|side| Address::new(&side.namespace, Kind::Semaphore, key).expect("a good key"))
+        };
+        let plain = client(context, &sides.from, "before").await.expect("connected");
+        // It reads and writes both namespaces as a backend, before any move.
+        let backend = plain.coordinator.backend();
+        let set = async |queue: &Address, limit| {
+            soon("set", backend.set_limit(queue, limit)).await.expect("set");
+        };
+        let ([idle_old, idle_new], [used_old, used_new]) = (at(&sides, "idle"), at(&sides, "used"));
+        set(&idle_old, 3).await;
+        set(&used_old, 4).await;
+        set(&used_new, 9).await;
+        close([plain.coordinator]).await;
+        let member = Played::new(context, "one").await;
+        let backends = [0, 1].map(|side| Arc::clone(member.sides[side].coordinator.backend()));
+        let stored = async |side: usize, queue: &Address| {
+            soon("limit", backends[side].limit(queue)).await.expect("read")
+        };
+        while member.meanwhile(operator.advance(ignored)).await.expect("a step") != MovePhase::BothByNew {}
+        assert_eq!((stored(1, &idle_new).await, stored(1, &used_new).await), (Some(3), Some(4)));
+        // As one who takes part stores another: on both sides, that of the tokens first.
+        for (side, queue) in [(1, &idle_new), (0, &idle_old)] {
+            soon("set", backends[side].set_limit(queue, 7)).await.expect("set");
+        }
+        // As the first who joins in *new* stores its own.
+        let [born_old, born_new] = at(&sides, "born");
+        soon("set", backends[1].set_limit(&born_new, 5)).await.expect("set");
+        member.meanwhile(operator.abort(ignored)).await.expect("given up");
+        assert_eq!((stored(0, &idle_old).await, stored(0, &born_old).await), (Some(7), Some(5)));
+        member.leaves().await;
+        soon("close", operator.close()).await.expect("closed");
+    }
 }

@@ -30,6 +30,7 @@ pub mod lease;
 pub mod lease_end;
 pub mod least;
 pub mod limit;
+pub mod limited;
 pub mod load;
 pub mod migrate_gate;
 pub mod migrate_steps;
@@ -85,6 +86,7 @@ pub const CLAUSES: &[&str] = &[
     "NODE-LIST",
     "NODE-DATA",
     "NODE-QUEUES",
+    "NODE-LIMITS",
     "NODE-CONFIRM",
     "CELL-CAS",
     "CELL-HELD",
@@ -153,6 +155,7 @@ pub const PROPERTIES: &[&str] = &[
     "MIGRATE-COMPARE-AND-SET",
     "MIGRATE-EPOCH-RECORDED",
     "MIGRATE-GATE",
+    "MIGRATE-LIMITS",
     "SEEN-ACQUISITIONS",
     "SEEN-LOSSES",
     "SEEN-OUTAGE",
@@ -206,6 +209,7 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         downgrade::CASES,
         semaphore::CASES,
         limit::CASES,
+        limited::CASES,
         observed::CASES,
         cell_list::CASES,
         clients::CASES,

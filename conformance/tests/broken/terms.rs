@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{AskedLimit, Backend, Join, Joined, Leave};
-use latchwork_core::{Address, Capabilities, Error, ErrorKind, LostReason, Result};
+use latchwork_core::contracts::{AskedLimit, Backend, Join, Joined, Leave, QueuePage};
+use latchwork_core::{Address, Capabilities, Error, ErrorKind, LostReason, QueuePrefix, Result};
 
 use super::order::{ALL, AnyPredecessorAdmits, LOOK};
 use super::states::States;
@@ -50,6 +50,24 @@ pub(super) const CONTROLS: &[Control] = &[
         case: "semaphore_resize_up_admits_at_once",
         beside: "semaphore_never_exceeds_its_limit",
         testbed: |name| on_memory(name, Limit::Forgets),
+    },
+    Control {
+        name: "limits_have_one_page",
+        case: "node_limits_are_listed_by_the_beginning_of_their_keys",
+        beside: "node_limits_are_replaced_where_they_are_known",
+        testbed: |name| on_memory(name, Limits::OnePage),
+    },
+    Control {
+        name: "a_limit_is_replaced_whatever_it_is",
+        case: "node_limits_are_replaced_where_they_are_known",
+        beside: "node_limits_are_listed_by_the_beginning_of_their_keys",
+        testbed: |name| on_memory(name, Limits::Overwritten),
+    },
+    Control {
+        name: "a_move_leaves_the_limits_that_nobody_uses",
+        case: "migrate_limits_move_with_the_locks",
+        beside: "migrate_gate_begins_over_no_outsider",
+        testbed: |name| on_memory(name, Limits::Unlisted),
     },
     Control {
         name: "who_waits_for_permits_wakes_for_departures_only",
@@ -202,6 +220,44 @@ impl Defect for Limit {
             }
             (_, admitted) => admitted,
         }
+    }
+}
+
+#[derive(Debug)]
+enum Limits {
+    OnePage,
+    Overwritten,
+    Unlisted,
+}
+
+#[async_trait]
+impl Defect for Limits {
+    async fn limited(
+        &self,
+        honest: &dyn Backend,
+        of: &QueuePrefix,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<QueuePage> {
+        let page = honest.limited(of, after, most).await?;
+        Ok(match self {
+            Limits::OnePage => QueuePage { next: None, ..page },
+            Limits::Overwritten => page,
+            Limits::Unlisted => QueuePage::default(),
+        })
+    }
+
+    async fn replace_limit(
+        &self,
+        honest: &dyn Backend,
+        queue: &Address,
+        stored: Option<u32>,
+        limit: u32,
+    ) -> Result<bool> {
+        if let Limits::Overwritten = self {
+            return honest.set_limit(queue, limit).await.map(|()| true);
+        }
+        honest.replace_limit(queue, stored, limit).await
     }
 }
 

@@ -77,6 +77,26 @@ pub(crate) trait Defect: fmt::Debug + Send + Sync + 'static {
         honest.set_limit(queue, limit).await
     }
 
+    async fn replace_limit(
+        &self,
+        honest: &dyn Backend,
+        queue: &Address,
+        stored: Option<u32>,
+        limit: u32,
+    ) -> Result<bool> {
+        honest.replace_limit(queue, stored, limit).await
+    }
+
+    async fn limited(
+        &self,
+        honest: &dyn Backend,
+        of: &QueuePrefix,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<QueuePage> {
+        honest.limited(of, after, most).await
+    }
+
     async fn downgrade(&self, node: &BrokenNode) -> Result<()> {
         node.honest.downgrade().await
     }
@@ -251,6 +271,15 @@ impl SequentialNodes for BrokenBackend {
 
     async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
         self.defect.set_limit(&*self.honest, &self.defect.address(queue, self.client), limit).await
+    }
+
+    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool> {
+        let queue = self.defect.address(queue, self.client);
+        self.defect.replace_limit(&*self.honest, &queue, stored, limit).await
+    }
+
+    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
+        self.defect.limited(&*self.honest, of, after, most).await
     }
 }
 

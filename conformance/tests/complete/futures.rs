@@ -42,8 +42,10 @@ const NOT_DROPPED: &[(&str, &str)] = &[
     ("SequentialNodes::abandon", CONTRACT),
     ("SequentialNodes::join", CONTRACT),
     ("SequentialNodes::limit", CONTRACT),
+    ("SequentialNodes::limited", CONTRACT),
     ("SequentialNodes::list", CONTRACT),
     ("SequentialNodes::queues", CONTRACT),
+    ("SequentialNodes::replace_limit", CONTRACT),
     ("SequentialNodes::revoke", CONTRACT),
     ("SequentialNodes::set_limit", CONTRACT),
     (
@@ -59,6 +61,7 @@ const NOT_DROPPED: &[(&str, &str)] = &[
     ("Move::run", OPERATOR),
     ("Move::start", OPERATOR),
     ("Move::status", OPERATOR),
+    ("Move::reopen", OPERATOR),
     ("Move::repair", OPERATOR),
     ("Move::step_back", OPERATOR),
 ];

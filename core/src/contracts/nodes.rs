@@ -220,13 +220,25 @@ impl Page {
     }
 }
 
-/// A page of the queues that have nodes.
+/// A page of queues: of those that have nodes, or a stored limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueuePage {
     /// The queues. Within a page each comes once.
     pub queues: Vec<Address>,
     /// Where the next page begins, in the backend's own words; `None` after the last.
     pub next: Option<String>,
+}
+
+impl QueuePage {
+    /// A page of at most so many of these, in the order of their encoded keys. The next one begins behind the
+    /// last key.
+    pub fn in_order(mut queues: Vec<Address>, most: usize) -> Self {
+        queues.sort_unstable_by(|one, other| one.coded().cmp(other.coded()));
+        let is_cut = queues.len() > most;
+        queues.truncate(most);
+        let next = queues.last().filter(|_| is_cut).map(|last| last.coded().to_owned());
+        Self { queues, next }
+    }
 }
 
 /// An ordered queue of ephemeral entries. A node is (queue, lease, admission rule, weight, data).
@@ -253,6 +265,8 @@ pub struct QueuePage {
 ///   ([`Node::write_data`]) as long as the node stands; a late write reaches no other node.
 /// * `NODE-QUEUES`: the queues of a kind that have nodes can be listed, by the beginning of their
 ///   key, page by page.
+/// * `NODE-LIMITS`: so can those that have a stored limit, whether they have nodes or not; and a limit
+///   can be replaced where a known one is stored, and nowhere else.
 /// * `WATCH-QUEUE`: a queue of a kind that [is observed](crate::Kind::is_observed) can be watched, as
 ///   a cell can be ([`ChangeWatch`] has the clauses).
 /// * `NODE-FOREIGN`: an entry that is no node of ours does no harm, or is honoured if a layout says
@@ -344,4 +358,24 @@ pub trait SequentialNodes: Send + Sync {
     /// # Cancel safety
     /// A dropped one may or may not have been carried out.
     async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()>;
+
+    /// Stores the limit as [`set_limit`](Self::set_limit) does, if this one is stored (`None`: if none is)
+    /// at the instant of the write. Answers whether it was. One try.
+    ///
+    /// # Errors
+    /// As [`set_limit`](Self::set_limit).
+    ///
+    /// # Cancel safety
+    /// A dropped one may or may not have been carried out.
+    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool>;
+
+    /// Lists the queues that have something stored as their limit, as [`queues`](Self::queues) lists those
+    /// that have nodes. A kind that takes no permits has none.
+    ///
+    /// # Errors
+    /// As [`queues`](Self::queues).
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage>;
 }

@@ -72,7 +72,7 @@ impl Coordinator {
     /// What is marked on the namespace: where its clients are sent since it was
     /// [retired](Self::retire), or the move that it takes part in. `None` while it is in use. For
     /// [operators](crate::Config::as_operator) who look: every other client is refused as it connects
-    /// where anything is marked.
+    /// where anything is marked. A client that takes part in a move reads the old side's.
     ///
     /// # Errors
     /// `Misconfigured` for a mark of a later version; `Unavailable`; `Forbidden`; `Closed`; `RuntimeGone`.
@@ -80,8 +80,9 @@ impl Coordinator {
     /// # Cancel safety
     /// Cancel safe.
     pub async fn marker(&self) -> Result<Option<GateMarker>> {
-        let (Client { backend, .. }, Inner { place, .. }) = (&**self.client(), &*self.0);
-        let marked = self.client().serve(registry::marked(&**backend, place)).await;
+        let Inner { place, moving, .. } = &*self.0;
+        let client = moving.as_ref().map_or(self.client(), |participant| &participant.old.client);
+        let marked = client.serve(registry::marked(&*client.backend, place)).await;
         marked.map_err(|error| error.in_operation("marker"))
     }
 

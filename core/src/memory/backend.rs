@@ -75,6 +75,17 @@ impl SequentialNodes for MemoryBackend {
         let (store, queue) = (self.client.store.clone(), queue.clone());
         self.client.link.request("limit", move || store.set_limit(&queue, limit)).await
     }
+
+    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool> {
+        let (store, queue) = (self.client.store.clone(), queue.clone());
+        self.client.link.request("limit", move || store.replace_limit(&queue, stored, limit)).await
+    }
+
+    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
+        let (store, of, after) =
+            (self.client.store.clone(), of.clone(), after.unwrap_or_default().to_owned());
+        self.client.link.request("list", move || store.limited(&of, &after, most)).await
+    }
 }
 
 #[async_trait]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::stored_node::{LeaseId, StoredNode};
-use crate::address::Address;
+use crate::address::{Address, QueuePrefix};
 use crate::clock::Moment;
 use crate::contracts::{CellLife, CellWrite, CellWritten, Expected, NodeId, TimeToIdle};
 use crate::decide::CellStore;
@@ -67,6 +67,21 @@ impl StoreState {
         self.tell_of_queue(address);
         let unfit = self.queues.get(address).and_then(Queue::unfit_head);
         self.wake(admitted.into_iter().chain(unfit));
+    }
+
+    /// The queues of a prefix behind the encoded key `after`, in no order.
+    pub(super) fn queues_of(
+        &self,
+        of: &QueuePrefix,
+        after: &str,
+    ) -> impl Iterator<Item = (&Address, &Queue)> {
+        self.queues.iter().filter(move |(address, _)| of.contains(address) && address.coded() > after)
+    }
+
+    /// Stores the limit of a queue of permits, and wakes whom it admits.
+    pub(super) fn set_limit(&mut self, now: Micros, queue: &Address, limit: u32) {
+        let admitted = self.queues.entry(queue.clone()).or_default().set_limit(now, limit);
+        self.notify(queue, admitted);
     }
 
     fn wake(&mut self, nodes: impl IntoIterator<Item = (NodeId, u64)>) {

@@ -278,15 +278,16 @@ impl Memory {
     pub(super) fn queues(&self, of: &QueuePrefix, after: &str, most: usize) -> QueuePage {
         self.with(|state, now| {
             state.prune(now);
-            let found = state.queues.iter().filter(|(address, queue)| {
-                !queue.is_empty() && of.contains(address) && address.coded() > after
-            });
-            let mut queues: Vec<_> = found.map(|(address, _)| address.clone()).collect();
-            queues.sort_unstable_by(|one, other| one.coded().cmp(other.coded()));
-            let is_cut = queues.len() > most;
-            queues.truncate(most);
-            let next = queues.last().filter(|_| is_cut).map(|last| last.coded().to_owned());
-            QueuePage { queues, next }
+            let found = state.queues_of(of, after).filter(|(_, queue)| !queue.is_empty());
+            QueuePage::in_order(found.map(|(address, _)| address.clone()).collect(), most)
+        })
+    }
+
+    /// Those that have a stored limit (NODE-LIMITS), so too.
+    pub(super) fn limited(&self, of: &QueuePrefix, after: &str, most: usize) -> QueuePage {
+        self.with(|state, _| {
+            let found = state.queues_of(of, after).filter(|(_, queue)| queue.limit().is_some());
+            QueuePage::in_order(found.map(|(address, _)| address.clone()).collect(), most)
         })
     }
 
@@ -324,10 +325,18 @@ impl Memory {
     }
 
     pub(super) fn set_limit(&self, address: &Address, limit: u32) {
+        self.with(|state, now| state.set_limit(now, address, limit));
+    }
+
+    /// Stores it over this one. Answers whether that stood.
+    pub(super) fn replace_limit(&self, address: &Address, stored: Option<u32>, limit: u32) -> bool {
         self.with(|state, now| {
-            let admitted = state.queues.entry(address.clone()).or_default().set_limit(now, limit);
-            state.notify(address, admitted);
-        });
+            let stands = state.queues.get(address).and_then(Queue::limit) == stored;
+            if stands {
+                state.set_limit(now, address, limit);
+            }
+            stands
+        })
     }
 
     /// The next wake-up to this waiter is lost: a fault.

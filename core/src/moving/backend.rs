@@ -76,21 +76,37 @@ impl SequentialNodes for MovingBackend {
     }
 
     async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
+        let known = || self.participant.look(|known| (known.version(), known.phase()));
         loop {
-            let sides = self.participant.phase().spans();
-            for side in [Side::Old, Side::New].into_iter().filter(|side| sides.has(*side)) {
-                let side = self.participant.side(side);
-                side.client.backend.set_limit(&side.address(queue), limit).await?;
+            let (version, phase) = known();
+            // MIGRATE-LIMITS: the side from which an operator copies is written first.
+            for side in [phase.token(), phase.token().other()] {
+                if phase.spans().has(side) {
+                    let side = self.participant.side(side);
+                    side.client.backend.set_limit(&side.address(queue), limit).await?;
+                }
             }
-            // Who copies a limit reads it behind the stage: either it has seen this one, or this sees the
-            // stage.
-            if self.participant.phase() != MovePhase::Done {
-                self.participant.refresh().await?;
+            // Who copies reads behind the stage: either it has seen this one, or this sees the stage.
+            if phase == MovePhase::Done {
+                return Ok(());
             }
-            if sides.cover(self.participant.phase().spans()) {
+            self.participant.refresh().await?;
+            if known().0 == version {
                 return Ok(());
             }
         }
+    }
+
+    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool> {
+        let _ = (queue, stored, limit);
+        Err(Error::unsupported(
+            "replace_limit",
+            "a client of two coordinators stores limits on both: an operator replaces them on each",
+        ))
+    }
+
+    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
+        self.participant.limited(of, after, most).await
     }
 }
 

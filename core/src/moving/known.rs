@@ -67,6 +67,11 @@ impl Known {
         self.staged.as_ref().map_or(MovePhase::Old, |staged| staged.stage.phase)
     }
 
+    /// The version of the stage that was read last.
+    pub(super) fn version(&self) -> Option<Version> {
+        self.staged.as_ref().map(|staged| staged.version)
+    }
+
     /// The epoch of the tokens that are given now.
     pub(super) fn epoch(&self) -> u16 {
         self.epoch
@@ -84,7 +89,7 @@ impl Known {
 
     /// Whether it is a member that knows a stage which it has not acknowledged.
     pub(super) fn is_late(&self) -> bool {
-        let version = self.staged.as_ref().map(|staged| staged.version);
+        let version = self.version();
         self.member.is_some()
             && self.is_read
             && version.is_some()
@@ -162,8 +167,7 @@ impl Known {
             stage: Stage { phase, epoch: self.epoch },
             values: self.staged.as_ref().map_or(ValuesAt::Old, |staged| staged.values),
         };
-        let version = self.staged.as_ref().map(|staged| staged.version);
-        Some(KnownStage { member: self.member.clone(), version, whole })
+        Some(KnownStage { member: self.member.clone(), version: self.version(), whole })
     }
 
     /// It holds this from now on.

@@ -100,6 +100,27 @@ impl Participant {
         after: Option<&str>,
         most: usize,
     ) -> Result<QueuePage> {
+        self.of_both_sides(Shown::WithNodes, of, after, most).await
+    }
+
+    /// So too, of those that have a stored limit.
+    pub(super) async fn limited(
+        &self,
+        of: &QueuePrefix,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<QueuePage> {
+        self.of_both_sides(Shown::WithLimits, of, after, most).await
+    }
+
+    /// A page of one side, and then of the other, behind where a page before ended.
+    async fn of_both_sides(
+        &self,
+        shown: Shown,
+        of: &QueuePrefix,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<QueuePage> {
         let phase = self.phase();
         let first = phase.token();
         let (side, after) = match after {
@@ -115,7 +136,11 @@ impl Participant {
             return Ok(QueuePage::default());
         }
         let there = self.side(side);
-        let page = there.client.backend.queues(&there.prefix(of), after, most).await?;
+        let (backend, of) = (&there.client.backend, there.prefix(of));
+        let page = match shown {
+            Shown::WithNodes => backend.queues(&of, after, most).await?,
+            Shown::WithLimits => backend.limited(&of, after, most).await?,
+        };
         let next = match page.next {
             Some(next) => Some(format!("{}:{next}", side.as_str())),
             None if side == first && phase.spans().has(first.other()) => {
@@ -138,6 +163,13 @@ impl SideClient {
         let page = Page { leases, ..Page::new(0, PAGE) };
         list_behind(&*self.client.backend, &self.address(queue), page).await
     }
+}
+
+/// Which queues are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    WithNodes,
+    WithLimits,
 }
 
 /// Where a page begins.

@@ -30,7 +30,7 @@ use crate::token::Token;
 /// A client of both sides.
 #[derive(Debug)]
 pub(crate) struct Participant {
-    pub(super) old: SideClient,
+    pub(crate) old: SideClient,
     pub(super) new: SideClient,
     pub(super) place: MovePlace,
     // Of the old side.

@@ -147,6 +147,15 @@ impl SequentialNodes for Entered {
         self.works().await?;
         self.backend.set_limit(queue, limit).await
     }
+
+    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool> {
+        self.acts().await?;
+        self.backend.replace_limit(queue, stored, limit).await
+    }
+
+    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
+        self.backend.limited(of, after, most).await
+    }
 }
 
 #[async_trait]

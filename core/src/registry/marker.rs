@@ -54,19 +54,31 @@ pub(super) fn set(fields: &mut Fields, marker: Option<&GateMarker>) {
 /// The error of a client that has no place in a namespace that moves.
 pub(super) fn refusal(marker: &GateMarker, place: &Place) -> Error {
     let (namespace, url) = (&place.namespace, shown(&marker.url, 1024));
-    let name = marker.name.as_deref().map(|name| format!(" (the move {:?})", shown(name, 255)));
-    let name = name.unwrap_or_default();
-    let why = match marker.course {
-        Course::Leaves => {
-            format!(
-                "namespace {namespace:?} has moved from this server, or moves now{name}: connect to {url:?}"
-            )
+    let name = marker.name.as_deref().map(|name| in_url(&shown(name, 255)));
+    let why = match (marker.course, name) {
+        (Course::Leaves, None) => {
+            format!("namespace {namespace:?} has moved from this server: connect to {url:?}")
         }
-        Course::Arrives => {
-            format!("namespace {namespace:?} is not in use on this server yet{name}: connect to {url:?}")
+        (Course::Leaves, Some(name)) => format!(
+            "namespace {namespace:?} moves from this server to {url:?}, or has moved: connect with both URLs, as \
+             moving:?from=<this one>&to={}&move={name}, or once the move is done with that one alone",
+            in_url(&url)
+        ),
+        (Course::Arrives, None) => {
+            format!("namespace {namespace:?} is not in use on this server yet: connect to {url:?}")
         }
+        (Course::Arrives, Some(name)) => format!(
+            "namespace {namespace:?} is not in use on this server yet, and moves here from {url:?}: connect with both \
+             URLs, as moving:?from={}&to=<this one>&move={name}",
+            in_url(&url)
+        ),
     };
     Error::new(ErrorKind::Misconfigured, why)
+}
+
+/// A text as a part of a URL's query.
+fn in_url(text: &str) -> String {
+    text.replace('%', "%25").replace('&', "%26")
 }
 
 /// The error of an operator who finds another marker than the one that it would write or take away.

@@ -116,6 +116,14 @@ impl<P: Plant> SequentialNodes for Planted<P> {
     async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
         self.inner.set_limit(queue, limit).await
     }
+
+    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool> {
+        self.inner.replace_limit(queue, stored, limit).await
+    }
+
+    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
+        self.inner.limited(of, after, most).await
+    }
 }
 
 #[async_trait]

@@ -22,8 +22,8 @@ use crate::{Result, throughput, uncontended};
 const GIVEN_AT_ONCE: usize = 16;
 /// The TTL of a holder that is killed: what ZooKeeper grants with its default ticks, and so all can.
 const SHORT_TTL: Duration = Duration::from_secs(4);
-/// The TTL where none should end and little be renewed.
-const LONG_TTL: Duration = Duration::from_secs(30);
+/// The TTL where none should end and little be renewed: a server counts pings and renewals as requests.
+pub(super) const LONG_TTL: Duration = Duration::from_secs(30);
 /// What a trial may take beyond its own waits.
 const PATIENCE: Duration = Duration::from_secs(60);
 

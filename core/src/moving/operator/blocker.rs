@@ -60,7 +60,7 @@ impl MoveBlocker {
                 "end that move first, or use the URLs and the name with which it began"
             }
             MoveBlocker::MarkedOtherwise { name: None, .. } => {
-                "use another namespace, or take it into use again (Coordinator::reopen)"
+                "use another namespace, or take it into use again (`latchwork migrate reopen`, Move::reopen)"
             }
             MoveBlocker::MarkerLost(_) => {
                 "shut it again (`latchwork migrate repair`, Move::repair), with the URLs with which it began"
@@ -87,11 +87,17 @@ impl fmt::Display for MoveBlocker {
         };
         match self {
             MoveBlocker::Outsiders(clients) => {
-                write!(f, "{} clients are connected that do not take part:", clients.len())?;
+                match clients.len() {
+                    1 => f.write_str("one client is connected that does not take part:")?,
+                    many => write!(f, "{many} clients are connected that do not take part:")?,
+                }
                 named(f, clients)
             }
             MoveBlocker::StillConnected(clients) => {
-                write!(f, "{} clients are connected to the old side:", clients.len())?;
+                match clients.len() {
+                    1 => f.write_str("one client is connected to the old side:")?,
+                    many => write!(f, "{many} clients are connected to the old side:")?,
+                }
                 named(f, clients)
             }
             MoveBlocker::MarkedOtherwise { side, name, url } => {

@@ -9,6 +9,7 @@
 mod blocker;
 mod finish;
 mod gate;
+mod limits;
 mod outsider;
 mod plan;
 mod queues;
@@ -22,7 +23,7 @@ mod wait;
 use std::fmt;
 use std::sync::Arc;
 
-use futures_util::future::{join, try_join};
+use futures_util::future::join;
 
 pub use self::blocker::MoveBlocker;
 pub use self::outsider::MoveOutsider;
@@ -40,6 +41,7 @@ use crate::coordinator::Coordinator;
 use crate::decide::moving::gate::{Course, GateMarker};
 use crate::decide::moving::{MovePhase, Side, Way};
 use crate::error::Result;
+use crate::registry::reopen;
 use crate::seen::OperatorMeter;
 
 /// A move between two coordinators under live locks, as an operator makes it: the clients that
@@ -97,9 +99,16 @@ impl Move {
         Config::of_move(config.clone()).validate()?;
         let connected =
             async |side, of: &Config| connect(connectors, &of.clone().as_operator()).await.map_err(on(side));
-        let (old, new) =
-            try_join(connected(Side::Old, &config.from), connected(Side::New, &config.to)).await?;
-        Self::over(old, new, config)
+        match join(connected(Side::Old, &config.from), connected(Side::New, &config.to)).await {
+            (Ok(old), Ok(new)) => Self::over(old, new, config),
+            (Ok(connected), Err(error)) | (Err(error), Ok(connected)) => {
+                if let Err(error) = connected.close().await {
+                    tracing::debug!(%error, "an operator's client of one side alone is left to its lease");
+                }
+                Err(error)
+            }
+            (Err(error), Err(_)) => Err(error),
+        }
     }
 
     /// As [`connect`](Self::connect), over clients that are connected to both sides already, each made
@@ -166,6 +175,26 @@ impl Move {
     /// As [`step_back`](Self::step_back).
     pub async fn abort(&self, progress: impl FnMut(&MoveProgress<'_>)) -> Result<()> {
         self.walk("abort", Way::Back, Some(MovePhase::Old), progress).await.map(drop)
+    }
+
+    /// Takes the new side into use again, where it is retired in favour of the old one: for the way back of a
+    /// move that was [finished](Self::finish), before its services are deployed with both URLs. Answers
+    /// whether it was retired. From here to [`start`](Self::start), which names them, clients with its
+    /// URL alone are let in there.
+    ///
+    /// # Errors
+    /// `Conflict` where it is marked otherwise, or retired in favour of another URL; as [all methods](Self).
+    pub async fn reopen(&self) -> Result<bool> {
+        self.serve("reopen", self.reopens()).await
+    }
+
+    async fn reopens(&self) -> Result<bool> {
+        let stamped = self.new.stamped().await?;
+        let retired = GateMarker { course: Course::Leaves, name: None, url: self.old.url.clone() };
+        match &stamped.marker {
+            Some(stands) if *stands != retired => Err(self.new.marked_otherwise(Some(stands))),
+            _ => reopen(self.new.backend(), &self.new.place).await.map_err(on(Side::New)),
+        }
     }
 
     /// Gives both connections back.

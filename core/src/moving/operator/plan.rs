@@ -25,7 +25,8 @@ pub struct MovePlan {
     pub status: MoveStatus,
     /// Who takes part. Those of one label and host on both sides are one.
     pub participants: Vec<MoveClient>,
-    /// Who was forgotten: connected to either side, idle or not, and neither participant nor operator.
+    /// Who was forgotten: connected to a side that is shut, idle or not, and neither participant nor operator.
+    /// The new side is open once the move is *done*.
     pub outsiders: Vec<MoveOutsider>,
     /// What is in use on both sides.
     pub in_use: Vec<QueuesInUse>,
@@ -35,7 +36,8 @@ pub struct MovePlan {
     pub promises: MovePromises,
     /// How many changes of the tokens' side are left; a move needs two.
     pub epochs_left: u16,
-    /// What keeps the move from beginning, or once it has begun, from its next step.
+    /// What keeps the move from beginning; once it has begun, from its next step; and once it is *done*, from
+    /// being finished.
     pub blockers: Vec<MoveBlocker>,
 }
 
@@ -104,17 +106,19 @@ impl Move {
             Some(staged) => self.status_at(staged, members),
             None => self.status_without_stage([&old, &new], members.len()),
         };
-        let (participants, outsiders) = self.connected(members).await?;
+        let (participants, outsiders, on_old) = self.connected(members, status.phase).await?;
         let (of_old, of_new) = (self.old.values_in_use().await?, self.new.values_in_use().await?);
         let mut blockers = Vec::new();
         // Behind the first phase the gate is shut.
         if let Some(staged) = staged.as_ref().filter(|staged| staged.stage.phase != MovePhase::Old) {
             blockers = Self::lost_in(staged.stage, [&old, &new]);
-            let of_shut = |of: &&MoveOutsider| shut_in(staged.stage.phase).contains(&of.side);
-            let outsiders: Vec<_> = outsiders.iter().filter(of_shut).cloned().collect();
-            if !outsiders.is_empty() {
-                blockers.push(MoveBlocker::Outsiders(outsiders));
-            }
+            let in_the_way = match staged.stage.phase {
+                MovePhase::Done => {
+                    Some(on_old).filter(|left| !left.is_empty()).map(MoveBlocker::StillConnected)
+                }
+                _ => Some(outsiders.clone()).filter(|of| !of.is_empty()).map(MoveBlocker::Outsiders),
+            };
+            blockers.extend(in_the_way);
         }
         if status.phase == MovePhase::Old {
             blockers = self.blocked_by([&old, &new]);
@@ -142,10 +146,15 @@ impl Move {
         })
     }
 
-    /// Who takes part, in the order of labels, and who was forgotten.
-    async fn connected(&self, members: &[MemberRecord]) -> Result<(Vec<MoveClient>, Vec<MoveOutsider>)> {
+    /// Who takes part, in the order of labels; who was forgotten in this phase; and all on the old side but
+    /// operators, who leave before the move is finished.
+    async fn connected(
+        &self,
+        members: &[MemberRecord],
+        phase: MovePhase,
+    ) -> Result<(Vec<MoveClient>, Vec<MoveOutsider>, Vec<MoveOutsider>)> {
         let mut found: BTreeMap<(String, String), MoveClient> = BTreeMap::new();
-        let mut outsiders = Vec::new();
+        let (mut outsiders, mut on_old) = (Vec::new(), Vec::new());
         for side in [&self.old, &self.new] {
             let clients = side.clients().await?;
             for record in clients.iter().filter(|record| record.who() == Who::Participant(&self.name)) {
@@ -156,12 +165,17 @@ impl Move {
                     Side::New => of.on_new = true,
                 }
             }
-            outsiders.extend(side.outside(&self.marker(side.side), clients));
+            if side.side == Side::Old {
+                on_old.extend(side.outside(&self.retired(), clients.clone()));
+            }
+            if shut_in(phase).contains(&side.side) {
+                outsiders.extend(side.outside(&self.marker(side.side), clients));
+            }
         }
         for member in members {
             entry(&mut found, &member.label, &member.host).member = true;
         }
-        Ok((found.into_values().collect(), outsiders))
+        Ok((found.into_values().collect(), outsiders, on_old))
     }
 }
 

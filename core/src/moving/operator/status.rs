@@ -207,7 +207,11 @@ impl Move {
             values: staged.values,
             since: staged.since(),
             members: members.len(),
-            waits_for: members.iter().filter(|member| is_late(member, staged)).map(late).collect(),
+            // None follows on the last.
+            waits_for: match state {
+                MoveState::Done => Vec::new(),
+                _ => members.iter().filter(|member| is_late(member, staged)).map(late).collect(),
+            },
         }
     }
 }

@@ -114,9 +114,15 @@ impl Move {
         }
     }
 
-    /// Writes the next stage over the one that was checked, once the stamp says its epoch. `None`: the move
+    /// Writes the next stage over the one that was checked, once limits are where it needs them, and the stamp
+    /// says its epoch. `None`: the move
     /// is not where it was checked any more.
     pub(super) async fn write_over(&self, checked: &Staged, next: WholeStage) -> Result<Option<Staged>> {
+        if let Some(from) = checked.stage.phase.limits_from(next.stage.phase)
+            && !self.carries_limits(checked, from).await?
+        {
+            return Ok(None);
+        }
         let Some(stage) = self.record(checked, next.stage).await? else { return Ok(None) };
         let next = WholeStage { stage, ..next };
         let written = Staged::write(self.old.backend(), &self.place, Some(checked), next).await;

@@ -54,7 +54,8 @@ impl MovingCells {
             asking = self.usage.begin() => asking,
             () = self.clock.sleep_until(until) => Err(Error::new(
                 ErrorKind::Unavailable,
-                "the values of this namespace are being moved, or this client is no member of the move",
+                "the values of this namespace are being moved, or this client is no member of the move: if no operator \
+                 is at it, one must go on with it (`latchwork migrate run`, Move::run) or take it back (`abort`)",
             )),
         }
     }

@@ -13,6 +13,7 @@
 //! or if a client waits on one side for another that waits on the other side for it.
 
 mod gate;
+mod limits;
 mod participant;
 mod rules;
 mod values;

@@ -26,6 +26,7 @@ use crate::decide::moving::MovePhase::{Done, New, Old};
 use crate::error::{Error, Result};
 use crate::facts::ServerFacts;
 use crate::moving::operator::{Move, MoveState};
+use crate::recipes::Semaphore;
 
 /// How many requests are left to a client, and how the last one ends.
 #[derive(Debug)]
@@ -133,11 +134,19 @@ impl SequentialNodes for Mortal {
     }
 
     async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
-        self.inner.limit(queue).await
+        self.life.spend(self.inner.limit(queue)).await
     }
 
     async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
         self.inner.set_limit(queue, limit).await
+    }
+
+    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool> {
+        self.life.spend(self.inner.replace_limit(queue, stored, limit)).await
+    }
+
+    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
+        self.life.spend(self.inner.limited(of, after, most)).await
     }
 }
 
@@ -265,12 +274,21 @@ pub(super) async fn ends_at_each_request(
     }
 }
 
-/// A count of 7 stands on the old side, and a value.
+/// A count of 7 stands on the old side, and a value, and the limit of a semaphore that nobody uses.
 async fn has_values(bed: &Bed) {
     let plain = bed.plain_on_old("before").await.expect("connected");
     plain.counter("visits").expect("a good key").add(7).await.expect("added");
     plain.shared_value("text").expect("a good key").write("seven").await.expect("written");
+    idle(&plain).set_limit(3).await.expect("set");
     plain.close().await.expect("closed");
+}
+
+fn idle(of: &Coordinator) -> Semaphore {
+    of.semaphore_as_stored("idle").expect("a good key")
+}
+
+async fn limited(of: &Coordinator) -> Option<u32> {
+    idle(of).stored_limit().await.expect("read")
 }
 
 async fn counted(plain: &Coordinator) -> i64 {
@@ -286,7 +304,7 @@ async fn a_run_goes_on_beside_an_operator_who_ends_at_any_request() {
         bed.plain_on_old("forgotten").await.expect_err("it has moved");
         let plain = bed.plain_on_new("current").await.expect("it is in use");
         assert_eq!(plain.backend().token(1).expect("fits").epoch(), 1);
-        assert_eq!(counted(&plain).await, 7);
+        assert_eq!((counted(&plain).await, limited(&plain).await), (7, Some(3)));
         plain.close().await.expect("closed");
     })
     .await;
@@ -306,6 +324,7 @@ async fn a_move_is_taken_back_beside_an_operator_who_ends_at_any_request() {
         let (old, new) = (old.expect("it is open"), new.expect("it is open"));
         assert_eq!(old.backend().token(1).expect("fits").epoch(), 2);
         assert_eq!((counted(&old).await, counted(&new).await), (7, 0));
+        assert_eq!(limited(&old).await, Some(3));
         old.close().await.expect("closed");
         new.close().await.expect("closed");
     })

@@ -1,8 +1,10 @@
 //! Moves on memory, under paused time, with members that the tests play.
 
+mod back;
 mod gate;
 mod held;
 mod killed;
+mod limits;
 mod member;
 mod plan;
 mod repair;

@@ -1,0 +1,79 @@
+//! NODE-LIMITS: which queues have a stored limit, and one that is replaced where it is known.
+
+use std::collections::BTreeSet;
+
+use latchwork_core::{Address, Kind};
+
+use super::observed::{Of, listed};
+use super::semaphore::{permits, semaphore};
+use crate::actions::in_time;
+use crate::case::cases;
+use crate::waits::{soon, until};
+
+cases! {
+    "NODE-LIMITS" =>
+    /// the queues that have a stored limit are listed by the beginning of their keys, in pages, whether
+    /// they are in use or not; and no others
+    async fn node_limits_are_listed_by_the_beginning_of_their_keys(context) {
+        const MANY: usize = 11;
+        let client = context.client().await;
+        let odd = ["a", "a/b*c", "a/[b]", "a/b{c}", "a%2Fb", "ä/a", "..a"];
+        let keys: Vec<_> = odd.into_iter().map(str::to_owned).chain((0..MANY).map(|n| format!("many/{n}"))).collect();
+        for key in &keys {
+            let mut idle = client.coordinator.semaphore_as_stored(key).expect("a good key");
+            soon("set_limit", idle.set_limit(3)).await.expect("set");
+        }
+        let used = permits(&semaphore(&client, "used", 2), 1).await;
+        let left = permits(&semaphore(&client, "left", 2), 1).await;
+        in_time(left.release().await.expect("released"));
+        let unlimited = client.coordinator.mutex("a/mutex").expect("a good key");
+        let held = soon("acquire", unlimited.acquire()).await.expect("acquired");
+        let elsewhere = Address::new(&format!("{}-2", context.fixture.config().namespace), Kind::Semaphore, "a/elsewhere");
+        let backend = client.coordinator.backend();
+        soon("set_limit", backend.set_limit(&elsewhere.expect("a good key"), 4)).await.expect("set");
+        let keys: BTreeSet<_> = keys.into_iter().chain(["used".to_owned(), "left".to_owned()]).collect();
+        for prefix in ["", "a", "a/", "a/b", "many/", "many/1", "ä", "..", "c", "a/b*"] {
+            let expected: BTreeSet<_> = keys.iter().filter(|key| key.starts_with(prefix)).cloned().collect();
+            for most in [1, 7, 1000] {
+                assert_eq!(listed(context, &client, Of::Limits, Kind::Semaphore, prefix, most).await, expected, "{prefix:?}");
+            }
+        }
+        assert_eq!(listed(context, &client, Of::Limits, Kind::Mutex, "", 10).await, BTreeSet::new());
+        in_time(used.release().await.expect("released"));
+        in_time(held.release().await.expect("released"));
+    }
+
+    "NODE-LIMITS" =>
+    /// a limit is replaced where the one that is known is stored, and nowhere else; who waits follows it
+    async fn node_limits_are_replaced_where_they_are_known(context) {
+        let client = context.client().await;
+        let (queue, backend) = (context.queue_of(Kind::Semaphore, "a"), client.coordinator.backend());
+        let replace = async |stored, limit| {
+            soon("replace", backend.replace_limit(&queue, stored, limit)).await.expect("answered")
+        };
+        let stored = async || soon("limit", backend.limit(&queue)).await.expect("read");
+        assert!(!replace(Some(1), 2).await, "none is stored");
+        assert_eq!(stored().await, None);
+        assert!(replace(None, 1).await);
+        for over in [None, Some(2)] {
+            assert!(!replace(over, 3).await, "over {over:?}");
+        }
+        assert_eq!(stored().await, Some(1));
+        let following = client.coordinator.semaphore_as_stored("a").expect("a good key");
+        let held = permits(&following, 1).await;
+        let waits = tokio::spawn({
+            let following = following.clone();
+            async move { following.acquire(1).await }
+        });
+        until("it waits", || async {
+            soon("list", following.queue(0, 10)).await.expect("listed").len() == 2
+        })
+        .await;
+        assert!(replace(Some(1), 2).await);
+        let second = soon("it fits now", waits).await.expect("no panic").expect("acquired");
+        assert_eq!(stored().await, Some(2));
+        for permit in [held, second] {
+            in_time(permit.release().await.expect("released"));
+        }
+    }
+}
