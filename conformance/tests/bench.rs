@@ -9,6 +9,7 @@ use latchwork_bench::Line;
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 use latchwork_bench::{Bench, Measure, Plan, Recipe, Summary, Target};
 #[cfg(feature = "zookeeper")]
+use latchwork_conformance::cases::is_long;
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 use latchwork_conformance::servers::{Kind, Options, Server};
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
@@ -236,9 +237,22 @@ async fn who_takes_part_in_a_move_on_redis_asks_for_what_plain_clients_ask() {
     moves([Kind::Redis; 2], vec![latchwork_redis::connector()]).await;
 }
 
+/// On ZooKeeper a client expects a queue to be as it was for a tenth of a second. A busy machine takes longer for an
+/// acquisition on both sides, so that the client looks anew, and that hides what is judged here.
+#[cfg(feature = "zookeeper")]
+fn is_quiet_enough() -> bool {
+    if !is_long() {
+        println!("left out: it is of the long tier");
+    }
+    is_long()
+}
+
 #[cfg(feature = "zookeeper")]
 #[tokio::test(flavor = "multi_thread")]
 async fn who_takes_part_in_a_move_on_zookeeper_asks_for_what_plain_clients_ask() {
+    if !is_quiet_enough() {
+        return;
+    }
     moves([Kind::Zookeeper; 2], vec![latchwork_zookeeper::connector()]).await;
 }
 
@@ -251,6 +265,9 @@ async fn who_takes_part_in_a_move_on_etcd_asks_for_what_plain_clients_ask() {
 #[cfg(all(feature = "redis", feature = "zookeeper"))]
 #[tokio::test(flavor = "multi_thread")]
 async fn who_takes_part_in_a_move_from_redis_to_zookeeper_asks_for_what_plain_clients_ask() {
+    if !is_quiet_enough() {
+        return;
+    }
     let connectors = vec![latchwork_redis::connector(), latchwork_zookeeper::connector()];
     moves([Kind::Redis, Kind::Zookeeper], connectors).await;
 }

@@ -26,8 +26,6 @@ cases! {
         let used = permits(&semaphore(&client, "used", 2), 1).await;
         let left = permits(&semaphore(&client, "left", 2), 1).await;
         in_time(left.release().await.expect("released"));
-        let unlimited = client.coordinator.mutex("a/mutex").expect("a good key");
-        let held = soon("acquire", unlimited.acquire()).await.expect("acquired");
         let elsewhere = Address::new(&format!("{}-2", context.fixture.config().namespace), Kind::Semaphore, "a/elsewhere");
         let backend = client.coordinator.backend();
         soon("set_limit", backend.set_limit(&elsewhere.expect("a good key"), 4)).await.expect("set");
@@ -40,7 +38,6 @@ cases! {
         }
         assert_eq!(listed(context, &client, Of::Limits, Kind::Mutex, "", 10).await, BTreeSet::new());
         in_time(used.release().await.expect("released"));
-        in_time(held.release().await.expect("released"));
     }
 
     "NODE-LIMITS" =>

@@ -149,7 +149,7 @@ cases! {
         assert_sent_on(context, client(context, "too-early").await);
         let error = soon("reopen", operator.coordinator.reopen()).await.expect_err("a move has marked it");
         assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
-        assert!(error.to_string().contains("\"to here\""), "{error}");
+        assert!(error.to_string().contains("&to=<this one>&move=to%20here"), "{error}");
     }
 
     "MIGRATE-GATE" =>

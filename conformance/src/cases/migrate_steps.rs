@@ -152,7 +152,7 @@ cases! {
         for of in [&sides.from, &sides.to] {
             let error = client(context, of, "late").await.map(drop).expect_err("it moves");
             assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
-            assert!(error.to_string().contains("\"a move\""), "{error}");
+            assert!(error.to_string().contains("&move=a%20move"), "both are told: {error}");
         }
         soon("abort", operator.abort(ignored)).await.expect("given up");
         for of in [&sides.from, &sides.to] {

@@ -76,22 +76,18 @@ impl SequentialNodes for MovingBackend {
     }
 
     async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
-        let known = || self.participant.look(|known| (known.version(), known.phase()));
         loop {
-            let (version, phase) = known();
-            // MIGRATE-LIMITS: the side from which an operator copies is written first.
-            for side in [phase.token(), phase.token().other()] {
-                if phase.spans().has(side) {
+            // Counted as a change of a value: a stage in which limits are copied waits for it
+            // (MIGRATE-LIMITS), and it for that.
+            let asking = self.participant.cells.asking().await?;
+            for side in [asking.side(), asking.side().other()] {
+                if asking.phase().spans().has(side) {
                     let side = self.participant.side(side);
                     side.client.backend.set_limit(&side.address(queue), limit).await?;
                 }
             }
-            // Who copies reads behind the stage: either it has seen this one, or this sees the stage.
-            if phase == MovePhase::Done {
-                return Ok(());
-            }
-            self.participant.refresh().await?;
-            if known().0 == version {
+            // Else nobody has waited for it: where it is needed may have changed.
+            if asking.counts() {
                 return Ok(());
             }
         }

@@ -68,7 +68,7 @@ impl Known {
     }
 
     /// The version of the stage that was read last.
-    pub(super) fn version(&self) -> Option<Version> {
+    fn version(&self) -> Option<Version> {
         self.staged.as_ref().map(|staged| staged.version)
     }
 

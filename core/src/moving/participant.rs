@@ -21,7 +21,7 @@ use crate::clock::{Clock, Moment};
 use crate::config::MOVING;
 use crate::contracts::{AskedLimit, Node};
 use crate::decide::Claim;
-use crate::decide::moving::{MovePhase, Side};
+use crate::decide::moving::{MovePhase, Side, Sides};
 use crate::error::{Error, ErrorKind, Result};
 use crate::registry::{Place, Stamped};
 use crate::seen::ParticipantMeter;
@@ -234,8 +234,9 @@ impl Participant {
         phase: MovePhase,
     ) -> Result<AskedLimit> {
         let takes_stored = matches!(request.limit, AskedLimit::Stored | AskedLimit::UnlessStored(_));
-        // Before the move and behind it the side that it is on has the limit, and the join finds it there.
-        let alone = matches!(phase, MovePhase::Old | MovePhase::Done);
+        // Where one side is needed it has the limit, and the join finds it there: from *both* on an operator has
+        // copied it (MIGRATE-LIMITS).
+        let alone = phase.needs() != Sides::BOTH;
         if !matches!(request.claim, Claim::Permits(_)) || !takes_stored || alone {
             return Ok(request.limit);
         }

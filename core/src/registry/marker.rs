@@ -1,5 +1,7 @@
 //! The marker of a namespace that moves, as it stands beside the stamp. It is read with it.
 
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+
 use super::fields::Fields;
 use super::place::Place;
 use crate::config::Config;
@@ -76,9 +78,12 @@ pub(super) fn refusal(marker: &GateMarker, place: &Place) -> Error {
     Error::new(ErrorKind::Misconfigured, why)
 }
 
+/// What would end a part of a URL's query, or mean something else there.
+const IN_QUERY: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'&').add(b'+');
+
 /// A text as a part of a URL's query.
 fn in_url(text: &str) -> String {
-    text.replace('%', "%25").replace('&', "%26")
+    utf8_percent_encode(text, IN_QUERY).to_string()
 }
 
 /// The error of an operator who finds another marker than the one that it would write or take away.

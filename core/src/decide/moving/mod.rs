@@ -155,12 +155,6 @@ impl MovePhase {
         }
     }
 
-    /// The coordinator whose stored limits are copied to the other one before this next phase is written: where
-    /// both are needed then, and the tokens may change sides (MIGRATE-LIMITS).
-    pub fn limits_from(self, next: Self) -> Option<Side> {
-        (self != next && next.needs() == Sides::BOTH).then(|| self.token())
-    }
-
     /// Whether who acquires or holds must be a member on the old side (MIGRATE-MEMBERSHIP-LIVES).
     pub fn needs_membership(self) -> bool {
         self != MovePhase::Done

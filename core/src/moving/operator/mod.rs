@@ -9,7 +9,6 @@
 mod blocker;
 mod finish;
 mod gate;
-mod limits;
 mod outsider;
 mod plan;
 mod queues;

@@ -1,5 +1,7 @@
 //! One step of a move: what is read, recorded and written, in this order.
 
+use futures_util::FutureExt;
+
 use super::super::member::MemberRecord;
 use super::super::staged::Staged;
 use super::gate::Shut;
@@ -118,10 +120,14 @@ impl Move {
     /// says its epoch. `None`: the move
     /// is not where it was checked any more.
     pub(super) async fn write_over(&self, checked: &Staged, next: WholeStage) -> Result<Option<Staged>> {
-        if let Some(from) = checked.stage.phase.limits_from(next.stage.phase)
-            && !self.carries_limits(checked, from).await?
-        {
-            return Ok(None);
+        // Before anybody joins the new side, where an earlier use may have left others. They are copied again while
+        // values are.
+        if (checked.stage.phase, next.stage.phase) == (MovePhase::Old, MovePhase::BothByOld) {
+            let version = Some(checked.version);
+            let stands = || async move { Ok(self.version().await? == version) }.boxed();
+            if !self.copying(Side::Old).copy_limits(&stands).await? {
+                return Ok(None);
+            }
         }
         let Some(stage) = self.record(checked, next.stage).await? else { return Ok(None) };
         let next = WholeStage { stage, ..next };

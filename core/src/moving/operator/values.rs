@@ -82,7 +82,7 @@ impl Move {
         let (tells, mut told) = mpsc::unbounded_channel();
         let news = tokio::sync::Mutex::new(News::of(self));
         let writes = WritesValues { of: self, news, tells, held: Mutex::default() };
-        let copying = Copying { source: self.side(from).values(), target: self.side(from.other()).values() };
+        let copying = self.copying(from);
         let mut carried = Box::pin(carry(&writes, &copying, from));
         let carried = loop {
             tokio::select! {
@@ -102,6 +102,11 @@ impl Move {
             }
             Carried::Elsewhere => Stepped::Changed,
         })
+    }
+
+    /// A copy of this side on the other one.
+    pub(super) fn copying(&self, from: Side) -> Copying {
+        Copying { source: self.side(from).values(), target: self.side(from.other()).values() }
     }
 
     /// Deletes the values of a side that nobody uses any more by the stage that was read, and which is

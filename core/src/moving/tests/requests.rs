@@ -30,10 +30,10 @@ async fn old_new_and_done_ask_for_what_a_plain_client_asks_and_both_for_the_sum_
     let part = stores.participant().await;
     for (phase, mutexes, stored) in [
         (MovePhase::Old, [PLAIN, 0], [PLAIN, 0]),
-        // Which side has the limit is asked with each join, since the other one may have it alone.
+        // Which side has the limit is asked with each join in *both*, since the other one may have it alone.
         (MovePhase::BothByOld, [PLAIN + 1, PLAIN], [PLAIN + 2, PLAIN + 1]),
         (MovePhase::BothByNew, [PLAIN + 1, PLAIN], [PLAIN + 2, PLAIN + 1]),
-        (MovePhase::New, [0, PLAIN], [0, PLAIN + 1]),
+        (MovePhase::New, [0, PLAIN], [0, PLAIN]),
         (MovePhase::Done, [0, PLAIN], [0, PLAIN]),
     ] {
         stores.go(phase).await;

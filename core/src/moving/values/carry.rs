@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
 
 use super::super::staged::Staged;
 use super::mirror::{Compared, Copying};
@@ -107,6 +108,12 @@ async fn one_pass(
     let Some(own) = by.write_stage(read, whole).await? else { return Ok(Passed::Again) };
     if pass == Pass::Copies {
         copying.write_all(held).await?;
+        let version = own.version;
+        let stands =
+            || async move { Ok(by.stage().await?.is_some_and(|now| now.version == version)) }.boxed();
+        if !copying.copy_limits(&stands).await? {
+            return Ok(Passed::Again);
+        }
         return Ok(Passed::Next(Pass::Compares));
     }
     let way = match whole.values.side() {

@@ -48,6 +48,14 @@ impl MovingCells {
         self.clock.now() + self.request_timeout
     }
 
+    /// Begins a request of what stands still while values are copied.
+    ///
+    /// # Errors
+    /// `Unavailable` behind the request timeout; `Closed`.
+    pub(crate) async fn asking(&self) -> Result<Asking> {
+        self.begin(self.until()).await
+    }
+
     async fn begin(&self, until: Moment) -> Result<Asking> {
         tokio::select! {
             biased;

@@ -12,8 +12,8 @@ use crate::contracts::{Backend, CellLife, CellPage, CellWrite, CellWritten, Expe
 use crate::error::{Error, ErrorKind, Result};
 
 /// So many cells are listed at a time, and so many are copied.
-const PAGE: usize = 500;
-const AT_ONCE: usize = 32;
+pub(super) const PAGE: usize = 500;
+pub(super) const AT_ONCE: usize = 32;
 
 /// What a comparison of both sides comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,7 +152,7 @@ impl Copying {
         write(held, &to, found.map(|cell| (cell.value, from.life))).await
     }
 
-    /// Whether all values are the same on both sides (MIGRATE-VALUES-VERIFY).
+    /// Whether all values, and limits, are the same on both sides (MIGRATE-VALUES-VERIFY).
     ///
     /// # Errors
     /// Those of reading and listing cells.
@@ -160,6 +160,9 @@ impl Copying {
     /// # Cancel safety
     /// Reads only.
     pub(crate) async fn compare(&self) -> Result<Compared> {
+        if let Some(key) = self.unlike_limit().await? {
+            return Ok(Compared::Differs(Kind::Semaphore, key));
+        }
         let mut same = 0;
         for kind in KINDS {
             let (source, mut target) = (self.source.list(kind).await?, self.target.list(kind).await?);

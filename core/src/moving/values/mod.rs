@@ -11,6 +11,7 @@
 
 pub(crate) mod carry;
 pub(crate) mod cells;
+mod limits;
 pub(crate) mod mirror;
 pub(crate) mod sided;
 pub(crate) mod usage;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::contracts::{Node, Version};
-use crate::decide::moving::Side;
 use crate::decide::moving::values::{WholeStage, answer_counts};
+use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, Result};
 
 /// A stage, and the membership under which the participant has read it.
@@ -150,6 +150,11 @@ pub(crate) struct Asking {
 impl Asking {
     pub(crate) fn side(&self) -> Side {
         self.side
+    }
+
+    /// The phase of the holds.
+    pub(crate) fn phase(&self) -> MovePhase {
+        self.known.whole.stage.phase
     }
 
     /// The epoch of that side.

@@ -1,13 +1,15 @@
-//! The model of a semaphore's stored limit while a move goes there and back, over
-//! [`MovePhase::limits_from`], the code that decides from which side it is copied.
+//! The model of a semaphore's stored limit while a move goes on, over
+//! [`values`](latchwork_core::decide::moving::values), the code that decides when limits stand still.
 //!
-//! Participants store limits, each write and each read of the stage a step of its own; they acknowledge a
-//! stage as they learn of it, and may learn late. Operators read the stage, copy, and write the next one.
-//! One that sleeps, or dies, takes no step. Each limit that is stored is another one.
+//! Participants store limits on the sides that their phase spans, each write a step of its own; they learn of a
+//! stage late, and acknowledge it in a step of its own. Operators copy before *both* and again while nobody
+//! stores one, compare, and write the next stage; each of their requests is a step. One that sleeps, or dies,
+//! takes no step. Each limit that is stored is another one.
 //!
 //! A state is broken if the side of the tokens has a limit that a later one had replaced.
 
-use latchwork_core::decide::moving::{MovePhase, Side, Stage, Step as Decision, Way};
+use latchwork_core::decide::moving::values::{ValuesAt, WholeStage, WholeStep};
+use latchwork_core::decide::moving::{MovePhase, Side, Stage, Way};
 use stateright::{Model, Property};
 
 use crate::explore::{Broken, Protocol, assert_found_as, assert_sound, long, sound};
@@ -16,20 +18,21 @@ use crate::explore::{Broken, Protocol, assert_found_as, assert_sound, long, soun
 enum Fault {
     /// The operator copies nothing.
     CopiesNothing,
-    /// It copies from the old side, whoever gives the tokens.
-    CopiesFromOld,
     /// It writes over whatever is stored.
     Overwrites,
-    /// A participant writes the side first to which limits are copied.
-    OtherSideFirst,
-    /// It does not look at the stage behind its writes.
+    /// It reads the limit that it copies before the one that it writes over.
+    ReadsTheSourceFirst,
+    /// It does not read the stage again before it writes.
     LooksNotAgain,
-    /// It looks, and is content where it has written all sides that the stage spans.
-    LooksAtSides,
+    /// A participant acknowledges that values are copied while it stores one.
+    AcknowledgesAtOnce,
 }
 
 #[derive(Clone, Debug)]
 struct Limits {
+    begins: WholeStage,
+    /// On the old side and on the new one.
+    limits: [u8; 2],
     /// How many limits each participant stores.
     sets: Vec<u8>,
     operators: usize,
@@ -39,7 +42,7 @@ struct Limits {
 }
 
 /// A stage, and which write it was.
-type Read = (u8, MovePhase);
+type Read = (u8, WholeStage);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Setter {
@@ -54,29 +57,45 @@ enum Setter {
     },
 }
 
+/// Which limits were read on both sides, and whether the stage was read again since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Pair {
+    target: Option<u8>,
+    source: Option<u8>,
+    looked: bool,
+}
+
+const UNREAD: Pair = Pair { target: None, source: None, looked: false };
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Operator {
     Idle,
-    /// It copies before this next phase: the limit that it has read on the source, and then on the target.
+    /// It copies behind this stage, and then goes on.
     Copies {
         read: Read,
-        next: MovePhase,
-        source: Option<u8>,
-        target: Option<u8>,
+        next: WholeStage,
+        pair: Pair,
+    },
+    /// It waits for all to acknowledge the stage that it has written anew, and compares.
+    Compares {
+        own: Read,
+        next: WholeStage,
+        pair: Pair,
     },
     Writes {
         read: Read,
-        next: MovePhase,
+        next: WholeStage,
     },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct State {
     stage: Read,
-    // Of the old side and of the new one. 0: none.
+    // Of the old side and of the new one.
     limits: [u8; 2],
-    // What each participant knows, and has acknowledged.
+    // What each participant knows, and which version it has acknowledged.
     known: Vec<Read>,
+    acknowledged: Vec<u8>,
     setters: Vec<Setter>,
     sets: Vec<u8>,
     // The limits whose storing has ended, and those that a later one has replaced, by their bits.
@@ -89,6 +108,7 @@ struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Learns(usize),
+    Acknowledges(usize),
     Sets(usize),
     Goes(usize, Way),
     Operator(usize),
@@ -98,13 +118,29 @@ fn bit(limit: u8) -> u16 {
     1 << limit
 }
 
-fn index(side: Side) -> usize {
-    usize::from(side == Side::New)
-}
-
 impl State {
     fn limit(&mut self, side: Side) -> &mut u8 {
-        &mut self.limits[index(side)]
+        &mut self.limits[usize::from(side == Side::New)]
+    }
+
+    /// Reads the limits of both sides, one in each call. Answers whether both are read.
+    fn reads(&mut self, pair: &mut Pair, from: Side, source_first: bool) -> bool {
+        match (pair.target, pair.source) {
+            (Some(_), Some(_)) => return true,
+            (None, None) if source_first => pair.source = Some(*self.limit(from)),
+            (None, _) => pair.target = Some(*self.limit(from.other())),
+            (_, None) => pair.source = Some(*self.limit(from)),
+        }
+        false
+    }
+
+    /// Writes a stage over this one, if it stands.
+    fn writes(&mut self, read: Read, next: WholeStage) -> Option<Read> {
+        if self.stage != read {
+            return None;
+        }
+        self.stage = (read.0 + 1, next);
+        Some(self.stage)
     }
 }
 
@@ -114,85 +150,104 @@ impl Limits {
     }
 
     fn sets(&self, state: &mut State, who: usize) {
-        let known = state.known[who];
         match state.setters[who] {
             Setter::Idle => {
                 let (limit, before) = (state.next_limit, state.ended);
                 state.next_limit += 1;
                 state.sets[who] += 1;
-                state.setters[who] = Setter::Sets { limit, by: known, written: 0, before };
+                state.setters[who] = Setter::Sets { limit, by: state.known[who], written: 0, before };
             }
             Setter::Sets { limit, by, written, before } => {
-                let phase = by.1;
-                let first = match self.has(Fault::OtherSideFirst) {
-                    true => phase.token().other(),
-                    false => phase.token(),
-                };
-                if written < 2 {
-                    let side = if written == 0 { first } else { first.other() };
-                    if phase.spans().has(side) {
-                        *state.limit(side) = limit;
-                    }
-                    state.setters[who] = Setter::Sets { limit, by, written: written + 1, before };
-                    return;
+                let phase = by.1.stage.phase;
+                let first = phase.token();
+                let side = if written == 0 { first } else { first.other() };
+                if phase.spans().has(side) {
+                    *state.limit(side) = limit;
                 }
-                let now = if self.has(Fault::LooksNotAgain) { by } else { state.stage };
-                if now == state.stage {
-                    state.known[who] = now;
-                }
-                let stands = match self.has(Fault::LooksAtSides) {
-                    true => phase.spans().cover(now.1.spans()),
-                    false => now == by,
-                };
-                if stands {
+                state.setters[who] = Setter::Sets { limit, by, written: written + 1, before };
+                if written == 1 {
                     state.ended |= bit(limit);
                     state.replaced |= before;
                     state.setters[who] = Setter::Idle;
-                } else {
-                    state.setters[who] = Setter::Sets { limit, by: now, written: 0, before };
                 }
             }
         }
     }
 
+    fn may_acknowledge(&self, state: &State, who: usize) -> bool {
+        let (version, whole) = state.known[who];
+        let under_way = usize::from(state.setters[who] != Setter::Idle);
+        let may = whole.values.may_acknowledge(under_way) || self.has(Fault::AcknowledgesAtOnce);
+        may && state.acknowledged[who] != version
+    }
+
     fn goes(&self, state: &mut State, who: usize, way: Way) {
         let read = state.stage;
         // The members are listed behind the stage.
-        let acknowledged = state.known.iter().map(|known| Some(known.0));
-        let step = Stage { phase: read.1, epoch: 0 }.step(&read.0, acknowledged, way);
-        let Decision::Write(Stage { phase: next, .. }) = step else { return };
-        state.operators[who] = match read.1.limits_from(next).filter(|_| !self.has(Fault::CopiesNothing)) {
-            Some(_) => Operator::Copies { read, next, source: None, target: None },
-            None => Operator::Writes { read, next },
+        let acknowledged = state.acknowledged.iter().map(|version| Some(*version));
+        state.operators[who] = match read.1.step(&read.0, acknowledged, way) {
+            WholeStep::Write(next) => {
+                let begins = (read.1.stage.phase, next.stage.phase) == (MovePhase::Old, MovePhase::BothByOld);
+                match begins && !self.has(Fault::CopiesNothing) {
+                    true => Operator::Copies { read, next, pair: UNREAD },
+                    false => Operator::Writes { read, next },
+                }
+            }
+            WholeStep::Mirror { then: next, .. } => match state.writes(read, read.1) {
+                Some(own) if self.has(Fault::CopiesNothing) => Operator::Compares { own, next, pair: UNREAD },
+                Some(read) => Operator::Copies { read, next, pair: UNREAD },
+                None => Operator::Idle,
+            },
+            WholeStep::Waits | WholeStep::Ends | WholeStep::NoEpoch => Operator::Idle,
         };
     }
 
     fn operator(&self, state: &mut State, who: usize) {
+        let source_first = self.has(Fault::ReadsTheSourceFirst);
         state.operators[who] = match state.operators[who] {
             Operator::Idle => Operator::Idle,
-            Operator::Copies { read, next, source, target } => {
-                let from = match self.has(Fault::CopiesFromOld) {
-                    true => Side::Old,
-                    false => read.1.token(),
-                };
-                match (source, target) {
-                    (None, _) => Operator::Copies { read, next, source: Some(*state.limit(from)), target },
-                    (Some(source), None) => match *state.limit(from.other()) {
-                        target if target == source || source == 0 => Operator::Writes { read, next },
-                        target => Operator::Copies { read, next, source: Some(source), target: Some(target) },
-                    },
-                    (Some(source), Some(target)) => {
-                        if *state.limit(from.other()) == target || self.has(Fault::Overwrites) {
-                            *state.limit(from.other()) = source;
-                        }
-                        Operator::Copies { read, next, source: None, target: None }
+            Operator::Copies { read, next, mut pair } => {
+                let from = read.1.values.side();
+                if !state.reads(&mut pair, from, source_first) {
+                    Operator::Copies { read, next, pair }
+                } else if pair.target == pair.source {
+                    match read.1.values.open() {
+                        Some(_) => Operator::Writes { read, next },
+                        None => match state.writes(read, read.1) {
+                            Some(own) => Operator::Compares { own, next, pair: UNREAD },
+                            None => Operator::Idle,
+                        },
+                    }
+                } else if !pair.looked && !self.has(Fault::LooksNotAgain) {
+                    match state.stage == read {
+                        true => Operator::Copies { read, next, pair: Pair { looked: true, ..pair } },
+                        false => Operator::Idle,
+                    }
+                } else {
+                    let to = state.limit(from.other());
+                    if Some(*to) == pair.target || self.has(Fault::Overwrites) {
+                        *to = pair.source.expect("it was read");
+                    }
+                    Operator::Copies { read, next, pair: UNREAD }
+                }
+            }
+            Operator::Compares { own, next, .. } if self.has(Fault::CopiesNothing) => {
+                Operator::Writes { read: own, next }
+            }
+            Operator::Compares { own, next, mut pair } => {
+                if !state.reads(&mut pair, own.1.values.side(), source_first) {
+                    Operator::Compares { own, next, pair }
+                } else if pair.target == pair.source {
+                    Operator::Writes { read: own, next }
+                } else {
+                    match state.writes(own, own.1) {
+                        Some(read) => Operator::Copies { read, next, pair: UNREAD },
+                        None => Operator::Idle,
                     }
                 }
             }
             Operator::Writes { read, next } => {
-                if state.stage == read {
-                    state.stage = (read.0 + 1, next);
-                }
+                state.writes(read, next);
                 Operator::Idle
             }
         };
@@ -204,16 +259,19 @@ impl Model for Limits {
     type Action = Step;
 
     fn init_states(&self) -> Vec<State> {
-        let stage = (0, MovePhase::Old);
+        let stage = (0, self.begins);
+        let stands = self.limits[usize::from(self.begins.values.side() == Side::New)];
+        let other = self.limits.iter().filter(|limit| **limit != stands);
         vec![State {
             stage,
-            // The new side has one of an earlier use.
-            limits: [1, 2],
+            limits: self.limits,
             known: vec![stage; self.sets.len()],
+            acknowledged: vec![0; self.sets.len()],
             setters: vec![Setter::Idle; self.sets.len()],
             sets: vec![0; self.sets.len()],
-            ended: bit(1),
-            replaced: bit(2),
+            ended: bit(stands),
+            // The other side has one of an earlier use, if it is not the same.
+            replaced: other.map(|limit| bit(*limit)).sum(),
             next_limit: 3,
             operators: vec![Operator::Idle; self.operators],
         }]
@@ -224,16 +282,23 @@ impl Model for Limits {
             if state.known[who] != state.stage {
                 steps.push(Step::Learns(who));
             }
-            if *setter != Setter::Idle || state.sets[who] < self.sets[who] {
+            if self.may_acknowledge(state, who) {
+                steps.push(Step::Acknowledges(who));
+            }
+            let begins = state.sets[who] < self.sets[who] && state.known[who].1.values.open().is_some();
+            if *setter != Setter::Idle || begins {
                 steps.push(Step::Sets(who));
             }
         }
+        let may_write = state.stage.0 < self.writes;
         for (who, operator) in state.operators.iter().enumerate() {
             match operator {
-                Operator::Idle if state.stage.0 < self.writes => {
+                Operator::Idle if may_write => {
                     steps.extend([Step::Goes(who, Way::Forward), Step::Goes(who, Way::Back)]);
                 }
                 Operator::Idle => {}
+                Operator::Compares { own, .. }
+                    if state.acknowledged.iter().any(|version| *version != own.0) => {}
                 _ => steps.push(Step::Operator(who)),
             }
         }
@@ -243,6 +308,7 @@ impl Model for Limits {
         let mut state = before.clone();
         match step {
             Step::Learns(who) => state.known[who] = state.stage,
+            Step::Acknowledges(who) => state.acknowledged[who] = state.known[who].0,
             Step::Sets(who) => self.sets(&mut state, who),
             Step::Goes(who, way) => self.goes(&mut state, who, way),
             Step::Operator(who) => self.operator(&mut state, who),
@@ -257,55 +323,67 @@ impl Model for Limits {
 
 impl Protocol for Limits {
     fn verdict(&self, state: &State) -> Option<Broken> {
-        let limit = state.limits[index(state.stage.1.token())];
+        let limit = state.limits[usize::from(state.stage.1.values.side() == Side::New)];
         (state.replaced & bit(limit) != 0).then_some(Broken::ReadBack)
     }
 }
 
-fn bounds() -> Limits {
-    Limits { sets: vec![2], operators: 2, writes: if long() { 8 } else { 6 }, fault: None }
+/// From *old*, where the new side has a limit of an earlier use.
+fn there() -> Limits {
+    Limits {
+        begins: WholeStage::before(0),
+        limits: [1, 2],
+        sets: vec![if long() { 2 } else { 1 }],
+        operators: 2,
+        writes: if long() { 9 } else { 7 },
+        fault: None,
+    }
 }
 
-fn two() -> Limits {
-    Limits { sets: vec![1, 1], operators: 1, ..bounds() }
+/// From *new*, back.
+fn back() -> Limits {
+    let stage = Stage { phase: MovePhase::New, epoch: 1 };
+    Limits { begins: WholeStage { stage, values: ValuesAt::New }, limits: [1, 1], ..there() }
 }
 
-fn planted(name: &str, fault: Fault) {
-    assert_found_as(name, Limits { fault: Some(fault), ..bounds() }, Broken::ReadBack);
+/// One operator, and more that is stored.
+fn busy(of: Limits) -> Limits {
+    Limits { sets: if long() { vec![2, 2] } else { vec![2, 1] }, operators: 1, ..of }
+}
+
+fn planted(name: &str, bounds: Limits, fault: Fault) {
+    assert_found_as(name, Limits { fault: Some(fault), ..bounds }, Broken::ReadBack);
 }
 
 #[test]
 fn the_side_of_the_tokens_never_has_a_limit_that_was_replaced() {
-    assert_sound("limits: two operators", bounds());
-    assert_sound("limits: two participants", two());
+    assert_sound("limits: two operators, there", there());
+    assert_sound("limits: two operators, back", back());
+    assert_sound("limits: two participants, there", busy(there()));
+    assert_sound("limits: two participants, back", busy(back()));
 }
 
 #[test]
 fn limits_that_are_not_copied_are_found() {
-    planted("copies nothing", Fault::CopiesNothing);
-}
-
-#[test]
-fn limits_that_are_copied_from_the_wrong_side_are_found() {
-    planted("copies from the old side", Fault::CopiesFromOld);
+    planted("copies nothing", there(), Fault::CopiesNothing);
 }
 
 #[test]
 fn a_late_copy_over_whatever_is_stored_is_found() {
-    planted("overwrites", Fault::Overwrites);
+    planted("overwrites", there(), Fault::Overwrites);
 }
 
 #[test]
-fn a_participant_that_writes_the_other_side_first_is_found() {
-    planted("the other side first", Fault::OtherSideFirst);
+fn a_copy_of_what_was_read_before_the_limit_that_it_replaces_is_found() {
+    planted("reads the source first", there(), Fault::ReadsTheSourceFirst);
 }
 
 #[test]
-fn a_participant_that_does_not_look_again_is_found() {
-    planted("looks not again", Fault::LooksNotAgain);
+fn an_operator_that_does_not_look_again_is_found() {
+    planted("looks not again", there(), Fault::LooksNotAgain);
 }
 
 #[test]
-fn a_participant_that_looks_at_the_sides_alone_is_found() {
-    planted("looks at the sides", Fault::LooksAtSides);
+fn a_participant_that_acknowledges_while_it_stores_a_limit_is_found() {
+    planted("acknowledges at once", there(), Fault::AcknowledgesAtOnce);
 }
