@@ -79,7 +79,7 @@ impl Fleet {
 
     fn spawn(&mut self) -> Result<(Worker, oneshot::Receiver<()>), String> {
         let number = self.started;
-        let traffic = Some(Traffic { process: number });
+        let traffic = Some(Traffic { process: number, adds: self.plant.is_none() });
         self.started += 1;
         let order = Order { traffic, ..Order::to_hold(&self.config, "", Adapter::Mutex) };
         let mut command = order.command().map_err(|error| error.to_string())?;

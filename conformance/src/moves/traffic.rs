@@ -23,11 +23,14 @@ const OWN_PAUSE: Duration = Duration::from_millis(10);
 /// Between two adds of one process.
 const ADDS_PAUSE: Duration = Duration::from_millis(10);
 
-/// Contends for all keys of a load, by a task for each, for one key that nobody else wants, and adds to a counter.
+/// Contends for all keys of a load, by a task for each, for one key that nobody else wants, and may add to a counter.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Traffic {
     /// Its number among the processes of the load.
     pub process: u32,
+    /// Whether it adds to the counter. Beside a planted fault nobody does: one that changes values while they are
+    /// copied keeps that step from ever being taken, and what is planted is to be found in the holds.
+    pub adds: bool,
 }
 
 impl Traffic {
@@ -39,7 +42,9 @@ impl Traffic {
         for key in 0..=KEYS.len() {
             tasks.spawn(self.task(coordinator.clone(), key, stopped.clone()));
         }
-        tasks.spawn(adds(coordinator.clone(), stopped));
+        if self.adds {
+            tasks.spawn(adds(coordinator.clone(), stopped));
+        }
         say(&Event::Begun);
         let mut lines = BufReader::new(tokio::io::stdin()).lines();
         tokio::select! {

@@ -82,6 +82,8 @@ const PLAYED_ONCE: &[(&str, &str)] = &[
     ("cell_list_is_by_the_beginning_of_keys", BELOW),
     ("cell_list_tells_how_long_each_stays", BELOW),
     ("node_queues_are_listed_by_the_beginning_of_their_keys", BELOW),
+    ("node_limits_are_listed_by_the_beginning_of_their_keys", BELOW),
+    ("node_limits_are_replaced_where_they_are_known", BELOW),
     ("node_wait_a_thousand_released_one_by_one", RECIPE),
     ("node_wait_readers_and_writers_released_one_by_one", RECIPE),
     ("node_wait_for_permits_released_one_by_one", RECIPE),
