@@ -117,8 +117,7 @@ impl Move {
     }
 
     /// Writes the next stage over the one that was checked, once limits are where it needs them, and the stamp
-    /// says its epoch. `None`: the move
-    /// is not where it was checked any more.
+    /// says its epoch. `None`: the move is not where it was checked any more.
     pub(super) async fn write_over(&self, checked: &Staged, next: WholeStage) -> Result<Option<Staged>> {
         // Before anybody joins the new side, where an earlier use may have left others. They are copied again while
         // values are.
