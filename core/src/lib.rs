@@ -53,6 +53,7 @@ mod lazy;
 mod logins;
 pub mod memory;
 mod moving;
+mod pages;
 pub mod recipes;
 mod reentrancy;
 pub mod registry;

@@ -8,7 +8,9 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::{Config, Secret};
+use super::fields::{self, Config, MoveConfig};
+use crate::credentials::Provider;
+use crate::secret::Secret;
 
 /// The fields of the table.
 #[derive(Deserialize)]
@@ -33,19 +35,19 @@ struct Table {
     key: Option<PathBuf>,
     #[serde(default)]
     server_name: Option<String>,
-    #[serde(default = "super::default_namespace")]
+    #[serde(default = "fields::default_namespace")]
     namespace: String,
     #[serde(default)]
     name: Option<String>,
-    #[serde(default = "super::default_ttl", with = "humantime_serde")]
+    #[serde(default = "fields::default_ttl", with = "humantime_serde")]
     ttl: Duration,
-    #[serde(default = "super::default_connect_timeout", with = "humantime_serde")]
+    #[serde(default = "fields::default_connect_timeout", with = "humantime_serde")]
     connect_timeout: Duration,
-    #[serde(default = "super::default_request_timeout", with = "humantime_serde")]
+    #[serde(default = "fields::default_request_timeout", with = "humantime_serde")]
     request_timeout: Duration,
     #[serde(default)]
     label: Option<String>,
-    #[serde(default = "super::default_tick", with = "humantime_serde")]
+    #[serde(default = "fields::default_tick", with = "humantime_serde")]
     tick: Duration,
     #[serde(default)]
     sasl: bool,
@@ -64,10 +66,10 @@ struct Table {
     #[serde(default)]
     cluster: bool,
     #[serde(default)]
-    moving: Option<Box<super::MoveConfig>>,
+    moving: Option<Box<MoveConfig>>,
     #[serde(skip)]
-    credentials: super::Provider,
-    #[serde(skip, default = "super::default_layout")]
+    credentials: Provider,
+    #[serde(skip, default = "fields::default_layout")]
     layout: u32,
     #[serde(skip)]
     operator: bool,

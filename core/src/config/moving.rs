@@ -1,41 +1,12 @@
 //! The two coordinators of a move, as a configuration names them.
 
-use serde::{Deserialize, Serialize};
-
-use super::Config;
-use super::url::decode;
+use super::fields::{Config, MOVING, MoveConfig};
+use super::options::decode;
 use crate::error::{Error, Result};
 use crate::label::check_visible;
 
-/// The backend's name in a configuration of both sides.
-pub(crate) const MOVING: &str = "moving";
-
 /// The longest name of a move: it stands in keys.
 const MAX_NAME_BYTES: usize = 200;
-
-/// A move between two coordinators: for a client that [takes part in it](crate::decide::moving).
-///
-/// As a URL it is `moving:?from=<URL>&to=<URL>&move=<name>`, where each URL is coded: `%26` stands for an
-/// `&` in it, `%25` for a `%`.
-///
-/// ```
-/// use latchwork_core::Config;
-/// let config = Config::from_url("moving:?from=redis://old/2&to=zookeeper://a,b,c/locks&move=to-zookeeper")?;
-/// let sides = config.moving.expect("a move");
-/// assert_eq!((&*sides.from.backend, &*sides.to.backend, &*sides.name), ("redis", "zookeeper", "to-zookeeper"));
-/// # Ok::<(), latchwork_core::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MoveConfig {
-    /// The old side: where the locks are before the move.
-    pub from: Config,
-    /// The new side: where they are after it.
-    pub to: Config,
-    /// The name of the move, the same for all who take part: 1 to 200 bytes.
-    #[serde(rename = "move")]
-    pub name: String,
-}
 
 impl MoveConfig {
     /// A move of this name.

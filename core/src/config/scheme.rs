@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Config;
+use super::fields::Config;
 
 /// What the hosts of a URL are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

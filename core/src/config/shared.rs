@@ -1,6 +1,6 @@
 //! Where a namespace is, as everybody may know it.
 
-use super::Config;
+use super::fields::Config;
 
 impl Config {
     /// The URL of this namespace for those who read it on a server: where it is, and nothing of a login,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
+use super::fields::{Config, MOVING, MoveConfig};
 use super::scheme::Scheme;
-use super::{Config, MOVING, MoveConfig};
 
 /// In a login and in options.
 const CODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'.').remove(b'-').remove(b'~');
@@ -133,7 +133,7 @@ fn flag(name: &'static str, set: bool) -> Written {
 
 #[cfg(test)]
 mod tests {
-    use super::super::url::OPTIONS;
+    use super::super::options::OPTIONS;
     use super::*;
 
     #[test]

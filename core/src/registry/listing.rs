@@ -4,36 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures_util::Stream;
-use futures_util::stream::{self, TryStreamExt};
 
 use super::place::Place;
 use super::record::ClientRecord;
 use crate::address::{Address, QueuePrefix};
 use crate::client::Client;
 use crate::contracts::{CellPage, ListedCell, Page, QueuePage};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::pages::all;
 
 /// So many are read at a time by a stream.
 const PAGE: usize = 500;
-
-/// What stands in all pages: the first one, and then each that begins where the one before says.
-fn all<After: Send, T: Send, Read>(
-    first: After,
-    mut page: impl FnMut(After) -> Read + Send,
-) -> impl Stream<Item = Result<T>> + Send
-where
-    Read: Future<Output = Result<(Vec<T>, Option<After>)>> + Send,
-{
-    let pages = stream::try_unfold(Some(first), move |after| {
-        let page = after.map(&mut page);
-        async move {
-            let Some(page) = page else { return Ok::<_, Error>(None) };
-            let (found, next) = page.await?;
-            Ok(Some((stream::iter(found.into_iter().map(Ok)), next)))
-        }
-    });
-    pages.try_flatten()
-}
 
 /// The connected clients of a namespace, in the order in which they registered. Made by
 /// [`Coordinator::clients`](crate::Coordinator::clients), without I/O.

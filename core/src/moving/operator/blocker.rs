@@ -80,26 +80,20 @@ impl MoveBlocker {
 
 impl fmt::Display for MoveBlocker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = |f: &mut fmt::Formatter<'_>, clients: &[MoveOutsider]| {
+        let counted = |f: &mut fmt::Formatter<'_>, clients: &[MoveOutsider], [one, many]: [&str; 2]| {
+            match clients.len() {
+                1 => write!(f, "one client is {one}:")?,
+                count => write!(f, "{count} clients are {many}:")?,
+            }
             clients.iter().take(NAMED).try_for_each(|MoveOutsider { side, client }| {
                 write!(f, " {:?} on {:?} ({} side)", client.label, client.host, side.as_str())
             })
         };
         match self {
             MoveBlocker::Outsiders(clients) => {
-                match clients.len() {
-                    1 => f.write_str("one client is connected that does not take part:")?,
-                    many => write!(f, "{many} clients are connected that do not take part:")?,
-                }
-                named(f, clients)
+                counted(f, clients, ["connected that does not take part", "connected that do not take part"])
             }
-            MoveBlocker::StillConnected(clients) => {
-                match clients.len() {
-                    1 => f.write_str("one client is connected to the old side:")?,
-                    many => write!(f, "{many} clients are connected to the old side:")?,
-                }
-                named(f, clients)
-            }
+            MoveBlocker::StillConnected(clients) => counted(f, clients, ["connected to the old side"; 2]),
             MoveBlocker::MarkedOtherwise { side, name, url } => {
                 let (side, url) = (side.as_str(), shown(url, 1024));
                 match name {

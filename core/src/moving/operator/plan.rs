@@ -74,6 +74,16 @@ pub struct MoveClient {
     pub member: bool,
 }
 
+/// Who is connected to both sides.
+struct Connected {
+    /// Who takes part, in the order of labels.
+    participants: Vec<MoveClient>,
+    /// Who was forgotten: on a side that is shut in the phase.
+    outsiders: Vec<MoveOutsider>,
+    /// All on the old side but operators, who leave before the move is finished.
+    on_old: Vec<MoveOutsider>,
+}
+
 impl Move {
     /// Looks at both sides: who takes part, who was forgotten, what is in use, and what is in the way. It
     /// changes nothing. It costs a request for each queue in use, and some more.
@@ -106,7 +116,7 @@ impl Move {
             Some(staged) => self.status_at(staged, members),
             None => self.status_without_stage([&old, &new], members.len()),
         };
-        let (participants, outsiders, on_old) = self.connected(members, status.phase).await?;
+        let Connected { participants, outsiders, on_old } = self.connected(members, status.phase).await?;
         let (of_old, of_new) = (self.old.values_in_use().await?, self.new.values_in_use().await?);
         let mut blockers = Vec::new();
         // Behind the first phase the gate is shut.
@@ -146,13 +156,8 @@ impl Move {
         })
     }
 
-    /// Who takes part, in the order of labels; who was forgotten in this phase; and all on the old side but
-    /// operators, who leave before the move is finished.
-    async fn connected(
-        &self,
-        members: &[MemberRecord],
-        phase: MovePhase,
-    ) -> Result<(Vec<MoveClient>, Vec<MoveOutsider>, Vec<MoveOutsider>)> {
+    /// Who is connected to both sides in this phase.
+    async fn connected(&self, members: &[MemberRecord], phase: MovePhase) -> Result<Connected> {
         let mut found: BTreeMap<(String, String), MoveClient> = BTreeMap::new();
         let (mut outsiders, mut on_old) = (Vec::new(), Vec::new());
         for side in [&self.old, &self.new] {
@@ -175,7 +180,7 @@ impl Move {
         for member in members {
             entry(&mut found, &member.label, &member.host).member = true;
         }
-        Ok((found.into_values().collect(), outsiders, on_old))
+        Ok(Connected { participants: found.into_values().collect(), outsiders, on_old })
     }
 }
 

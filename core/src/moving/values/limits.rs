@@ -9,12 +9,14 @@
 
 use std::sync::Arc;
 
+use futures_util::TryStreamExt;
 use futures_util::future::{BoxFuture, try_join_all};
 
 use super::mirror::{AT_ONCE, Copying, PAGE, Place};
 use crate::address::{Address, Kind, QueuePrefix};
-use crate::contracts::StoredLimit;
+use crate::contracts::{QueuePage, StoredLimit};
 use crate::error::{Error, ErrorKind, Result};
+use crate::pages::all;
 
 /// Tells whether a stage still stands.
 pub(crate) type Stands<'a> = dyn Fn() -> BoxFuture<'a, Result<bool>> + Send + Sync + 'a;
@@ -23,15 +25,14 @@ impl Place {
     /// The queues that have something stored as their limit.
     async fn limited(&self) -> Result<Vec<Address>> {
         let of = QueuePrefix::new(&self.namespace.text, Kind::Semaphore, "")?;
-        let (mut limited, mut after) = (Vec::new(), None::<String>);
-        loop {
-            let page = self.backend.limited(&of, after.as_deref(), PAGE).await?;
-            limited.extend(page.queues);
-            after = page.next;
-            if after.is_none() {
-                return Ok(limited);
+        let pages = all(None::<String>, |after| {
+            let of = &of;
+            async move {
+                let QueuePage { queues, next } = self.backend.limited(of, after.as_deref(), PAGE).await?;
+                Ok((queues, next.map(Some)))
             }
-        }
+        });
+        pages.try_collect().await
     }
 
     async fn limit(&self, queue: &Address) -> Result<StoredLimit> {

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
+use futures_util::{Stream, StreamExt, TryStreamExt};
 
 use super::{KINDS, moved};
 use crate::address::{Address, Kind, Namespace, QueuePrefix};
 use crate::contracts::{Backend, CellLife, CellPage, CellWrite, CellWritten, Expected, ListedCell, Node};
 use crate::error::{Error, ErrorKind, Result};
+use crate::pages::all;
 
 /// So many cells are listed at a time, and so many are copied.
 pub(super) const PAGE: usize = 500;
@@ -60,19 +62,8 @@ impl Place {
     pub(crate) async fn some(&self) -> Result<Vec<(Kind, Vec<ListedCell>)>> {
         let mut some = Vec::new();
         for kind in KINDS {
-            let of = QueuePrefix::new(&self.namespace.text, kind, "")?;
-            let mut after = None;
-            loop {
-                let CellPage { cells, next } = self.backend.cells(&of, after.as_deref(), PAGE).await?;
-                match next {
-                    Some(next) if cells.is_empty() => after = Some(next),
-                    _ if cells.is_empty() => break,
-                    _ => {
-                        some.push((kind, cells));
-                        break;
-                    }
-                }
-            }
+            let cells: Vec<_> = self.cells(kind)?.take(PAGE).try_collect().await?;
+            some.extend(Some((kind, cells)).filter(|(_, cells)| !cells.is_empty()));
         }
         Ok(some)
     }
@@ -94,16 +85,18 @@ impl Place {
     }
 
     async fn list(&self, kind: Kind) -> Result<Listed> {
-        let of = QueuePrefix::new(&self.namespace.text, kind, "")?;
-        let (mut listed, mut after) = (Listed::new(), None);
-        loop {
-            let CellPage { cells, next } = self.backend.cells(&of, after.as_deref(), PAGE).await?;
-            listed.extend(cells.into_iter().map(|cell| (Arc::clone(cell.cell.shared_name()), cell)));
-            match next {
-                Some(next) => after = Some(next),
-                None => return Ok(listed),
+        self.cells(kind)?.map_ok(|cell| (Arc::clone(cell.cell.shared_name()), cell)).try_collect().await
+    }
+
+    fn cells(&self, kind: Kind) -> Result<impl Stream<Item = Result<ListedCell>> + Send> {
+        let of = Arc::new(QueuePrefix::new(&self.namespace.text, kind, "")?);
+        Ok(all(None::<String>, move |after| {
+            let of = Arc::clone(&of);
+            async move {
+                let CellPage { cells, next } = self.backend.cells(&of, after.as_deref(), PAGE).await?;
+                Ok((cells, next.map(Some)))
             }
-        }
+        }))
     }
 }
 

@@ -1,0 +1,201 @@
+//! Checks of a configuration, without I/O.
+
+use ::url::Url;
+
+use super::fields::{Config, MOVING, default_tick};
+use super::scheme::Scheme;
+use crate::address::{Address, Kind, check_length};
+use crate::decide::check_ttl;
+use crate::error::{Error, Result};
+use crate::label::check_visible;
+use crate::secret::Secret;
+
+/// Options that only one backend has, and which. A third-party backend may use them as it likes.
+const ONLY_FOR: [(&str, &str); 9] = [
+    ("cluster", "redis"),
+    ("strict", "redis"),
+    ("remember", "redis"),
+    ("min_replicas", "redis"),
+    ("sentinel_service", "redis"),
+    ("sentinel_user", "redis"),
+    ("sentinel_password", "redis"),
+    ("tick", "zookeeper"),
+    ("sasl", "zookeeper"),
+];
+const OURS: [&str; 4] = ["memory", "redis", "zookeeper", "etcd"];
+
+/// The name of a backend of ours, for an error that outlives the configuration.
+#[cfg(feature = "tls")]
+pub(crate) fn backend_name(backend: &str) -> &'static str {
+    OURS.into_iter().find(|ours| *ours == backend).unwrap_or("the server of this URL")
+}
+
+/// Refuses an option that has no effect on `backend`: the user would rely on it in vain.
+pub(super) fn check_applies(backend: &str, option: &'static str) -> Result<()> {
+    match ONLY_FOR.into_iter().find(|(name, _)| *name == option) {
+        Some((_, only)) if only != backend && OURS.contains(&backend) => Err(Error::invalid(
+            option,
+            format!("is an option of {only}://, and means nothing to {backend}://"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+impl Config {
+    /// Checks what every backend requires of a configuration.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming the field.
+    pub fn validate(&self) -> Result<()> {
+        check_ttl(self.ttl)?;
+        match (&self.moving, self.backend == MOVING) {
+            (Some(sides), true) => sides.validate()?,
+            (Some(_), false) => return Err(Error::invalid("moving", "is of the backend \"moving\"")),
+            (None, true) => return Err(Error::invalid("moving", "is missing: a move has two sides")),
+            (None, false) => {}
+        }
+        for (name, timeout) in [
+            ("connect_timeout", self.connect_timeout),
+            ("request_timeout", self.request_timeout),
+            ("tick", self.tick),
+        ] {
+            if timeout.is_zero() {
+                return Err(Error::invalid(name, "must not be zero"));
+            }
+        }
+        self.check_tls()?;
+        if self.credentials.0.is_some() && (self.user.is_some() || self.password.is_some()) {
+            return Err(Error::invalid("credentials", "a provider and a fixed login: give one of them"));
+        }
+        if self.credentials.0.is_some() && self.backend == "memory" {
+            return Err(Error::invalid("credentials", "memory:// has no login"));
+        }
+        if self.tick != default_tick() {
+            check_applies(&self.backend, "tick")?;
+        }
+        if self.sasl {
+            check_applies(&self.backend, "sasl")?;
+        }
+        if self.strict {
+            check_applies(&self.backend, "strict")?;
+        }
+        if self.remember.is_some() {
+            check_applies(&self.backend, "remember")?;
+        }
+        if self.min_replicas != 0 {
+            check_applies(&self.backend, "min_replicas")?;
+        }
+        self.check_sentinels()?;
+        if self.cluster {
+            check_applies(&self.backend, "cluster")?;
+            if self.sentinel_service.is_some() {
+                return Err(Error::invalid("cluster", "has no Sentinels: its own servers watch each other"));
+            }
+        }
+        Address::new(&self.namespace, Kind::Mutex, "probe")?;
+        for (name, text) in [
+            ("namespace", Some(self.namespace.as_str())),
+            ("user", self.user.as_deref()),
+            ("password", self.password.as_ref().map(Secret::expose)),
+            ("path", Some(self.path.as_str())),
+            ("sentinel_service", self.sentinel_service.as_deref()),
+            ("sentinel_user", self.sentinel_user.as_deref()),
+            ("sentinel_password", self.sentinel_password.as_ref().map(Secret::expose)),
+        ] {
+            check_visible(name, text.unwrap_or_default())?;
+        }
+        if let Some(name) = &self.name {
+            check_length("name", name)?;
+            check_visible("name", name)?;
+        }
+        if let Some(label) = &self.label {
+            crate::label::check(label)?;
+        }
+        self.hosts.iter().try_for_each(|host| check_host("hosts", host))
+    }
+
+    /// A login of Sentinels means nothing without them.
+    fn check_sentinels(&self) -> Result<()> {
+        let given = [
+            ("sentinel_service", self.sentinel_service.is_some()),
+            ("sentinel_user", self.sentinel_user.is_some()),
+            ("sentinel_password", self.sentinel_password.is_some()),
+        ];
+        for (option, _) in given.into_iter().filter(|(_, given)| *given) {
+            check_applies(&self.backend, option)?;
+            if self.sentinel_service.is_none() {
+                let why = "is for redis-sentinel://h1,h2/service (the field `sentinel_service`)";
+                return Err(Error::invalid(option, why));
+            }
+        }
+        if self.sentinel_service.as_deref() == Some("") {
+            return Err(Error::invalid("sentinel_service", "is empty: redis-sentinel://h1,h2/service"));
+        }
+        if self.sentinel_user.is_some() && self.sentinel_password.is_none() {
+            return Err(Error::invalid("sentinel_password", "is missing: a Sentinel's user has one too"));
+        }
+        Ok(())
+    }
+
+    /// Refuses half an identity, and what belongs to TLS without TLS: the user would rely on it in vain.
+    fn check_tls(&self) -> Result<()> {
+        let given = [
+            ("ca", self.ca.is_some()),
+            ("cert", self.cert.is_some()),
+            ("key", self.key.is_some()),
+            ("server_name", self.server_name.is_some()),
+        ];
+        if let Some((name, _)) = given.into_iter().find(|(_, given)| *given && !self.tls) {
+            let plain = Scheme::of(self);
+            let tls = plain.with_tls();
+            return Err(Error::invalid(
+                name,
+                format!("is of TLS, which {plain}:// does not speak: write {tls}://"),
+            ));
+        }
+        for (name, missing) in [("key", self.cert.is_some()), ("cert", self.key.is_some())] {
+            if missing && self.cert.is_some() != self.key.is_some() {
+                return Err(Error::invalid(name, "is missing: a client certificate is `cert` and `key`"));
+            }
+        }
+        for (name, path) in [("ca", &self.ca), ("cert", &self.cert), ("key", &self.key)] {
+            check_visible(name, &path.as_deref().unwrap_or("".as_ref()).to_string_lossy())?;
+        }
+        check_visible("server_name", self.server_name.as_deref().unwrap_or_default())
+    }
+}
+
+/// Checks a host by parsing it alone, as the url crate does for the schemes it knows.
+///
+/// What follows a colon is a port, or the password of a login whose `@host` was forgotten: it is
+/// never quoted.
+pub(super) fn check_host(argument: &'static str, host: &str) -> Result<()> {
+    let refuse = |why: String| Err(Error::invalid(argument, why));
+    if host.contains("://") {
+        return refuse(
+            "a host has no scheme: give a URL instead of the fields, or a field for each part of it"
+                .to_owned(),
+        );
+    }
+    if host.contains('@') {
+        return refuse(
+            "a host must not hold a login (user and password have fields of their own)".to_owned(),
+        );
+    }
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => (name, Some(port)),
+        _ => (host, None),
+    };
+    if name.contains(':') && !name.starts_with('[') {
+        return refuse("a host has more than one colon: an IPv6 address stands in brackets".to_owned());
+    }
+    if port.is_some_and(|port| port.parse::<u16>().map_or(true, |port| port == 0)) {
+        return refuse(format!("what follows {name:?}: is not a port from 1 to 65535"));
+    }
+    // The url crate silently drops line ends, and name resolution does not.
+    let blank = name.contains(|c: char| c.is_whitespace() || c.is_control());
+    match Url::parse(&format!("http://{name}/")) {
+        Ok(url) if !blank && url.path() == "/" && url.host_str().is_some() => Ok(()),
+        _ => refuse(format!("{name:?} is no host")),
+    }
+}
