@@ -62,6 +62,11 @@ impl QueueHandle {
         Self { owners: Arc::clone(owners), queue, moving, meter }
     }
 
+    /// Whether its client is one of both sides of a move.
+    pub(super) fn moves(&self) -> bool {
+        self.moving.is_some()
+    }
+
     pub(super) fn client(&self) -> &Arc<Client> {
         self.owners.client()
     }

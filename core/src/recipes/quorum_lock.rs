@@ -108,7 +108,8 @@ impl QuorumLock {
     /// `InvalidArgument` naming `members` when there are none, when their keys differ, when one has
     /// an [exact address](crate::Address::exact), or when their names are too long to be stored;
     /// naming `name` when two coordinators have the same [name](crate::Config::name), or one of
-    /// several has none; naming `longest_ttl` when a coordinator's lease is longer.
+    /// several has none; naming `longest_ttl` when a coordinator's lease is longer. `Unsupported` when one
+    /// of several takes part in a [move](crate::Move).
     pub fn new(members: impl IntoIterator<Item = Mutex>, longest_ttl: Duration) -> Result<Self> {
         Self::with(members.into_iter().collect(), longest_ttl, true)
     }
@@ -131,6 +132,12 @@ impl QuorumLock {
         let invalid = |name, why: String| Err(Error::invalid(name, why).on(key));
         if let Some(other) = members.iter().find(|member| member.key() != key) {
             return invalid("members", format!("all need the same key, and one has {:?}", other.address()));
+        }
+        if several && members.iter().any(|member| member.handle.moves()) {
+            // The marker of one side says nothing of what the other one has forgotten.
+            let why =
+                "a server of a quorum does not move between coordinators: it is replaced by another one";
+            return Err(Error::unsupported("quorum_lock", why).on(key));
         }
         let names: Vec<_> = members.iter().map(|member| member.handle.client().name.as_deref()).collect();
         if several && names.contains(&None) {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::driver::Stores;
 use crate::decide::moving::{MovePhase, Way};
 use crate::error::{ErrorKind, LostReason};
-use crate::{Owner, Release, Token};
+use crate::recipes::QuorumLock;
+use crate::{Address, Owner, Release, Token};
 
 const SOON: Duration = Duration::from_secs(1);
 
@@ -328,4 +329,32 @@ async fn a_step_back_frees_who_waits_for_a_new_side_that_does_not_answer() {
     assert!(stores.try_step(Way::Back).await.is_some());
     let hold = tokio::time::timeout(SOON, acquiring).await.expect("at once").unwrap().unwrap();
     assert!(hold.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_move_is_refused_by_name() {
+    let stores = Stores::new();
+    let named =
+        |name: &'static str| stores.participant_with(move |config| config.name = Some(name.to_owned()));
+    let (one, other) = (named("one").await, named("other").await);
+    let (one, other) = (&one.coordinator, &other.coordinator);
+    let stays = [
+        one.group("a").map(drop).expect_err("members are no holders"),
+        one.barrier("a", 2).map(drop).expect_err("members are no holders"),
+        one.double_barrier("a", 2).map(drop).expect_err("members are no holders"),
+    ];
+    for error in stays {
+        assert!(
+            matches!(error.kind(), ErrorKind::Unsupported { .. })
+                && error.to_string().contains("does not move"),
+            "{error}"
+        );
+    }
+    let exact = one.mutex(Address::exact("a")).expect_err("others use it");
+    assert!(exact.argument() == Some("key") && exact.to_string().contains("does not move"), "{exact}");
+    let members = [one.mutex("a").unwrap(), other.mutex("a").unwrap()];
+    let quorum =
+        QuorumLock::new(members, Duration::from_secs(10)).expect_err("it has a marker of each server");
+    assert!(quorum.to_string().contains("quorum does not move"), "{quorum}");
+    QuorumLock::new([one.mutex("a").unwrap()], Duration::from_secs(10)).expect("one alone is that mutex");
 }
