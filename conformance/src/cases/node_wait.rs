@@ -54,9 +54,11 @@ cases! {
             in_time(last.release().await.expect("released"));
         }
         // A herd of 25 more at each departure would cost a hundred more; renewals and pings at this
-        // TTL a handful.
+        // TTL a handful. And a waiter for permits that hears of its predecessor's mark before it has
+        // left looks twice: on ZooKeeper it lists, watches the limit and those ahead, takes these watches
+        // back and lists again, which is seven requests more.
         let [few, many] = costs[..] else { unreachable!("two queues") };
-        let most = few + 6 * departures as u64;
+        let most = few + 10 * departures as u64;
         assert!(many <= most, "{departures} departures cost {few} requests with 5 waiters and {many} with 30");
         assert!(few >= departures as u64, "{few} requests: they are not counted");
     }

@@ -56,7 +56,8 @@ pub async fn with_operators_killed(old: MovingSide, new: MovingSide, points: Poi
         for carried_out in [true, false] {
             for (work, operates) in works.into_iter().enumerate() {
                 let request = match points {
-                    Points::Some(_) => run.random.random_range(1..=takes[work]),
+                    // One work takes fewer requests than another: not every step waits for somebody.
+                    Points::Some(_) => run.random.random_range(1..=(takes[work] * 3).div_ceil(4)),
                     Points::All => turn,
                 };
                 let (was_killed, _) = killed_once(&mut run, operates, request, carried_out).await?;

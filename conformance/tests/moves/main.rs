@@ -41,13 +41,14 @@ fn main() -> ExitCode {
         return code;
     }
     let mut trials = Vec::new();
-    let lasts = Duration::from_secs(if is_long() { 300 } else { 5 });
+    // Once there and back, or somewhat more.
+    let lasts = Duration::from_secs(if is_long() { 300 } else { 1 });
     for (old, new) in PAIRS {
         trials.push(Trial::test(format!("{old}_to_{new}"), move || {
             on((old, new), async |[old, new]| there_and_back(old, new, lasts, Plants::NONE).await)
         }));
     }
-    let (many, turns) = if is_long() { (20, true) } else { (3, false) };
+    let (many, turns) = if is_long() { (20, true) } else { (2, false) };
     for &(old, new) in chosen(&KILLED) {
         trials.push(Trial::test(format!("{old}_to_{new}_with_processes_killed"), move || {
             on((old, new), async |[old, new]| with_processes_killed(old, new, many, turns).await)
@@ -59,7 +60,7 @@ fn main() -> ExitCode {
             on((old, new), async |[old, new]| with_servers_failing(old, new, extent).await)
         }));
     }
-    let points = if is_long() { Points::All } else { Points::Some(2) };
+    let points = if is_long() { Points::All } else { Points::Some(1) };
     for &(old, new) in chosen(&OPERATED) {
         trials.push(Trial::test(format!("{old}_to_{new}_with_operators_killed"), move || {
             on((old, new), async |[old, new]| with_operators_killed(old, new, points).await)
