@@ -117,6 +117,11 @@ impl Plan {
         round(0).chain(few(seldom)).chain((1..self.rounds).flat_map(round)).chain(few(last)).collect()
     }
 
+    /// How often this trial is played.
+    pub(super) fn rounds_of(&self, trial: Trial) -> usize {
+        if self.each.contains(&trial) { self.rounds } else { self.few }
+    }
+
     /// How long a step takes on these coordinators. Those that only wait are tried beside each other.
     pub(super) fn takes(&self, trial: Trial, targets: usize) -> Duration {
         let once = trial.takes(&self.terms);
@@ -174,5 +179,6 @@ mod tests {
     fn only_what_is_named_is_played() {
         let plan = Plan::new(true, Some(3), &[Family::Wire, Family::Alone]).unwrap();
         assert_eq!(plan.steps(), [(0, Trial::Alone), (0, Trial::Wire), (1, Trial::Alone), (2, Trial::Alone)]);
+        assert_eq!([Trial::Alone, Trial::Wire].map(|trial| plan.rounds_of(trial)), [3, 1]);
     }
 }

@@ -81,7 +81,10 @@ impl Progress {
     }
 
     fn show(&self, name: &str, trial: Trial, round: usize, plan: &Plan) {
-        let text = format!("{name}: {trial}, round {} of {}", round + 1, plan.rounds);
+        let text = match plan.rounds_of(trial) {
+            1 => format!("{name}: {trial}"),
+            rounds => format!("{name}: {trial}, round {} of {rounds}", round + 1),
+        };
         if !self.terminal {
             // Where nobody reads it, nothing can be said.
             let _ = std::io::Write::write_fmt(&mut anstream::stderr(), format_args!("{text}\n"));
