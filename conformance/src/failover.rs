@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::contender::Contender;
 use crate::fenced::fenced;
 use crate::harness::play_beside;
-use crate::hold_record::{HoldRecord, monotonic, none_overlap};
+use crate::hold_record::{HoldRecord, monotonic, none_overlap, overlaps};
 use crate::order::{Event, Soak, SoakKind};
 use crate::testbeds::ServerTestbed;
 
@@ -21,6 +21,8 @@ pub const TTL: Duration = Duration::from_secs(3);
 pub(crate) const NOISE: Duration = Duration::from_secs(2);
 const LIMIT: u32 = 3;
 const TASKS: usize = 3;
+/// So many overlaps are named of each key.
+const NAMED: usize = 5;
 /// What contends, and how many processes of each.
 const LOADS: [(&str, SoakKind, usize); 3] = [
     ("mutex", SoakKind::Exclusive, 3),
@@ -49,7 +51,8 @@ impl Failover {
 struct Seen {
     key: String,
     grants: usize,
-    plain_overlaps: usize,
+    // Who was inside at once, at each arrival that was one too many.
+    overlaps: Vec<Vec<HoldRecord>>,
     refused: usize,
     // The longest time without a grant at each failure, and its bound.
     without: Vec<(Duration, Duration)>,
@@ -57,20 +60,23 @@ struct Seen {
 
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, grants, plain_overlaps, refused, without } = self;
+        let Self { key, grants, overlaps, refused, without } = self;
         let mut waits: Vec<_> = without.iter().map(|(waited, _)| *waited).collect();
         waits.sort_unstable();
         let (median, worst) = (waits[waits.len() / 2], waits[waits.len() - 1]);
         write!(
             f,
-            "{key}: {grants} grants, {plain_overlaps} plain overlaps, {refused} stale writes refused; \
+            "{key}: {grants} grants, {} plain overlaps, {refused} stale writes refused; \
              without a grant: median {median:.1?}, worst {worst:.1?} of {} failures",
+            overlaps.len(),
             waits.len()
         )?;
         // The one that came nearest to its bound, which is of its own takeover.
         let nearest = without.iter().min_by_key(|(waited, bound)| bound.saturating_sub(*waited));
-        let Some((waited, bound)) = nearest else { return Ok(()) };
-        write!(f, "; nearest to its bound: {waited:.1?} of {bound:.1?}")
+        if let Some((waited, bound)) = nearest {
+            write!(f, "; nearest to its bound: {waited:.1?} of {bound:.1?}")?;
+        }
+        overlaps.iter().take(NAMED).try_for_each(|inside| write!(f, "\n  inside at once: {inside:?}"))
     }
 }
 
@@ -171,10 +177,10 @@ fn under_load<F: Future<Output = Vec<Failover>>>(
     }
     println!("{name}: without a grant at most that time and {allowed:.1?}");
     let mut verdict = Ok(());
-    for (key, kind, _) in LOADS {
+    for (key, ..) in LOADS {
         let of_key = records.iter().filter(|(of, _)| *of == key).flat_map(|(_, records)| records);
         let of_key: Vec<_> = of_key.copied().collect();
-        match judge(key, kind, &of_key, &failovers, forgets, allowed) {
+        match judge(key, &of_key, &failovers, forgets, allowed) {
             Ok(seen) => println!("{name}, {seen}"),
             Err(why) => verdict = Err(format!("{name}, {key}: {why}")),
         }
@@ -195,7 +201,6 @@ async fn records_of((key, mut contender): (&'static str, Contender)) -> (&'stati
 
 fn judge(
     key: &str,
-    kind: SoakKind,
     records: &[HoldRecord],
     failovers: &[Failover],
     forgets: bool,
@@ -208,10 +213,6 @@ fn judge(
     if !forgets && fenced.refused > 0 {
         return Err(format!("{} writes were stale: tokens went back", fenced.refused));
     }
-    let plain_overlaps = match kind {
-        SoakKind::Permits { .. } => usize::from(none_overlap(records, LIMIT).is_err()),
-        _ => fenced.overlaps,
-    };
     let mut grants: Vec<_> = records.iter().map(|record| record.from).collect();
     grants.sort_unstable();
     let mut without = Vec::new();
@@ -224,7 +225,8 @@ fn judge(
         }
         without.push((waited, bound));
     }
-    Ok(Seen { key: key.to_owned(), grants: records.len(), plain_overlaps, refused: fenced.refused, without })
+    let overlaps = overlaps(records, LIMIT);
+    Ok(Seen { key: key.to_owned(), grants: records.len(), overlaps, refused: fenced.refused, without })
 }
 
 /// The longest time without a grant from an instant to the first grant after another; `None` where none

@@ -37,10 +37,19 @@ pub fn monotonic() -> u64 {
 /// # Errors
 /// The holders that were inside at once, and when.
 pub fn none_overlap(records: &[HoldRecord], limit: u32) -> Result<(), String> {
+    match overlaps(records, limit).first() {
+        Some(inside) => Err(format!("inside at once, of {limit}: {inside:#?}")),
+        None => Ok(()),
+    }
+}
+
+/// Who was inside at each arrival that was one too many, the one that came last: by the rule of
+/// [`none_overlap`].
+pub fn overlaps(records: &[HoldRecord], limit: u32) -> Vec<Vec<HoldRecord>> {
     let mut entries: Vec<_> = records.iter().collect();
     // On a paused clock one may come and go in an instant, before the next.
     entries.sort_unstable_by_key(|record| (record.from, record.to));
-    let mut inside: Vec<&HoldRecord> = Vec::new();
+    let (mut inside, mut found): (Vec<&HoldRecord>, _) = (Vec::new(), Vec::new());
     for entry in entries {
         // A holder that leaves at the instant at which another comes made room for it.
         inside.retain(|other| other.to > entry.from);
@@ -48,10 +57,10 @@ pub fn none_overlap(records: &[HoldRecord], limit: u32) -> Result<(), String> {
         let alone = inside.iter().any(|record| record.claim == Claim::Exclusive);
         let weight: u64 = inside.iter().map(|record| weight(record.claim)).sum();
         if (alone && inside.len() > 1) || weight > u64::from(limit) {
-            return Err(format!("inside at once, of {limit}: {inside:#?}"));
+            found.push(inside.iter().map(|record| **record).collect());
         }
     }
-    Ok(())
+    found
 }
 
 fn weight(claim: Claim) -> u64 {
@@ -123,6 +132,7 @@ mod tests {
             for _ in 0..log.len() {
                 log.rotate_left(1);
                 assert_eq!(none_overlap(&log, 1).is_err(), overlap, "{claims:?}");
+                assert_eq!(overlaps(&log, 1).len(), usize::from(overlap), "{claims:?}");
             }
         }
     }

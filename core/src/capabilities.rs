@@ -88,3 +88,44 @@ impl Capabilities {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_sides_promise_what_the_weaker_one_does() {
+        let strong = Capabilities {
+            lease_per_node: false,
+            clean_try: true,
+            prompt_revocation: true,
+            minimum_outlives_close: true,
+            survives_failover: true,
+            confirms_on_replicas: true,
+            idle_cells: true,
+            exact_addresses: true,
+            held_writes: true,
+            lease_left: true,
+            eviction: Eviction::Never,
+        };
+        let weak = Capabilities {
+            lease_per_node: true,
+            clean_try: false,
+            prompt_revocation: false,
+            minimum_outlives_close: false,
+            survives_failover: false,
+            confirms_on_replicas: false,
+            idle_cells: false,
+            exact_addresses: false,
+            held_writes: false,
+            lease_left: false,
+            eviction: Eviction::Possible,
+        };
+        for (one, other, both) in [(strong, strong, strong), (strong, weak, weak), (weak, strong, weak)] {
+            assert_eq!(one.of_both(other), both);
+        }
+        let unknown = Capabilities { eviction: Eviction::Unknown, ..strong };
+        assert_eq!([unknown.of_both(strong), strong.of_both(unknown)], [unknown; 2]);
+        assert_eq!(unknown.of_both(weak), weak);
+    }
+}

@@ -76,6 +76,11 @@ impl HeldNode {
         self.node.state().token()
     }
 
+    /// Whether its removal has ended, however that was.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.node.state().outcome().is_some()
+    }
+
     /// Whether its least time still runs.
     pub(crate) fn is_kept(&self) -> bool {
         self.node.state().is_kept()

@@ -8,8 +8,9 @@ use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::Server;
 use latchwork_core::contracts::{Backend, Close, LeaseState, Node};
 use latchwork_core::decide::Claim;
+use latchwork_core::decide::moving::MovePhase;
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{Address, Config, Coordinator, ErrorKind, Kind, LostReason};
+use latchwork_core::{Address, Config, Coordinator, ErrorKind, Kind, LostReason, Move, MoveConfig};
 
 use crate::common::{
     ALL, LONG, SHORT, admitted, ask, client, is_script, own, queue, says, soon, standing, waiting,
@@ -65,6 +66,47 @@ async fn a_client_that_closes_leaves_a_kept_node_to_its_expiry() {
     let expiry = deadline + margin - Duration::from_millis(1);
     assert!(clock.now() >= expiry, "let in {:?} before its expiry", expiry.since(clock.now()));
     assert_eq!(standing(&other, &a).await, [true]);
+}
+
+/// Over both sides of a move as on one coordinator, in each phase.
+#[tokio::test]
+async fn a_client_of_both_sides_leaves_a_kept_hold_to_its_expiry_too() {
+    let server = own(&[]).await;
+    let side = |namespace: &str| {
+        let url = format!("{}?ttl={SHORT}&namespace={namespace}", server.url());
+        Config::from_url(&url).expect("a good URL")
+    };
+    let sides = MoveConfig::new(side("from"), side("to"), "m");
+    let connectors = [latchwork_redis::connector()];
+    let takes_part = async || {
+        soon(latchwork_core::connect(&connectors, &Config::of_move(sides.clone())))
+            .await
+            .expect("it takes part")
+    };
+    let (operator, other) = (soon(Move::connect(&connectors, &sides)).await.unwrap(), takes_part().await);
+    for phase in [MovePhase::Old, MovePhase::BothByOld, MovePhase::BothByNew, MovePhase::New, MovePhase::Done]
+    {
+        if phase != MovePhase::Old {
+            assert_eq!(soon(operator.advance(|_| {})).await.unwrap(), phase);
+        }
+        let closing = takes_part().await;
+        let key = format!("kept-in-{phase}");
+        let options = Acquire::new().hold_at_least(Duration::from_secs(600));
+        let kept = closing.mutex(&*key).unwrap().acquire_with(options.clone()).await.unwrap();
+        let dropped = closing.mutex(format!("{key}-dropped")).unwrap().acquire_with(options).await.unwrap();
+        let free = closing.mutex("free").unwrap().acquire().await.unwrap();
+        assert!(closing.capabilities().minimum_outlives_close, "{phase}");
+        drop(dropped);
+        soon(closing.close_now()).await.unwrap();
+        assert!(!kept.is_held() && !free.is_held());
+        assert_eq!(other.mutex("free").unwrap().queue(0, 9).await.unwrap(), [], "{phase}");
+        for key in [key.clone(), format!("{key}-dropped")] {
+            let mutex = other.mutex(&*key).unwrap();
+            assert_eq!(mutex.queue(0, 9).await.unwrap().len(), 1, "{key}: given back");
+            drop(soon(mutex.acquire()).await.expect("nothing puts its expiry off"));
+        }
+    }
+    soon(other.close()).await.unwrap();
 }
 
 /// A client whose replies can be held back.

@@ -9,7 +9,8 @@ use latchwork_core::contracts::{Join, Joined, Node};
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::moving::MovePhase;
 use latchwork_core::{
-    Address, Config, Coordinator, Error, ErrorKind, Kind, Move, MoveConfig, MoveProgress, MoveState, Token,
+    Address, Config, Coordinator, Error, ErrorKind, Kind, Move, MoveBlocker, MoveConfig, MoveProgress,
+    MoveState, Token,
 };
 
 use crate::actions::{acquire, in_time, join_of, mutex};
@@ -139,6 +140,10 @@ cases! {
         let (sides, operator) = (sides(context), operator(context).await);
         for of in [&sides.from, &sides.to] {
             let forgotten = client(context, of, "the-forgotten-one").await.expect("connected");
+            let plan = soon("plan", operator.plan()).await.expect("readable");
+            let outside: Vec<_> = plan.outsiders.iter().map(|of| &*of.client.label).collect();
+            assert_eq!(outside, ["the-forgotten-one"], "idle, and found");
+            assert!(matches!(plan.blockers[..], [MoveBlocker::Outsiders(_)]), "{:?}", plan.blockers);
             let error = soon("start", operator.start(ignored)).await.expect_err("a plain client");
             assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
             assert!(error.to_string().contains("\"the-forgotten-one\""), "{error}");
@@ -206,7 +211,14 @@ cases! {
         let before = token(&plain).await;
         close([plain.coordinator]).await;
         let member = Played::new(context, "one").await;
-        while member.meanwhile(operator.advance(ignored)).await.expect("a step") != MovePhase::New {}
+        loop {
+            let phase = member.meanwhile(operator.advance(ignored)).await.expect("a step");
+            let error = client(context, &sides.to, "early").await.map(drop).expect_err("it is not in use yet");
+            assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{phase:?}: {error}");
+            if phase == MovePhase::New {
+                break;
+            }
+        }
         member.meanwhile(operator.abort(ignored)).await.expect("given up");
         let plain = client(context, &sides.from, "back").await.expect("it is open");
         let back = token(&plain).await;
@@ -221,7 +233,9 @@ cases! {
         assert!(error.to_string().contains("\"one\""), "{error}");
         member.leaves().await;
         soon("finish", operator.finish()).await.expect("it has left");
-        client(context, &sides.from, "forgotten").await.map(drop).expect_err("it has moved");
+        let error = client(context, &sides.from, "forgotten").await.map(drop).expect_err("it has moved");
+        assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+        assert!(error.to_string().contains(&*sides.to.namespace), "it is told where to: {error}");
     }
 
     "MIGRATE-COMPARE-AND-SET" =>

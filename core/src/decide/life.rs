@@ -209,6 +209,11 @@ impl Life {
         self.leaving = true;
     }
 
+    /// An earlier try may have removed the node: no answer told.
+    pub fn reply_lost(&mut self) {
+        self.unanswered = true;
+    }
+
     /// The leave was answered: `Ok(None)` if the node was there, `Ok(Some(reason))` if not.
     /// `obsolete`: the server has removed it by itself.
     pub fn left(&mut self, answer: Result<Option<LostReason>, Failure>, obsolete: bool) -> AfterTry {

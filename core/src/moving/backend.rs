@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use futures_util::future::join;
 use tokio_util::sync::DropGuard;
 
+use super::known::Known;
 use super::participant::Participant;
 use super::watch::MovingWatch;
 use crate::address::{Address, QueuePrefix};
@@ -183,7 +184,10 @@ impl Backend for MovingBackend {
         self.participant.seen.ends();
         let (old, new) = (&self.participant.old.client, &self.participant.new.client);
         let (old, new) = match how {
-            Close::Orderly => join(old.close(), new.close()).await,
+            Close::Orderly => {
+                self.participant.look(Known::held_to_the_end).iter().for_each(|hold| hold.keep_nodes());
+                join(old.close(), new.close()).await
+            }
             Close::Abrupt => join(old.backend.close(how), new.backend.close(how)).await,
         };
         old.and(new)

@@ -10,7 +10,7 @@ use super::values::usage::KnownStage;
 use crate::contracts::{Node, Version};
 use crate::decide::moving::values::{ValuesAt, WholeStage};
 use crate::decide::moving::{MovePhase, Stage};
-use crate::error::Error;
+use crate::error::{Error, LostReason};
 use crate::seen;
 
 /// So many holds are kept before it looks for those that are over.
@@ -183,5 +183,11 @@ impl Known {
     /// What it holds now.
     pub(super) fn held(&self) -> Vec<Arc<MovingNode>> {
         self.holds.iter().filter_map(Weak::upgrade).filter(|hold| !hold.is_over()).collect()
+    }
+
+    /// What it holds as its client ends: those that this has ended are among them.
+    pub(super) fn held_to_the_end(&self) -> Vec<Arc<MovingNode>> {
+        let holds = self.holds.iter().filter_map(Weak::upgrade);
+        holds.filter(|hold| matches!(hold.state().lost(), None | Some(LostReason::Closed))).collect()
     }
 }

@@ -18,7 +18,7 @@ use crate::attempt::Request;
 use crate::clock::Moment;
 use crate::contracts::{LeaseState, Patience};
 use crate::decide::Claim;
-use crate::decide::moving::{MovePhase, Side};
+use crate::decide::moving::{MovePhase, Side, may_acknowledge};
 use crate::error::{Error, LostReason, Result};
 use crate::held_node::HeldNode;
 use crate::seen;
@@ -126,9 +126,13 @@ impl Participant {
             if version.is_some() && version == acknowledged.map(|(version, _)| version) {
                 return Ok(None);
             }
-            self.bring_all(staged.as_ref().map_or(MovePhase::Old, |staged| staged.stage.phase)).await;
+            let phase = staged.as_ref().map_or(MovePhase::Old, |staged| staged.stage.phase);
+            self.bring_all(phase).await;
+            let held = self.look(Known::held);
             // Else a later one is known by now.
-            if self.usage.acknowledges().await? == version {
+            if may_acknowledge(phase, held.iter().map(|hold| hold.holding()))
+                && self.usage.acknowledges().await? == version
+            {
                 return Ok(staged);
             }
         }
@@ -169,23 +173,34 @@ impl Participant {
                 () = hold.over() => return,
                 extended = self.extend(hold, side) => extended,
             };
-            if let Err(error) = extended {
-                tracing::debug!(%error, "a hold has no node on the new side yet");
-                pauses.wait(&self.clock()).await;
+            match extended {
+                Ok(true) => {}
+                // It is being given back.
+                Ok(false) => return hold.over().await,
+                Err(error) => {
+                    tracing::debug!(%error, "a hold has no node on the new side yet");
+                    pauses.wait(&self.clock()).await;
+                }
             }
         }
     }
 
-    /// A hold joins the other side while it is held: nobody but the dead is ahead of it there.
-    async fn extend(&self, hold: &MovingNode, side: Side) -> Result<()> {
+    /// A hold joins the other side while it is held: nobody but the dead is ahead of it there. Answers whether
+    /// it has taken the node: not if it is being given back.
+    async fn extend(&self, hold: &MovingNode, side: Side) -> Result<bool> {
         let now = hold.request();
         let mut request =
             Request { patience: Patience::Wait, deadline: Moment::NEVER, on_queue: None, ..now };
         let limit = self.limit_there(&request, side, self.phase()).await?;
         let joined = self.side(side).join(&self.clock(), &request, limit).await?;
         let mut held = joined.expect("only a try is refused");
-        // What it says of itself may have changed meanwhile: its node is as the hold is before it counts.
-        while let Added::Not(unlike, now) = hold.add(side, held, &request) {
+        loop {
+            let (unlike, now) = match hold.add(side, held, &request) {
+                Added::Taken => return Ok(true),
+                Added::Over => return Ok(false),
+                Added::Not(unlike, now) => (unlike, now),
+            };
+            // What it says of itself has changed meanwhile: its node is as the hold is before it counts.
             if now.claim != request.claim {
                 unlike.downgrade().await?;
             }
@@ -194,7 +209,6 @@ impl Participant {
             }
             (held, request) = (unlike, now);
         }
-        Ok(())
     }
 
     /// Says that the stage was brought about here, by its version (MIGRATE-ACK-NAMES-VERSION).

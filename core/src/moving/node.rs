@@ -187,6 +187,9 @@ impl MovingNode {
         if !matches!(reason, LostReason::Revoked) {
             clock.sleep_until(given_back_at(clock.now(), self.writer.lease().ttl())).await;
         }
+        if matches!(reason, LostReason::Closed) {
+            self.keep_nodes();
+        }
         let on = {
             let mut state = self.state.lock();
             state.leaves = true;
@@ -209,6 +212,15 @@ impl MovingNode {
                 meter.backend(*side),
                 reason,
             );
+        }
+    }
+
+    /// Its least time is that of its nodes too, before their clients end: who leaves nodes to their expiry
+    /// then (`minimum_outlives_close`) leaves these.
+    pub(super) fn keep_nodes(&self) {
+        let end = self.writer.kept_until();
+        for held in self.nodes() {
+            held.node.state().change(|life, _| life.keep_until(end));
         }
     }
 
@@ -256,10 +268,17 @@ impl Node for MovingNode {
             return Ok(Leave::Absent(self.writer.lost().unwrap_or(LostReason::Revoked)));
         }
         let answers = join_all(nodes.iter().map(|held| held.release())).await;
-        Ok(match Release::of_all(answers)? {
-            Release::Released => Leave::Removed,
-            Release::AlreadyLost(reason) => Leave::Absent(reason),
-        })
+        match Release::of_all(answers) {
+            Ok(Release::Released) => Ok(Leave::Removed),
+            Ok(Release::AlreadyLost(reason)) => Ok(Leave::Absent(reason)),
+            // A reply was lost, and the next try found nothing: no later one will say more. The nodes are gone,
+            // and the hold with them; it would be given back for ever else, and hold each step up.
+            Err(_) if nodes.iter().all(|held| held.is_gone()) => {
+                self.writer.change(|life, _| life.reply_lost());
+                Ok(Leave::Absent(LostReason::Revoked))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn downgrade(&self) -> Result<()> {

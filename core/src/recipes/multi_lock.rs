@@ -18,8 +18,8 @@ use crate::reentrancy::Owner;
 /// Several locks, of any recipe, mode and coordinator, as one: all are held, or none.
 ///
 /// *Protocol.* An acquisition tries all locks at once, without waiting. If one is refused, it gives
-/// the others back, and waits for one lock after the other in canonical order: by namespace, kind
-/// and key of the address, then by the name of the coordinator. A deadline covers all of it.
+/// the others back, and waits for one lock after the other in canonical order: by the name of the
+/// coordinator, then by kind and key of the address. A deadline covers all of it.
 ///
 /// *Why it is safe.* Each lock excludes as it does alone. No two acquisitions wait for each other:
 /// one that waits holds only locks that stand before the awaited one in the order, and a try waits

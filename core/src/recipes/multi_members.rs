@@ -64,9 +64,37 @@ impl MultiMembers {
     }
 }
 
-/// The order's key: text that is the same in every process.
+/// The order's key: text that is the same in every process. The coordinator's name comes first, and the
+/// namespace last: a coordinator has one, but for exact addresses, and while locks move it is the old side's
+/// for some processes and the new side's for others.
 fn place_in_order(member: &Member) -> (&str, &str, &str, &str) {
     let address = member.address();
     let namespace = address.namespace().unwrap_or_default();
-    (namespace, address.kind().as_str(), address.coded(), member.coordinator().unwrap_or_default())
+    (member.coordinator().unwrap_or_default(), address.kind().as_str(), address.coded(), namespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Memory;
+    use crate::{Clock, Config};
+
+    /// While locks move, and for as long as services with the old URLs are about, one coordinator has two
+    /// namespaces.
+    #[test]
+    fn the_order_is_one_whatever_namespace_a_coordinator_has() {
+        let of = |name: &str, namespace: &str| {
+            let mut config = Config::new("memory");
+            (config.name, config.namespace) = (Some(name.to_owned()), namespace.to_owned());
+            Memory::new(Clock::system()).connect(&config).expect("memory").0
+        };
+        let order = |moves: &str| {
+            let (moves, stays) = (of("b", moves), of("a", "middle"));
+            let given = [(&moves, "y"), (&stays, "z"), (&moves, "x")];
+            let members = given.map(|(of, key)| of.mutex(key).expect("a good key").into());
+            MultiMembers::new(members.into()).expect("good members").order().to_vec()
+        };
+        assert_eq!(order("before"), [1, 2, 0]);
+        assert_eq!(order("the-new-one"), order("before"));
+    }
 }

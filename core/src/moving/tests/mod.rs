@@ -2,6 +2,7 @@
 
 mod delays;
 mod driver;
+mod guards;
 mod holds;
 mod listing;
 mod requests;
