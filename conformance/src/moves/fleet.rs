@@ -11,8 +11,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::counted::Adds;
-use super::grant::Grant;
+use super::heard::{Begun, Heard};
 use super::keys::KEYS;
 use super::traffic::Traffic;
 use crate::adapter::Adapter;
@@ -28,15 +27,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// When each key was granted last.
 type Latest = [u64; KEYS.len()];
-
-/// What processes have said.
-#[derive(Debug, Default)]
-pub(super) struct Heard {
-    pub(super) grants: Vec<Grant>,
-    /// Requests that failed, as they may while servers fail.
-    pub(super) failed: Vec<String>,
-    pub(super) adds: Adds,
-}
 
 struct Worker {
     child: Child,
@@ -145,11 +135,7 @@ impl Fleet {
             hears.push(of_worker);
         }
         for of_one in hears {
-            let of_one = of_one.await.expect("no panic")?;
-            heard.grants.extend(of_one.grants);
-            heard.failed.extend(of_one.failed);
-            heard.adds.confirmed.extend(of_one.adds.confirmed);
-            heard.adds.in_doubt += of_one.adds.in_doubt;
+            heard.add(of_one.await.expect("no panic")?);
         }
         Ok(heard)
     }
@@ -161,30 +147,24 @@ async fn hear(
     latest: watch::Sender<Latest>,
     begins: oneshot::Sender<()>,
 ) -> Result<Heard, String> {
-    let (mut lines, mut heard, mut begins) = (BufReader::new(out).lines(), Heard::default(), Some(begins));
+    let (mut lines, mut heard, mut begun) = (BufReader::new(out).lines(), Heard::default(), Begun::default());
+    let mut begins = Some(begins);
     while let Some(line) = lines.next_line().await.map_err(|error| error.to_string())? {
         match serde_json::from_str(&line) {
-            Ok(Event::Begun) => {
-                // Nobody need be waiting any more.
-                let _ = begins.take().map(|begins| begins.send(()));
-            }
-            Ok(Event::Granted(grant)) => {
-                if grant.held.key < KEYS.len() {
+            Ok(event) => {
+                if event == Event::Begun {
+                    // Nobody need be waiting any more.
+                    let _ = begins.take().map(|begins| begins.send(()));
+                }
+                if let Some(grant) = heard.take(event, &mut begun)?
+                    && grant.held.key < KEYS.len()
+                {
                     latest.send_modify(|latest| {
                         let of_key = &mut latest[grant.held.key];
                         *of_key = grant.held.from.max(*of_key);
                     });
                 }
-                heard.grants.push(grant);
             }
-            Ok(Event::Failed { why }) => heard.failed.push(why),
-            Ok(Event::Added(added)) => heard.adds.confirmed.push(added),
-            Ok(Event::InDoubt { why }) => {
-                heard.adds.in_doubt += 1;
-                heard.failed.push(why);
-            }
-            Ok(Event::Released) => {}
-            Ok(other) => return Err(format!("unexpected in a load: {other:?}")),
             // Of one that is killed, the last line may be cut off.
             Err(error) => match lines.next_line().await.map_err(|error| error.to_string())? {
                 None => break,
@@ -192,5 +172,6 @@ async fn hear(
             },
         }
     }
+    heard.ends(begun);
     Ok(heard)
 }

@@ -17,6 +17,7 @@ mod delay;
 mod ends;
 mod fleet;
 mod grant;
+mod heard;
 mod keys;
 mod killed_operators;
 mod killed_processes;
