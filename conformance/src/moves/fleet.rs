@@ -11,8 +11,9 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::grant::Grant;
 use super::heard::{Begun, Heard};
-use super::keys::KEYS;
+use super::keys::{KEYS, OWN};
 use super::traffic::Traffic;
 use crate::adapter::Adapter;
 use crate::failover::now;
@@ -28,10 +29,20 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// When each key was granted last.
 type Latest = [u64; KEYS.len()];
 
+/// Who hears of what a process was granted, and when.
+struct Seen {
+    // Each key, by any process.
+    of_all: watch::Sender<Latest>,
+    // What it has for itself.
+    own: watch::Sender<u64>,
+}
+
 struct Worker {
     child: Child,
     orders: ChildStdin,
     hears: JoinHandle<Result<Heard, String>>,
+    // When it was granted last what it has for itself.
+    own: watch::Receiver<u64>,
 }
 
 /// Processes that contend for all keys.
@@ -82,8 +93,9 @@ impl Fleet {
         let orders = child.stdin.take().expect("piped");
         let (begins, begun) = oneshot::channel();
         let out = child.stdout.take().expect("piped");
-        let hears = tokio::spawn(hear(out, self.latest.clone(), begins));
-        Ok((Worker { child, orders, hears }, begun))
+        let (granted, own) = watch::channel(0);
+        let hears = tokio::spawn(hear(out, Seen { of_all: self.latest.clone(), own: granted }, begins));
+        Ok((Worker { child, orders, hears, own }, begun))
     }
 
     /// Kills so many of them at once, and starts as many anew.
@@ -114,6 +126,11 @@ impl Fleet {
         Err(format!("not granted within {within:?}: {late:?}"))
     }
 
+    /// Waits until each process has been granted from now on what it has for itself, for so long at most.
+    pub(super) async fn each_goes_on(&self, within: Duration) -> Result<(), String> {
+        try_join_all(self.workers.iter().map(|worker| worker.goes_on(within))).await.map(drop)
+    }
+
     /// Lets all of them end, and answers what they and those that were killed have said.
     pub(super) async fn ends(mut self) -> Result<Heard, String> {
         for worker in &mut self.workers {
@@ -124,7 +141,7 @@ impl Fleet {
         // Each that was killed may have had an add under way.
         heard.adds.in_doubt += self.killed.len();
         let mut hears = self.killed;
-        for Worker { mut child, orders, hears: of_worker } in self.workers {
+        for Worker { mut child, orders, hears: of_worker, .. } in self.workers {
             let ended = timeout(PATIENCE, child.wait()).await;
             let status = ended.map_err(|_| format!("a process does not end within {PATIENCE:?}"))?;
             let status = status.map_err(|error| error.to_string())?;
@@ -141,12 +158,28 @@ impl Fleet {
     }
 }
 
+impl Seen {
+    fn sees(&self, Grant { held, .. }: Grant) {
+        if held.key == OWN {
+            self.own.send_replace(held.from);
+            return;
+        }
+        self.of_all.send_modify(|latest| latest[held.key] = held.from.max(latest[held.key]));
+    }
+}
+
+impl Worker {
+    /// Waits until it has been granted from now on what it has for itself, for so long at most.
+    async fn goes_on(&self, within: Duration) -> Result<(), String> {
+        let (since, mut own) = (now(), self.own.clone());
+        let granted = timeout(within, own.wait_for(|granted| *granted > since)).await;
+        let granted = granted.map_err(|_| format!("a process is granted nothing within {within:?}"))?;
+        granted.map(drop).map_err(|_| "a process has ended by itself".to_owned())
+    }
+}
+
 /// Reads what a process says, to its end.
-async fn hear(
-    out: ChildStdout,
-    latest: watch::Sender<Latest>,
-    begins: oneshot::Sender<()>,
-) -> Result<Heard, String> {
+async fn hear(out: ChildStdout, seen: Seen, begins: oneshot::Sender<()>) -> Result<Heard, String> {
     let (mut lines, mut heard, mut begun) = (BufReader::new(out).lines(), Heard::default(), Begun::default());
     let mut begins = Some(begins);
     while let Some(line) = lines.next_line().await.map_err(|error| error.to_string())? {
@@ -156,13 +189,8 @@ async fn hear(
                     // Nobody need be waiting any more.
                     let _ = begins.take().map(|begins| begins.send(()));
                 }
-                if let Some(grant) = heard.take(event, &mut begun)?
-                    && grant.held.key < KEYS.len()
-                {
-                    latest.send_modify(|latest| {
-                        let of_key = &mut latest[grant.held.key];
-                        *of_key = grant.held.from.max(*of_key);
-                    });
+                if let Some(grant) = heard.take(event, &mut begun)? {
+                    seen.sees(grant);
                 }
             }
             // Of one that is killed, the last line may be cut off.

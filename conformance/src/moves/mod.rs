@@ -15,6 +15,7 @@
 mod counted;
 mod delay;
 mod ends;
+mod fault;
 mod fleet;
 mod grant;
 mod heard;
