@@ -30,6 +30,7 @@ mod there_and_back;
 mod traffic;
 mod verdict;
 mod walk;
+mod worker;
 
 pub use self::counted::Added;
 pub use self::fleet::PLANT;
