@@ -14,6 +14,7 @@
 
 mod counted;
 mod delay;
+mod dying_operator;
 mod ends;
 mod fault;
 mod fleet;
