@@ -13,7 +13,7 @@ use super::there_and_back::Plants;
 use super::walk::{Change, Walk};
 use crate::failover::{NOISE, TTL, now};
 
-/// Who finishes a move is killed at each third of its requests.
+/// Those who finish a move are killed at requests so far apart.
 const FINISHERS_APART: usize = 3;
 
 /// At which of their requests operators are killed.
@@ -28,8 +28,8 @@ pub enum Points {
 /// Eight processes contend while operators take their locks to *new*, and back to the beginning. Each operator
 /// is a process, killed when the n-th of its requests was carried out, or when it is lost. Another goes on behind
 /// it, the same way or back first. In the end two who are killed take it to *done*, the second from where the
-/// first has left it, and another goes on; and those who finish it are killed too, at each third of their requests,
-/// until one comes through.
+/// first has left it, and another goes on; and those who finish it are killed too, at every third request, until
+/// one comes through.
 ///
 /// # Errors
 /// What was wrong: see [the module](super).
