@@ -81,6 +81,17 @@ mod tests {
         assert_eq!(fenced(&backwards), Ok(Fenced { holds: 2, overlaps: 0, refused: 2 }));
     }
 
+    /// One whose process was killed writes at its beginning alone.
+    #[test]
+    fn a_hold_of_no_time_is_found_inside_another() {
+        let inside = [record(2, 0, 10), record(1, 5, 5)];
+        assert_eq!(fenced(&inside), Ok(Fenced { holds: 2, overlaps: 1, refused: 2 }));
+        assert_eq!(
+            fenced(&[record(1, 5, 5), record(2, 5, 10)]),
+            Ok(Fenced { holds: 2, overlaps: 0, refused: 0 })
+        );
+    }
+
     /// The control: without tokens that differ there is no fence.
     #[test]
     fn two_holds_with_one_token_are_found() {

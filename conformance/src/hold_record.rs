@@ -137,6 +137,25 @@ mod tests {
         }
     }
 
+    /// One whose process was killed is known by its beginning alone.
+    #[test]
+    fn a_hold_of_no_time_is_inside_another() {
+        let long = record(Exclusive, 2, 10, 20);
+        for (from, token, is_inside) in
+            [(9, 1, false), (10, 1, false), (15, 1, true), (15, 3, true), (20, 3, false)]
+        {
+            for claim in [Exclusive, Shared] {
+                for log in
+                    [[long, record(claim, token, from, from)], [record(claim, token, from, from), long]]
+                {
+                    assert_eq!(none_overlap(&log, 1).is_err(), is_inside, "{log:?}");
+                    assert_eq!(in_order_of_tokens(&log).is_err(), is_inside, "{log:?}");
+                }
+            }
+        }
+        assert!(none_overlap(&[record(Permits(1), 1, 10, 20), record(Permits(1), 2, 15, 15)], 1).is_err());
+    }
+
     #[test]
     fn permits_are_added_up() {
         let full = [record(Permits(2), 1, 0, 10), record(Permits(3), 2, 5, 15)];
@@ -156,9 +175,10 @@ mod tests {
             record(Exclusive, 4, 30, 31),
         ];
         assert_eq!(in_order_of_tokens(&good), Ok(()));
-        // A writer that reads on keeps its token; a reader behind it may come in at once.
+        // A writer that reads on keeps its token; a reader behind it may come in at once. It may die as it begins.
         let downgraded = [good[0], record(Shared, 1, 12, 20), good[1], record(Exclusive, 4, 30, 31)];
         assert_eq!(in_order_of_tokens(&downgraded), Ok(()));
+        assert_eq!(in_order_of_tokens(&[good[0], record(Shared, 1, 10, 10), good[1]]), Ok(()));
         assert!(
             in_order_of_tokens(&[good[0], record(Shared, 1, 12, 20), record(Exclusive, 4, 19, 31)]).is_err()
         );

@@ -171,8 +171,12 @@ pub enum Event {
     HoldRecord(HoldRecord),
     /// It is connected, and contends from now on.
     Begun,
-    /// It held, in a load that moves.
+    /// It holds from now on, in a load that moves.
+    Begins(Grant),
+    /// It held to the end of its work, in a load that moves.
     Granted(Grant),
+    /// It held up to this time at the least, and has lost it, in a load that moves.
+    HeldUntil(Grant),
     /// It has added to a counter, in a load that moves.
     Added(Added),
     /// An add of it may have been made or not.

@@ -5,7 +5,7 @@
 pub(super) struct Ends {
     /// Processes were killed in it.
     pub(super) some_die: bool,
-    /// Operators were killed in it.
+    /// Operators were killed in it, and are killed as they finish it.
     pub(super) operators_die: bool,
     /// Servers were away in it.
     pub(super) servers_fail: bool,

@@ -1,23 +1,19 @@
-//! The processes of a load, which are killed and started anew.
+//! The processes of a load, which are killed, stopped and started anew.
 
-use std::process::Stdio;
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
 use latchwork_core::Config;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::sync::{oneshot, watch};
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::counted::Adds;
-use super::grant::Grant;
+use super::heard::Heard;
 use super::keys::KEYS;
 use super::traffic::Traffic;
+use super::worker::{Latest, Says, Worker};
 use crate::adapter::Adapter;
 use crate::failover::now;
-use crate::order::{Event, Order};
+use crate::order::Order;
 
 /// So many processes contend.
 pub(super) const PROCESSES: usize = 8;
@@ -26,32 +22,16 @@ pub const PLANT: &str = "LATCHWORK_MOVES_PLANT";
 /// What a busy machine may take to start eight processes, or to end them.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// When each key was granted last.
-type Latest = [u64; KEYS.len()];
-
-/// What processes have said.
-#[derive(Debug, Default)]
-pub(super) struct Heard {
-    pub(super) grants: Vec<Grant>,
-    /// Requests that failed, as they may while servers fail.
-    pub(super) failed: Vec<String>,
-    pub(super) adds: Adds,
-}
-
-struct Worker {
-    child: Child,
-    orders: ChildStdin,
-    hears: JoinHandle<Result<Heard, String>>,
-}
-
 /// Processes that contend for all keys.
 pub(super) struct Fleet {
     config: Config,
     plant: Option<&'static str>,
     workers: Vec<Worker>,
+    // The one that is stopped, and since when.
+    stopped: Option<(Worker, u64)>,
     // How many were started up to now.
     started: u32,
-    killed: Vec<JoinHandle<Result<Heard, String>>>,
+    killed: Vec<Says>,
     latest: watch::Sender<Latest>,
 }
 
@@ -59,7 +39,8 @@ impl Fleet {
     /// Starts all of them, and waits until each contends. `plant`: a fault, as [`PLANT`] names it.
     pub(super) async fn start(config: Config, plant: Option<&'static str>) -> Result<Self, String> {
         let latest = watch::Sender::new(Latest::default());
-        let mut fleet = Self { config, plant, workers: Vec::new(), started: 0, killed: Vec::new(), latest };
+        let (workers, killed) = (Vec::new(), Vec::new());
+        let mut fleet = Self { config, plant, workers, stopped: None, started: 0, killed, latest };
         fleet.grow().await?;
         Ok(fleet)
     }
@@ -67,7 +48,7 @@ impl Fleet {
     /// Starts those that are missing.
     async fn grow(&mut self) -> Result<(), String> {
         let mut begins = Vec::new();
-        while self.workers.len() < PROCESSES {
+        while self.workers.len() + usize::from(self.stopped.is_some()) < PROCESSES {
             let (worker, begun) = self.spawn()?;
             self.workers.push(worker);
             begins.push(begun);
@@ -87,27 +68,34 @@ impl Fleet {
         if let Some(plant) = self.plant.filter(|_| number.is_multiple_of(2)) {
             command.env(PLANT, plant);
         }
-        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        let mut child = spawned.map_err(|error| format!("the own executable does not run: {error}"))?;
-        let orders = child.stdin.take().expect("piped");
-        let (begins, begun) = oneshot::channel();
-        let out = child.stdout.take().expect("piped");
-        let hears = tokio::spawn(hear(out, self.latest.clone(), begins));
-        Ok((Worker { child, orders, hears }, begun))
+        Worker::start(command, self.latest.clone())
     }
 
     /// Kills so many of them at once, and starts as many anew.
     pub(super) async fn replace(&mut self, many: usize) -> Result<(), String> {
-        let dying: Vec<_> = self.workers.drain(..many.min(PROCESSES)).collect();
-        let killed = join_all(dying.into_iter().map(async |mut worker| {
-            let killed = worker.child.kill().await;
-            killed.map(|()| worker.hears).map_err(|error| format!("not killed: {error}"))
-        }));
-        for hears in killed.await {
-            self.killed.push(hears?);
+        let dying: Vec<_> = self.workers.drain(..many.min(self.workers.len())).collect();
+        for says in join_all(dying.into_iter().map(Worker::kill)).await {
+            self.killed.push(says?);
         }
         // The new ones are the last to be killed.
         self.grow().await
+    }
+
+    /// Stops one of them, which is not killed before it [goes on](Self::cont).
+    pub(super) fn stop(&mut self) -> Result<(), String> {
+        let worker = self.workers.remove(0);
+        let at = worker.stop()?;
+        self.stopped = Some((worker, at));
+        Ok(())
+    }
+
+    /// Lets the one that was stopped go on, and waits until it has been granted what it has for itself, for so
+    /// long at most. Answers when it was stopped.
+    pub(super) async fn cont(&mut self, within: Duration) -> Result<u64, String> {
+        let (mut worker, at) = self.stopped.take().ok_or("none was stopped")?;
+        worker.cont(at, within).await?;
+        self.workers.push(worker);
+        Ok(at)
     }
 
     /// Waits until each key has been granted from now on, for so long at most.
@@ -124,73 +112,26 @@ impl Fleet {
         Err(format!("not granted within {within:?}: {late:?}"))
     }
 
+    /// Waits until each process has been granted from now on what it has for itself, for so long at most.
+    pub(super) async fn each_goes_on(&self, within: Duration) -> Result<(), String> {
+        try_join_all(self.workers.iter().map(|worker| worker.goes_on(within))).await.map(drop)
+    }
+
     /// Lets all of them end, and answers what they and those that were killed have said.
     pub(super) async fn ends(mut self) -> Result<Heard, String> {
         for worker in &mut self.workers {
-            let told = worker.orders.write_all(b"release\n").await;
-            told.map_err(|error| format!("a process has ended by itself: {error}"))?;
+            worker.release().await?;
         }
         let mut heard = Heard::default();
         // Each that was killed may have had an add under way.
         heard.adds.in_doubt += self.killed.len();
-        let mut hears = self.killed;
-        for Worker { mut child, orders, hears: of_worker } in self.workers {
-            let ended = timeout(PATIENCE, child.wait()).await;
-            let status = ended.map_err(|_| format!("a process does not end within {PATIENCE:?}"))?;
-            let status = status.map_err(|error| error.to_string())?;
-            drop(orders);
-            if !status.success() {
-                return Err(format!("a process has failed: {status}"));
-            }
-            hears.push(of_worker);
+        let mut says = self.killed;
+        for worker in self.workers {
+            says.push(worker.ends(PATIENCE).await?);
         }
-        for of_one in hears {
-            let of_one = of_one.await.expect("no panic")?;
-            heard.grants.extend(of_one.grants);
-            heard.failed.extend(of_one.failed);
-            heard.adds.confirmed.extend(of_one.adds.confirmed);
-            heard.adds.in_doubt += of_one.adds.in_doubt;
+        for of_one in says {
+            heard.add(of_one.heard().await?);
         }
         Ok(heard)
     }
-}
-
-/// Reads what a process says, to its end.
-async fn hear(
-    out: ChildStdout,
-    latest: watch::Sender<Latest>,
-    begins: oneshot::Sender<()>,
-) -> Result<Heard, String> {
-    let (mut lines, mut heard, mut begins) = (BufReader::new(out).lines(), Heard::default(), Some(begins));
-    while let Some(line) = lines.next_line().await.map_err(|error| error.to_string())? {
-        match serde_json::from_str(&line) {
-            Ok(Event::Begun) => {
-                // Nobody need be waiting any more.
-                let _ = begins.take().map(|begins| begins.send(()));
-            }
-            Ok(Event::Granted(grant)) => {
-                if grant.held.key < KEYS.len() {
-                    latest.send_modify(|latest| {
-                        let of_key = &mut latest[grant.held.key];
-                        *of_key = grant.held.from.max(*of_key);
-                    });
-                }
-                heard.grants.push(grant);
-            }
-            Ok(Event::Failed { why }) => heard.failed.push(why),
-            Ok(Event::Added(added)) => heard.adds.confirmed.push(added),
-            Ok(Event::InDoubt { why }) => {
-                heard.adds.in_doubt += 1;
-                heard.failed.push(why);
-            }
-            Ok(Event::Released) => {}
-            Ok(other) => return Err(format!("unexpected in a load: {other:?}")),
-            // Of one that is killed, the last line may be cut off.
-            Err(error) => match lines.next_line().await.map_err(|error| error.to_string())? {
-                None => break,
-                Some(_) => return Err(format!("{line:?} is no event: {error}")),
-            },
-        }
-    }
-    Ok(heard)
 }

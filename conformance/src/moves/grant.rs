@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::hold_record::HoldRecord;
 
-/// A hold that lasted to its end, and when it was asked for.
+/// A hold, and when it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     /// When it was asked for, on the clock of the hold.
     pub asked: u64,
-    /// For how long it held, and what.
+    /// For how long it certainly held, and what: of one that has just begun, for no time.
     #[serde(flatten)]
     pub held: HoldRecord,
 }

@@ -1,28 +1,20 @@
 //! Operators are killed at each of their requests, and others go on.
 
-use std::process::{ExitStatus, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-
 use latchwork_core::decide::moving::MovePhase;
-use latchwork_core::{Config, Move, MoveState};
+use latchwork_core::{Move, MoveState};
 use rand::RngExt;
-use tokio::process::Child;
-use tokio::time::timeout;
 
+use super::dying_operator::dies;
 use super::ends::Ends;
 use super::operates::Operates;
 use super::run::{NAME, Run, said};
 use super::side::{MovingSide, Sides};
 use super::there_and_back::Plants;
 use super::walk::{Change, Walk};
-use crate::adapter::Adapter;
 use crate::failover::{NOISE, TTL, now};
-use crate::order::Order;
 
-/// What an operator may take, with a machine that starts it.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Those who finish a move are killed at requests so far apart.
+const FINISHERS_APART: usize = 3;
 
 /// At which of their requests operators are killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +27,9 @@ pub enum Points {
 
 /// Eight processes contend while operators take their locks to *new*, and back to the beginning. Each operator
 /// is a process, killed when the n-th of its requests was carried out, or when it is lost. Another goes on behind
-/// it, the same way or back first. In the end one who is killed takes it to *done*, and another goes on, and
-/// finishes it.
+/// it, the same way or back first. In the end two who are killed take it to *done*, the second from where the
+/// first has left it, and another goes on; and those who finish it are killed too, at every third request, until
+/// one comes through.
 ///
 /// # Errors
 /// What was wrong: see [the module](super).
@@ -70,20 +63,47 @@ pub async fn with_operators_killed(old: MovingSide, new: MovingSide, points: Poi
             }
         }
     }
-    let at = run.random.random_range(1..=takes[0] / 2);
-    let (of_a_run, _) = killed_once(&mut run, Operates::Run, at, true).await?;
+    let of_runs = killed_to_done(&mut run, takes[0]).await?;
     let name = run.sides.name();
     println!("{name}: {} operators killed on the way there, which takes {} requests", killed[0], takes[0]);
-    println!("{name}: {} on the way back, which takes {}; one of a whole run at {at}", killed[1], takes[1]);
-    if killed.contains(&0) || !of_a_run {
-        return Err(format!("not each work had an operator who was killed: {killed:?}, {of_a_run}"));
+    println!("{name}: {} on the way back, which takes {}; {of_runs} of whole runs", killed[1], takes[1]);
+    if killed.contains(&0) || of_runs == 0 {
+        return Err(format!("not each work had an operator who was killed: {killed:?}, {of_runs}"));
     }
     let operator = operator(&run.sides).await?;
     run.walk = Walk { operator, changes: run.walk.changes };
     run.end(Ends { operators_die: true, finishes: true, ..Ends::default() }).await
 }
 
-async fn operator(sides: &Sides) -> Result<Move, String> {
+/// Lets two operators in turn take the move to *done*. The first is killed before *new*, for certain; the second,
+/// from there, up to *done* or not at all. Another goes on behind them. Answers how many were killed.
+async fn killed_to_done(run: &mut Run, to_new: usize) -> Result<usize, String> {
+    let begun = now();
+    let first = run.random.random_range(1..=to_new / 2);
+    let second = run.random.random_range(1..=to_new + 4 - first);
+    let mut killed = 0;
+    for at in [first, second] {
+        let carried_out = run.random.random();
+        let (was_killed, _) = dies(&run.sides, Operates::Run, at, carried_out).await?;
+        println!("{}: a whole run, to be killed at {at}: {was_killed}", run.sides.name());
+        killed += usize::from(was_killed);
+    }
+    another_goes_on(run, Operates::Run, false, begun).await?;
+    Ok(killed)
+}
+
+/// Lets those who finish a move be killed, each a few requests behind the one before, until one comes through.
+pub(super) async fn killed_at_finish(sides: &Sides, random: &mut impl RngExt) -> Result<(), String> {
+    let (mut killed, mut at) = (0, random.random_range(1..=FINISHERS_APART));
+    while dies(sides, Operates::Finish, at, random.random()).await?.0 {
+        (killed, at) = (killed + 1, at + FINISHERS_APART);
+    }
+    println!("{}: {killed} operators killed as they finished it", sides.name());
+    // One sends as many requests at the least as it takes to connect to both sides.
+    if killed == 0 { Err("no operator was killed as it finished the move".to_owned()) } else { Ok(()) }
+}
+
+pub(super) async fn operator(sides: &Sides) -> Result<Move, String> {
     Move::connect(&sides.connectors(), &sides.operators(NAME)).await.map_err(said)
 }
 
@@ -97,9 +117,20 @@ async fn killed_once(
 ) -> Result<(bool, usize), String> {
     let begun = now();
     let (was_killed, sent) = dies(&run.sides, operates, request, carried_out).await?;
+    let turns_back = was_killed && run.random.random_bool(0.3);
+    another_goes_on(run, operates, turns_back, begun).await?;
+    Ok((was_killed, sent))
+}
+
+/// Lets another operator go on, or turn back first, behind those who began at this time.
+async fn another_goes_on(
+    run: &mut Run,
+    operates: Operates,
+    turns_back: bool,
+    begun: u64,
+) -> Result<(), String> {
     let written = now();
     let another = operator(&run.sides).await?;
-    let turns_back = was_killed && operates != Operates::Run && run.random.random_bool(0.3);
     if turns_back {
         Operates::Abort.by(&another).await.map_err(said)?;
     }
@@ -107,8 +138,7 @@ async fn killed_once(
     let phase = stands(&another, operates).await?;
     another.close().await.map_err(said)?;
     run.walk.changes.push(Change { what: "an operator and another", phase, begun, written, known: now() });
-    run.fleet.all_are_granted(TTL + NOISE).await?;
-    Ok((was_killed, sent))
+    run.fleet.all_are_granted(TTL + NOISE).await
 }
 
 /// The phase where the move stands: that to which this work takes it.
@@ -118,80 +148,10 @@ async fn stands(operator: &Move, behind: Operates) -> Result<MovePhase, String> 
         Operates::ToNew => (MoveState::Begun, MovePhase::New),
         Operates::Abort => (MoveState::NotBegun, MovePhase::Old),
         Operates::Run => (MoveState::Done, MovePhase::Done),
+        Operates::Finish => (MoveState::Finished, MovePhase::Done),
     };
     match (status.state, status.phase) == expected {
         true => Ok(status.phase),
         false => Err(format!("behind {behind:?} the move stands at {status:?}")),
     }
-}
-
-/// Starts an operator, and kills it when so many of its requests have passed, the last of them carried out or
-/// lost. Answers whether it was killed (else it has come to its end), and how many requests have passed.
-async fn dies(
-    sides: &Sides,
-    operates: Operates,
-    request: usize,
-    carried_out: bool,
-) -> Result<(bool, usize), String> {
-    let doors = [&sides.old.door, &sides.new.door];
-    let asked = Arc::new(AtomicUsize::new(0));
-    let nth = || {
-        let asked = Arc::clone(&asked);
-        move |_: &[u8]| asked.fetch_add(1, Ordering::AcqRel) + 1 == request
-    };
-    let order = Order {
-        operates: Some(operates),
-        ..Order::to_hold(&Config::of_move(sides.operators(NAME)), "", Adapter::Mutex)
-    };
-    let mut command = order.command().map_err(|error| error.to_string())?;
-    // What was caught stays caught until the process is dead, and is lost with it then.
-    let ended = if carried_out {
-        let mut caught = doors.map(|door| door.hold_reply_to(nth()));
-        let spawned = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
-        let mut child = spawned.map_err(|error| error.to_string())?;
-        let [old, new] = &mut caught;
-        let either = async {
-            tokio::select! { held = old.fired() => held, held = new.fired() => held }
-        };
-        ends_or(&mut child, async { either.await.is_ok() }).await
-    } else {
-        let mut caught = doors.map(|door| door.park_request(nth()));
-        let spawned = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
-        let mut child = spawned.map_err(|error| error.to_string())?;
-        let [old, new] = &mut caught;
-        let either = async {
-            tokio::select! { held = old.caught() => held, held = new.caught() => held }
-        };
-        ends_or(&mut child, async { either.await.is_ok() }).await
-    }?;
-    for door in doors {
-        door.sever();
-        door.resume();
-    }
-    match ended {
-        None => Ok((true, asked.load(Ordering::Acquire))),
-        Some(status) if status.success() => Ok((false, asked.load(Ordering::Acquire))),
-        Some(status) => Err(format!("the operator has failed: {status}")),
-    }
-}
-
-/// Waits for the end of a process, or kills it when it is caught.
-async fn ends_or(
-    child: &mut Child,
-    caught: impl Future<Output = bool>,
-) -> Result<Option<ExitStatus>, String> {
-    let either = async {
-        tokio::select! {
-            // One whose request was lost may fail before it is killed.
-            biased;
-            true = caught => Ok(None),
-            // Also where its last request was caught, and its connection was closed behind it.
-            ended = child.wait() => ended.map(Some).map_err(|error| error.to_string()),
-        }
-    };
-    let ended = timeout(PATIENCE, either).await.map_err(|_| format!("no end within {PATIENCE:?}"))??;
-    if ended.is_none() {
-        child.kill().await.map_err(|error| error.to_string())?;
-    }
-    Ok(ended)
 }

@@ -1,9 +1,10 @@
-//! Processes are killed in each phase, and started anew.
+//! Processes are killed in each phase, and started anew; and some are stopped, and go on.
 
 use std::time::Duration;
 
 use latchwork_core::decide::moving::MovePhase;
 use rand::RngExt;
+use tokio::time::{Instant, sleep_until};
 
 use super::ends::Ends;
 use super::fleet::{Fleet, PROCESSES};
@@ -12,11 +13,15 @@ use super::side::MovingSide;
 use super::there_and_back::Plants;
 use super::verdict::Happening;
 use super::walk::Change;
-use crate::failover::{NOISE, now};
+use crate::failover::{NOISE, TTL, now};
+
+/// So many steps lead to *done*.
+const STEPS: usize = 4;
 
 /// Eight processes contend while their locks move: in each phase so many of them are killed, a few at a time,
-/// and as many started anew; half of them while the operator waits for the dead. `turns`: it goes there, back,
-/// and there again; else there alone. It ends with *done*, and is finished.
+/// and as many started anew; half of them while the operator waits for the dead. One is stopped then, until the
+/// step is over and its leases have ended, and goes on: in each phase if it `turns`, else in one, by chance.
+/// `turns`: it goes there, back, and there again; else there alone. It ends with *done*, and is finished.
 ///
 /// # Errors
 /// What was wrong: see [the module](super).
@@ -27,11 +32,14 @@ pub async fn with_processes_killed(
     turns: bool,
 ) -> Result<(), String> {
     let mut run = Run::begin(old, new, None, Plants::NONE.operator).await?;
-    let mut killed = 0;
+    let stops_at = (!turns).then(|| run.random.random_range(0..STEPS));
+    let (mut killed, mut stopped) = (0, 0);
     let (mut back, mut was_there) = (false, !turns);
     loop {
+        let stops = stops_at.is_none_or(|step| step == run.walk.changes.len());
         killed += in_each_phase;
-        let phase = phase_with_kills(&mut run, in_each_phase, back).await?;
+        stopped += usize::from(stops);
+        let phase = phase_with_kills(&mut run, in_each_phase, back, stops).await?;
         let within = run.sides.recovery() + NOISE;
         run.fleet.all_are_granted(within).await?;
         back = match phase {
@@ -44,22 +52,56 @@ pub async fn with_processes_killed(
     // And those who need the old side no more.
     kill(&mut run.fleet, &mut run.happenings, in_each_phase, &mut run.random, run.sides.recovery()).await?;
     run.fleet.all_are_granted(run.sides.recovery() + NOISE).await?;
-    println!("{}: {} processes killed", run.sides.name(), killed + in_each_phase);
-    // A step waits for the dead, and for nobody for longer.
-    let bound = run.sides.old.recovery() + NOISE;
-    let took = |change: &Change| Duration::from_nanos(change.written - change.begun);
-    let longest = run.walk.changes.iter().map(took).max().unwrap_or_default();
-    println!("{}: a step took at most {longest:.1?} beside the dead, of {bound:.1?}", run.sides.name());
+    println!("{}: {} processes killed, {stopped} stopped", run.sides.name(), killed + in_each_phase);
+    if stopped == 0 {
+        return Err("no process was stopped".to_owned());
+    }
+    judge_steps(&run)?;
     run.end(Ends { some_die: true, finishes: true, ..Ends::default() }).await
 }
 
-/// Kills half in a phase as it stands, and half while the next step waits for them.
-async fn phase_with_kills(run: &mut Run, many: usize, back: bool) -> Result<Option<MovePhase>, String> {
-    let dead = run.sides.recovery();
+/// A step waits for the dead and for one who is stopped, and for nobody for longer: it comes within its bound
+/// behind the last of them, of whom some die while it waits for others.
+fn judge_steps(run: &Run) -> Result<(), String> {
+    let took = |change: &Change| {
+        let away = run.happenings.iter().map(|of| of.begun).filter(|begun| *begun < change.written).max();
+        Duration::from_nanos(change.written - change.begun.max(away.unwrap_or_default()))
+    };
+    let (bound, name) = (run.sides.step_bound(), run.sides.name());
+    let longest = run.walk.changes.iter().map(took).max().unwrap_or_default();
+    println!("{name}: a step came at most {longest:.1?} behind the last who died, of {bound:.1?}");
+    match longest > bound {
+        true => {
+            Err(format!("{name}: a step came {longest:?} behind the last who died: {bound:?} is allowed"))
+        }
+        false => Ok(()),
+    }
+}
+
+/// Kills half in a phase as it stands, and half while the next step waits for them. `stops`: and for one more,
+/// which is stopped.
+async fn phase_with_kills(
+    run: &mut Run,
+    many: usize,
+    back: bool,
+    stops: bool,
+) -> Result<Option<MovePhase>, String> {
+    let (dead, bound) = (run.sides.recovery(), run.sides.step_bound());
     let Run { fleet, walk, random, happenings, .. } = run;
     kill(fleet, happenings, many.div_ceil(2), random, dead).await?;
+    let goes_on = Instant::now() + TTL + bound;
+    if stops {
+        fleet.stop()?;
+    }
     let (phase, killed) = tokio::join!(walk.step(back), kill(fleet, happenings, many / 2, random, dead));
     killed?;
+    if stops {
+        // It has lost by then whatever it had.
+        sleep_until(goes_on).await;
+        let over = now();
+        let begun = fleet.cont(dead + NOISE).await?;
+        happenings.push(Happening { what: "one stopped".to_owned(), begun, over, allowed: dead });
+    }
     phase.map_err(said)
 }
 

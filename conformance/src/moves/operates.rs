@@ -16,6 +16,8 @@ pub enum Operates {
     Abort,
     /// Takes it to *done*.
     Run,
+    /// Finishes one that is *done*.
+    Finish,
 }
 
 impl Operates {
@@ -39,6 +41,7 @@ impl Operates {
             }
             Operates::Abort => operator.abort(|_| {}).await,
             Operates::Run => operator.run(|_| {}).await,
+            Operates::Finish => operator.finish().await,
         }
     }
 }

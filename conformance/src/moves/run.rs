@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::ends::Ends;
 use super::fleet::Fleet;
+use super::killed_operators::{killed_at_finish, operator as another};
 use super::side::{MovingSide, Sides};
 use super::verdict::{Happening, Verdict};
 use super::walk::{AGAIN, Walk};
@@ -53,7 +54,7 @@ impl Run {
     /// Lets the processes end, and judges what they have said; then that nobody is a member any more, and that
     /// nothing is left.
     pub(super) async fn end(self, ends: Ends) -> Result<(), String> {
-        let Self { sides, fleet, walk: Walk { operator, changes }, happenings, .. } = self;
+        let Self { sides, fleet, walk: Walk { mut operator, changes }, happenings, mut random } = self;
         let name = sides.name();
         let heard = fleet.ends().await?;
         let members = operator.status().await.map_err(said)?.members;
@@ -68,6 +69,12 @@ impl Run {
         if members > 0 && !ends.some_die {
             return Err(format!("{name}: {members} members are left of processes that have closed"));
         }
+        if ends.finishes && ends.operators_die {
+            // Whatever passes the doors is a request of those who die.
+            operator.close().await.map_err(said)?;
+            killed_at_finish(&sides, &mut random).await?;
+            operator = another(&sides).await?;
+        }
         if ends.finishes {
             finish(&operator, sides.old.recovery() + NOISE).await?;
         }
@@ -80,7 +87,8 @@ impl Run {
     }
 }
 
-/// Finishes the move, as soon as those who were killed are not on the list any more.
+/// Finishes the move, as soon as those who were killed are not on the list any more. Behind another who did it
+/// changes nothing.
 async fn finish(operator: &Move, within: Duration) -> Result<(), String> {
     let until = Instant::now() + within;
     loop {

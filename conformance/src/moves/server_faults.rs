@@ -1,102 +1,37 @@
 //! Each server is cut off, stopped and restarted, in each phase.
 
-use std::fmt;
+use std::future::ready;
 use std::time::Duration;
 
 use latchwork_core::decide::moving::{MovePhase, Side as Word};
-use latchwork_servers::ServerError;
-use latchwork_servers::proxy::{Direction, Proxy};
 use rand::RngExt;
-use rand::seq::SliceRandom;
-use tokio::time::sleep;
+use rand::seq::{IndexedRandom, SliceRandom};
+use tokio::join;
 
 use super::ends::Ends;
+use super::fault::{FAULTS, Fault};
 use super::run::{Run, said};
-use super::side::{MovingSide, Side, Sides};
+use super::side::{MovingSide, Sides};
 use super::there_and_back::Plants;
 use super::verdict::Happening;
-use crate::failover::{NOISE, TTL, now};
-
-/// What becomes of a server for a while. It keeps what it has acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
-    /// All connections are closed, and new ones too.
-    Cut(Duration),
-    /// Nothing passes, and nothing is closed.
-    Silent(Duration),
-    /// SIGSTOP, and SIGCONT behind it.
-    Stopped(Duration),
-    /// SIGKILL, and it is started again.
-    Restarted,
-}
-
-/// Less than a TTL, and more.
-const SHORT: Duration = TTL.checked_div(3).expect("no zero");
-const LONG: Duration = TTL.saturating_mul(3).checked_div(2).expect("no zero");
-
-const FAULTS: [Fault; 7] = [
-    Fault::Restarted,
-    Fault::Stopped(LONG),
-    Fault::Cut(SHORT),
-    Fault::Stopped(SHORT),
-    Fault::Cut(LONG),
-    Fault::Silent(SHORT),
-    Fault::Silent(LONG),
-];
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Fault::Cut(lasts) => write!(f, "cut off for {lasts:?}"),
-            Fault::Silent(lasts) => write!(f, "silent for {lasts:?}"),
-            Fault::Stopped(lasts) => write!(f, "stopped for {lasts:?}"),
-            Fault::Restarted => f.write_str("restarted"),
-        }
-    }
-}
-
-impl Fault {
-    async fn befalls(self, side: &Side) -> Result<(), ServerError> {
-        let ways = [&side.way, &side.door];
-        match self {
-            Fault::Cut(lasts) => {
-                ways.into_iter().for_each(Proxy::cut);
-                sleep(lasts).await;
-                ways.into_iter().for_each(Proxy::resume);
-            }
-            Fault::Silent(lasts) => {
-                for direction in [Direction::ToServer, Direction::ToClient] {
-                    ways.into_iter().for_each(|way| way.hold(direction));
-                }
-                sleep(lasts).await;
-                ways.into_iter().for_each(Proxy::resume);
-            }
-            Fault::Stopped(lasts) => {
-                side.server.pause().await?;
-                sleep(lasts).await;
-                side.server.resume().await?;
-            }
-            Fault::Restarted => {
-                side.server.kill().await?;
-                side.server.launch().await?;
-            }
-        }
-        Ok(())
-    }
-}
+use crate::failover::{NOISE, now};
 
 /// Which faults befall the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// One in each phase on the way there, by chance, each side in turn.
+    /// One in each phase on the way there, by chance, each side in turn; and in *done* one of the old side.
     OneInEachPhase,
-    /// All of them on each side, in each phase, there and back.
+    /// All of them on each side, in each phase, there and back, in an order of chance. The last of them befalls
+    /// a step, of each side in turn.
     All,
 }
 
+/// How often each side must have failed during a step.
+const AT_STEPS: usize = 2;
+
 /// Eight processes contend while their locks move, and servers fail in each phase, while the operator asks for
-/// the next step. It goes on by itself. The servers must be this process' own, and keep their data. It ends
-/// with *done*, and is finished.
+/// the next step. It goes on by itself. The servers must be this process' own, and keep their data. It comes
+/// to *done*, where all keys are granted while the old side fails, and is finished.
 ///
 /// # Errors
 /// What was wrong: see [the module](super).
@@ -104,34 +39,46 @@ pub async fn with_servers_failing(old: MovingSide, new: MovingSide, extent: Exte
     let mut run = Run::begin(old, new, None, Plants::NONE.operator).await?;
     let mut faults = FAULTS;
     faults.shuffle(&mut run.random);
-    let mut first = if run.random.random() { Word::Old } else { Word::New };
+    let mut at_step = if run.random.random() { Word::Old } else { Word::New };
     let (mut back, mut was_there, mut turn) = (false, extent == Extent::OneInEachPhase, 0);
+    let mut at_steps = [0; 2];
     loop {
-        // All but the last befall a phase that stands.
-        let befall: Vec<_> = match extent {
-            Extent::OneInEachPhase => vec![(first, faults[turn % faults.len()])],
+        let last = match extent {
+            Extent::OneInEachPhase => faults[turn % faults.len()],
             Extent::All => {
-                [Word::Old, Word::New].into_iter().flat_map(|side| faults.map(|of| (side, of))).collect()
+                let last = *FAULTS.choose(&mut run.random).expect("not empty");
+                // All but the last befall a phase that stands.
+                for (side, fault) in all(&mut run).into_iter().filter(|befalls| *befalls != (at_step, last)) {
+                    let (happened, ()) = befalls(&run.sides, side, fault, run.phase(), ready(())).await?;
+                    goes_on(&mut run, happened).await?;
+                }
+                last
             }
         };
-        let (last, before) = befall.split_last().expect("one at least");
-        for (side, fault) in before {
-            let happened = befalls(&run.sides, *side, *fault, run.phase()).await?;
-            goes_on(&mut run, happened).await?;
-        }
         let phase = run.phase();
         let (happened, stepped) =
-            tokio::join!(befalls(&run.sides, last.0, last.1, phase), run.walk.step(back));
+            join!(befalls(&run.sides, at_step, last, phase, ready(())), run.walk.step(back));
         let phase = stepped.map_err(said)?;
-        goes_on(&mut run, happened?).await?;
+        goes_on(&mut run, happened?.0).await?;
+        at_steps[usize::from(at_step == Word::New)] += 1;
         back = match phase {
             Some(MovePhase::Done) => break,
             Some(MovePhase::New) => !std::mem::replace(&mut was_there, true),
             None | Some(MovePhase::Old) => false,
             Some(_) => back,
         };
-        (first, turn) = (first.other(), turn + 1);
+        (at_step, turn) = (at_step.other(), turn + 1);
     }
+    let [of_old, of_new] = at_steps;
+    println!("{}: during steps the old side failed {of_old} times, the new one {of_new}", run.sides.name());
+    if of_old.min(of_new) < AT_STEPS {
+        return Err(format!("not each side failed during {AT_STEPS} steps: {at_steps:?}"));
+    }
+    let befall = match extent {
+        Extent::OneInEachPhase => vec![(Word::Old, *faults.choose(&mut run.random).expect("not empty"))],
+        Extent::All => all(&mut run),
+    };
+    when_done(&mut run, befall).await?;
     run.end(Ends { servers_fail: true, finishes: true, ..Ends::default() }).await
 }
 
@@ -142,17 +89,57 @@ impl Run {
     }
 }
 
-async fn befalls(sides: &Sides, on: Word, fault: Fault, phase: MovePhase) -> Result<Happening, String> {
+/// Each fault on each side, in an order of chance.
+fn all(run: &mut Run) -> Vec<(Word, Fault)> {
+    let mut all: Vec<_> =
+        [Word::Old, Word::New].into_iter().flat_map(|side| FAULTS.map(|fault| (side, fault))).collect();
+    all.shuffle(&mut run.random);
+    all
+}
+
+/// Servers fail where the move is *done*. Nobody needs the old side any more: while that fails, all keys are
+/// granted.
+async fn when_done(run: &mut Run, befall: Vec<(Word, Fault)>) -> Result<(), String> {
+    // A process that was no member as it was written has yet to hear of it, from the old side.
+    let within = run.sides.recovery() + NOISE;
+    run.walk.has_no_members(within).await?;
+    run.fleet.each_goes_on(within).await?;
+    for (side, fault) in befall {
+        let happened = match side {
+            Word::New => befalls(&run.sides, side, fault, MovePhase::Done, ready(())).await?.0,
+            Word::Old => {
+                // What an earlier fault of the new side has left may be in the way, and nothing else.
+                let dead = run.sides.new.recovery();
+                let granted = run.fleet.all_are_granted(dead + NOISE);
+                let (happened, granted) = befalls(&run.sides, side, fault, MovePhase::Done, granted).await?;
+                granted.map_err(|why| format!("while {}: {why}", happened.what))?;
+                Happening { allowed: dead, ..happened }
+            }
+        };
+        goes_on(run, happened).await?;
+    }
+    // Who finishes it needs both sides.
+    run.walk.has_no_members(within).await
+}
+
+/// Lets a fault befall a side, for as long as it lasts and until what goes on `meanwhile` is over.
+async fn befalls<T>(
+    sides: &Sides,
+    on: Word,
+    fault: Fault,
+    phase: MovePhase,
+    meanwhile: impl Future<Output = T>,
+) -> Result<(Happening, T), String> {
     let (side, word) = match on {
         Word::Old => (&sides.old, "old"),
         Word::New => (&sides.new, "new"),
     };
     let begun = now();
-    fault.befalls(side).await.map_err(|error| error.to_string())?;
+    let seen = fault.befalls(side, meanwhile).await.map_err(|error| error.to_string())?;
     let over = now();
     let what = format!("the {word} side {fault} in {phase}");
     let allowed = Duration::from_nanos(over - begun) + sides.recovery();
-    Ok(Happening { what, begun, over, allowed })
+    Ok((Happening { what, begun, over, allowed }, seen))
 }
 
 /// All keys are granted again.

@@ -9,14 +9,14 @@ use latchwork_servers::proxy::Proxy;
 
 use super::counted::COUNTER;
 use super::ends::Ends;
-use crate::failover::TTL;
+use crate::failover::{NOISE, TTL};
 use crate::testbed::{Fixture, Testbed, left_at};
 use crate::testbeds::ServerTestbed;
 
 /// What is waited for beside leases that run out.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// A server that locks move from, or to.
+/// A server that locks move from, or to: each side has a namespace of its own there.
 #[derive(Debug)]
 pub struct MovingSide {
     server: Server,
@@ -27,6 +27,12 @@ impl MovingSide {
     /// A server, and the testbed on it, which need not keep it.
     pub fn new(server: Server, testbed: ServerTestbed) -> Self {
         Self { server, testbed }
+    }
+
+    /// Another namespace of the same server, which ends with this side.
+    pub fn beside(&self) -> Self {
+        let Self { server, testbed } = self;
+        Self { server: Server::at(server.kind(), server.url(), server.clocks()), testbed: testbed.clone() }
     }
 }
 
@@ -87,7 +93,10 @@ impl Sides {
 
     /// For people.
     pub(super) fn name(&self) -> String {
-        format!("{} to {}", self.old.testbed.name, self.new.testbed.name)
+        match self.old.server.addr() == self.new.server.addr() {
+            true => format!("{} to another namespace of it", self.old.testbed.name),
+            false => format!("{} to {}", self.old.testbed.name, self.new.testbed.name),
+        }
     }
 
     /// For those who take part in the move of this name.
@@ -108,6 +117,12 @@ impl Sides {
     /// What a dead holder, or a dead member, may hold up others at most: its nodes on both sides.
     pub(super) fn recovery(&self) -> Duration {
         self.old.recovery() + self.new.recovery()
+    }
+
+    /// Within how long a step comes behind the last who died: a dead member is waited for, and who joins the
+    /// other side waits for a dead holder there. Their leases on both sides end side by side.
+    pub(super) fn step_bound(&self) -> Duration {
+        self.old.recovery().max(self.new.recovery()) + NOISE
     }
 
     /// The end: nothing is left on either side, as soon as what the dead have left has run out. What Redis

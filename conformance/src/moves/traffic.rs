@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::counted::{Added, COUNTER};
 use super::grant::Grant;
@@ -23,6 +23,9 @@ const OWN_PAUSE: Duration = Duration::from_millis(10);
 /// Between two adds of one process.
 const ADDS_PAUSE: Duration = Duration::from_millis(10);
 
+/// How often a hold is checked while it lasts.
+const CHECKS: Duration = Duration::from_millis(2);
+
 /// Contends for all keys of a load, by a task for each, for one key that nobody else wants, and may add to a counter.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Traffic {
@@ -34,8 +37,8 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Contends until a line comes, or the end of the input. Says each grant, and each request that
-    /// failed as it may while servers fail.
+    /// Contends until a line comes, or the end of the input. Says when each hold begins and ends, and each
+    /// request that failed as it may while servers fail.
     pub(crate) async fn contend(self, coordinator: &Coordinator) -> Result<()> {
         let (stops, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
@@ -143,7 +146,8 @@ async fn hold(coordinator: &Coordinator, key: usize, name: &str, kind: SoakKind,
     Ok(())
 }
 
-/// Works under a hold, and reports it: only if it held to the end.
+/// Works under a hold, and says when it begins and for how long it held: to its end, or, where it is lost, up
+/// to the last time at which it believed so. The clock is read before each check, so it certainly held then.
 async fn report(
     hold: &dyn Hold,
     asked: u64,
@@ -153,10 +157,24 @@ async fn report(
     works: Duration,
 ) -> Result<()> {
     let from = monotonic();
-    sleep(works).await;
-    let to = monotonic();
     hold.check()?;
-    let held = HoldRecord { key, claim, token: Some(token), from, to };
-    say(&Event::Granted(Grant { asked, held }));
+    let grant = |to| Grant { asked, held: HoldRecord { key, claim, token: Some(token), from, to } };
+    say(&Event::Begins(grant(from)));
+    let ends = Instant::now() + works;
+    let mut to = from;
+    loop {
+        let left = ends.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        sleep(left.min(CHECKS)).await;
+        let at = monotonic();
+        if let Err(lost) = hold.check() {
+            say(&Event::HeldUntil(grant(to)));
+            return Err(lost);
+        }
+        to = at;
+    }
+    say(&Event::Granted(grant(to)));
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::delay::Delay;
-use super::fleet::Heard;
+use super::heard::Heard;
 use super::keys::{KEYS, limit};
 use super::walk::Change;
 use crate::failover::{NOISE, longest_wait};
@@ -73,7 +73,11 @@ impl Verdict<'_> {
                 );
             }
         }
-        let failed = &self.heard.failed;
+        let Heard { grants, lost, died, failed, .. } = self.heard;
+        println!(
+            "{name}: {} holds are judged, {lost} that were lost and {died} that ended with their process",
+            grants.len()
+        );
         println!("{name}: {} requests failed; the first: {:?}", failed.len(), failed.first());
     }
 

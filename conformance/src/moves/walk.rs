@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_core::decide::moving::MovePhase;
-use latchwork_core::{Connector, Move, MoveConfig, Result};
-use tokio::time::sleep;
+use latchwork_core::{Connector, Error, Move, MoveConfig};
+use tokio::time::{Instant, sleep};
 
+use super::run::said;
 use crate::failover::now;
 
 /// How often it is asked for what there is no event for: whether everybody knows of a step.
@@ -34,13 +35,16 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    pub(super) async fn connect(connectors: &[Arc<dyn Connector>], sides: &MoveConfig) -> Result<Self> {
+    pub(super) async fn connect(
+        connectors: &[Arc<dyn Connector>],
+        sides: &MoveConfig,
+    ) -> Result<Self, Error> {
         Ok(Self { operator: Move::connect(connectors, sides).await?, changes: Vec::new() })
     }
 
     /// A step, forward or back. Answers the phase that the move is in; `None` where it was given up, by a step
     /// back from the first one.
-    pub(super) async fn step(&mut self, back: bool) -> Result<Option<MovePhase>> {
+    pub(super) async fn step(&mut self, back: bool) -> Result<Option<MovePhase>, Error> {
         let begun = now();
         let (what, phase) = match back {
             true => ("a step back", self.operator.step_back(|_| {}).await?),
@@ -50,9 +54,9 @@ impl Walk {
         Ok(phase)
     }
 
-    async fn note(&mut self, what: &'static str, phase: MovePhase, begun: u64) -> Result<()> {
+    async fn note(&mut self, what: &'static str, phase: MovePhase, begun: u64) -> Result<(), Error> {
         let written = now();
-        // Those of *done* are members no more once they know of it.
+        // Behind *done* no step follows, and it waits for nobody.
         loop {
             match self.operator.status().await {
                 Ok(status) if status.waits_for.is_empty() => break,
@@ -63,5 +67,21 @@ impl Walk {
         }
         self.changes.push(Change { what, phase, begun, written, known: now() });
         Ok(())
+    }
+
+    /// Waits until the old side answers and has no members, for so long at most: those of *done* are none any
+    /// more once they know of it.
+    pub(super) async fn has_no_members(&self, within: Duration) -> Result<(), String> {
+        let until = Instant::now() + within;
+        loop {
+            match self.operator.status().await {
+                Ok(status) if status.members == 0 => return Ok(()),
+                Err(error) if !error.is_retryable() => return Err(said(error)),
+                answer if Instant::now() >= until => {
+                    return Err(format!("members are left after {within:?}: {answer:?}"));
+                }
+                _ => sleep(AGAIN).await,
+            }
+        }
     }
 }

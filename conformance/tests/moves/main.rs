@@ -1,5 +1,5 @@
-//! Locks move between two servers while processes contend for them: there and back on each pair of backends;
-//! while processes are killed, while servers fail, and while operators are killed at each of their requests.
+//! Locks move while processes contend for them: there and back on pairs of servers, and between two namespaces of
+//! one; while processes are killed, while servers fail, and while operators are killed at each of their requests.
 //! Planted faults show that the verdict would find them.
 
 mod plants;
@@ -17,16 +17,23 @@ use latchwork_servers::{Kind, Options, Server};
 use libtest_mimic::{Arguments, Trial};
 use tokio::runtime::Runtime;
 
-/// Two servers of one kind first: it is the commonest move there is.
-const PAIRS: [(Kind, Kind); 5] = [
+/// Each kind to each.
+const PAIRS: [(Kind, Kind); 9] = [
     (Kind::Redis, Kind::Redis),
     (Kind::Redis, Kind::Zookeeper),
     (Kind::Zookeeper, Kind::Redis),
     (Kind::Etcd, Kind::Redis),
     (Kind::Zookeeper, Kind::Etcd),
+    (Kind::Zookeeper, Kind::Zookeeper),
+    (Kind::Etcd, Kind::Etcd),
+    (Kind::Redis, Kind::Etcd),
+    (Kind::Etcd, Kind::Zookeeper),
 ];
 
-/// On which pairs each run is played, if it is not the long tier, which plays all of them on all.
+/// On which pairs each run is played, if it is not the long tier, which plays all of them on all. There and back
+/// is also played between two namespaces of one Redis, which is the commonest move there is; what fails there
+/// fails on both sides.
+const THERE_AND_BACK: &[(Kind, Kind)] = PAIRS.first_chunk::<7>().expect("there are more");
 const KILLED: [(Kind, Kind); 1] = [(Kind::Redis, Kind::Zookeeper)];
 const FAILING: [(Kind, Kind); 1] = [(Kind::Zookeeper, Kind::Etcd)];
 const OPERATED: [(Kind, Kind); 1] = [(Kind::Redis, Kind::Redis)];
@@ -43,11 +50,19 @@ fn main() -> ExitCode {
     let mut trials = Vec::new();
     // Once there and back, or somewhat more.
     let lasts = Duration::from_secs(if is_long() { 300 } else { 1 });
-    for (old, new) in PAIRS {
+    for &(old, new) in chosen(THERE_AND_BACK) {
         trials.push(Trial::test(format!("{old}_to_{new}"), move || {
             on((old, new), async |[old, new]| there_and_back(old, new, lasts, Plants::NONE).await)
         }));
     }
+    trials.push(Trial::test("redis_to_another_namespace_of_it", move || {
+        let played = Runtime::new()?.block_on(async {
+            let old = side(Kind::Redis).await?;
+            let new = old.beside();
+            there_and_back(old, new, lasts, Plants::NONE).await
+        });
+        played.map_err(Into::into)
+    }));
     let (many, turns) = if is_long() { (20, true) } else { (2, false) };
     for &(old, new) in chosen(&KILLED) {
         trials.push(Trial::test(format!("{old}_to_{new}_with_processes_killed"), move || {

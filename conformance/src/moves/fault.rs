@@ -1,0 +1,91 @@
+//! What becomes of a server for a while.
+
+use std::fmt;
+use std::time::Duration;
+
+use latchwork_servers::ServerError;
+use latchwork_servers::proxy::{Direction, Proxy};
+use tokio::join;
+use tokio::time::sleep;
+
+use super::side::Side;
+use crate::failover::TTL;
+
+/// What becomes of a server for a while. It keeps what it has acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// All connections are closed, and new ones too.
+    Cut(Duration),
+    /// Nothing passes, and nothing is closed.
+    Silent(Duration),
+    /// SIGSTOP, and SIGCONT behind it.
+    Stopped(Duration),
+    /// SIGKILL, and it is started again.
+    Restarted,
+}
+
+/// Less than a TTL, and more.
+const SHORT: Duration = TTL.checked_div(3).expect("no zero");
+const LONG: Duration = TTL.saturating_mul(3).checked_div(2).expect("no zero");
+
+/// All of them.
+pub(super) const FAULTS: [Fault; 7] = [
+    Fault::Restarted,
+    Fault::Stopped(LONG),
+    Fault::Cut(SHORT),
+    Fault::Stopped(SHORT),
+    Fault::Cut(LONG),
+    Fault::Silent(SHORT),
+    Fault::Silent(LONG),
+];
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Cut(lasts) => write!(f, "cut off for {lasts:?}"),
+            Fault::Silent(lasts) => write!(f, "silent for {lasts:?}"),
+            Fault::Stopped(lasts) => write!(f, "stopped for {lasts:?}"),
+            Fault::Restarted => f.write_str("restarted"),
+        }
+    }
+}
+
+impl Fault {
+    /// Befalls a side for as long as it lasts, and until what goes on `meanwhile` is over, which begins behind
+    /// its beginning. Answers what that came to.
+    pub(super) async fn befalls<T>(
+        self,
+        side: &Side,
+        meanwhile: impl Future<Output = T>,
+    ) -> Result<T, ServerError> {
+        let ways = [&side.way, &side.door];
+        Ok(match self {
+            Fault::Cut(lasts) => {
+                ways.into_iter().for_each(Proxy::cut);
+                let (seen, ()) = join!(meanwhile, sleep(lasts));
+                ways.into_iter().for_each(Proxy::resume);
+                seen
+            }
+            Fault::Silent(lasts) => {
+                for direction in [Direction::ToServer, Direction::ToClient] {
+                    ways.into_iter().for_each(|way| way.hold(direction));
+                }
+                let (seen, ()) = join!(meanwhile, sleep(lasts));
+                ways.into_iter().for_each(Proxy::resume);
+                seen
+            }
+            Fault::Stopped(lasts) => {
+                side.server.pause().await?;
+                let (seen, ()) = join!(meanwhile, sleep(lasts));
+                side.server.resume().await?;
+                seen
+            }
+            Fault::Restarted => {
+                side.server.kill().await?;
+                let seen = meanwhile.await;
+                side.server.launch().await?;
+                seen
+            }
+        })
+    }
+}

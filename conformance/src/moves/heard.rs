@@ -1,0 +1,133 @@
+//! What processes of a load have said.
+
+use std::collections::BTreeMap;
+
+use super::counted::Adds;
+use super::grant::Grant;
+use crate::order::Event;
+
+/// What processes have said.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    /// Each hold once. One that its process did not outlive is no longer than its beginning.
+    pub(super) grants: Vec<Grant>,
+    /// So many of them were lost.
+    pub(super) lost: usize,
+    /// So many ended with their process.
+    pub(super) died: usize,
+    /// Requests that failed, as they may while servers fail.
+    pub(super) failed: Vec<String>,
+    pub(super) adds: Adds,
+}
+
+/// The holds of a process that have begun, by their keys: it has one of each at a time.
+#[derive(Debug, Default)]
+pub(super) struct Begun(BTreeMap<usize, Grant>);
+
+impl Heard {
+    /// Takes what a process says. Answers what was granted, and held to its end.
+    ///
+    /// # Errors
+    /// What is of no load, and the end of a hold that has not begun.
+    pub(super) fn take(&mut self, event: Event, begun: &mut Begun) -> Result<Option<Grant>, String> {
+        match event {
+            Event::Begins(grant) => match begun.0.insert(grant.held.key, grant) {
+                None => Ok(None),
+                Some(other) => Err(format!("{grant:?} begins, and {other:?} has no end")),
+            },
+            Event::Granted(grant) => {
+                self.end(grant, begun)?;
+                Ok(Some(grant))
+            }
+            Event::HeldUntil(grant) => {
+                self.lost += 1;
+                self.end(grant, begun)?;
+                Ok(None)
+            }
+            Event::Added(added) => {
+                self.adds.confirmed.push(added);
+                Ok(None)
+            }
+            Event::InDoubt { why } => {
+                self.adds.in_doubt += 1;
+                self.failed.push(why);
+                Ok(None)
+            }
+            Event::Failed { why } => {
+                self.failed.push(why);
+                Ok(None)
+            }
+            Event::Begun | Event::Released => Ok(None),
+            other => Err(format!("unexpected in a load: {other:?}")),
+        }
+    }
+
+    fn end(&mut self, grant: Grant, begun: &mut Begun) -> Result<(), String> {
+        let began = begun.0.remove(&grant.held.key);
+        if began
+            .is_none_or(|began| (began.held.token, began.held.from) != (grant.held.token, grant.held.from))
+        {
+            return Err(format!("the end of {grant:?}, where {began:?} has begun"));
+        }
+        self.grants.push(grant);
+        Ok(())
+    }
+
+    /// The process has ended, and its holds with it.
+    pub(super) fn ends(&mut self, begun: Begun) {
+        self.died += begun.0.len();
+        self.grants.extend(begun.0.into_values());
+    }
+
+    /// With what another has said.
+    pub(super) fn add(&mut self, other: Self) {
+        let Self { grants, lost, died, failed, adds } = other;
+        self.grants.extend(grants);
+        self.lost += lost;
+        self.died += died;
+        self.failed.extend(failed);
+        self.adds.confirmed.extend(adds.confirmed);
+        self.adds.in_doubt += adds.in_doubt;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use latchwork_core::Token;
+    use latchwork_core::decide::Claim;
+
+    use super::*;
+    use crate::hold_record::HoldRecord;
+
+    fn grant(key: usize, token: u64, from: u64, to: u64) -> Grant {
+        let token = Some(Token::new(0, token).unwrap());
+        Grant { asked: 0, held: HoldRecord { key, claim: Claim::Exclusive, token, from, to } }
+    }
+
+    #[test]
+    fn each_hold_is_heard_once_however_it_ends() {
+        let (mut heard, mut begun) = (Heard::default(), Begun::default());
+        let ends = [
+            (Event::Begins(grant(0, 1, 5, 5)), None),
+            (Event::Begins(grant(1, 1, 5, 5)), None),
+            (Event::Granted(grant(0, 1, 5, 9)), Some(grant(0, 1, 5, 9))),
+            (Event::HeldUntil(grant(1, 1, 5, 8)), None),
+            (Event::Begins(grant(0, 2, 20, 20)), None),
+        ];
+        for (event, granted) in ends {
+            assert_eq!(heard.take(event, &mut begun), Ok(granted));
+        }
+        heard.ends(begun);
+        assert_eq!(heard.grants, [grant(0, 1, 5, 9), grant(1, 1, 5, 8), grant(0, 2, 20, 20)]);
+        assert_eq!((heard.lost, heard.died), (1, 1));
+    }
+
+    #[test]
+    fn an_end_without_its_beginning_is_found() {
+        for wrong in [grant(0, 2, 5, 9), grant(0, 1, 6, 9), grant(1, 1, 5, 9)] {
+            let (mut heard, mut begun) = (Heard::default(), Begun::default());
+            heard.take(Event::Begins(grant(0, 1, 5, 5)), &mut begun).unwrap();
+            assert!(heard.take(Event::Granted(wrong), &mut begun).is_err(), "{wrong:?}");
+        }
+    }
+}
