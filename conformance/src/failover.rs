@@ -266,7 +266,7 @@ mod tests {
         let hold = |from, to| HoldRecord { key: 0, claim: Claim::Exclusive, token: None, from, to };
         let verdict = |records: &[HoldRecord], allowed| {
             let allowed = Duration::from_nanos(allowed);
-            judge("key", SoakKind::Exclusive, records, &[FAILURE], false, allowed).is_ok()
+            judge("key", records, &[FAILURE], false, allowed).is_ok()
         };
         let good = [hold(10, 90), hold(210, 220)];
         assert!(verdict(&good, 10), "110 without a grant, where the servers took 100");

@@ -81,8 +81,8 @@ mod tests {
 
     /// While locks move, and for as long as services with the old URLs are about, one coordinator has two
     /// namespaces.
-    #[test]
-    fn the_order_is_one_whatever_namespace_a_coordinator_has() {
+    #[tokio::test]
+    async fn the_order_is_one_whatever_namespace_a_coordinator_has() {
         let of = |name: &str, namespace: &str| {
             let mut config = Config::new("memory");
             (config.name, config.namespace) = (Some(name.to_owned()), namespace.to_owned());

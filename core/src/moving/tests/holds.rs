@@ -40,6 +40,8 @@ async fn a_hold_from_before_the_move_is_one_still_when_it_is_done() {
     assert_eq!(next.release().await.unwrap(), Release::Released);
     let after = one.coordinator.mutex("a").unwrap().acquire().await.unwrap();
     assert!(after.token() > next.token());
+    drop(after);
+    one.coordinator.close().await.expect("nothing rests on the old side");
 }
 
 #[tokio::test(start_paused = true)]
