@@ -109,6 +109,43 @@ async fn no_hold_is_lost_while_the_slots_of_contended_keys_move() {
     }
 }
 
+/// The old master answers ASK for keys that are not there. A script of one key is carried out at the new one
+/// at once; a lock's script names several, and waits there (TRYAGAIN) until the slot has arrived.
+#[tokio::test]
+async fn what_is_not_there_yet_in_a_slot_on_its_way_is_asked_for_at_its_new_server() {
+    let cluster = ClusteredRedis::start(CALM).await.unwrap();
+    let client = user(&cluster, "ttl=30s&request_timeout=10s").await;
+    let key = lock_at(&cluster, 0, &mut 0).await;
+    let slot = cluster.slot(&key_of(&key)).await.unwrap();
+    let mut old = Operator::at(&format!("redis://{}", cluster.servers()[0])).await;
+    let mut new = Operator::at(&format!("redis://{}", cluster.servers()[1])).await;
+    let stored = format!("CLUSTER COUNTKEYSINSLOT {slot}");
+    cluster.begin_move(slot, 0, 1).await.unwrap();
+
+    let before = new.calls("asking").await;
+    let counter = client.counter(key.as_str()).unwrap();
+    assert_eq!(soon(counter.add(1)).await.unwrap(), 1);
+    let asked = new.calls("asking").await;
+    assert!(asked > before, "no request went to the new server behind ASKING");
+    assert_eq!((old.say::<u64>(&stored).await, new.say::<u64>(&stored).await), (0, 1));
+
+    let mutex = client.mutex(key.as_str()).unwrap();
+    let acquiring = tokio::spawn(async move { mutex.acquire().await });
+    soon(async {
+        while new.calls("asking").await == asked {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    assert!(!acquiring.is_finished(), "a lock's keys cannot be made on either side");
+    cluster.move_slot(slot, 0, 1).await.unwrap();
+    let hold = soon(acquiring).await.unwrap().unwrap();
+    assert!(hold.is_held());
+    assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+    assert_eq!(soon(counter.add(1)).await.unwrap(), 2);
+    soon(client.close()).await.unwrap();
+}
+
 /// Without a replica to take over, a shard is gone until its server is back.
 #[tokio::test]
 async fn a_lost_shard_loses_its_own_holds_only() {
