@@ -186,6 +186,37 @@ async fn a_renewed_certificate_is_used_at_the_next_reconnect(kind: Kind) {
     coordinator.close().await.expect("closed");
 }
 
+/// In the environment of a process that this program starts: what it connects to.
+const URL: &str = "LATCHWORK_TEST_SYSTEM_TRUSTS";
+
+/// A client without `ca` trusts whom its system trusts, which is said to a process of its own by
+/// `SSL_CERT_FILE`: that of the tests' authority, and that of another one.
+async fn without_a_file_those_are_trusted_whom_the_system_trusts(kind: Kind) {
+    if let Ok(url) = std::env::var(URL) {
+        match open(&url).await {
+            Ok(coordinator) => {
+                coordinator.close().await.expect("closed");
+                println!("it is trusted");
+            }
+            Err(error) => println!("{error}"),
+        }
+        return;
+    }
+    let server = Secured::new(kind, Certificates::new().expect("made"), false).await;
+    let url = format!("{}://{}", secured(kind), server.server.tls_addr().expect("it speaks TLS"));
+    let stranger = Authority::new("a stranger").expect("made");
+    server.certificates.write("other.pem", stranger.certificate()).expect("written");
+    for (file, says) in [("ca.pem", "it is trusted"), ("other.pem", "nobody who is trusted has signed")] {
+        let name = format!("{kind}::without_a_file_those_are_trusted_whom_the_system_trusts");
+        let mut program = tokio::process::Command::new(std::env::current_exe().expect("this program"));
+        program.args(["--exact", &name, "--nocapture"]).env(URL, &url).kill_on_drop(true);
+        program.env("SSL_CERT_FILE", server.certificates.path(file)).env_remove("SSL_CERT_DIR");
+        let output = program.output().await.expect("it runs");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains(says), "{kind}, {file}: {said}");
+    }
+}
+
 macro_rules! on {
     ($($feature:literal $name:ident $kind:ident;)*) => { $(
         #[cfg(feature = $feature)]
@@ -200,6 +231,11 @@ macro_rules! on {
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn a_renewed_certificate_is_used_at_the_next_reconnect() {
                 super::a_renewed_certificate_is_used_at_the_next_reconnect(Kind::$kind).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn without_a_file_those_are_trusted_whom_the_system_trusts() {
+                super::without_a_file_those_are_trusted_whom_the_system_trusts(Kind::$kind).await;
             }
         }
     )* };
