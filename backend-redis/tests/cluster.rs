@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use common::coordinators::{at, said};
 use common::sharded::{key_of, lock_at};
 use common::{Operator, PATIENCE, own, soon};
+use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::servers::ClusteredRedis;
 use latchwork_core::contracts::LeaseState;
 use latchwork_core::recipes::Acquire;
@@ -261,17 +262,22 @@ async fn a_hand_off_costs_the_bus_one_message_to_each_other_server() {
 
 #[tokio::test]
 async fn what_is_wrong_with_the_servers_is_named() {
+    let mut mistakes =
+        Mistakes::of(include_str!("../../src/guide/connecting.md"), "## When a cluster is wrong");
     let single = own(&[]).await;
     let error = at(&format!("redis-cluster://{}", single.addr())).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
     said(&error, &[single.addr(), "no node of a Redis Cluster"]);
+    mistakes.made("the URL has `redis-cluster://`, and the host is of no cluster", &error);
     let error = at("redis-cluster://127.0.0.1:1,127.0.0.1:2").await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
     said(&error, &["127.0.0.1:1,127.0.0.1:2", "refused"]);
+    mistakes.made("nobody listens at the hosts of the URL", &error);
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
     let error = at(&format!("redis://{}", cluster.servers()[0])).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
     said(&error, &["redis-cluster://"]);
+    mistakes.made("the URL has `redis://`, and the host is of a cluster", &error);
     let error = at("redis-cluster://h/2").await.unwrap_err();
     assert_eq!(error.argument(), Some("url"), "{error}");
     let enough = "+@read +@write +@pubsub +@scripting +@connection -@dangerous +time +info";
@@ -287,6 +293,8 @@ async fn what_is_wrong_with_the_servers_is_named() {
         matches!(error.kind(), ErrorKind::Forbidden { what } if what.contains("CLUSTER SLOTS")),
         "{error}"
     );
+    mistakes.made("the user may not ask who has which slot (`CLUSTER SLOTS`)", &error);
+    mistakes.all_made();
     let client = at(&format!("redis-cluster://app:word@{}", cluster.servers()[0])).await.unwrap();
     for lock in locks_of_all(&cluster).await {
         let _ = soon(client.mutex(lock).unwrap().acquire()).await.unwrap().release().await.unwrap();
