@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use common::{etcdctl, require_log_in, server, soon};
+use common::{etcdctl, metric, require_log_in, server, soon};
 use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_conformance::testbed::Testbed;
 use latchwork_conformance::testbeds::etcd_auth_testbed;
@@ -88,26 +88,43 @@ async fn auth_that_is_switched_on_under_a_running_client_is_met_by_a_provider() 
     assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
 }
 
-/// The client crate logs in again by itself; with a provider, by what that says then.
 #[tokio::test]
 async fn a_signed_token_that_runs_out_is_renewed() {
     let mut secret = tempfile::NamedTempFile::new().unwrap();
     secret.write_all(b"only for this test").unwrap();
     let token = format!("jwt,sign-method=HS256,ttl=2s,priv-key={}", secret.path().display());
-    let options = Options::new().own().args(["--auth-token", &token]);
+    a_token_that_runs_out_is_renewed(&["--auth-token", &token]).await;
+}
+
+/// The server forgets it when nobody has used it for so long.
+#[tokio::test]
+async fn a_simple_token_that_runs_out_is_renewed() {
+    a_token_that_runs_out_is_renewed(&["--auth-token-ttl", "2"]).await;
+}
+
+/// The client crate logs in again by itself; with a provider, by what that says then. `arguments`: of a
+/// server whose tokens run out after 2 s.
+async fn a_token_that_runs_out_is_renewed(arguments: &[&str]) {
+    const LOG_INS: &str = r#"grpc_server_started_total{grpc_method="Authenticate","#;
+    let options = Options::new().own().args(arguments.iter().copied());
     let server = Server::start(Kind::Etcd, options).await.unwrap_or_else(|error| panic!("{error}"));
     require_log_in(&server).await;
-    let fixed = at(&config(&server, "app:hunter2@", "ttl=2s")).await.unwrap();
-    let provided = at(&config(&server, "", "ttl=2s").with_credentials(Vault::new("hunter2"))).await.unwrap();
+    // A TTL that is longer than the wait: the re-check, once a TTL, would keep a simple token in use.
+    let fixed = at(&config(&server, "app:hunter2@", "ttl=6s")).await.unwrap();
+    let provided = at(&config(&server, "", "ttl=6s").with_credentials(Vault::new("hunter2"))).await.unwrap();
     let holds = [
         fixed.mutex("a").unwrap().acquire().await.unwrap(),
         provided.mutex("b").unwrap().acquire().await.unwrap(),
     ];
+    let before = metric(&server, LOG_INS).await;
     // No event tells that a token has run out.
     tokio::time::sleep(Duration::from_secs(5)).await;
     for (client, key) in [(&fixed, "c"), (&provided, "d")] {
         use_a_lock(client, key).await.unwrap();
     }
+    // Else the tokens had not run out.
+    let log_ins = metric(&server, LOG_INS).await - before;
+    assert!(log_ins >= 2, "{log_ins} log-ins of two clients");
     for hold in holds {
         assert!(hold.is_held());
         assert_eq!(hold.release().await.unwrap(), Release::Released);

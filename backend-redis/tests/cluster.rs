@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use common::coordinators::{at, said};
 use common::sharded::{key_of, lock_at};
 use common::{Operator, PATIENCE, own, soon};
+use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::servers::ClusteredRedis;
 use latchwork_core::contracts::LeaseState;
 use latchwork_core::recipes::Acquire;
@@ -107,6 +108,43 @@ async fn no_hold_is_lost_while_the_slots_of_contended_keys_move() {
     for client in clients {
         soon(client.close()).await.unwrap();
     }
+}
+
+/// The old master answers ASK for keys that are not there. A script of one key is carried out at the new one
+/// at once; a lock's script names several, and waits there (TRYAGAIN) until the slot has arrived.
+#[tokio::test]
+async fn what_is_not_there_yet_in_a_slot_on_its_way_is_asked_for_at_its_new_server() {
+    let cluster = ClusteredRedis::start(CALM).await.unwrap();
+    let client = user(&cluster, "ttl=30s&request_timeout=10s").await;
+    let key = lock_at(&cluster, 0, &mut 0).await;
+    let slot = cluster.slot(&key_of(&key)).await.unwrap();
+    let mut old = Operator::at(&format!("redis://{}", cluster.servers()[0])).await;
+    let mut new = Operator::at(&format!("redis://{}", cluster.servers()[1])).await;
+    let stored = format!("CLUSTER COUNTKEYSINSLOT {slot}");
+    cluster.begin_move(slot, 0, 1).await.unwrap();
+
+    let before = new.calls("asking").await;
+    let counter = client.counter(key.as_str()).unwrap();
+    assert_eq!(soon(counter.add(1)).await.unwrap(), 1);
+    let asked = new.calls("asking").await;
+    assert!(asked > before, "no request went to the new server behind ASKING");
+    assert_eq!((old.say::<u64>(&stored).await, new.say::<u64>(&stored).await), (0, 1));
+
+    let mutex = client.mutex(key.as_str()).unwrap();
+    let acquiring = tokio::spawn(async move { mutex.acquire().await });
+    soon(async {
+        while new.calls("asking").await == asked {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    assert!(!acquiring.is_finished(), "a lock's keys cannot be made on either side");
+    cluster.move_slot(slot, 0, 1).await.unwrap();
+    let hold = soon(acquiring).await.unwrap().unwrap();
+    assert!(hold.is_held());
+    assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+    assert_eq!(soon(counter.add(1)).await.unwrap(), 2);
+    soon(client.close()).await.unwrap();
 }
 
 /// Without a replica to take over, a shard is gone until its server is back.
@@ -224,17 +262,22 @@ async fn a_hand_off_costs_the_bus_one_message_to_each_other_server() {
 
 #[tokio::test]
 async fn what_is_wrong_with_the_servers_is_named() {
+    let mut mistakes =
+        Mistakes::of(include_str!("../../src/guide/connecting.md"), "## When a cluster is wrong");
     let single = own(&[]).await;
     let error = at(&format!("redis-cluster://{}", single.addr())).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
     said(&error, &[single.addr(), "no node of a Redis Cluster"]);
+    mistakes.made("the URL has `redis-cluster://`, and the host is of no cluster", &error);
     let error = at("redis-cluster://127.0.0.1:1,127.0.0.1:2").await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
     said(&error, &["127.0.0.1:1,127.0.0.1:2", "refused"]);
+    mistakes.made("nobody listens at the hosts of the URL", &error);
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
     let error = at(&format!("redis://{}", cluster.servers()[0])).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
     said(&error, &["redis-cluster://"]);
+    mistakes.made("the URL has `redis://`, and the host is of a cluster", &error);
     let error = at("redis-cluster://h/2").await.unwrap_err();
     assert_eq!(error.argument(), Some("url"), "{error}");
     let enough = "+@read +@write +@pubsub +@scripting +@connection -@dangerous +time +info";
@@ -250,6 +293,8 @@ async fn what_is_wrong_with_the_servers_is_named() {
         matches!(error.kind(), ErrorKind::Forbidden { what } if what.contains("CLUSTER SLOTS")),
         "{error}"
     );
+    mistakes.made("the user may not ask who has which slot (`CLUSTER SLOTS`)", &error);
+    mistakes.all_made();
     let client = at(&format!("redis-cluster://app:word@{}", cluster.servers()[0])).await.unwrap();
     for lock in locks_of_all(&cluster).await {
         let _ = soon(client.mutex(lock).unwrap().acquire()).await.unwrap().release().await.unwrap();

@@ -107,6 +107,10 @@ fn the_guide_names_the_rights_of_the_page() {
     for guide in [include_str!("../../src/guide/trust.md"), include_str!("../../src/guide/errors.md")] {
         assert!(guide.contains(&rules), "not everywhere: {rules}");
     }
+    // What a cluster needs beside, as `what_is_wrong_with_the_servers_is_named` has it.
+    for page in [include_str!("../src/lib.rs"), include_str!("../../src/guide/trust.md")] {
+        assert!(page.contains("`+cluster|slots`"), "a page does not say it");
+    }
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use common::coordinators::{at, refused, said};
 use common::{Operator, PATIENCE, own, soon};
+use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::WatchedRedis;
 use latchwork_core::contracts::LeaseState;
@@ -131,22 +132,28 @@ async fn what_is_wrong_with_the_sentinels_is_named() {
     let watched = WatchedRedis::start().await.unwrap();
     let (sentinels, service) = (watched.sentinels(), WatchedRedis::SERVICE);
     let [first, second, third] = [0, 1, 2].map(|place: usize| sentinels[place].clone());
+    let mut mistakes =
+        Mistakes::of(include_str!("../../src/guide/connecting.md"), "## When Sentinels are wrong");
 
     // Nobody listens there.
     let error = refused(&format!("redis-sentinel://127.0.0.1:1,127.0.0.1:2/{service}")).await;
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
     said(&error, &["no Sentinel answers", "127.0.0.1:1", "127.0.0.1:2", "refused"]);
+    mistakes.made("nobody listens at the hosts of the URL", &error);
 
     let error = refused(&format!("redis-sentinel://{first},{second}/other")).await;
     assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
     said(&error, &[&first, "watches no service \"other\""]);
+    mistakes.made("the Sentinels do not watch the service", &error);
 
     let server = own(&[]).await;
     let error = refused(&format!("redis-sentinel://{}/{service}", server.addr())).await;
     assert!(matches!(error.kind(), ErrorKind::WrongServer { expected: "Redis Sentinel", .. }), "{error}");
+    mistakes.made("the URL has `redis-sentinel://`, and the host is no Sentinel", &error);
     let error = refused(&format!("redis://{first}")).await;
     assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
     said(&error, &["Sentinel", "redis-sentinel://"]);
+    mistakes.made("the URL has `redis://`, and the host is a Sentinel", &error);
 
     // A Sentinel that is behind: it names a replica.
     let master = watched.master().await.unwrap();
@@ -157,6 +164,7 @@ async fn what_is_wrong_with_the_sentinels_is_named() {
     let error = refused(&format!("redis-sentinel://{}/{service}?connect_timeout=1s", behind.addr())).await;
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
     said(&error, &[&watched.servers()[replica], "the Sentinels name as the master", "is a replica of"]);
+    mistakes.made("a Sentinel is behind, and names a replica", &error);
 
     // Sentinels with a login, of which one is dead. What it may say is enough.
     for sentinel in [&second, &third] {
@@ -173,7 +181,11 @@ async fn what_is_wrong_with_the_sentinels_is_named() {
         assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{login}: {error}");
         said(&error, &["to log in at the Sentinel at", &second]);
         assert!(!error.to_string().contains("wrong"), "{error}");
+        if login.is_empty() {
+            mistakes.made("the Sentinels demand another login", &error);
+        }
     }
+    mistakes.all_made();
     // One that may not listen is found at each dial all the same.
     for login in [
         "sentinel_password=secret",

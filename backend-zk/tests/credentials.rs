@@ -10,7 +10,7 @@ use common::acls::{lists, made};
 use common::{config, coordinator, own_server, server, soon};
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_core::{
-    Config, Coordinator, Credentials, CredentialsProvider, Release, Result, Secret, connect,
+    Config, Coordinator, Credentials, CredentialsProvider, Kind, Release, Result, Secret, connect,
 };
 use zookeeper_client::Client;
 
@@ -26,8 +26,18 @@ async fn every_node_that_a_client_with_a_login_makes_is_its_logins_alone() {
     let client = at(&config).await;
     let held = made(&client).await;
     let owner = Client::connector().with_auth("digest", b"app:secret").connect(addr).await.unwrap();
-    let lists = lists(&owner, &format!("/{}", config.namespace)).await;
-    assert!(lists.len() > 15, "{lists:?}");
+    let top = format!("/{}", config.namespace);
+    let lists = lists(&owner, &top).await;
+    // That of a quorum is made by its own lock alone.
+    let kinds = Kind::QUEUES.into_iter().chain(Kind::CELLS);
+    let kinds = kinds.filter(|kind| *kind != Kind::Quorum).map(Kind::as_str);
+    for place in kinds.chain(["limits", "released"]).map(|name| format!("{top}/{name}")) {
+        let below = format!("{place}/");
+        let is_there = |path: &str| path == place && path.ends_with("/released") || path.starts_with(&below);
+        assert!(lists.iter().any(|(path, _)| is_there(path)), "{place}: {lists:?}");
+    }
+    let announced = owner.check_stat(&format!("{top}/released")).await.unwrap().unwrap();
+    assert!(announced.cversion > 0, "no release was announced there");
     for (path, acls) in lists {
         assert!(!acls.is_empty(), "{path}");
         for acl in acls {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use common::acls::{lists, made};
 use common::{config, own_server, soon};
+use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_conformance::servers::{Certificates, Kind, Options, Server};
 use latchwork_core::{Config, Coordinator, Error, ErrorKind, Release, Secret, connect};
@@ -126,17 +127,29 @@ async fn a_session_that_is_opened_anew_is_logged_in_too() {
     client.close().await.unwrap();
 }
 
-/// Such a server says nothing against a login, and gives no identity for it.
+/// A server without users, and one that is lenient, say nothing against a login, and give no identity for it.
 #[tokio::test]
-async fn a_server_that_takes_no_login_is_refused() {
+async fn every_mistake_is_called_what_the_guide_says() {
+    let mut table = Mistakes::of(include_str!("../../src/guide/connecting.md"), "## SASL");
     let without = own_server().await;
     let (_folder, options) = users();
     let lenient = start(options.args(["-Dzookeeper.allowSaslFailedClients=true"])).await;
-    for (server, password) in [(&without, RIGHT), (&lenient, WRONG)] {
+    let lets_in = "the server lets those in whose login failed (`zookeeper.allowSaslFailedClients`)";
+    for (server, password, mistake) in
+        [(&without, RIGHT, "the server has no users"), (&lenient, WRONG, lets_in)]
+    {
         let error = refused(&login(server.addr(), "app", password)).await;
         let named = matches!(error.kind(), ErrorKind::Forbidden { what } if what == "to log in by SASL");
         assert!(named, "{error}");
+        table.made(mistake, &error);
     }
+    let (_folder, options) = users();
+    let strict = start(options).await;
+    table.made("the user or the password", &refused(&login(strict.addr(), "app", WRONG)).await);
+    let mut nobody = config(strict.addr());
+    nobody.sasl = true;
+    table.made("there is no login", &refused(&nobody).await);
+    table.all_made();
     // The control: who is right is let in there.
     let client = at(&login(lenient.addr(), "app", RIGHT)).await.unwrap_or_else(|error| panic!("{error}"));
     client.close().await.unwrap();

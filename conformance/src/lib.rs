@@ -24,6 +24,7 @@ mod harness;
 pub mod hold_record;
 pub mod limits;
 pub mod log;
+pub mod mistakes;
 pub mod moves;
 pub mod order;
 pub mod outages;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use latchwork_conformance::log::Text;
 use latchwork_core::{
-    Config, Connector, Coordinator, Credentials, CredentialsProvider, Result, Secret, connect,
+    Config, Connector, Coordinator, Credentials, CredentialsProvider, ErrorKind, Result, Secret, connect,
 };
 use latchwork_servers::proxy::Proxy;
 use latchwork_servers::{Kind, Options, Server};
@@ -116,6 +116,25 @@ async fn texts(kind: Kind, server: &Server, options: &str) -> Vec<String> {
     seen
 }
 
+/// What is seen of the login at Sentinels, the right one and a wrong one. The server is none, and says so
+/// only to whom it knows.
+async fn texts_of_sentinels(server: &Server) -> Vec<String> {
+    let mut seen = Vec::new();
+    for password in SECRETS {
+        let (addr, login) = (server.addr(), format!("sentinel_user=app&sentinel_password={password}"));
+        let url = format!("redis-sentinel://app:{}@{addr}/service?{login}", SECRETS[0]);
+        let config: Config = url.parse().expect("a URL");
+        assert_eq!(config.sentinel_password.as_ref().map(Secret::expose), Some(password));
+        seen.extend([format!("{config:?} {config:#?}"), config.url_without_secrets()]);
+        seen.push(serde_json::to_string(&config).expect("written"));
+        let error = connect(&connectors(), &config).await.expect_err("it is no Sentinel");
+        let refused = matches!(error.kind(), ErrorKind::Forbidden { .. });
+        assert_eq!(refused, password == SECRETS[1], "the password was sent: {error}");
+        seen.push(format!("{error} {error:?} {error:#?} {:?}", error.cause()));
+    }
+    seen
+}
+
 /// Holds, waits, is cut off, comes back, and closes.
 async fn of_a_life(client: &Coordinator, proxy: &Proxy) -> Vec<String> {
     let mutex = client.mutex("secrets").expect("a key");
@@ -144,7 +163,11 @@ async fn no_password_is_shown_to_anybody() {
         [(Kind::Redis, ""), (Kind::Zookeeper, ""), (Kind::Zookeeper, sasl), (Kind::Etcd, "")]
     {
         let server = server(kind, folder.path()).await;
-        for text in texts(kind, &server, options).await {
+        let mut all = texts(kind, &server, options).await;
+        if kind == Kind::Redis {
+            all.extend(texts_of_sentinels(&server).await);
+        }
+        for text in all {
             assert!(!SECRETS.iter().any(|secret| text.contains(secret)), "{kind}{options}: {text}");
         }
         if kind == Kind::Redis {

@@ -3,10 +3,9 @@
 //! says.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 
+use latchwork_conformance::mistakes::Mistakes;
 use latchwork_core::{Config, Connector, Coordinator, Error, ErrorKind, Release, connect};
 use latchwork_servers::proxy::Proxy;
 use latchwork_servers::{Authority, Certificates, Kind, Options, Server, Validity};
@@ -119,30 +118,6 @@ async fn mistakes(kind: Kind, demanding: &Secured) -> BTreeMap<&'static str, Err
     seen
 }
 
-/// The rows of the guide's table: the mistake, the kind of error, what it says.
-fn table() -> Vec<[String; 3]> {
-    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src/guide/connecting.md");
-    let text = fs::read_to_string(guide).expect("the guide is there");
-    let (_, section) = text.split_once("# When TLS fails\n").expect("the section is there");
-    let section = section.split("\n# ").next().unwrap_or_default();
-    let rows = section.lines().filter(|line| line.starts_with("| ")).skip(1);
-    rows.map(|row| {
-        let cells: Vec<_> = row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
-        cells.try_into().unwrap_or_else(|cells| panic!("three cells: {cells:?}"))
-    })
-    .collect()
-}
-
-/// The name of a kind of error, with the argument that it names.
-fn kind_of(error: &Error) -> String {
-    match error.kind() {
-        ErrorKind::InvalidArgument { name } => format!("`InvalidArgument` ({name})"),
-        ErrorKind::Forbidden { .. } => "`Forbidden`".to_owned(),
-        ErrorKind::WrongServer { .. } => "`WrongServer`".to_owned(),
-        other => format!("`{other:?}`"),
-    }
-}
-
 async fn every_mistake_is_called_what_the_guide_says(kind: Kind) {
     let demanding = Secured::new(kind, Certificates::new().expect("made"), true).await;
     let coordinator = open(&demanding.mutual()).await.expect("both sides are content");
@@ -151,15 +126,13 @@ async fn every_mistake_is_called_what_the_guide_says(kind: Kind) {
     assert_eq!(hold.release().await.expect("released"), Release::Released);
     coordinator.close().await.expect("closed");
 
-    let mut seen = mistakes(kind, &demanding).await;
-    for [mistake, expected, says] in table() {
-        let error =
-            seen.remove(mistake.as_str()).unwrap_or_else(|| panic!("{mistake}: no such mistake here"));
-        assert_eq!(kind_of(&error), expected, "{kind}: {mistake}: {error}");
-        assert!(error.to_string().contains(&says), "{kind}: {mistake}: {error}");
+    let mut table = Mistakes::of(include_str!("../../src/guide/connecting.md"), "# When TLS fails");
+    for (mistake, error) in mistakes(kind, &demanding).await {
+        println!("{kind}: {error}");
+        table.made(mistake, &error);
         assert!(!error.is_retryable(), "{error}");
     }
-    assert!(seen.is_empty(), "not in the guide: {seen:?}");
+    table.all_made();
 }
 
 /// A client that is cut off while its certificate is renewed comes back with the new one, and not before.
@@ -186,6 +159,37 @@ async fn a_renewed_certificate_is_used_at_the_next_reconnect(kind: Kind) {
     coordinator.close().await.expect("closed");
 }
 
+/// In the environment of a process that this program starts: what it connects to.
+const URL: &str = "LATCHWORK_TEST_SYSTEM_TRUSTS";
+
+/// A client without `ca` trusts whom its system trusts, which is said to a process of its own by
+/// `SSL_CERT_FILE`: that of the tests' authority, and that of another one.
+async fn without_a_file_those_are_trusted_whom_the_system_trusts(kind: Kind) {
+    if let Ok(url) = std::env::var(URL) {
+        match open(&url).await {
+            Ok(coordinator) => {
+                coordinator.close().await.expect("closed");
+                println!("it is trusted");
+            }
+            Err(error) => println!("{error}"),
+        }
+        return;
+    }
+    let server = Secured::new(kind, Certificates::new().expect("made"), false).await;
+    let url = format!("{}://{}", secured(kind), server.server.tls_addr().expect("it speaks TLS"));
+    let stranger = Authority::new("a stranger").expect("made");
+    server.certificates.write("other.pem", stranger.certificate()).expect("written");
+    for (file, says) in [("ca.pem", "it is trusted"), ("other.pem", "nobody who is trusted has signed")] {
+        let name = format!("{kind}::without_a_file_those_are_trusted_whom_the_system_trusts");
+        let mut program = tokio::process::Command::new(std::env::current_exe().expect("this program"));
+        program.args(["--exact", &name, "--nocapture"]).env(URL, &url).kill_on_drop(true);
+        program.env("SSL_CERT_FILE", server.certificates.path(file)).env_remove("SSL_CERT_DIR");
+        let output = program.output().await.expect("it runs");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains(says), "{kind}, {file}: {said}");
+    }
+}
+
 macro_rules! on {
     ($($feature:literal $name:ident $kind:ident;)*) => { $(
         #[cfg(feature = $feature)]
@@ -200,6 +204,11 @@ macro_rules! on {
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn a_renewed_certificate_is_used_at_the_next_reconnect() {
                 super::a_renewed_certificate_is_used_at_the_next_reconnect(Kind::$kind).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn without_a_file_those_are_trusted_whom_the_system_trusts() {
+                super::without_a_file_those_are_trusted_whom_the_system_trusts(Kind::$kind).await;
             }
         }
     )* };

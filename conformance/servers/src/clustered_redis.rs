@@ -216,9 +216,7 @@ impl ClusteredRedis {
     /// # Panics
     /// When a server refuses it.
     pub async fn move_slot(&self, slot: u16, from: usize, to: usize) -> Result<(), ServerError> {
-        let done = |said: String| assert!(said.starts_with("+OK") || said.starts_with("+NOKEY"), "{said}");
-        done(self.say(to, &format!("CLUSTER SETSLOT {slot} IMPORTING {}", self.ids[from])).await?);
-        done(self.say(from, &format!("CLUSTER SETSLOT {slot} MIGRATING {}", self.ids[to])).await?);
+        self.begin_move(slot, from, to).await?;
         let port = self.servers[to].binary.known_port();
         loop {
             let keys = self.say(from, &format!("CLUSTER GETKEYSINSLOT {slot} 1")).await?;
@@ -228,6 +226,20 @@ impl ClusteredRedis {
         // The new master first: it must know before the old one sends clients there.
         done(self.say(to, &format!("CLUSTER SETSLOT {slot} NODE {}", self.ids[to])).await?);
         done(self.say(from, &format!("CLUSTER SETSLOT {slot} NODE {}", self.ids[to])).await?);
+        Ok(())
+    }
+
+    /// The first step of [`move_slot`](Self::move_slot), which takes the others: the slot is on its way, and
+    /// its keys lie where they were. For what is not there the old master sends clients to the new one (`ASK`).
+    ///
+    /// # Errors
+    /// As [`move_slot`](Self::move_slot).
+    ///
+    /// # Panics
+    /// When a server refuses it.
+    pub async fn begin_move(&self, slot: u16, from: usize, to: usize) -> Result<(), ServerError> {
+        done(self.say(to, &format!("CLUSTER SETSLOT {slot} IMPORTING {}", self.ids[from])).await?);
+        done(self.say(from, &format!("CLUSTER SETSLOT {slot} MIGRATING {}", self.ids[to])).await?);
         Ok(())
     }
 
@@ -280,4 +292,9 @@ impl ClusteredRedis {
     async fn states(&self) -> String {
         self.servers.iter().map(Local::log_tail).collect::<Vec<_>>().join("\n\n")
     }
+}
+
+/// Checks what a server says of a step of a move.
+fn done(said: String) {
+    assert!(said.starts_with("+OK") || said.starts_with("+NOKEY"), "{said}");
 }
