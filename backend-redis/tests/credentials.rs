@@ -11,7 +11,8 @@ use common::{Operator, own, soon};
 use latchwork_conformance::testbed::Testbed;
 use latchwork_conformance::testbeds::redis_acl_testbed;
 use latchwork_core::{
-    Config, Coordinator, Credentials, CredentialsProvider, ErrorKind, Eviction, Release, Result, connect,
+    Config, Coordinator, Credentials, CredentialsProvider, ErrorKind, Eviction, Move, MoveConfig, Release,
+    Result, connect,
 };
 use parking_lot::Mutex;
 
@@ -137,6 +138,46 @@ async fn the_documented_acl_is_enough_and_each_of_its_parts_is_needed() {
             Err(error) => assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{part}: {error}"),
         }
     }
+}
+
+/// The rights of a client on both sides are enough to move locks, and one that is missing is named.
+#[tokio::test]
+async fn an_operator_without_a_right_is_told_which_and_on_which_side() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let side = |namespace: &str| {
+        let url = format!("redis://app:word@{}?namespace={namespace}", server.addr());
+        Config::from_url(&url).expect("a good URL")
+    };
+    let sides = MoveConfig::new(side("from"), side("to"), "m");
+    let rules = documented();
+    let places = ["~from:*", "&from:*", "~to:*", "&to:*"];
+    let parts: Vec<_> = rules.iter().map(String::as_str).chain(places).collect();
+    let mut with = async |without: &str, denied: &str| {
+        let rules: Vec<_> = parts.iter().copied().filter(|part| *part != without).chain([denied]).collect();
+        operator.say::<()>(format!("ACL SETUSER app reset on >word {}", rules.join(" ")).trim_end()).await;
+        let the_move = Move::connect(&[latchwork_redis::connector()], &sides).await?;
+        let made = async {
+            the_move.plan().await?;
+            the_move.run(|_| {}).await?;
+            the_move.finish().await
+        };
+        let (made, closed) = (made.await, the_move.close().await);
+        made.and(closed)
+    };
+    for (without, denied, side, names) in [
+        ("~to:*", "", "new", "keys"),
+        ("~from:*", "", "old", "keys"),
+        ("+@scripting", "", "old", "eval"),
+        ("", "-scan", "old", "scan"),
+    ] {
+        let error = with(without, denied).await.expect_err("it lacks a right");
+        let (said, lacks) = (format!("{error}").to_lowercase(), format!("{without}{denied}"));
+        assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{lacks}: {said}");
+        assert!(said.contains(&format!("on the {side} side of the move")), "{lacks}: {said}");
+        assert!(said.contains(names), "{lacks}: {said}");
+    }
+    with("", "").await.expect("they are enough");
 }
 
 /// The control of the topology `auth`: its clients have the rights of the command, and no others.

@@ -236,6 +236,15 @@ impl MovingNode {
     }
 }
 
+/// A guard was dropped before its least time was over, and its client ends before that.
+impl Drop for MovingNode {
+    fn drop(&mut self) {
+        if self.writer.is_kept() && matches!(self.writer.lost(), None | Some(LostReason::Closed)) {
+            self.keep_nodes();
+        }
+    }
+}
+
 impl HeldOnSides for MovingNode {
     fn on(&self, side: Side) -> Option<Arc<dyn Node>> {
         self.state.lock().on.slot(side).as_ref().map(|held| Arc::clone(&held.node))
