@@ -168,7 +168,7 @@ async fn an_operator_without_a_right_is_told_which_and_on_which_side() {
     for (without, denied, side, names) in [
         ("~to:*", "", "new", "keys"),
         ("~from:*", "", "old", "keys"),
-        ("+@scripting", "", "old", "eval"),
+        ("+@scripting", "", "old", "script"),
         ("", "-scan", "old", "scan"),
     ] {
         let error = with(without, denied).await.expect_err("it lacks a right");

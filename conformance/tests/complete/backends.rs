@@ -40,7 +40,7 @@ fn places(backend: &Backend, others: &[Backend]) -> Vec<Place> {
         place("Cargo.toml", "\nfull = [", "]", &quoted),
         place("Cargo.toml", "\n[dependencies]", "[dev-dependencies]", format!("\nlatchwork-{name} = ")),
         place("src/lib.rs", "pub fn connectors()", "\n}", &connector),
-        place("core/src/config.rs", "const OURS", "];", &quoted),
+        place("core/src/config/check.rs", "const OURS", "];", &quoted),
         place("conformance/Cargo.toml", "[features]", "\n[", format!("\n{name} = [\"dep:latchwork-{name}\"")),
         place(
             "conformance/bench/Cargo.toml",

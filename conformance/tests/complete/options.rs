@@ -8,7 +8,7 @@ const PARTS_OF_A_URL: [&str; 9] =
 
 /// The fields of `Config`.
 fn fields() -> Vec<String> {
-    let text = read("core/src/config.rs");
+    let text = read("core/src/config/fields.rs");
     let (_, rest) = text.split_once("pub struct Config {").expect("it is declared there");
     let (body, _) = rest.split_once("\n}").expect("it ends");
     let fields = body.lines().filter_map(|line| line.strip_prefix("    pub ")?.split_once(':'));
@@ -21,9 +21,9 @@ fn places(field: &str) -> Vec<Place> {
     if !PARTS_OF_A_URL.contains(&field) {
         let quoted = format!("\"{field}\"");
         places.extend([
-            place("core/src/config/url.rs", "\npub(super) const OPTIONS", ";\n", quoted.as_str()),
+            place("core/src/config/options.rs", "\npub(super) const OPTIONS", ";\n", quoted.as_str()),
             place("core/src/config/shown.rs", "for option in OPTIONS", "new => panic!", quoted.as_str()),
-            place("core/src/config/url.rs", "fn set(&mut self", "\n    }\n", format!("{quoted} =>")),
+            place("core/src/config/options.rs", "fn set(&mut self", "\n    }\n", format!("{quoted} =>")),
             place("core/src/config/url.rs", "/// Reads `scheme://", "pub fn from_url", format!("`{field}`")),
             place("src/guide/connecting.md", "# URL options", "\n# ", format!("\n| `{field}")),
         ]);

@@ -271,6 +271,11 @@ impl Node for MovingNode {
     }
 
     async fn leave(&self) -> Result<Leave> {
+        if self.writer.lost() == Some(LostReason::Closed) && self.writer.is_kept() {
+            // Its guard was dropped before its least time was over: the clients of its nodes end, and do what they
+            // do with such.
+            return Ok(Leave::Absent(LostReason::Closed));
+        }
         let nodes = self.leaving();
         if nodes.is_empty() {
             // They were given back when it was lost.

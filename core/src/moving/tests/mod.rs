@@ -6,4 +6,4 @@ mod guards;
 mod holds;
 mod listing;
 mod requests;
-mod traffic;
+pub(super) mod traffic;

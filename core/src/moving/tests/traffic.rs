@@ -8,21 +8,26 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::driver::{Part, Stores};
-use crate::Token;
+use super::driver::Stores;
 use crate::decide::moving::{MovePhase, Stage, Way};
+use crate::{Coordinator, Token};
 
 /// How long a hold lasts at most.
 const HOLD: Duration = Duration::from_millis(40);
-const TASKS: u64 = 8;
+pub(in crate::moving) const TASKS: u64 = 8;
+/// The counter to which all add.
+pub(in crate::moving) const COUNTER: &str = "adds";
 
 /// Who holds what, as a witness beside all of them sees it.
 #[derive(Default)]
-struct Witness {
+pub(in crate::moving) struct Witness {
     holders: HashMap<String, u32>,
     highest: HashMap<String, Token>,
-    grants: usize,
+    pub(in crate::moving) grants: usize,
     longest: Duration,
+    /// What the counter was seen to stand at, and how often it was added to.
+    count: i64,
+    pub(in crate::moving) adds: i64,
 }
 
 impl Witness {
@@ -42,8 +47,23 @@ impl Witness {
     }
 }
 
-async fn work(part: Part, witness: Arc<Mutex<Witness>>, seed: u64, until: tokio::time::Instant) {
-    let coordinator = &part.coordinator;
+/// Adds to the counter of all.
+pub(in crate::moving) async fn add(coordinator: &Coordinator, witness: &Mutex<Witness>) {
+    let before = witness.lock().count;
+    let count = coordinator.counter(COUNTER).unwrap().add(1).await.unwrap();
+    let mut witness = witness.lock();
+    assert!(count > before, "{count} behind {before}");
+    witness.count = witness.count.max(count);
+    witness.adds += 1;
+}
+
+/// Holds one thing after the other, until then.
+pub(in crate::moving) async fn work(
+    coordinator: &Coordinator,
+    witness: &Mutex<Witness>,
+    seed: u64,
+    until: tokio::time::Instant,
+) {
     let mut random = StdRng::seed_from_u64(seed);
     while tokio::time::Instant::now() < until {
         let asked = tokio::time::Instant::now();
@@ -99,7 +119,8 @@ async fn nobody_holds_beside_another_while_it_moves_there_and_back() {
         for number in 0..TASKS {
             let part = stores.participant().await;
             links.push(part.old.clone());
-            tasks.spawn(work(part, Arc::clone(&witness), seed * 100 + number, until));
+            let witness = Arc::clone(&witness);
+            tasks.spawn(async move { work(&part.coordinator, &witness, seed * 100 + number, until).await });
         }
         let mut random = StdRng::seed_from_u64(seed);
         let (mut steps, mut stage, mut way) = (0, Stage::before(0), Way::Forward);

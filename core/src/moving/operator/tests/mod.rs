@@ -9,6 +9,7 @@ mod member;
 mod plan;
 mod repair;
 mod steps;
+mod traffic;
 mod values;
 
 use std::sync::Arc;
