@@ -120,7 +120,11 @@ async fn nobody_holds_beside_another_while_it_moves_there_and_back() {
             let part = stores.participant().await;
             links.push(part.old.clone());
             let witness = Arc::clone(&witness);
-            tasks.spawn(async move { work(&part.coordinator, &witness, seed * 100 + number, until).await });
+            tasks.spawn(async move {
+                // Whole: its sides end with their last handles.
+                let part = part;
+                work(&part.coordinator, &witness, seed * 100 + number, until).await;
+            });
         }
         let mut random = StdRng::seed_from_u64(seed);
         let (mut steps, mut stage, mut way) = (0, Stage::before(0), Way::Forward);
