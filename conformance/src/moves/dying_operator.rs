@@ -6,17 +6,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use latchwork_core::Config;
+use rand::RngExt;
 use tokio::process::Child;
 use tokio::time::timeout;
 
 use super::operates::Operates;
-use super::run::NAME;
 use super::side::Sides;
 use crate::adapter::Adapter;
 use crate::order::Order;
 
 /// What an operator may take, with a machine that starts it.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Those who finish a move are killed at requests so far apart.
+const FINISHERS_APART: usize = 3;
 
 /// Starts an operator, and kills it when so many of its requests have passed, the last of them carried out or
 /// lost. Answers whether it was killed (else it has come to its end), and how many requests have passed.
@@ -34,7 +36,7 @@ pub(super) async fn dies(
     };
     let order = Order {
         operates: Some(operates),
-        ..Order::to_hold(&Config::of_move(sides.operators(NAME)), "", Adapter::Mutex)
+        ..Order::to_hold(&Config::of_move(sides.operators()), "", Adapter::Mutex)
     };
     let mut command = order.command().map_err(|error| error.to_string())?;
     // What was caught stays caught until the process is dead, and is lost with it then.
@@ -66,6 +68,17 @@ pub(super) async fn dies(
         Some(status) if status.success() => Ok((false, asked.load(Ordering::Acquire))),
         Some(status) => Err(format!("the operator has failed: {status}")),
     }
+}
+
+/// Lets those who finish a move be killed, each a few requests behind the one before, until one comes through.
+pub(super) async fn killed_at_finish(sides: &Sides, random: &mut impl RngExt) -> Result<(), String> {
+    let (mut killed, mut at) = (0, random.random_range(1..=FINISHERS_APART));
+    while dies(sides, Operates::Finish, at, random.random()).await?.0 {
+        (killed, at) = (killed + 1, at + FINISHERS_APART);
+    }
+    println!("{}: {killed} operators killed as they finished it", sides.name());
+    // One sends as many requests at the least as it takes to connect to both sides.
+    if killed == 0 { Err("no operator was killed as it finished the move".to_owned()) } else { Ok(()) }
 }
 
 /// Waits for the end of a process, or kills it when it is caught.

@@ -6,15 +6,12 @@ use rand::RngExt;
 
 use super::dying_operator::dies;
 use super::ends::Ends;
-use super::operates::Operates;
-use super::run::{NAME, Run, said};
-use super::side::{MovingSide, Sides};
+use super::operates::{Operates, another, said};
+use super::run::Run;
+use super::side::MovingSide;
 use super::there_and_back::Plants;
 use super::walk::{Change, Walk};
 use crate::failover::{NOISE, TTL, now};
-
-/// Those who finish a move are killed at requests so far apart.
-const FINISHERS_APART: usize = 3;
 
 /// At which of their requests operators are killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +67,7 @@ pub async fn with_operators_killed(old: MovingSide, new: MovingSide, points: Poi
     if killed.contains(&0) || of_runs == 0 {
         return Err(format!("not each work had an operator who was killed: {killed:?}, {of_runs}"));
     }
-    let operator = operator(&run.sides).await?;
+    let operator = another(&run.sides).await?;
     run.walk = Walk { operator, changes: run.walk.changes };
     run.end(Ends { operators_die: true, finishes: true, ..Ends::default() }).await
 }
@@ -90,21 +87,6 @@ async fn killed_to_done(run: &mut Run, to_new: usize) -> Result<usize, String> {
     }
     another_goes_on(run, Operates::Run, false, begun).await?;
     Ok(killed)
-}
-
-/// Lets those who finish a move be killed, each a few requests behind the one before, until one comes through.
-pub(super) async fn killed_at_finish(sides: &Sides, random: &mut impl RngExt) -> Result<(), String> {
-    let (mut killed, mut at) = (0, random.random_range(1..=FINISHERS_APART));
-    while dies(sides, Operates::Finish, at, random.random()).await?.0 {
-        (killed, at) = (killed + 1, at + FINISHERS_APART);
-    }
-    println!("{}: {killed} operators killed as they finished it", sides.name());
-    // One sends as many requests at the least as it takes to connect to both sides.
-    if killed == 0 { Err("no operator was killed as it finished the move".to_owned()) } else { Ok(()) }
-}
-
-pub(super) async fn operator(sides: &Sides) -> Result<Move, String> {
-    Move::connect(&sides.connectors(), &sides.operators(NAME)).await.map_err(said)
 }
 
 /// Lets an operator work who is killed at a request, and another one behind it, who goes on or turns back
@@ -130,7 +112,7 @@ async fn another_goes_on(
     begun: u64,
 ) -> Result<(), String> {
     let written = now();
-    let another = operator(&run.sides).await?;
+    let another = another(&run.sides).await?;
     if turns_back {
         Operates::Abort.by(&another).await.map_err(said)?;
     }

@@ -8,7 +8,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::ends::Ends;
 use super::fleet::{Fleet, PROCESSES};
-use super::run::{Run, said};
+use super::operates::said;
+use super::run::Run;
 use super::side::MovingSide;
 use super::there_and_back::Plants;
 use super::verdict::Happening;

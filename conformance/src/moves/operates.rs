@@ -6,6 +6,8 @@ use latchwork_core::decide::moving::MovePhase;
 use latchwork_core::{Config, Connector, Error, Move, Result};
 use serde::{Deserialize, Serialize};
 
+use super::side::Sides;
+
 /// What an operator does with a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -44,4 +46,14 @@ impl Operates {
             Operates::Finish => operator.finish().await,
         }
     }
+}
+
+/// Another operator, of this process.
+pub(super) async fn another(sides: &Sides) -> std::result::Result<Move, String> {
+    Move::connect(&sides.connectors(), &sides.operators()).await.map_err(said)
+}
+
+/// What an operator was answered.
+pub(super) fn said(error: Error) -> String {
+    format!("the operator: {error:?}")
 }

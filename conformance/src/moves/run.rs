@@ -3,22 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::{Connector, Error, ErrorKind, Move};
+use latchwork_core::{Connector, ErrorKind, Move};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tokio::time::{Instant, sleep};
 
+use super::dying_operator::killed_at_finish;
 use super::ends::Ends;
 use super::fleet::Fleet;
-use super::killed_operators::{killed_at_finish, operator as another};
+use super::operates::{another, said};
 use super::side::{MovingSide, Sides};
 use super::verdict::{Happening, Verdict};
 use super::walk::{AGAIN, Walk};
 use crate::context::SEED;
 use crate::failover::{NOISE, TTL};
-
-/// The name of a move.
-pub(super) const NAME: &str = "there-and-back";
 
 /// What runs, and what has happened in it.
 pub(super) struct Run {
@@ -43,9 +41,8 @@ impl Run {
             Err(_) => rand::random(),
         };
         println!("{}: {SEED}={seed}", sides.name());
-        let fleet = Fleet::start(sides.participants(NAME), plant).await?;
-        let walk =
-            Walk::connect(&operator(sides.connectors()), &sides.operators(NAME)).await.map_err(said)?;
+        let fleet = Fleet::start(sides.participants(), plant).await?;
+        let walk = Walk::connect(&operator(sides.connectors()), &sides.operators()).await.map_err(said)?;
         let run = Self { sides, fleet, walk, random: StdRng::seed_from_u64(seed), happenings: Vec::new() };
         run.fleet.all_are_granted(TTL + NOISE).await?;
         Ok(run)
@@ -99,9 +96,4 @@ async fn finish(operator: &Move, within: Duration) -> Result<(), String> {
             finished => return finished.map_err(said),
         }
     }
-}
-
-/// What an operator was answered.
-pub(super) fn said(error: Error) -> String {
-    format!("the operator: {error:?}")
 }

@@ -10,7 +10,8 @@ use tokio::join;
 
 use super::ends::Ends;
 use super::fault::{FAULTS, Fault};
-use super::run::{Run, said};
+use super::operates::said;
+use super::run::Run;
 use super::side::{MovingSide, Sides};
 use super::there_and_back::Plants;
 use super::verdict::Happening;

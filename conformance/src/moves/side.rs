@@ -13,6 +13,8 @@ use crate::failover::{NOISE, TTL};
 use crate::testbed::{Fixture, Testbed, left_at};
 use crate::testbeds::ServerTestbed;
 
+/// The name of the move.
+const NAME: &str = "there-and-back";
 /// What is waited for beside leases that run out.
 const GRACE: Duration = Duration::from_secs(3);
 
@@ -99,15 +101,15 @@ impl Sides {
         }
     }
 
-    /// For those who take part in the move of this name.
-    pub(super) fn participants(&self, name: &str) -> Config {
+    /// For those who take part in the move.
+    pub(super) fn participants(&self) -> Config {
         let (old, new) = (self.old.config(&self.old.way), self.new.config(&self.new.way));
-        Config::of_move(MoveConfig::new(old, new, name))
+        Config::of_move(MoveConfig::new(old, new, NAME))
     }
 
     /// For its operators.
-    pub(super) fn operators(&self, name: &str) -> MoveConfig {
-        MoveConfig::new(self.old.config(&self.old.door), self.new.config(&self.new.door), name)
+    pub(super) fn operators(&self) -> MoveConfig {
+        MoveConfig::new(self.old.config(&self.old.door), self.new.config(&self.new.door), NAME)
     }
 
     pub(super) fn connectors(&self) -> Vec<Arc<dyn Connector>> {

@@ -9,7 +9,8 @@ use rand::RngExt;
 use tokio::time::{Instant, sleep};
 
 use super::ends::Ends;
-use super::run::{Run, said};
+use super::operates::said;
+use super::run::Run;
 use super::side::MovingSide;
 use crate::failover::{NOISE, TTL};
 

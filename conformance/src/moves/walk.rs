@@ -7,7 +7,7 @@ use latchwork_core::decide::moving::MovePhase;
 use latchwork_core::{Connector, Error, Move, MoveConfig};
 use tokio::time::{Instant, sleep};
 
-use super::run::said;
+use super::operates::said;
 use crate::failover::now;
 
 /// How often it is asked for what there is no event for: whether everybody knows of a step.
