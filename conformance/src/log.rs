@@ -110,6 +110,11 @@ impl Log {
         self.lines.borrow().clone()
     }
 
+    /// How many lines have this name up to now.
+    pub fn count(&self, name: &str) -> usize {
+        self.lines.borrow().iter().filter(|line| line.name == name).count()
+    }
+
     /// Waits until the event of this name has come so often, and answers the last of them.
     ///
     /// # Panics

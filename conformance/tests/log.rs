@@ -138,7 +138,7 @@ async fn the_life_of_a_hold_is_logged_as_the_vocabulary_has_it() {
     let strange: Vec<_> =
         seen.iter().filter(|line| line.name.starts_with("latchwork.") && !line.is_known()).collect();
     assert!(strange.is_empty(), "{strange:#?}");
-    assert_eq!(seen.iter().filter(|line| line.name == "latchwork.hold.lost").count(), 1, "said once");
+    assert_eq!(log.count("latchwork.hold.lost"), 1, "said once");
     assert!(log.undocumented().is_empty(), "{:#?}", log.undocumented());
 }
 
@@ -214,7 +214,7 @@ async fn a_move_is_counted_from_its_beginning_to_its_end() {
         let taken = operator.advance(|told| seen.push((told.to_string(), of("waits_for", &[]))));
         assert_eq!(taken.await.expect("a step").as_str(), phase);
         // It has acknowledged the first phase too, to which no step led.
-        let reached = log.nth("latchwork.move.reached", seen_of(&log, "latchwork.move.phase") + 1).await;
+        let reached = log.nth("latchwork.move.reached", log.count("latchwork.move.phase") + 1).await;
         assert_eq!((reached.field("phase"), reached.field("epoch")), (phase, &*epoch.to_string()));
         assert_eq!((in_phase(phase), of("participants", &[])), (1.0, 1.0), "{phase}");
         assert_eq!((of("epoch", &[]), of("participants_late", &[])), (f64::from(epoch), 0.0), "{phase}");
@@ -224,7 +224,7 @@ async fn a_move_is_counted_from_its_beginning_to_its_end() {
         let before = of("losses_total", &[("backend", "memory"), ("side", side)]);
         assert!(mutex.force_release(hold.token().as_u64()).await.expect("asked"), "{phase}");
         hold.lost().await;
-        let lost = log.nth("latchwork.move.lost", seen_of(&log, "latchwork.move.phase")).await;
+        let lost = log.nth("latchwork.move.lost", log.count("latchwork.move.phase")).await;
         assert_eq!((lost.field("key"), lost.field("side"), lost.field("backend")), (phase, side, "memory"));
         assert_eq!(of("losses_total", &[("side", side)]), before + 1.0, "{phase}");
     }
@@ -240,11 +240,6 @@ async fn a_move_is_counted_from_its_beginning_to_its_end() {
         (0.0, 0.0, 0.0)
     );
     assert!(log.undocumented().is_empty(), "{:#?}", log.undocumented());
-}
-
-/// How often an event was written.
-fn seen_of(log: &Log, name: &str) -> usize {
-    log.lines().iter().filter(|line| line.name == name).count()
 }
 
 /// Only the vocabulary writes at info or above, and what it has for backends, some backend uses.

@@ -159,6 +159,7 @@ pub const PROPERTIES: &[&str] = &[
     "SEEN-ACQUISITIONS",
     "SEEN-LOSSES",
     "SEEN-OUTAGE",
+    "SEEN-LEASE",
     "SEEN-RECHECKS",
     "SEEN-REQUESTS",
     "SEEN-LEVELS",

@@ -135,13 +135,46 @@ cases! {
         until("no client stays", async || is("latchwork_clients", 0.0)).await;
     }
 
-    "SEEN-RECHECKS" =>
-    /// a wake-up that is lost counts when the waiter's own look finds its admission, and one that
-    /// comes does not
+    "SEEN-LEASE" alone =>
+    /// what befalls a lease is in the log: a renewal that is late, suspended, live again and after how
+    /// long, lost and why; and that the client is registered anew
+    async fn seen_lease_is_told_in_the_log(context) {
+        if !context.can(Fault::Cut) {
+            return context.leave_out("its link cannot be cut");
+        }
+        let log = Log::everywhere();
+        let client = context.client_with(&context.config(SHORT_TTL)).await;
+        let backend = client.coordinator.backend().name();
+        // Answered, though after the third of the TTL that a renewal has.
+        client.link.delay(client.ttl() / 2);
+        for (name, field) in
+            [("latchwork.renewal.late", "left"), ("latchwork.lease.suspended", "left"), ("latchwork.lease.resumed", "after")]
+        {
+            let line = log.nth(name, 1).await;
+            assert!(line.field("backend") == backend && line.field(field).ends_with('s'), "{line:?}");
+        }
+        client.link.heal();
+        client.link.cut();
+        // A busy machine may have lost a lease before.
+        let lost = log.nth("latchwork.lease.lost", log.count("latchwork.lease.lost") + 1).await;
+        assert_eq!((lost.field("backend"), lost.field("reason")), (backend, &*LostReason::Expired.to_string()));
+        let told: Vec<_> = log.lines().iter().map(|line| line.name).filter(|name| name.starts_with("latchwork.lease.")).collect();
+        assert!(told.ends_with(&["latchwork.lease.suspended", "latchwork.lease.lost"]), "{told:?}");
+        client.link.heal();
+        let anew = log.nth("latchwork.registry.anew", 1).await;
+        assert_eq!((anew.field("backend"), anew.field("reason")), (backend, lost.field("reason")));
+        let undocumented = log.undocumented();
+        assert!(undocumented.is_empty(), "{undocumented:#?}");
+    }
+
+    "SEEN-RECHECKS" alone =>
+    /// a wake-up that is lost counts when the waiter's own look finds its admission, and is in the
+    /// log; one that comes is not
     async fn seen_rechecks_that_find_an_admission_are_counted(context) {
         if !context.can(Fault::DropWake) {
             return context.leave_out("no wake-up can be lost");
         }
+        let log = Log::everywhere();
         let holder = context.client().await;
         let Some((recorder, waiting)) = recorded(context, LONG_TTL).await else { return };
         let found = || recorder.sum("latchwork_rechecks_found_total", &[("what", "admission")]);
@@ -153,7 +186,11 @@ cases! {
             in_time(guard.release().await.expect("released"));
             in_time(waiter.guard().await.release().await.expect("released"));
             assert_eq!(found(), count, "lost: {lost}, {recorder:?}");
+            assert_eq!(log.count("latchwork.recheck.found"), count as usize, "lost: {lost}, {:#?}", log.lines());
         }
+        let found = log.nth("latchwork.recheck.found", 1).await;
+        let backend = waiting.coordinator.backend().name();
+        assert_eq!((found.field("backend"), found.field("what")), (backend, "admission"));
     }
 
     "SEEN-REQUESTS" alone =>
@@ -212,9 +249,9 @@ cases! {
             .filter(|line| !["latchwork.connected", "latchwork.server.advice"].contains(&line.name))
             .collect();
         assert!(loud.is_empty(), "{loud:#?}");
-        let acquired = lines.iter().filter(|line| line.name == "latchwork.acquired").count();
+        let acquired = log.count("latchwork.acquired");
         assert!(acquired > 2 * ROUNDS, "{acquired} acquisitions were heard of");
-        let connected = lines.iter().filter(|line| line.name == "latchwork.connected").count();
+        let connected = log.count("latchwork.connected");
         assert!(connected >= 2, "{connected} clients were heard of");
     }
 }

@@ -24,6 +24,12 @@ pub(super) const CONTROLS: &[Control] = &[
         testbed: |name| on_memory(name, Mute),
     },
     Control {
+        name: "a_silence_is_in_the_log_when_all_is_lost_only",
+        case: "seen_lease_is_told_in_the_log",
+        beside: "seen_acquisitions_are_counted_by_their_outcome",
+        testbed: |name| on_memory(name, Mute),
+    },
+    Control {
         name: "a_healthy_client_says_that_it_is_suspended",
         case: "seen_levels_of_a_healthy_client",
         beside: "seen_acquisitions_are_counted_by_their_outcome",
