@@ -65,6 +65,21 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
+    /// What somebody promises who promises nothing.
+    pub(crate) const NOTHING: Self = Self {
+        lease_per_node: false,
+        clean_try: false,
+        prompt_revocation: false,
+        minimum_outlives_close: false,
+        survives_failover: false,
+        confirms_on_replicas: false,
+        idle_cells: false,
+        exact_addresses: false,
+        held_writes: false,
+        lease_left: false,
+        eviction: Eviction::Unknown,
+    };
+
     /// What holds on both of two coordinators.
     pub(crate) fn of_both(self, other: Self) -> Self {
         let eviction = match (self.eviction, other.eviction) {
@@ -108,19 +123,8 @@ mod tests {
             lease_left: true,
             eviction: Eviction::Never,
         };
-        let weak = Capabilities {
-            lease_per_node: true,
-            clean_try: false,
-            prompt_revocation: false,
-            minimum_outlives_close: false,
-            survives_failover: false,
-            confirms_on_replicas: false,
-            idle_cells: false,
-            exact_addresses: false,
-            held_writes: false,
-            lease_left: false,
-            eviction: Eviction::Possible,
-        };
+        let weak =
+            Capabilities { lease_per_node: true, eviction: Eviction::Possible, ..Capabilities::NOTHING };
         for (one, other, both) in [(strong, strong, strong), (strong, weak, weak), (weak, strong, weak)] {
             assert_eq!(one.of_both(other), both);
         }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use crate::address::{Address, QueuePrefix};
-use crate::capabilities::{Capabilities, Eviction};
+use crate::capabilities::Capabilities;
 use crate::config::Config;
 use crate::connector::Connector;
 use crate::contracts::{
@@ -224,23 +224,8 @@ impl Backend for Lazy {
     }
 
     fn capabilities(&self) -> Capabilities {
-        match self.0.connected.get() {
-            Some(backend) => backend.capabilities(),
-            // An unconnected client promises nothing.
-            None => Capabilities {
-                lease_per_node: false,
-                clean_try: false,
-                prompt_revocation: false,
-                minimum_outlives_close: false,
-                survives_failover: false,
-                confirms_on_replicas: false,
-                idle_cells: false,
-                exact_addresses: false,
-                held_writes: false,
-                lease_left: false,
-                eviction: Eviction::Unknown,
-            },
-        }
+        // An unconnected client promises nothing.
+        self.0.connected.get().map_or(Capabilities::NOTHING, |backend| backend.capabilities())
     }
 
     fn lease(&self) -> Lease {
