@@ -1,5 +1,5 @@
-//! Two services on a Redis behind a proxy, and one whose locks move there from one namespace to another,
-//! through outages.
+//! Services and a Prometheus that scrapes them: two on a Redis behind a proxy and one whose locks move there from
+//! one namespace to another, through an outage; or eight on a Redis whose masters are killed.
 
 use std::net::SocketAddr;
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use latchwork::{Config, Move, MoveConfig};
 use latchwork_servers::proxy::{Direction, Proxy};
-use latchwork_servers::{Kind, Options, Server, ask};
+use latchwork_servers::{Kind, Options, Server, WatchedRedis, ask};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use tokio::process::{Child, Command};
 
@@ -16,65 +16,92 @@ use crate::prometheus::Prometheus;
 /// As short as it may be on a busy machine: each outage takes longer.
 const TTL: Duration = Duration::from_secs(3);
 
+/// Before an outage, and behind it.
+const PEACE: Duration = Duration::from_secs(8);
+
 /// A run that is over, and what Prometheus has of it.
-pub(crate) struct Run {
+pub(crate) struct Run<S> {
     pub(crate) prometheus: Prometheus,
     services: Vec<Child>,
     // Dropped last.
-    _proxy: Proxy,
-    _server: Server,
+    _servers: S,
 }
 
-impl Run {
-    pub(crate) async fn through_outages() -> Self {
+impl Run<(Proxy, Server)> {
+    pub(crate) async fn through_an_outage() -> Self {
         let server =
             Server::start(Kind::Redis, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"));
         let proxy = Proxy::start(server.addr()).await.expect("a port");
-        let url = format!("{}?ttl={}s&request_timeout=1s", server.url_at(proxy.addr()), TTL.as_secs());
+        let url = patient(&server.url_at(proxy.addr()));
         let side = |namespace: &str| format!("{url}&namespace={namespace}");
         let [from, to] = ["before", "after"].map(side);
         let moving =
             format!("moving:?from={}&to={}&move=m", from.replace('&', "%26"), to.replace('&', "%26"));
-        let addresses = [(); 3].map(|()| free_address());
-        let urls = [&url, &url, &moving];
-        let services: Vec<_> = urls.iter().zip(addresses).map(|(url, at)| service(url, at)).collect();
-        for address in addresses {
-            until_served(address).await;
-        }
+        let (services, mut scraped) = serve(&[&url, &url, &moving]).await;
         // This process operates the move.
         let operators = free_address();
         PrometheusBuilder::new().with_http_listener(operators).install().expect("the first recorder");
+        scraped.push(operators);
         let at = |url: &str| Config::from_url(url).expect("a good URL");
         let sides = MoveConfig::new(at(&from), at(&to), "m");
         let operator = Move::connect(&latchwork::connectors(), &sides).await.expect("connected");
-        let scraped: Vec<_> = addresses.into_iter().chain([operators]).collect();
         let prometheus = Prometheus::start(&scraped).await;
         operator.start(|told| println!("{told}")).await.expect("both");
-        let long = std::env::var_os("LATCHWORK_PICTURE").is_some();
-        let (outages, between) =
-            if long { (3, Duration::from_secs(50)) } else { (1, Duration::from_secs(8)) };
-        for outage in 0..outages {
-            tokio::time::sleep(between).await;
-            // Silent, closed and refused; silent again.
-            match outage % 2 {
-                0 => [Direction::ToServer, Direction::ToClient].into_iter().for_each(|way| proxy.hold(way)),
-                _ => proxy.cut(),
-            }
-            tokio::time::sleep(2 * TTL).await;
-            proxy.resume();
-        }
+        tokio::time::sleep(PEACE).await;
+        [Direction::ToServer, Direction::ToClient].into_iter().for_each(|way| proxy.hold(way));
+        tokio::time::sleep(2 * TTL).await;
+        proxy.resume();
         operator.run(|told| println!("{told}")).await.expect("done");
         operator.close().await.expect("closed");
-        tokio::time::sleep(between).await;
-        Self { prometheus, services, _proxy: proxy, _server: server }
+        tokio::time::sleep(PEACE).await;
+        Self { prometheus, services, _servers: (proxy, server) }
     }
+}
 
+impl Run<WatchedRedis> {
+    /// Kills so many masters, one `every` so often; each comes back as a replica.
+    pub(crate) async fn through_failovers(services: usize, kills: u32, every: Duration) -> Self {
+        let watched = WatchedRedis::start().await.unwrap_or_else(|error| panic!("{error}"));
+        let url = patient(&watched.url());
+        let (services, scraped) = serve(&vec![url.as_str(); services]).await;
+        let prometheus = Prometheus::start(&scraped).await;
+        let mut next = tokio::time::interval(every);
+        next.tick().await;
+        for _ in 0..kills {
+            next.tick().await;
+            let master = watched.master().await.expect("a master");
+            watched.kill(master).await.expect("killed");
+            watched.wait_until_replaced(master).await.expect("another master");
+            watched.launch(master).await.expect("started again");
+            watched.wait_until_whole().await.expect("whole again");
+        }
+        next.tick().await;
+        Self { prometheus, services, _servers: watched }
+    }
+}
+
+impl<S> Run<S> {
     /// Ends the services, as their users would.
     pub(crate) async fn end(self) {
         for mut service in self.services {
             service.kill().await.expect("killed");
         }
     }
+}
+
+/// A server's URL with the TTL of the run.
+fn patient(url: &str) -> String {
+    format!("{url}?ttl={}s&request_timeout=1s", TTL.as_secs())
+}
+
+/// A service for each URL, once it has counted something, and where it is scraped.
+async fn serve(urls: &[&str]) -> (Vec<Child>, Vec<SocketAddr>) {
+    let addresses: Vec<_> = urls.iter().map(|_| free_address()).collect();
+    let services = urls.iter().zip(&addresses).map(|(url, at)| service(url, *at)).collect();
+    for address in &addresses {
+        until_served(*address).await;
+    }
+    (services, addresses)
 }
 
 fn service(url: &str, address: SocketAddr) -> Child {
