@@ -36,7 +36,9 @@ pub(crate) struct Client {
     pub(crate) label: Arc<str>,
     pub(crate) request_timeout: Duration,
     /// How many replicas must confirm an acquisition that does not say.
-    pub(crate) min_replicas: u32,
+    min_replicas: u32,
+    // How long the end of the backend may take.
+    ends_within: Duration,
 }
 
 impl Client {
@@ -64,7 +66,18 @@ impl Client {
             label,
             request_timeout,
             min_replicas,
+            ends_within: config.request_timeout,
         }
+    }
+
+    /// Its backend is made of clients, each of which ends in this time at most.
+    pub(crate) fn ending_within(self, ends_within: Duration) -> Self {
+        Self { ends_within, ..self }
+    }
+
+    /// How long its end takes at most where little is to be given back: that, and its backend's.
+    pub(crate) fn ends_within(&self) -> Duration {
+        giving_back_bound(0, self.request_timeout) + self.ends_within
     }
 
     /// False for a lazy client before its first use: its stand-in lease has no deadline yet, and it
@@ -73,10 +86,15 @@ impl Client {
         self.lease().deadline() != Moment::NEVER
     }
 
+    /// How many replicas must confirm an acquisition that asks for so many.
+    pub(crate) fn confirmed_by(&self, asked: Option<u32>) -> u32 {
+        asked.unwrap_or(self.min_replicas)
+    }
+
     /// Refuses to have an acquisition confirmed by replicas where that is not possible. For a
     /// connected client.
-    pub(crate) fn check_confirms(&self, replicas: u32) -> Result<()> {
-        match replicas == 0 || self.backend.capabilities().confirms_on_replicas {
+    pub(crate) fn check_confirms(&self, asked: Option<u32>) -> Result<()> {
+        match self.confirmed_by(asked) == 0 || self.backend.capabilities().confirms_on_replicas {
             true => Ok(()),
             false => no_replicas(),
         }
@@ -130,7 +148,7 @@ impl Client {
             }
             cleanup.home().last(self.backend.close(Close::Orderly)).await
         };
-        let bound = bound.saturating_add(request_timeout);
+        let bound = bound.saturating_add(self.ends_within);
         tokio::time::timeout(bound, closing).await.unwrap_or_else(|_| {
             Err(Error::new(ErrorKind::Unavailable, "the close was not confirmed in time; the lease runs out"))
         })

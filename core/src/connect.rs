@@ -108,7 +108,9 @@ pub(crate) fn take_part(
     config: &Config,
 ) -> Result<(Arc<Participant>, Coordinator)> {
     let (participant, backend) = participate(old, new, &sides.name, config.request_timeout)?;
-    let config = Config { name: config.name.clone(), ..side_config(config, sides, Side::Old) };
+    // How many replicas confirm is what each side's URL says of that side.
+    let (name, min_replicas) = (config.name.clone(), 0);
+    let config = Config { name, min_replicas, ..side_config(config, sides, Side::Old) };
     let coordinator = Coordinator::moving(backend, &config, Arc::clone(&participant));
     Ok((participant, coordinator))
 }

@@ -64,22 +64,23 @@ impl Coordinator {
         config: &Config,
         connector: Option<Arc<dyn Connector>>,
     ) -> Self {
-        Self::of(backend, config, connector, None)
+        Self::of(Client::new(backend, config), config, connector, None)
     }
 
     /// A coordinator that takes part in a move: `backend` is that of both sides, and `config` the old
     /// side's, whose namespace its addresses have.
     pub(crate) fn moving(backend: Arc<dyn Backend>, config: &Config, participant: Arc<Participant>) -> Self {
-        Self::of(backend, config, None, Some(participant))
+        let client = Client::new(backend, config).ending_within(participant.ends_within());
+        Self::of(client, config, None, Some(participant))
     }
 
     fn of(
-        backend: Arc<dyn Backend>,
+        client: Client,
         config: &Config,
         connector: Option<Arc<dyn Connector>>,
         moving: Option<Arc<Participant>>,
     ) -> Self {
-        let client = Arc::new(Client::new(backend, config));
+        let client = Arc::new(client);
         let namespace = Namespace::new(&config.namespace);
         Self(Arc::new(Inner {
             owners: Arc::new(Owners::new(client)),
@@ -343,7 +344,8 @@ impl Coordinator {
     /// 2. one [margin](Lease::margin), if a guard is alive, or was dropped just after its fixed
     ///    end. Guards are lost as `Closed` first, so that the work under them is over when the next
     ///    holder is admitted. This costs nothing if you release what you hold before the call;
-    /// 3. the server, for at most twice the request timeout, and with retries. More than a thousand
+    /// 3. the server, for at most twice the request timeout (four times for a client of both sides of
+    ///    a [move](crate::Move)), and with retries. More than a thousand
     ///    holds are given back some at a time, so that nobody else waits for all of them: that may take
     ///    2 ms more for each beyond 1,024. It ends a request timeout after the server's last answer.
     ///

@@ -10,7 +10,7 @@ use crate::client::Client;
 use crate::clock::Moment;
 use crate::contracts::Node;
 use crate::decide::given_back_at;
-use crate::decide::life::{AfterTry, By, Life, Outcome, TakeBack};
+use crate::decide::life::{AfterTry, By, Failure, Life, Outcome, TakeBack};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::hold::{Release, Tenure};
 use crate::seen::{self, SeenHold};
@@ -25,18 +25,16 @@ pub(crate) struct HeldNode {
 
 impl HeldNode {
     /// `at_least`: how long the node stays on the server, however soon it is released. `seen`: as what it
-    /// is reported; a part of a hold over two coordinators is not.
+    /// is reported.
     pub(crate) fn new(
         client: Arc<Client>,
         queue: Address,
         node: Arc<dyn Node>,
         at_least: Option<Duration>,
-        seen: Option<SeenHold>,
+        seen: SeenHold,
     ) -> Self {
         let tenure = Tenure::new(client.id, queue, Arc::clone(&node));
-        if let Some(seen) = seen {
-            node.state().report_to(seen);
-        }
+        node.state().report_to(seen);
         let in_time = client.live.add(&tenure);
         let held = Self { client, tenure, node };
         if !in_time {
@@ -47,6 +45,13 @@ impl HeldNode {
         held.keep(at_least);
         held.leave_at_fixed_end();
         held
+    }
+
+    /// A node under which nobody works: a part of a hold over two coordinators, whose guard is told of its end
+    /// by that, or a membership. A close neither waits for its work nor gives it back by itself.
+    pub(crate) fn without_work(client: Arc<Client>, queue: Address, node: Arc<dyn Node>) -> Self {
+        let tenure = Tenure::new(client.id, queue, Arc::clone(&node));
+        Self { client, tenure, node }
     }
 
     /// Bounds the hold after its admission: it ends at `end` at the latest, and stays on the server
@@ -79,6 +84,14 @@ impl HeldNode {
     /// Whether its removal has ended, however that was.
     pub(crate) fn is_gone(&self) -> bool {
         self.node.state().outcome().is_some()
+    }
+
+    /// Why the server did not remove it, where that is how its removal ended.
+    pub(crate) fn refused(&self) -> Option<Error> {
+        match self.node.state().outcome()? {
+            (Outcome::Unconfirmed, why) => why.filter(|why| Failure::from(why) == Failure::Refused),
+            _ => None,
+        }
     }
 
     /// Whether its least time still runs.

@@ -219,6 +219,7 @@ impl<'a> Attempt<'a> {
     /// that there is no hold, and the attempt is cleaned up like any other.
     async fn confirmed(&self, node: &dyn Node) -> Result<()> {
         let Request { min_replicas, deadline, request_timeout, .. } = *self.request;
+        let min_replicas = self.client.confirmed_by(min_replicas);
         if min_replicas == 0 {
             return Ok(());
         }

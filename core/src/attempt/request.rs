@@ -27,7 +27,7 @@ pub(crate) struct Request {
     /// A fixed end, counted from the send of an uncontended join, or from the admission.
     pub(crate) max_hold: Option<Duration>,
     /// How many replicas must confirm its admission; zero for none.
-    pub(crate) min_replicas: u32,
+    pub(crate) min_replicas: Option<u32>,
     /// Called when it is not admitted at once.
     pub(crate) on_queue: Option<OnQueue>,
 }

@@ -54,7 +54,8 @@ struct Acquiring<'a> {
     on: OnSides,
     // The stage was read since it was admitted on both sides.
     read: bool,
-    // Until when it goes on asking a server that does not answer.
+    // Until when it goes on asking a server that does not answer. Without a deadline: a TTL behind its last wait in
+    // a queue, however long that was.
     give_up: Moment,
     pauses: Backoff,
 }
@@ -79,6 +80,7 @@ impl<'a> Acquiring<'a> {
                 Ok(Step::Holds(node)) => return Ok(Some(node)),
                 // A part was lost meanwhile, and its place with it: from the beginning.
                 Err(error) if error.lost_reason().is_some_and(joins_anew) => {
+                    self.heard();
                     self.on = OnSides::default();
                     self.read = false;
                     self.pauses.wait(self.clock).await;
@@ -104,18 +106,13 @@ impl<'a> Acquiring<'a> {
             AcquireNext::Read => {
                 match self.participant.refresh().await {
                     Ok(()) => self.read = true,
-                    Err(error) if error.is_retryable() && self.clock.now() < self.give_up => {
-                        self.pauses.wait(self.clock).await;
-                    }
-                    Err(error) => return Err(error),
+                    Err(error) => self.bears(error).await?,
                 }
                 Ok(Step::Goes)
             }
             AcquireNext::Complete(_) => {
                 match self.participant.complete(self.request, std::mem::take(&mut self.on), phase)? {
                     Ok(node) => {
-                        // Who waited through several phases has more than the last one needs.
-                        node.trim(phase);
                         let client = &self.participant.old.client;
                         let seen = Arc::clone(&self.participant.seen);
                         client.cleanup.beside(Arc::clone(&node).give_back_when_lost(seen));
@@ -133,7 +130,13 @@ impl<'a> Acquiring<'a> {
     /// Joins a side, and waits there; until its place there is of no use, or the one that it has is lost.
     async fn join(&mut self, side: Side, phase: MovePhase) -> Result<Step> {
         let participant = self.participant;
-        let limit = participant.limit_there(self.request, side, phase).await?;
+        let limit = match participant.limit_there(self.request, side, phase).await {
+            Ok(limit) => limit,
+            Err(error) => {
+                self.bears(error).await?;
+                return Ok(Step::Goes);
+            }
+        };
         let has_old = self.on.old.is_some();
         // Who waits on the new side and needs the old one gives its place back (MIGRATE-CANONICAL-ORDER); and
         // who has the old one already does not wait for a side that is not needed any more.
@@ -151,16 +154,34 @@ impl<'a> Acquiring<'a> {
         };
         tokio::select! {
             biased;
-            joined = participant.side(side).join(self.clock, self.request, limit) => match joined? {
-                Some(held) => {
-                    *self.on.slot(side) = Some(Arc::new(held));
-                    Ok(Step::Goes)
-                }
-                None => Ok(Step::Refused),
-            },
-            () = useless => Ok(Step::Goes),
-            reason = lost => Err(Error::lost(reason)),
+            joined = participant.side(side).join(self.clock, self.request, limit) => {
+                let Some(held) = joined? else { return Ok(Step::Refused) };
+                *self.on.slot(side) = Some(Arc::new(held));
+            }
+            () = useless => {}
+            reason = lost => return Err(Error::lost(reason)),
         }
+        self.heard();
+        Ok(Step::Goes)
+    }
+
+    /// It has waited in a queue until now.
+    fn heard(&mut self) {
+        if self.request.deadline == Moment::NEVER && !self.request.fail_fast {
+            self.give_up = self.clock.now() + self.participant.old.client.lease().ttl();
+        }
+    }
+
+    /// A request failed: it is to be sent again, a little later.
+    ///
+    /// # Errors
+    /// The error, if that may not be, or not any more.
+    async fn bears(&mut self, error: Error) -> Result<()> {
+        if !error.is_retryable() || self.clock.now() >= self.give_up {
+            return Err(error);
+        }
+        self.pauses.wait(self.clock).await;
+        Ok(())
     }
 }
 

@@ -35,9 +35,9 @@ pub(super) async fn hold(
         request_timeout: client.request_timeout,
         fail_fast: false,
         max_hold: None,
-        min_replicas: 0,
+        min_replicas: Some(0),
         on_queue: None,
     };
     let admitted = attempt::acquire(client, &request).await?.expect("only a try is refused");
-    Ok(HeldNode::new(Arc::clone(client), request.queue, admitted.node, None, None))
+    Ok(HeldNode::without_work(Arc::clone(client), request.queue, admitted.node))
 }

@@ -162,7 +162,7 @@ impl Participant {
 
     /// Brings one hold to a phase, or waits for its end.
     async fn bring(&self, hold: &Arc<MovingNode>, phase: MovePhase) {
-        hold.trim(phase);
+        drop(hold.trim(phase));
         let mut pauses = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
         while !hold.is_over() && !hold.holding().on.cover(phase.needs()) {
             let Some(side) = hold.holding().joins(phase) else {
@@ -189,8 +189,11 @@ impl Participant {
     /// it has taken the node: not if it is being given back.
     async fn extend(&self, hold: &MovingNode, side: Side) -> Result<bool> {
         let now = hold.request();
-        let mut request =
-            Request { patience: Patience::Wait, deadline: Moment::NEVER, on_queue: None, ..now };
+        // It is held: replicas that the other side has none of do not decide about it.
+        let confirms = self.side(side).client.backend.capabilities().confirms_on_replicas;
+        let min_replicas = now.min_replicas.filter(|_| confirms);
+        let (patience, deadline) = (Patience::Wait, Moment::NEVER);
+        let mut request = Request { patience, deadline, min_replicas, on_queue: None, ..now };
         let limit = self.limit_there(&request, side, self.phase()).await?;
         let joined = self.side(side).join(&self.clock(), &request, limit).await?;
         let mut held = joined.expect("only a try is refused");

@@ -158,19 +158,21 @@ impl MovingNode {
         Added::Taken
     }
 
-    /// Gives back what the phase does not need.
-    pub(super) fn trim(&self, phase: MovePhase) {
+    /// Takes from it what the phase does not need: dropped, it is given back in the background.
+    pub(super) fn trim(&self, phase: MovePhase) -> OnSides {
         let mut state = self.state.lock();
         let surplus = state.on.holding().gives_back(phase);
         if !phase.needs_membership() {
             state.member = None;
         }
-        let old = surplus.old.then(|| state.on.old.take());
-        let new = surplus.new.then(|| state.on.new.take());
+        let mut taken = OnSides::default();
+        for side in [Side::Old, Side::New] {
+            if surplus.has(side) {
+                *taken.slot(side) = state.on.slot(side).take();
+            }
+        }
         self.writer.lease_writer().set_parts(state.parts());
-        drop(state);
-        // Dropped: given back in the background.
-        drop((old, new));
+        taken
     }
 
     /// What remains of a hold that is lost is given back: it would be renewed for as long as its guard is
@@ -285,11 +287,17 @@ impl Node for MovingNode {
         match Release::of_all(answers) {
             Ok(Release::Released) => Ok(Leave::Removed),
             Ok(Release::AlreadyLost(reason)) => Ok(Leave::Absent(reason)),
-            // A reply was lost, and the next try found nothing: no later one will say more. The nodes are gone,
-            // and the hold with them; it would be given back for ever else, and hold each step up.
+            // No later try will say more, and the hold is over; it would be given back for ever else, and hold each
+            // step up.
             Err(_) if nodes.iter().all(|held| held.is_gone()) => {
-                self.writer.change(|life, _| life.reply_lost());
-                Ok(Leave::Absent(LostReason::Revoked))
+                match nodes.iter().find_map(|held| held.refused()) {
+                    Some(why) => Err(why),
+                    // A reply was lost, and the next try found nothing: the nodes are gone.
+                    None => {
+                        self.writer.change(|life, _| life.reply_lost());
+                        Ok(Leave::Absent(LostReason::Revoked))
+                    }
+                }
             }
             Err(error) => Err(error),
         }

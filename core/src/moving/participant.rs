@@ -93,6 +93,13 @@ impl Participant {
         }
     }
 
+    /// How long the ends of both clients take at most, each with the time that a silent server has.
+    pub(crate) fn ends_within(&self) -> Duration {
+        // The outer client's time begins first.
+        let of = |side: &SideClient| side.client.ends_within() + side.client.request_timeout;
+        of(&self.old).max(of(&self.new))
+    }
+
     /// Tells of each change of what is known.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
@@ -198,7 +205,12 @@ impl Participant {
         let token = self.token(&known, &on, phase)?;
         let member = phase.needs_membership().then(|| known.member.clone()).flatten();
         let hold = MovingNode::new(self.clock(), on, member, request.clone(), token, &self.cells)?;
+        // Who waited through several phases has more than the last one needs. Before a later phase is known, which
+        // may need it again and would be acknowledged with it.
+        let surplus = hold.trim(phase);
         known.add(&hold);
+        drop(known);
+        drop(surplus);
         Ok(Ok(hold))
     }
 

@@ -54,20 +54,18 @@ impl SideClient {
             Moment::NEVER => Moment::NEVER,
             deadline => own.now() + deadline.since(clock.now()),
         };
-        let min_replicas = request.min_replicas.max(self.client.min_replicas);
         let queue = self.address(&request.queue);
-        // The hold over both sides has the bounds.
+        // The hold over both sides has the bounds, and its guard the work.
         let request = Request {
             queue: queue.clone(),
             limit,
             deadline,
-            min_replicas,
             request_timeout: self.client.request_timeout,
             max_hold: None,
             ..request.clone()
         };
         let admitted = attempt::acquire(&self.client, &request).await?;
-        Ok(admitted.map(|admitted| HeldNode::new(Arc::clone(&self.client), queue, admitted.node, None, None)))
+        Ok(admitted.map(|admitted| HeldNode::without_work(Arc::clone(&self.client), queue, admitted.node)))
     }
 }
 

@@ -122,9 +122,8 @@ impl QueueHandle {
     ) -> Result<Request> {
         options.check()?;
         let client = self.client();
-        let min_replicas = options.min_replicas.unwrap_or(client.min_replicas);
         if client.is_connected() {
-            client.check_confirms(min_replicas)?;
+            client.check_confirms(options.min_replicas)?;
         }
         Ok(Request {
             queue: self.queue.clone(),
@@ -137,7 +136,7 @@ impl QueueHandle {
             request_timeout: client.request_timeout,
             fail_fast: options.fail_fast,
             max_hold: options.max_hold,
-            min_replicas,
+            min_replicas: options.min_replicas,
             on_queue: None,
         })
     }
@@ -167,7 +166,7 @@ impl QueueHandle {
         match acquired {
             Ok(Some(Admitted { node, waited })) => {
                 let seen = seen.acquired(node.state().token(), waited);
-                let held = HeldNode::new(Arc::clone(client), self.queue.clone(), node, at_least, Some(seen));
+                let held = HeldNode::new(Arc::clone(client), self.queue.clone(), node, at_least, seen);
                 Ok(Some(Acquired { held, waited }))
             }
             Ok(None) => {

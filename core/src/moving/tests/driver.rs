@@ -36,9 +36,18 @@ pub(super) struct Part {
 
 impl Stores {
     pub(super) fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// With other options on both sides.
+    pub(super) fn with(change: impl Fn(&mut Config)) -> Self {
         let clock = Clock::tokio();
         let (old, new) = (Memory::new(clock.clone()), Memory::new(clock));
-        let side = |host: &str| Config { hosts: vec![host.to_owned()], ..Config::new("memory") };
+        let side = |host: &str| {
+            let mut config = Config { hosts: vec![host.to_owned()], ..Config::new("memory") };
+            change(&mut config);
+            config
+        };
         let sides =
             MoveConfig::new(side("old"), Config { namespace: "other".to_owned(), ..side("new") }, "m");
         let place = MovePlace::of(&sides.from.namespace, "m").expect("a good name");

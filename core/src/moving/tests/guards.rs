@@ -130,3 +130,37 @@ async fn a_release_of_which_nothing_is_known_holds_no_step_up() {
         }
     }
 }
+
+/// A margin of this lease is longer than a request may take.
+#[tokio::test(start_paused = true)]
+async fn a_close_waits_for_a_guard_once_and_for_nothing_else() {
+    let (ttl, request_timeout) = (Duration::from_secs(60), Duration::from_secs(1));
+    for phase in PHASES {
+        for guarded in [false, true] {
+            let stores = Stores::with(|config| (config.ttl, config.request_timeout) = (ttl, request_timeout));
+            let (one, other) = (stores.participant().await, stores.participant().await);
+            stores.go(phase).await;
+            stores.settled().await;
+            let margin = one.coordinator.lease().margin();
+            assert!(margin > 5 * request_timeout, "{margin:?}");
+            let hold = one.coordinator.mutex("a").unwrap().acquire().await.unwrap();
+            let guard = match guarded {
+                true => Some(hold),
+                false => {
+                    let _ = hold.release().await.unwrap();
+                    None
+                }
+            };
+            let begun = Instant::now();
+            one.coordinator.close().await.unwrap_or_else(|error| panic!("{phase:?}, {guarded}: {error}"));
+            let least = if guarded { margin } else { Duration::ZERO };
+            let took = begun.elapsed();
+            assert!((least..least + request_timeout).contains(&took), "{phase:?}, {guarded}: {took:?}");
+            let next = other.coordinator.mutex("a").unwrap();
+            let next = timeout(request_timeout, next.acquire()).await.expect("it is free").unwrap();
+            drop((guard, next));
+            // It is no member any more: no step waits for it.
+            timeout(request_timeout, stores.settled()).await.expect("acknowledged by those that are left");
+        }
+    }
+}

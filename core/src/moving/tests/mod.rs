@@ -5,5 +5,6 @@ mod driver;
 mod guards;
 mod holds;
 mod listing;
+mod patience;
 mod requests;
 pub(super) mod traffic;

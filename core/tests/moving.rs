@@ -1,0 +1,173 @@
+//! A move whose sides promise different things, or refuse something.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use common::{Plant, planted_on};
+use latchwork_core::contracts::{Backend, Leave, Node};
+use latchwork_core::memory::Memory;
+use latchwork_core::recipes::{Acquire, Mutex};
+use latchwork_core::{
+    Capabilities, Clock, Config, Connector, Coordinator, Error, ErrorKind, Move, MoveConfig, Result, connect,
+};
+use tokio::time::{sleep, timeout};
+
+/// Longer than anything here takes beside a step that stands.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server with a replica that confirms, and perhaps refuses to remove nodes.
+#[derive(Debug, Default)]
+struct Replicated {
+    asked: AtomicU32,
+    refuses: bool,
+}
+
+#[async_trait]
+impl Plant for Replicated {
+    fn capabilities(&self, real: Capabilities) -> Capabilities {
+        Capabilities { confirms_on_replicas: true, ..real }
+    }
+
+    async fn leave(&self, node: &dyn Node) -> Result<Leave> {
+        match self.refuses {
+            true => Err(Error::new(ErrorKind::Forbidden { what: "removing".to_owned() }, "planned")),
+            false => node.leave().await,
+        }
+    }
+
+    async fn confirm(&self, _node: &dyn Node, replicas: u32, _within: Duration) -> Result<()> {
+        self.asked.fetch_add(replicas, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// A store by the name of a backend.
+#[derive(Debug)]
+struct Named {
+    name: &'static str,
+    store: Memory,
+    // Of participants; operators and plain clients have none.
+    plant: Option<Arc<Replicated>>,
+}
+
+#[async_trait]
+impl Connector for Named {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn validate(&self, _config: &Config) -> Result<()> {
+        Ok(())
+    }
+
+    fn clock(&self, _config: &Config) -> Clock {
+        self.store.clock().clone()
+    }
+
+    async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
+        let (client, _) = self.store.client(config)?;
+        Ok(match &self.plant {
+            Some(plant) => planted_on(client, plant),
+            None => client,
+        })
+    }
+}
+
+/// One participant, its operator, and what is planted on the side that is called a Redis.
+struct Moved {
+    part: Coordinator,
+    operator: Move,
+    plant: Arc<Replicated>,
+}
+
+impl Moved {
+    async fn between(from: &str, to: &str, plant: Replicated) -> Self {
+        let (clock, plant) = (Clock::tokio(), Arc::new(plant));
+        let (redis, memory) = (Memory::new(clock.clone()), Memory::new(clock));
+        let connectors = |plant: Option<&Arc<Replicated>>| -> [Arc<dyn Connector>; 2] {
+            let redis = Named { name: "redis", store: redis.clone(), plant: plant.cloned() };
+            [Arc::new(redis), Arc::new(Named { name: "memory", store: memory.clone(), plant: None })]
+        };
+        let [from, to] = [from, to].map(|url| Config::from_url(url).expect("a good URL"));
+        let sides = MoveConfig::new(from, to, "m");
+        let part =
+            connect(&connectors(Some(&plant)), &Config::of_move(sides.clone())).await.expect("a member");
+        let operator = Move::connect(&connectors(None), &sides).await.expect("connected");
+        Self { part, operator, plant }
+    }
+
+    fn mutex(&self, key: &str) -> Mutex {
+        self.part.mutex(key).expect("a good key")
+    }
+
+    /// One phase forward, which the participant has brought about.
+    async fn steps(&self, to: &str) {
+        let stepped = timeout(PATIENCE, self.operator.advance(|_| {})).await;
+        assert_eq!(stepped.unwrap_or_else(|_| panic!("no step to {to}")).expect("a step").as_str(), to);
+        sleep(Duration::from_secs(1)).await;
+    }
+
+    /// How many replicas were asked since the last look.
+    fn asked(&self) -> u32 {
+        self.plant.asked.swap(0, Ordering::Relaxed)
+    }
+}
+
+const REDIS: &str = "redis://old?min_replicas=1";
+const MEMORY: &str = "memory://new";
+
+#[tokio::test(start_paused = true)]
+async fn replicas_confirm_on_the_side_whose_url_asks_for_it_alone() {
+    let moved = Moved::between(REDIS, MEMORY, Replicated::default()).await;
+    let (by_url, by_hand) =
+        (moved.mutex("url").acquire().await.expect("free"), Acquire::new().min_replicas(2));
+    assert_eq!(moved.asked(), 1);
+    assert!(
+        moved.mutex("a").try_acquire_with(Acquire::new().min_replicas(0)).await.expect("asked").is_some()
+    );
+    assert_eq!(moved.asked(), 0, "what an acquisition says counts");
+    let by_hand = moved.mutex("hand").acquire_with(by_hand).await.expect("free");
+    assert_eq!(moved.asked(), 2);
+
+    // The other side has no replicas, and holds no step up by that.
+    for (phase, asked) in [("both-by-old", 1), ("both-by-new", 1), ("new", 0), ("done", 0)] {
+        moved.steps(phase).await;
+        assert!(moved.mutex(phase).acquire().await.expect("free").is_held(), "{phase}");
+        assert_eq!(moved.asked(), asked, "{phase}");
+        let demands = Acquire::new().min_replicas(1);
+        let refused = moved.mutex(phase).try_acquire_with(demands).await.expect_err("one side has none");
+        assert_eq!(*refused.kind(), ErrorKind::Unsupported { capability: "confirms_on_replicas" }, "{phase}");
+        assert!(by_url.is_held() && by_hand.is_held(), "{phase}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn replicas_of_the_new_side_confirm_as_its_url_says() {
+    let moved = Moved::between(MEMORY, REDIS, Replicated::default()).await;
+    let held = moved.mutex("held").acquire().await.expect("free");
+    assert_eq!(moved.asked(), 0);
+    moved.steps("both-by-old").await;
+    assert_eq!(moved.asked(), 1, "of the node that the hold takes there");
+    for phase in ["both-by-new", "new", "done"] {
+        moved.steps(phase).await;
+        assert!(moved.mutex(phase).acquire().await.expect("free").is_held(), "{phase}");
+        assert_eq!(moved.asked(), 1, "{phase}");
+    }
+    assert!(held.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_a_side_refuses_says_so_and_holds_no_step_up() {
+    let plant = Replicated { refuses: true, ..Replicated::default() };
+    let moved = Moved::between(MEMORY, REDIS, plant).await;
+    moved.steps("both-by-old").await;
+    let hold = moved.mutex("a").acquire().await.expect("free");
+    let error = hold.release().await.expect_err("its node stands on the new side");
+    let said = error.to_string();
+    assert!(*error.kind() == ErrorKind::Unknown && said.contains("forbidden: removing"), "{said}");
+    moved.steps("both-by-new").await;
+}
