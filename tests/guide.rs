@@ -82,10 +82,10 @@ fn every_test_that_a_page_names_is_there() {
 
 /// The page shows the picture that stands beside it.
 #[test]
-fn the_picture_of_an_outage_is_in_its_page() {
+fn the_picture_of_failovers_is_in_its_page() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/guide");
-    let picture = fs::read(folder.join("outage.png")).expect("the picture");
-    assert!(page("outage.html").contains(&format!("base64,{}\"", base64(&picture))), "make outage.html anew");
+    let picture = fs::read(folder.join("failover.png")).expect("the picture");
+    assert!(page("failover.html").contains(&format!("base64,{}\"", base64(&picture))), "make failover.html anew");
     assert!(picture.len() < 200 << 10, "{} bytes", picture.len());
 }
 

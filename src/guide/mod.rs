@@ -57,8 +57,8 @@ pub mod trust {}
 pub mod observing {}
 
 #[doc = include_str!("on_call.md")]
-// The picture `outage.png`, which a page of documentation cannot reach.
-#[doc = include_str!("outage.html")]
+// The picture `failover.png`, which a page of documentation cannot reach.
+#[doc = include_str!("failover.html")]
 pub mod on_call {}
 
 #[doc = include_str!("moving.md")]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{ErrorKind, Hold, LostReason};
+use latchwork_core::{Config, ErrorKind, Hold, LostReason};
 use tracing::Level;
 
 use super::node::counts;
@@ -143,7 +143,9 @@ cases! {
             return context.leave_out("its link cannot be cut");
         }
         let log = Log::everywhere();
-        let client = context.client_with(&context.config(LONG_TTL)).await;
+        // A connection on which a request had no answer may be given up before a renewal is late.
+        let config = Config { request_timeout: LONG_TTL / 2, ..context.config(LONG_TTL) };
+        let client = context.client_with(&config).await;
         let backend = client.coordinator.backend().name();
         // No answer comes within the third of the TTL that a renewal has.
         client.link.delay(client.ttl() / 2);
