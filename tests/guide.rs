@@ -85,7 +85,10 @@ fn every_test_that_a_page_names_is_there() {
 fn the_picture_of_failovers_is_in_its_page() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/guide");
     let picture = fs::read(folder.join("failover.png")).expect("the picture");
-    assert!(page("failover.html").contains(&format!("base64,{}\"", base64(&picture))), "make failover.html anew");
+    assert!(
+        page("failover.html").contains(&format!("base64,{}\"", base64(&picture))),
+        "make failover.html anew"
+    );
     assert!(picture.len() < 200 << 10, "{} bytes", picture.len());
 }
 

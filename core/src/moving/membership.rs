@@ -210,7 +210,7 @@ impl Participant {
             if now.data != request.data {
                 unlike.node.write_data(&now.data).await?;
             }
-            (held, request) = (unlike, now);
+            (held, request) = (unlike, *now);
         }
     }
 

@@ -58,7 +58,7 @@ pub(super) enum Added {
     /// The hold is being given back, and so is the node.
     Over,
     /// The node is to be as this request says first.
-    Not(HeldNode, Request),
+    Not(HeldNode, Box<Request>),
 }
 
 /// A hold of a participant.
@@ -149,7 +149,7 @@ impl MovingNode {
         }
         let now = &state.request;
         if (now.claim, &now.data) != (as_said.claim, &as_said.data) {
-            return Added::Not(held, now.clone());
+            return Added::Not(held, Box::new(now.clone()));
         }
         *state.on.slot(side) = Some(Arc::new(held));
         self.writer.lease_writer().set_parts(state.parts());
