@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{Config, ErrorKind, Hold, LostReason};
+use latchwork_core::{ErrorKind, Hold, LostReason};
 use tracing::Level;
 
 use super::node::counts;
@@ -144,7 +144,8 @@ cases! {
         }
         let log = Log::everywhere();
         // A connection on which a request had no answer may be given up before a renewal is late.
-        let config = Config { request_timeout: LONG_TTL / 2, ..context.config(LONG_TTL) };
+        let mut config = context.config(LONG_TTL);
+        config.request_timeout = LONG_TTL / 2;
         let client = context.client_with(&config).await;
         let backend = client.coordinator.backend().name();
         // No answer comes within the third of the TTL that a renewal has.
