@@ -34,6 +34,13 @@ pub(super) struct Part {
     _sides: [Coordinator; 2],
 }
 
+/// Two stores, and two participants in a phase that all have acknowledged.
+pub(super) async fn two_in(phase: MovePhase) -> (Stores, Part, Part) {
+    let stores = Stores::new();
+    let [one, other] = stores.two_in(phase).await;
+    (stores, one, other)
+}
+
 impl Stores {
     pub(super) fn new() -> Self {
         Self::with(|_| {})
@@ -74,6 +81,14 @@ impl Stores {
         let (participant, coordinator) = take_part(old, new, &self.sides, &config).expect("one clock");
         participant.ready_within(Duration::from_secs(5)).await.expect("a member");
         Part { coordinator, old: old_link, new: new_link, _sides: sides }
+    }
+
+    /// Two participants in a phase that all have acknowledged.
+    pub(super) async fn two_in(&self, phase: MovePhase) -> [Part; 2] {
+        let two = [self.participant().await, self.participant().await];
+        self.go(phase).await;
+        tokio::time::timeout(Duration::from_secs(120), self.settled()).await.expect("acknowledged");
+        two
     }
 
     /// Where the stage stands.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use super::driver::{Part, Stores};
+use super::driver::{Part, Stores, two_in};
 use crate::decide::moving::MovePhase;
 use crate::error::{ErrorKind, LostReason};
 use crate::recipes::{Acquire, MultiLock};
@@ -13,15 +13,6 @@ use crate::{Owner, Release};
 const PHASES: [MovePhase; 5] =
     [MovePhase::Old, MovePhase::BothByOld, MovePhase::BothByNew, MovePhase::New, MovePhase::Done];
 const LEAST: Duration = Duration::from_secs(2);
-
-/// Two participants in a phase that all have acknowledged.
-async fn two_in(phase: MovePhase) -> (Stores, Part, Part) {
-    let stores = Stores::new();
-    let (one, other) = (stores.participant().await, stores.participant().await);
-    stores.go(phase).await;
-    timeout(60 * LEAST, stores.settled()).await.expect("acknowledged");
-    (stores, one, other)
-}
 
 #[tokio::test(start_paused = true)]
 async fn work_runs_under_a_hold_and_ends_with_it() {
@@ -138,9 +129,7 @@ async fn a_close_waits_for_a_guard_once_and_for_nothing_else() {
     for phase in PHASES {
         for guarded in [false, true] {
             let stores = Stores::with(|config| (config.ttl, config.request_timeout) = (ttl, request_timeout));
-            let (one, other) = (stores.participant().await, stores.participant().await);
-            stores.go(phase).await;
-            stores.settled().await;
+            let [one, other] = stores.two_in(phase).await;
             let margin = one.coordinator.lease().margin();
             assert!(margin > 5 * request_timeout, "{margin:?}");
             let hold = one.coordinator.mutex("a").unwrap().acquire().await.unwrap();

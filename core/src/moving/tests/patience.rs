@@ -4,18 +4,10 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::driver::{Part, Stores};
+use super::driver::two_in;
 use crate::decide::moving::MovePhase;
 
 const SECOND: Duration = Duration::from_secs(1);
-
-async fn two_in(phase: MovePhase) -> (Stores, Part, Part) {
-    let stores = Stores::new();
-    let (one, other) = (stores.participant().await, stores.participant().await);
-    stores.go(phase).await;
-    timeout(60 * SECOND, stores.settled()).await.expect("acknowledged");
-    (stores, one, other)
-}
 
 /// It was stopped for longer than its lease, and is admitted before it is a member again.
 #[tokio::test(start_paused = true)]
