@@ -194,11 +194,11 @@ async fn renew_at(
     mut left: Vec<Batch>,
     answered: impl Fn(Moment, ServerTime),
 ) -> Result<bool> {
-    let (mut all, mut refusal) = (true, None);
+    let (mut all, mut refusal, mut missing) = (true, None, None);
     let (clock, began) = (&client.clock, client.clock.now());
     let mut trip = Duration::ZERO;
     while !left.is_empty() {
-        let mut result = Ok(());
+        let mut answers_come = false;
         let sent = clock.now();
         let spare = pace::round_time(client.ttl).saturating_sub(sent.since(began));
         let single = burst(&left, 1);
@@ -210,6 +210,7 @@ async fn renew_at(
         for (batch, answer) in burst.into_iter().zip(answers) {
             match answer.and_then(|(sent, reply)| Ok((sent, scripts::renewed(reply)?))) {
                 Ok((sent, (time, answers))) => {
+                    answers_come = true;
                     answered(sent, time);
                     let refused = apply(client, &batch, sent, answers);
                     if refused < batch.len() {
@@ -217,16 +218,24 @@ async fn renew_at(
                     }
                     all &= refused == 0;
                 }
-                Err(error) if error.is_retryable() => result = Err(error),
+                Err(error) if error.is_retryable() => missing = Some(error),
                 // The keys of one queue may be forbidden. The others must not be lost with it.
-                Err(_) if batch.len() > 1 => left.extend(batch.into_iter().map(|queue| vec![queue])),
-                Err(error) => refusal = Some(error),
+                Err(error) => {
+                    answers_come = true;
+                    match batch.len() {
+                        1 => refusal = Some(error),
+                        _ => left.extend(batch.into_iter().map(|queue| vec![queue])),
+                    }
+                }
             }
         }
-        // The rest is not sent to a silent server: the next round begins with everything.
-        result?;
+        // The rest is not sent to a silent server: the next round begins with everything. One that answers for other
+        // slots is not silent: a slot on its way may answer nothing for long.
+        if !answers_come {
+            break;
+        }
     }
-    refusal.map_or(Ok(all), Err)
+    missing.or(refusal).map_or(Ok(all), Err)
 }
 
 /// How many of these scripts are sent at once, as so many bursts. Those of a cluster mostly have one queue each.

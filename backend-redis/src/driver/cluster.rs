@@ -62,12 +62,14 @@ impl Cluster {
         let mut asks: Option<Host> = None;
         loop {
             let asking = asks.take();
-            let (server, wire) = match &asking {
+            let found = match &asking {
                 Some(host) => self.importing(host, until).await?,
-                None => self.owner(slot, until).await?,
+                None => Some(self.owner(slot, until).await?),
             };
+            // Its owner may say something else by now.
+            let Some((server, wire)) = found else { continue };
             let from = Arc::clone(&wire.host);
-            let failure = match server.run_on(wire, call, asking.is_some(), until).await {
+            let failure = match server.run_on(wire, call, asking.is_some(), until, within).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
@@ -88,11 +90,13 @@ impl Cluster {
         }
     }
 
-    /// The server that a slot is being moved to.
-    async fn importing(&self, host: &Host, until: Instant) -> Result<(Arc<Server>, Wire)> {
+    /// The server that a slot is being moved to; `None` if it is taken for none of the cluster's meanwhile.
+    async fn importing(&self, host: &Host, until: Instant) -> Result<Option<(Arc<Server>, Wire)>> {
         let server = self.server(host);
         match timeout_at(until, server.up()).await {
-            Ok(wire) => Ok((Arc::clone(&server), wire?)),
+            Ok(Ok(wire)) => Ok(Some((server, wire))),
+            Ok(Err(_)) if !self.map.borrow().closed => Ok(None),
+            Ok(Err(error)) => Err(error),
             Err(_) => {
                 let what = format!("not connected to {host}, which gets the keys of this slot");
                 Err(Error::new(ErrorKind::Unavailable, what))

@@ -17,7 +17,7 @@ use super::dial::{Dialler, OnMessage};
 use super::incarnation::Incarnation;
 use super::link::{Link, Losses, Wire, take_down};
 use super::silence::Silence;
-use super::switches;
+use super::switches::{self, Followed};
 use crate::config::{NAME, Servers, Settings};
 use crate::error::{Failure, closed, given_up};
 use crate::layout::life;
@@ -82,6 +82,7 @@ impl Server {
             incarnation: Arc::clone(&incarnation),
             link: Arc::downgrade(&link),
             on_message,
+            word: Arc::default(),
         };
         let silence = Silence::new(patience, clock.now());
         let requests =
@@ -91,10 +92,11 @@ impl Server {
 
     fn begin(&self, dialler: Dialler, reconnected: Arc<Notify>) {
         let servers = dialler.settings.servers.clone();
+        let followed = Followed { link: Arc::downgrade(&self.link), word: Arc::clone(&dialler.word) };
         let log = LinkLog::new(NAME, &self.address);
         tokio::spawn(dialler.keep_dialling(self.link.subscribe(), log, reconnected));
         if let Servers::Watched(sentinels) = servers {
-            tokio::spawn(switches::follow(sentinels, self.silence.patience(), Arc::downgrade(&self.link)));
+            tokio::spawn(switches::follow(sentinels, self.silence.patience(), followed));
         }
     }
 
@@ -187,18 +189,19 @@ impl Server {
         self.answered(wire, request, sent, until, within).await.map_err(|failure| failure.error)
     }
 
-    /// Runs a script on a connection that stands; it `asks` for a slot that is being moved.
+    /// Runs a script on a connection that stands; it `asks` for a slot that is being moved. `within`: what the call
+    /// had when it began, of which redirections may have left little. A silence is judged by that.
     pub(super) async fn run_on(
         &self,
         wire: Wire,
         call: &Call,
         asks: bool,
         until: Instant,
+        within: Duration,
     ) -> std::result::Result<(Moment, Reply), Failure> {
         let mut command = by_hash(call);
         command.arg(&self.life);
         let request = Request { name: call.script.name, command: &command, call: Some(call), asks };
-        let within = until.saturating_duration_since(Instant::now());
         self.answered(wire, request, self.clock.now(), until, within).await
     }
 

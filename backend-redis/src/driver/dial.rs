@@ -18,6 +18,7 @@ use super::incarnation::Incarnation;
 use super::link::{Link, Wire, take_down};
 use super::open::{connect, login, within};
 use super::sentinels;
+use super::switches::Word;
 use crate::config::{Host, Sentinels, Servers, Settings};
 use crate::error::{Failure, closed, from_redis};
 
@@ -36,6 +37,7 @@ pub(super) struct Dialler {
     pub(super) incarnation: Arc<Incarnation>,
     pub(super) link: Weak<watch::Sender<Link>>,
     pub(super) on_message: OnMessage,
+    pub(super) word: Arc<Word>,
 }
 
 impl Dialler {
@@ -57,7 +59,8 @@ impl Dialler {
             }
             was_up = true;
             generation += 1;
-            let Some(wire) = self.redial(generation, &mut link, &log).await else { return };
+            let Some((wire, asked)) = self.redial(generation, &mut link, &log).await else { return };
+            let host = Arc::clone(&wire.host);
             let Some(link) = self.link.upgrade() else { return };
             let up = link.send_if_modified(|link| {
                 let down = matches!(link, Link::Down(_));
@@ -66,7 +69,10 @@ impl Dialler {
                 }
                 down
             });
-            if up {
+            // Heard while the connection was neither down nor up.
+            if let Some(why) = self.word.against(&host, asked) {
+                take_down(&link, generation, &why);
+            } else if up {
                 log.mended();
                 // Messages may have been lost: all nodes must be looked at.
                 reconnected.notify_one();
@@ -74,13 +80,20 @@ impl Dialler {
         }
     }
 
-    /// Tries until there is a connection; `None` once the driver is closed or dropped.
-    async fn redial(&self, generation: u64, link: &mut watch::Receiver<Link>, log: &LinkLog) -> Option<Wire> {
+    /// Tries until there is a connection; `None` once the driver is closed or dropped. Answers also which word of the
+    /// Sentinels that are listened to it knew.
+    async fn redial(
+        &self,
+        generation: u64,
+        link: &mut watch::Receiver<Link>,
+        log: &LinkLog,
+    ) -> Option<(Wire, u64)> {
         let mut pauses = Backoff::new(PAUSES.0, PAUSES.1);
         // After a renewal without an answer a third of the TTL is left. One attempt that hangs must
         // not take all of it.
         let mut bound = renewal_period(self.settings.ttl) / 2;
         loop {
+            let asked = self.word.count();
             let attempt = async {
                 // Before the first attempt too: all clients of a server lose their connections at
                 // one instant.
@@ -92,7 +105,10 @@ impl Dialler {
                 _ = link.wait_for(Link::is_closed) => return None,
             };
             let failure = match dialled {
-                Ok((wire, _)) => return Some(wire),
+                Ok((wire, _)) => match self.word.against(&wire.host, asked) {
+                    None => return Some((wire, asked)),
+                    Some(why) => Failure::said(why),
+                },
                 Err(failure) => failure,
             };
             tracing::debug!(host = log.host(), error = %failure.error, "not reconnected yet");

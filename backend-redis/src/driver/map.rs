@@ -73,12 +73,12 @@ impl Map {
         changed
     }
 
-    /// Takes out the servers that have no slot.
+    /// Takes out the servers that have no slot, and that nobody uses: one may be about to get its first.
     pub(super) fn without_slots(&mut self) -> Vec<Arc<Server>> {
         let used: BTreeSet<_> = self.owners.iter().flatten().map(|owner| Arc::clone(&owner.host)).collect();
         let mut gone = Vec::new();
         self.servers.retain(|host, server| {
-            let stays = used.contains(host);
+            let stays = used.contains(host) || Arc::strong_count(server) > 1;
             if !stays {
                 gone.push(Arc::clone(server));
             }

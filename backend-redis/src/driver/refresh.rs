@@ -20,6 +20,7 @@ use super::open::within;
 use super::slots::{Range, SLOTS, ranges};
 use crate::config::{Host, NAME, Settings, share_of};
 use crate::error::{Failure, from_redis};
+use crate::scripts::Reply;
 
 /// How soon the map is asked for again, first and in the end, while a server is down: a replica may
 /// take over.
@@ -140,11 +141,16 @@ async fn asked(
         };
         Failure { error, ..failure }
     })?;
-    let known = ranges(reply(said), host).map_err(Failure::said)?;
+    whole(reply(said), host).map_err(Failure::said)
+}
+
+/// The map in an answer, if it has all slots: a server that was emptied, or has left the cluster, knows none.
+fn whole(said: Reply, host: &Host) -> Result<Vec<Range>> {
+    let known = ranges(said, host)?;
     let covered: usize = known.iter().map(|range| usize::from(range.last - range.first) + 1).sum();
     if covered < SLOTS {
-        let what = format!("the cluster has masters for {covered} of {SLOTS} slots only");
-        return Err(Failure::said(Error::new(ErrorKind::Unavailable, what)));
+        let what = format!("{host} knows masters for {covered} of {SLOTS} slots only");
+        return Err(Error::new(ErrorKind::Unavailable, what));
     }
     Ok(known)
 }
@@ -183,14 +189,14 @@ async fn keep_fresh(cluster: Weak<Cluster>, stale: Arc<Notify>, seeds: Arc<[Host
     }
 }
 
-/// From the first server that answers, on its connection; else from the hosts that were given.
+/// From the first server that knows the whole map, on its connection; else from the hosts that were given.
 async fn fresh(cluster: &Cluster, seeds: &[Host]) -> Result<Vec<Range>> {
     let bound = cluster.settings.request_timeout.min(renewal_period(cluster.settings.ttl)) / 2;
     let mut why = None;
     let servers = cluster.map.borrow().hosts();
     for (host, server) in servers.into_iter().filter(|(_, server)| server.is_up()) {
         let said = server.ask("CLUSTER SLOTS", &question(), bound).await;
-        match said.and_then(|said| ranges(said, &host)) {
+        match said.and_then(|said| whole(said, &host)) {
             Ok(known) => return Ok(known),
             Err(error) => why = Some(error),
         }

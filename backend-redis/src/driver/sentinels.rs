@@ -107,18 +107,35 @@ async fn ask(
         connection.subscribe(SWITCH).await.map_err(failed)?;
     }
     let service = &sentinels.service;
-    let mut question = redis::cmd("SENTINEL");
-    question.arg("GET-MASTER-ADDR-BY-NAME").arg(service);
-    let said = question.query_async::<Value>(&mut connection).await.map_err(failed)?;
     let misconfigured = |what: &str| {
         let what = format!("the Sentinel at {sentinel} {what} {service:?}");
         Failure::said(Error::new(ErrorKind::Misconfigured, what))
     };
-    match redis::from_redis_value::<Option<(String, u16)>>(said) {
-        Ok(Some((name, port))) => Ok((connection, Host { name, port })),
+    let said = asked_for(&mut connection, service).await.map_err(failed)?;
+    match master_in(said) {
+        Ok(Some(master)) => Ok((connection, master)),
         Ok(None) => Err(misconfigured("watches no service")),
         Err(_) => Err(misconfigured("names no host and port of")),
     }
+}
+
+/// The master that a Sentinel names on this connection; `None` if it watches no such service.
+pub(super) async fn named(
+    connection: &mut MultiplexedConnection,
+    service: &str,
+) -> redis::RedisResult<Option<Host>> {
+    Ok(master_in(asked_for(connection, service).await?)?)
+}
+
+async fn asked_for(connection: &mut MultiplexedConnection, service: &str) -> redis::RedisResult<Value> {
+    let mut question = redis::cmd("SENTINEL");
+    question.arg("GET-MASTER-ADDR-BY-NAME").arg(service);
+    question.query_async::<Value>(connection).await
+}
+
+fn master_in(said: Value) -> std::result::Result<Option<Host>, redis::ParsingError> {
+    let named = redis::from_redis_value::<Option<(String, u16)>>(said)?;
+    Ok(named.map(|(name, port)| Host { name, port }))
 }
 
 /// The failure of a Sentinel, which it names.

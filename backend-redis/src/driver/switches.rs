@@ -8,26 +8,77 @@ use std::time::Duration;
 
 use latchwork_core::support::Backoff;
 use latchwork_core::{Error, ErrorKind};
+use parking_lot::Mutex;
 use redis::{PushInfo, PushKind, Value};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
+use tokio::time::{sleep, timeout};
 
 use super::link::{Link, give_up_before};
-use super::sentinels::{listen, switched};
+use super::sentinels::{listen, named, switched};
 use crate::config::{Host, Sentinels};
 
 /// The shortest and the longest pause before a Sentinel is dialled again, without jitter.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
+/// The last word of the Sentinel that is listened to. A dial may have begun before it.
+#[derive(Debug, Default)]
+pub(super) struct Word(Mutex<(u64, Option<Host>)>);
+
+impl Word {
+    fn hear(&self, master: &Host) {
+        let mut word = self.0.lock();
+        if word.1.as_ref() != Some(master) {
+            *word = (word.0 + 1, Some(master.clone()));
+        }
+    }
+
+    /// How often it has changed.
+    pub(super) fn count(&self) -> u64 {
+        self.0.lock().0
+    }
+
+    /// Why a connection to this server is of no use, if another one was named since then.
+    pub(super) fn against(&self, host: &Host, since: u64) -> Option<Error> {
+        let word = self.0.lock();
+        match &*word {
+            (count, Some(master)) if *count != since && master != host => Some(elsewhere(master)),
+            _ => None,
+        }
+    }
+}
+
+fn elsewhere(master: &Host) -> Error {
+    Error::new(ErrorKind::Unavailable, format!("a Sentinel says that {master} is the master now"))
+}
+
+/// What it hears of, and by whom.
+#[derive(Clone)]
+pub(super) struct Followed {
+    pub(super) link: Weak<watch::Sender<Link>>,
+    pub(super) word: Arc<Word>,
+}
+
+impl Followed {
+    /// This is the master now: a connection that leads elsewhere is of no use, nor one that is being made.
+    fn leads(&self, master: &Host) {
+        // In this order: who publishes a connection looks at the word behind that.
+        self.word.hear(master);
+        if let Some(link) = self.link.upgrade() {
+            give_up_before(&link, master, &elsewhere(master));
+        }
+    }
+}
+
 /// The task: listens to one Sentinel after the other, until the driver is closed or dropped.
-pub(super) async fn follow(sentinels: Sentinels, bound: Duration, link: Weak<watch::Sender<Link>>) {
-    let Some(mut closed) = link.upgrade().map(|link| link.subscribe()) else { return };
+pub(super) async fn follow(sentinels: Sentinels, bound: Duration, followed: Followed) {
+    let Some(mut closed) = followed.link.upgrade().map(|link| link.subscribe()) else { return };
     let following = async {
         let mut pauses = Backoff::new(PAUSES.0, PAUSES.1);
         loop {
-            if heard_of(&sentinels, bound, &link).await {
+            if heard_of(&sentinels, bound, &followed).await {
                 pauses.reset();
             }
-            tokio::time::sleep(pauses.next()).await;
+            sleep(pauses.next()).await;
         }
     };
     tokio::select! {
@@ -36,36 +87,38 @@ pub(super) async fn follow(sentinels: Sentinels, bound: Duration, link: Weak<wat
     }
 }
 
-/// Listens to one Sentinel until its connection ends. Answers whether there was one.
-async fn heard_of(sentinels: &Sentinels, bound: Duration, link: &Weak<watch::Sender<Link>>) -> bool {
-    let ended = Arc::new(tokio::sync::Notify::new());
-    let (service, heard, ending) = (sentinels.service.clone(), link.clone(), Arc::clone(&ended));
+/// Listens to one Sentinel until its connection ends, or it does not answer within `bound`: one that is silent says
+/// nothing of a new master either. Answers whether there was one.
+async fn heard_of(sentinels: &Sentinels, bound: Duration, followed: &Followed) -> bool {
+    let ended = Arc::new(Notify::new());
+    let (service, heard, ending) = (sentinels.service.clone(), followed.clone(), Arc::clone(&ended));
     let on_push = move |push: PushInfo| match (push.kind, push.data.as_slice()) {
         (PushKind::Message, [_, Value::BulkString(message)]) => {
             if let Some(master) = switched(message, &service) {
-                leads(&heard, &master);
+                heard.leads(&master);
             }
         }
         (PushKind::Disconnection, _) => ending.notify_one(),
         _ => {}
     };
-    match listen(sentinels, bound, Arc::new(on_push)).await {
-        Ok((_connection, master)) => {
-            // It may have changed while nobody listened.
-            leads(link, &master);
-            ended.notified().await;
-            true
-        }
+    let (mut connection, mut master) = match listen(sentinels, bound, Arc::new(on_push)).await {
+        Ok(listened) => listened,
         Err(failure) => {
             tracing::debug!(error = %failure.error, "no Sentinel to listen to");
-            false
+            return false;
+        }
+    };
+    loop {
+        // It may have changed while nobody listened.
+        followed.leads(&master);
+        tokio::select! {
+            () = ended.notified() => return true,
+            () = sleep(bound) => {}
+        }
+        match timeout(bound, named(&mut connection, &sentinels.service)).await {
+            Ok(Ok(Some(host))) => master = host,
+            // Another one may know more.
+            Ok(Ok(None) | Err(_)) | Err(_) => return true,
         }
     }
-}
-
-/// This is the master now: a connection that leads elsewhere is of no use.
-fn leads(link: &Weak<watch::Sender<Link>>, master: &Host) {
-    let Some(link) = link.upgrade() else { return };
-    let why = Error::new(ErrorKind::Unavailable, format!("a Sentinel says that {master} is the master now"));
-    give_up_before(&link, master, &why);
 }

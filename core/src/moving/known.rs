@@ -9,7 +9,7 @@ use super::staged::Staged;
 use super::values::usage::KnownStage;
 use crate::contracts::{Node, Version};
 use crate::decide::moving::values::{ValuesAt, WholeStage};
-use crate::decide::moving::{MovePhase, Stage};
+use crate::decide::moving::{MovePhase, Side, Stage};
 use crate::error::{Error, LostReason};
 use crate::seen;
 
@@ -108,8 +108,13 @@ impl Known {
             // It is final, and its cell goes when everybody has left.
             (Some(known), _) if known.stage.phase == MovePhase::Done => false,
             (Some(known), Some(read)) => read.version > known.version,
-            // A move that was given up, in its first phase; any other cell was lost by the server.
-            (Some(known), None) => known.stage.phase == MovePhase::Old,
+            // A move that was given up. Who was away meanwhile knows a later phase than the first; who took the tokens
+            // back to the old side has left a higher epoch there first (MIGRATE-EPOCH-RECORDED), which no server
+            // that lost the cell can have. Any other cell was lost by the server.
+            (Some(known), None) => {
+                let taken_back = known.stage.phase.token() == Side::New && epoch > known.stage.epoch;
+                known.stage.phase == MovePhase::Old || taken_back
+            }
             (None, read) => read.is_some(),
         };
         match &self.staged {

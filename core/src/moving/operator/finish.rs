@@ -45,7 +45,13 @@ impl Move {
             // Anew also where it stands, so that what is listed now was let in before.
             let Some(marked) = self.old.mark(&read, Some(&retired)).await? else { continue };
             if let Err(error) = self.check_left().await {
-                // They may stay for as long as they are needed. Else another operator has written it.
+                // They may stay for as long as they are needed. Whoever found nobody here before goes on over the stage
+                // as it was, and finds another; else the cell would go behind a marker that lets them in.
+                if let Some(staged) = &staged
+                    && self.write_anew(staged).await?.is_none()
+                {
+                    continue;
+                }
                 self.old.mark(&marked, Some(&self.marker(Side::Old))).await?;
                 return Err(error);
             }

@@ -77,10 +77,11 @@ impl Move {
     }
 
     /// Takes back what one who begins has written, if no other operator has gone on with it. Where the old
-    /// side has lost the epoch that the stage says, all of it stays (MIGRATE-EPOCH-RECORDED). Answers whether
-    /// no other has gone on.
+    /// side has lost the epoch that the stage says, all of it stays (MIGRATE-EPOCH-RECORDED); and where values were
+    /// copied before: without the cell nobody would know that they are copies. Answers whether no other has gone
+    /// on.
     async fn take_back(&self, staged: &Staged, marked: [Option<Stamped>; 2]) -> Result<bool> {
-        if self.old.stamped().await?.epoch < staged.stage.epoch {
+        if staged.has_copies() || self.old.stamped().await?.epoch < staged.stage.epoch {
             return Ok(true);
         }
         if !staged.delete(self.old.backend(), &self.place).await.map_err(on(Side::Old))? {

@@ -116,6 +116,13 @@ impl Move {
         }
     }
 
+    /// Writes a stage as it is, so that what others do over the one that was read is refused. `None` if it does not stand
+    /// any more. Its epoch was recorded before it was written first.
+    pub(super) async fn write_anew(&self, read: &Staged) -> Result<Option<Staged>> {
+        let written = Staged::write(self.old.backend(), &self.place, Some(read), read.whole()).await;
+        written.map_err(on(Side::Old))
+    }
+
     /// Writes the next stage over the one that was checked, once limits are where it needs them, and the stamp
     /// says its epoch. `None`: the move is not where it was checked any more.
     pub(super) async fn write_over(&self, checked: &Staged, next: WholeStage) -> Result<Option<Staged>> {

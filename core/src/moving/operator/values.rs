@@ -115,9 +115,7 @@ impl Move {
         let of = self.side(side);
         let held = self.writes_alone(side).await?;
         let cleared = async {
-            // Its epoch was recorded before it was written first.
-            let written = Staged::write(self.old.backend(), &self.place, Some(read), read.whole()).await;
-            let Some(own) = written.map_err(on(Side::Old))? else { return Ok(None) };
+            let Some(own) = self.write_anew(read).await? else { return Ok(None) };
             // Where it cannot write, no move has written.
             if of.takes_values() {
                 of.values().clear(&*held.node).await.map_err(on(side))?;

@@ -170,6 +170,30 @@ async fn tokens_rise_behind_a_move_that_was_given_up() {
     assert_eq!(last.epoch(), 2);
 }
 
+/// It was cut off from the old side before that, and knows a phase in which the new one alone is needed.
+#[tokio::test(start_paused = true)]
+async fn who_was_away_while_a_move_was_given_up_goes_by_the_old_side_again() {
+    for known in [MovePhase::BothByNew, MovePhase::New] {
+        let stores = Stores::new();
+        let [one, other] = stores.two_in(known).await;
+        one.old.cut();
+        soon(one.coordinator.lease().until_lost()).await;
+        // Its membership ends at the server too.
+        soon(stores.go(MovePhase::Old)).await;
+        soon(stores.settled()).await;
+        stores.give_up().await;
+        one.old.heal();
+        tokio::time::sleep(2 * one.coordinator.lease().ttl()).await;
+        let held = other.coordinator.mutex("a").unwrap().acquire().await.unwrap();
+        let away = one.coordinator.mutex("a").unwrap();
+        assert!(away.try_acquire().await.unwrap().is_none(), "{known:?}: two hold");
+        let (last, epoch) = (held.token(), held.token().epoch());
+        let _ = held.release().await.unwrap();
+        let next = soon(away.acquire()).await.unwrap();
+        assert!(next.token() > last && next.token().epoch() == epoch, "{known:?}: {:?}", next.token());
+    }
+}
+
 /// It began on the old side, and waits there until the move is nearly done.
 #[tokio::test(start_paused = true)]
 async fn what_a_hold_needs_is_decided_when_it_completes() {

@@ -101,3 +101,21 @@ async fn who_is_refused_in_mid_move_is_told_both_urls_and_who_takes_part_reads_t
     operator.abort(ignored).await.expect("given up");
     assert_eq!(state(&operator).await, (MoveState::NotBegun, Old));
 }
+
+/// Two finish it; the first one was let through before the second one saw who came in.
+#[tokio::test(start_paused = true)]
+async fn one_who_may_not_finish_takes_the_stage_from_one_who_has_looked_before() {
+    let bed = Bed::new();
+    let (first, second) = (bed.operator().await, bed.operator().await);
+    first.run(ignored).await.expect("made");
+    let seen = first.stage().await.expect("read").expect("it is done");
+    let read = first.old.stamped().await.expect("read");
+    let late = bed.participant("late").await;
+    first.old.mark(&read, Some(&first.retired())).await.expect("answered").expect("nobody else writes it");
+    let error = second.finish().await.expect_err("somebody is there");
+    assert!(error.to_string().contains("late"), "{error}");
+    assert!(!seen.delete(first.old.backend(), &first.place).await.expect("answered"), "it stands, anew");
+    assert_eq!(state(&second).await, (MoveState::Done, Done));
+    late.close().await.expect("closed");
+    first.finish().await.expect("nobody is there");
+}

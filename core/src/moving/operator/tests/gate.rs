@@ -1,7 +1,7 @@
 //! Who may be there while it begins.
 
 use super::{Bed, ignored, state};
-use crate::decide::moving::MovePhase::{BothByOld, Old};
+use crate::decide::moving::MovePhase::{BothByOld, New, Old};
 use crate::decide::moving::values::WholeStage;
 use crate::error::ErrorKind;
 use crate::moving::operator::{MoveBlocker, MoveState};
@@ -102,4 +102,29 @@ async fn an_operator_writes_stages_and_stamps_and_nothing_else() {
     let value = operator.old.coordinator.shared_value("v").expect("a good key");
     let error = value.write(b"x").await.expect_err("no operator's");
     assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+}
+
+/// Without the cell nobody would know that the values on the new side are copies.
+#[tokio::test(start_paused = true)]
+async fn one_who_begins_anew_takes_no_cell_back_that_knows_of_copies() {
+    let bed = Bed::new();
+    let operator = bed.operator().await;
+    let plain = bed.plain_on_old("before").await.expect("no move yet");
+    plain.counter("visits").expect("a good key").add(3).await.expect("added");
+    plain.close().await.expect("closed");
+    while operator.advance(ignored).await.expect("a step") != New {}
+    while state(&operator).await.1 != Old {
+        operator.step_back(ignored).await.expect("a step back");
+    }
+    // Somebody is there for an instant, as one who is refused is before it reads the marker.
+    let read = operator.old.stamped().await.expect("read");
+    operator.old.mark(&read, None).await.expect("answered").expect("nobody else writes it");
+    let forgotten = bed.plain_on_old("forgotten").await.expect("it is open");
+    let error = operator.start(ignored).await.expect_err("a plain client is there");
+    assert!(error.to_string().contains("forgotten"), "{error}");
+    forgotten.close().await.expect("closed");
+    assert_eq!(state(&operator).await, (MoveState::Begun, Old));
+    operator.abort(ignored).await.expect("taken back");
+    let behind = bed.plain_on_new("behind").await.expect("it is open");
+    assert_eq!(behind.counter("visits").expect("a good key").get().await.expect("read"), 0, "no copy stays");
 }

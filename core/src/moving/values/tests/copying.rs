@@ -3,18 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 
 use super::operator::Operator;
 use super::participant::Participant;
 use super::{World, read_stage, value};
 use crate::address::{Address, Kind};
-use crate::contracts::{CellLife, CellWrite, CellWritten, Expected, TimeToIdle};
+use crate::contracts::{CellLife, CellWrite, CellWritten, Expected, Node, TimeToIdle};
 use crate::decide::Claim;
 use crate::decide::moving::values::{ValuesAt, WholeStage};
 use crate::decide::moving::{MovePhase, Side, Stage, Way};
-use crate::error::ErrorKind;
-use crate::moving::values::carry::Operates;
+use crate::error::{ErrorKind, Result};
+use crate::moving::staged::Staged;
+use crate::moving::values::carry::{Carried, Operates, carry};
 use crate::moving::values::mirror::Compared;
 
 #[tokio::test(start_paused = true)]
@@ -98,4 +101,60 @@ async fn requests_wait_while_values_are_copied_and_a_version_of_before_is_refuse
     assert_eq!(refused, CellWritten::Refused(Some(read.clone())));
     let written = cells.write_cell(&cell, &write(Expected::Version(read.version), "two")).await;
     assert!(matches!(written.expect("answered"), CellWritten::Written(version) if version > read.version));
+}
+
+/// Another operator takes the step back, and the members acknowledge that, before this one hears that they had
+/// acknowledged its own stage.
+struct Overtaken(Operator);
+
+#[async_trait]
+impl Operates for Overtaken {
+    async fn stage(&self) -> Result<Option<Staged>> {
+        self.0.stage().await
+    }
+
+    async fn write_stage(&self, over: &Staged, whole: WholeStage) -> Result<Option<Staged>> {
+        self.0.write_stage(over, whole).await
+    }
+
+    async fn acknowledged(&self) -> Result<Vec<Option<u64>>> {
+        let mut stands = self.0.stage().await?.expect("nobody deletes it");
+        if stands.values == ValuesAt::LeavingOld {
+            let back = WholeStage { values: ValuesAt::Old, ..stands.whole() };
+            stands = self.0.write_stage(&stands, back).await?.expect("nobody else writes it");
+        }
+        Ok(vec![Some(stands.version.number())])
+    }
+
+    // Nobody is late.
+    async fn news(&self) -> Result<()> {
+        sleep(Duration::from_millis(1)).await;
+        Ok(())
+    }
+
+    async fn hold(&self, on: Side) -> Result<Arc<dyn Node>> {
+        self.0.hold(on).await
+    }
+
+    async fn give_back(&self, node: Arc<dyn Node>) -> Result<()> {
+        self.0.give_back(node).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_another_operator_takes_back_ends_whatever_the_members_say() {
+    let world = World::new().await;
+    let operator = Overtaken(Operator::new(&world, None));
+    let read = operator.stage().await.unwrap().expect("it was written");
+    let stage = Stage { phase: MovePhase::BothByOld, epoch: 0 };
+    operator
+        .write_stage(&read, WholeStage { stage, values: ValuesAt::LeavingOld })
+        .await
+        .unwrap()
+        .expect("its own");
+    let copying = operator.0.copying(Side::Old);
+    let carried = timeout(Duration::from_secs(60), carry(&operator, &copying, Side::Old)).await;
+    assert!(matches!(carried.expect("it ends"), Ok(Carried::Elsewhere)));
+    // It keeps nothing under which another could write.
+    timeout(Duration::from_secs(1), operator.hold(Side::New)).await.expect("free").expect("held");
 }
