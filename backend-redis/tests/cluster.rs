@@ -147,6 +147,52 @@ async fn what_is_not_there_yet_in_a_slot_on_its_way_is_asked_for_at_its_new_serv
     soon(client.close()).await.unwrap();
 }
 
+/// A lock's script names keys that are not there, so its renewal is not carried out while its slot is on its way.
+#[tokio::test]
+async fn a_slot_that_stands_open_for_long_costs_no_other_hold() {
+    const LOCKS: usize = 300;
+    let cluster = ClusteredRedis::start(CALM).await.unwrap();
+    let client = user(&cluster, "ttl=6s").await;
+    let (mut taken, mut holds, mut first) = (0, Vec::new(), None);
+    for _ in 0..LOCKS {
+        let lock = lock_at(&cluster, 0, &mut taken).await;
+        holds.push(soon(client.mutex(lock.as_str()).unwrap().acquire()).await.unwrap());
+        first.get_or_insert(lock);
+    }
+    let slot = cluster.slot(&key_of(&first.unwrap())).await.unwrap();
+    cluster.begin_move(slot, 0, 1).await.unwrap();
+    let lease = client.lease();
+    lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 2).await;
+    assert!(!holds[0].is_held(), "its slot stands open: {:?}", holds[0].state());
+    let lost = holds[1..].iter().filter(|hold| !hold.is_held()).count();
+    assert_eq!(lost, 0, "of {LOCKS} holds on a server that answers");
+    cluster.move_slot(slot, 0, 1).await.unwrap();
+    drop(holds);
+    soon(client.close()).await.unwrap();
+}
+
+/// It was emptied, and knows nobody; it answers first, since servers are asked in the order of their hosts.
+#[tokio::test]
+async fn the_map_of_a_server_that_has_left_the_cluster_is_none() {
+    let cluster = ClusteredRedis::start(PROMPT).await.unwrap();
+    let client = user(&cluster, "ttl=4s").await;
+    let servers = cluster.servers();
+    let port = |server: &usize| -> u16 { servers[*server].rsplit(':').next().unwrap().parse().unwrap() };
+    let first = (0..3).min_by_key(port).unwrap();
+    let lock = lock_at(&cluster, first, &mut 0).await;
+    let mutex = client.mutex(lock.as_str()).unwrap();
+    let before = soon(mutex.acquire()).await.unwrap();
+    let token = before.token();
+    let _ = before.release().await.unwrap();
+    let mut emptied = Operator::at(&format!("redis://{}", servers[first])).await;
+    emptied.say::<()>("FLUSHALL").await;
+    emptied.say::<()>("CLUSTER RESET HARD").await;
+    let hold = soon(mutex.acquire_within(PATIENCE)).await.unwrap();
+    assert!(hold.token() > token, "by the replica that took over");
+    let _ = hold.release().await.unwrap();
+    soon(client.close()).await.unwrap();
+}
+
 /// Without a replica to take over, a shard is gone until its server is back.
 #[tokio::test]
 async fn a_lost_shard_loses_its_own_holds_only() {

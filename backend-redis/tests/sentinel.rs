@@ -127,6 +127,34 @@ async fn a_client_whose_master_falls_silent_hears_of_the_new_one() {
     let _ = hold.release().await.unwrap();
 }
 
+/// Its process stands still, and its connection does not end.
+#[tokio::test]
+async fn a_sentinel_that_falls_silent_is_listened_to_no_longer() {
+    let watched = WatchedRedis::start().await.unwrap();
+    let client = user(&watched, "ttl=6s").await;
+    let sentinels = watched.sentinels();
+    let listened = async |other_than: Option<usize>| {
+        soon(async {
+            loop {
+                for place in (0..sentinels.len()).filter(|place| Some(*place) != other_than) {
+                    let mut sentinel = operator(&sentinels[place]).await;
+                    let (_, listeners): (String, u64) = sentinel.say("PUBSUB NUMSUB +switch-master").await;
+                    if listeners > 0 {
+                        return place;
+                    }
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        })
+        .await
+    };
+    let first = listened(None).await;
+    watched.pause_sentinel(first).unwrap();
+    assert_ne!(listened(Some(first)).await, first);
+    watched.resume_sentinel(first).unwrap();
+    soon(client.close()).await.unwrap();
+}
+
 #[tokio::test]
 async fn what_is_wrong_with_the_sentinels_is_named() {
     let watched = WatchedRedis::start().await.unwrap();

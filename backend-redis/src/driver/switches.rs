@@ -122,3 +122,26 @@ async fn heard_of(sentinels: &Sentinels, bound: Duration, followed: &Followed) -
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_counts_against_dials_that_began_before_it() {
+        let host = |name: &str| Host { name: name.to_owned(), port: 6379 };
+        let (word, one, other) = (Word::default(), host("one"), host("other"));
+        let unheard = word.count();
+        assert!(word.against(&one, unheard).is_none(), "nobody has said anything");
+        word.hear(&one);
+        let before = word.count();
+        assert!(word.against(&one, unheard).is_none() && word.against(&other, unheard).is_some());
+        // A Sentinel that is asked later may know more than the one that is listened to.
+        assert!(word.against(&other, before).is_none());
+        word.hear(&one);
+        assert!(word.against(&other, before).is_none(), "it says nothing new");
+        word.hear(&other);
+        let said = word.against(&one, before).expect("a switch during the dial");
+        assert!(said.to_string().contains("other") && word.against(&other, before).is_none(), "{said}");
+    }
+}

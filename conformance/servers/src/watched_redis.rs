@@ -200,6 +200,22 @@ impl WatchedRedis {
         self.sentinels[sentinel].kill().await
     }
 
+    /// Stops a Sentinel without its connections noticing (SIGSTOP).
+    ///
+    /// # Errors
+    /// As [`kill`](Self::kill).
+    pub fn pause_sentinel(&self, sentinel: usize) -> Result<(), ServerError> {
+        self.sentinels[sentinel].signal(rustix::process::Signal::STOP)
+    }
+
+    /// Lets a stopped Sentinel go on.
+    ///
+    /// # Errors
+    /// As [`kill`](Self::kill).
+    pub fn resume_sentinel(&self, sentinel: usize) -> Result<(), ServerError> {
+        self.sentinels[sentinel].signal(rustix::process::Signal::CONT)
+    }
+
     /// Starts a killed server again, empty, and makes it a replica of the master there is now.
     ///
     /// # Errors
