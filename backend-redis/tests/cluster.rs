@@ -187,6 +187,8 @@ async fn the_map_of_a_server_that_has_left_the_cluster_is_none() {
     let mut emptied = Operator::at(&format!("redis://{}", servers[first])).await;
     emptied.say::<()>("FLUSHALL").await;
     emptied.say::<()>("CLUSTER RESET HARD").await;
+    let mut replica = Operator::at(&format!("redis://{}", servers[first + 3])).await;
+    replica.say::<()>("CLUSTER FAILOVER TAKEOVER").await;
     let hold = soon(mutex.acquire_within(PATIENCE)).await.unwrap();
     assert!(hold.token() > token, "by the replica that took over");
     let _ = hold.release().await.unwrap();
