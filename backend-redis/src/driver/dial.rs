@@ -57,22 +57,20 @@ impl Dialler {
             if was_up {
                 log.broken(&cause);
             }
-            was_up = true;
             generation += 1;
             let Some((wire, asked)) = self.redial(generation, &mut link, &log).await else { return };
-            let host = Arc::clone(&wire.host);
             let Some(link) = self.link.upgrade() else { return };
             let up = link.send_if_modified(|link| {
-                let down = matches!(link, Link::Down(_));
-                if down {
-                    *link = Link::Up(wire);
+                let Link::Down(down) = link else { return false };
+                match self.word.against(&wire.host, asked) {
+                    None => *link = Link::Up(wire),
+                    // Another master was named during the dial.
+                    Some(why) => *down = why,
                 }
-                down
+                matches!(link, Link::Up(_))
             });
-            // Heard while the connection was neither down nor up.
-            if let Some(why) = self.word.against(&host, asked) {
-                take_down(&link, generation, &why);
-            } else if up {
+            was_up = up;
+            if up {
                 log.mended();
                 // Messages may have been lost: all nodes must be looked at.
                 reconnected.notify_one();
@@ -105,10 +103,7 @@ impl Dialler {
                 _ = link.wait_for(Link::is_closed) => return None,
             };
             let failure = match dialled {
-                Ok((wire, _)) => match self.word.against(&wire.host, asked) {
-                    None => return Some((wire, asked)),
-                    Some(why) => Failure::said(why),
-                },
+                Ok((wire, _)) => return Some((wire, asked)),
                 Err(failure) => failure,
             };
             tracing::debug!(host = log.host(), error = %failure.error, "not reconnected yet");

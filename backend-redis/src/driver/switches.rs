@@ -61,7 +61,7 @@ pub(super) struct Followed {
 impl Followed {
     /// This is the master now: a connection that leads elsewhere is of no use, nor one that is being made.
     fn leads(&self, master: &Host) {
-        // In this order: who publishes a connection looks at the word behind that.
+        // In this order: a connection is published under the link's lock, by the word as it is then.
         self.word.hear(master);
         if let Some(link) = self.link.upgrade() {
             give_up_before(&link, master, &elsewhere(master));
@@ -108,15 +108,20 @@ async fn heard_of(sentinels: &Sentinels, bound: Duration, followed: &Followed) -
             return false;
         }
     };
+    // It may have changed while nobody listened.
+    followed.leads(&master);
     loop {
-        // It may have changed while nobody listened.
-        followed.leads(&master);
         tokio::select! {
             () = ended.notified() => return true,
             () = sleep(bound) => {}
         }
         match timeout(bound, named(&mut connection, &sentinels.service)).await {
-            Ok(Ok(Some(host))) => master = host,
+            // Nothing new: a dial may have been told by a Sentinel that knows more.
+            Ok(Ok(Some(again))) if again == master => {}
+            Ok(Ok(Some(new))) => {
+                followed.leads(&new);
+                master = new;
+            }
             // Another one may know more.
             Ok(Ok(None) | Err(_)) | Err(_) => return true,
         }
