@@ -19,7 +19,7 @@ use libtest_mimic::{Arguments, Trial};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{JoinHandle, JoinSet};
 
 /// Names the file of hosts to the process within the namespace.
 const HOSTS: &str = "LATCHWORK_TEST_HOSTS";
@@ -93,7 +93,7 @@ fn move_away(name: &str) {
 /// Where a server is reached, while this lives.
 struct Door {
     came: Arc<AtomicUsize>,
-    task: AbortHandle,
+    task: JoinHandle<()>,
 }
 
 impl Drop for Door {
@@ -119,7 +119,14 @@ impl Door {
                 });
             }
         });
-        Self { came, task: task.abort_handle() }
+        Self { came, task }
+    }
+
+    /// Ends it: behind this, nothing goes through.
+    async fn shut(mut self) {
+        self.task.abort();
+        let ended = (&mut self.task).await;
+        assert!(ended.is_err_and(|ended| ended.is_cancelled()), "nothing else ends a door");
     }
 
     fn came(&self) -> usize {
@@ -173,7 +180,7 @@ async fn a_server_that_moves_is_found(kind: Kind, tls: bool) {
     let client = client(kind, certificates.as_ref(), format!("{name}:{port}")).await;
     let hold = client.mutex("held").expect("a key").acquire().await.expect("free");
     assert!(first.came() > 0 && then.came() == 0);
-    drop(first);
+    first.shut().await;
     let other = client.mutex("other").expect("a key");
     // The control: the name is all that leads to the other address.
     let nobody = other.acquire_within(Duration::from_millis(700)).await;

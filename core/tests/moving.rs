@@ -12,24 +12,26 @@ use latchwork_core::contracts::{Backend, Leave, Node};
 use latchwork_core::memory::Memory;
 use latchwork_core::recipes::{Acquire, Mutex};
 use latchwork_core::{
-    Capabilities, Clock, Config, Connector, Coordinator, Error, ErrorKind, Move, MoveConfig, Result, connect,
+    Capabilities, Clock, Config, Connector, Coordinator, Error, ErrorKind, Move, MoveBlocker, MoveConfig,
+    Result, connect,
 };
 use tokio::time::{sleep, timeout};
 
 /// Longer than anything here takes beside a step that stands.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server with a replica that confirms, and perhaps refuses to remove nodes.
+/// A server with a replica that confirms, and perhaps refuses to remove nodes, or cannot have copies of values.
 #[derive(Debug, Default)]
 struct Replicated {
     asked: AtomicU32,
     refuses: bool,
+    has_no_copies: bool,
 }
 
 #[async_trait]
 impl Plant for Replicated {
     fn capabilities(&self, real: Capabilities) -> Capabilities {
-        Capabilities { confirms_on_replicas: true, ..real }
+        Capabilities { confirms_on_replicas: true, held_writes: !self.has_no_copies, ..real }
     }
 
     async fn leave(&self, node: &dyn Node) -> Result<Leave> {
@@ -50,7 +52,7 @@ impl Plant for Replicated {
 struct Named {
     name: &'static str,
     store: Memory,
-    // Of participants; operators and plain clients have none.
+    // Of participants, and of operators where it matters to them.
     plant: Option<Arc<Replicated>>,
 }
 
@@ -96,7 +98,8 @@ impl Moved {
         let sides = MoveConfig::new(from, to, "m");
         let part =
             connect(&connectors(Some(&plant)), &Config::of_move(sides.clone())).await.expect("a member");
-        let operator = Move::connect(&connectors(None), &sides).await.expect("connected");
+        let of_operator = Some(&plant).filter(|plant| plant.has_no_copies);
+        let operator = Move::connect(&connectors(of_operator), &sides).await.expect("connected");
         Self { part, operator, plant }
     }
 
@@ -170,4 +173,31 @@ async fn a_release_that_a_side_refuses_says_so_and_holds_no_step_up() {
     let said = error.to_string();
     assert!(*error.kind() == ErrorKind::Unknown && said.contains("forbidden: removing"), "{said}");
     moved.steps("both-by-new").await;
+}
+
+/// They come into use in mid-move: once frozen, they could be used on neither side.
+#[tokio::test(start_paused = true)]
+async fn values_that_the_other_side_cannot_have_are_named_before_they_are_frozen() {
+    let plant = Replicated { has_no_copies: true, ..Replicated::default() };
+    let moved = Moved::between("memory://old", "redis://new", plant).await;
+    moved.steps("both-by-old").await;
+    let counter = moved.part.counter("visits").expect("a good key");
+    assert!(moved.operator.plan().await.expect("read").blockers.is_empty(), "there are none yet");
+    counter.add(1).await.expect("it is used on the old side");
+    let plan = moved.operator.plan().await.expect("read");
+    let stays = matches!(&plan.blockers[..], [MoveBlocker::ValuesStay { lacks: "held_writes", .. }]);
+    assert!(stays, "{:?}", plan.blockers);
+    let advanced = timeout(PATIENCE, moved.operator.advance(|_| {})).await.expect("it ends");
+    let error = advanced.expect_err("nobody could use them then");
+    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    assert!(error.to_string().contains("held_writes"), "{error}");
+    assert_eq!(counter.add(1).await.expect("it is used still"), 2);
+    // Without values it goes on; on the new side they may be used, and stay.
+    assert!(counter.delete().await.expect("deleted"));
+    moved.steps("both-by-new").await;
+    counter.add(1).await.expect("it is used on the new side");
+    let back = timeout(PATIENCE, moved.operator.step_back(|_| {})).await.expect("it ends");
+    assert_eq!(*back.expect_err("they cannot go back").kind(), ErrorKind::Conflict);
+    assert_eq!(counter.add(1).await.expect("it is used still"), 2);
+    moved.steps("new").await;
 }

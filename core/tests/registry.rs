@@ -29,7 +29,10 @@ const ROUND_TRIP: Duration = Duration::from_millis(5);
 
 /// So many joins from now on fail: the lease ends under them, as the client hears from the server.
 #[derive(Debug, Default)]
-struct LostJoins(AtomicUsize);
+struct LostJoins(AtomicUsize, LateChange);
+
+/// The next change of a value waits in the driver, for so long.
+type LateChange = Mutex<Option<Duration>>;
 
 #[async_trait]
 impl Plant for LostJoins {
@@ -45,6 +48,13 @@ impl Plant for LostJoins {
 
     async fn leave(&self, node: &dyn Node) -> Result<Leave> {
         node.leave().await
+    }
+
+    async fn before_change(&self) {
+        let late = self.1.lock().take();
+        if let Some(late) = late {
+            tokio::time::sleep(late).await;
+        }
     }
 }
 
@@ -132,6 +142,34 @@ async fn what_a_client_sends_when_it_is_back_waits_until_it_has_read_again() {
     let queue = newer.mutex("a").expect("a good key").queue(0, 10).await.expect("listed");
     assert_eq!(queue, [], "the older one has made no node");
     assert_eq!(newer.counter("c").expect("a good key").get().await.expect("read"), 0);
+}
+
+/// The client is cut off while its change waits to be sent, loses its place, and comes back before it is sent: behind
+/// what an operator has done, or copied, meanwhile.
+async fn late<T>(change: impl AsyncFnOnce(&Coordinator) -> Result<T>) -> Result<T> {
+    let stored = Stored::new();
+    let (client, link) = stored.client(LAYOUT).await.expect("connected");
+    let ttl = client.lease().ttl();
+    *stored.lost.1.lock() = Some(3 * ttl);
+    let away = async {
+        link.cut();
+        tokio::time::sleep(2 * ttl).await;
+        link.heal();
+    };
+    tokio::join!(change(&client), away).0
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_was_sent_before_the_client_lost_its_place_has_an_unknown_outcome() {
+    let set =
+        late(async |client| client.shared_value("v").expect("a good key").write(b"late").await.map(drop))
+            .await;
+    let limit = late(async |client| client.semaphore("s", 2).expect("a good key").set_limit(3).await).await;
+    let count = late(async |client| client.counter("c").expect("a good key").add(1).await.map(drop)).await;
+    for changed in [set, limit, count] {
+        let error = changed.expect_err("it may be too late");
+        assert_eq!(*error.kind(), ErrorKind::Unknown, "{error}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

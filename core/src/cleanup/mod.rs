@@ -125,8 +125,16 @@ impl Cleanup {
             }
             cleanup.pending.settled(None).await;
         };
-        let giving_back = self.given_up.clone().run_until_cancelled_owned(giving_back);
-        self.tidying.spawn_on(giving_back, &self.runtime);
+        let given_up = self.given_up.clone();
+        let until_given_up = async move {
+            tokio::select! {
+                // First: what is settled by the end of the client makes no room for more.
+                biased;
+                () = given_up.cancelled() => {}
+                () = giving_back => {}
+            }
+        };
+        self.tidying.spawn_on(until_given_up, &self.runtime);
     }
 
     /// How many clean-ups are pending, with those that are put off until there is room.

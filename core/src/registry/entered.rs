@@ -88,6 +88,28 @@ impl Entered {
         }
     }
 
+    /// Carries out what changes a value or a limit. Its answer counts if the place in the registry from which it
+    /// was sent stands still, by the clock at the answer: what waited for longer than that may be behind a raised
+    /// layout, or on the old side of a move behind the copy (CLIENT-ACTS-REGISTERED).
+    ///
+    /// # Errors
+    /// Those of [`works`](Self::works) and of the change; `Unknown` for an answer that does not count.
+    async fn changes<T>(&self, change: impl Future<Output = Result<T>>) -> Result<T> {
+        self.works().await?;
+        let from = match &*self.standing.borrow() {
+            Presence::Entered(node) => Some(Arc::clone(node)),
+            Presence::Away(_) | Presence::Out(_) => None,
+        };
+        let answer = change.await?;
+        match from.and_then(|node| node.state().lost()) {
+            None | Some(LostReason::Closed) => Ok(answer),
+            Some(reason) => {
+                let why = "this client has lost its place among the clients before the answer came";
+                Err(Error::new(ErrorKind::Unknown, why).because(Error::lost(reason)))
+            }
+        }
+    }
+
     /// As [`acts`](Self::acts), for what leaves something that others rely on.
     async fn works(&self) -> Result<()> {
         match self.operator {
@@ -144,8 +166,7 @@ impl SequentialNodes for Entered {
     }
 
     async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
-        self.works().await?;
-        self.backend.set_limit(queue, limit).await
+        self.changes(self.backend.set_limit(queue, limit)).await
     }
 
     async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool> {
@@ -167,11 +188,12 @@ impl Cells for Entered {
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         // The stamp, and the stage of a move: an operator's.
+        let written = self.backend.write_cell(cell, write);
         match cell.kind() == Kind::Layout {
             true => self.acts().await?,
-            false => self.works().await?,
+            false => return self.changes(written).await,
         }
-        self.backend.write_cell(cell, write).await
+        written.await
     }
 
     async fn change_count(
@@ -180,8 +202,7 @@ impl Cells for Entered {
         request: &Request,
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
-        self.works().await?;
-        self.backend.change_count(cell, request, idle).await
+        self.changes(self.backend.change_count(cell, request, idle)).await
     }
 
     async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {

@@ -9,8 +9,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use latchwork_core::contracts::{
     Backend, Cell, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join,
-    Joined, Lease, Leave, Node, NodeState, Page, QueuePage, SequentialNodes,
+    Joined, Lease, Leave, Node, NodeState, Page, QueuePage, SequentialNodes, TimeToIdle,
 };
+use latchwork_core::decide::count::request::{Decided, Request};
 use latchwork_core::facts::ServerFacts;
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::{Address, Capabilities, Config, Coordinator, QueuePrefix, Result};
@@ -35,6 +36,8 @@ pub(crate) trait Plant: Debug + Send + Sync + 'static {
     }
 
     async fn leave(&self, node: &dyn Node) -> Result<Leave>;
+
+    async fn before_change(&self) {}
 
     async fn before_close(&self) {}
 
@@ -114,6 +117,7 @@ impl<P: Plant> SequentialNodes for Planted<P> {
     }
 
     async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
+        self.plant.before_change().await;
         self.inner.set_limit(queue, limit).await
     }
 
@@ -133,7 +137,18 @@ impl<P: Plant> Cells for Planted<P> {
     }
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        self.plant.before_change().await;
         self.inner.write_cell(cell, write).await
+    }
+
+    async fn change_count(
+        &self,
+        cell: &Address,
+        request: &Request,
+        idle: Option<TimeToIdle>,
+    ) -> Result<Option<Decided>> {
+        self.plant.before_change().await;
+        self.inner.change_count(cell, request, idle).await
     }
 
     async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {

@@ -95,9 +95,9 @@ impl Move {
         Ok(true)
     }
 
-    /// Gives the move up: its cell goes, if it is in the first phase, and then its markers. Answers
-    /// whether nothing of it stands any more; else another operator has gone on.
-    pub(super) async fn give_up(&self) -> Result<bool> {
+    /// Gives the move up, from what was read of it: its cell goes, if it is in the first phase, and then its
+    /// markers. Answers whether nothing of it stands any more; else another operator has gone on.
+    pub(super) async fn give_up(&self, checked: Option<&Staged>) -> Result<bool> {
         let marked = [self.old.stamped().await?, self.new.stamped().await?];
         for (side, marked) in SIDES.into_iter().zip(&marked) {
             // One of this name between other coordinators.
@@ -108,7 +108,11 @@ impl Move {
                 return Err(self.side(side).marked_otherwise(Some(stands)));
             }
         }
+        // Read again, behind the markers' versions. What another has begun since, members have not acknowledged.
         let staged = self.stage().await?;
+        if staged.as_ref().map(|staged| staged.version) != checked.map(|checked| checked.version) {
+            return Ok(false);
+        }
         if let Some(staged) = &staged
             && staged.stage.phase == MovePhase::Old
             && marked[0].epoch < staged.stage.epoch

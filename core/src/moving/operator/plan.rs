@@ -129,6 +129,11 @@ impl Move {
                 _ => Some(outsiders.clone()).filter(|of| !of.is_empty()).map(MoveBlocker::Outsiders),
             };
             blockers.extend(in_the_way);
+            let from = staged.whole().values.side();
+            if staged.whole().values_leave() {
+                let used = if from == Side::Old { &of_old } else { &of_new };
+                blockers.extend(self.values_stay(from, used));
+            }
         }
         if status.phase == MovePhase::Old {
             blockers = self.blocked_by([&old, &new]);

@@ -84,19 +84,19 @@ impl Move {
 
     /// Gives the move up, once its members know that it is back in the first phase.
     async fn ends(&self, read: Option<Staged>, checked: &mut Checked) -> Result<Stepped> {
-        if let Some(staged) = read {
+        if let Some(staged) = &read {
             let members = self.members().await?;
-            if members.iter().any(|member| is_late(member, &staged)) {
-                return Ok(Stepped::Waits(self.status_at(&staged, &members)));
+            if members.iter().any(|member| is_late(member, staged)) {
+                return Ok(Stepped::Waits(self.status_at(staged, &members)));
             }
             // Once more than asked for does no harm: another operator may delete them still.
             if staged.has_copies() && checked.cleared != Some(staged.version) {
-                let cleared = self.clears(&staged, Side::New).await?;
+                let cleared = self.clears(staged, Side::New).await?;
                 checked.cleared = cleared.map(|own| own.version);
                 return Ok(Stepped::Changed);
             }
         }
-        Ok(if self.give_up().await? { Stepped::Ends } else { Stepped::Changed })
+        Ok(if self.give_up(read.as_ref()).await? { Stepped::Ends } else { Stepped::Changed })
     }
 
     async fn next(&self, staged: Staged, way: Way) -> Result<Stepped> {
@@ -104,11 +104,16 @@ impl Move {
         let members = self.members().await?;
         let acknowledged = members.iter().map(|member| member.acknowledged);
         match staged.whole().step(&staged.version.number(), acknowledged, way) {
-            WholeStep::Write(next) => Ok(match self.write_over(&staged, next).await? {
-                Some(written) if written.stage.phase == staged.stage.phase => Stepped::Freezes,
-                Some(written) => Stepped::To(written.stage),
-                None => Stepped::Changed,
-            }),
+            WholeStep::Write(next) => {
+                if next.values.open().is_none() {
+                    self.check_values_leave(next.values.side()).await?;
+                }
+                Ok(match self.write_over(&staged, next).await? {
+                    Some(written) if written.stage.phase == staged.stage.phase => Stepped::Freezes,
+                    Some(written) => Stepped::To(written.stage),
+                    None => Stepped::Changed,
+                })
+            }
             WholeStep::Mirror { from, .. } => Ok(Stepped::Mirrors(from)),
             WholeStep::Waits => Ok(Stepped::Waits(self.status_at(&staged, &members))),
             WholeStep::Ends => Ok(Stepped::Ends),

@@ -27,7 +27,7 @@ use crate::contracts::{CellLife, Node};
 use crate::decide::Claim;
 use crate::decide::moving::Side;
 use crate::decide::moving::values::WholeStage;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::held_node::HeldNode;
 use crate::registry::writers;
 use crate::seen;
@@ -91,7 +91,7 @@ impl Move {
                     walk.waits_for(status.waits_for.len());
                     progress(&MoveProgress::Waits(&status));
                 }
-                carried = &mut carried => break carried?,
+                carried = &mut carried => break carried.map_err(frozen)?,
             }
         };
         Ok(match carried {
@@ -116,7 +116,7 @@ impl Move {
         let held = self.writes_alone(side).await?;
         let cleared = async {
             let Some(own) = self.write_anew(read).await? else { return Ok(None) };
-            // Where it cannot write, no move has written.
+            // Where it cannot write, no move has written, and from there none has left.
             if of.takes_values() {
                 of.values().clear(&*held.node).await.map_err(on(side))?;
             }
@@ -137,20 +137,35 @@ impl Move {
 
     /// What the values of both sides have against a move that has not begun (MIGRATE-VALUES-EMPTY-TARGET).
     pub(super) fn blocked_by_values(&self, old: &[ValuesInUse], new: &[ValuesInUse]) -> Vec<MoveBlocker> {
-        let mut blockers = Vec::new();
-        if !(old.is_empty() && new.is_empty()) {
-            let unable = [&self.old, &self.new].into_iter().find(|side| !side.takes_values());
-            let held_writes =
-                |side: &OperatorSide| MoveBlocker::ValuesStay { side: side.side, lacks: "held_writes" };
-            blockers.extend(unable.map(held_writes));
-        }
-        if old.iter().any(|of| of.go_idle) && !self.new.coordinator.capabilities().idle_cells {
-            blockers.push(MoveBlocker::ValuesStay { side: Side::New, lacks: "idle_cells" });
-        }
+        let mut blockers = self.values_stay(Side::Old, old);
         if !new.is_empty() {
             blockers.push(MoveBlocker::ValuesThere(new.to_vec()));
         }
         blockers
+    }
+
+    /// What keeps the values that are used on a side from leaving it for the other one. They may come into use in
+    /// mid-move.
+    pub(super) fn values_stay(&self, from: Side, used: &[ValuesInUse]) -> Vec<MoveBlocker> {
+        let to = self.side(from.other());
+        let stay = |side: &OperatorSide, lacks| MoveBlocker::ValuesStay { side: side.side, lacks };
+        let mut blockers = Vec::new();
+        // There they are copied; and here they are deleted in the end, or are copied to when that is taken back.
+        let unable = [to, self.side(from)].into_iter().find(|side| !side.takes_values());
+        blockers.extend(unable.filter(|_| !used.is_empty()).map(|side| stay(side, "held_writes")));
+        if used.iter().any(|of| of.go_idle) && !to.coordinator.capabilities().idle_cells {
+            blockers.push(stay(to, "idle_cells"));
+        }
+        blockers
+    }
+
+    /// Whether the values may leave a side: before they are frozen, since nobody could use them then.
+    ///
+    /// # Errors
+    /// `Conflict` naming what keeps them there.
+    pub(super) async fn check_values_leave(&self, from: Side) -> Result<()> {
+        let used = self.side(from).values_in_use().await?;
+        self.values_stay(from, &used).into_iter().next().map_or(Ok(()), |blocker| Err(blocker.into()))
     }
 
     /// Waits until it holds, alone, what values are written under on a side.
@@ -160,6 +175,21 @@ impl Move {
         let queue = writers(&of.namespace, &self.name)?;
         hold(client, queue, Claim::Exclusive, Arc::default()).boxed().await.map_err(on(side))
     }
+}
+
+/// An error of a copy, which says what becomes of the values where another try would not help.
+fn frozen(error: Error) -> Error {
+    match error.lost_reason() {
+        None if error.is_retryable() => return error,
+        None | Some(LostReason::Closed) => {}
+        Some(_) => {
+            let why = "the operator has lost what it copied under";
+            return Error::new(ErrorKind::Unavailable, why).because(error);
+        }
+    }
+    let why = "nobody can use the values until they are copied: mend the cause and go on, or take the move back (`latchwork \
+               migrate abort`, Move::abort)";
+    Error::new(error.kind().clone(), why).because(error)
 }
 
 /// An operator that takes values along.
@@ -179,7 +209,10 @@ impl Operates for WritesValues<'_> {
     }
 
     async fn write_stage(&self, over: &Staged, whole: WholeStage) -> Result<Option<Staged>> {
-        self.of.write_over(over, whole).await
+        match self.of.write_over(over, whole).await {
+            Err(error) => self.of.unless_overtaken(Some(over.version), error).await.map(|()| None),
+            written => written,
+        }
     }
 
     async fn acknowledged(&self) -> Result<Vec<Option<u64>>> {

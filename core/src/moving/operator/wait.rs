@@ -99,11 +99,8 @@ impl Move {
                         return Ok(read.map(|staged| staged.stage.phase));
                     }
                     let version = read.as_ref().map(|staged| staged.version);
-                    let stepped = match self.attempt(read, way, &mut checked).await {
+                    match self.attempt(read, way, &mut checked).await {
                         Ok(Stepped::Mirrors(from)) => self.carries(from, &mut progress).await,
-                        stepped => stepped,
-                    };
-                    match stepped {
                         Ok(stepped) => Ok(stepped),
                         Err(error) => self.unless_overtaken(version, error).await.map(|()| Stepped::Changed),
                     }

@@ -119,6 +119,8 @@ impl Copying {
                 continue;
             }
             self.target.takes_values()?;
+            // Where they could be neither deleted in the end nor brought back.
+            self.source.takes_values()?;
             let source: Vec<_> = source.into_iter().collect();
             for some in source.chunks(AT_ONCE) {
                 try_join_all(some.iter().map(|(_, from)| self.copy(held, from))).await?;

@@ -8,7 +8,8 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::{Bed, ignored, state};
-use crate::contracts::Expected;
+use crate::address::{Address, Kind, Namespace};
+use crate::contracts::{CellLife, CellWrite, Expected};
 use crate::coordinator::Coordinator;
 use crate::decide::moving::MovePhase::{BothByOld, Done, New, Old};
 use crate::decide::moving::Side;
@@ -170,6 +171,26 @@ async fn a_move_onto_values_does_not_begin_and_one_that_was_given_up_leaves_none
     assert_eq!(counter.add(2).await.unwrap(), 6);
 }
 
+/// What no copy can have is no other operator's doing, however often it is tried.
+#[tokio::test(start_paused = true)]
+async fn a_value_that_cannot_be_copied_is_named_and_the_others_are_used_again_behind_an_abort() {
+    let bed = Bed::new();
+    let (foreign, _link) = bed.stores.old.client(&bed.config.from).unwrap();
+    let leased = Address::new(&Namespace::new("a").text, Kind::Value, "leased").unwrap();
+    let write = CellWrite { expected: Expected::Any, value: Some(b"x"[..].into()), life: CellLife::Lease };
+    foreign.write_cell(&leased, &write).await.unwrap();
+    let one = bed.participant("one").await;
+    let counter = one.counter("visits").unwrap();
+    let operator = bed.operator().await;
+    let ran = timeout(LONG, operator.run(ignored)).await.expect("it ends");
+    let error = ran.expect_err("it cannot be copied");
+    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    assert!(error.to_string().contains("leased") && error.to_string().contains("abort"), "{error}");
+    operator.abort(ignored).await.unwrap();
+    assert_eq!(state(&operator).await, (MoveState::NotBegun, Old));
+    assert_eq!(counter.add(1).await.unwrap(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_listing_of_values_is_of_the_side_that_has_them_under_the_old_names() {
     use futures_util::TryStreamExt;
@@ -180,7 +201,7 @@ async fn a_listing_of_values_is_of_the_side_that_has_them_under_the_old_names() 
     }
     let operator = bed.operator().await;
     let names = async || -> Vec<String> {
-        let listed = one.values(crate::address::Kind::Value, "").unwrap().into_stream();
+        let listed = one.values(Kind::Value, "").unwrap().into_stream();
         let mut names: Vec<_> = listed.map_ok(|of| of.cell.to_string()).try_collect().await.unwrap();
         names.sort();
         names
