@@ -77,7 +77,7 @@ impl Client {
 
     /// How long its end takes at most where little is to be given back: that, and its backend's.
     pub(crate) fn ends_within(&self) -> Duration {
-        giving_back_bound(0, self.request_timeout) + self.ends_within
+        giving_back_bound(0, self.request_timeout).saturating_add(self.ends_within)
     }
 
     /// False for a lazy client before its first use: its stand-in lease has no deadline yet, and it
@@ -133,7 +133,9 @@ impl Client {
     /// `Unavailable` when the server did not confirm it; `RuntimeGone`.
     pub(crate) async fn close(&self) -> Result<()> {
         let clock = self.clock();
-        let (since, _kept) = self.live.close(clock.now());
+        let (since, ended) = self.live.close(clock.now());
+        // Not by this call alone, which may be dropped.
+        self.cleanup.keep_until_closed(ended);
         if let Some(since) = since {
             clock.sleep_until(given_back_at(since, self.lease().ttl())).await;
         }
@@ -146,7 +148,9 @@ impl Client {
                     "not everything was given back one by one: the end of the client does the rest"
                 );
             }
-            cleanup.home().last(self.backend.close(Close::Orderly)).await
+            let closed = cleanup.home().last(self.backend.close(Close::Orderly)).await;
+            cleanup.closed();
+            closed
         };
         let bound = bound.saturating_add(self.ends_within);
         tokio::time::timeout(bound, closing).await.unwrap_or_else(|_| {

@@ -365,6 +365,19 @@ async fn a_fixed_end_ends_all_members_and_a_least_time_keeps_them() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_release_behind_a_fixed_end_leaves_at_once() {
+    let servers = Servers::initialized(3).await;
+    let (one, two) = (servers.clients(), servers.clients());
+    let guard = one.lock().acquire_with(Acquire::new().max_hold(TTL / 2)).await.unwrap();
+    assert_eq!(guard.lost().await, Ended::Lost(LostReason::MaxHold));
+    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost(LostReason::MaxHold));
+    let from = Instant::now();
+    drop(two.lock().acquire().await.unwrap());
+    let margin = one.coordinators[0].lease().margin();
+    assert!(from.elapsed() < margin / 2, "{:?} of {margin:?}", from.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dropped_acquisition_and_a_dropped_guard_leave_nothing() {
     let servers = Servers::initialized(3).await;
     let (one, two) = (servers.clients(), servers.clients());

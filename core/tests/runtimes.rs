@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use common::{Plant, planted};
 use latchwork_core::contracts::{Backend, Leave, Node};
 use latchwork_core::memory::{Link, Memory};
-use latchwork_core::recipes::Acquire;
+use latchwork_core::recipes::{Acquire, QuorumLock};
 use latchwork_core::{
     Clock, Config, Connector, Coordinator, ErrorKind, LostReason, Owner, Result, connect_lazy,
 };
@@ -245,4 +245,51 @@ fn a_close_is_bounded_whatever_the_backend_waits_for() {
     let closed = kept.block_on(async { timeout(PATIENCE, client.close()).await });
     let error = closed.expect("no answer, and no error").expect_err("the backend confirms nothing");
     assert_eq!(error.kind(), &ErrorKind::Unavailable);
+}
+
+/// Its join lands all the same, on a lease that lives on.
+#[test]
+fn a_try_that_is_dropped_with_its_runtime_leaves_nothing() {
+    let [kept, passing] = runtimes();
+    let store = Memory::new(Clock::system());
+    let (client, link, other) = kept.block_on(async { two_clients(&store) });
+    let mutex = client.mutex("a").expect("a good key");
+    let trip = Duration::from_millis(400);
+    link.delay(trip);
+    // The server has it, and its answer is on the way.
+    let dropped = passing.block_on(async { timeout(trip * 3 / 4, mutex.try_acquire()).await });
+    drop(passing);
+    assert!(dropped.is_err(), "it has no answer yet");
+    let next = other.mutex("a").expect("a good key");
+    let next = kept.block_on(async { timeout(PATIENCE, next.acquire()).await });
+    let _guard = next.expect("nobody gives back what the join has made").expect("acquired");
+}
+
+#[test]
+fn a_quorum_is_widened_though_the_runtime_of_its_acquisition_has_ended() {
+    let [kept, passing] = runtimes();
+    let members: Vec<_> = ["a", "b", "c"]
+        .into_iter()
+        .map(|name| {
+            let mut config = config();
+            config.name = Some(name.to_owned());
+            kept.block_on(async { Memory::new(Clock::system()).connect(&config).expect("connected") })
+        })
+        .collect();
+    let mutexes: Vec<_> = members.iter().map(|(member, _)| member.mutex("x").expect("a good key")).collect();
+    let lock = QuorumLock::trusting(mutexes, TTL).expect("good members");
+    // It is asked first.
+    members[0].1.delay(Duration::from_millis(400));
+    let guard = passing.block_on(async { lock.acquire().await }).expect("a majority is quick");
+    assert!(guard.tokens()[0].is_none(), "it answers later");
+    drop(passing);
+    kept.block_on(async {
+        let widened = async {
+            while guard.tokens().iter().any(Option::is_none) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(PATIENCE, widened).await.expect("it never joins");
+    });
+    assert!(guard.is_held());
 }

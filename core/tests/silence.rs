@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{Clock, Config, Coordinator, ErrorKind};
-use tokio::time::{Instant, sleep};
+use latchwork_core::{Clock, Config, Coordinator, ErrorKind, Owner, Release};
+use tokio::time::{Instant, sleep, timeout};
 
 /// Timers count whole milliseconds.
 const ROUNDING: Duration = Duration::from_millis(20);
@@ -110,5 +110,48 @@ async fn an_unconfirmed_release_ends_with_the_holds_deadline() {
         let error = held.release().await.expect_err("nobody answers");
         assert_eq!(error.kind(), &ErrorKind::Unknown, "{error}");
         assert!(began.elapsed() <= config.ttl + ROUNDING, "{:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_waits_on_when_its_lease_was_lost_and_another_has_followed() {
+    let Fixture { config, client, link, other } = fixture();
+    let held = other.mutex("a").expect("a good key").acquire().await.expect("acquired");
+    let waiting = tokio::spawn({
+        let (mutex, owner) = (client.reentrant_mutex("a").expect("a good key"), Owner::new("job"));
+        async move { mutex.acquire_as(&owner).await }
+    });
+    sleep(config.ttl).await;
+    link.cut();
+    client.lease().until_lost().await;
+    link.heal();
+    sleep(10 * config.ttl).await;
+    if waiting.is_finished() {
+        panic!(
+            "it has no deadline, and the server answers: {:?}",
+            waiting.await.expect("no panic").map(drop)
+        );
+    }
+    assert_eq!(held.release().await.expect("released"), Release::Released);
+    drop(waiting.await.expect("no panic").expect("it is free"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_barrier_is_waited_for_through_an_outage_of_any_length() {
+    for away in ways() {
+        let Fixture { config, client, link, other } = fixture();
+        let waiting = tokio::spawn({
+            let barrier = client.barrier("a", 2).expect("a good key");
+            async move { barrier.wait().await.map(drop) }
+        });
+        sleep(config.ttl).await;
+        away(&link);
+        sleep(10 * config.ttl).await;
+        assert!(!waiting.is_finished());
+        link.heal();
+        link.resume();
+        let second = other.barrier("a", 2).expect("a good key");
+        timeout(10 * config.ttl, second.wait()).await.expect("both are there").expect("passed");
+        waiting.await.expect("no panic").expect("passed");
     }
 }

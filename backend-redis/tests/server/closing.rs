@@ -11,6 +11,7 @@ use latchwork_core::decide::Claim;
 use latchwork_core::decide::moving::MovePhase;
 use latchwork_core::recipes::Acquire;
 use latchwork_core::{Address, Config, Coordinator, ErrorKind, Kind, LostReason, Move, MoveConfig};
+use tokio::time::{sleep, timeout};
 
 use crate::common::{
     ALL, LONG, SHORT, admitted, ask, client, is_script, own, queue, says, soon, standing, waiting,
@@ -66,6 +67,29 @@ async fn a_client_that_closes_leaves_a_kept_node_to_its_expiry() {
     let expiry = deadline + margin - Duration::from_millis(1);
     assert!(clock.now() >= expiry, "let in {:?} before its expiry", expiry.since(clock.now()));
     assert_eq!(standing(&other, &a).await, [true]);
+}
+
+/// Its guards leave their nodes to the close.
+#[tokio::test]
+async fn a_close_that_was_dropped_in_its_margin_goes_on_with_the_next_one_or_with_the_last_handle() {
+    let server = own(&[]).await;
+    let other = client(&server, LONG).await;
+    for again in [true, false] {
+        let coordinator = Coordinator::new(client(&server, LONG).await, &Config::new("redis"));
+        let guard = coordinator.mutex("a").unwrap().acquire().await.unwrap();
+        timeout(Duration::from_millis(20), coordinator.close()).await.expect_err("a margin is longer");
+        drop(guard);
+        match again {
+            true => coordinator.close().await.expect("closed"),
+            false => drop(coordinator),
+        }
+        let given_back = async {
+            while !standing(&other, &queue(Kind::Mutex, "a")).await.is_empty() {
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(Duration::from_secs(5), given_back).await.expect("far less than the TTL");
+    }
 }
 
 /// Over both sides of a move as on one coordinator, in each phase.

@@ -275,7 +275,8 @@ impl<'a> Attempt<'a> {
         }
         let (backend, join) = (Arc::clone(&self.client.backend), self.join.clone());
         let asked = self.asked.get_mut();
-        let answer = asked.insert(Box::pin(async move { backend.join(&join).await })).await;
+        let join = Box::pin(async move { backend.join(&join).await });
+        let answer = asked.insert(self.client.cleanup.at_home(join)).await;
         *asked = None;
         answer
     }

@@ -15,11 +15,14 @@ mod worker;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use tracing::Instrument;
 
 use self::in_flight::InFlight;
 pub(crate) use self::late_join::LateJoin;
@@ -29,6 +32,7 @@ use self::worker::Worker;
 use crate::address::Address;
 use crate::contracts::{Backend, Node};
 use crate::decide::LEAVES_AT_ONCE;
+use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::HomeRuntime;
 
 /// A handle of the background worker. When the last clone is dropped, the worker settles what is
@@ -69,6 +73,26 @@ impl Cleanup {
         self.runtime.spawn(work);
     }
 
+    /// Work that others may go on with when its caller is gone. Where it is polled on another runtime than the
+    /// worker's, it is a task of the worker's: its timers and those of the driver would end with the caller's runtime.
+    pub(crate) fn at_home<T: Send + 'static>(
+        &self,
+        work: BoxFuture<'static, Result<T>>,
+    ) -> BoxFuture<'static, Result<T>> {
+        let runtime = self.runtime.clone();
+        async move {
+            if Handle::try_current().is_ok_and(|current| current.id() == runtime.id()) {
+                return work.await;
+            }
+            let task = AbortOnDropHandle::new(runtime.spawn(work.in_current_span()));
+            task.await.unwrap_or_else(|error| {
+                let why = "the task of a request has died, or its runtime has ended";
+                Err(Error::new(ErrorKind::Unknown, why).because(error))
+            })
+        }
+        .boxed()
+    }
+
     /// Spawns, as [`beside`](Self::beside), what is to follow the removals from `queue` that are
     /// pending now. A close waits for it.
     pub(crate) fn afterwards(&self, queue: &Address, work: impl Future<Output = ()> + Send + 'static) {
@@ -95,6 +119,17 @@ impl Cleanup {
     /// Adds a node with a least time, from now on.
     pub(crate) fn keep(&self, node: &Arc<dyn Node>) {
         self.pending.keep(node);
+    }
+
+    /// Keeps nodes that a close has ended until the backend is closed: by [`closed`](Self::closed), or by the worker
+    /// when all handles are gone.
+    pub(crate) fn keep_until_closed(&self, ended: Vec<Arc<dyn Node>>) {
+        self.pending.keep_until_closed(ended);
+    }
+
+    /// The backend is closed.
+    pub(crate) fn closed(&self) {
+        self.pending.closed();
     }
 
     /// Waits until the least time of every present hold is over, but not for holds that begin

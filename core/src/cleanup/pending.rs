@@ -17,6 +17,8 @@ pub(super) struct Pending {
     numbers: Mutex<Numbers>,
     // Nodes with a least time, held or released: an orderly close waits for them.
     kept: Mutex<Vec<Weak<dyn Node>>>,
+    // What a close has ended: some backends end only those nodes that somebody has still.
+    ended: Mutex<Vec<Arc<dyn Node>>>,
     // How many nodes will be left when there is room.
     put_off: AtomicUsize,
 }
@@ -199,6 +201,16 @@ impl Pending {
         let mut kept = self.kept.lock();
         kept.retain(|node| node.upgrade().is_some_and(|node| node.state().is_kept()));
         kept.push(Arc::downgrade(node));
+    }
+
+    pub(super) fn keep_until_closed(&self, ended: Vec<Arc<dyn Node>>) {
+        self.ended.lock().extend(ended);
+    }
+
+    pub(super) fn closed(&self) {
+        // Their destructors run without the lock.
+        let ended = std::mem::take(&mut *self.ended.lock());
+        drop(ended);
     }
 
     /// Waits until the least time of every present hold is over, but not for holds that begin

@@ -98,11 +98,12 @@ impl LiveHolds {
         // Before they are told.
         let mut kept = Vec::new();
         if first {
-            kept = alive.iter().filter_map(|tenure| tenure.node()).collect();
             let nodes = alive.iter().filter_map(|tenure| Some((tenure.queue.clone(), tenure.node()?)));
+            let nodes: Vec<_> = nodes.collect();
             // One under `hold_at_least` is not given back before its time.
-            let free = nodes.filter(|(_, node)| !node.state().is_kept());
-            holds.given_back = free.take(one_by_one(alive.len())).collect();
+            let free = nodes.iter().filter(|(_, node)| !node.state().is_kept());
+            holds.given_back = free.take(one_by_one(alive.len())).cloned().collect();
+            kept = nodes.into_iter().map(|(_, node)| node).collect();
         }
         alive.iter().for_each(lose);
         ((!alive.is_empty() || !holds.given_back.is_empty()).then_some(since), kept)

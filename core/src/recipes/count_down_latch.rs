@@ -114,7 +114,8 @@ impl CountDownLatch {
     /// As [`wait`](Self::wait), for this long at most.
     ///
     /// # Errors
-    /// `Timeout` when it is still closed then: the error says how many are missing. Others as
+    /// `Timeout` when it is still closed then: the error says how many are missing, which is read then, and may take
+    /// a request timeout more. Others as
     /// [`wait`](Self::wait).
     ///
     /// # Cancel safety

@@ -2,6 +2,7 @@
 //! passed. [`decide::barrier`](crate::decide::barrier) has the protocol and the argument.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::acquire::Acquire;
 use super::cell_handle::CellHandle;
@@ -14,6 +15,7 @@ use crate::decide::life::joins_anew;
 use crate::decide::{Claim, renewal_period};
 use crate::error::{Error, ErrorKind, Result};
 use crate::held_node::HeldNode;
+use crate::support::Backoff;
 
 /// So many members are read at a time.
 const PAGE: usize = 500;
@@ -52,9 +54,21 @@ impl Gate {
     /// Cancel-safe: leaves no member.
     pub(super) async fn pass(&self, operation: &'static str) -> Result<Place> {
         let mut watch = ValueWatch::open(&self.cell).await?;
+        let clock = self.cell.client.clock();
+        let (mut has_waited, mut pauses) =
+            (false, Backoff::new(Duration::from_millis(10), Duration::from_millis(500)));
         loop {
             let ask = Ask { operation, owner: None, options: Acquire::new(), patience: Patience::Wait };
-            let acquired = self.handle.alone(ask, Claim::Shared, AskedLimit::Stored).await?;
+            let acquired = match self.handle.alone(ask, Claim::Shared, AskedLimit::Stored).await {
+                // An outage: it waits through that, however long.
+                Err(error) if has_waited && error.is_retryable() => {
+                    pauses.wait(&clock).await;
+                    continue;
+                }
+                acquired => acquired?,
+            };
+            has_waited = true;
+            pauses.reset();
             let place = Place { acquired, gate: self.clone() };
             let (own, node) = (place.number(), Arc::clone(&place.held().node));
             let has_passed = |passage: Option<Passage>| passage.is_some_and(|passage| passage.passed >= own);

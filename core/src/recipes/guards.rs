@@ -67,6 +67,13 @@ impl Held {
         }
     }
 
+    /// Gives back a hold that was lost, without waiting.
+    pub(super) fn give_back_lost(&self) {
+        if let By::Itself(held) = &self.by {
+            held.give_back_lost();
+        }
+    }
+
     async fn downgrade(self) -> Result<Self> {
         let by = match self.by {
             By::Itself(held) => {

@@ -19,7 +19,7 @@ use super::quorum_members::{QuorumMembers, Taken};
 use crate::clock::Moment;
 use crate::contracts::Patience;
 use crate::decide::renewal_period;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::hold::{Ended, HeldBy, Hold, Majority, Release, Tenure, own_methods};
 use crate::token::Token;
 
@@ -170,8 +170,11 @@ async fn widen(shared: Arc<Shared>, mut late: Tries, bounds: HoldBounds, options
         () = shared.majority.until_ended() => {}
         () = widening => {}
     }
-    if let Some(Ended::Lost(_)) = shared.majority.ended() {
-        drop(shared.take());
+    match shared.majority.ended() {
+        // Its members leave by themselves a margin later, or at a release.
+        Some(Ended::Lost(LostReason::MaxHold)) => {}
+        Some(Ended::Lost(_)) => drop(shared.take()),
+        _ => {}
     }
 }
 
@@ -208,6 +211,7 @@ impl Hold for QuorumGuard {
             return only.release().await;
         }
         if let Ended::Lost(reason) = ended {
+            members.iter().for_each(|held| held.give_back_lost());
             drop(members);
             drop(self.shared.take());
             return Ok(Release::AlreadyLost(reason));

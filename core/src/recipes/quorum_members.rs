@@ -70,9 +70,14 @@ impl QuorumMembers {
         patience: Patience,
     ) -> BoxFuture<'static, (usize, Result<Taken>)> {
         let lock = Arc::clone(self);
+        // What is answered after a majority joins the hold, which may have been taken on another runtime.
+        let client = Arc::clone(self.members[member].handle.client());
         Box::pin(async move {
-            let taken = lock.counted(member, Ask { operation, owner: None, options, patience }).await;
-            (member, taken.map_err(|error| error.in_operation(operation).on(lock.key())))
+            let key = lock.key().to_owned();
+            let counted =
+                async move { lock.counted(member, Ask { operation, owner: None, options, patience }).await };
+            let taken = client.cleanup.at_home(Box::pin(counted)).await;
+            (member, taken.map_err(|error| error.in_operation(operation).on(key)))
         })
     }
 

@@ -147,13 +147,14 @@ impl Waiting {
     /// have given up on a silent server.
     async fn undriven(&self) {
         let client = self.owners.client();
-        let (lease, clock) = (client.lease(), client.clock());
-        let patience = lease.ttl().saturating_add(client.request_timeout.saturating_mul(2));
+        let clock = client.clock();
+        let patience = client.lease().ttl().saturating_add(client.request_timeout.saturating_mul(2));
         let mut end = clock.now() + patience;
         while clock.now() < end {
             clock.sleep_until(end).await;
             // A lazy client's stand-in lease has no deadline yet; the task's own bounds apply.
-            end = lease.deadline() + patience;
+            // One that was lost is followed by another, by which the task goes on.
+            end = client.lease().deadline() + patience;
         }
     }
 
