@@ -41,8 +41,8 @@
 //! * **`moving`**: participants of a move between two coordinators, over
 //!   [`moving`](latchwork_core::decide::moving). Phases go forward and back, leases are lost,
 //!   acknowledgements come late, operators die. And the gate of a move: plain clients, which take no
-//!   part in it. And the values that move along: a count that is frozen, copied, compared, and used on the
-//!   other side.
+//!   part in it. And its ends: it is given up or finished, and its cell is gone when one who was away comes
+//!   back. And the values that move along: a count that is frozen, copied, compared, and used on the other side.
 //! * **`owner`**: the tasks of one owner, over the ledger that runs (`src/reentrancy/ledger.rs`).
 //!
 //! **Bounds.** The models visit every state within these bounds. `redis`: two clients with three

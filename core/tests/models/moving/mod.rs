@@ -12,6 +12,7 @@
 //! A state is broken if two clients believe that they hold, if a token is not above all earlier ones,
 //! or if a client waits on one side for another that waits on the other side for it.
 
+mod ends;
 mod gate;
 mod limits;
 mod participant;

@@ -1,0 +1,258 @@
+//! The steps of an operator.
+
+use latchwork_core::decide::moving::{MovePhase, Side, Stage, Step as Decision, Way};
+
+use super::state::{Cell, Entry, Mark, Stamp, State};
+use super::{Ends, Fault, Step};
+
+/// What an operator is about to do. It may end for good before any of it. Versions are the cell's, and those
+/// of the stamp are called marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Operator {
+    Idle,
+    /// It has found no stage, and that a move may begin: it makes the cell.
+    Creates,
+    /// It begins: it marks the old side anew. Whether it has made the cell of this version.
+    Marks(u8, bool),
+    /// It lists who is there, and asks the members.
+    Lists(u8, bool),
+    /// It records the epoch of the next stage, where it writes that over this version.
+    Records(u8, Stage),
+    Writes(u8, Stage),
+    /// It gives up: it has read this mark, and reads the cell. The members have acknowledged this version; `None`: there
+    /// was no cell.
+    ReadsToGiveUp(Option<u8>, u8),
+    /// It deletes the cell over this version, and lifts what it has read.
+    Deletes(u8, u8),
+    Lifts(u8),
+    /// It finishes the stage of this version: it writes over this mark that nobody is let in.
+    Retires(u8, u8),
+    /// It lists who is on the old side, behind its own mark.
+    ListsTheLast(u8, u8),
+    /// Somebody is: it writes the stage anew, and then lets in again over its mark.
+    WritesAnew(u8, u8),
+    LetsIn(u8),
+    /// Nobody is: it writes the stage anew, as it deletes values, and then deletes the cell.
+    Clears(u8),
+    DeletesTheLast(u8),
+}
+
+impl State {
+    fn writes_stage(&mut self, stage: Option<Stage>) {
+        self.cell = Cell { version: self.cell.version + 1, stage };
+    }
+
+    /// Writes over the version that was read. Answers whether it stood.
+    fn writes_over(&mut self, version: u8, stage: Option<Stage>) -> bool {
+        let stands = self.cell.version == version && self.cell.stage.is_some();
+        if stands {
+            self.writes_stage(stage);
+        }
+        stands
+    }
+
+    fn marks(&mut self, mark: Mark) {
+        self.stamp = Stamp { version: self.stamp.version + 1, mark, ..self.stamp };
+    }
+
+    fn marks_over(&mut self, read: u8, mark: Mark) -> bool {
+        let stands = self.stamp.version == read;
+        if stands {
+            self.marks(mark);
+        }
+        stands
+    }
+
+    fn raises(&mut self, epoch: u16) {
+        self.stamp =
+            Stamp { version: self.stamp.version + 1, epoch: epoch.max(self.stamp.epoch), ..self.stamp };
+    }
+
+    fn acknowledged(&self) -> impl Iterator<Item = Option<u8>> {
+        self.members.iter().filter(|member| member.registered).map(|member| member.acknowledged)
+    }
+
+    fn is_acknowledged(&self) -> bool {
+        self.acknowledged().all(|acknowledged| acknowledged == Some(self.cell.version))
+    }
+
+    /// Whether anybody is connected to the old side.
+    fn lists_anybody(&self) -> bool {
+        self.clients.iter().any(|client| client.entry != Entry::Out)
+    }
+}
+
+impl Ends {
+    pub(super) fn operator_steps(&self, state: &State, who: usize, doing: Operator, steps: &mut Vec<Step>) {
+        let is_done = state.cell.stage.is_some_and(|stage| stage.phase == MovePhase::Done);
+        match doing {
+            Operator::Idle if state.cell.version + state.stamp.version > self.writes => {}
+            Operator::Idle if is_done => steps.push(Step::Finishes(who)),
+            Operator::Idle => steps.extend([Step::Forward(who), Step::Back(who)]),
+            Operator::Lists(..) => steps.extend([Step::Operator(who), Step::NamesAnOutsider(who)]),
+            _ => steps.push(Step::Operator(who)),
+        }
+    }
+
+    pub(super) fn goes_forward(&self, state: &mut State, who: usize) {
+        state.operators[who] = match state.cell.stage {
+            // What stands there is another's, or of one that was finished.
+            None if state.stamp.mark == Mark::Retired => Operator::Idle,
+            None => Operator::Creates,
+            Some(Stage { phase: MovePhase::Old, .. }) => Operator::Marks(state.cell.version, false),
+            Some(_) => self.checks(state, Way::Forward),
+        };
+    }
+
+    /// It reads the cell, lists the members, and decides.
+    fn checks(&self, state: &State, way: Way) -> Operator {
+        let Cell { version, stage: Some(stage) } = state.cell else { return Operator::Idle };
+        let Decision::Write(mut next) = stage.step(&version, state.acknowledged(), way) else {
+            return Operator::Idle;
+        };
+        if way == Way::Back && self.has(Fault::KeepsTheEpoch) {
+            next.epoch = stage.epoch;
+        }
+        // The epoch of the new side's stamp is of no account here.
+        let is_recorded = next.phase.token() == Side::New || next.epoch == state.stamp.epoch;
+        match is_recorded || self.has(Fault::RecordsLate) {
+            true => Operator::Writes(version, next),
+            false => Operator::Records(version, next),
+        }
+    }
+
+    pub(super) fn goes_back(&self, state: &mut State, who: usize) {
+        let mark = state.stamp.version;
+        state.operators[who] = match state.cell.stage {
+            None => Operator::ReadsToGiveUp(None, mark),
+            Some(Stage { phase: MovePhase::Old, .. })
+                if state.is_acknowledged() || self.has(Fault::GivesUpUnasked) =>
+            {
+                Operator::ReadsToGiveUp(Some(state.cell.version), mark)
+            }
+            Some(Stage { phase: MovePhase::Old, .. }) => Operator::Idle,
+            Some(_) => self.checks(state, Way::Back),
+        };
+    }
+
+    /// One who begins lists a plain client, which reads the marker and is refused, or was there before. It
+    /// takes back what it has made, and nothing that others have acknowledged, or are to.
+    pub(super) fn names_an_outsider(&self, state: &mut State, who: usize) {
+        let Operator::Lists(version, is_own) = state.operators[who] else { return };
+        let takes_back = is_own || self.has(Fault::TakesBackAnothers);
+        state.operators[who] = match takes_back && state.writes_over(version, None) {
+            true => Operator::Lifts(state.stamp.version),
+            false => Operator::Idle,
+        };
+    }
+
+    pub(super) fn finishes(&self, state: &mut State, who: usize) {
+        let (version, mark) = (state.cell.version, state.stamp.version);
+        state.operators[who] = match state.stamp.mark {
+            Mark::Nothing => Operator::Idle,
+            _ if self.has(Fault::FinishListsFirst) && state.lists_anybody() => Operator::Idle,
+            Mark::Retired if self.has(Fault::FinishKeepsTheMarker) => Operator::ListsTheLast(version, mark),
+            _ => Operator::Retires(version, mark),
+        };
+    }
+
+    pub(super) fn operator(&self, state: &mut State, who: usize) {
+        let doing = state.operators[who];
+        state.operators[who] = match doing {
+            Operator::Idle => return,
+            // Plain clients of the old side give tokens of the stamp's epoch still.
+            Operator::Creates if state.cell.stage.is_none() => {
+                state.writes_stage(Some(Stage::before(state.stamp.epoch)));
+                Operator::Marks(state.cell.version, true)
+            }
+            Operator::Creates => Operator::Idle,
+            Operator::Marks(version, is_own) if state.stamp.mark == Mark::Retired => {
+                if is_own {
+                    state.writes_over(version, None);
+                }
+                Operator::Idle
+            }
+            Operator::Marks(version, is_own) => {
+                state.marks(Mark::Leaves);
+                Operator::Lists(version, is_own)
+            }
+            Operator::Lists(version, _) if version == state.cell.version => self.checks(state, Way::Forward),
+            Operator::Lists(..) => Operator::Idle,
+            // It reads the cell once more before it raises the epoch.
+            Operator::Records(version, _) if state.cell.version != version => Operator::Idle,
+            Operator::Records(version, next) => {
+                state.raises(next.epoch);
+                Operator::Writes(version, next)
+            }
+            Operator::Writes(version, next) => {
+                state.writes_over(version, Some(next));
+                Operator::Idle
+            }
+            Operator::ReadsToGiveUp(..) | Operator::Deletes(..) | Operator::Lifts(_) => {
+                self.gives_up(state, doing)
+            }
+            _ => self.ends(state, doing),
+        };
+    }
+
+    /// The cell goes over the version that was acknowledged, and then the marker over what was read before.
+    fn gives_up(&self, state: &mut State, doing: Operator) -> Operator {
+        match doing {
+            Operator::ReadsToGiveUp(checked, mark) => match state.cell.stage {
+                None => Operator::Lifts(mark),
+                Some(stage) if stage.phase == MovePhase::Old && self.has(Fault::GivesUpAnother) => {
+                    Operator::Deletes(state.cell.version, mark)
+                }
+                Some(_) if checked == Some(state.cell.version) => Operator::Deletes(state.cell.version, mark),
+                Some(_) => Operator::Idle,
+            },
+            Operator::Deletes(version, mark) if state.writes_over(version, None) => Operator::Lifts(mark),
+            Operator::Lifts(_) if self.has(Fault::LiftsAnyMarker) => {
+                state.marks(Mark::Nothing);
+                Operator::Idle
+            }
+            Operator::Lifts(mark) => {
+                if state.stamp.mark == Mark::Leaves {
+                    state.marks_over(mark, Mark::Nothing);
+                }
+                Operator::Idle
+            }
+            _ => Operator::Idle,
+        }
+    }
+
+    /// The end of a move that is done. The marker stays.
+    fn ends(&self, state: &mut State, doing: Operator) -> Operator {
+        let lists_late = !self.has(Fault::FinishListsFirst);
+        match doing {
+            Operator::Retires(version, mark) if state.marks_over(mark, Mark::Retired) => {
+                Operator::ListsTheLast(version, state.stamp.version)
+            }
+            Operator::ListsTheLast(version, mark) if lists_late && state.lists_anybody() => {
+                match self.has(Fault::FinishKeepsTheStage) {
+                    true => Operator::LetsIn(mark),
+                    false => Operator::WritesAnew(version, mark),
+                }
+            }
+            Operator::ListsTheLast(version, _) => Operator::Clears(version),
+            Operator::WritesAnew(version, mark) if state.writes_over(version, state.cell.stage) => {
+                Operator::LetsIn(mark)
+            }
+            Operator::LetsIn(mark) => {
+                state.marks_over(mark, Mark::Leaves);
+                Operator::Idle
+            }
+            Operator::Clears(version) if state.writes_over(version, state.cell.stage) => {
+                Operator::DeletesTheLast(state.cell.version)
+            }
+            Operator::DeletesTheLast(version) => {
+                if state.writes_over(version, None) && self.has(Fault::FinishLiftsTheMarker) {
+                    state.marks(Mark::Nothing);
+                }
+                Operator::Idle
+            }
+            // Another operator has written it: from the beginning.
+            _ => Operator::Idle,
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Runs the model of a move's ends: it is sound without a fault, and finds every planted one.
+
+use latchwork_core::decide::moving::MovePhase;
+
+use super::{Ends, Fault};
+use crate::explore::{Broken, assert_found_as, assert_sound, long, walk};
+
+/// Two members, one of whom may be cut off, and an operator who takes the move back and gives it up.
+fn taken_back() -> Ends {
+    Ends {
+        participants: 2,
+        members: 2,
+        knew: None,
+        from: Some(MovePhase::New),
+        rounds: 1,
+        cut_off: 1,
+        losses: 1,
+        operators: 1,
+        writes: 5,
+        forgets: false,
+        fault: None,
+    }
+}
+
+/// The same, where one was cut off before that.
+fn one_is_away() -> Ends {
+    Ends { members: 1, knew: Some(MovePhase::New), losses: 0, ..taken_back() }
+}
+
+/// Two members in the first phase, and two operators.
+fn beside_another() -> Ends {
+    Ends { from: Some(MovePhase::Old), losses: 0, operators: 2, writes: 3, ..taken_back() }
+}
+
+/// One member, and one who comes late, and one who finishes the move.
+fn finished() -> Ends {
+    Ends { members: 1, from: Some(MovePhase::Done), losses: 0, writes: 3, ..taken_back() }
+}
+
+/// Two who finish it.
+fn finished_by_two() -> Ends {
+    Ends { operators: 2, writes: 5, ..finished() }
+}
+
+fn planted(name: &str, bounds: Ends, fault: Fault, expected: Broken) {
+    assert_found_as(name, Ends { fault: Some(fault), ..bounds }, expected);
+}
+
+#[test]
+fn who_was_away_while_a_move_was_given_up_holds_beside_nobody() {
+    assert_sound("ends: taken back", taken_back());
+    assert_sound("ends: the server loses the cell", Ends { forgets: true, writes: 2, ..taken_back() });
+    if long() {
+        assert_sound("ends: both may be cut off", Ends { cut_off: 2, losses: 2, ..taken_back() });
+        assert_sound("ends: one is away beside two operators", Ends { operators: 2, ..one_is_away() });
+    }
+}
+
+#[test]
+fn no_member_is_left_behind_by_an_operator_beside_another() {
+    assert_sound("ends: beside another operator", beside_another());
+    // From the beginning.
+    assert_sound("ends: begun", Ends { from: None, operators: 1, writes: 6, ..beside_another() });
+}
+
+#[test]
+fn who_comes_late_to_a_move_that_is_finished_holds_beside_nobody() {
+    assert_sound("ends: finished", finished());
+    assert_sound("ends: finished by two", finished_by_two());
+    assert_sound("ends: finished while one is away", Ends { writes: 4, ..one_is_away() });
+}
+
+#[test]
+fn random_walks_of_three_participants_and_two_operators_find_nothing() {
+    let model = Ends {
+        participants: 3,
+        members: 0,
+        from: None,
+        rounds: 8,
+        cut_off: 3,
+        losses: 6,
+        operators: 2,
+        writes: 40,
+        ..taken_back()
+    };
+    walk("ends", &model, 400, 2_000_000);
+}
+
+#[test]
+fn migrate_back_to_old() {
+    let bounds = one_is_away();
+    planted("ends: goes on by what it knew", bounds.clone(), Fault::GoesOnByWhatItKnew, Broken::TwoHolders);
+    let bounds = Ends { forgets: true, ..bounds };
+    planted("ends: goes back unasked", bounds, Fault::GoesBackUnasked, Broken::TwoHolders);
+}
+
+#[test]
+fn migrate_epoch_rises() {
+    planted("ends: keeps the epoch", one_is_away(), Fault::KeepsTheEpoch, Broken::TwoHolders);
+}
+
+#[test]
+fn migrate_epoch_recorded() {
+    planted("ends: records late", one_is_away(), Fault::RecordsLate, Broken::TwoHolders);
+}
+
+#[test]
+fn migrate_given_up_last() {
+    let bounds = Ends { from: Some(MovePhase::BothByOld), losses: 0, writes: 3, ..taken_back() };
+    planted("ends: gives up unasked", bounds.clone(), Fault::GivesUpUnasked, Broken::Stuck);
+    planted("ends: gives up another", beside_another(), Fault::GivesUpAnother, Broken::Stuck);
+    planted("ends: takes back another's", bounds, Fault::TakesBackAnothers, Broken::Stuck);
+}
+
+#[test]
+fn migrate_gate_anew() {
+    planted("ends: lifts any marker", finished_by_two(), Fault::LiftsAnyMarker, Broken::TwoHolders);
+}
+
+#[test]
+fn migrate_finished_shut() {
+    let bounds = finished();
+    planted("ends: the marker goes too", bounds.clone(), Fault::FinishLiftsTheMarker, Broken::TwoHolders);
+    planted("ends: lists first", bounds, Fault::FinishListsFirst, Broken::TwoHolders);
+    let bounds = finished_by_two();
+    planted("ends: keeps the marker", bounds.clone(), Fault::FinishKeepsTheMarker, Broken::TwoHolders);
+    planted("ends: keeps the stage", bounds, Fault::FinishKeepsTheStage, Broken::TwoHolders);
+}

@@ -1,0 +1,148 @@
+//! What stands on the old side, what each participant knows, and who has a place where.
+
+use latchwork_core::decide::moving::gate::{Course, GateMarker};
+use latchwork_core::decide::moving::{Holding, MovePhase, Side, Sides, Stage};
+
+use super::super::{Id, Server};
+use super::operator::Operator;
+
+/// What stands on the old side for a move. The plain clients, whom it keeps out, are in the model of the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Mark {
+    Nothing,
+    /// Participants are let in.
+    Leaves,
+    /// Nobody is.
+    Retired,
+}
+
+impl Mark {
+    pub(super) fn marker(self) -> Option<GateMarker> {
+        let name = match self {
+            Mark::Nothing => return None,
+            Mark::Leaves => Some("m".to_owned()),
+            Mark::Retired => None,
+        };
+        Some(GateMarker { course: Course::Leaves, name, url: "memory://there".to_owned() })
+    }
+}
+
+/// The old side's stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Stamp {
+    pub(super) version: u8,
+    pub(super) mark: Mark,
+    pub(super) epoch: u16,
+}
+
+/// The cell with the stage. Its versions are not used again, also where it was deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Cell {
+    pub(super) version: u8,
+    pub(super) stage: Option<Stage>,
+}
+
+/// Whether a participant has a place among the old side's clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Entry {
+    Out,
+    /// It has not read the marker yet.
+    Registered,
+    In,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Member {
+    pub(super) registered: bool,
+    pub(super) acknowledged: Option<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Work {
+    Idle,
+    /// Whether it has read the cell since it was admitted on both sides.
+    Acquiring(bool),
+    Holding,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Client {
+    pub(super) entry: Entry,
+    // It counts on its lease on the old side.
+    pub(super) live: bool,
+    // The stage that it read last, and its version.
+    pub(super) known: Option<(u8, Stage)>,
+    pub(super) epoch: u16,
+    // It has read since it is a member.
+    pub(super) is_read: bool,
+    // It has lost its membership since it read a stage last.
+    pub(super) was_away: bool,
+    pub(super) work: Work,
+    pub(super) rounds: u8,
+}
+
+impl Client {
+    pub(super) fn phase(&self) -> MovePhase {
+        self.known.map_or(MovePhase::Old, |(_, stage)| stage.phase)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct State {
+    pub(super) cell: Cell,
+    pub(super) stamp: Stamp,
+    pub(super) old: Server,
+    pub(super) new: Server,
+    pub(super) members: Vec<Member>,
+    pub(super) clients: Vec<Client>,
+    pub(super) operators: Vec<Operator>,
+    // The highest token.
+    pub(super) highest: Option<(u16, u8)>,
+    pub(super) losses: u8,
+    pub(super) forgotten: bool,
+    pub(super) token_back: bool,
+    pub(super) left_behind: bool,
+}
+
+impl State {
+    pub(super) fn server(&self, side: Side) -> &Server {
+        match side {
+            Side::Old => &self.old,
+            Side::New => &self.new,
+        }
+    }
+
+    pub(super) fn server_mut(&mut self, side: Side) -> &mut Server {
+        match side {
+            Side::Old => &mut self.old,
+            Side::New => &mut self.new,
+        }
+    }
+
+    pub(super) fn client(&self, who: Id) -> &Client {
+        &self.clients[usize::from(who)]
+    }
+
+    pub(super) fn client_mut(&mut self, who: Id) -> &mut Client {
+        &mut self.clients[usize::from(who)]
+    }
+
+    pub(super) fn member(&self, who: Id) -> Member {
+        self.members[usize::from(who)]
+    }
+
+    pub(super) fn member_mut(&mut self, who: Id) -> &mut Member {
+        &mut self.members[usize::from(who)]
+    }
+
+    /// Where it is admitted, as far as it counts on the lease there.
+    pub(super) fn holding(&self, who: Id) -> Holding {
+        let first = |side| self.server(side).first() == Some(who);
+        Holding { on: Sides { old: self.client(who).live && first(Side::Old), new: first(Side::New) } }
+    }
+
+    /// Where it has a place.
+    pub(super) fn places(&self, who: Id) -> Sides {
+        Sides { old: self.old.has(who), new: self.new.has(who) }
+    }
+}
