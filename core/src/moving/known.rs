@@ -9,7 +9,7 @@ use super::staged::Staged;
 use super::values::usage::KnownStage;
 use crate::contracts::{Node, Version};
 use crate::decide::moving::values::{ValuesAt, WholeStage};
-use crate::decide::moving::{MovePhase, Side, Stage};
+use crate::decide::moving::{MovePhase, Stage, takes_over};
 use crate::error::{Error, LostReason};
 use crate::seen;
 
@@ -104,19 +104,8 @@ impl Known {
         self.is_read |= matches!((&self.member, by), (Some(member), Some(by)) if Arc::ptr_eq(member, by));
         self.why = None;
         self.epoch = self.epoch.max(epoch).max(staged.as_ref().map_or(0, |staged| staged.stage.epoch));
-        let changes = match (&self.staged, &staged) {
-            // It is final, and its cell goes when everybody has left.
-            (Some(known), _) if known.stage.phase == MovePhase::Done => false,
-            (Some(known), Some(read)) => read.version > known.version,
-            // A move that was given up. Who was away meanwhile knows a later phase than the first; who took the tokens
-            // back to the old side has left a higher epoch there first (MIGRATE-EPOCH-RECORDED), which no server
-            // that lost the cell can have. Any other cell was lost by the server.
-            (Some(known), None) => {
-                let taken_back = known.stage.phase.token() == Side::New && epoch > known.stage.epoch;
-                known.stage.phase == MovePhase::Old || taken_back
-            }
-            (None, read) => read.is_some(),
-        };
+        let known = self.staged.as_ref().map(|known| (known.version, known.stage));
+        let changes = takes_over(known, staged.as_ref().map(|read| read.version), epoch);
         match &self.staged {
             _ if changes => self.staged = staged,
             Some(known) if known.stage.phase != MovePhase::Done => {

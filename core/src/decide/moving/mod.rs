@@ -14,7 +14,7 @@ use std::fmt;
 
 use crate::token::Token;
 
-pub use participant::{AcquireNext, Holding, may_acknowledge};
+pub use participant::{AcquireNext, Holding, may_acknowledge, takes_over};
 
 /// One of the two coordinators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
 //! What a participant of a move does: its acquisitions, its holds, its acknowledgements.
 
-use super::{MovePhase, Side, Sides};
+use super::{MovePhase, Side, Sides, Stage};
 
 /// The next step of an acquisition, by the phase that the participant knows when it asks
 /// (MIGRATE-DECIDE-AT-END).
@@ -71,6 +71,25 @@ pub fn may_acknowledge(phase: MovePhase, holds: impl IntoIterator<Item = Holding
     holds.into_iter().all(|hold| hold.on.cover(phase.needs()))
 }
 
+/// Whether what a participant has read takes the place of the stage that it knows. `read`: the version that
+/// stands, or that there is no stage; `stamp`: the epoch of the old side's stamp, read behind that.
+///
+/// A member finds no stage where the move was given up in its first phase. Who was away meanwhile knows a later
+/// one; whoever took the tokens back to the old side has left a higher epoch there first
+/// (MIGRATE-EPOCH-RECORDED), which no server that lost the cell can have (MIGRATE-BACK-TO-OLD). Any other cell
+/// was lost by the server.
+pub fn takes_over<V: PartialOrd>(known: Option<(V, Stage)>, read: Option<V>, stamp: u16) -> bool {
+    match (known, read) {
+        // It is final, and its cell goes when everybody has left.
+        (Some((_, known)), _) if known.phase == MovePhase::Done => false,
+        (Some((known, _)), Some(read)) => read > known,
+        (Some((_, known)), None) => {
+            known.phase == MovePhase::Old || known.phase.token() == Side::New && stamp > known.epoch
+        }
+        (None, read) => read.is_some(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,5 +154,24 @@ mod tests {
         assert_eq!(Holding { on: Sides::BOTH }.gives_back(MovePhase::Old), NEW);
         assert_eq!(Holding { on: Sides::BOTH }.gives_back(MovePhase::BothByNew), NOTHING);
         assert_eq!(Holding { on: OLD }.gives_back(MovePhase::New), NOTHING);
+    }
+    #[test]
+    fn no_stage_takes_the_place_of_the_first_one_and_of_one_that_was_taken_back() {
+        use MovePhase::{BothByNew, BothByOld, Done, New, Old};
+        let known = |phase| Some((5, Stage { phase, epoch: 1 }));
+        for (phase, stamp, expected) in [
+            (Old, 1, true),
+            (BothByOld, 2, false),
+            (BothByNew, 1, false),
+            (BothByNew, 2, true),
+            (New, 0, false),
+            (New, 2, true),
+            (Done, 2, false),
+        ] {
+            assert_eq!(takes_over(known(phase), None, stamp), expected, "{phase:?}, {stamp}");
+        }
+        assert!(takes_over(known(New), Some(6), 0) && !takes_over(known(New), Some(5), 2));
+        assert!(!takes_over(known(Done), Some(6), 2));
+        assert!(takes_over(None, Some(1), 0) && !takes_over::<u8>(None, None, 2));
     }
 }

@@ -1,10 +1,10 @@
 //! The steps of one participant.
 
 use latchwork_core::decide::moving::gate::{GateMarker, Who};
-use latchwork_core::decide::moving::{AcquireNext, MovePhase, Side, Sides, may_acknowledge};
+use latchwork_core::decide::moving::{AcquireNext, MovePhase, Side, Sides, may_acknowledge, takes_over};
 
 use super::super::Id;
-use super::state::{Client, Entry, Member, State, Work};
+use super::state::{Entry, Member, State, Work};
 use super::{Ends, Fault, Step};
 
 impl Ends {
@@ -128,28 +128,21 @@ impl Ends {
         let client = state.client_mut(who);
         client.is_read = true;
         client.epoch = client.epoch.max(epoch).max(read.map_or(0, |(_, stage)| stage.epoch));
-        if self.takes_over(client, read.is_none(), read.map(|(version, _)| version), epoch) {
+        let version = read.map(|(version, _)| version);
+        // No stage beside a later one than the first: MIGRATE-BACK-TO-OLD.
+        let is_gone = version.is_none() && !matches!(client.phase(), MovePhase::Old | MovePhase::Done);
+        let changes = match is_gone {
+            true if self.has(Fault::GoesOnByWhatItKnew) => false,
+            true if self.has(Fault::GoesBackUnasked) => true,
+            _ => takes_over(client.known, version, epoch),
+        };
+        if changes {
             client.known = read;
         }
         let is_behind = read.is_none() && !matches!(client.phase(), MovePhase::Old | MovePhase::Done);
         let was_away = client.was_away;
         client.was_away &= read.is_none();
         state.left_behind |= is_behind && !was_away && !state.forgotten;
-    }
-
-    /// Whether what was read takes the place of what is known (MIGRATE-BACK-TO-OLD).
-    fn takes_over(&self, client: &Client, is_none: bool, version: Option<u8>, epoch: u16) -> bool {
-        match client.known {
-            None => !is_none,
-            Some((_, known)) if known.phase == MovePhase::Done => false,
-            Some((before, _)) if !is_none => version > Some(before),
-            Some((_, known)) => {
-                let taken_back = known.phase.token() == Side::New && epoch > known.epoch;
-                known.phase == MovePhase::Old
-                    || taken_back && !self.has(Fault::GoesOnByWhatItKnew)
-                    || self.has(Fault::GoesBackUnasked)
-            }
-        }
     }
 
     /// Whether it may act by the phase that it knows.
