@@ -7,6 +7,7 @@
 
 use super::super::staged::Staged;
 use super::side::{OperatorSide, on};
+use super::status::is_late;
 use super::{Move, MoveBlocker};
 use crate::contracts::Version;
 use crate::decide::moving::values::WholeStage;
@@ -26,32 +27,32 @@ pub(super) enum Shut {
 }
 
 impl Move {
-    /// The stage of a move that begins: made, if there is none. It has the old side's epoch, by which
-    /// plain clients give tokens still.
-    pub(super) async fn first_stage(&self) -> Result<Option<Staged>> {
+    /// The stage of a move that begins: made, if there is none, and whether it was. It has the old side's epoch,
+    /// by which plain clients give tokens still.
+    pub(super) async fn first_stage(&self) -> Result<Option<(Staged, bool)>> {
         match self.stage().await? {
-            Some(staged) => Ok(Some(staged)),
+            Some(staged) => Ok(Some((staged, false))),
             None => {
                 let epoch = self.old.stamped().await?.epoch;
                 let made =
                     Staged::write(self.old.backend(), &self.place, None, WholeStage::before(epoch)).await;
-                made.map_err(on(Side::Old))
+                Ok(made.map_err(on(Side::Old))?.map(|made| (made, true)))
             }
         }
     }
 
-    /// Shuts both sides for plain clients, and lists who is there.
+    /// Shuts both sides for plain clients, and lists who is there. `made`: whether this operator has made the stage.
     ///
     /// # Errors
     /// `Conflict` naming who is outside, or whose marker stands; what was written is taken back then.
-    pub(super) async fn shut(&self, staged: &Staged) -> Result<Shut> {
+    pub(super) async fn shut(&self, staged: &Staged, made: bool) -> Result<Shut> {
         let mut marked = [None, None];
         // The new side first: a plain client of the old one works for as long as it may.
         for side in [Side::New, Side::Old] {
             match self.mark(self.side(side)).await {
                 Ok(stamped) => marked[side as usize] = Some(stamped),
                 Err(error) if *error.kind() == ErrorKind::Conflict => {
-                    self.take_back(staged, marked).await?;
+                    self.take_back(staged, made, marked).await?;
                     return Err(error);
                 }
                 Err(error) => return Err(error),
@@ -64,7 +65,7 @@ impl Move {
             None => self.values_against().await?,
         };
         let Some(blocker) = blocker else { return Ok(Shut::Behind(staged.version)) };
-        match self.take_back(staged, marked).await? {
+        match self.take_back(staged, made, marked).await? {
             true => Err(blocker.into()),
             false => Ok(Shut::Changed),
         }
@@ -77,11 +78,14 @@ impl Move {
     }
 
     /// Takes back what one who begins has written, if no other operator has gone on with it. Where the old
-    /// side has lost the epoch that the stage says, all of it stays (MIGRATE-EPOCH-RECORDED); and where values were
-    /// copied before: without the cell nobody would know that they are copies. Answers whether no other has gone
-    /// on.
-    async fn take_back(&self, staged: &Staged, marked: [Option<Stamped>; 2]) -> Result<bool> {
+    /// side has lost the epoch that the stage says, all of it stays (MIGRATE-EPOCH-RECORDED); where values were
+    /// copied before: without the cell nobody would know that they are copies; and where another has stepped back to
+    /// this stage, and a member does not know it yet (MIGRATE-GIVEN-UP-LAST). Answers whether no other has gone on.
+    async fn take_back(&self, staged: &Staged, made: bool, marked: [Option<Stamped>; 2]) -> Result<bool> {
         if staged.has_copies() || self.old.stamped().await?.epoch < staged.stage.epoch {
+            return Ok(true);
+        }
+        if !made && self.members().await?.iter().any(|member| is_late(member, staged)) {
             return Ok(true);
         }
         if !staged.delete(self.old.backend(), &self.place).await.map_err(on(Side::Old))? {

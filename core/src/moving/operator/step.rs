@@ -69,12 +69,12 @@ impl Move {
         if behind.is_none() {
             self.check_may_begin().await?;
         }
-        let Some(staged) = self.first_stage().await? else { return Ok(Stepped::Changed) };
+        let Some((staged, made)) = self.first_stage().await? else { return Ok(Stepped::Changed) };
         if staged.stage.phase != MovePhase::Old {
             return Ok(Stepped::Changed);
         }
         if *behind != Some(staged.version) {
-            match self.shut(&staged).await? {
+            match self.shut(&staged, made).await? {
                 Shut::Behind(version) => *behind = Some(version),
                 Shut::Changed => return Ok(Stepped::Changed),
             }

@@ -28,9 +28,9 @@ async fn a_forgotten_client_keeps_a_move_from_beginning_and_is_named_and_works_o
 async fn what_was_written_is_taken_back_when_a_client_came_in_before_the_marker() {
     let bed = Bed::new();
     let operator = bed.operator().await;
-    let staged = operator.first_stage().await.expect("made").expect("by this one");
+    let (staged, made) = operator.first_stage().await.expect("made").expect("by this one");
     let forgotten = bed.plain_on_old("just-in-time").await.expect("no marker stands yet");
-    let Err(error) = operator.shut(&staged).await else { panic!("a plain client is there") };
+    let Err(error) = operator.shut(&staged, made).await else { panic!("a plain client is there") };
     assert!(error.to_string().contains("just-in-time"), "{error}");
     assert_eq!(state(&operator).await, (MoveState::NotBegun, Old));
     bed.plain_on_new("another").await.expect("it is open").close().await.expect("closed");
@@ -52,7 +52,7 @@ async fn what_was_written_is_taken_back_when_a_client_came_in_before_the_marker(
 async fn another_operator_who_has_gone_on_is_not_taken_back() {
     let bed = Bed::new();
     let (operator, another) = (bed.operator().await, bed.operator().await);
-    let staged = operator.first_stage().await.expect("made").expect("by this one");
+    let (staged, _) = operator.first_stage().await.expect("made").expect("by this one");
     another.start(ignored).await.expect("nobody is outside");
     assert!(!staged.delete(operator.old.backend(), &operator.place).await.expect("answered"));
     assert!(!operator.give_up(Some(&staged)).await.expect("answered"), "it is on both sides");
@@ -77,6 +77,30 @@ async fn what_another_has_begun_since_it_was_looked_at_is_not_given_up() {
     let now = operator.stage().await.expect("read").expect("it stands");
     assert!(operator.give_up(Some(&now)).await.expect("answered"));
     assert_eq!(state(&operator).await, (MoveState::NotBegun, Old));
+}
+
+/// That member would find no stage, and go on by the phase that it knows.
+#[tokio::test(start_paused = true)]
+async fn one_who_begins_anew_takes_no_cell_back_that_a_member_does_not_know_yet() {
+    let bed = Bed::new();
+    let (operator, member) = (bed.operator().await, bed.member("one").await);
+    operator.first_stage().await.expect("made").expect("by this one");
+    member.acknowledges().await;
+    assert_eq!(operator.start(ignored).await.expect("begun"), BothByOld);
+    member.acknowledges().await;
+    assert_eq!(operator.step_back(ignored).await.expect("a step"), Some(Old));
+    let read = operator.old.stamped().await.expect("read");
+    operator.old.mark(&read, None).await.expect("answered").expect("nobody else writes it");
+    let forgotten = bed.plain_on_old("forgotten").await.expect("it is open");
+    for (knows, then) in [(false, MoveState::Begun), (true, MoveState::NotBegun)] {
+        if knows {
+            member.acknowledges().await;
+        }
+        let error = operator.start(ignored).await.expect_err("a plain client is there");
+        assert!(error.to_string().contains("forgotten"), "{error}");
+        assert_eq!(state(&operator).await, (then, Old));
+    }
+    forgotten.close().await.expect("closed");
 }
 
 #[tokio::test(start_paused = true)]

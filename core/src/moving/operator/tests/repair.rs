@@ -117,7 +117,7 @@ async fn a_move_is_not_given_up_below_the_tokens_that_it_gave() {
     // Nor by one who begins anew, and finds somebody who came in.
     let came_in = bed.plain_on_old("came-in").await.expect("no marker stands");
     let staged = operator.stage().await.expect("read").expect("it stands");
-    let Err(error) = operator.shut(&staged).await else { panic!("a plain client is there") };
+    let Err(error) = operator.shut(&staged, false).await else { panic!("a plain client is there") };
     assert!(error.to_string().contains("came-in"), "{error}");
     assert_eq!(state(&operator).await, (MoveState::Begun, Old));
     bed.plain_on_old("late").await.expect_err("it is shut");
