@@ -4,7 +4,7 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -336,4 +336,51 @@ async fn what_is_held_at_least_for_a_time_is_not_given_back_before_by_a_close_no
     for guard in &guards[IN_ONE_STEP..] {
         assert!(!guard.is_held(), "told all the same");
     }
+}
+
+/// As one master of a cluster that is away: the leaves of its nodes are not answered.
+#[derive(Debug, Default)]
+struct PartAway {
+    up_to: AtomicU64,
+    tried: AtomicUsize,
+}
+
+#[async_trait]
+impl Plant for PartAway {
+    async fn leave(&self, node: &dyn Node) -> Result<contracts::Leave> {
+        if node.state().sequence() <= self.up_to.load(Ordering::Relaxed) {
+            self.tried.fetch_add(1, Ordering::Relaxed);
+            return Err(Error::new(ErrorKind::Unavailable, "planted: its master is away"));
+        }
+        node.leave().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_dropped_on_a_server_that_is_there_does_not_wait_for_one_that_is_away() {
+    let (store, config) = (Memory::new(Clock::tokio()), Config::new("memory"));
+    let plant = Arc::new(PartAway::default());
+    let (other, _) = store.connect(&config).expect("connected");
+    let (client, _link) = planted(&store, &config, &plant);
+    let away = hold_all(&client, 4 * LEAVES_AT_ONCE).await;
+    let last = away.iter().map(|guard| guard.token().sequence()).max().expect("some");
+    let there = client.mutex("there").expect("a good key");
+    let guard = loop {
+        let guard = there.acquire().await.expect("free");
+        if guard.token().sequence() > last {
+            break guard;
+        }
+        let _ = guard.release().await.expect("released");
+    };
+    plant.up_to.store(last, Ordering::Relaxed);
+    drop(away);
+    // Each has been tried, and some again.
+    while plant.tried.load(Ordering::Relaxed) < 8 * LEAVES_AT_ONCE {
+        sleep(Duration::from_millis(10)).await;
+    }
+    let began = Instant::now();
+    drop(guard);
+    let next = other.mutex("there").expect("a good key");
+    drop(timeout(PATIENCE, next.acquire()).await.expect("it is not forgotten").expect("acquired"));
+    assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
 }

@@ -1,9 +1,12 @@
-//! The map of a cluster: from the first host that answers, and anew whenever it may have changed.
+//! The map of a cluster: from the first host that answers, and anew whenever it may have changed, by the word of most
+//! masters: one that is cut off from the others answers with the map that it knew.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{Stream, StreamExt};
 use latchwork_core::decide::renewal_period;
 use latchwork_core::seen;
 use latchwork_core::support::Backoff;
@@ -146,7 +149,9 @@ async fn asked(
 
 /// The map in an answer, if it has all slots: a server that was emptied, or has left the cluster, knows none.
 fn whole(said: Reply, host: &Host) -> Result<Vec<Range>> {
-    let known = ranges(said, host)?;
+    let mut known = ranges(said, host)?;
+    // Servers list them in orders of their own.
+    known.sort_unstable_by_key(|range| range.first);
     let covered: usize = known.iter().map(|range| usize::from(range.last - range.first) + 1).sum();
     if covered < SLOTS {
         let what = format!("{host} knows masters for {covered} of {SLOTS} slots only");
@@ -189,17 +194,90 @@ async fn keep_fresh(cluster: Weak<Cluster>, stale: Arc<Notify>, seeds: Arc<[Host
     }
 }
 
-/// From the first server that knows the whole map, on its connection; else from the hosts that were given.
+/// What most servers say, each on its connection; else from the hosts that were given.
 async fn fresh(cluster: &Cluster, seeds: &[Host]) -> Result<Vec<Range>> {
     let bound = cluster.settings.request_timeout.min(renewal_period(cluster.settings.ttl)) / 2;
-    let mut why = None;
-    let servers = cluster.map.borrow().hosts();
-    for (host, server) in servers.into_iter().filter(|(_, server)| server.is_up()) {
-        let said = server.ask("CLUSTER SLOTS", &question(), bound).await;
-        match said.and_then(|said| whole(said, &host)) {
-            Ok(known) => return Ok(known),
-            Err(error) => why = Some(error),
+    let servers: Vec<_> =
+        cluster.map.borrow().hosts().into_iter().filter(|(_, server)| server.is_up()).collect();
+    let asked: FuturesUnordered<_> = servers
+        .iter()
+        .map(async |(host, server)| {
+            let said = server.ask("CLUSTER SLOTS", &question(), bound).await;
+            said.and_then(|said| whole(said, host))
+        })
+        .collect();
+    match agreed(servers.len(), asked).await {
+        Ok(known) => Ok(known),
+        Err(why) => {
+            let first = first_map(&cluster.settings, seeds, bound).await;
+            first.map_err(|failure| failure.error.because_of(why))
         }
     }
-    first_map(&cluster.settings, seeds, bound).await.map_err(|failure| failure.error.because_of(why))
+}
+
+/// The answer that more than half of so many give, as soon as they have; else the one that most gave, and of these the
+/// earliest. Fails with the last error where there is none.
+async fn agreed<T: PartialEq>(
+    asked: usize,
+    mut answers: impl Stream<Item = Result<T>> + Unpin,
+) -> std::result::Result<T, Option<Error>> {
+    let (mut said, mut why): (Vec<(T, usize)>, _) = (Vec::new(), None);
+    while let Some(answer) = answers.next().await {
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                why = Some(error);
+                continue;
+            }
+        };
+        let at = said.iter().position(|(known, _)| *known == answer).unwrap_or_else(|| {
+            said.push((answer, 0));
+            said.len() - 1
+        });
+        said[at].1 += 1;
+        if 2 * said[at].1 > asked {
+            return Ok(said.swap_remove(at).0);
+        }
+    }
+    // The last of equals is what `max_by_key` takes.
+    said.into_iter().rev().max_by_key(|(_, times)| *times).map(|(answer, _)| answer).ok_or(why)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+
+    use super::*;
+
+    fn unavailable() -> Result<char> {
+        Err(Error::new(ErrorKind::Unavailable, "silent"))
+    }
+
+    async fn of(asked: usize, answers: &str) -> std::result::Result<char, Option<Error>> {
+        let answers = answers.chars().map(|said| if said == '-' { unavailable() } else { Ok(said) });
+        agreed(asked, stream::iter(answers.collect::<Vec<_>>())).await
+    }
+
+    #[tokio::test]
+    async fn what_most_say_is_believed_though_one_that_is_cut_off_answers_first() {
+        for (asked, answers, most) in [
+            (1, "a", 'a'),
+            (3, "abb", 'b'),
+            (3, "-ab", 'a'),
+            (4, "abab", 'a'),
+            (5, "abbcc", 'b'),
+            (5, "acbbb", 'b'),
+        ] {
+            assert_eq!(of(asked, answers).await.expect("some answer"), most, "{answers}");
+        }
+        let why = of(2, "--").await.expect_err("nobody answers");
+        assert_eq!(*why.expect("an error").kind(), ErrorKind::Unavailable);
+        assert!(of(0, "").await.expect_err("nobody is asked").is_none());
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_silent_is_not_waited_for_where_most_agree() {
+        let answers = stream::iter([Ok('a'), Ok('a')]).chain(stream::pending());
+        assert_eq!(agreed(3, answers).await.expect("most have answered"), 'a');
+    }
 }

@@ -194,11 +194,17 @@ async fn round(
     let asked = asks.first().map_or(1, |ask| ask.replicas);
     let answered = connection.write_and_wait(&calls, asked, ROUND, bound + LATE).await?;
     let Burst { sent, replies, replicas } = answered;
+    // Of one queue: of a slot that stands open, say.
+    let mut failed = None;
     for (place, reply) in new.into_iter().zip(replies) {
         let ask = &mut asks[place];
         match reply.and_then(|reply| renewed(client, &ask.attempt, sent, reply)) {
             Ok(held) => ask.written = held,
-            Err(error) if error.is_retryable() => return Err(error),
+            Err(error) if error.is_retryable() => {
+                client.driver.is_stale();
+                ask.hears(Heard::Failed(error.clone()));
+                failed = Some(error);
+            }
             Err(error) => ask.hears(Heard::Refused(error)),
         }
     }
@@ -209,7 +215,11 @@ async fn round(
             Heard::Fewer(replicas)
         });
     }
-    Ok(())
+    match failed {
+        Some(error) if !asks.iter().any(|ask| ask.written) => Err(error),
+        // It is asked for again in the next round, in which the others wait for no pause.
+        _ => Ok(()),
+    }
 }
 
 async fn dial(client: &Client, server: &OfServer, bound: Duration) -> Result<ConfirmingConnection> {

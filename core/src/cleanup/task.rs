@@ -123,16 +123,21 @@ pub(crate) async fn leave(node: &dyn Node) -> (AfterTry, Result<()>) {
     (state.left(answer), outcome)
 }
 
-/// Retries a task until it is confirmed, refused or obsolete, and answers as the last try. The
-/// delays are short compared with a try's time limit, because a try may wait for the task.
+/// The pauses between the tries of a task: short compared with a try's time limit, because a try may wait for the
+/// task.
+pub(super) fn pauses(request_timeout: Duration) -> Backoff {
+    let first = Duration::from_millis(20);
+    // With jitter, up to half of that time limit.
+    Backoff::new(first, (request_timeout / 4).clamp(first, Duration::from_secs(1)))
+}
+
+/// Retries a task until it is confirmed, refused or obsolete, and answers as the last try.
 pub(crate) async fn settle(
     backend: &dyn Backend,
     task: &Task,
     request_timeout: Duration,
 ) -> (AfterTry, Result<()>) {
-    let first = Duration::from_millis(20);
-    // With jitter, up to half of that time limit.
-    let mut backoff = Backoff::new(first, (request_timeout / 4).clamp(first, Duration::from_secs(1)));
+    let mut backoff = pauses(request_timeout);
     loop {
         let (next, answer) = task.attempt(backend).await;
         if next != AfterTry::Again {

@@ -4,18 +4,21 @@
 //! If twenty thousand guards are dropped at once, their leaves would delay the next renewal past
 //! its lease. A task that waits here costs no request, and one that an acquisition waits for goes
 //! first.
+//!
+//! *Why a pause takes no place.* One server of several may be away, for as long as a failover takes: what was dropped on
+//! the others must not wait for it. So each try is a place, and repeated ones take half of them at most.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::DropGuard;
 
 use super::in_flight::InFlight;
 use super::pending::Pending;
-use super::task::{Task, settle};
+use super::task::{Task, pauses};
 use crate::contracts::{Backend, Close};
 use crate::decide::LEAVES_AT_ONCE;
 use crate::decide::life::AfterTry;
@@ -23,6 +26,22 @@ use crate::support::Backoff;
 
 /// Concurrent retries of refused tasks.
 const INSISTING: usize = 8;
+/// Concurrent repeated tries of tasks that were not answered.
+const REPEATED: usize = LEAVES_AT_ONCE / 2;
+
+/// A task that is due, with the pauses between its tries.
+struct Due {
+    in_flight: InFlight,
+    pauses: Backoff,
+}
+
+/// What a try comes to.
+enum Tried {
+    Settled,
+    /// Nothing waits for it from now on.
+    Refused(Task),
+    Again(Due),
+}
 
 pub(super) struct Worker {
     backend: Arc<dyn Backend>,
@@ -32,7 +51,12 @@ pub(super) struct Worker {
     kept: JoinSet<InFlight>,
     // Ready tasks, by number.
     waiting: BTreeMap<u64, InFlight>,
-    running: JoinSet<Option<Task>>,
+    running: JoinSet<Tried>,
+    // The places of repeated tries.
+    repeated: Arc<Semaphore>,
+    // Between two tries, and due for another.
+    pausing: JoinSet<Due>,
+    again: VecDeque<Due>,
     refused: JoinSet<()>,
     insisting: Arc<Semaphore>,
     // Dropped with this task, and so with its runtime.
@@ -53,6 +77,9 @@ impl Worker {
             kept: JoinSet::new(),
             waiting: BTreeMap::new(),
             running: JoinSet::new(),
+            repeated: Arc::new(Semaphore::new(REPEATED)),
+            pausing: JoinSet::new(),
+            again: VecDeque::new(),
             refused: JoinSet::new(),
             insisting: Arc::new(Semaphore::new(INSISTING)),
             _resident: resident,
@@ -62,7 +89,7 @@ impl Worker {
     /// Works until all senders are gone and all tasks are settled.
     pub(super) async fn work(mut self, mut receiver: mpsc::UnboundedReceiver<InFlight>) {
         let mut open = true;
-        while open || !(self.kept.is_empty() && self.waiting.is_empty() && self.running.is_empty()) {
+        while open || !self.is_idle() {
             tokio::select! {
                 biased;
                 in_flight = receiver.recv(), if open => match in_flight {
@@ -70,6 +97,7 @@ impl Worker {
                     None => open = false,
                 },
                 Some(ended) = self.running.join_next(), if !self.running.is_empty() => self.ended(ended),
+                Some(due) = self.pausing.join_next(), if !self.pausing.is_empty() => self.again.extend(due),
                 Some(due) = self.kept.join_next(), if !self.kept.is_empty() => {
                     if let Ok(in_flight) = due {
                         self.take(in_flight);
@@ -88,6 +116,11 @@ impl Worker {
         }
     }
 
+    fn is_idle(&self) -> bool {
+        let under_way = self.running.len() + self.pausing.len() + self.again.len();
+        self.kept.is_empty() && self.waiting.is_empty() && under_way == 0
+    }
+
     fn take(&mut self, mut in_flight: InFlight) {
         match in_flight.number {
             Some(number) => {
@@ -101,34 +134,59 @@ impl Worker {
         }
     }
 
-    /// Begins as many tasks as there is room for.
+    /// Begins as many tries as there is room for.
     fn begin(&mut self) {
         while self.running.len() < LEAVES_AT_ONCE {
-            let wanted = self.pending.first_wanted();
-            let Some(number) = wanted.or_else(|| self.waiting.keys().next().copied()) else { return };
-            let Some(in_flight) = self.waiting.remove(&number) else { return };
-            self.pending.begun(in_flight.task.queue(), number);
-            self.running.spawn(carry_out(Arc::clone(&self.backend), in_flight, self.request_timeout));
+            let Some((due, place)) = self.next() else { return };
+            self.running.spawn(try_once(Arc::clone(&self.backend), due, place));
         }
     }
 
-    fn ended(&mut self, ended: std::result::Result<Option<Task>, JoinError>) {
-        // A task that died (a panic in a driver) no longer counts.
-        if let Ok(Some(task)) = ended {
-            let (backend, insisting) = (Arc::clone(&self.backend), Arc::clone(&self.insisting));
-            self.refused.spawn(async move { insist(&*backend, &insisting, &task).await });
+    /// The next try, with the place of a repeated one.
+    fn next(&mut self) -> Option<(Due, Option<OwnedSemaphorePermit>)> {
+        if !self.again.is_empty()
+            && let Ok(place) = Arc::clone(&self.repeated).try_acquire_owned()
+        {
+            return self.again.pop_front().map(|due| (due, Some(place)));
+        }
+        let number = self.pending.first_wanted().or_else(|| self.waiting.keys().next().copied())?;
+        let in_flight = self.waiting.remove(&number)?;
+        self.pending.begun(in_flight.task.queue(), number);
+        Some((Due { in_flight, pauses: pauses(self.request_timeout) }, None))
+    }
+
+    fn ended(&mut self, ended: std::result::Result<Tried, JoinError>) {
+        match ended {
+            // A task that died (a panic in a driver) no longer counts.
+            Ok(Tried::Settled) | Err(_) => {}
+            Ok(Tried::Again(mut due)) => {
+                let clock = self.backend.lease().clock().clone();
+                self.pausing.spawn(async move {
+                    due.pauses.wait(&clock).await;
+                    due
+                });
+            }
+            Ok(Tried::Refused(task)) => {
+                let (backend, insisting) = (Arc::clone(&self.backend), Arc::clone(&self.insisting));
+                self.refused.spawn(async move { insist(&*backend, &insisting, &task).await });
+            }
         }
     }
 }
 
-/// Returns the task if the server refused it. From then on nothing waits for it.
-async fn carry_out(
-    backend: Arc<dyn Backend>,
-    in_flight: InFlight,
-    request_timeout: Duration,
-) -> Option<Task> {
-    let (next, _) = settle(&*backend, &in_flight.task, request_timeout).await;
-    (next == AfterTry::Insist).then(|| in_flight.task.clone())
+async fn try_once(backend: Arc<dyn Backend>, due: Due, _place: Option<OwnedSemaphorePermit>) -> Tried {
+    let (next, answer) = due.in_flight.task.attempt(&*backend).await;
+    match next {
+        AfterTry::Again => Tried::Again(due),
+        AfterTry::Done => Tried::Settled,
+        AfterTry::Insist => {
+            let task = due.in_flight.task.clone();
+            if let Err(error) = &answer {
+                tracing::debug!(?task, %error, "a clean-up was refused, or not confirmed within its lease");
+            }
+            Tried::Refused(task)
+        }
+    }
 }
 
 /// Retries a refused task with long delays. A refusal may end (a full server gets space, a user its
