@@ -28,7 +28,7 @@ pub(super) fn table(plan: &MovePlan) -> String {
     }
     if plan.blockers.is_empty() {
         text += match plan.status.state {
-            MoveState::Done => "nothing is in the way of `latchwork migrate finish`\n",
+            MoveState::Done | MoveState::Finishing => "nothing is in the way of `latchwork migrate finish`\n",
             _ => "nothing is in the way\n",
         };
     }
@@ -39,7 +39,7 @@ pub(super) fn table(plan: &MovePlan) -> String {
 }
 
 fn participants(text: &mut String, plan: &MovePlan) {
-    let done = plan.status.state == MoveState::Done;
+    let done = plan.status.phase == MovePhase::Done;
     let what = if done { "participants still, with both URLs" } else { "participants" };
     let _ = writeln!(text, "{what}: {}", plan.participants.len());
     let label = width(plan.participants.iter().map(|client| &*client.label));

@@ -10,7 +10,8 @@ use crate::inspect::table::short;
 pub(super) fn text(status: &MoveStatus) -> String {
     let mut text = format!("move {}: {}", status.name, status.word());
     // Writing to a String cannot fail.
-    if matches!(status.state, MoveState::Begun | MoveState::Done) {
+    let stands = [MoveState::Begun, MoveState::Opening, MoveState::Done, MoveState::Finishing];
+    if stands.contains(&status.state) {
         if status.phase.as_str() != status.word() {
             let _ = write!(text, " ({})", status.phase);
         }
@@ -30,6 +31,16 @@ pub(super) fn text(status: &MoveStatus) -> String {
     text += match status.state {
         MoveState::GivenUp => {
             "  it was given up, and a marker stands still: `latchwork migrate abort` lifts it\n"
+        }
+        MoveState::GivenUpOrLost => {
+            "  it was given up, and a marker stands still: `latchwork migrate abort` lifts it\n  \
+             or the old side has lost the stage: participants may be in a later phase, and `abort` waits for their end\n"
+        }
+        MoveState::Opening => {
+            "  the new side is shut still for clients with the new URL alone: `latchwork migrate run` opens it\n"
+        }
+        MoveState::Finishing => {
+            "  `latchwork migrate finish` was begun, and clients with both URLs are refused already: call it again\n"
         }
         MoveState::Done => {
             "  next: deploy the services with the new URL alone, and then `latchwork migrate finish`\n"

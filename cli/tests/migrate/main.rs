@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod markers;
 mod played;
 
 use std::process::{Output, Stdio};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::{Move, MoveOutsider, ValuesInUse};
+use super::{Move, MoveClient, MoveOutsider, ValuesInUse};
 use crate::decide::moving::gate::GateMarker;
 use crate::decide::moving::{MovePhase, Side, Stage};
 use crate::error::{Error, ErrorKind, Result};
@@ -35,6 +35,11 @@ pub enum MoveBlocker {
     /// The marker of this side does not stand any more, in mid-move: the server has lost it, or the move was
     /// begun with another URL. Plain clients may have come in.
     MarkerLost(Side),
+    /// The old side has no stage of the move, and may have lost it: those who take part may be in a later phase,
+    /// and go by that.
+    StageLost(Vec<MoveClient>),
+    /// The move is *done*, and its marker stands on the new side still: clients with that URL alone are refused.
+    NotOpened,
     /// The new side has values, over which those of the old one would be copied.
     ValuesThere(Vec<ValuesInUse>),
     /// Values are in use that a side cannot take.
@@ -59,12 +64,21 @@ impl MoveBlocker {
             MoveBlocker::MarkedOtherwise { name: Some(_), .. } => {
                 "end that move first, or use the URLs and the name with which it began"
             }
-            MoveBlocker::MarkedOtherwise { name: None, .. } => {
+            MoveBlocker::MarkedOtherwise { name: None, side: Side::New, .. } => {
                 "use another namespace, or take it into use again (`latchwork migrate reopen`, Move::reopen)"
+            }
+            MoveBlocker::MarkedOtherwise { name: None, side: Side::Old, .. } => {
+                "move from that URL, where its clients are; or take it into use again (Coordinator::reopen, or \
+                 `latchwork migrate reopen` with that URL as --from and this side as --to)"
             }
             MoveBlocker::MarkerLost(_) => {
                 "shut it again (`latchwork migrate repair`, Move::repair), with the URLs with which it began"
             }
+            MoveBlocker::StageLost(_) => {
+                "if no server has lost data, make the move anew (`latchwork migrate run`, Move::run); else end them, and \
+                 then give it up (`latchwork migrate abort`, Move::abort)"
+            }
+            MoveBlocker::NotOpened => "open it (`latchwork migrate run`, Move::run)",
             MoveBlocker::ValuesThere(_) => {
                 "delete them if nobody needs them, or move to another namespace: the old side's values are copied there"
             }
@@ -109,6 +123,17 @@ impl fmt::Display for MoveBlocker {
                  have come in",
                 side.as_str()
             ),
+            MoveBlocker::StageLost(clients) => {
+                write!(
+                    f,
+                    "the old side has no stage of the move, and may have lost it: {} take part",
+                    clients.len()
+                )?;
+                clients.iter().take(NAMED).try_for_each(|of| write!(f, " {:?} on {:?}", of.label, of.host))
+            }
+            MoveBlocker::NotOpened => {
+                f.write_str("the new side is shut still: clients with its URL alone are refused")
+            }
             MoveBlocker::ValuesThere(values) => {
                 f.write_str("the new side has values already:")?;
                 let named = values.iter().flat_map(|of| of.keys.iter().map(|key| (of.kind, key)));

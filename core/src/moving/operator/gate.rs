@@ -10,6 +10,7 @@ use super::side::{OperatorSide, on};
 use super::status::is_late;
 use super::{Move, MoveBlocker};
 use crate::contracts::Version;
+use crate::decide::moving::gate::GateMarker;
 use crate::decide::moving::values::WholeStage;
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, ErrorKind, Result};
@@ -104,11 +105,7 @@ impl Move {
     pub(super) async fn give_up(&self, checked: Option<&Staged>) -> Result<bool> {
         let marked = [self.old.stamped().await?, self.new.stamped().await?];
         for (side, marked) in SIDES.into_iter().zip(&marked) {
-            // One of this name between other coordinators.
-            let own = self.marker(side);
-            if let Some(stands) =
-                marked.marker.as_ref().filter(|stands| stands.name == own.name && **stands != own)
-            {
+            if let Some(stands) = marked.marker.as_ref().filter(|stands| self.is_namesake(side, stands)) {
                 return Err(self.side(side).marked_otherwise(Some(stands)));
             }
         }
@@ -116,6 +113,9 @@ impl Move {
         let staged = self.stage().await?;
         if staged.as_ref().map(|staged| staged.version) != checked.map(|checked| checked.version) {
             return Ok(false);
+        }
+        if staged.is_none() {
+            self.check_not_lost([&marked[0], &marked[1]]).await?;
         }
         if let Some(staged) = &staged
             && staged.stage.phase == MovePhase::Old
@@ -143,10 +143,38 @@ impl Move {
         Ok(lifted)
     }
 
+    /// Whether nobody takes part by a stage that the old side may have lost.
+    ///
+    /// # Errors
+    /// `Conflict` naming those who may.
+    async fn check_not_lost(&self, stamps: [&Stamped; 2]) -> Result<()> {
+        if !self.may_be_lost(stamps) {
+            return Ok(());
+        }
+        let connected = self.connected(&self.members().await?, MovePhase::Old).await?;
+        match connected.participants.is_empty() {
+            true => Ok(()),
+            false => Err(MoveBlocker::StageLost(connected.participants).into()),
+        }
+    }
+
+    /// Whether a marker is of a move of this name between other coordinators, or of this one by other URLs.
+    pub(super) fn is_namesake(&self, side: Side, stands: &GateMarker) -> bool {
+        let own = self.marker(side);
+        stands.name == own.name && *stands != own
+    }
+
     /// Opens the new side for plain clients, where the move is done (MIGRATE-GATE-OPENS-LAST).
+    ///
+    /// # Errors
+    /// `Conflict` where it is shut by other URLs: it would stay so.
     pub(super) async fn open(&self) -> Result<()> {
         loop {
             let marked = self.new.stamped().await?;
+            if let Some(stands) = marked.marker.as_ref().filter(|stands| self.is_namesake(Side::New, stands))
+            {
+                return Err(self.new.marked_otherwise(Some(stands)));
+            }
             if marked.marker.as_ref() != Some(&self.marker(Side::New)) {
                 return Ok(());
             }

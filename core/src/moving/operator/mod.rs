@@ -131,7 +131,7 @@ impl Move {
 
     /// Begins the move, or finds that it was begun: shuts both namespaces for plain clients, lists who is
     /// connected, waits until the members know of it, and goes to *both*. If a plain client is connected
-    /// it takes back what it wrote. Answers the phase that the move is in.
+    /// it takes back what it wrote. Answers the phase that the move is in; one that is finished is *done*.
     ///
     /// # Errors
     /// `Conflict` naming the [blockers](MoveBlocker); as [all methods](Self).
@@ -171,7 +171,8 @@ impl Move {
     /// again. It does nothing where no move has begun.
     ///
     /// # Errors
-    /// As [`step_back`](Self::step_back).
+    /// `Conflict` also naming those who take part where the old side [may have lost](MoveState::GivenUpOrLost) the
+    /// stage; as [`step_back`](Self::step_back).
     pub async fn abort(&self, progress: impl FnMut(&MoveProgress<'_>)) -> Result<()> {
         self.walk("abort", Way::Back, Some(MovePhase::Old), progress).await.map(drop)
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::super::member::MemberRecord;
 use super::super::staged::Staged;
 use super::repair::shut_in;
-use super::{Move, MoveBlocker, MoveOutsider, MoveStatus, QueuesInUse, ValuesInUse};
+use super::{Move, MoveBlocker, MoveOutsider, MoveState, MoveStatus, QueuesInUse, ValuesInUse};
 use crate::capabilities::Capabilities;
 use crate::decide::moving::gate::Who;
 use crate::decide::moving::{MovePhase, Side, Stage};
@@ -37,7 +37,7 @@ pub struct MovePlan {
     /// How many changes of the tokens' side are left; a move needs two.
     pub epochs_left: u16,
     /// What keeps the move from beginning; once it has begun, from its next step; and once it is *done*, from
-    /// being finished.
+    /// its new URL and from being finished.
     pub blockers: Vec<MoveBlocker>,
 }
 
@@ -75,9 +75,9 @@ pub struct MoveClient {
 }
 
 /// Who is connected to both sides.
-struct Connected {
+pub(super) struct Connected {
     /// Who takes part, in the order of labels.
-    participants: Vec<MoveClient>,
+    pub(super) participants: Vec<MoveClient>,
     /// Who was forgotten: on a side that is shut in the phase.
     outsiders: Vec<MoveOutsider>,
     /// All on the old side but operators, who leave before the move is finished.
@@ -112,16 +112,13 @@ impl Move {
     /// Looks at both sides behind a stage that was read, or behind none.
     async fn plan_at(&self, staged: Option<Staged>, members: &[MemberRecord]) -> Result<MovePlan> {
         let (old, new) = (self.old.stamped().await?, self.new.stamped().await?);
-        let status = match &staged {
-            Some(staged) => self.status_at(staged, members),
-            None => self.status_without_stage([&old, &new], members.len()),
-        };
+        let status = self.status_by(staged.as_ref(), members, [&old, &new]);
         let Connected { participants, outsiders, on_old } = self.connected(members, status.phase).await?;
         let (of_old, of_new) = (self.old.values_in_use().await?, self.new.values_in_use().await?);
         let mut blockers = Vec::new();
         // Behind the first phase the gate is shut.
         if let Some(staged) = staged.as_ref().filter(|staged| staged.stage.phase != MovePhase::Old) {
-            blockers = Self::lost_in(staged.stage, [&old, &new]);
+            blockers = self.blocked_behind(staged.stage, [&old, &new]);
             let in_the_way = match staged.stage.phase {
                 MovePhase::Done => {
                     Some(on_old).filter(|left| !left.is_empty()).map(MoveBlocker::StillConnected)
@@ -143,6 +140,9 @@ impl Move {
             if !outsiders.is_empty() {
                 blockers.insert(0, MoveBlocker::Outsiders(outsiders.clone()));
             }
+            if status.state == MoveState::GivenUpOrLost && !participants.is_empty() {
+                blockers.insert(0, MoveBlocker::StageLost(participants.clone()));
+            }
         }
         let [old_promises, new_promises] = [&self.old, &self.new].map(|side| side.coordinator.capabilities());
         let both = old_promises.of_both(new_promises);
@@ -162,7 +162,7 @@ impl Move {
     }
 
     /// Who is connected to both sides in this phase.
-    async fn connected(&self, members: &[MemberRecord], phase: MovePhase) -> Result<Connected> {
+    pub(super) async fn connected(&self, members: &[MemberRecord], phase: MovePhase) -> Result<Connected> {
         let mut found: BTreeMap<(String, String), MoveClient> = BTreeMap::new();
         let (mut outsiders, mut on_old) = (Vec::new(), Vec::new());
         for side in [&self.old, &self.new] {

@@ -117,15 +117,28 @@ impl Move {
         self.check_outsiders(MovePhase::Old).await
     }
 
-    /// The markers that are lost in this stage, by the stamps that were read.
-    pub(super) fn lost_in(stage: Stage, stamps: [&Stamped; 2]) -> Vec<MoveBlocker> {
-        let mut lost = Vec::new();
+    /// What the markers have against the next step from this stage, by the stamps that were read. Each step
+    /// [asks](Self::check_gate) for the very markers of this move by these URLs.
+    pub(super) fn blocked_behind(&self, stage: Stage, stamps: [&Stamped; 2]) -> Vec<MoveBlocker> {
+        let mut blockers = Vec::new();
         for (side, stamped) in [Side::Old, Side::New].into_iter().zip(stamps) {
-            if stamped.marker.is_none() && shut_in(stage.phase).contains(&side) {
-                lost.push(MoveBlocker::MarkerLost(side));
+            let (is_shut, own) = (shut_in(stage.phase).contains(&side), self.marker(side));
+            match &stamped.marker {
+                None if is_shut => blockers.push(MoveBlocker::MarkerLost(side)),
+                None => {}
+                Some(stands) if *stands == own && !is_shut => blockers.push(MoveBlocker::NotOpened),
+                Some(stands) if *stands == own => {}
+                // `finish` was begun.
+                Some(stands) if stage.phase == MovePhase::Done && *stands == self.retired() => {}
+                Some(stands) if is_shut || self.is_namesake(side, stands) => {
+                    let (name, url) = (stands.name.clone(), stands.url.clone());
+                    blockers.push(MoveBlocker::MarkedOtherwise { side, name, url });
+                }
+                // Another move has begun from there.
+                Some(_) => {}
             }
         }
-        lost
+        blockers
     }
 }
 

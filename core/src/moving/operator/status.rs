@@ -26,8 +26,18 @@ pub enum MoveState {
     /// It was given up, and a marker stands still: call [`abort`](Move::abort) or
     /// [`start`](Move::start).
     GivenUp,
+    /// As [`GivenUp`](Self::GivenUp), or the old side has lost the stage: the new side gives tokens of a later
+    /// epoch. Participants may be in a later phase then, and go by that. While some are registered
+    /// [`abort`](Move::abort) is refused, and [`plan`](Move::plan) names them.
+    GivenUpOrLost,
+    /// It is done, and the new side is shut still for clients with its URL alone: call [`run`](Move::run),
+    /// which opens it.
+    Opening,
     /// It is done, and the old side has what [`finish`](Move::finish) removes.
     Done,
+    /// It is done, and [`finish`](Move::finish) was begun: call it again. The old side refuses clients with
+    /// both URLs already.
+    Finishing,
     /// It is done, and nobody connects to the old side any more.
     Finished,
 }
@@ -114,13 +124,16 @@ impl MoveStatus {
         SystemTime::now().duration_since(self.since?).ok()
     }
 
-    /// The word for people: *not begun*, *given up*, *old*, *both*, *new*, *done*, *finished*.
+    /// The word for people: *not begun*, *given up*, *given up, or lost*, *old*, *both*, *new*, *done*, *finished*.
     pub fn word(&self) -> &'static str {
         match self.state {
             MoveState::NotBegun => "not begun",
             MoveState::GivenUp => "given up",
+            MoveState::GivenUpOrLost => "given up, or lost",
             MoveState::Finished => "finished",
-            MoveState::Begun | MoveState::Done => self.phase.word(),
+            MoveState::Begun | MoveState::Opening | MoveState::Done | MoveState::Finishing => {
+                self.phase.word()
+            }
         }
     }
 }
@@ -160,11 +173,12 @@ impl Move {
 
     async fn reads_status(&self) -> Result<MoveStatus> {
         let (staged, members) = self.staged_and_members().await?;
-        if let Some(staged) = staged {
-            return Ok(self.status_at(&staged, &members));
+        // Until it is done the stage says all, also while the new side does not answer.
+        if let Some(staged) = staged.as_ref().filter(|staged| staged.stage.phase != MovePhase::Done) {
+            return Ok(self.status_at(staged, &members));
         }
         let (old, new) = (self.old.stamped().await?, self.new.stamped().await?);
-        Ok(self.status_without_stage([&old, &new], members.len()))
+        Ok(self.status_by(staged.as_ref(), &members, [&old, &new]))
     }
 
     /// The stage and the members, which are read behind it.
@@ -173,11 +187,38 @@ impl Move {
         Ok((staged, self.members().await?))
     }
 
-    /// Where it stands by its markers, where no stage is.
-    pub(super) fn status_without_stage(&self, [old, new]: [&Stamped; 2], members: usize) -> MoveStatus {
+    /// Where it stands by its stage and its markers.
+    pub(super) fn status_by(
+        &self,
+        staged: Option<&Staged>,
+        members: &[MemberRecord],
+        stamps: [&Stamped; 2],
+    ) -> MoveStatus {
+        let Some(staged) = staged else { return self.status_without_stage(stamps, members.len()) };
+        let mut status = self.status_at(staged, members);
+        let [old, new] = stamps;
+        if status.state == MoveState::Done {
+            if new.marker == Some(self.marker(Side::New)) {
+                status.state = MoveState::Opening;
+            } else if old.marker == Some(self.retired()) {
+                status.state = MoveState::Finishing;
+            }
+        }
+        status
+    }
+
+    /// Whether the old side may have lost the stage, where it has none. Whoever takes the tokens back leaves a
+    /// higher epoch there first (MIGRATE-EPOCH-RECORDED); a new side that was used before may have one too.
+    pub(super) fn may_be_lost(&self, [old, new]: [&Stamped; 2]) -> bool {
+        new.marker == Some(self.marker(Side::New)) && new.epoch > old.epoch
+    }
+
+    fn status_without_stage(&self, [old, new]: [&Stamped; 2], members: usize) -> MoveStatus {
         let stands = |side, marker: &Option<GateMarker>| *marker == Some(self.marker(side));
         let (state, phase, epoch) = if old.marker == Some(self.retired()) {
             (MoveState::Finished, MovePhase::Done, new.epoch)
+        } else if self.may_be_lost([old, new]) {
+            (MoveState::GivenUpOrLost, MovePhase::Old, old.epoch)
         } else if stands(Side::Old, &old.marker) || stands(Side::New, &new.marker) {
             (MoveState::GivenUp, MovePhase::Old, old.epoch)
         } else {

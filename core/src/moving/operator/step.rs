@@ -50,7 +50,7 @@ impl Move {
     ) -> Result<Stepped> {
         let begins = read.as_ref().is_none_or(|staged| staged.stage.phase == MovePhase::Old);
         match (way, read) {
-            (Way::Forward, _) if begins => self.begins(checked).await,
+            (Way::Forward, read) if begins => self.begins(read.is_some(), checked).await,
             (Way::Forward, Some(staged)) if staged.stage.phase == MovePhase::Done => {
                 self.open().await?;
                 Ok(Stepped::Ends)
@@ -64,7 +64,11 @@ impl Move {
         }
     }
 
-    async fn begins(&self, checked: &mut Checked) -> Result<Stepped> {
+    async fn begins(&self, has_stage: bool, checked: &mut Checked) -> Result<Stepped> {
+        // What is finished is made.
+        if !has_stage && self.old.stamped().await?.marker == Some(self.retired()) {
+            return Ok(Stepped::Ends);
+        }
         let behind = &mut checked.shut;
         if behind.is_none() {
             self.check_may_begin().await?;

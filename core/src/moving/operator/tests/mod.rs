@@ -5,6 +5,7 @@ mod gate;
 mod held;
 mod killed;
 mod limits;
+mod markers;
 mod member;
 mod plan;
 mod repair;
@@ -44,6 +45,13 @@ struct Bed {
     config: MoveConfig,
 }
 
+impl Stored {
+    /// Each host that begins so spells the old one.
+    fn store(&self, config: &Config) -> &Memory {
+        if config.hosts[0].starts_with("old") { &self.0.old } else { &self.0.new }
+    }
+}
+
 #[async_trait]
 impl Connector for Stored {
     fn name(&self) -> &'static str {
@@ -59,8 +67,7 @@ impl Connector for Stored {
     }
 
     async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
-        let store = if config.hosts == ["old"] { &self.0.old } else { &self.0.new };
-        Ok(store.client(config)?.0)
+        Ok(self.store(config).client(config)?.0)
     }
 }
 

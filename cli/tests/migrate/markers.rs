@@ -1,0 +1,78 @@
+//! What an operator has left who ended between two requests.
+
+use latchwork::contracts::{CellLife, CellWrite, Expected};
+use latchwork::registry::stamp_address;
+use latchwork::{Address, Config, Coordinator, Kind};
+
+use super::Sides;
+
+/// An operator's client of one side, and the cell with its stamp.
+struct Stamp(Coordinator, Address);
+
+impl Stamp {
+    async fn of(url: &str) -> Self {
+        let config = Config::from_url(url).expect("a URL").as_operator();
+        let stamp = stamp_address(&config.namespace).expect("an address");
+        Self(latchwork::connect(config).await.expect("a client"), stamp)
+    }
+
+    async fn text(&self) -> String {
+        let cell = self.0.backend().read_cell(&self.1).await.expect("read").expect("it stands");
+        String::from_utf8(cell.value.to_vec()).expect("text")
+    }
+
+    async fn write(&self, text: &str) {
+        let value = Some(text.as_bytes().into());
+        let write = CellWrite { expected: Expected::Any, value, life: CellLife::Stays };
+        self.0.backend().write_cell(&self.1, &write).await.expect("written");
+    }
+
+    async fn delete(&self, cell: &Address) {
+        let write = CellWrite { expected: Expected::Any, value: None, life: CellLife::Stays };
+        self.0.backend().write_cell(cell, &write).await.expect("deleted");
+    }
+}
+
+#[tokio::test]
+async fn a_status_says_what_is_left_to_do_behind_an_operator_who_was_killed() {
+    let sides = Sides::of_one_redis().await;
+    for _ in 0..3 {
+        sides.well(&["advance"]).await;
+    }
+    let (old, new) = (Stamp::of(&sides.from).await, Stamp::of(&sides.to).await);
+    let (left, shut) = (old.text().await, new.text().await);
+    // The old side has lost the stage, and its stamp is as before.
+    let stage = Address::new("before", Kind::Layout, "move/there").expect("an address");
+    old.write("layout=1").await;
+    old.delete(&stage).await;
+    let status = sides.well(&["status"]).await;
+    assert!(status.contains("given up, or lost") && status.contains("later phase"), "{status}");
+    assert_eq!(sides.status().await["state"], "given-up-or-lost");
+    sides.well(&["abort"]).await;
+
+    sides.well(&["run"]).await;
+    new.write(&shut).await;
+    let status = sides.well(&["status"]).await;
+    assert!(status.contains("done") && status.contains("`latchwork migrate run` opens it"), "{status}");
+    assert_eq!(sides.status().await["state"], "opening");
+    let (code, plan, _) = sides.ran(&["plan"]).await;
+    assert!(code == Some(120) && plan.contains("in the way: the new side is shut still"), "{plan}");
+    let run = sides.well(&["run"]).await;
+    assert!(run.contains("with the new URL alone, and then"), "{run}");
+
+    old.write(&left.replace("&move=there", "")).await;
+    let status = sides.well(&["status"]).await;
+    assert!(status.contains("finish` was begun") && status.contains("call it again"), "{status}");
+    assert_eq!(sides.status().await["state"], "finishing");
+    let (code, plan, _) = sides.ran(&["plan"]).await;
+    assert!(
+        code == Some(0) && plan.contains("nothing is in the way of `latchwork migrate finish`"),
+        "{plan}"
+    );
+    sides.well(&["finish"]).await;
+    assert_eq!(sides.status().await["state"], "finished");
+    assert!(sides.well(&["run"]).await.contains("finished"), "what is finished is made");
+    for of in [old, new] {
+        of.0.close().await.expect("a close");
+    }
+}
