@@ -207,6 +207,9 @@ fn failed(error: Error) -> Failure {
     match error.kind() {
         ErrorKind::Conflict => Failure::new(exit::NOT_ACQUIRED, error.to_string())
             .next("`latchwork migrate plan` shows all that is in the way"),
+        // An operator runs no command under a hold.
+        ErrorKind::Lost { .. } => Failure::new(exit::COORDINATOR, error.to_string())
+            .next("call it again: the move stands where it is"),
         _ => error.into(),
     }
 }
@@ -224,3 +227,17 @@ Examples, with both coordinators in one URL as the services have it, or by --fro
   latchwork migrate reopen             before a move the other way: that side was retired by finish
 
 Exit codes: 120 when something is in the way, 122 when a coordinator does not answer, or refuses";
+
+#[cfg(test)]
+mod tests {
+    use latchwork::LostReason;
+
+    use super::*;
+
+    #[test]
+    fn what_an_operator_has_lost_is_no_hold_of_a_command() {
+        let failure = failed(Error::lost(LostReason::Expired));
+        assert_eq!(failure.code(), exit::COORDINATOR);
+        assert!(failure.into_parts().1.is_some_and(|next| next.contains("call it again")));
+    }
+}

@@ -18,7 +18,7 @@ const VALUES: &str = "values";
 const COPIES: &str = "copies";
 /// The version that wrote it, for people.
 const BY: &str = "version";
-/// When it was written, in seconds since 1970 by its operator's clock, for people.
+/// When it was written first, in seconds since 1970 by its operator's clock, for people. Writing it anew leaves that.
 const SINCE: &str = "since";
 
 /// A stage that was read.
@@ -75,8 +75,11 @@ impl Staged {
         if values == ValuesAt::LeavingOld {
             fields.set(COPIES, Some("made".to_owned()));
         }
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let fields = fields.with(SINCE, now.as_secs());
+        // One that is written anew as it was is as old as before.
+        if read.is_none_or(|read| read.stage.phase != stage.phase || read.values != values) {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            fields.set(SINCE, Some(now.as_secs().to_string()));
+        }
         let value = Some(fields.text().into_bytes().into());
         let expected = read.map_or(Expected::Absent, |read| Expected::Version(read.version));
         let write = CellWrite { expected, value, life: CellLife::Stays };
@@ -96,7 +99,7 @@ impl Staged {
         WholeStage { stage: self.stage, values: self.values }
     }
 
-    /// When it was written, by its operator's clock.
+    /// When it was written first, by its operator's clock.
     pub(crate) fn since(&self) -> Option<SystemTime> {
         let seconds = self.fields.get(SINCE)?.parse().ok()?;
         SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))

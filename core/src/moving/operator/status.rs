@@ -59,7 +59,7 @@ pub struct MoveStatus {
     /// Where the values are.
     #[serde(serialize_with = "values")]
     pub values: ValuesAt,
-    /// Since when it is in this phase, by the clock of the operator who wrote it. For people.
+    /// Since when it is in this phase, and the values where they are, by the clock of the operator who wrote it. For people.
     #[serde(serialize_with = "unix")]
     pub since: Option<SystemTime>,
     /// How many members it has: participants that are registered on the old side.
@@ -96,7 +96,8 @@ pub enum MoveProgress<'a> {
     ValuesWait,
     /// So many values have been copied to the other side, where they are used from now on.
     ValuesMoved(usize),
-    /// A server did not answer. It is asked again, until it does or the call is dropped.
+    /// A server did not answer, or what the operator waits by was lost with its lease. It is asked again, until it
+    /// answers or the call is dropped.
     Outage(&'a Error),
 }
 

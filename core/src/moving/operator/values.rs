@@ -113,7 +113,7 @@ impl Move {
     /// written anew. Answers that one, or `None` if another operator has written it meanwhile.
     pub(super) async fn clears(&self, read: &Staged, side: Side) -> Result<Option<Staged>> {
         let of = self.side(side);
-        let held = self.writes_alone(side).await?;
+        let held = self.writes_alone(side).await.map_err(lost_hold)?;
         let cleared = async {
             let Some(own) = self.write_anew(read).await? else { return Ok(None) };
             // Where it cannot write, no move has written, and from there none has left.
@@ -124,7 +124,7 @@ impl Move {
         };
         let cleared: Result<_> = cleared.await;
         let given_back = held.release().await.map_err(on(side));
-        let cleared = cleared?;
+        let cleared = cleared.map_err(lost_hold)?;
         let _ = given_back?;
         Ok(cleared)
     }
@@ -177,15 +177,22 @@ impl Move {
     }
 }
 
+/// An error under the hold that values are written under: one that is lost is taken anew by another try.
+fn lost_hold(error: Error) -> Error {
+    match error.lost_reason() {
+        None | Some(LostReason::Closed) => error,
+        Some(_) => {
+            let why = "the operator has lost what it writes values under";
+            Error::new(ErrorKind::Unavailable, why).because(error)
+        }
+    }
+}
+
 /// An error of a copy, which says what becomes of the values where another try would not help.
 fn frozen(error: Error) -> Error {
-    match error.lost_reason() {
-        None if error.is_retryable() => return error,
-        None | Some(LostReason::Closed) => {}
-        Some(_) => {
-            let why = "the operator has lost what it copied under";
-            return Error::new(ErrorKind::Unavailable, why).because(error);
-        }
+    let error = lost_hold(error);
+    if error.is_retryable() {
+        return error;
     }
     let why = "nobody can use the values until they are copied: mend the cause and go on, or take the move back (`latchwork \
                migrate abort`, Move::abort)";

@@ -10,7 +10,7 @@ use super::step::{Checked, Stepped};
 use super::{Move, MoveProgress};
 use crate::contracts::{Cell, Entry};
 use crate::decide::moving::{MovePhase, Side, Way};
-use crate::error::{Error, Result};
+use crate::error::{Error, LostReason, Result};
 use crate::seen;
 use crate::support::Backoff;
 use crate::watched::{View, Watched};
@@ -125,7 +125,19 @@ impl Move {
                         progress(&MoveProgress::Waits(&status));
                         told = Some(status);
                     }
-                    news.changed().await?;
+                    match news.changed().await {
+                        Ok(()) => {}
+                        // The watch has ended with its lease, or the server has lost data: each step reads anew.
+                        Err(error)
+                            if error.lost_reason().is_some_and(|reason| reason != LostReason::Closed) =>
+                        {
+                            progress(&MoveProgress::Outage(&error));
+                            pauses.wait(lease.clock()).await;
+                            news = News::of(self);
+                            continue;
+                        }
+                        Err(error) => return Err(error),
+                    }
                 }
                 Err(error) if error.is_retryable() => {
                     progress(&MoveProgress::Outage(&error));

@@ -2,219 +2,17 @@
 
 use std::future;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::{Bed, Stored, ignored, state};
-use crate::address::{Address, QueuePrefix};
-use crate::capabilities::Capabilities;
-use crate::clock::Clock;
-use crate::config::Config;
-use crate::connector::Connector;
-use crate::contracts::{
-    Backend, Cell, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join,
-    Joined, Lease, Page, QueuePage, SequentialNodes, TimeToIdle,
-};
+use super::mortal::{Last, Life};
+use super::{Bed, ignored, state};
 use crate::coordinator::Coordinator;
-use crate::decide::count::request::{Decided, Request};
 use crate::decide::moving::MovePhase::{Done, New, Old};
-use crate::error::{Error, Result};
-use crate::facts::ServerFacts;
+use crate::error::Result;
 use crate::moving::operator::{Move, MoveState};
 use crate::recipes::Semaphore;
-
-/// How many requests are left to a client, and how the last one ends.
-#[derive(Debug)]
-struct Life {
-    left: AtomicI64,
-    last: Last,
-    asleep: Notify,
-    awake: Notify,
-}
-
-/// How the last request ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Last {
-    /// The client dies before it is carried out.
-    Lost,
-    /// It is carried out, and the client does not hear of it.
-    Unheard,
-    /// The client sleeps before it is sent, and then goes on.
-    Asleep,
-}
-
-impl Life {
-    fn new(last: Last) -> Arc<Self> {
-        let (asleep, awake) = (Notify::new(), Notify::new());
-        Arc::new(Self { left: AtomicI64::new(i64::MAX), last, asleep, awake })
-    }
-
-    /// Runs a request of one who may die at it.
-    async fn spend<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
-        match (self.left.fetch_sub(1, Ordering::AcqRel), self.last) {
-            (0, Last::Asleep) => {
-                self.asleep.notify_one();
-                self.awake.notified().await;
-                request.await
-            }
-            (0, Last::Unheard) => {
-                request.await?;
-                Err(Error::closed())
-            }
-            (left, Last::Lost | Last::Unheard) if left <= 0 => Err(Error::closed()),
-            _ => request.await,
-        }
-    }
-
-    /// Whether the last request was sent.
-    fn has_ended(&self) -> bool {
-        self.left.load(Ordering::Acquire) < 0
-    }
-}
-
-/// A client with a life.
-#[derive(Debug)]
-struct Mortal {
-    inner: Arc<dyn Backend>,
-    life: Arc<Life>,
-}
-
-/// Connects mortal clients.
-#[derive(Debug)]
-struct Mortals(Stored, Arc<Life>);
-
-#[async_trait]
-impl Connector for Mortals {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    fn validate(&self, config: &Config) -> Result<()> {
-        self.0.validate(config)
-    }
-
-    fn clock(&self, config: &Config) -> Clock {
-        self.0.clock(config)
-    }
-
-    async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
-        Ok(Arc::new(Mortal { inner: self.0.connect(config).await?, life: Arc::clone(&self.1) }))
-    }
-}
-
-#[async_trait]
-impl SequentialNodes for Mortal {
-    async fn join(&self, join: &Join) -> Result<Joined> {
-        self.life.spend(self.inner.join(join)).await
-    }
-
-    async fn abandon(&self, join: &Join) -> Result<()> {
-        self.inner.abandon(join).await
-    }
-
-    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
-        self.life.spend(self.inner.list(queue, page)).await
-    }
-
-    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
-        self.life.spend(self.inner.queues(of, after, most)).await
-    }
-
-    fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
-        self.inner.watch_queue(queue)
-    }
-
-    async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
-        self.inner.revoke(queue, sequence).await
-    }
-
-    async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
-        self.life.spend(self.inner.limit(queue)).await
-    }
-
-    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
-        self.inner.set_limit(queue, limit).await
-    }
-
-    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool> {
-        self.life.spend(self.inner.replace_limit(queue, stored, limit)).await
-    }
-
-    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
-        self.life.spend(self.inner.limited(of, after, most)).await
-    }
-}
-
-#[async_trait]
-impl Cells for Mortal {
-    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
-        self.life.spend(self.inner.read_cell(cell)).await
-    }
-
-    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
-        self.life.spend(self.inner.write_cell(cell, write)).await
-    }
-
-    async fn change_count(
-        &self,
-        cell: &Address,
-        request: &Request,
-        idle: Option<TimeToIdle>,
-    ) -> Result<Option<Decided>> {
-        self.inner.change_count(cell, request, idle).await
-    }
-
-    async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
-        self.life.spend(self.inner.cells(of, after, most)).await
-    }
-
-    fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
-        self.inner.watch_cell(cell)
-    }
-}
-
-#[async_trait]
-impl Backend for Mortal {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn lease(&self) -> Lease {
-        self.inner.lease()
-    }
-
-    fn incarnation(&self) -> Incarnation {
-        self.inner.incarnation()
-    }
-
-    async fn server_facts(&self) -> Result<ServerFacts> {
-        self.inner.server_facts().await
-    }
-
-    async fn close(&self, how: Close) -> Result<()> {
-        self.inner.close(how).await
-    }
-}
-
-impl Bed {
-    /// An operator with a life, which has so many requests left.
-    async fn mortal(&self, life: &Arc<Life>, requests: i64) -> Move {
-        let mortals = Mortals(Stored(Arc::clone(&self.stores)), Arc::clone(life));
-        let mortal = Move::connect(&[Arc::new(mortals) as Arc<dyn Connector>], &self.config).await;
-        let mortal = mortal.expect("connected");
-        life.left.store(requests, Ordering::Release);
-        mortal
-    }
-}
 
 /// Works as an operator whose life ends so behind so many requests, if it sends more, and as another one who
 /// goes on. Answers both, and whether the first has come to its last request.
@@ -275,7 +73,7 @@ pub(super) async fn ends_at_each_request(
 }
 
 /// A count of 7 stands on the old side, and a value, and the limit of a semaphore that nobody uses.
-async fn has_values(bed: &Bed) {
+pub(super) async fn has_values(bed: &Bed) {
     let plain = bed.plain_on_old("before").await.expect("connected");
     plain.counter("visits").expect("a good key").add(7).await.expect("added");
     plain.shared_value("text").expect("a good key").write("seven").await.expect("written");

@@ -1,10 +1,11 @@
 //! From phase to phase, for whom a step waits, and back.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::timeout;
 
 use super::{Bed, ignored, state};
+use crate::contracts::{CellLife, CellWrite, Expected};
 use crate::decide::moving::MovePhase::{BothByNew, BothByOld, Done, New, Old};
 use crate::error::ErrorKind;
 use crate::moving::operator::{MoveProgress, MoveState};
@@ -139,4 +140,26 @@ async fn two_operators_at_once_make_one_move() {
     member.leaves().await;
     let (first, second) = futures_util::future::join(one.finish(), other.finish()).await;
     first.and(second).expect("both");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_phase_that_is_written_anew_is_as_old_as_before() {
+    let (bed, long_ago) = (Bed::new(), SystemTime::UNIX_EPOCH + Duration::from_secs(5));
+    let operator = bed.operator().await;
+    operator.start(ignored).await.expect("begun");
+    let staged = operator.stage().await.expect("read").expect("it stands");
+    let (backend, cell) = (operator.old.backend(), &operator.place.stage);
+    let text = backend.read_cell(cell).await.expect("read").expect("it stands").value;
+    let text = String::from_utf8(text.to_vec()).expect("text");
+    let (since, rest) =
+        (text.find("since=").expect("it says so"), text.rfind(|of: char| !of.is_ascii_digit()));
+    assert_eq!(rest, Some(since + 5), "the last field: {text}");
+    let value = Some(format!("{}since=5", &text[..since]).into_bytes().into());
+    let write = CellWrite { expected: Expected::Version(staged.version), value, life: CellLife::Stays };
+    backend.write_cell(cell, &write).await.expect("written");
+    let read = operator.stage().await.expect("read").expect("it stands");
+    operator.write_anew(&read).await.expect("answered").expect("nobody else writes it");
+    assert_eq!(operator.status().await.expect("readable").since, Some(long_ago));
+    operator.advance(ignored).await.expect("a step");
+    assert!(operator.status().await.expect("readable").since > Some(long_ago));
 }
