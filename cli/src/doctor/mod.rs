@@ -33,6 +33,11 @@ impl DoctorOrder {
     /// the end.
     pub(crate) fn run(&self, common: &Common) -> Outcome {
         let config = common.with_url(self.at.as_deref()).coordinator()?;
+        if let Some(sides) = &config.moving {
+            let [from, to] = [&sides.from, &sides.to].map(Config::url_without_secrets);
+            return Err(Failure::usage("a move has two coordinators, each with settings of its own")
+                .next(format!("examine each side by its own URL: {from} and {to}")));
+        }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::machine("the run cannot begin", error))?;
         let findings = runtime.block_on(examine(&config));

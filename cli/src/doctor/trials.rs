@@ -63,9 +63,16 @@ async fn election(coordinator: &Coordinator, key: &str) -> Result<()> {
 }
 
 async fn value(coordinator: &Coordinator, key: &str) -> Result<()> {
-    let value = coordinator.shared_value(key)?;
-    value.write("doctor").await?;
-    value.delete().await?;
+    let mut value = coordinator.shared_value(key)?;
+    if coordinator.capabilities().idle_cells {
+        // It goes by itself where the deletion fails too.
+        value = value.with_time_to_idle(2 * coordinator.lease().ttl())?;
+    }
+    let written = value.write("doctor").await;
+    // Also where the write has failed: it may have been carried out.
+    let deleted = value.delete().await;
+    written?;
+    deleted?;
     Ok(())
 }
 
@@ -141,4 +148,47 @@ pub(super) async fn others(coordinator: &Coordinator) -> Finding {
 
 pub(super) fn shown(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::TryStreamExt;
+    use latchwork::contracts::{CellLife, ListedCell};
+    use latchwork::memory::Memory;
+    use latchwork::{Clock, ErrorKind};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_value_whose_write_was_not_answered_is_deleted_all_the_same() {
+        let config = Config::from_url("memory://?request_timeout=50ms").expect("a good URL");
+        let (coordinator, link) = Memory::new(Clock::system()).connect(&config).expect("memory");
+        link.drop_next_reply();
+        let error = value(&coordinator, "k").await.expect_err("the reply is lost");
+        assert_eq!(*error.kind(), ErrorKind::Unknown, "{error}");
+        let left = coordinator.shared_value("k").expect("a good key").read().await.expect("read");
+        assert!(left.is_none(), "{left:?}");
+        value(&coordinator, "k").await.expect("written and deleted");
+        coordinator.close().await.expect("closed");
+    }
+
+    #[tokio::test]
+    async fn a_value_whose_deletion_fails_goes_by_itself() {
+        let config = Config::from_url("memory://").expect("a good URL");
+        let store = Memory::new(Clock::system());
+        let (coordinator, link) = store.connect(&config).expect("memory");
+        link.delay(Duration::from_millis(200));
+        let cut_behind_the_write = async {
+            while store.contents().is_empty() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            link.cut();
+        };
+        let (tried, ()) = tokio::join!(value(&coordinator, "k"), cut_behind_the_write);
+        tried.expect_err("it is cut off");
+        let (other, _) = store.connect(&config).expect("memory");
+        let left = other.values(Kind::Value, "").expect("values").into_stream();
+        let left: Vec<_> = left.try_collect().await.expect("listed");
+        assert!(matches!(left[..], [ListedCell { life: CellLife::Idle(_), .. }]), "{left:?}");
+    }
 }

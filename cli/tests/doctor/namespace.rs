@@ -1,6 +1,6 @@
 //! A namespace that is retired.
 
-use super::common::Fixture;
+use super::common::{Fixture, program};
 use super::{examined, names};
 
 #[tokio::test]
@@ -24,6 +24,16 @@ async fn a_retired_namespace_is_named_with_the_url_to_use_and_the_server_is_exam
         code == Some(0) && !findings.iter().any(|(_, said)| said.contains("\"namespace\"")),
         "{findings:#?}"
     );
+}
+
+/// A moving client has the settings of its sides, and none of the outer ones.
+#[tokio::test]
+async fn a_move_is_examined_side_by_side() {
+    let url = "moving:?from=redis://app:secret@a/2&to=redis://b&move=m";
+    let refused = program("", ["doctor", url]).output().await.expect("it ran");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(125), "{said}");
+    assert!(said.contains("by its own URL: redis://app@a/2 and redis://b"), "{said}");
 }
 
 /// An operator's client is refused too where it is not a mark that keeps others out.
