@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::failure::Failure;
 
@@ -32,9 +34,50 @@ pub(crate) async fn print_until(
     interrupts: &mut Signal,
     print: impl FnOnce() -> Result<bool, Failure> + Send + 'static,
 ) -> Result<bool, Failure> {
+    printed(interrupts, spawn_blocking(print)).await
+}
+
+/// What is printed one after another in such a thread, whose reader holds nobody up. A reader who has
+/// gone stops nothing.
+pub(crate) struct Printing {
+    texts: UnboundedSender<String>,
+    thread: JoinHandle<Result<bool, Failure>>,
+}
+
+impl Printing {
+    pub(crate) fn new() -> Self {
+        let (texts, mut given) = unbounded_channel::<String>();
+        let thread = spawn_blocking(move || {
+            while let Some(text) = given.blocking_recv() {
+                if !print(text)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        });
+        Self { texts, thread }
+    }
+
+    /// Takes a text, which is printed behind those before.
+    pub(crate) fn print(&self, text: String) {
+        // Nobody reads it, or it cannot be written, which the end says.
+        let _ = self.texts.send(text);
+    }
+
+    /// Waits until all is printed. Answers as [`print_until`].
+    pub(crate) async fn ended(self, interrupts: &mut Signal) -> Result<bool, Failure> {
+        drop(self.texts);
+        printed(interrupts, self.thread).await
+    }
+}
+
+async fn printed(
+    interrupts: &mut Signal,
+    printing: JoinHandle<Result<bool, Failure>>,
+) -> Result<bool, Failure> {
     tokio::select! {
         _ = interrupts.recv() => Ok(false),
-        printed = tokio::task::spawn_blocking(print) => printed.map_err(unwritten)?,
+        printed = printing => printed.map_err(unwritten)?,
     }
 }
 

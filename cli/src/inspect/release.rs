@@ -39,7 +39,7 @@ impl ReleaseOrder {
         let listed = coordinator.backend().list(&address, page).await?;
         let node =
             listed.into_iter().find(|entry| entry.sequence == self.sequence).ok_or_else(|| self.gone())?;
-        if !self.yes && !self.confirmed(&node)? {
+        if !self.yes && !self.confirmed(&node).await? {
             return Err(Failure::new(exit::USAGE, "nothing was released").next("answer yes, or give --yes"));
         }
         match coordinator.backend().revoke(&address, self.sequence).await? {
@@ -61,14 +61,22 @@ impl ReleaseOrder {
     }
 
     /// Says what will happen, and asks.
-    fn confirmed(&self, node: &Entry) -> Result<bool, Failure> {
+    async fn confirmed(&self, node: &Entry) -> Result<bool, Failure> {
         if !io::stdin().is_terminal() {
             return Err(Failure::usage("nobody is there to be asked").next("give --yes if it is meant"));
         }
-        say(&self.warning(node))?;
-        let mut answer = String::new();
-        io::stdin().lock().read_line(&mut answer).map_err(|error| Failure::machine("no answer", error))?;
-        Ok(answer.trim().eq_ignore_ascii_case("yes"))
+        let warning = self.warning(node);
+        // In a thread of its own: the client is kept while somebody thinks, and a step of a move waits for it.
+        let asked = tokio::task::spawn_blocking(move || {
+            say(&warning)?;
+            let mut answer = String::new();
+            io::stdin()
+                .lock()
+                .read_line(&mut answer)
+                .map_err(|error| Failure::machine("no answer", error))?;
+            Ok(answer.trim().eq_ignore_ascii_case("yes"))
+        });
+        asked.await.map_err(|error| Failure::machine("no answer", error))?
     }
 
     fn warning(&self, node: &Entry) -> String {

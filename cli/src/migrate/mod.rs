@@ -11,12 +11,11 @@ use clap::{Args, Subcommand};
 use latchwork::{Error, ErrorKind, Move, MoveStatus};
 use serde::Serialize;
 
-use self::progress::Teller;
 use self::sides::Sides;
 use crate::exit::{self, Ended};
 use crate::failure::{Failure, Outcome, warn};
 use crate::settings::Common;
-use crate::terminal::{interrupts, print, print_until};
+use crate::terminal::{Printing, interrupts, print, print_until};
 
 #[derive(Debug, Args)]
 pub(crate) struct MigrateOrder {
@@ -118,8 +117,10 @@ impl MigrateOrder {
     /// Takes steps until they are taken, or Ctrl-C.
     async fn walk(&self, of: &Move) -> Outcome {
         let mut interrupts = interrupts()?;
-        let teller = Teller::new(self.json);
-        let told = |progress: &latchwork::MoveProgress<'_>| teller.tell(progress);
+        // The clients of the move are kept beside it: a reader may stand still, and Ctrl-C ends it also then.
+        let printing = Printing::new();
+        let told =
+            |progress: &latchwork::MoveProgress<'_>| printing.print(progress::told(progress, self.json));
         let steps = async {
             match self.step {
                 Step::Run => of.run(told).await,
@@ -128,12 +129,12 @@ impl MigrateOrder {
                 _ => of.advance(told).await.map(drop),
             }
         };
-        tokio::select! {
+        let walked = tokio::select! {
             walked = steps => walked.map_err(|error| match (self.step, error.kind()) {
                 // It says all: a plan is of the way forward.
                 (Step::Abort, ErrorKind::Conflict) => Failure::new(exit::NOT_ACQUIRED, error.to_string()),
                 _ => failed(error),
-            })?,
+            }),
             _ = interrupts.recv() => {
                 warn(
                     "stopped, and nothing is lost: the move stands where it is; `latchwork migrate run` goes on, \
@@ -142,8 +143,16 @@ impl MigrateOrder {
                 );
                 return Ok(Ended::By(signal_hook::consts::SIGINT));
             }
-        }
-        self.end(of).await
+        };
+        let ended = async {
+            walked?;
+            let status = of.status().await.map_err(failed)?;
+            printing.print(self.line(&status)?);
+            Ok(Ended::WELL)
+        };
+        let ended = ended.await;
+        let printed = printing.ended(&mut interrupts).await;
+        ended.and_then(|well| printed.map(|_| well))
     }
 
     /// Shows where the move stands at the end.

@@ -5,27 +5,11 @@ use std::fmt::Write;
 use latchwork::MoveProgress;
 use serde_json::json;
 
-use crate::failure::warn;
-use crate::terminal::print;
-
-/// Tells each step. A reader who has gone stops no move.
-pub(super) struct Teller {
-    json: bool,
-}
-
-impl Teller {
-    pub(super) fn new(json: bool) -> Self {
-        Self { json }
-    }
-
-    pub(super) fn tell(&self, progress: &MoveProgress<'_>) {
-        let told = match self.json {
-            true => format!("{}\n", as_json(progress)),
-            false => as_text(progress),
-        };
-        if let Err(failure) = print(told) {
-            warn(failure.into_parts().0);
-        }
+/// A step, in lines or as JSON in one.
+pub(super) fn told(progress: &MoveProgress<'_>, json: bool) -> String {
+    match json {
+        true => format!("{}\n", as_json(progress)),
+        false => as_text(progress),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::process::Output;
 
-use super::common::{Fixture, KEY};
+use super::common::{Fixture, KEY, SOON, WAITS};
+use super::terminal::Terminal;
 use super::{listed, nodes};
 
 async fn ran(fixture: &Fixture, arguments: &[&str]) -> Output {
@@ -52,7 +53,28 @@ async fn a_watch_keeps_nobody_from_retiring_the_namespace() {
     let _held = lock.acquire().await.expect("held");
     let sequence = listed(&lock).await[0].sequence;
     let shown = async { while watched.next().await.iter().all(|node| node["sequence"] != sequence) {} };
-    tokio::time::timeout(super::SOON, shown).await.expect("it is shown in time");
+    tokio::time::timeout(SOON, shown).await.expect("it is shown in time");
     watched.end().await;
     operator.close().await.expect("a close");
+}
+
+/// Under both URLs it takes part.
+#[tokio::test]
+async fn a_release_that_waits_for_its_answer_keeps_up_with_a_move() {
+    let mut fixture = Fixture::crowded().await;
+    let side = |name: &str| format!("{}%26namespace={name}", fixture.url.replace('&', "%26"));
+    fixture.url = format!("moving:?from={}&to={}&move=m", side("before"), side("after"));
+    let run = fixture.lock(&[], WAITS).await;
+    let inspected = ran(&fixture, &["inspect", "--json"]).await;
+    let sequence = nodes(&String::from_utf8(inspected.stdout).expect("text"))[0]["sequence"].to_string();
+    let program = env!("CARGO_BIN_EXE_latchwork");
+    let script = format!("echo $$; exec {program} release mutex/{KEY} --sequence {sequence}");
+    let (mut terminal, mut asked) = Terminal::run(&fixture, &["sh", "-c", &script]).await;
+    while !asked.line().await.contains("Type yes:") {}
+    let started = tokio::time::timeout(SOON, ran(&fixture, &["migrate", "start"])).await;
+    let started = started.expect("it is acknowledged meanwhile");
+    assert!(started.status.success(), "{started:?}");
+    terminal.types(b"yes\n").await;
+    assert_eq!(asked.over().await.code(), 0);
+    assert_eq!(run.over().await.code(), 121);
 }

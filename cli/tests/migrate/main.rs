@@ -4,6 +4,7 @@
 mod common;
 mod markers;
 mod played;
+mod reader;
 
 use std::process::{Output, Stdio};
 
