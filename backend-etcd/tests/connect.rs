@@ -5,8 +5,9 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{acquiring, config, etcdctl, require_log_in, server, soon};
+use futures_util::future::join_all;
 use latchwork_conformance::proxy::Proxy;
-use latchwork_conformance::servers::{Kind, Options, Server};
+use latchwork_conformance::servers::{Certificates, Kind, Options, Server};
 use latchwork_core::{Config, Coordinator, Error, ErrorKind, LostReason, Release, connect};
 use tokio::net::TcpListener;
 
@@ -140,4 +141,35 @@ async fn a_dead_host_of_several_is_borne() {
     client.lease().clock().sleep_until(until).await;
     assert!(hold.is_held(), "renewal goes on");
     client.close().await.unwrap();
+}
+
+/// One that takes connections, and does not answer: its requests go to the others, also those that
+/// have waited for it together.
+#[tokio::test]
+async fn a_silent_host_of_several_is_borne_over_tls() {
+    let certificates = Certificates::new().unwrap();
+    let options = Options::new().own().tls(certificates.server(true));
+    let server = Server::start(Kind::Etcd, options).await.unwrap_or_else(|error| panic!("{error}"));
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (silent, good) = (silent.local_addr().unwrap(), server.tls_addr().unwrap());
+    let options = format!("{}&ttl=20s&request_timeout=6s", certificates.mutual());
+    let config = Config::from_url(&format!("etcd+tls://{silent},{good},{good}?{options}")).unwrap();
+    let client = soon(connect(&[latchwork_etcd::connector()], &config)).await.unwrap();
+    let lock_elsewhere = |key: usize| {
+        let mutex = client.mutex(format!("a{key}")).unwrap();
+        async move {
+            let begun = Instant::now();
+            assert_eq!(mutex.acquire().await.unwrap().release().await.unwrap(), Release::Released);
+            begun.elapsed()
+        }
+    };
+    let longest = join_all((0..100).map(lock_elsewhere)).await.into_iter().max().unwrap();
+    assert!(longest < Duration::from_secs(5), "{longest:?}");
+    // By now it is passed over.
+    let all = Instant::now();
+    for key in 0..20 {
+        lock_elsewhere(key).await;
+    }
+    assert!(all.elapsed() < Duration::from_secs(4), "{:?}", all.elapsed());
+    soon(client.close()).await.unwrap();
 }

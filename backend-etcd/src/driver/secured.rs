@@ -9,11 +9,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use etcd_client::Channel;
 use hyper_util::rt::TokioIo;
 use latchwork_core::support::{Stream, Transport};
 use latchwork_core::{Error, Result};
+use parking_lot::Mutex;
+use tokio::time::{Instant, timeout};
 use tonic::codegen::http::{Request, Response, Uri};
 use tonic::transport::{Channel as TonicChannel, Endpoint};
 use tower::Service;
@@ -26,30 +29,84 @@ type BoxError = Box<dyn StdError + Send + Sync>;
 type BoxFuture<T> = Pin<Box<dyn Future<Output = std::result::Result<T, BoxError>> + Send>>;
 type Body = tonic::body::Body;
 
+/// How long requests pass over a server whose last dial got no answer. Then one of them tries it
+/// again.
+const PASSED_OVER: Duration = Duration::from_secs(5);
+/// How long after such a dial no other is begun: the requests that have waited for it fail with it,
+/// and go to another server.
+const NOT_DIALLED: Duration = Duration::from_millis(100);
+
 /// A channel to all servers. It connects to each when a request goes there.
 pub(super) fn channel(settings: &Settings) -> Result<Channel> {
-    let endpoints = settings.endpoints.iter().map(|host| endpoint(host, settings));
-    let channels = endpoints.collect::<Result<Arc<[_]>>>()?;
+    let hosts = settings.endpoints.iter().map(|host| Host::new(host, settings));
+    let hosts = hosts.collect::<Result<Arc<[_]>>>()?;
     // Clients that start together do not all begin at the same server.
     let first = RandomState::new().hash_one(0) as usize;
-    let next = Arc::new(AtomicUsize::new(first % channels.len().max(1)));
-    Ok(Channel::Custom(BoxCloneSyncService::new(Spread { channels, next })))
+    let next = Arc::new(AtomicUsize::new(first % hosts.len().max(1)));
+    Ok(Channel::Custom(BoxCloneSyncService::new(Spread { hosts, next })))
 }
 
-fn endpoint(host: &str, settings: &Settings) -> Result<TonicChannel> {
-    let bad = || Error::invalid("url", format!("{host:?} is no address"));
-    // The scheme here only says that the transport's own TLS has no part in it.
-    let endpoint = Endpoint::from_shared(format!("http://{host}")).map_err(|error| bad().because(error))?;
-    let origin: Uri = format!("https://{host}").parse().map_err(|error| bad().because(error))?;
-    let endpoint = endpoint
-        .origin(origin)
-        .connect_timeout(settings.request_timeout)
-        .timeout(settings.request_timeout)
-        .http2_keep_alive_interval(PING_AFTER)
-        .keep_alive_timeout(settings.request_timeout.min(PING_ANSWER))
-        .keep_alive_while_idle(true);
-    let dial = Dial { host: host.to_owned(), transport: settings.transport.clone() };
-    Ok(endpoint.connect_with_connector_lazy(dial))
+/// One server.
+struct Host {
+    channel: TonicChannel,
+    silence: Arc<Silence>,
+}
+
+impl Host {
+    fn new(host: &str, settings: &Settings) -> Result<Self> {
+        let bad = || Error::invalid("url", format!("{host:?} is no address"));
+        // The scheme here only says that the transport's own TLS has no part in it.
+        let endpoint =
+            Endpoint::from_shared(format!("http://{host}")).map_err(|error| bad().because(error))?;
+        let origin: Uri = format!("https://{host}").parse().map_err(|error| bad().because(error))?;
+        let endpoint = endpoint
+            .origin(origin)
+            .timeout(settings.request_timeout)
+            .http2_keep_alive_interval(PING_AFTER)
+            .keep_alive_timeout(settings.request_timeout.min(PING_ANSWER))
+            .keep_alive_while_idle(true);
+        let silence = Arc::<Silence>::default();
+        let dial = Dial {
+            host: host.to_owned(),
+            transport: settings.transport.clone(),
+            // A request that has waited for all silent servers has time for one that is not.
+            within: settings.request_timeout / settings.endpoints.len() as u32,
+            silence: Arc::clone(&silence),
+        };
+        Ok(Self { channel: endpoint.connect_with_connector_lazy(dial), silence })
+    }
+}
+
+/// Whether the last dial of a server got no answer.
+#[derive(Default)]
+struct Silence(Mutex<Option<Silent>>);
+
+struct Silent {
+    since: Instant,
+    tried: Instant,
+}
+
+impl Silence {
+    /// Notes how a dial has ended.
+    fn dialled(&self, silent: bool) {
+        let now = Instant::now();
+        *self.0.lock() = silent.then_some(Silent { since: now, tried: now });
+    }
+
+    fn has_just_begun(&self) -> bool {
+        self.0.lock().as_ref().is_some_and(|silent| silent.since.elapsed() < NOT_DIALLED)
+    }
+
+    /// Whether a request may go there. Of a silent server one may try, now and then.
+    fn may_try(&self) -> bool {
+        let mut silent = self.0.lock();
+        let Some(silent) = &mut *silent else { return true };
+        let due = silent.tried.elapsed() >= PASSED_OVER;
+        if due {
+            silent.tried = Instant::now();
+        }
+        due
+    }
 }
 
 /// Dials one host: its name is resolved and its certificates are read each time.
@@ -57,6 +114,8 @@ fn endpoint(host: &str, settings: &Settings) -> Result<TonicChannel> {
 struct Dial {
     host: String,
     transport: Transport,
+    within: Duration,
+    silence: Arc<Silence>,
 }
 
 impl Service<Uri> for Dial {
@@ -69,8 +128,19 @@ impl Service<Uri> for Dial {
     }
 
     fn call(&mut self, _: Uri) -> Self::Future {
-        let Self { host, transport } = self.clone();
-        Box::pin(async move { transport.dial(&host).await.map(TokioIo::new).map_err(NotConnected) })
+        let dial = self.clone();
+        Box::pin(async move { dial.connect().await.map(TokioIo::new).map_err(NotConnected) })
+    }
+}
+
+impl Dial {
+    async fn connect(self) -> io::Result<Stream> {
+        if self.silence.has_just_begun() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let answer = timeout(self.within, self.transport.dial(&self.host)).await;
+        self.silence.dialled(answer.is_err());
+        answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
@@ -91,11 +161,22 @@ impl StdError for NotConnected {
 }
 
 /// Sends each request to the next server: one that is sent again after it found a server down goes to
-/// another.
+/// another. Servers that are silent are passed over, unless all are.
 #[derive(Clone)]
 struct Spread {
-    channels: Arc<[TonicChannel]>,
+    hosts: Arc<[Host]>,
     next: Arc<AtomicUsize>,
+}
+
+impl Spread {
+    fn next(&self) -> &Host {
+        let mut next = (0..self.hosts.len()).map(|_| self.turn());
+        next.find(|host| host.silence.may_try()).unwrap_or_else(|| self.turn())
+    }
+
+    fn turn(&self) -> &Host {
+        &self.hosts[self.next.fetch_add(1, Ordering::Relaxed) % self.hosts.len()]
+    }
 }
 
 impl Service<Request<Body>> for Spread {
@@ -108,11 +189,28 @@ impl Service<Request<Body>> for Spread {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let at = self.next.fetch_add(1, Ordering::Relaxed) % self.channels.len();
-        let mut channel = self.channels[at].clone();
+        let mut channel = self.next().channel.clone();
         Box::pin(async move {
             std::future::poll_fn(|context| channel.poll_ready(context)).await?;
             Ok(channel.call(request).await?)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_server_is_tried_by_one_request_at_a_time() {
+        let silence = Silence::default();
+        assert!(silence.may_try() && silence.may_try() && !silence.has_just_begun());
+        silence.dialled(true);
+        assert!(silence.has_just_begun() && !silence.may_try());
+        tokio::time::advance(PASSED_OVER).await;
+        assert!(silence.may_try() && !silence.may_try());
+        assert!(!silence.has_just_begun(), "the one that tries dials");
+        silence.dialled(false);
+        assert!(silence.may_try() && silence.may_try());
     }
 }
