@@ -12,7 +12,7 @@ use common::{
     waiting,
 };
 use latchwork_conformance::log::{self, Log};
-use latchwork_core::contracts::{Backend, Node};
+use latchwork_core::contracts::{Backend, Node, Page};
 use latchwork_core::decide::Claim::Exclusive;
 use latchwork_core::{Address, Config, Kind, LostReason, Secret};
 use tracing::Level;
@@ -105,11 +105,35 @@ async fn a_hold_by_a_forged_release_is_lost_and_its_node_removed() {
     soon(&mut admission).await.expect("it looks like a release");
     assert_eq!(soon(line.last.state().until_lost()).await, LostReason::Revoked);
     assert_eq!(line.holder.state().lost(), None);
+    // Its client has seen its own node leave, and no other since.
+    let again = waiting(one.join(&join(&line.queue, Exclusive)).await);
+    again.leave().await.unwrap();
     let behind = waiting(other.join(&join(&line.queue, Exclusive)).await);
     line.holder.leave().await.unwrap();
     line.second.leave().await.unwrap();
     soon(behind.admitted()).await.unwrap();
     behind.leave().await.unwrap();
+}
+
+/// It leaves, and was not the first.
+#[tokio::test]
+async fn a_hold_by_a_forged_release_admits_nobody_as_it_leaves() {
+    let (config, stranger, [one, other], line, name) = line_and_stranger().await;
+    let next = waiting(other.join(&join(&line.queue, Exclusive)).await);
+    let (mut admission, mut next_admission) = (pin!(line.last.admitted()), pin!(next.admitted()));
+    assert!(still_waits(&one, &line.queue, &mut admission).await);
+    assert!(still_waits(&other, &line.queue, &mut next_admission).await);
+    let path = format!("{}/{name}", directory(&config, "a"));
+    forge(&stranger, &config, &name, Some(&path)).await;
+    soon(&mut admission).await.expect("it looks like a release");
+    assert_eq!(soon(line.last.state().until_lost()).await, LostReason::Revoked);
+    // Its client removes its node.
+    soon(async { while one.list(&line.queue, Page::new(0, 9)).await.unwrap().len() > 3 {} }).await;
+    assert!(still_waits(&other, &line.queue, &mut next_admission).await);
+    line.holder.leave().await.unwrap();
+    line.second.leave().await.unwrap();
+    soon(next_admission).await.unwrap();
+    next.leave().await.unwrap();
 }
 
 /// Where more identities may announce than may delete, no release is announced, and waiters list.

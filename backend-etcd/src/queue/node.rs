@@ -151,6 +151,7 @@ impl EtcdNode {
     pub(super) fn handover(&self) -> Option<Handover> {
         match self.phase.lock().as_deref()? {
             Phase::Waiting(waiting) => waiting.fast_path.as_ref()?.given_up(&waiting.queue),
+            Phase::Held(handover) if self.own.state.lost().is_some() => Some(handover.clone().of_lost()),
             Phase::Held(handover) => Some(handover.clone()),
         }
     }

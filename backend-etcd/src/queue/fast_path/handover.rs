@@ -25,6 +25,11 @@ pub(crate) struct Handover {
 }
 
 impl Handover {
+    /// The same for a hold that is lost: it may not have been the first, so it admits nobody.
+    pub(crate) fn of_lost(self) -> Self {
+        Self { signal: Signal::Look, ..self }
+    }
+
     /// Leaves, and answers whether the node was there: `None` when nothing was done, since this
     /// user may not write there.
     pub(crate) async fn leave(self, driver: &Driver, own: &OwnNode) -> Answer<Option<bool>> {

@@ -31,7 +31,7 @@ pub(super) struct ReleaseNotice {
 pub(super) enum Signal {
     /// All nodes before it have left.
     Next,
-    /// Its predecessor has left, and was waiting: it must list.
+    /// Its predecessor has left, and was waiting or had lost its hold: it must list.
     Look,
 }
 

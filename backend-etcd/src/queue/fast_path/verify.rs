@@ -2,8 +2,8 @@
 //! queue.
 //!
 //! Any program that may write under the namespace can write a notice. The check costs one read, and
-//! no caller waits for it: a hold that is not the first is lost, as one whose node was removed. A
-//! hold that is over before costs none.
+//! no caller waits for it: a hold that is not the first is lost, as one whose node was removed, and
+//! so admits nobody when it leaves. A hold that is over before costs none.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -43,10 +43,11 @@ pub(crate) fn learn_position(node: &ZkNode, contenders: &Contenders, at: usize) 
     }
 }
 
-/// A leave was confirmed.
+/// A leave was confirmed. What a hold that is lost has left behind says nothing of those before it.
 pub(crate) fn left(node: &ZkNode) {
     if node.claim == Claim::Exclusive
         && node.has_entered()
+        && node.state.lost().is_none()
         && let Some(history) = node.session.fast_path.history()
         && let Some(birth) = Birth::of(node.kind, node.name(), node.state.sequence())
     {

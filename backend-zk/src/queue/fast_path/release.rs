@@ -21,9 +21,9 @@ use crate::watch::Armed;
 const TOGETHER: Duration = Duration::from_millis(50);
 
 /// Leaves with an announcement, where the follower may wait for more than this node. Answers
-/// whether that was done.
+/// whether that was done. A hold that is lost announces nothing: it may not have been the first.
 pub(crate) async fn announce_release(node: &ZkNode) -> Answer<bool> {
-    let announced = node.has_entered() && node.is_contended();
+    let announced = node.has_entered() && node.is_contended() && node.state.lost().is_none();
     match node.released_path(node.name()).filter(|_| announced) {
         Some(released) => node.session.driver.announce_and_delete(&released, &node.path).await,
         None => Ok(false),

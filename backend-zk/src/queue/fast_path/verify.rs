@@ -8,8 +8,8 @@ use crate::config::NAME;
 use crate::queue::zk_node::ZkNode;
 
 /// Checks that the node is the first in its queue. Otherwise the release was forged by another
-/// client: the hold is lost as if it was revoked, and its node is removed. The listing comes behind
-/// a `sync`, since a server that lags still shows what has left.
+/// client: the hold is lost as if it was revoked, and its node is removed, which admits nobody. The
+/// listing comes behind a `sync`, since a server that lags still shows what has left.
 pub(crate) async fn verify_admission(node: Weak<ZkNode>) {
     while let Some(held) = node.upgrade().filter(|held| !held.is_leaving() && held.state.lost().is_none()) {
         match held.session.driver.sync_children(held.queue()).await {

@@ -1,7 +1,9 @@
 //! Release notices far from the head of a mutex' queue: a node that leaves notifies its successor,
 //! and no other.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod forged;
 
 use std::sync::Arc;
 
@@ -293,53 +295,6 @@ async fn a_removed_waiter_is_not_admitted() {
     hold(&last).await;
     let ended = soon(waiting).await.unwrap();
     assert_eq!(*ended.unwrap_err().kind(), ErrorKind::Lost { reason: LostReason::Revoked });
-    node.leave().await.unwrap();
-    crowd.end().await;
-}
-
-/// Any program that may write below the namespace can forge a notice. The check behind the
-/// admission finds out.
-#[tokio::test]
-async fn a_forged_notice_ends_the_hold_that_it_began() {
-    let mut crowd = Crowd::new(20).await;
-    let first = crowd.ahead.remove(0);
-    soon(first.admitted()).await.unwrap();
-    let (node, waiting) = crowd.waits().await;
-    let (inbox, created) = last_inbox(&crowd.server).await;
-    let forged = format!(r#"{{"to":{created},"word":"next","behind":[]}}"#);
-    etcdctl(&crowd.server, &["put", &inbox, &forged]).await;
-    soon(waiting).await.unwrap().unwrap();
-    assert_eq!(soon(node.state().until_lost()).await, LostReason::Revoked);
-    assert!(first.state().lost().is_none());
-    node.leave().await.unwrap();
-    first.leave().await.unwrap();
-    let last = crowd.all_but_the_last().await;
-    hold(&last).await;
-    etcdctl(&crowd.server, &["del", &inbox]).await;
-    crowd.end().await;
-}
-
-/// A text that is no notice, or is for another node, admits nobody.
-#[tokio::test]
-async fn a_text_that_is_no_notice_for_this_node_admits_nobody() {
-    let mut crowd = Crowd::new(20).await;
-    let (node, mut waiting) = crowd.waits().await;
-    let (inbox, created) = last_inbox(&crowd.server).await;
-    for text in [
-        String::new(),
-        "1 2".to_owned(),
-        format!(r#"{{"to":{},"word":"next","behind":[]}}"#, created - 1),
-        format!(r#"{{"to":{created},"word":"look","behind":[]}}"#),
-        format!(r#"{{"to":{created},"word":"next"}}"#),
-    ] {
-        let mut lists = crowd.lists();
-        etcdctl(&crowd.server, &["put", &inbox, &text]).await;
-        soon(lists.fired()).await.unwrap();
-        still_waits(&mut waiting).await;
-    }
-    let last = crowd.all_but_the_last().await;
-    hold(&last).await;
-    soon(waiting).await.unwrap().unwrap();
     node.leave().await.unwrap();
     crowd.end().await;
 }

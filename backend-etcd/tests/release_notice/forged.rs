@@ -1,0 +1,51 @@
+//! Release notices that other programs write, and successors that they make.
+
+use crate::common::{etcdctl, soon, still_waits};
+use crate::{Crowd, hold, last_inbox};
+use latchwork_core::LostReason;
+
+/// Any program that may write below the namespace can forge a notice. The check behind the
+/// admission finds out.
+#[tokio::test]
+async fn a_forged_notice_ends_the_hold_that_it_began() {
+    let mut crowd = Crowd::new(20).await;
+    let first = crowd.ahead.remove(0);
+    soon(first.admitted()).await.unwrap();
+    let (node, waiting) = crowd.waits().await;
+    let (inbox, created) = last_inbox(&crowd.server).await;
+    let forged = format!(r#"{{"to":{created},"word":"next","behind":[]}}"#);
+    etcdctl(&crowd.server, &["put", &inbox, &forged]).await;
+    soon(waiting).await.unwrap().unwrap();
+    assert_eq!(soon(node.state().until_lost()).await, LostReason::Revoked);
+    assert!(first.state().lost().is_none());
+    node.leave().await.unwrap();
+    first.leave().await.unwrap();
+    let last = crowd.all_but_the_last().await;
+    hold(&last).await;
+    etcdctl(&crowd.server, &["del", &inbox]).await;
+    crowd.end().await;
+}
+
+#[tokio::test]
+async fn a_hold_that_a_forged_notice_began_admits_nobody_as_it_leaves() {
+    let mut crowd = Crowd::new(20).await;
+    let first = crowd.ahead.remove(0);
+    soon(first.admitted()).await.unwrap();
+    let (node, waiting) = crowd.waits().await;
+    let (inbox, created) = last_inbox(&crowd.server).await;
+    let (next, mut waiting_too) = crowd.waits().await;
+    let forged = format!(r#"{{"to":{created},"word":"next","behind":[]}}"#);
+    etcdctl(&crowd.server, &["put", &inbox, &forged]).await;
+    soon(waiting).await.unwrap().unwrap();
+    assert_eq!(soon(node.state().until_lost()).await, LostReason::Revoked);
+    let mut lists = crowd.lists();
+    node.leave().await.unwrap();
+    soon(lists.fired()).await.unwrap();
+    still_waits(&mut waiting_too).await;
+    first.leave().await.unwrap();
+    let last = crowd.all_but_the_last().await;
+    hold(&last).await;
+    soon(waiting_too).await.unwrap().unwrap();
+    next.leave().await.unwrap();
+    crowd.end().await;
+}
