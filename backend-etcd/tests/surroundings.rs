@@ -10,7 +10,7 @@ use common::{ask, config, etcdctl, join, keys, require_log_in, soon};
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::{Clocks, Kind, Options, Server};
-use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected, Join, Joined, Patience};
+use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected, Join, Joined, Leave, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{
     Address, Config, Coordinator, Error, ErrorKind, Kind as Lock, LostReason, Release, connect,
@@ -203,11 +203,19 @@ async fn a_full_server_deletes_a_node_that_it_takes_no_release_notice_for() {
         queue.push(join(&client, Lock::Mutex, Claim::Exclusive, None).await.1);
     }
     let (last, first) = (queue.pop().unwrap(), queue.pop().unwrap());
+    let removed = queue.pop().unwrap();
     for node in queue {
         node.leave().await.unwrap();
     }
-    soon(first.admitted()).await.unwrap();
+    soon(removed.admitted()).await.unwrap();
     fill(&server).await;
+    let oldest = ["get", "--prefix", "--keys-only", "--limit=1", "--sort-by=CREATE", "latchwork/mutex/"];
+    etcdctl(&server, &["del", etcdctl(&server, &oldest).await.trim()]).await;
+    etcdctl(&server, &["del", "--prefix", "latchwork/client/"]).await;
+    // The refused leave may have removed it; a second one cannot have been the first.
+    assert_eq!(*removed.leave().await.unwrap_err().kind(), ErrorKind::Unknown);
+    assert!(matches!(removed.leave().await.unwrap(), Leave::Absent(_)));
+    soon(first.admitted()).await.unwrap();
     first.leave().await.unwrap();
     soon(last.admitted()).await.unwrap();
     last.leave().await.unwrap();

@@ -53,7 +53,7 @@ pub(crate) async fn leave(node: &EtcdNode) -> Result<Leave> {
 async fn delete(node: &EtcdNode, first: bool) -> Answer<bool> {
     let context = &node.context;
     let handed_over = match node.handover() {
-        Some(handover) => handover.leave(&context.driver, &node.own).await?,
+        Some(handover) => handover.leave(&context.driver, &node.own, first).await?,
         None => None,
     };
     let name = *node.name.lock();

@@ -1,8 +1,9 @@
 //! Release notices that other programs write, and successors that they make.
 
-use crate::common::{etcdctl, soon, still_waits};
-use crate::{Crowd, hold, last_inbox};
+use crate::common::{etcdctl, keys, soon, still_waits};
+use crate::{Crowd, NODES, hold, last_inbox};
 use latchwork_core::LostReason;
+use latchwork_core::contracts::Leave;
 
 /// Any program that may write below the namespace can forge a notice. The check behind the
 /// admission finds out.
@@ -47,5 +48,44 @@ async fn a_hold_that_a_forged_notice_began_admits_nobody_as_it_leaves() {
     hold(&last).await;
     soon(waiting_too).await.unwrap().unwrap();
     next.leave().await.unwrap();
+    crowd.end().await;
+}
+
+/// The notice for it would hang on that lease.
+#[tokio::test]
+async fn a_successor_on_a_lease_that_there_is_not_keeps_nobody() {
+    let mut crowd = Crowd::new(1).await;
+    let node = crowd.ahead.pop().unwrap();
+    soon(node.admitted()).await.unwrap();
+    let foreign = format!("{NODES}7b-{}", "0".repeat(32));
+    etcdctl(&crowd.server, &["put", &foreign, ""]).await;
+    assert_eq!(node.leave().await.unwrap(), Leave::Removed);
+    assert_eq!(keys(&crowd.server, NODES).await, [foreign.as_str()]);
+    etcdctl(&crowd.server, &["del", &foreign]).await;
+    crowd.end().await;
+}
+
+/// A text that is no notice, or is for another node, admits nobody.
+#[tokio::test]
+async fn a_text_that_is_no_notice_for_this_node_admits_nobody() {
+    let mut crowd = Crowd::new(20).await;
+    let (node, mut waiting) = crowd.waits().await;
+    let (inbox, created) = last_inbox(&crowd.server).await;
+    for text in [
+        String::new(),
+        "1 2".to_owned(),
+        format!(r#"{{"to":{},"word":"next","behind":[]}}"#, created - 1),
+        format!(r#"{{"to":{created},"word":"look","behind":[]}}"#),
+        format!(r#"{{"to":{created},"word":"next"}}"#),
+    ] {
+        let mut lists = crowd.lists();
+        etcdctl(&crowd.server, &["put", &inbox, &text]).await;
+        soon(lists.fired()).await.unwrap();
+        still_waits(&mut waiting).await;
+    }
+    let last = crowd.all_but_the_last().await;
+    hold(&last).await;
+    soon(waiting).await.unwrap().unwrap();
+    node.leave().await.unwrap();
     crowd.end().await;
 }

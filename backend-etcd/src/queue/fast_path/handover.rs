@@ -1,6 +1,6 @@
 //! The leave of a node whose successor may rely on its release notice.
 
-use latchwork_core::ErrorKind;
+use latchwork_core::{Error, ErrorKind};
 
 use super::release_notice::{LISTED, ReleaseNotice, Signal, Successor};
 use crate::driver::{Compare, Driver, Found, Op, Order, Range, StoredKey, Txn};
@@ -31,16 +31,28 @@ impl Handover {
     }
 
     /// Leaves, and answers whether the node was there: `None` when nothing was done, since this
-    /// user may not write there.
-    pub(crate) async fn leave(self, driver: &Driver, own: &OwnNode) -> Answer<Option<bool>> {
+    /// user may not write there. `first`: no leave of this node was sent before.
+    pub(crate) async fn leave(self, driver: &Driver, own: &OwnNode, first: bool) -> Answer<Option<bool>> {
         let Some(inbox) = self.queue.inbox(&own.key) else { return driver.delete(&own.key).await.map(Some) };
         let delete = vec![Op::Delete(own.key.to_vec()), Op::Delete(inbox.key.clone().into_bytes())];
-        match self.notify(driver, own, &inbox, &delete).await {
-            Ok(was_there) => Ok(Some(was_there)),
-            // A full server takes deletions alone.
-            Err(Failure::Full(_)) => Ok(Some(driver.txn(Txn::when(own.exists(), delete)).await?.succeeded)),
-            Err(Failure::Other(error)) if matches!(error.kind(), ErrorKind::Forbidden { .. }) => Ok(None),
-            Err(failure) => Err(failure),
+        let refused = match self.notify(driver, own, &inbox, &delete).await {
+            Ok(was_there) => return Ok(Some(was_there)),
+            Err(Failure::Other(error)) if matches!(error.kind(), ErrorKind::Forbidden { .. }) => {
+                return Ok(None);
+            }
+            // A full server takes deletions alone. The lease is the successor's, whose name shows it:
+            // it has run out, or somebody else has made that node.
+            Err(refused @ (Failure::Full(_) | Failure::LeaseGone)) => refused,
+            Err(failure) => return Err(failure),
+        };
+        let was_there = driver.txn(Txn::when(own.exists(), delete)).await?.succeeded;
+        match refused {
+            // By the request that it refused, or by somebody else: core asks again, and knows then
+            // that it may have been this client.
+            Failure::Full(error) if !was_there && first => {
+                Err(Error::new(ErrorKind::Unknown, "a full server may have removed it").because(error).into())
+            }
+            _ => Ok(Some(was_there)),
         }
     }
 
