@@ -10,6 +10,7 @@
 //! may be putting the cell on it.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use latchwork_core::contracts::TimeToIdle;
@@ -103,23 +104,29 @@ impl CellLeases {
         }
     }
 
-    /// Puts a cell on its lease by this transaction, and makes that count as a use.
+    /// Puts a cell on its lease by this transaction, and makes that count as a use. The caller bounds
+    /// the time: where it is over, `sent` says whether the cell may have been written.
     ///
     /// # Errors
     /// `Unavailable` when it was surely not made, `Unknown` when it may have been.
-    pub(crate) async fn put(&self, lease: CellLease, txn: impl Fn(i64) -> Txn) -> Result<TxnResult> {
-        let until = self.clock.now() + self.driver.request_timeout();
+    pub(crate) async fn put(
+        &self,
+        lease: CellLease,
+        txn: impl Fn(i64) -> Txn,
+        sent: &AtomicBool,
+    ) -> Result<TxnResult> {
         let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
         loop {
             self.open(lease).await?;
+            sent.store(true, Ordering::Release);
             let result = match self.driver.txn(txn(lease.0)).await {
                 // It has run out since. The server has carried out nothing.
-                Err(Failure::LeaseGone) if self.clock.now() < until => {
+                Err(Failure::LeaseGone) => {
+                    sent.store(false, Ordering::Release);
                     self.forget(lease);
                     backoff.wait(&self.clock).await;
                     continue;
                 }
-                Err(Failure::LeaseGone) => return Err(no_lease()),
                 answer => answer.map_err(Failure::of_write)?,
             };
             if !result.succeeded {
@@ -136,19 +143,15 @@ impl CellLeases {
 
     /// Sees to it that the lease stands.
     async fn open(&self, lease: CellLease) -> Result<()> {
-        let until = self.clock.now() + self.driver.request_timeout();
         while !self.is_renewed(lease) {
             let sent = self.clock.now();
             // A grant whose answer was lost leaves a lease that runs out.
-            if self
-                .driver
-                .grant_as(lease.0, lease.runs())
-                .await
-                .map_err(|failure| Error::from(as_read(failure)))?
-            {
+            let granted = self.driver.grant_as(lease.0, lease.runs()).await;
+            if granted.map_err(|failure| Error::from(as_read(failure)))? {
                 self.note(lease, sent);
-            } else if !self.used(lease).await? && self.clock.now() >= until {
-                return Err(no_lease());
+            } else {
+                // Where it has just run out, the next grant makes it anew.
+                self.used(lease).await?;
             }
         }
         Ok(())
@@ -173,10 +176,6 @@ impl CellLeases {
     fn forget(&self, lease: CellLease) {
         self.renewed.lock().remove(&lease);
     }
-}
-
-fn no_lease() -> Error {
-    Error::new(ErrorKind::Unavailable, "the lease of the cell ended before it was written")
 }
 
 #[cfg(test)]

@@ -2,12 +2,13 @@
 
 mod common;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use common::{client, etcdctl, keys, server, soon, until_keys};
+use common::{client, etcdctl, keys, proxied, server, soon, until_keys};
+use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::Server;
 use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected, TimeToIdle};
-use latchwork_core::{Address, Coordinator, Kind};
+use latchwork_core::{Address, Coordinator, ErrorKind, Kind};
 
 const KEY: &str = "latchwork/value/a";
 
@@ -86,5 +87,34 @@ async fn a_write_under_a_lease_that_somebody_has_revoked_is_made_under_another()
     write(&client, idle(60)).await;
     assert!(is_there(&client).await);
     assert_eq!(beside(&server, &sessions).await.len(), 1);
+    client.close().await.unwrap();
+}
+
+/// Each of its requests is answered late, or not at all.
+#[tokio::test]
+async fn a_write_of_several_requests_ends_in_one_request_timeout() {
+    let server = server().await;
+    let (proxy, client) = proxied(&server, "ttl=30s&request_timeout=2s").await;
+    let sessions = leases(&server).await;
+    let begun = Instant::now();
+    proxy.hold(Direction::ToClient);
+    let writing = tokio::spawn({
+        let client = client.clone();
+        async move {
+            let write =
+                CellWrite { expected: Expected::Any, value: Some(b"here"[..].into()), life: idle(60) };
+            client.backend().write_cell(&cell(), &write).await
+        }
+    });
+    soon(async { while beside(&server, &sessions).await.is_empty() {} }).await;
+    tokio::time::sleep(Duration::from_millis(1500).saturating_sub(begun.elapsed())).await;
+    let written = proxy.hold_reply_to(|chunk| chunk.windows(KEY.len()).any(|part| part == KEY.as_bytes()));
+    proxy.resume();
+    let error = soon(writing).await.unwrap().unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Unknown, "{error}");
+    assert!(begun.elapsed() < Duration::from_millis(3200), "{:?}", begun.elapsed());
+    assert!(written.has_fired());
+    proxy.resume();
+    assert!(is_there(&client).await);
     client.close().await.unwrap();
 }

@@ -1,37 +1,44 @@
 //! Reading a cell.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use latchwork_core::contracts::{Cell, MAX_CELL_BYTES, Version};
 use latchwork_core::support::Backoff;
 use latchwork_core::{Error, ErrorKind, Result};
+use tokio::time::timeout;
 
 use crate::cell_lease::CellLease;
 use crate::driver::{Found, StoredKey};
+use crate::error::SILENT;
 use crate::queue::context::NodeContext;
 
 /// Reads a cell: one request. Where nobody has used an idle cell for a while, another one makes this
-/// count (CELL-IDLE).
+/// count (CELL-IDLE). All of it is bounded by the request timeout.
 pub(crate) async fn read(context: &NodeContext, key: &str) -> Result<Option<Cell>> {
-    let clock = context.leases.clock();
-    let until = clock.now() + context.driver.request_timeout();
+    let driver = &context.driver;
+    let begun = Instant::now();
+    let mut gone = false;
+    let read = timeout(driver.request_timeout(), until_it_stands(context, key, &mut gone)).await;
+    read.unwrap_or_else(|_elapsed| {
+        let why = if gone { "the lease of the cell has ended, and the cell is there" } else { SILENT };
+        Err(Error::new(ErrorKind::Unavailable, why).tried("a read", driver.link().host(), begun.elapsed()))
+    })
+}
+
+/// Reads until a cell that is found does not go with its lease. `gone`: one that goes was found.
+async fn until_it_stands(context: &NodeContext, key: &str, gone: &mut bool) -> Result<Option<Cell>> {
     let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
     loop {
         let read = context.driver.get(key.as_bytes()).await?;
         let on = read.keys.first().and_then(|stored| CellLease::found(key, stored.lease));
         let cell = found(read)?;
         match on {
+            // Its lease has run out, and the cell goes with it: it is not to be seen any more.
             Some(lease) if !context.cell_leases.used(lease).await? => {}
             _ => return Ok(cell),
         }
-        // Its lease has run out, and the cell goes with it: it is not to be seen any more.
-        if clock.now() >= until {
-            return Err(Error::new(
-                ErrorKind::Unavailable,
-                "the lease of the cell has ended, and the cell is there",
-            ));
-        }
-        backoff.wait(clock).await;
+        *gone = true;
+        backoff.wait(context.leases.clock()).await;
     }
 }
 

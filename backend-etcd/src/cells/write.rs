@@ -1,12 +1,17 @@
 //! Writing a cell: one transaction each (see [the module above](super)).
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
 use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected};
 use latchwork_core::{Error, ErrorKind, Result};
 
+use tokio::time::timeout;
+
 use super::read::{found, version};
 use crate::cell_lease::CellLease;
-use crate::driver::{Compare, Op, Txn, TxnResult};
-use crate::error::Failure;
+use crate::driver::{Compare, Driver, Op, Txn, TxnResult};
+use crate::error::{Failure, SILENT};
 use crate::queue::context::NodeContext;
 use crate::queue::node::EtcdNode;
 
@@ -22,16 +27,40 @@ pub(crate) async fn write(context: &NodeContext, key: &str, write: &CellWrite) -
         CellLife::Lease => write_ephemeral(context, key, write).await,
         CellLife::Idle(time) => {
             let on = CellLease::of(key, time);
-            outcome(write, context.cell_leases.put(on, |lease| request(key, write, lease)).await?)
+            let sent = AtomicBool::new(false);
+            let put = context.cell_leases.put(on, |lease| request(key, write, lease), &sent);
+            outcome(write, in_time(&context.driver, &sent, put).await?)
         }
     }
 }
 
+/// Bounds a write of several requests. `sent`: whether its transaction may have been carried out.
+async fn in_time<T>(driver: &Driver, sent: &AtomicBool, write: impl Future<Output = Result<T>>) -> Result<T> {
+    let begun = Instant::now();
+    timeout(driver.request_timeout(), write).await.unwrap_or_else(|_elapsed| {
+        let sent = sent.load(Ordering::Acquire);
+        let kind = if sent { ErrorKind::Unknown } else { ErrorKind::Unavailable };
+        Err(Error::new(kind, SILENT).tried("the write of a cell", driver.link().host(), begun.elapsed()))
+    })
+}
+
 async fn write_ephemeral(context: &NodeContext, key: &str, write: &CellWrite) -> Result<CellWritten> {
+    let sent = AtomicBool::new(false);
+    in_time(&context.driver, &sent, put_on_lease(context, key, write, &sent)).await
+}
+
+async fn put_on_lease(
+    context: &NodeContext,
+    key: &str,
+    write: &CellWrite,
+    sent: &AtomicBool,
+) -> Result<CellWritten> {
     let session = context.leases.alive().await?;
+    sent.store(true, Ordering::Release);
     let answer = context.driver.txn(request(key, write, session.id)).await;
     if let Err(Failure::LeaseGone) = answer {
         // Somebody has revoked the lease. The server has carried out nothing.
+        sent.store(false, Ordering::Release);
         session.gone(&context.driver).await;
         let over = "the lease of this client was revoked: the next write opens another";
         return Err(Error::new(ErrorKind::Unavailable, over));
@@ -59,7 +88,11 @@ pub(crate) async fn write_held(node: &EtcdNode, key: &str, write: &CellWrite) ->
         CellLife::Stays => Ok(0),
     };
     let result = match lease {
-        Err(own) => node.context.cell_leases.put(own, held).await?,
+        Err(own) => {
+            let sent = AtomicBool::new(false);
+            let put = node.context.cell_leases.put(own, held, &sent);
+            in_time(&node.context.driver, &sent, put).await?
+        }
         Ok(lease) => match node.context.driver.txn(held(lease)).await {
             Err(Failure::LeaseGone) => return Err(node.lease_gone().await),
             answer => answer.map_err(Failure::of_write)?,
