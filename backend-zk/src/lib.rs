@@ -62,6 +62,10 @@
 //!   asked for is used as granted, a shorter one is an error. Set `tick=…` to the server's where it
 //!   is above 2 s. A TTL of one and a half ticks or less is refused, so set it too for a TTL of 3 s
 //!   or less.
+//! * A server that was restarted with a lower `maxSessionTimeout` or `tickTime` grants an open session
+//!   less when that reconnects, and the client crate does not tell: for up to the difference two could
+//!   hold. Lower them only while no client with a longer TTL is connected. Over TLS the relay reads what
+//!   is granted, and ends the session as `Expired`.
 //! * Of several hosts, one that is silent for a share of the TTL and of the time for connecting
 //!   (1.7 s by default, 1 s at a TTL of 6 s) is left for another. A server may also be silent while
 //!   it waits for the commit of an own write. Raise both settings where servers pause, or take to

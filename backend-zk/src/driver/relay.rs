@@ -8,22 +8,30 @@
 //! secret before a server is dialled: an `auth` packet behind the connect request, where the crate sends
 //! its logins, at each dial. The relay takes it out, and answers it. Other connections are closed.
 //!
+//! *A session that is granted less at a later connection*, since the ensemble's limits were lowered
+//! meanwhile, ends sooner on the servers than its lease does here. The crate keeps that to itself, so
+//! the relay reads it, and answers that the session is over.
+//!
 //! *With SASL* the crate logs in before it sends that packet, and the server must answer. So a server is
 //! dialled for whoever connects, and nothing but the requests of a login reaches it before the secret.
+
+mod packets;
 
 use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use latchwork_core::contracts::NodeId;
 use latchwork_core::seen;
 use latchwork_core::support::Transport;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::io::{AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use self::packets::{SASL, answered, code_of, granted_in, packet, secret_of, session_of};
 use crate::config::{NAME, Settings};
 
 /// The scheme of the packet with the secret. No server sees it.
@@ -31,14 +39,6 @@ pub(super) const SCHEME: &str = "latchwork-relay";
 
 /// How long a connection may take to show the secret: the crate sends it with its first write.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// The longest packet of a greeting: both are below 100 bytes.
-const LONGEST: usize = 4096;
-
-/// The code of an `auth` request.
-const AUTH: i32 = 100;
-/// That of a step of a login by SASL.
-const SASL: i32 = 102;
 
 /// A port for each host. They and their connections are closed with it.
 #[derive(Debug)]
@@ -62,13 +62,14 @@ impl Relay {
         runtime: &Handle,
     ) -> io::Result<Self> {
         let (ended, secret) = (CancellationToken::new(), Arc::from(NodeId::random().to_string()));
+        let granted = Arc::<AtomicI32>::default();
         let mut addresses = Vec::with_capacity(hosts.len());
         for host in hosts {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
             addresses.push(listener.local_addr()?.to_string());
             // Its failures are those of the client, which names the last one when no session is opened.
             let (host, transport, secret) = (host.clone(), transport.clone(), Arc::clone(&secret));
-            let way = Way { host, transport, secret, sasl };
+            let way = Way { host, transport, secret, sasl, granted: Arc::clone(&granted) };
             runtime.spawn(ended.clone().run_until_cancelled_owned(serve(listener, way, ended.clone())));
         }
         Ok(Self { addresses, secret, _ended: ended.drop_guard() })
@@ -92,6 +93,8 @@ struct Way {
     transport: Transport,
     secret: Arc<str>,
     sasl: bool,
+    /// The timeout that the session was opened with, in milliseconds.
+    granted: Arc<AtomicI32>,
 }
 
 async fn serve(listener: TcpListener, way: Way, ended: CancellationToken) {
@@ -127,7 +130,14 @@ impl Way {
         let mut server = self.transport.dial(&self.host).await?;
         server.write_all(&connect).await?;
         server.flush().await?;
-        let answer = packet(&mut server).await?;
+        let mut answer = packet(&mut server).await?;
+        let (is_new, grants) = (session_of(&connect) == Some(0), granted_in(&answer));
+        if !is_new && grants.is_some_and(|grants| grants < self.granted.load(Ordering::Acquire)) {
+            // No timeout, and the session zero: it is over.
+            answer[8..20].fill(0);
+            local.write_all(&answer).await?;
+            return Err(io::Error::other("the server grants this session less than at its opening"));
+        }
         local.write_all(&answer).await?;
         while self.sasl && code_of(&shown) == Some(SASL) {
             server.write_all(&shown).await?;
@@ -136,7 +146,12 @@ impl Way {
             local.write_all(&answer).await?;
             shown = in_time(&mut local).await?;
         }
-        local.write_all(&answered(self.xid_of(&shown)?)).await?;
+        let xid = self.xid_of(&shown)?;
+        if let Some(grants) = grants.filter(|_| is_new) {
+            // Behind the secret: with SASL a stranger may have opened a session of its own.
+            self.granted.store(grants, Ordering::Release);
+        }
+        local.write_all(&answered(xid)).await?;
         copy_bidirectional(&mut local, &mut server).await.map(drop)
     }
 
@@ -155,55 +170,11 @@ async fn in_time(local: &mut TcpStream) -> io::Result<Vec<u8>> {
     packet.unwrap_or_else(|_| Err(io::Error::other("a local connection did not show the client's secret")))
 }
 
-/// A packet with its length before it.
-async fn packet(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
-    let length = stream.read_i32().await?;
-    let size = usize::try_from(length).ok().filter(|size| *size <= LONGEST);
-    let size = size.ok_or_else(|| io::Error::other("a packet of an impossible length"))?;
-    let mut packet = length.to_be_bytes().to_vec();
-    packet.resize(4 + size, 0);
-    stream.read_exact(&mut packet[4..]).await?;
-    Ok(packet)
-}
-
-/// The number and the secret of an `auth` packet of our scheme.
-fn secret_of(packet: &[u8]) -> Option<(i32, &[u8])> {
-    let (_, rest) = packet.split_first_chunk::<4>()?;
-    let (xid, rest) = number(rest)?;
-    let (code, rest) = number(rest)?;
-    let (_kind, rest) = number(rest)?;
-    let (scheme, rest) = text(rest)?;
-    let (secret, _) = text(rest)?;
-    (code == AUTH && scheme == SCHEME.as_bytes()).then_some((xid, secret))
-}
-
-/// The code of a request.
-fn code_of(packet: &[u8]) -> Option<i32> {
-    let (_, rest) = packet.split_first_chunk::<4>()?;
-    let (_xid, rest) = number(rest)?;
-    number(rest).map(|(code, _)| code)
-}
-
-fn number(bytes: &[u8]) -> Option<(i32, &[u8])> {
-    let (number, rest) = bytes.split_first_chunk()?;
-    Some((i32::from_be_bytes(*number), rest))
-}
-
-fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (length, rest) = number(bytes)?;
-    rest.split_at_checked(usize::try_from(length).ok()?)
-}
-
-/// The reply to a request without a result: number, no transaction, no error.
-fn answered(xid: i32) -> [u8; 20] {
-    let mut reply = [0; 20];
-    reply[..4].copy_from_slice(&16_i32.to_be_bytes());
-    reply[4..8].copy_from_slice(&xid.to_be_bytes());
-    reply
-}
-
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::packets::AUTH;
     use super::*;
 
     fn auth(xid: i32, code: i32, scheme: &str, secret: &[u8]) -> Vec<u8> {
@@ -270,6 +241,32 @@ mod tests {
         assert_eq!(answer, [&connect[..], &answered(5), b"more"].concat());
         drop(relay);
         assert_eq!(stream.read(&mut [0; 1]).await.unwrap_or(0), 0, "it ends with the relay");
+    }
+
+    /// The server grants as many milliseconds as the upper half of the last transaction says, since it
+    /// answers with the request itself.
+    #[tokio::test]
+    async fn a_session_that_is_granted_less_than_at_its_opening_is_over() {
+        let (host, _) = server().await;
+        let relay = Relay::before(&[host], &Transport::default(), false, &Handle::current()).await.unwrap();
+        let (new, open) = (0_i64, 7);
+        for (session, grants, over) in [
+            (new, 9000, false),
+            (new, 5000, false),
+            (open, 5000, false),
+            (open, 6000, false),
+            (open, 4999, true),
+            (open, 5000, false),
+        ] {
+            let connect = [&[0; 4], &i32::to_be_bytes(grants)[..], &[1; 8], &session.to_be_bytes()].concat();
+            let connect = [&24_i32.to_be_bytes()[..], &connect].concat();
+            let mut stream = TcpStream::connect(relay.addresses()).await.unwrap();
+            stream.write_all(&[&connect[..], &auth(5, AUTH, SCHEME, relay.secret())].concat()).await.unwrap();
+            let answer = packet(&mut stream).await.unwrap();
+            assert_eq!(granted_in(&answer), (!over).then_some(grants), "{session} {grants}");
+            let is_open = stream.read_u8().await.is_ok();
+            assert_eq!(is_open, !over, "{session} {grants}");
+        }
     }
 
     /// With SASL a server is dialled first, and hears nothing but a login.
