@@ -5,12 +5,13 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{config, etcdctl, lease_of, proxied, server, soon};
+use common::{config, etcdctl, join, lease_of, proxied, server, soon, until_keys};
 use futures_util::FutureExt;
 use futures_util::future::{join_all, select_all};
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_conformance::servers::Server;
-use latchwork_core::{Coordinator, LostReason, connect};
+use latchwork_core::decide::Claim;
+use latchwork_core::{Coordinator, Kind, LostReason, connect};
 
 /// Revokes the lease of a client, and waits until its renewal notices.
 async fn revoke(server: &Server, client: &Coordinator) {
@@ -100,4 +101,15 @@ async fn acquires_that_end_too_soon_get_on_with_the_next_lease() {
     proxy.resume();
     let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
     client.close().await.unwrap();
+}
+
+/// Nobody is left to renew it for, whatever was to be done behind the hold.
+#[tokio::test]
+async fn permits_that_nobody_has_any_more_go_with_their_client() {
+    let server = server().await;
+    let client = connect(&[latchwork_etcd::connector()], &config(&server, "ttl=2s")).await.unwrap();
+    let (admitted, node) = join(&client, Kind::Semaphore, Claim::Permits(1), Some(1)).await;
+    assert!(admitted);
+    drop((node, client));
+    until_keys(&server, "latchwork/semaphore/", 0).await;
 }

@@ -7,9 +7,9 @@ use latchwork_core::support::Backoff;
 
 use super::context::NodeContext;
 use crate::config::{FIRST_RETRY, LONGEST_RETRY};
-use crate::driver::{EventKind, Op, Txn};
+use crate::driver::{Driver, EventKind, Op, Txn};
 use crate::error::Failure;
-use crate::watch::{OwnNode, SHORT_HOLD};
+use crate::watch::{OwnNode, SHORT_HOLD, Watches};
 
 /// When an admitted node is marked.
 pub(super) enum MarkWhen {
@@ -19,16 +19,16 @@ pub(super) enum MarkWhen {
     LimitChanges(String, u64),
 }
 
-/// Marks an own node by the write `mark`, in the background.
-pub(super) fn mark_in_background(context: &Arc<NodeContext>, own: &Arc<OwnNode>, mark: Op, when: MarkWhen) {
-    let (context, own) = (Arc::clone(context), Arc::clone(own));
-    let runtime = context.leases.runtime.clone();
-    runtime.spawn(async move {
+/// Marks an own node by the write `mark`, in the background. The task lasts as long as the hold, and
+/// must not keep the client's own tasks: those renew the lease of a hold that nobody has any more.
+pub(super) fn mark_in_background(context: &NodeContext, own: &Arc<OwnNode>, mark: Op, when: MarkWhen) {
+    let (driver, watches, own) = (context.driver.clone(), Arc::clone(&context.watches), Arc::clone(own));
+    context.leases.runtime.spawn(async move {
         let due = async {
             if let MarkWhen::LimitChanges(limit, after) = when {
                 // A short hold costs no watch. A watch that starts late misses nothing.
                 tokio::time::sleep(SHORT_HOLD).await;
-                context.watches.key(limit.into_bytes(), EventKind::Puts, after).notified().await;
+                watches.key(limit.into_bytes(), EventKind::Puts, after).notified().await;
             }
         };
         tokio::select! {
@@ -36,7 +36,7 @@ pub(super) fn mark_in_background(context: &Arc<NodeContext>, own: &Arc<OwnNode>,
             _ = own.state.until_lost() => return,
             () = due => {}
         }
-        write(&context, &own, mark).await;
+        write(&driver, &watches, &own, mark).await;
     });
 }
 
@@ -49,10 +49,10 @@ async fn left(own: &OwnNode) {
 
 /// Writes the mark until the server confirms it, since the next node relies on it. A mark that
 /// lands after the leave would make a ghost, so the write has a condition (CHAIN-MARK-GUARDED).
-async fn write(context: &NodeContext, own: &OwnNode, mark: Op) {
+async fn write(driver: &Driver, watches: &Watches, own: &OwnNode, mark: Op) {
     let mut backoff = Backoff::new(FIRST_RETRY, LONGEST_RETRY);
-    while context.watches.is_own(own) && own.state.lost().is_none() {
-        match context.driver.txn(Txn::when(own.exists(), vec![mark.clone()])).await {
+    while watches.is_own(own) && own.state.lost().is_none() {
+        match driver.txn(Txn::when(own.exists(), vec![mark.clone()])).await {
             Ok(_) | Err(Failure::LeaseGone) => return,
             Err(Failure::Full(error) | Failure::TooLong(error) | Failure::Other(error)) => {
                 tracing::debug!(%error, "an admission was not marked yet");
