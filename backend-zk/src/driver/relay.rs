@@ -31,11 +31,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+pub(super) use self::packets::SCHEME;
 use self::packets::{SASL, answered, code_of, granted_in, packet, secret_of, session_of};
 use crate::config::{NAME, Settings};
-
-/// The scheme of the packet with the secret. No server sees it.
-pub(super) const SCHEME: &str = "latchwork-relay";
 
 /// How long a connection may take to show the secret: the crate sends it with its first write.
 const PATIENCE: Duration = Duration::from_secs(2);

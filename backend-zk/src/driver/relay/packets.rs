@@ -4,10 +4,11 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::SCHEME;
-
 /// The longest packet of a greeting: both are below 100 bytes.
 const LONGEST: usize = 4096;
+
+/// The scheme of the packet with the secret. No server sees it.
+pub(in crate::driver) const SCHEME: &str = "latchwork-relay";
 
 /// The code of an `auth` request.
 pub(super) const AUTH: i32 = 100;
