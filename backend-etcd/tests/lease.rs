@@ -5,11 +5,12 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{config, etcdctl, join, lease_of, proxied, server, soon, until_keys};
+use common::{ask, config, etcdctl, lease_of, proxied, server, soon, until_keys};
 use futures_util::FutureExt;
 use futures_util::future::{join_all, select_all};
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_conformance::servers::Server;
+use latchwork_core::contracts::{Joined, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Coordinator, Kind, LostReason, connect};
 
@@ -103,13 +104,13 @@ async fn acquires_that_end_too_soon_get_on_with_the_next_lease() {
     client.close().await.unwrap();
 }
 
-/// Nobody is left to renew it for, whatever was to be done behind the hold.
+/// A backend that is dropped without a close, as one that is used without a coordinator may be.
 #[tokio::test]
 async fn permits_that_nobody_has_any_more_go_with_their_client() {
     let server = server().await;
-    let client = connect(&[latchwork_etcd::connector()], &config(&server, "ttl=2s")).await.unwrap();
-    let (admitted, node) = join(&client, Kind::Semaphore, Claim::Permits(1), Some(1)).await;
-    assert!(admitted);
-    drop((node, client));
+    let backend = latchwork_etcd::connector().connect(&config(&server, "ttl=2s")).await.unwrap();
+    let asked = ask(Kind::Semaphore, Claim::Permits(1), Some(1), Patience::Wait);
+    let Ok(Joined::Admitted(node)) = backend.join(&asked).await else { panic!("it is free") };
+    drop((node, backend));
     until_keys(&server, "latchwork/semaphore/", 0).await;
 }

@@ -43,8 +43,9 @@ impl Line {
 
     /// The name of the last waiter's predecessor.
     async fn predecessors_name(&self, config: &Config, stranger: &Client) -> String {
-        let names = stranger.list_children(&directory(config, self.queue.name())).await.unwrap();
-        names.into_iter().find(|name| name.ends_with("-0000000002")).unwrap()
+        let mut names = stranger.list_children(&directory(config, self.queue.name())).await.unwrap();
+        names.sort_by_key(|name| name[name.len() - 10..].to_owned());
+        names.swap_remove(2)
     }
 }
 
@@ -105,14 +106,37 @@ async fn a_hold_by_a_forged_release_is_lost_and_its_node_removed() {
     soon(&mut admission).await.expect("it looks like a release");
     assert_eq!(soon(line.last.state().until_lost()).await, LostReason::Revoked);
     assert_eq!(line.holder.state().lost(), None);
-    // Its client has seen its own node leave, and no other since.
-    let again = waiting(one.join(&join(&line.queue, Exclusive)).await);
-    again.leave().await.unwrap();
     let behind = waiting(other.join(&join(&line.queue, Exclusive)).await);
     line.holder.leave().await.unwrap();
     line.second.leave().await.unwrap();
     soon(behind.admitted()).await.unwrap();
     behind.leave().await.unwrap();
+}
+
+/// Its client has seen its own node leave a moment ago, and that no other was made since.
+#[tokio::test]
+async fn a_hold_by_a_forged_release_is_no_proof_that_nobody_is_ahead() {
+    let addr = server().await.addr();
+    let (config, stranger) = (config(addr), stranger(addr).await);
+    let (one, other) = (backend(&config).await, backend(&config).await);
+    // A directory that has counted further is known to be the same for longer.
+    for _ in 0..20 {
+        let before = other.join(&join(&address(&config, Kind::Mutex, "a"), Exclusive)).await;
+        admitted(before).leave().await.unwrap();
+    }
+    let line = Line::of(&config, "a", &other, &one).await;
+    let name = line.predecessors_name(&config, &stranger).await;
+    let mut admission = pin!(line.last.admitted());
+    assert!(still_waits(&one, &line.queue, &mut admission).await);
+    let path = format!("{}/{name}", directory(&config, "a"));
+    forge(&stranger, &config, &name, Some(&path)).await;
+    soon(&mut admission).await.expect("it looks like a release");
+    assert_eq!(soon(line.last.state().until_lost()).await, LostReason::Revoked);
+    line.last.leave().await.unwrap();
+    let again = waiting(one.join(&join(&line.queue, Exclusive)).await);
+    for node in [again, line.second, line.holder] {
+        node.leave().await.unwrap();
+    }
 }
 
 /// It leaves, and was not the first.
