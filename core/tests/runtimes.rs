@@ -293,3 +293,48 @@ fn a_quorum_is_widened_though_the_runtime_of_its_acquisition_has_ended() {
     });
     assert!(guard.is_held());
 }
+
+/// One client of a server of its own for each name, on this runtime.
+fn members(runtime: &Runtime, names: &[&str]) -> Vec<(Memory, Coordinator)> {
+    let connected = names.iter().map(|&name| {
+        let mut config = config();
+        (config.name, config.request_timeout) = (Some(name.to_owned()), TTL / 10);
+        let store = Memory::new(Clock::system());
+        let (client, _link) = runtime.block_on(async { store.connect(&config).expect("connected") });
+        (store, client)
+    });
+    connected.collect()
+}
+
+fn quorum(members: &[(Memory, Coordinator)]) -> QuorumLock {
+    let mutexes: Vec<_> = members.iter().map(|(_, client)| client.mutex("x").expect("a good key")).collect();
+    QuorumLock::trusting(mutexes, TTL).expect("good members")
+}
+
+#[test]
+fn a_quorum_of_clients_whose_runtime_is_gone_reports_it_at_once() {
+    let [kept, passing] = runtimes();
+    let lock = quorum(&members(&passing, &["a", "b", "c"]));
+    drop(passing);
+    let within = |what| kept.block_on(async { timeout(TTL / 3, what).await.expect("at once") });
+    let all: [std::pin::Pin<Box<dyn Future<Output = latchwork_core::Error>>>; 2] = [
+        Box::pin(async { lock.acquire().await.expect_err("gone") }),
+        Box::pin(async { lock.try_acquire().await.expect_err("gone") }),
+    ];
+    for what in all {
+        is_gone(&within(what));
+    }
+}
+
+#[test]
+fn a_quorum_waits_for_no_member_whose_runtime_is_not_driven() {
+    let [kept, passing] = runtimes();
+    let mut all = members(&kept, &["a", "b"]);
+    all.extend(members(&passing, &["c"]));
+    let other = kept.block_on(async { all[1].0.connect(&config()).expect("connected").0 });
+    let _held = kept.block_on(async { other.mutex("x").expect("a good key").acquire().await.expect("free") });
+    let lock = quorum(&all);
+    let tried = kept.block_on(async { timeout(PATIENCE, lock.try_acquire()).await });
+    let tried = tried.expect("no answer, and no error");
+    assert!(tried.expect("a majority has answered").is_none(), "one is held, one refused");
+}

@@ -79,16 +79,19 @@ impl Cleanup {
         &self,
         work: BoxFuture<'static, Result<T>>,
     ) -> BoxFuture<'static, Result<T>> {
-        let runtime = self.runtime.clone();
+        let (runtime, home) = (self.runtime.clone(), self.home.clone());
         async move {
             if Handle::try_current().is_ok_and(|current| current.id() == runtime.id()) {
                 return work.await;
             }
             let task = AbortOnDropHandle::new(runtime.spawn(work.in_current_span()));
-            task.await.unwrap_or_else(|error| {
-                let why = "the task of a request has died, or its runtime has ended";
-                Err(Error::new(ErrorKind::Unknown, why).because(error))
-            })
+            let answer = async {
+                task.await.unwrap_or_else(|error| {
+                    let why = "the task of a request has died, or its runtime has ended";
+                    Err(Error::new(ErrorKind::Unknown, why).because(error))
+                })
+            };
+            home.last(answer).await
         }
         .boxed()
     }

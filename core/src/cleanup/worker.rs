@@ -28,6 +28,9 @@ use crate::support::Backoff;
 const INSISTING: usize = 8;
 /// Concurrent repeated tries of tasks that were not answered.
 const REPEATED: usize = LEAVES_AT_ONCE / 2;
+/// For so long behind its try a repeated one keeps its place: a server that refuses at once is asked some 300 times a
+/// second, however much was dropped.
+const PACE: Duration = Duration::from_millis(100);
 
 /// A task that is due, with the pauses between its tries.
 struct Due {
@@ -40,7 +43,8 @@ enum Tried {
     Settled,
     /// Nothing waits for it from now on.
     Refused(Task),
-    Again(Due),
+    /// A repeated try has its place still.
+    Again(Due, Option<OwnedSemaphorePermit>),
 }
 
 pub(super) struct Worker {
@@ -159,10 +163,13 @@ impl Worker {
         match ended {
             // A task that died (a panic in a driver) no longer counts.
             Ok(Tried::Settled) | Err(_) => {}
-            Ok(Tried::Again(mut due)) => {
+            Ok(Tried::Again(mut due, place)) => {
                 let clock = self.backend.lease().clock().clone();
                 self.pausing.spawn(async move {
-                    due.pauses.wait(&clock).await;
+                    let (began, pause) = (clock.now(), due.pauses.next());
+                    clock.sleep_until(began + pause.min(PACE)).await;
+                    drop(place);
+                    clock.sleep_until(began + pause).await;
                     due
                 });
             }
@@ -174,10 +181,10 @@ impl Worker {
     }
 }
 
-async fn try_once(backend: Arc<dyn Backend>, due: Due, _place: Option<OwnedSemaphorePermit>) -> Tried {
+async fn try_once(backend: Arc<dyn Backend>, due: Due, place: Option<OwnedSemaphorePermit>) -> Tried {
     let (next, answer) = due.in_flight.task.attempt(&*backend).await;
     match next {
-        AfterTry::Again => Tried::Again(due),
+        AfterTry::Again => Tried::Again(due, place),
         AfterTry::Done => Tried::Settled,
         AfterTry::Insist => {
             let task = due.in_flight.task.clone();

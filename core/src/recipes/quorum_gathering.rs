@@ -3,11 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-
 use super::acquire::Acquire;
 use super::guards::Held;
-use super::quorum_guard::{HoldBounds, QuorumGuard, Tries};
+use super::quorum_guard::{HoldBounds, QuorumGuard, Tries, next_of};
 use super::quorum_members::{QuorumMembers, Taken};
 use super::verb::Ask;
 use crate::clock::{Clock, Moment};
@@ -147,12 +145,15 @@ impl<'a> Acquisition<'a> {
             held.take_if(|held| held.tenure().ended().is_some());
         }
         let others = (0..members).filter(|member| self.held[*member].is_none() && Some(*member) != but);
-        let tries = others
-            .map(|member| self.lock.take_member(member, self.operation, self.call(), Patience::Try))
+        let mut asked: Vec<_> = others.collect();
+        let tries = asked
+            .iter()
+            .map(|&member| self.lock.take_member(member, self.operation, self.call(), Patience::Try))
             .collect();
         let mut tried = Tried { late: tries, ..Tried::default() };
-        let mut failed = 0;
-        while let Some((member, answer)) = tried.late.next().await {
+        let (mut failed, until) = (0, self.clock.now() + self.lock.tries_within());
+        while let Some((member, answer)) = next_of(&mut tried.late, &self.clock, until).await {
+            asked.retain(|other| *other != member);
             self.left_out[member] = None;
             match answer {
                 Ok(Taken::Held(held)) => self.held[member] = Some(held),
@@ -170,6 +171,12 @@ impl<'a> Acquisition<'a> {
             let (possible, answered) = (tried.held + tried.late.len(), tried.held + tried.refused);
             if tried.held >= need || possible < need && (answered >= need || failed > members - need) {
                 break;
+            }
+        }
+        if self.clock.now() >= until {
+            for member in asked {
+                self.left_out[member] =
+                    Some(LeftOut::Failed(unavailable("nothing drives the client's runtime")));
             }
         }
         tried

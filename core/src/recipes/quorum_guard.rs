@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use super::acquire::Acquire;
 use super::guards::Held;
 use super::quorum_members::{QuorumMembers, Taken};
-use crate::clock::Moment;
+use crate::clock::{Clock, Moment};
 use crate::contracts::Patience;
 use crate::decide::renewal_period;
 use crate::error::{Error, ErrorKind, LostReason, Result};
@@ -141,6 +141,19 @@ impl Shared {
     }
 }
 
+/// The next answer, up to this moment: a try has bounds of its own, on a runtime that may not be driven.
+pub(super) async fn next_of(
+    tries: &mut Tries,
+    clock: &Clock,
+    until: Moment,
+) -> Option<(usize, Result<Taken>)> {
+    tokio::select! {
+        biased;
+        answer = tries.next() => answer,
+        () = clock.sleep_until(until) => None,
+    }
+}
+
 /// Adds the members that are answered late, and from time to time tries those that are missing,
 /// until the hold has ended. Gives back what is left of one that was lost.
 async fn widen(shared: Arc<Shared>, mut late: Tries, bounds: HoldBounds, options: Acquire) {
@@ -148,7 +161,8 @@ async fn widen(shared: Arc<Shared>, mut late: Tries, bounds: HoldBounds, options
     let period = renewal_period(shared.lock.longest_ttl());
     let widening = async {
         loop {
-            while let Some((member, answer)) = late.next().await {
+            let until = clock.now() + shared.lock.tries_within();
+            while let Some((member, answer)) = next_of(&mut late, &clock, until).await {
                 match answer {
                     Ok(Taken::Held(held)) => shared.join(member, held, bounds),
                     Ok(Taken::Refused | Taken::After(_)) => {}

@@ -51,6 +51,12 @@ impl QuorumMembers {
         self.terms.longest_ttl
     }
 
+    /// Longer than any try takes, by its own bounds.
+    pub(super) fn tries_within(&self) -> Duration {
+        let longest = self.members.iter().map(|member| member.handle.client().request_timeout).max();
+        self.longest_ttl().saturating_add(longest.unwrap_or_default().saturating_mul(3))
+    }
+
     /// The members' places in canonical order.
     pub(super) fn order(&self) -> &[usize] {
         &self.order
@@ -70,13 +76,16 @@ impl QuorumMembers {
         patience: Patience,
     ) -> BoxFuture<'static, (usize, Result<Taken>)> {
         let lock = Arc::clone(self);
-        // What is answered after a majority joins the hold, which may have been taken on another runtime.
         let client = Arc::clone(self.members[member].handle.client());
         Box::pin(async move {
             let key = lock.key().to_owned();
             let counted =
                 async move { lock.counted(member, Ask { operation, owner: None, options, patience }).await };
-            let taken = client.cleanup.at_home(Box::pin(counted)).await;
+            let taken = match patience {
+                // What is answered after a majority joins the hold, which may have been taken on another runtime.
+                Patience::Try => client.cleanup.at_home(Box::pin(counted)).await,
+                Patience::Wait => counted.await,
+            };
             (member, taken.map_err(|error| error.in_operation(operation).on(key)))
         })
     }

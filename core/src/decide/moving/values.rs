@@ -154,10 +154,12 @@ impl WholeStage {
         }
     }
 
-    /// Whether the values leave the side that has them in the next step on, or are about to.
+    /// Whether the values are to leave the side that has them before the next phase.
     pub fn values_leave(self) -> bool {
-        let next = self.step(&(), [], Way::Forward);
-        self.values.open().is_none() || matches!(next, WholeStep::Write(next) if next.values.open().is_none())
+        match self.step(&(), [], Way::Forward) {
+            WholeStep::Write(next) => next.values.open().is_none(),
+            other => matches!(other, WholeStep::Mirror { .. }),
+        }
     }
 }
 
@@ -197,7 +199,7 @@ mod tests {
         assert!(!LeavingOld.fits(MovePhase::Old) && !New.fits(MovePhase::BothByOld));
         assert!(!LeavingNew.fits(MovePhase::New) && !Old.fits(MovePhase::New));
         let leave: Vec<bool> = forward.iter().chain(&back).map(|whole| whole.values_leave()).collect();
-        let (there, home) = ([false, true, true, false, false, false], [false, false, true, true, false]);
+        let (there, home) = ([false, true, true, false, false, false], [false, false, false, true, false]);
         assert_eq!(leave, [&there[..], &home].concat());
         for values in [Old, LeavingOld, New, LeavingNew] {
             assert_eq!(ValuesAt::parse(values.as_str()), Some(values));

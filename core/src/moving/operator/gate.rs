@@ -101,8 +101,9 @@ impl Move {
     }
 
     /// Gives the move up, from what was read of it: its cell goes, if it is in the first phase, and then its
-    /// markers. Answers whether nothing of it stands any more; else another operator has gone on.
-    pub(super) async fn give_up(&self, checked: Option<&Staged>) -> Result<bool> {
+    /// markers. Answers whether nothing of it stands any more; else another operator has gone on. `deleted`: this
+    /// operator has deleted it before, or does so here.
+    pub(super) async fn give_up(&self, checked: Option<&Staged>, deleted: bool) -> Result<bool> {
         let marked = [self.old.stamped().await?, self.new.stamped().await?];
         for (side, marked) in SIDES.into_iter().zip(&marked) {
             if let Some(stands) = marked.marker.as_ref().filter(|stands| self.is_namesake(side, stands)) {
@@ -114,7 +115,7 @@ impl Move {
         if staged.as_ref().map(|staged| staged.version) != checked.map(|checked| checked.version) {
             return Ok(false);
         }
-        if staged.is_none() {
+        if staged.is_none() && !deleted {
             self.check_not_lost([&marked[0], &marked[1]]).await?;
         }
         if let Some(staged) = &staged
@@ -161,7 +162,7 @@ impl Move {
     /// Whether a marker is of a move of this name between other coordinators, or of this one by other URLs.
     pub(super) fn is_namesake(&self, side: Side, stands: &GateMarker) -> bool {
         let own = self.marker(side);
-        stands.name == own.name && *stands != own
+        stands.name == own.name && stands.course == own.course && *stands != own
     }
 
     /// Opens the new side for plain clients, where the move is done (MIGRATE-GATE-OPENS-LAST).

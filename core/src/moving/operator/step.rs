@@ -38,6 +38,10 @@ pub(super) struct Checked {
     shut: Option<Version>,
     /// The new side has no copies of values.
     cleared: Option<Version>,
+    /// This operator has made this stage.
+    made: Option<Version>,
+    /// It has deleted a stage that all members have acknowledged, or may have.
+    deleted: bool,
 }
 
 impl Move {
@@ -69,17 +73,19 @@ impl Move {
         if !has_stage && self.old.stamped().await?.marker == Some(self.retired()) {
             return Ok(Stepped::Ends);
         }
-        let behind = &mut checked.shut;
-        if behind.is_none() {
+        if checked.shut.is_none() {
             self.check_may_begin().await?;
         }
         let Some((staged, made)) = self.first_stage().await? else { return Ok(Stepped::Changed) };
         if staged.stage.phase != MovePhase::Old {
             return Ok(Stepped::Changed);
         }
-        if *behind != Some(staged.version) {
-            match self.shut(&staged, made).await? {
-                Shut::Behind(version) => *behind = Some(version),
+        if made {
+            checked.made = Some(staged.version);
+        }
+        if checked.shut != Some(staged.version) {
+            match self.shut(&staged, checked.made == Some(staged.version)).await? {
+                Shut::Behind(version) => checked.shut = Some(version),
                 Shut::Changed => return Ok(Stepped::Changed),
             }
         }
@@ -100,7 +106,9 @@ impl Move {
                 return Ok(Stepped::Changed);
             }
         }
-        Ok(if self.give_up(read.as_ref()).await? { Stepped::Ends } else { Stepped::Changed })
+        checked.deleted |= read.is_some();
+        let given_up = self.give_up(read.as_ref(), checked.deleted).await?;
+        Ok(if given_up { Stepped::Ends } else { Stepped::Changed })
     }
 
     async fn next(&self, staged: Staged, way: Way) -> Result<Stepped> {

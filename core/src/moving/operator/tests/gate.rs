@@ -55,7 +55,7 @@ async fn another_operator_who_has_gone_on_is_not_taken_back() {
     let (staged, _) = operator.first_stage().await.expect("made").expect("by this one");
     another.start(ignored).await.expect("nobody is outside");
     assert!(!staged.delete(operator.old.backend(), &operator.place).await.expect("answered"));
-    assert!(!operator.give_up(Some(&staged)).await.expect("answered"), "it is on both sides");
+    assert!(!operator.give_up(Some(&staged), true).await.expect("answered"), "it is on both sides");
     assert_eq!(state(&operator).await, (MoveState::Begun, BothByOld));
 }
 
@@ -71,11 +71,11 @@ async fn what_another_has_begun_since_it_was_looked_at_is_not_given_up() {
     let checked = operator.stage().await.expect("read").expect("it stands");
     // Members may not have acknowledged this one yet.
     there_and_back().await;
-    assert!(!operator.give_up(Some(&checked)).await.expect("answered"));
-    assert!(!operator.give_up(None).await.expect("answered"));
+    assert!(!operator.give_up(Some(&checked), true).await.expect("answered"));
+    assert!(!operator.give_up(None, false).await.expect("answered"));
     assert_eq!(state(&operator).await, (MoveState::Begun, Old));
     let now = operator.stage().await.expect("read").expect("it stands");
-    assert!(operator.give_up(Some(&now)).await.expect("answered"));
+    assert!(operator.give_up(Some(&now), true).await.expect("answered"));
     assert_eq!(state(&operator).await, (MoveState::NotBegun, Old));
 }
 

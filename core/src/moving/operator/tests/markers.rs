@@ -5,6 +5,7 @@ use crate::config::{Config, MoveConfig};
 use crate::contracts::{CellLife, CellWrite, Expected};
 use crate::decide::moving::MovePhase::{BothByNew, BothByOld, Done, New, Old};
 use crate::decide::moving::Side;
+use crate::decide::moving::gate::{Course, GateMarker};
 use crate::error::ErrorKind;
 use crate::moving::operator::{Move, MoveBlocker, MoveState};
 use crate::registry::stamp_address;
@@ -70,6 +71,44 @@ async fn an_operator_whose_urls_are_spelled_otherwise_finds_in_the_plan_what_eac
         let refused = if phase == Done { other.finish().await } else { other.run(ignored).await };
         assert_eq!(*refused.expect_err("another marker").kind(), ErrorKind::Conflict, "{phase}");
     }
+}
+
+/// Its old side is the new one of the first.
+#[tokio::test(start_paused = true)]
+async fn a_next_move_of_the_same_name_keeps_nobody_from_finishing_the_first() {
+    let bed = Bed::new();
+    let operator = bed.operator().await;
+    operator.run(ignored).await.expect("made");
+    let read = operator.new.stamped().await.expect("read");
+    let url = "memory://new?namespace=c".to_owned();
+    let next = GateMarker { course: Course::Leaves, name: Some("m".to_owned()), url };
+    operator.new.mark(&read, Some(&next)).await.expect("answered").expect("written");
+    assert_eq!(operator.plan().await.expect("readable").blockers, []);
+    operator.run(ignored).await.expect("it is made");
+    operator.finish().await.expect("nobody is left");
+    assert_eq!(operator.new.stamped().await.expect("read").marker, Some(next));
+}
+
+/// Its answer was lost, or what follows it failed. The new namespace was in use before.
+#[tokio::test(start_paused = true)]
+async fn an_operator_who_has_deleted_the_stage_goes_on_giving_the_move_up() {
+    let bed = Bed::new();
+    let (operator, member) = (bed.operator().await, bed.member("one").await);
+    let read = operator.new.stamped().await.expect("read");
+    let raised = read.raise_epoch(operator.new.backend(), &operator.new.place, 3).await;
+    raised.expect("answered").expect("nobody else writes it");
+    operator.first_stage().await.expect("made").expect("by this one");
+    member.acknowledges().await;
+    assert_eq!(operator.start(ignored).await.expect("begun"), BothByOld);
+    member.acknowledges().await;
+    assert_eq!(operator.step_back(ignored).await.expect("a step"), Some(Old));
+    member.acknowledges().await;
+    let staged = operator.stage().await.expect("read").expect("it stands");
+    assert!(staged.delete(operator.old.backend(), &operator.place).await.expect("answered"));
+    let error = operator.give_up(None, false).await.expect_err("the server may have lost it");
+    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    assert!(operator.give_up(None, true).await.expect("it was deleted"));
+    assert_eq!(state(&operator).await, (MoveState::NotBegun, Old));
 }
 
 #[tokio::test(start_paused = true)]
