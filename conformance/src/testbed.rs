@@ -113,12 +113,14 @@ pub trait Fixture: Send + Sync {
     }
 }
 
-/// What is on the server at last: nothing, as soon as that is so, or what is left after this time.
+/// What is on the server at last: nothing, as soon as that is so, or what is left after this time. No reading is an
+/// instant: one that began before the time was over may show in part what has gone since.
 pub(crate) async fn left_at(fixture: &dyn Fixture, time: Duration) -> Result<Vec<String>> {
     let deadline = Instant::now() + time;
     loop {
+        let began = Instant::now();
         let contents = fixture.contents().await?;
-        if contents.is_empty() || Instant::now() >= deadline {
+        if contents.is_empty() || began >= deadline {
             return Ok(contents);
         }
         // What was dropped goes in the background, and the server has no event for it.

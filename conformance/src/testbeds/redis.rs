@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Kind, Result};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncCommands, AsyncConnectionConfig};
+use redis::{AsyncCommands, AsyncConnectionConfig, ScanOptions};
 
 use super::proxied::{Admin, NAMESPACES, OpenAdmin, ServerTestbed};
 use crate::testbed::{of_a_case, stamps};
@@ -171,7 +171,9 @@ impl Admin for RedisAdmin {
         let mut contents = Vec::new();
         for pattern in patterns {
             for mut connection in self.servers.clone() {
-                let mut keys = connection.scan_match::<_, String>(&pattern).await.map_err(unavailable)?;
+                // Other cases may have a hundred thousand keys there.
+                let options = ScanOptions::default().with_pattern(&pattern).with_count(1000);
+                let mut keys = connection.scan_options::<String>(options).await.map_err(unavailable)?;
                 while let Some(key) = keys.next_item().await {
                     contents.push(key.map_err(unavailable)?);
                 }
