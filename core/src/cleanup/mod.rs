@@ -73,27 +73,25 @@ impl Cleanup {
         self.runtime.spawn(work);
     }
 
-    /// Work that others may go on with when its caller is gone. Where it is polled on another runtime than the
-    /// worker's, it is a task of the worker's: its timers and those of the driver would end with the caller's runtime.
+    /// Work that others may go on with when its caller is gone, and that is polled where this is called. On another
+    /// runtime than the worker's it is a task of the worker's: its timers and those of the driver would end with the
+    /// caller's runtime.
     pub(crate) fn at_home<T: Send + 'static>(
         &self,
         work: BoxFuture<'static, Result<T>>,
     ) -> BoxFuture<'static, Result<T>> {
-        let (runtime, home) = (self.runtime.clone(), self.home.clone());
-        async move {
-            if Handle::try_current().is_ok_and(|current| current.id() == runtime.id()) {
-                return work.await;
-            }
-            let task = AbortOnDropHandle::new(runtime.spawn(work.in_current_span()));
-            let answer = async {
-                task.await.unwrap_or_else(|error| {
-                    let why = "the task of a request has died, or its runtime has ended";
-                    Err(Error::new(ErrorKind::Unknown, why).because(error))
-                })
-            };
-            home.last(answer).await
+        if Handle::try_current().is_ok_and(|current| current.id() == self.runtime.id()) {
+            return work;
         }
-        .boxed()
+        let task = AbortOnDropHandle::new(self.runtime.spawn(work.in_current_span()));
+        let home = self.home.clone();
+        let answer = async move {
+            task.await.unwrap_or_else(|error| {
+                let why = "the task of a request has died, or its runtime has ended";
+                Err(Error::new(ErrorKind::Unknown, why).because(error))
+            })
+        };
+        async move { home.last(answer).await }.boxed()
     }
 
     /// Spawns, as [`beside`](Self::beside), what is to follow the removals from `queue` that are

@@ -330,8 +330,13 @@ impl Protocol for Moving {
         if state.token_back {
             return Some(Broken::TokenBack);
         }
-        let (on_old, on_new) = (state.old.first()?, state.new.first()?);
-        let each_waits = on_old != on_new && state.old.has(on_new) && state.new.has(on_old);
-        each_waits.then_some(Broken::Stuck)
+        circle(&state.old, &state.new)
     }
+}
+
+/// Whether who is first on each side waits behind the other one.
+fn circle(old: &Server, new: &Server) -> Option<Broken> {
+    let (on_old, on_new) = (old.first()?, new.first()?);
+    let each_waits = on_old != on_new && old.has(on_new) && new.has(on_old);
+    each_waits.then_some(Broken::Stuck)
 }

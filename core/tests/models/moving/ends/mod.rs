@@ -23,7 +23,7 @@ use stateright::{Model, Property};
 
 use self::operator::Operator;
 use self::state::{Cell, Client, Entry, Mark, Member, Stamp, State, Work};
-use super::{Id, Server};
+use super::{Id, Server, circle};
 use crate::explore::{Broken, Protocol, sound};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -221,8 +221,6 @@ impl Protocol for Ends {
         if state.left_behind {
             return Some(Broken::Stuck);
         }
-        let (on_old, on_new) = (state.old.first()?, state.new.first()?);
-        let each_waits = on_old != on_new && state.old.has(on_new) && state.new.has(on_old);
-        each_waits.then_some(Broken::Stuck)
+        circle(&state.old, &state.new)
     }
 }
