@@ -9,7 +9,7 @@ use std::hash::Hash;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Instant;
 
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use stateright::{Checker, HasDiscoveries, Model, Property, Representative};
 
 /// What the models watch for. The model must find a planted fault as one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,7 +85,18 @@ pub(crate) fn long() -> bool {
 /// a shortest one.
 fn exhaustively<P: Protocol>(name: &str, model: P) -> Option<Found> {
     let begun = Instant::now();
-    let checker = model.checker().finish_when(HasDiscoveries::Any).spawn_bfs().join();
+    reported(name, begun, model.checker().finish_when(HasDiscoveries::Any).spawn_bfs().join())
+}
+
+/// The same, depth-first, and of all states that differ only by which client is which, one. That
+/// is sound where the model treats its clients alike. The trace need not be a shortest one.
+fn up_to_symmetry<P: Protocol<State: Representative>>(name: &str, model: P) -> Option<Found> {
+    let begun = Instant::now();
+    let checker = model.checker().symmetry().finish_when(HasDiscoveries::Any);
+    reported(name, begun, checker.spawn_dfs().join())
+}
+
+fn reported<P: Protocol>(name: &str, begun: Instant, checker: impl Checker<P>) -> Option<Found> {
     let found = checker.discovery(SOUND).map(|path| Found {
         broken: checker.model().verdict(path.last_state()).expect("the discovery is a violation"),
         trace: path.into_actions().iter().map(|action| format!("{action:?}")).collect(),
@@ -107,12 +118,24 @@ fn exhaustively<P: Protocol>(name: &str, model: P) -> Option<Found> {
 /// Asserts that every state within the bounds is sound. Several rules share an exploration, which
 /// runs once.
 pub(crate) fn assert_sound<P: Protocol + Debug>(name: &str, model: P) {
+    sound_once(name, model, exhaustively);
+}
+
+/// The same, where clients are interchangeable.
+pub(crate) fn assert_sound_up_to_symmetry<P>(name: &str, model: P)
+where
+    P: Protocol<State: Representative> + Debug,
+{
+    sound_once(name, model, up_to_symmetry);
+}
+
+fn sound_once<P: Protocol + Debug>(name: &str, model: P, explored: fn(&str, P) -> Option<Found>) {
     static RUN: LazyLock<Mutex<HashMap<String, Arc<Mutex<bool>>>>> = LazyLock::new(Mutex::default);
     let bounds = format!("{model:?}");
     let run = Arc::clone(RUN.lock().expect("not poisoned").entry(bounds).or_default());
     let mut sound = run.lock().expect("the exploration that this rule shares is sound");
     if !*sound {
-        if let Some(found) = exhaustively(name, model) {
+        if let Some(found) = explored(name, model) {
             panic!("{name}: {:?}\n{}", found.broken, found.trace.join("\n"));
         }
         *sound = true;
@@ -127,6 +150,15 @@ pub(crate) fn assert_found<P: Protocol>(name: &str, faulty: P) {
 /// The same, and that it is found as this.
 pub(crate) fn assert_found_as<P: Protocol>(name: &str, faulty: P, expected: Broken) {
     assert_eq!(found(name, faulty).broken, expected, "{name}");
+}
+
+/// The same, where clients are interchangeable.
+pub(crate) fn assert_found_up_to_symmetry<P>(name: &str, faulty: P, expected: Broken)
+where
+    P: Protocol<State: Representative>,
+{
+    let found = up_to_symmetry(name, faulty);
+    assert_eq!(found.map(|found| found.broken), Some(expected), "{name}");
 }
 
 fn found<P: Protocol>(name: &str, faulty: P) -> Found {

@@ -19,8 +19,10 @@ mod participant;
 mod rules;
 mod values;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use latchwork_core::decide::moving::{Holding, MovePhase, Side, Sides, Stage, Step as Decision, Way};
-use stateright::{Model, Property};
+use stateright::{Model, Property, Representative};
 
 use crate::explore::{Broken, Protocol, sound};
 
@@ -221,6 +223,32 @@ impl State {
     /// Where it has a place.
     fn places(&self, who: Id) -> Sides {
         Sides { old: self.old.has(who), new: self.new.has(who) }
+    }
+}
+
+impl Representative for State {
+    /// The participants in an order by what each of them is. Nothing in the model depends on their
+    /// numbers.
+    fn representative(&self) -> State {
+        let place = |server: &Server, who| server.queue.iter().position(|(of, _)| *of == who);
+        let is = |who: &Id| {
+            let mut hasher = DefaultHasher::new();
+            let member = self.members[usize::from(*who)];
+            (self.client(*who), member, place(&self.old, *who), place(&self.new, *who)).hash(&mut hasher);
+            hasher.finish()
+        };
+        let mut order: Vec<Id> = (0..).take(self.clients.len()).collect();
+        order.sort_by_cached_key(is);
+        let mut renamed = self.clone();
+        for (to, from) in order.iter().enumerate() {
+            renamed.clients[to] = *self.client(*from);
+            renamed.members[to] = self.members[usize::from(*from)];
+        }
+        for (of, _) in renamed.old.queue.iter_mut().chain(&mut renamed.new.queue) {
+            let to = order.iter().position(|from| from == of).expect("a participant's");
+            *of = Id::try_from(to).expect("few");
+        }
+        renamed
     }
 }
 
