@@ -18,8 +18,11 @@ use crate::failover::{NOISE, TTL, now};
 pub enum Points {
     /// At so many of each work, by chance.
     Some(usize),
-    /// At each of them, until one comes through.
-    All,
+    /// At each of them, or at some, from one of the first by chance, until one comes through.
+    Each {
+        /// How many requests lie between two kills, and one.
+        apart: usize,
+    },
 }
 
 /// Eight processes contend while operators take their locks to *new*, and back to the beginning. Each operator
@@ -39,6 +42,10 @@ pub async fn with_operators_killed(old: MovingSide, new: MovingSide, points: Poi
     for (work, operates) in works.into_iter().enumerate() {
         takes[work] = killed_once(&mut run, operates, usize::MAX, true).await?.1;
     }
+    let first = match points {
+        Points::Some(_) => 1,
+        Points::Each { apart } => run.random.random_range(1..=apart),
+    };
     let mut turn = 0;
     let mut goes = [true; 2];
     while goes.contains(&true) {
@@ -48,14 +55,14 @@ pub async fn with_operators_killed(old: MovingSide, new: MovingSide, points: Poi
                 let request = match points {
                     // One work takes fewer requests than another: not every step waits for somebody.
                     Points::Some(_) => run.random.random_range(1..=(takes[work] * 3).div_ceil(4)),
-                    Points::All => turn,
+                    Points::Each { apart } => first + (turn - 1) * apart,
                 };
                 let (was_killed, _) = killed_once(&mut run, operates, request, carried_out).await?;
                 killed[work] += usize::from(was_killed);
                 // One that comes through sends no more of them.
                 goes[work] &= match points {
                     Points::Some(most) => turn < most,
-                    Points::All => was_killed,
+                    Points::Each { .. } => was_killed,
                 };
             }
         }
