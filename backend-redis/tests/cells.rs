@@ -310,7 +310,7 @@ async fn a_late_write_with_an_old_version_does_nothing() {
 #[tokio::test]
 async fn a_read_without_an_answer_is_unavailable_and_so_is_a_write_that_was_not_sent() {
     let server = own(&[]).await;
-    let (proxy, backend) = proxied(&server, "ttl=60s&request_timeout=300ms").await;
+    let (proxy, backend) = proxied(&server, &format!("ttl={LONG}")).await;
     let a = cell("a");
     assert_eq!(value(&backend, &a).await, None);
     let _lost = proxy.drop_reply_to(is_script);

@@ -4,18 +4,29 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{Operator, connect, own, refused, says};
+use common::{Operator, PATIENCE, connect, own, refused, says};
 use latchwork_conformance::proxy::Proxy;
-use latchwork_conformance::servers::{Kind, Options, Server};
-use latchwork_core::{ErrorKind, Eviction};
+use latchwork_conformance::servers::{ClosedPort, Kind, Options, Server};
+use latchwork_core::{Error, ErrorKind, Eviction};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
+
+/// What it says as soon as the server there answers in time: one that is slow is unavailable.
+async fn refused_by_its_answer(url: &str) -> Error {
+    let begun = Instant::now();
+    loop {
+        let error = refused(url).await;
+        if *error.kind() != ErrorKind::Unavailable || begun.elapsed() > PATIENCE {
+            return error;
+        }
+    }
+}
 
 #[tokio::test]
 async fn another_server_is_named() {
     for (kind, name) in [(Kind::Etcd, "etcd"), (Kind::Zookeeper, "ZooKeeper")] {
         let other = Server::start(kind, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
-        let error = refused(&format!("redis://{}", other.addr())).await;
+        let error = refused_by_its_answer(&format!("redis://{}", other.addr())).await;
         let expected = ErrorKind::WrongServer { expected: "redis", saw: name.to_owned() };
         assert_eq!(*error.kind(), expected, "{error}");
     }
@@ -41,15 +52,16 @@ async fn a_closed_port_and_a_silent_one_are_unavailable_in_time() {
     let addr = listener.local_addr().unwrap();
     // Silent: the system accepts into the backlog, and nothing answers.
     let started = Instant::now();
-    let error = refused(&format!("redis://{addr}?connect_timeout=500ms")).await;
+    let error = refused(&format!("redis://{addr}?connect_timeout=500ms&request_timeout=1m")).await;
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
     let asked = started.elapsed();
     assert!(asked >= Duration::from_millis(250), "it was asked at all");
-    assert!(asked < Duration::from_secs(2), "the bound is 500 ms, and it took {asked:?}");
-    drop(listener);
-    let error = refused(&format!("redis://{addr}")).await;
+    let noise = Duration::from_secs(3);
+    assert!(asked < Duration::from_millis(500) + noise, "the bound is 500 ms, and it took {asked:?}");
+    let closed = ClosedPort::take().unwrap();
+    let error = refused(&format!("redis://{}", closed.addr())).await;
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
-    assert!(error.to_string().contains(&addr.to_string()), "{error}");
+    assert!(error.to_string().contains(&closed.addr().to_string()), "{error}");
 }
 
 /// As a proxy or a balancer does whose server is down, which may be a Redis.
@@ -69,7 +81,7 @@ async fn a_server_that_falls_silent_behind_the_log_in_is_unavailable() {
     let server = own(&[]).await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
     let silent = proxy.hold_reply_to(says("PING"));
-    let error = refused(&format!("redis://{}?request_timeout=200ms", proxy.addr())).await;
+    let error = refused(&format!("redis://{}", proxy.addr())).await;
     assert!(silent.has_fired());
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains(&proxy.addr().to_string()), "{error}");

@@ -38,12 +38,12 @@ async fn unknown(operator: &mut Operator) -> u64 {
 async fn a_connect_loads_what_is_missing_of_three_scripts_and_no_hold_meets_a_missing_one() {
     let server = own(&[]).await;
     let mut operator = Operator::of(&server).await;
-    let first = client(&server, common::SHORT).await;
+    let first = client(&server, "9s").await;
     assert_eq!(spent(&mut operator, "script|load").await.0, 3);
-    let second = client(&server, common::SHORT).await;
+    let second = client(&server, "9s").await;
     assert_eq!(spent(&mut operator, "script|load").await.0, 3, "all were there");
     operator.say::<()>("SCRIPT FLUSH").await;
-    let third = client(&server, common::SHORT).await;
+    let third = client(&server, "9s").await;
     assert_eq!(spent(&mut operator, "script|load").await.0, 6);
     let before = unknown(&mut operator).await;
     let queue = queue(Kind::Mutex, "a");

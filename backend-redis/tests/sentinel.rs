@@ -188,7 +188,7 @@ async fn what_is_wrong_with_the_sentinels_is_named() {
     let replica = (master + 1) % 3;
     let behind = Proxy::start(first.as_str()).await.unwrap();
     behind.readdress([(port(master), port(replica))]);
-    let error = refused(&format!("redis-sentinel://{}/{service}?connect_timeout=1s", behind.addr())).await;
+    let error = refused(&format!("redis-sentinel://{}/{service}?connect_timeout=2s", behind.addr())).await;
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
     said(&error, &[&watched.servers()[replica], "the Sentinels name as the master", "is a replica of"]);
     mistakes.made("a Sentinel is behind, and names a replica", &error);

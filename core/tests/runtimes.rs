@@ -20,12 +20,18 @@ use tokio::time::timeout;
 
 /// Long enough that a busy machine delays no renewal beyond it.
 const TTL: Duration = Duration::from_secs(2);
+/// Where a third of it is "at once", on a busy machine too, or where that is no time to wait for.
+const LONG: Duration = Duration::from_secs(6);
 /// Only an operation that never ends reaches this bound.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn config() -> Config {
+    config_of(TTL)
+}
+
+fn config_of(ttl: Duration) -> Config {
     let mut config = Config::new("memory");
-    config.ttl = TTL;
+    config.ttl = ttl;
     config
 }
 
@@ -35,16 +41,16 @@ fn runtimes() -> [Runtime; 2] {
     [kept, Builder::new_current_thread().enable_all().build().expect("a runtime")]
 }
 
-fn two_clients(store: &Memory) -> (Coordinator, Link, Coordinator) {
-    let (client, link) = store.connect(&config()).expect("connected");
-    (client, link, store.connect(&config()).expect("connected").0)
+fn two_clients(store: &Memory, config: &Config) -> (Coordinator, Link, Coordinator) {
+    let (client, link) = store.connect(config).expect("connected");
+    (client, link, store.connect(config).expect("connected").0)
 }
 
 #[test]
 fn a_hold_leaves_at_its_fixed_end_though_the_runtime_of_the_acquire_is_not_driven() {
     let [kept, passing] = runtimes();
     let store = Memory::new(Clock::system());
-    let (client, _link, other) = kept.block_on(async { two_clients(&store) });
+    let (client, _link, other) = kept.block_on(async { two_clients(&store, &config()) });
     let mutex = client.mutex("a").expect("a good key");
     let max_hold = Acquire::new().max_hold(TTL / 5);
     let guard = passing.block_on(mutex.acquire_with(max_hold)).expect("acquired");
@@ -95,14 +101,16 @@ fn an_acquire_does_not_wait_for_ever_for_a_lazy_connect_on_a_runtime_that_is_not
 fn a_reopened_lease_outlives_the_runtime_of_the_acquire_that_reopened_it() {
     let [kept, passing] = runtimes();
     let store = Memory::new(Clock::system());
-    let (client, link, _) = kept.block_on(async { two_clients(&store) });
+    let (client, link, _) = kept.block_on(async { two_clients(&store, &config_of(LONG)) });
     let mutex = client.mutex("a").expect("a good key");
     link.cut();
+    // As though the machine had slept for so long.
+    client.lease().clock().jump(LONG);
     kept.block_on(async { timeout(PATIENCE, client.lease().until_lost()).await }).expect("lost");
     link.heal();
     let guard = passing.block_on(mutex.acquire()).expect("acquired");
     drop(passing);
-    kept.block_on(async { tokio::time::sleep(TTL * 3 / 2).await });
+    kept.block_on(async { tokio::time::sleep(LONG).await });
     guard.check().expect("it is renewed");
 }
 
@@ -151,8 +159,8 @@ fn is_gone(error: &latchwork_core::Error) {
 fn a_client_whose_runtime_is_gone_reports_it_at_once_in_every_operation() {
     let ([kept, _], [passing, _]) = (runtimes(), runtimes());
     let store = Memory::new(Clock::system());
-    let (client, _link, _) = passing.block_on(async { two_clients(&store) });
-    let (other, _link) = kept.block_on(async { store.connect(&config()).expect("connected") });
+    let (client, _link, _) = passing.block_on(async { two_clients(&store, &config_of(LONG)) });
+    let (other, _link) = kept.block_on(async { store.connect(&config_of(LONG)).expect("connected") });
     let key = "a";
     let (mutex, reentrant) =
         (client.mutex(key).expect("a good key"), client.reentrant_mutex(key).expect("a good key"));
@@ -165,7 +173,7 @@ fn a_client_whose_runtime_is_gone_reports_it_at_once_in_every_operation() {
         (held.0.expect("acquired"), held.1.expect("acquired"), held.2.expect("acquired"))
     });
     drop(passing);
-    let within = |what| kept.block_on(async { timeout(TTL / 3, what).await.expect("at once") });
+    let within = |what| kept.block_on(async { timeout(LONG / 3, what).await.expect("at once") });
     let all: Vec<std::pin::Pin<Box<dyn Future<Output = latchwork_core::Error>>>> = vec![
         Box::pin(async { mutex.acquire().await.expect_err("gone") }),
         Box::pin(async { mutex.try_acquire().await.expect_err("gone") }),
@@ -202,8 +210,8 @@ fn a_client_whose_runtime_is_gone_reports_it_at_once_in_every_operation() {
 fn a_waiting_acquire_reports_that_the_runtime_is_gone() {
     let [kept, passing] = runtimes();
     let store = Memory::new(Clock::system());
-    let (client, _link, _) = passing.block_on(async { two_clients(&store) });
-    let (other, _link) = kept.block_on(async { store.connect(&config()).expect("connected") });
+    let (client, _link, _) = passing.block_on(async { two_clients(&store, &config_of(LONG)) });
+    let (other, _link) = kept.block_on(async { store.connect(&config_of(LONG)).expect("connected") });
     let held = kept.block_on(other.mutex("a").expect("a good key").acquire()).expect("acquired");
     let waiting = kept.spawn({
         let mutex = client.mutex("a").expect("a good key");
@@ -217,7 +225,7 @@ fn a_waiting_acquire_reports_that_the_runtime_is_gone() {
     });
     drop(passing);
     let answer =
-        kept.block_on(async { timeout(TTL / 3, waiting).await }).expect("at once").expect("no panic");
+        kept.block_on(async { timeout(LONG / 3, waiting).await }).expect("at once").expect("no panic");
     is_gone(&answer.expect_err("gone"));
     drop(held);
 }
@@ -252,14 +260,27 @@ fn a_close_is_bounded_whatever_the_backend_waits_for() {
 fn a_try_that_is_dropped_with_its_runtime_leaves_nothing() {
     let [kept, passing] = runtimes();
     let store = Memory::new(Clock::system());
-    let (client, link, other) = kept.block_on(async { two_clients(&store) });
+    let mut config = config_of(LONG);
+    // A quarter of it is longer than the answer is on its way: so long the clean-up awaits it.
+    config.request_timeout = Duration::from_secs(8);
+    let (client, link, other) = kept.block_on(async { two_clients(&store, &config) });
     let mutex = client.mutex("a").expect("a good key");
-    let trip = Duration::from_millis(400);
-    link.delay(trip);
+    assert!(store.contents().is_empty(), "{:?}", store.contents());
+    link.delay(Duration::from_secs(1));
     // The server has it, and its answer is on the way.
-    let dropped = passing.block_on(async { timeout(trip * 3 / 4, mutex.try_acquire()).await });
+    let has_landed = async {
+        while store.contents().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    passing.block_on(async {
+        tokio::select! {
+            biased;
+            answer = mutex.try_acquire() => panic!("it is on the way for half a second: {answer:?}"),
+            () = has_landed => {}
+        }
+    });
     drop(passing);
-    assert!(dropped.is_err(), "it has no answer yet");
     let next = other.mutex("a").expect("a good key");
     let next = kept.block_on(async { timeout(PATIENCE, next.acquire()).await });
     let _guard = next.expect("nobody gives back what the join has made").expect("acquired");
@@ -271,18 +292,19 @@ fn a_quorum_is_widened_though_the_runtime_of_its_acquisition_has_ended() {
     let members: Vec<_> = ["a", "b", "c"]
         .into_iter()
         .map(|name| {
-            let mut config = config();
+            let mut config = config_of(LONG);
             config.name = Some(name.to_owned());
             kept.block_on(async { Memory::new(Clock::system()).connect(&config).expect("connected") })
         })
         .collect();
     let mutexes: Vec<_> = members.iter().map(|(member, _)| member.mutex("x").expect("a good key")).collect();
-    let lock = QuorumLock::trusting(mutexes, TTL).expect("good members");
+    let lock = QuorumLock::trusting(mutexes, LONG).expect("good members");
     // It is asked first.
-    members[0].1.delay(Duration::from_millis(400));
+    members[0].1.hold();
     let guard = passing.block_on(async { lock.acquire().await }).expect("a majority is quick");
     assert!(guard.tokens()[0].is_none(), "it answers later");
     drop(passing);
+    members[0].1.resume();
     kept.block_on(async {
         let widened = async {
             while guard.tokens().iter().any(Option::is_none) {
@@ -295,10 +317,10 @@ fn a_quorum_is_widened_though_the_runtime_of_its_acquisition_has_ended() {
 }
 
 /// One client of a server of its own for each name, on this runtime.
-fn members(runtime: &Runtime, names: &[&str]) -> Vec<(Memory, Coordinator)> {
+fn members(runtime: &Runtime, ttl: Duration, names: &[&str]) -> Vec<(Memory, Coordinator)> {
     let connected = names.iter().map(|&name| {
-        let mut config = config();
-        (config.name, config.request_timeout) = (Some(name.to_owned()), TTL / 10);
+        let mut config = config_of(ttl);
+        (config.name, config.request_timeout) = (Some(name.to_owned()), ttl / 10);
         let store = Memory::new(Clock::system());
         let (client, _link) = runtime.block_on(async { store.connect(&config).expect("connected") });
         (store, client)
@@ -306,17 +328,17 @@ fn members(runtime: &Runtime, names: &[&str]) -> Vec<(Memory, Coordinator)> {
     connected.collect()
 }
 
-fn quorum(members: &[(Memory, Coordinator)]) -> QuorumLock {
+fn quorum(members: &[(Memory, Coordinator)], ttl: Duration) -> QuorumLock {
     let mutexes: Vec<_> = members.iter().map(|(_, client)| client.mutex("x").expect("a good key")).collect();
-    QuorumLock::trusting(mutexes, TTL).expect("good members")
+    QuorumLock::trusting(mutexes, ttl).expect("good members")
 }
 
 #[test]
 fn a_quorum_of_clients_whose_runtime_is_gone_reports_it_at_once() {
     let [kept, passing] = runtimes();
-    let lock = quorum(&members(&passing, &["a", "b", "c"]));
+    let lock = quorum(&members(&passing, LONG, &["a", "b", "c"]), LONG);
     drop(passing);
-    let within = |what| kept.block_on(async { timeout(TTL / 3, what).await.expect("at once") });
+    let within = |what| kept.block_on(async { timeout(LONG / 3, what).await.expect("at once") });
     let all: [std::pin::Pin<Box<dyn Future<Output = latchwork_core::Error>>>; 2] = [
         Box::pin(async { lock.acquire().await.expect_err("gone") }),
         Box::pin(async { lock.try_acquire().await.expect_err("gone") }),
@@ -329,11 +351,11 @@ fn a_quorum_of_clients_whose_runtime_is_gone_reports_it_at_once() {
 #[test]
 fn a_quorum_waits_for_no_member_whose_runtime_is_not_driven() {
     let [kept, passing] = runtimes();
-    let mut all = members(&kept, &["a", "b"]);
-    all.extend(members(&passing, &["c"]));
+    let mut all = members(&kept, TTL, &["a", "b"]);
+    all.extend(members(&passing, TTL, &["c"]));
     let other = kept.block_on(async { all[1].0.connect(&config()).expect("connected").0 });
     let _held = kept.block_on(async { other.mutex("x").expect("a good key").acquire().await.expect("free") });
-    let lock = quorum(&all);
+    let lock = quorum(&all, TTL);
     let tried = kept.block_on(async { timeout(PATIENCE, lock.try_acquire()).await });
     let tried = tried.expect("no answer, and no error");
     assert!(tried.expect("a majority has answered").is_none(), "one is held, one refused");

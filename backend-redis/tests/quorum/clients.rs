@@ -1,11 +1,13 @@
 //! Links to all servers, and a client of each over them.
 
+use std::time::{Duration, Instant};
+
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_conformance::servers::Server;
 use latchwork_core::recipes::{Mutex, QuorumLock};
 use latchwork_core::{Config, Coordinator, connect};
 
-use super::{KEY, TTL};
+use super::{KEY, PATIENCE, TTL};
 
 /// A link to each server.
 pub(crate) struct Links(pub(crate) Vec<Proxy>);
@@ -38,30 +40,48 @@ impl Links {
 }
 
 /// One client of each server.
-pub(crate) struct Clients(pub(crate) Vec<Coordinator>);
+pub(crate) struct Clients {
+    pub(crate) coordinators: Vec<Coordinator>,
+    ttl: Duration,
+}
 
 impl Clients {
     pub(crate) async fn connect(urls: &[String]) -> Self {
+        Self::connect_with(urls, TTL, TTL / 2).await
+    }
+
+    /// With leases of this TTL, and so much time for a request.
+    pub(crate) async fn connect_with(urls: &[String], ttl: Duration, request_timeout: Duration) -> Self {
         let mut coordinators = Vec::new();
         for (number, url) in urls.iter().enumerate() {
             let mut config = Config::from_url(url).expect("a good URL");
-            (config.name, config.ttl) = (Some(format!("server-{number}")), TTL);
-            config.request_timeout = TTL / 2;
-            let connected = connect(&[latchwork_redis::connector()], &config).await;
-            coordinators.push(connected.expect("connected"));
+            (config.name, config.ttl) = (Some(format!("server-{number}")), ttl);
+            config.request_timeout = request_timeout;
+            coordinators.push(surely_connected(&config).await);
         }
-        Self(coordinators)
+        Self { coordinators, ttl }
     }
 
     pub(crate) fn mutexes(&self) -> Vec<Mutex> {
-        self.0.iter().map(|coordinator| coordinator.mutex(KEY).expect("a good key")).collect()
+        self.coordinators.iter().map(|coordinator| coordinator.mutex(KEY).expect("a good key")).collect()
     }
 
     pub(crate) fn lock(&self, guarded: bool) -> QuorumLock {
         let new = match guarded {
-            true => QuorumLock::new(self.mutexes(), TTL),
-            false => QuorumLock::trusting(self.mutexes(), TTL),
+            true => QuorumLock::new(self.mutexes(), self.ttl),
+            false => QuorumLock::trusting(self.mutexes(), self.ttl),
         };
         new.expect("good members")
+    }
+}
+
+/// A dial has the time of a request: a busy machine may need several.
+async fn surely_connected(config: &Config) -> Coordinator {
+    let begun = Instant::now();
+    loop {
+        match connect(&[latchwork_redis::connector()], config).await {
+            Ok(coordinator) => return coordinator,
+            Err(error) => assert!(error.is_retryable() && begun.elapsed() < PATIENCE, "{error}"),
+        }
     }
 }

@@ -128,18 +128,24 @@ pub(crate) async fn contend(order: Order) {
         tokio::io::stdin().read_to_end(&mut rest).await.expect("its input ends");
     });
     while !over.is_finished() {
-        once(&lock, order.way).await;
+        once(&lock, &order).await;
     }
 }
 
-async fn once(lock: &QuorumLock, way: Way) {
-    let acquired = match way {
+async fn once(lock: &QuorumLock, order: &Order) {
+    let acquired = match order.way {
         Way::Tries => lock.try_acquire().await,
         Way::Waits | Way::HoldsLong => lock.acquire_within(TTL * 2).await.map(Some),
     };
     match acquired {
         Ok(Some(guard)) => {
-            let work = if way == Way::HoldsLong { TTL / 2 } else { Duration::from_millis(10) };
+            let work = match order.way {
+                // Of the control, which must catch it: until its lease has run out, so that others have all
+                // that time to come in, however slowly servers come back.
+                Way::HoldsLong if !order.guarded => TTL * 2,
+                Way::HoldsLong => TTL / 2,
+                Way::Waits | Way::Tries => Duration::from_millis(10),
+            };
             work_under(&guard, work).await;
             // Its release may fail where a server does not answer.
             let _answer = tokio::time::timeout(TTL, guard.release()).await;

@@ -25,6 +25,8 @@ const SERVERS: usize = 5;
 const KILLED: [usize; 2] = [0, 1];
 const TTL: Duration = Duration::from_secs(2);
 const KEY: &str = "quorum";
+/// Only a process or a server that has died or hangs meets this bound.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     let runtime = Runtime::new().expect("a runtime");

@@ -22,6 +22,8 @@ struct Said {
     // When somebody acquired last, and the longest time without that.
     last: Option<Instant>,
     longest: Duration,
+    // The latest that the machine was.
+    overslept: Duration,
 }
 
 impl Seen {
@@ -60,6 +62,14 @@ impl Seen {
 
     pub(crate) fn longest_gap(&self) -> Duration {
         self.with(|said| said.longest)
+    }
+
+    pub(crate) fn overslept(&self, by: Duration) {
+        self.with(|said| said.overslept = said.overslept.max(by));
+    }
+
+    pub(crate) fn longest_oversleep(&self) -> Duration {
+        self.with(|said| said.overslept)
     }
 
     pub(crate) fn print(&self, name: &str, took: Duration, restarts: usize) {

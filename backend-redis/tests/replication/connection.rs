@@ -9,13 +9,13 @@ use latchwork_core::decide::{Claim, margin};
 use latchwork_core::recipes::Acquire;
 use latchwork_core::{Clock, Config, ErrorKind, Kind, connect_lazy};
 
-use crate::common::{Operator, admitted, ask, connect, own, queue, soon};
+use crate::common::{Operator, PATIENCE, admitted, ask, connect, own, queue, soon};
 use crate::config::Settings;
 use crate::driver::ConfirmingConnection;
 use crate::layout::QueueKeys;
 use crate::replicas::Replicas;
 use crate::scripts::{self, RenewAnswer};
-use crate::{NOISE, at, by, is_unconfirmed, user};
+use crate::{NOISE, PATIENT, SOON, at, by, is_unconfirmed, user};
 
 #[tokio::test]
 async fn it_is_made_at_the_first_confirmation_made_again_when_it_breaks_and_closed_with_the_client() {
@@ -42,14 +42,21 @@ async fn it_is_made_at_the_first_confirmation_made_again_when_it_breaks_and_clos
 async fn a_confirmation_that_waits_holds_up_no_other_request() {
     let replicas = Replicas::start().await;
     let client = user(&replicas.url("ttl=60s")).await;
-    replicas.hold_back_all();
-    let confirmed = client.mutex("a").unwrap();
-    let waits = tokio::spawn(async move { confirmed.acquire_with(Acquire::new().min_replicas(1)).await });
-    let (mutex, mut slowest, mut rounds) = (client.mutex("b").unwrap(), Duration::ZERO, 0);
-    while !waits.is_finished() {
+    let (confirmed, mutex) = (client.mutex("a").unwrap(), client.mutex("b").unwrap());
+    let round = async || {
         let begun = Instant::now();
         let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
-        (slowest, rounds) = (slowest.max(begun.elapsed()), rounds + 1);
+        begun.elapsed()
+    };
+    let mut alone = Vec::new();
+    for _ in 0..20 {
+        alone.push(round().await);
+    }
+    replicas.hold_back_all();
+    let waits = tokio::spawn(async move { confirmed.acquire_with(Acquire::new().min_replicas(1)).await });
+    let mut beside = Vec::new();
+    while !waits.is_finished() {
+        beside.push(round().await);
     }
     is_unconfirmed(&soon(waits).await.unwrap().unwrap_err(), 0, 1);
     // The control: what stands behind a WAIT on its connection.
@@ -58,11 +65,20 @@ async fn a_confirmation_that_waits_holds_up_no_other_request() {
     let (mut waiting, begun) = (shared.clone(), Instant::now());
     let (_, ()) = tokio::join!(waiting.say::<u32>("WAIT 1 1000"), shared.say::<()>("PING"));
     let behind = begun.elapsed();
+    let (rounds, alone, beside) = (beside.len(), median(alone), median(beside));
     println!(
-        "{rounds} acquisitions beside it, the slowest in {slowest:?}; a PING behind WAIT 1 1000: {behind:?}"
+        "{rounds} acquisitions beside it, each in {beside:?}, and in {alone:?} before; \
+         a PING behind WAIT 1 1000: {behind:?}"
     );
     assert!(behind >= Duration::from_secs(1), "the control");
-    assert!(rounds > 10 && slowest < Duration::from_millis(900), "held up");
+    // Both requests of one would wait for the end of a WAIT: it takes 50 ms, and an idle server sees that up to
+    // 100 ms later. A busy machine makes a few as slow, and not half of them.
+    assert!(rounds > 10 && beside <= 3 * alone + Duration::from_millis(30), "held up");
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
 }
 
 #[tokio::test]
@@ -92,8 +108,7 @@ async fn many_at_once_share_their_questions() {
             let _ = mutex.acquire_with(options.clone()).await.unwrap().release().await.unwrap();
             took.push(begun.elapsed());
         }
-        took.sort();
-        medians.push(took[MANY / 2]);
+        medians.push(median(took));
     }
     println!("an acquire and its release: {:?}; confirmed by two replicas: {:?}", medians[0], medians[1]);
 }
@@ -101,12 +116,12 @@ async fn many_at_once_share_their_questions() {
 #[tokio::test]
 async fn a_deadline_bounds_it_a_dropped_one_leaves_nothing_and_a_close_ends_it() {
     let replicas = Replicas::start().await;
-    let client = user(&replicas.url("ttl=60s")).await;
+    let client = user(&replicas.url(PATIENT)).await;
     let mutex = client.mutex("a").unwrap();
     replicas.hold_back_all();
     let begun = Instant::now();
     is_unconfirmed(&mutex.acquire_with(by(1)).await.unwrap_err(), 0, 1);
-    assert!(begun.elapsed() < NOISE, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < SOON + NOISE, "{:?}", begun.elapsed());
     let is_free = async || while !mutex.queue(0, 10).await.unwrap().is_empty() {};
     soon(is_free()).await;
 
@@ -144,16 +159,17 @@ async fn it_moves_no_deadline_but_by_its_renewal_and_a_demoted_primary_confirms_
     let node = admitted(&client, &ask(&queue(Kind::Mutex, "a"), Claim::Exclusive)).await;
     replicas.hold_back_all();
     let (lease, asked) = (node.state().lease(), node.state().lease().clock().now());
-    is_unconfirmed(&node.confirm(1, NOISE).await.unwrap_err(), 0, 1);
-    let most = asked + NOISE / 2 + TTL - margin(TTL);
+    is_unconfirmed(&node.confirm(1, 3 * NOISE).await.unwrap_err(), 0, 1);
+    // The renewal was sent in the first half of that.
+    let most = asked + 3 * NOISE / 2 + TTL - margin(TTL);
     assert!(lease.deadline() <= most, "the wait counts as a renewal");
     replicas.let_through(0);
-    soon(node.confirm(1, NOISE)).await.unwrap();
+    soon(node.confirm(1, PATIENCE)).await.unwrap();
 
     let mut operator = Operator::of(&replicas.primary).await;
     operator.say::<()>("REPLICAOF 127.0.0.1 1").await;
     let before = lease.deadline();
-    let error = soon(node.confirm(1, Duration::from_millis(500))).await.unwrap_err();
+    let error = soon(node.confirm(1, NOISE)).await.unwrap_err();
     println!("{error}");
     assert_eq!((error.kind(), lease.deadline()), (&ErrorKind::Unavailable, before), "{error}");
     assert!(error.to_string().contains("master"), "{error}");
@@ -172,7 +188,7 @@ async fn another_master_where_the_first_one_was_confirms_nothing() {
     let node = admitted(&client, &join).await;
     replicas.caught_up(2).await;
     replicas.divide().await;
-    let error = node.confirm(1, NOISE / 2).await.unwrap_err();
+    let error = node.confirm(1, 2 * NOISE).await.unwrap_err();
     println!("{error}");
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("another server"), "{error}");
@@ -203,7 +219,7 @@ async fn a_server_that_does_not_allow_it_is_named() {
         _ => panic!("{error}"),
     };
     is_named(&at(&url("mute", "min_replicas=1")).await.unwrap_err());
-    let app = user(&url("app", "min_replicas=1&request_timeout=500ms")).await;
+    let app = user(&url("app", "min_replicas=1&request_timeout=3s")).await;
     is_unconfirmed(&app.mutex("a").unwrap().acquire().await.unwrap_err(), 0, 1);
     // Who does not ask needs no right to, and whoever does hears it at once.
     let mute = user(&url("mute", "ttl=10s")).await;

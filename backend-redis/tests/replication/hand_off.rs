@@ -13,7 +13,7 @@ use crate::driver::ConfirmingConnection;
 use crate::replicas::Replicas;
 use crate::{PATIENT, by, is_unconfirmed, surely_by, user};
 
-const SHORTLY: Duration = Duration::from_secs(1);
+const SHORTLY: Duration = Duration::from_secs(2);
 
 #[tokio::test]
 async fn the_winner_of_a_hand_off_is_not_confirmed_while_replication_is_held_back() {
@@ -64,7 +64,7 @@ async fn a_waiter_that_is_not_confirmed_is_given_back_and_the_next_one_comes_in(
     let mutex = winner.mutex("a").unwrap();
     let waits = tokio::spawn({
         let mutex = mutex.clone();
-        async move { mutex.acquire_with(by(1).within(5 * SHORTLY)).await }
+        async move { mutex.acquire_with(by(1).within(3 * SHORTLY)).await }
     });
     while holder.mutex("a").unwrap().queue(0, 10).await.unwrap().len() < 2 {
         tokio::task::yield_now().await;

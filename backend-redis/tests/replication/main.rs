@@ -34,6 +34,9 @@ use crate::common::coordinators::at;
 /// What a machine may be late by.
 const NOISE: Duration = Duration::from_secs(2);
 
+/// The time of [`by`].
+const SOON: Duration = Duration::from_secs(3);
+
 /// A request may take long.
 const PATIENT: &str = "ttl=60s&request_timeout=20s";
 
@@ -41,9 +44,10 @@ async fn user(url: &str) -> Coordinator {
     at(url).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Confirmed by so many, in a time that is over soon where they do not.
+/// Confirmed by so many, in a time that is over soon where they do not: they are asked within it, on a busy
+/// machine too.
 fn by(replicas: u32) -> Acquire {
-    Acquire::new().min_replicas(replicas).within(Duration::from_secs(1))
+    Acquire::new().min_replicas(replicas).within(SOON)
 }
 
 /// Confirmed by so many, however busy the machine is. For clients with [`PATIENT`] in their URL.

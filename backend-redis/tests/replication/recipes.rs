@@ -1,50 +1,67 @@
 //! Every recipe asks replicas in the same way.
 
 use latchwork_core::recipes::{Acquire, Member, MultiLock};
-use latchwork_core::{Error, Owner};
+use latchwork_core::{Coordinator, Error, Owner};
 
 use crate::common::soon;
 use crate::replicas::Replicas;
-use crate::{is_unconfirmed, user};
+use crate::{PATIENT, is_unconfirmed, user};
 
 #[tokio::test]
 async fn every_recipe_is_refused_while_replication_is_held_back_and_acquired_after_that() {
     let replicas = Replicas::start().await;
-    let client = user(&replicas.url("ttl=60s&request_timeout=800ms&min_replicas=1")).await;
-    let (mutex, other) = (client.mutex("mutex").unwrap(), client.mutex("other").unwrap());
-    let (reentrant, rwlock) = (client.reentrant_mutex("owner").unwrap(), client.rwlock("rwlock").unwrap());
-    let (semaphore, election) = (client.semaphore("permits", 2).unwrap(), client.election("leader").unwrap());
-    let multi = MultiLock::new([client.mutex("one").unwrap().into(), Member::write(rwlock.clone())]).unwrap();
-    let owner = Owner::new("an owner");
-    // Each gives back what it acquired.
-    let all = async || -> Vec<(&str, Result<(), Error>)> {
-        vec![
-            ("mutex", mutex.acquire().await.map(drop)),
-            ("a try", other.try_acquire().await.map(|hold| drop(hold.expect("it is free")))),
-            ("an owner", reentrant.acquire_as(&owner).await.map(drop)),
-            ("a reader", rwlock.read().await.map(drop)),
-            ("a writer", rwlock.write().await.map(drop)),
-            ("permits", semaphore.acquire(2).await.map(drop)),
-            ("a leader", election.campaign(b"me").await.map(drop)),
-            ("several", multi.acquire().await.map(drop)),
-        ]
-    };
+    // Each waits for a request's time, and is asked for within it, on a busy machine too.
+    let client = user(&replicas.url("ttl=60s&request_timeout=3s&min_replicas=1")).await;
     replicas.hold_back_all();
-    for (what, answer) in soon(all()).await {
+    for (what, answer) in soon(all(&client)).await {
         let error = answer.expect_err(what);
         println!("{what}: {error}");
         is_unconfirmed(&error, 0, 1);
     }
     // Not asked for, whatever the URL says.
+    let mutex = client.mutex("mutex").unwrap();
     let plain = soon(mutex.acquire_with(Acquire::new().min_replicas(0))).await.unwrap();
     let _ = plain.release().await.unwrap();
+    // Nothing that was refused stands in the way of the other client's try.
+    soon(client.close()).await.unwrap();
     replicas.let_through(1);
-    for (what, answer) in soon(all()).await {
+    let patient = user(&replicas.url(&format!("{PATIENT}&min_replicas=1"))).await;
+    for (what, answer) in soon(all(&patient)).await {
         answer.unwrap_or_else(|error| panic!("{what}: {error}"));
     }
     // A re-entry asks nobody.
+    let (reentrant, owner) = (patient.reentrant_mutex("owner").unwrap(), Owner::new("an owner"));
     let held = soon(reentrant.acquire_as(&owner)).await.unwrap();
     replicas.hold_back_all();
     let again = soon(reentrant.acquire_as(&owner)).await.unwrap();
     assert_eq!(again.token(), held.token());
+}
+
+/// What each recipe answers; all are asked at once. The writer and the reader wait for each other.
+async fn all(client: &Coordinator) -> [(&'static str, Result<(), Error>); 8] {
+    let (mutex, other) = (client.mutex("mutex").unwrap(), client.mutex("other").unwrap());
+    let (reentrant, rwlock) = (client.reentrant_mutex("owner").unwrap(), client.rwlock("rwlock").unwrap());
+    let (semaphore, election) = (client.semaphore("permits", 2).unwrap(), client.election("leader").unwrap());
+    let members: [Member; 2] =
+        [client.mutex("one").unwrap().into(), Member::write(client.rwlock("two").unwrap())];
+    let (multi, owner) = (MultiLock::new(members).unwrap(), Owner::new("an owner"));
+    let tried = async { other.try_acquire().await.map(|hold| hold.expect("it is free")) };
+    let answers = tokio::join!(
+        given_back("mutex", mutex.acquire()),
+        given_back("a try", tried),
+        given_back("an owner", reentrant.acquire_as(&owner)),
+        given_back("a reader", rwlock.read()),
+        given_back("a writer", rwlock.write()),
+        given_back("permits", semaphore.acquire(2)),
+        given_back("a leader", election.campaign(b"me")),
+        given_back("several", multi.acquire()),
+    );
+    answers.into()
+}
+
+async fn given_back<T>(
+    what: &'static str,
+    acquiring: impl Future<Output = Result<T, Error>>,
+) -> (&'static str, Result<(), Error>) {
+    (what, acquiring.await.map(drop))
 }

@@ -43,8 +43,10 @@ async fn one_queue_with_a_foreign_key_costs_the_others_no_renewal() {
         admitted(&client, &ask(&a, Claim::Exclusive)).await,
         admitted(&client, &ask(&b, Claim::Exclusive)).await,
     );
-    operator.say::<()>("DEL latchwork:mutex:{a}:one").await;
-    operator.say::<()>("HSET latchwork:mutex:{a}:one a text").await;
+    // At once: a renewal between the two would find it gone.
+    let mut replaced = redis::cmd("EVAL");
+    replaced.arg("redis.call('DEL', KEYS[1]) redis.call('HSET', KEYS[1], 'a', 'text')");
+    operator.run(replaced.arg(1).arg("latchwork:mutex:{a}:one")).await;
     assert_eq!(soon(spoilt.state().until_lost()).await, LostReason::Expired);
     let clock = client.lease().clock().clone();
     clock.sleep_until(clock.now() + client.lease().ttl() * 3 / 2).await;

@@ -13,8 +13,8 @@ use crate::common::{admitted, ask, connect, own, queue, soon};
 /// Renewed in 24 bursts of 256, as long as there is time.
 const NODES: usize = 24 * 256;
 /// A round trip. As many of them as there are bursts take longer than a lease.
-const TRIP: Duration = Duration::from_millis(300);
-const TTL: &str = "6s";
+const TRIP: Duration = Duration::from_millis(600);
+const TTL: &str = "12s";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thousands_of_nodes_are_renewed_in_time_over_a_slow_way() {

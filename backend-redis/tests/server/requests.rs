@@ -56,7 +56,7 @@ async fn a_refused_try_leaves_nothing() {
 #[tokio::test]
 async fn many_readers_are_notified_by_one_message_a_script() {
     let server = own(&[]).await;
-    let (writer, readers) = (client(&server, "30s").await, client(&server, "30s").await);
+    let (writer, readers) = (client(&server, "1h").await, client(&server, "1h").await);
     let queue = queue(Kind::RwLock, "a");
     let held = admitted(&writer, &ask(&queue, Claim::Exclusive)).await;
     let mut nodes = Vec::new();

@@ -7,7 +7,7 @@ use latchwork_core::{ErrorKind, Eviction, LostReason};
 use tracing::Level;
 
 use crate::common::{Operator, own, soon};
-use crate::{SHORT, outlive, said, user};
+use crate::{DEADLINE, outlive, said, user};
 
 #[tokio::test]
 async fn a_full_memory_takes_nothing_from_holders_and_waiters() {
@@ -45,7 +45,7 @@ async fn a_full_memory_takes_nothing_from_holders_and_waiters() {
     operator.say::<()>("CONFIG SET maxmemory 1").await;
 
     let fresh = b.mutex("fresh").unwrap();
-    said(&fresh.acquire_within(SHORT).await.unwrap_err(), &["deadline", "out of memory"]);
+    said(&fresh.acquire_within(DEADLINE).await.unwrap_err(), &["deadline", "out of memory"]);
     let tried = fresh.try_acquire().await.unwrap_err();
     assert_eq!(*tried.kind(), ErrorKind::Unavailable);
     said(&tried, &["out of memory"]);

@@ -8,45 +8,47 @@ use latchwork_core::decide::Claim;
 use latchwork_core::{ErrorKind, Kind};
 
 use crate::common::{Operator, own, soon};
-use crate::{SHORT, said, user};
+use crate::{DEADLINE, said, user};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twenty_contenders_are_served_one_by_one_while_scripts_are_flushed() {
     const ROUNDS: usize = 5;
+    const FLUSHES: usize = 10;
     let server = own(&[]).await;
     let mut operator = Operator::of(&server).await;
-    let (inside, served) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let inside = Arc::new(AtomicBool::new(false));
+    let flushed = Arc::new(AtomicUsize::new(0));
     let mut contenders = tokio::task::JoinSet::new();
     for _ in 0..20 {
         let client = user(&server, "ttl=10s").await.unwrap();
-        let (inside, served) = (Arc::clone(&inside), Arc::clone(&served));
+        let (inside, flushed) = (Arc::clone(&inside), Arc::clone(&flushed));
         contenders.spawn(async move {
             let mutex = client.mutex("a").unwrap();
-            for _ in 0..ROUNDS {
+            let mut served = 0;
+            // A slow machine can serve the first contenders before the last is connected and the
+            // first flush is sent, so each goes on until enough flushes were answered.
+            while served < ROUNDS || flushed.load(Ordering::Acquire) < FLUSHES {
                 let hold = mutex.acquire().await.unwrap();
                 assert!(!inside.swap(true, Ordering::AcqRel), "two hold");
                 tokio::task::yield_now().await;
                 inside.store(false, Ordering::Release);
                 let _ = hold.release().await.unwrap();
-                served.fetch_add(1, Ordering::AcqRel);
+                served += 1;
             }
             client.close().await.unwrap();
         });
     }
-    let mut flushed = 0;
     let flushing = async {
         // As often as the server answers, until all are served.
         while !contenders.is_empty() {
             operator.say::<()>("SCRIPT FLUSH").await;
-            flushed += 1;
+            flushed.fetch_add(1, Ordering::AcqRel);
             while let Some(ended) = contenders.try_join_next() {
                 ended.unwrap();
             }
         }
     };
     soon(flushing).await;
-    assert_eq!(served.load(Ordering::Acquire), 20 * ROUNDS);
-    assert!(flushed > ROUNDS, "{flushed} flushes");
     let keys: Vec<String> = operator.say("KEYS latchwork:*:node").await;
     assert_eq!(keys, [""; 0], "nothing is left");
 }
@@ -59,7 +61,7 @@ async fn a_master_that_is_demoted_is_named_until_it_is_one_again() {
     let mutex = client.mutex("a").unwrap();
     let _ = mutex.acquire().await.unwrap().release().await.unwrap();
     operator.say::<()>("REPLICAOF 127.0.0.1 1").await;
-    let error = mutex.acquire_within(SHORT).await.unwrap_err();
+    let error = mutex.acquire_within(DEADLINE).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Unavailable);
     said(&error, &["deadline", "replica"]);
     // An acquire without a deadline gives up after a TTL, with the same reason.
@@ -74,11 +76,11 @@ async fn a_master_that_is_demoted_is_named_until_it_is_one_again() {
 async fn a_client_that_only_holds_leaves_a_demoted_master_at_the_first_failed_renewal() {
     let server = own(&[]).await;
     let mut operator = Operator::of(&server).await;
-    let client = crate::common::client(&server, "3s").await;
+    let client = crate::common::client(&server, "6s").await;
     let queue = crate::common::queue(Kind::Mutex, "a");
     let held = crate::common::admitted(&client, &crate::common::ask(&queue, Claim::Exclusive)).await;
-    let deadline = held.state().lease().deadline();
     operator.say::<()>("REPLICAOF 127.0.0.1 1").await;
+    let (lease, demoted) = (held.state().lease(), held.state().lease().clock().now());
     let mut looks = tokio::time::interval(Duration::from_millis(10));
     soon(async {
         while !format!("{client:?}").contains("down") {
@@ -86,11 +88,14 @@ async fn a_client_that_only_holds_leaves_a_demoted_master_at_the_first_failed_re
         }
     })
     .await;
-    assert_eq!(held.state().lease().deadline(), deadline, "not renewed since");
+    let deadline = lease.deadline();
+    // On a slow machine it was renewed once or twice before.
+    let renewed = deadline - lease.ttl().saturating_sub(lease.margin());
+    assert!(renewed <= demoted, "renewed by a replica");
     assert_eq!(held.state().lost(), None, "left only when it was lost");
     operator.say::<()>("REPLICAOF NO ONE").await;
     let end = deadline + Duration::from_secs(1);
-    held.state().lease().clock().sleep_until(end).await;
+    lease.clock().sleep_until(end).await;
     assert_eq!(held.state().lost(), None, "it has not come back in time");
 }
 
@@ -115,7 +120,7 @@ async fn a_server_that_loads_its_data_is_waited_for_and_named_when_it_takes_too_
         operator
     });
     let error = loop {
-        match user(&server, "connect_timeout=1s").await {
+        match user(&server, "connect_timeout=2s").await {
             // Not yet.
             Ok(early) => early.close().await.unwrap_or_else(|error| println!("{error}")),
             Err(error) => break error,
@@ -142,7 +147,7 @@ async fn a_server_that_dies_while_a_client_waits_is_an_outage_and_no_timeout() {
     let mutex = client.mutex("a").unwrap();
     let waiting = tokio::spawn({
         let mutex = mutex.clone();
-        async move { mutex.acquire_within(Duration::from_secs(2)).await }
+        async move { mutex.acquire_within(Duration::from_secs(5)).await }
     });
     soon(async {
         while holder.mutex("a").unwrap().queue(0, 10).await.unwrap().len() < 2 {

@@ -6,20 +6,22 @@ use futures_util::future::join_all;
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_core::{ErrorKind, Hold};
 
-use crate::common::{is_script, own, says, soon};
-use crate::{SHORT, at, outlive};
+use crate::common::{PATIENCE, is_script, own, says, soon};
+use crate::{at, outlive};
 
 /// One connection swallows everything; another would be served.
 #[tokio::test]
 async fn a_connection_that_falls_silent_is_given_up_before_what_is_held_is_lost() {
     let server = own(&[]).await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
-    let client = at(&format!("redis://{}?ttl={}", proxy.addr(), crate::common::SHORT)).await.unwrap();
+    // The silent renewal takes a request timeout of it, 2 s. Of the rest, 3 s are to spare.
+    let client = at(&format!("redis://{}?ttl=9s", proxy.addr())).await.unwrap();
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
     // The first renewal.
     let mut silent = proxy.hold_next_reply();
     soon(silent.fired()).await.unwrap();
-    outlive(&client).await;
+    let lease = client.lease();
+    lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 2 / 3).await;
     hold.check().expect("another connection had time to renew it");
     let _ = hold.release().await.unwrap();
     client.close().await.unwrap();
@@ -29,7 +31,8 @@ async fn a_connection_that_falls_silent_is_given_up_before_what_is_held_is_lost(
 async fn dialling_again_that_hangs_is_given_up_before_what_is_held_is_lost() {
     let server = own(&[]).await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
-    let options = "ttl=9s&connect_timeout=10m&request_timeout=10m";
+    // A third until the renewal, a third for it, a sixth for the dialling that hangs: a fifteenth is to spare.
+    let options = "ttl=30s&connect_timeout=10m&request_timeout=10m";
     let client = at(&format!("redis://{}?{options}", proxy.addr())).await.unwrap();
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
     let hung = proxy.hold_reply_to(says("HELLO"));
@@ -69,13 +72,15 @@ async fn a_request_on_a_connection_that_fell_silent_is_repeated_on_the_next() {
 
 #[tokio::test]
 async fn a_join_after_a_loss_is_answered_in_time_however_much_was_lost() {
+    const TTL: Duration = Duration::from_secs(3);
+    const REQUEST: Duration = Duration::from_millis(1500);
     let server = own(&[]).await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
-    let options = "ttl=1s&request_timeout=500ms";
+    let options = "ttl=3s&request_timeout=1500ms";
     let client = at(&format!("redis://{}?{options}", proxy.addr())).await.unwrap();
     let held = (0..400).map(|number| {
         let mutex = client.mutex(format!("held-{number}")).unwrap();
-        async move { mutex.acquire().await.unwrap() }
+        async move { mutex.acquire_within(PATIENCE).await.unwrap() }
     });
     let held = soon(join_all(held)).await;
     proxy.cut();
@@ -84,10 +89,11 @@ async fn a_join_after_a_loss_is_answered_in_time_however_much_was_lost() {
     let error = soon(client.mutex("a").unwrap().acquire()).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
     // It gives up after a TTL, during an attempt that removes the lost nodes and joins.
-    let bound = Duration::from_secs(1) + SHORT * 2 + Duration::from_secs(1);
+    let bound = TTL + REQUEST * 2 + Duration::from_secs(4);
     assert!(asked.elapsed() < bound, "after {:?}", asked.elapsed());
     proxy.resume();
-    let _ = soon(client.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
+    let mutex = client.mutex("a").unwrap();
+    let _ = soon(mutex.acquire_within(PATIENCE)).await.unwrap().release().await.unwrap();
     client.close().await.unwrap();
 }
 
@@ -95,7 +101,7 @@ async fn a_join_after_a_loss_is_answered_in_time_however_much_was_lost() {
 async fn a_hold_after_a_loss_is_renewed_while_lost_nodes_are_removed() {
     let server = own(&[]).await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
-    let options = format!("ttl={}&request_timeout=500ms", crate::common::SHORT);
+    let options = "ttl=6s&request_timeout=500ms";
     let client = at(&format!("redis://{}?{options}", proxy.addr())).await.unwrap();
     let mut lost = Vec::new();
     for part in 0..20 {
