@@ -130,8 +130,10 @@ async fn exchange(host: &str, probe: &[u8], transport: &Transport) -> io::Result
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use latchwork_conformance::servers::ClosedPort;
     use tokio::net::TcpListener;
+
+    use super::*;
 
     /// A server that reads one probe on each connection, and sends the next of `answers`.
     async fn server(answers: Vec<&'static [u8]>) -> String {
@@ -172,10 +174,8 @@ mod tests {
 
     #[tokio::test]
     async fn one_good_host_of_several_is_enough() {
-        let closed = {
-            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            listener.local_addr().unwrap().to_string()
-        };
+        let port = ClosedPort::take().unwrap();
+        let closed = port.addr().to_string();
         let error = find_server(std::slice::from_ref(&closed), &Transport::default()).await.unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::Unavailable);
         find_server(&[closed, server(vec![b"\0\0\x06\x04\0\0\0\0\0"]).await], &Transport::default())

@@ -280,7 +280,7 @@ async fn a_late_write_with_an_old_version_does_nothing() {
 #[tokio::test]
 async fn a_silent_server_costs_one_request_timeout_and_a_refused_connection_makes_nothing() {
     let server = server().await;
-    let (proxy, client) = proxied(&server, "request_timeout=1s&ttl=60s").await;
+    let (proxy, client) = proxied(&server, "request_timeout=3s&ttl=60s").await;
     let a = cell("a");
     proxy.hold(Direction::ToClient);
     let begun = std::time::Instant::now();

@@ -4,10 +4,10 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{acquiring, config, etcdctl, require_log_in, server, soon};
+use common::{acquiring, config, etcdctl, login_config, require_log_in, server, soon};
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::Proxy;
-use latchwork_conformance::servers::{Certificates, Kind, Options, Server};
+use latchwork_conformance::servers::{Certificates, ClosedPort, Kind, Options, Server};
 use latchwork_core::{Config, Coordinator, Error, ErrorKind, LostReason, Release, connect};
 use tokio::net::TcpListener;
 
@@ -35,10 +35,10 @@ async fn a_closed_port_and_a_silent_one_are_unavailable_in_time() {
     let error = refused(&format!("etcd://{addr}?connect_timeout=500ms")).await;
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(started.elapsed() >= Duration::from_millis(500));
-    drop(listener);
-    let error = refused(&format!("etcd://{addr}")).await;
+    let closed = ClosedPort::take().unwrap();
+    let error = refused(&format!("etcd://{}", closed.addr())).await;
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
-    assert!(error.to_string().contains(&addr.to_string()), "{error}");
+    assert!(error.to_string().contains(&closed.addr().to_string()), "{error}");
 }
 
 /// As a proxy or a balancer does whose server is down: an etcd may be behind it.
@@ -60,15 +60,14 @@ async fn server_with_users() -> Server {
 }
 
 async fn app(server: &Server) -> Coordinator {
-    let config = Config::from_url(&format!("etcd://app:hunter2@{}", server.addr())).unwrap();
-    connect(&[latchwork_etcd::connector()], &config).await.unwrap()
+    connect(&[latchwork_etcd::connector()], &login_config(server, "app:hunter2", "")).await.unwrap()
 }
 
 #[tokio::test]
 async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
     let server = server_with_users().await;
     for (login, what) in [("app:wrong@", "log in"), ("", "anonymous"), ("stranger:hunter2@", "latchwork/")] {
-        let error = refused(&format!("etcd://{login}{}", server.addr())).await;
+        let error = refused(&format!("etcd://{login}{}?request_timeout=10s", server.addr())).await;
         match error.kind() {
             ErrorKind::Forbidden { what: said } => assert!(said.contains(what), "{error}"),
             _ => panic!("{error}"),
@@ -126,18 +125,16 @@ async fn the_granted_ttl_rules_and_may_be_more() {
 #[tokio::test]
 async fn a_dead_host_of_several_is_borne() {
     let server = server().await;
-    let closed = {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        listener.local_addr().unwrap()
-    };
-    let config = Config::from_url(&format!("etcd://{closed},{}?ttl=2s", server.addr())).unwrap();
+    let closed = ClosedPort::take().unwrap();
+    let config = Config::from_url(&format!("etcd://{},{}?ttl=6s", closed.addr(), server.addr())).unwrap();
     let client = connect(&[latchwork_etcd::connector()], &config).await.unwrap();
     let mutex = client.mutex("a").unwrap();
     for _ in 0..20 {
         let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
     }
     let hold = mutex.acquire().await.unwrap();
-    let until = client.lease().clock().now() + 2 * client.lease().ttl();
+    // A proof from before ends earlier, by the margin.
+    let until = client.lease().clock().now() + client.lease().ttl();
     client.lease().clock().sleep_until(until).await;
     assert!(hold.is_held(), "renewal goes on");
     client.close().await.unwrap();
@@ -152,7 +149,8 @@ async fn a_silent_host_of_several_is_borne_over_tls() {
     let server = Server::start(Kind::Etcd, options).await.unwrap_or_else(|error| panic!("{error}"));
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (silent, good) = (silent.local_addr().unwrap(), server.tls_addr().unwrap());
-    let options = format!("{}&ttl=20s&request_timeout=6s", certificates.mutual());
+    // A dial is given up after a third of a request's time, since there are three hosts.
+    let options = format!("{}&ttl=30s&request_timeout=9s&connect_timeout=30s", certificates.mutual());
     let config = Config::from_url(&format!("etcd+tls://{silent},{good},{good}?{options}")).unwrap();
     let client = soon(connect(&[latchwork_etcd::connector()], &config)).await.unwrap();
     let lock_elsewhere = |key: usize| {
@@ -164,12 +162,13 @@ async fn a_silent_host_of_several_is_borne_over_tls() {
         }
     };
     let longest = join_all((0..100).map(lock_elsewhere)).await.into_iter().max().unwrap();
-    assert!(longest < Duration::from_secs(5), "{longest:?}");
-    // By now it is passed over.
+    // One dial, and less than a request's whole time.
+    assert!(longest < Duration::from_secs(7), "{longest:?}");
+    // By now it is passed over, but for a request that tries it now and then. Else some ten wait for it.
     let all = Instant::now();
     for key in 0..20 {
         lock_elsewhere(key).await;
     }
-    assert!(all.elapsed() < Duration::from_secs(4), "{:?}", all.elapsed());
+    assert!(all.elapsed() < Duration::from_secs(12), "{:?}", all.elapsed());
     soon(client.close()).await.unwrap();
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use common::{etcdctl, metric, require_log_in, server, soon};
+use common::{QUICK_LOG_INS, etcdctl, metric, require_log_in, server, soon};
 use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_conformance::testbed::Testbed;
 use latchwork_conformance::testbeds::etcd_auth_testbed;
@@ -39,7 +39,9 @@ async fn at(config: &Config) -> Result<Coordinator> {
 }
 
 fn config(server: &Server, login: &str, options: &str) -> Config {
-    Config::from_url(&format!("etcd://{login}{}?{options}", server.addr())).unwrap()
+    let mut config = Config::from_url(&format!("etcd://{login}{}?{options}", server.addr())).unwrap();
+    config.request_timeout = Duration::from_secs(10);
+    config
 }
 
 async fn as_root(server: &Server, arguments: &[&str]) {
@@ -106,7 +108,7 @@ async fn a_simple_token_that_runs_out_is_renewed() {
 /// server whose tokens run out after 2 s.
 async fn a_token_that_runs_out_is_renewed(arguments: &[&str]) {
     const LOG_INS: &str = r#"grpc_server_started_total{grpc_method="Authenticate","#;
-    let options = Options::new().own().args(arguments.iter().copied());
+    let options = Options::new().own().args(arguments.iter().copied()).args([QUICK_LOG_INS]);
     let server = Server::start(Kind::Etcd, options).await.unwrap_or_else(|error| panic!("{error}"));
     require_log_in(&server).await;
     // A TTL that is longer than the wait: the re-check, once a TTL, would keep a simple token in use.

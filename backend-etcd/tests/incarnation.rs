@@ -28,7 +28,7 @@ async fn restart_without_data(server: &Server, data: &TempDir) {
 async fn a_holder_is_forgotten_and_a_waiter_joins_anew() {
     let data = tempfile::tempdir().unwrap();
     let server = server_in(&data).await;
-    let (a, b) = (client(&server, "ttl=5s").await, client(&server, "ttl=5s").await);
+    let (a, b) = (client(&server, "ttl=15s").await, client(&server, "ttl=15s").await);
     let (mutex, semaphore) = (a.mutex("a").unwrap(), a.semaphore_or_stored("s", 1).unwrap());
     let held = (mutex.acquire().await.unwrap(), semaphore.acquire(1).await.unwrap());
     let waiting = tokio::spawn({
@@ -77,7 +77,7 @@ async fn a_release_behind_a_restart_without_data_says_that_it_was_forgotten() {
 async fn a_deletion_by_an_operator_is_no_other_incarnation() {
     let data = tempfile::tempdir().unwrap();
     let server = server_in(&data).await;
-    let client = client(&server, "ttl=5s").await;
+    let client = client(&server, "ttl=60s").await;
     let (mutex, other) = (client.mutex("a").unwrap(), client.mutex("b").unwrap());
     let hold = mutex.acquire().await.unwrap();
     etcdctl(&server, &["del", "--prefix", "latchwork/mutex/a/"]).await;

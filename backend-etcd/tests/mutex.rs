@@ -73,13 +73,14 @@ async fn no_hand_off_between_two_contenders_waits_for_the_servers_tick() {
         let clients = [client(&server, "").await, client(&server, "").await];
         let all = hand_offs(&clients, if held < TICK / 10 { 200 } else { 40 }, held).await;
         show(&format!("2 contenders, held {held:?}"), &all);
-        // The delays of hand-offs that wait for the tick are spread over all of it.
-        let late = |bound| all.iter().filter(|hand_off| **hand_off >= bound).count();
-        assert!(late(TICK / 2) * 10 < all.len(), "hand-offs wait for the server's sync: {all:?}");
-        // One in a hundred, and one more: a busy machine may stand still for longer than a tick
-        // (measured: 112 ms at a load of 10 on two cores), and a wait for the tick never takes
-        // longer than one.
-        assert!(late(TICK) <= 1 + all.len() / 100, "{all:?}");
+        // The delays of hand-offs that wait for the tick are spread over all of it: half of them take
+        // longer than half a tick. A busy machine makes some of the others as long.
+        let late = all.iter().filter(|hand_off| **hand_off >= TICK / 2).count();
+        assert!(late * 4 < all.len(), "hand-offs wait for the server's sync: {all:?}");
+        // One whose event is lost waits for the re-check, once a TTL. A busy machine may stand still
+        // for a second.
+        let longest = all.iter().max().unwrap();
+        assert!(*longest < clients[0].lease().ttl() / 2, "an event was lost: {all:?}");
         for client in clients {
             client.close().await.unwrap();
         }
@@ -217,7 +218,7 @@ async fn a_key_deleted_by_an_operator_ends_the_hold_or_the_wait() {
 #[tokio::test]
 async fn a_revoked_lease_is_lost_and_the_next_acquire_opens_another() {
     let server = server().await;
-    let client = client(&server, "ttl=3s").await;
+    let client = client(&server, "ttl=10s").await;
     let mutex = client.mutex("a").unwrap();
     let (hold, lease) = (mutex.acquire().await.unwrap(), client.lease());
     etcdctl(&server, &["lease", "revoke", &lease_of(&server, "a").await]).await;
@@ -230,7 +231,7 @@ async fn a_revoked_lease_is_lost_and_the_next_acquire_opens_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_that_is_opened_anew_does_not_end_with_the_runtime_that_asked_for_it() {
     let server = server().await;
-    let client = client(&server, "ttl=2s").await;
+    let client = client(&server, "ttl=6s").await;
     let mutex = client.mutex("a").unwrap();
     let hold = mutex.acquire().await.unwrap();
     etcdctl(&server, &["lease", "revoke", &lease_of(&server, "a").await]).await;
@@ -238,7 +239,8 @@ async fn a_lease_that_is_opened_anew_does_not_end_with_the_runtime_that_asked_fo
     let asked = move || Builder::new_current_thread().enable_all().build().unwrap().block_on(mutex.acquire());
     let hold = soon(tokio::task::spawn_blocking(asked)).await.unwrap().unwrap();
     let lease = client.lease();
-    lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 3 / 2).await;
+    // A proof from before ends earlier, by the margin.
+    lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
     hold.check().expect("the lease is renewed");
     let _ = hold.release().await.unwrap();
 }
@@ -246,7 +248,8 @@ async fn a_lease_that_is_opened_anew_does_not_end_with_the_runtime_that_asked_fo
 #[tokio::test]
 async fn compaction_while_waiting_and_holding_loses_nobody() {
     let server = server().await;
-    let (a, b) = (client(&server, "ttl=2s").await, client(&server, "ttl=2s").await);
+    // All of this passes within one TTL, and no re-check makes up for a lost event.
+    let (a, b) = (client(&server, "ttl=60s").await, client(&server, "ttl=60s").await);
     let hold = a.mutex("a").unwrap().acquire().await.unwrap();
     let waiting = acquiring(&b.mutex("a").unwrap());
     until_keys(&server, "latchwork/mutex/a/", 2).await;
@@ -290,17 +293,14 @@ async fn a_crash_of_the_server_is_survived_by_holder_and_waiter() {
 #[tokio::test]
 async fn a_frozen_server_suspends_then_loses_and_the_next_acquire_recovers() {
     let server = server().await;
-    let client = client(&server, "ttl=2s&request_timeout=1s").await;
-    let mutex = client.mutex("a").unwrap();
+    let client = client(&server, "ttl=2s&request_timeout=3s").await;
+    let (mutex, lease) = (client.mutex("a").unwrap(), client.lease());
     let hold = mutex.acquire().await.unwrap();
     server.pause().await.unwrap();
-    let started = Instant::now();
+    // By its own clock, however late this task is told.
+    lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
+    assert!(!hold.is_held(), "the server may have ended the lease before");
     assert_eq!(soon(hold.lost()).await.reason(), LostReason::Expired);
-    let lost_after = started.elapsed();
-    assert!(
-        lost_after < Duration::from_secs(2),
-        "{lost_after:?}: the server may have ended the lease before"
-    );
     server.resume().await.unwrap();
     let next = soon(mutex.acquire()).await.unwrap();
     assert!(next.token() > hold.token());

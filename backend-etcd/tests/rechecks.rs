@@ -32,7 +32,8 @@ async fn an_admission_without_an_event_is_found_and_counted() {
     .await;
     let connectors = [latchwork_etcd::connector()];
     let direct = config(&server, "ttl=60s");
-    let mut through = config(&server, "ttl=4s");
+    // Its re-check, once a TTL, comes before no event.
+    let mut through = config(&server, "ttl=8s");
     through.hosts = vec![relay.addr()];
     let (holder, recorder) = (connect(&connectors, &direct).await.unwrap(), Recorder::new());
     let waiting = recorder.scope(connect(&connectors, &through)).await.unwrap();

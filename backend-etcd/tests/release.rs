@@ -22,7 +22,7 @@ async fn a_release_after_a_forced_one_and_another_hold_is_already_lost() {
 #[tokio::test]
 async fn a_release_in_time_is_one_and_one_whose_reply_was_lost_is_given_back() {
     let server = server().await;
-    let (proxy, client) = proxied(&server, "request_timeout=1s").await;
+    let (proxy, client) = proxied(&server, "request_timeout=5s").await;
     let (mutex, semaphore) = (client.mutex("a").unwrap(), client.semaphore("s", 2).unwrap());
     assert_eq!(mutex.acquire().await.unwrap().release().await.unwrap(), Release::Released);
     assert_eq!(semaphore.acquire(2).await.unwrap().release().await.unwrap(), Release::Released);

@@ -28,10 +28,15 @@ async fn kind(config: &Config) -> ErrorKind {
 async fn another_server_is_named_within_the_deadline() {
     for (other, name) in [(Kind::Redis, "Redis"), (Kind::Etcd, "etcd")] {
         let server = Server::start(other, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
-        let started = Instant::now();
         let expected = ErrorKind::WrongServer { expected: "zookeeper", saw: name.to_owned() };
-        assert_eq!(kind(&config(server.addr())).await, expected);
-        assert!(started.elapsed() < Duration::from_secs(5));
+        // A server has less than a second to name itself, which a busy one may need again.
+        let mut answers = Vec::new();
+        while answers.last() != Some(&expected) {
+            assert!(answers.len() < 3, "{answers:?} of {name}");
+            let started = Instant::now();
+            answers.push(kind(&config(server.addr())).await);
+            assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+        }
     }
 }
 
@@ -78,7 +83,6 @@ async fn a_silent_host_beside_a_live_one_does_no_harm() {
     let mut config = config(server().await.addr());
     config.hosts.insert(0, silent.local_addr().unwrap().to_string());
     config.ttl = Duration::from_secs(30);
-    config.connect_timeout = Duration::from_secs(5);
     // Hosts are tried in any order.
     let connects = (0..8).map(|_| try_backend(&config));
     for connected in join_all(connects).await {
@@ -151,7 +155,7 @@ async fn a_namespace_in_which_releases_may_not_be_announced_serves() {
 async fn closing_takes_the_clients_node_with_it_and_a_crash_leaves_it() {
     let addr = server().await.addr();
     let (orderly, mut abrupt) = (config(addr), config(addr));
-    abrupt.ttl = Duration::from_secs(2);
+    abrupt.ttl = Duration::from_secs(6);
     let stranger = stranger(addr).await;
     let clients = |config: &Config| {
         let path = format!("/{}/client", config.namespace);

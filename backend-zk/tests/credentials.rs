@@ -83,7 +83,7 @@ async fn a_provider_is_asked_for_each_session() {
     let asked = Arc::new(AtomicUsize::new(0));
     let mut config = config(&proxy.addr().to_string());
     // Shorter ones end on a busy machine before they are used.
-    config.ttl = std::time::Duration::from_secs(4);
+    config.ttl = std::time::Duration::from_secs(6);
     let client = at(&config.clone().with_credentials(Counted(Arc::clone(&asked)))).await;
     let first = asked.load(Ordering::SeqCst);
     assert!(first >= 1);

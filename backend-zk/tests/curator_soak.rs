@@ -6,6 +6,8 @@ mod common;
 #[path = "curator/java.rs"]
 mod java;
 
+use std::cell::Cell;
+use std::ops::Range;
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
@@ -20,15 +22,21 @@ use latchwork_core::decide::Claim;
 use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout};
+use tokio::sync::Notify;
 
 /// Tasks or threads of a process.
 const EACH: usize = 3;
+
+/// So much longer a process goes on by itself. It is killed when all were there together for long enough, and
+/// Java takes its time to begin.
+const SPARE: u64 = 30;
 
 /// The size of a soak.
 #[derive(Clone, Copy)]
 struct Size {
     /// Processes of each side.
     processes: usize,
+    /// For so long all are there together.
     seconds: u64,
 }
 
@@ -58,7 +66,10 @@ fn trial<F: Future<Output = ()>>(name: &str, test: impl FnOnce() -> F + Send + '
 async fn share(size: Size) {
     let sides = contend(size, "/ledger", "/ledger").await;
     for (name, processes) in [("Curator", &sides.curators), ("Latchwork", &sides.ours)] {
-        let grants = |claim| processes.iter().flatten().filter(|record| record.claim == claim).count();
+        let grants = |claim| {
+            let while_all = |record: &&HoldRecord| sides.together.contains(&record.from);
+            processes.iter().flatten().filter(while_all).filter(|record| record.claim == claim).count()
+        };
         eprintln!(
             "{name}: {} writers and {} readers admitted in {} s, in {} processes",
             grants(Claim::Exclusive),
@@ -91,6 +102,8 @@ async fn on_two_locks() {
 struct Sides {
     curators: Vec<Vec<HoldRecord>>,
     ours: Vec<Vec<HoldRecord>>,
+    /// When all were there.
+    together: Range<u64>,
 }
 
 impl Sides {
@@ -102,14 +115,10 @@ impl Sides {
     /// each part of the time that is too long to be noise of the machine.
     fn assert_all_progress(&self, size: Size) {
         let processes = || self.curators.iter().chain(&self.ours);
-        let begins = processes().filter_map(|records| records.iter().map(|record| record.from).min());
-        let ends = processes().filter_map(|records| records.iter().map(|record| record.to).max());
-        let (begin, end) = (begins.max().expect("records"), ends.min().expect("records"));
-        let (together, whole) = (end.saturating_sub(begin), Duration::from_secs(size.seconds));
-        assert!(Duration::from_nanos(together) > whole / 4, "they were together for {together} ns only");
+        let (begin, whole) = (self.together.start, self.together.end - self.together.start);
         let parts = (size.seconds / 5).max(1);
         for number in 0..parts {
-            let part = begin + together * number / parts..begin + together * (number + 1) / parts;
+            let part = begin + whole * number / parts..begin + whole * (number + 1) / parts;
             let served = |records: &[HoldRecord]| {
                 records.iter().filter(|record| part.contains(&record.from)).count() > 0
             };
@@ -136,7 +145,7 @@ async fn contend(size: Size, curators: &str, ours: &str) -> Sides {
     let server = own_server().await;
     let config = config(server.addr());
     let path = |name: &str| format!("/{}-app{name}", config.namespace);
-    let (threads, seconds) = (EACH.to_string(), size.seconds.to_string());
+    let (threads, seconds) = (EACH.to_string(), (size.seconds + SPARE).to_string());
     let mut waiting: Vec<_> = (0..size.processes)
         .map(|_| Process::of(java::start("Soak.java", &[server.addr(), &path(curators), &threads, &seconds])))
         .collect();
@@ -150,18 +159,43 @@ async fn contend(size: Size, curators: &str, ours: &str) -> Sides {
     for process in &mut waiting {
         process.order("go").await;
     }
+    let mut all: Vec<_> = waiting.into_iter().chain(running).collect();
+    let spans: Vec<_> = all.iter().map(|process| Cell::new(process.span)).collect();
+    let (together, over) = (&|| joint(&spans, size), &Notify::new());
     // All are read at once, since a process that is not read would stand still.
-    let (curators, ours) = tokio::join!(
-        join_all(waiting.iter_mut().map(Process::records)),
-        join_all(running.iter_mut().map(Process::records))
-    );
-    Sides { curators, ours }
+    let reading = all.iter_mut().zip(&spans).map(|(process, span)| async move {
+        while process.record().await.is_some() {
+            span.set(process.span);
+            if together().is_some() {
+                over.notify_one();
+            }
+        }
+    });
+    tokio::select! {
+        () = over.notified() => {}
+        _ = join_all(reading) => {}
+    }
+    let together = together().expect("they end by themselves before all were there for long enough");
+    let mut curators: Vec<_> = all.iter_mut().map(|process| std::mem::take(&mut process.records)).collect();
+    let ours = curators.split_off(size.processes);
+    // They are killed as they are dropped.
+    drop(all);
+    Sides { curators, ours, together }
+}
+
+/// So many seconds from when the last of them held first, once each has held after them. `spans`: when each
+/// held first, and last.
+fn joint(spans: &[Cell<Option<(u64, u64)>>], size: Size) -> Option<Range<u64>> {
+    let spans: Vec<_> = spans.iter().map(Cell::get).collect::<Option<_>>()?;
+    let begin = spans.iter().map(|(first, _)| *first).max()?;
+    let end = begin + size.seconds * 1_000_000_000;
+    spans.iter().all(|(_, last)| *last >= end).then_some(begin..end)
 }
 
 fn ours_on(config: &Config, path: String, size: Size) -> Process {
     let soak = Soak {
         tasks: EACH,
-        seconds: size.seconds,
+        seconds: size.seconds + SPARE,
         kind: SoakKind::ReadWrite,
         pairs_of: None,
         outlasts: false,
@@ -177,6 +211,8 @@ struct Process {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
     records: Vec<HoldRecord>,
+    /// When it held first, and last.
+    span: Option<(u64, u64)>,
 }
 
 /// No process is silent for longer.
@@ -185,7 +221,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 impl Process {
     fn of(mut child: Child) -> Self {
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        Self { child, lines, records: Vec::new() }
+        Self { child, lines, records: Vec::new(), span: None }
     }
 
     async fn order(&mut self, order: &str) {
@@ -205,18 +241,12 @@ impl Process {
         match serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}")) {
             Event::HoldRecord(record) => {
                 self.records.push(record);
+                let (first, last) = self.span.unwrap_or((record.from, record.from));
+                self.span = Some((first.min(record.from), last.max(record.from)));
                 Some(record)
             }
             Event::Released => None,
             other => panic!("unexpected in a soak: {other:?}"),
         }
-    }
-
-    /// All that it reports, up to its orderly end.
-    async fn records(&mut self) -> Vec<HoldRecord> {
-        while self.record().await.is_some() {}
-        let status = self.child.wait().await.expect("waited");
-        assert!(status.success(), "{status}");
-        std::mem::take(&mut self.records)
     }
 }

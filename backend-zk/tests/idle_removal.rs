@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -26,25 +27,15 @@ async fn server() -> Server {
 }
 
 /// Waits until the server has removed one of these: it has decided to remove them all then.
-async fn one_is_gone(client: &Client, paths: &[String]) {
-    let gone = async {
-        loop {
-            for path in paths {
-                if client.check_stat(path).await.unwrap().is_none() {
-                    return;
-                }
-            }
-        }
-    };
+async fn one_is_gone(client: &Client, directory: &str, names: &[String]) {
+    let gone = async { while there(client, directory, names).await == names.len() {} };
     timeout(PATIENCE, gone).await.expect("the server removes what is over");
 }
 
-async fn there(client: &Client, paths: &[String]) -> usize {
-    let mut there = 0;
-    for path in paths {
-        there += usize::from(client.check_stat(path).await.unwrap().is_some());
-    }
-    there
+/// How many of these are there, by one look.
+async fn there(client: &Client, directory: &str, names: &[String]) -> usize {
+    let found: HashSet<_> = client.list_children(directory).await.unwrap().into_iter().collect();
+    names.iter().filter(|name| found.contains(*name)).count()
 }
 
 /// The control: a plain node that takes the place of a container, as other backends' cells could, is
@@ -69,25 +60,29 @@ async fn a_plain_node_is_removed_in_the_place_of_a_container() {
 async fn replaced_and_left(client: &Client, round: usize) -> (usize, usize) {
     let (container, plain) = (CreateMode::Container.with_acls(ACLS), CreateMode::Persistent.with_acls(ACLS));
     let used = CreateMode::Persistent.with_acls(ACLS).with_ttl(Duration::from_millis(800));
-    let paths: Vec<_> = (0..CELLS).map(|number| format!("/raw-{round}-{number}")).collect();
-    for path in &paths {
+    let names: Vec<_> = (0..CELLS).map(|number| format!("raw-{round}-{number}")).collect();
+    // Together, so that none is over before all are there.
+    join_all(names.iter().map(|name| {
         let mut made = client.new_multi_writer();
-        made.add_create(path, b"", &container).unwrap();
-        made.add_create(&format!("{path}/used"), b"", &used).unwrap();
-        made.commit().await.unwrap();
-    }
-    one_is_gone(client, &paths).await;
-    let replaced = join_all(paths.iter().map(|path| async {
-        let mut anew = client.new_multi_writer();
-        anew.add_delete(path, None).unwrap();
-        anew.add_create(path, b"stays", &plain).unwrap();
-        anew.commit().await.is_ok()
+        made.add_create(&format!("/{name}"), b"", &container).unwrap();
+        made.add_create(&format!("/{name}/used"), b"", &used).unwrap();
+        async move {
+            made.commit().await.unwrap();
+        }
+    }))
+    .await;
+    one_is_gone(client, "/", &names).await;
+    let replaced = join_all(names.iter().map(|name| {
+        let (path, mut anew) = (format!("/{name}"), client.new_multi_writer());
+        anew.add_delete(&path, None).unwrap();
+        anew.add_create(&path, b"stays", &plain).unwrap();
+        async move { anew.commit().await.is_ok() }
     }))
     .await;
     let replaced: Vec<_> =
-        paths.iter().zip(replaced).filter(|(_, made)| *made).map(|(path, _)| path.clone()).collect();
+        names.iter().zip(replaced).filter(|(_, made)| *made).map(|(name, _)| name.clone()).collect();
     sleep(Duration::from_secs(3)).await;
-    (replaced.len(), there(client, &replaced).await)
+    (replaced.len(), there(client, "/", &replaced).await)
 }
 
 #[tokio::test]
@@ -95,8 +90,10 @@ async fn a_cell_that_is_written_as_an_idle_one_ends_is_not_removed_in_its_place(
     let server = server().await;
     let (client, config) = (stranger(server.addr()).await, config(server.addr()));
     let backend = backend(&config).await;
-    let idle = CellLife::Idle(TimeToIdle::new(Duration::from_secs(1)).unwrap());
-    let cells: Vec<_> = (0..CELLS).map(|number| address(&config, Kind::Value, number.to_string())).collect();
+    // None is over before all are written, and seen to be.
+    let idle = CellLife::Idle(TimeToIdle::new(Duration::from_secs(4)).unwrap());
+    let names: Vec<_> = (0..CELLS).map(|number| number.to_string()).collect();
+    let cells: Vec<_> = names.iter().map(|name| address(&config, Kind::Value, name.as_str())).collect();
     let write = |life| CellWrite { expected: Expected::Any, value: Some(b"here"[..].into()), life };
     let write_all = async |lives: [CellLife; 3]| {
         let written = cells.iter().enumerate().map(|(number, cell)| {
@@ -108,13 +105,13 @@ async fn a_cell_that_is_written_as_an_idle_one_ends_is_not_removed_in_its_place(
         }
     };
     write_all([idle; 3]).await;
-    let paths: Vec<_> = (0..CELLS).map(|number| format!("/{}/value/{number}", config.namespace)).collect();
-    assert_eq!(there(&client, &paths).await, CELLS);
-    one_is_gone(&client, &paths).await;
+    let directory = format!("/{}/value", config.namespace);
+    assert_eq!(there(&client, &directory, &names).await, CELLS);
+    one_is_gone(&client, &directory, &names).await;
     let long = CellLife::Idle(TimeToIdle::new(Duration::from_secs(60)).unwrap());
     write_all([CellLife::Stays, CellLife::Lease, long]).await;
     sleep(Duration::from_secs(3)).await;
-    assert_eq!(there(&client, &paths).await, CELLS);
+    assert_eq!(there(&client, &directory, &names).await, CELLS);
     for cell in &cells {
         assert!(backend.read_cell(cell).await.unwrap().is_some(), "{cell}");
     }

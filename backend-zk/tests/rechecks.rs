@@ -53,7 +53,8 @@ async fn an_admission_without_an_event_is_found_and_counted() {
     };
     let rewriter = Rewriter::start(server.addr(), request, garble).await;
     let mut direct = config(server.addr());
-    direct.ttl = Duration::from_secs(4);
+    // Its look, each three quarters of a TTL, comes before no event.
+    direct.ttl = Duration::from_secs(8);
     let mut through = direct.clone();
     through.hosts = vec![rewriter.addr()];
     let (holder, recorder) = (coordinator(&direct).await, Recorder::new());

@@ -108,7 +108,7 @@ async fn a_session_that_is_opened_anew_is_logged_in_too() {
     let server = start(options).await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
     let mut config = login(&proxy.addr().to_string(), "app", RIGHT);
-    config.ttl = Duration::from_secs(3);
+    config.ttl = Duration::from_secs(6);
     let client = at(&config).await.unwrap_or_else(|error| panic!("{error}"));
     let mutex = client.mutex("a").unwrap();
     // The connection breaks: the session is logged in on the next one.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{
-    address, admitted, backend, config, holds, join, one_proxied, server, soon, still_waits, stranger,
+    address, admitted, backend, config, hear, holds, join, one_proxied, server, soon, still_waits, stranger,
     waiting,
 };
 use latchwork_conformance::log::{self, Log};
@@ -103,6 +103,7 @@ async fn a_hold_by_a_forged_release_is_lost_and_its_node_removed() {
     assert!(still_waits(&one, &line.queue, &mut admission).await);
     let path = format!("{}/{name}", directory(&config, "a"));
     forge(&stranger, &config, &name, Some(&path)).await;
+    hear(&one, &config).await;
     soon(&mut admission).await.expect("it looks like a release");
     assert_eq!(soon(line.last.state().until_lost()).await, LostReason::Revoked);
     assert_eq!(line.holder.state().lost(), None);
@@ -130,6 +131,7 @@ async fn a_hold_by_a_forged_release_is_no_proof_that_nobody_is_ahead() {
     assert!(still_waits(&one, &line.queue, &mut admission).await);
     let path = format!("{}/{name}", directory(&config, "a"));
     forge(&stranger, &config, &name, Some(&path)).await;
+    hear(&one, &config).await;
     soon(&mut admission).await.expect("it looks like a release");
     assert_eq!(soon(line.last.state().until_lost()).await, LostReason::Revoked);
     line.last.leave().await.unwrap();
@@ -149,6 +151,7 @@ async fn a_hold_by_a_forged_release_admits_nobody_as_it_leaves() {
     assert!(still_waits(&other, &line.queue, &mut next_admission).await);
     let path = format!("{}/{name}", directory(&config, "a"));
     forge(&stranger, &config, &name, Some(&path)).await;
+    hear(&one, &config).await;
     soon(&mut admission).await.expect("it looks like a release");
     assert_eq!(soon(line.last.state().until_lost()).await, LostReason::Revoked);
     // Its client removes its node.
@@ -185,6 +188,7 @@ async fn announcements_that_others_may_make_are_not_believed() {
             soon(ahead.admitted()).await.unwrap();
             ahead.leave().await.unwrap();
         }
+        hear(&one, &config).await;
         soon(admission).await.unwrap();
         assert_eq!(listed.has_fired(), open);
         line.last.leave().await.unwrap();

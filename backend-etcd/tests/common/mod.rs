@@ -23,16 +23,32 @@ use tokio::task::JoinHandle;
 /// The bound of every wait. Only a wait that never ends reaches it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The server compares one password after the other, so it is to spend little on each.
+pub(crate) const QUICK_LOG_INS: &str = "--bcrypt-cost=4";
+
 pub(crate) async fn server() -> Server {
-    Server::start(Kind::Etcd, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"))
+    let options = Options::new().own().args([QUICK_LOG_INS]);
+    Server::start(Kind::Etcd, options).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The configuration of a client. Unless `options` say otherwise, its requests wait for a server
 /// that stands still for a while, as one with a busy disk does.
 pub(crate) fn config(server: &Server, options: &str) -> Config {
-    let mut config = Config::from_url(&format!("{}?{options}", server.url())).unwrap();
-    if !options.contains("request_timeout") {
+    patient(&format!("{}?{options}", server.url()))
+}
+
+/// As [`config`], for a login: `user:password`.
+pub(crate) fn login_config(server: &Server, login: &str, options: &str) -> Config {
+    patient(&format!("etcd://{login}@{}?{options}", server.addr()))
+}
+
+fn patient(url: &str) -> Config {
+    let mut config = Config::from_url(url).unwrap();
+    if !url.contains("request_timeout") {
         config.request_timeout = Duration::from_secs(10);
+    }
+    if !url.contains("connect_timeout") {
+        config.connect_timeout = Duration::from_secs(15);
     }
     config
 }
@@ -136,7 +152,8 @@ pub(crate) async fn require_log_in(server: &Server) {
     }
 }
 
-fn command<A: AsRef<OsStr>>(server: &Server, arguments: &[A]) -> Command {
+/// An etcdctl, not started.
+pub(crate) fn command<A: AsRef<OsStr>>(server: &Server, arguments: &[A]) -> Command {
     let mut command = Command::new("etcdctl");
     // The default timeouts are short.
     let patient = ["--dial-timeout=60s", "--command-timeout=60s", "--endpoints", server.addr()];

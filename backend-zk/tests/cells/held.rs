@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{address, admitted, backend, config, holds, join, one_proxied, server, soon, waiting};
+use crate::common::{
+    address, admitted, backend, config, holds, join, one_proxied, one_proxied_with, server, soon, waiting,
+};
 use crate::{MULTI, cell, delete, put_value, set, value, written};
-use latchwork_conformance::proxy::{Direction, Proxy};
+use latchwork_conformance::proxy::Direction;
 use latchwork_core::contracts::{Backend, CellWritten, Expected, LeaseState, Node};
 use latchwork_core::decide::Claim::{Exclusive, Permits};
-use latchwork_core::{Address, ErrorKind, Kind, LostReason, Result};
+use latchwork_core::{Address, Config, ErrorKind, Kind, LostReason, Result};
 
 async fn holder(backend: &Arc<dyn Backend>, queue: &Address) -> Arc<dyn Node> {
     admitted(backend.join(&join(queue, Exclusive)).await)
@@ -106,12 +108,12 @@ async fn a_late_write_of_a_former_holder_is_not_made() {
 
 #[tokio::test]
 async fn a_write_after_the_end_of_the_lease_is_lost_and_not_made() {
-    let proxy = Proxy::start(server().await.addr()).await.unwrap();
-    let mut config = config(server().await.addr());
-    let other = backend(&config).await;
-    config.hosts = vec![proxy.addr().to_string()];
-    config.ttl = Duration::from_secs(2);
-    let one = backend(&config).await;
+    let config = config(server().await.addr());
+    // The lease ends before the request does.
+    let short = |one: &mut Config| {
+        (one.ttl, one.request_timeout) = (Duration::from_secs(6), Duration::from_secs(20));
+    };
+    let (proxy, [one, other]) = one_proxied_with(&config, short).await;
     let at = value(&config, "a");
     let node = holder(&one, &address(&config, Kind::Mutex, "a")).await;
     proxy.cut();

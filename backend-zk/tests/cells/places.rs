@@ -98,10 +98,11 @@ async fn an_address_where_no_cell_may_stand_is_refused() {
 
 #[tokio::test]
 async fn a_cell_outlives_its_clients_and_their_leases() {
-    let mut config = config(server().await.addr());
-    config.ttl = Duration::from_secs(2);
+    let config = config(server().await.addr());
+    let mut short = config.clone();
+    short.ttl = Duration::from_secs(6);
     let at = value(&config, "a");
-    let (orderly, killed) = (backend(&config).await, backend(&config).await);
+    let (orderly, killed) = (backend(&config).await, backend(&short).await);
     let first = put_value(&orderly, &at, b"one").await;
     orderly.close(Close::Orderly).await.unwrap();
     let second = written(killed.write_cell(&at, &set(Expected::Version(first), b"two")).await);

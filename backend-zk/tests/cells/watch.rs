@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{
-    backend, config, count, holds, one_proxied, own_server, server, soon, stranger, watches,
+    backend, config, count, holds, one_proxied, one_proxied_with, own_server, server, soon, stranger, watches,
 };
 use crate::{cell, delete, put_value, seen, set, value};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::Proxy;
 use latchwork_core::contracts::{Backend, ChangeWatch, Close, Expected, LeaseState};
-use latchwork_core::{Address, ErrorKind};
+use latchwork_core::{Address, Config, ErrorKind};
 
 /// ZooKeeper's number of the request that asks for a stat, and watches.
 const EXISTS: i32 = 3;
@@ -159,12 +159,9 @@ async fn a_gap_alone_is_told_and_then_the_watch_is_quiet_and_alive() {
 
 #[tokio::test]
 async fn a_watch_goes_on_with_the_next_session() {
-    let proxy = Proxy::start(server().await.addr()).await.unwrap();
-    let mut config = config(server().await.addr());
-    let other = backend(&config).await;
-    config.hosts = vec![proxy.addr().to_string()];
-    config.ttl = Duration::from_secs(2);
-    let one = backend(&config).await;
+    let config = config(server().await.addr());
+    let short = |one: &mut Config| one.ttl = Duration::from_secs(6);
+    let (proxy, [one, other]) = one_proxied_with(&config, short).await;
     let at = value(&config, "a");
     let mut watch = watching(&one, &at).await;
     let lease = one.lease();
@@ -181,9 +178,9 @@ async fn a_watch_goes_on_with_the_next_session() {
 
 #[tokio::test]
 async fn a_watch_that_cannot_reach_the_server_is_unavailable_and_can_be_asked_again() {
-    let mut config = config(server().await.addr());
-    config.request_timeout = Duration::from_millis(300);
-    let (proxy, [one, other]) = one_proxied(&config).await;
+    let config = config(server().await.addr());
+    let short = |one: &mut Config| one.request_timeout = Duration::from_secs(2);
+    let (proxy, [one, other]) = one_proxied_with(&config, short).await;
     let at = value(&config, "a");
     let mut watch = watching(&one, &at).await;
     proxy.cut();

@@ -44,9 +44,18 @@ pub(crate) fn config(addr: &str) -> Config {
 
 /// Two clients, the first of them behind a proxy.
 pub(crate) async fn one_proxied(config: &Config) -> (Proxy, [Arc<dyn Backend>; 2]) {
+    one_proxied_with(config, |_| ()).await
+}
+
+/// As [`one_proxied`], with a change in the configuration of the first.
+pub(crate) async fn one_proxied_with(
+    config: &Config,
+    change: impl FnOnce(&mut Config),
+) -> (Proxy, [Arc<dyn Backend>; 2]) {
     let proxy = Proxy::start(config.hosts[0].as_str()).await.unwrap();
     let mut through = config.clone();
     through.hosts = vec![proxy.addr().to_string()];
+    change(&mut through);
     (proxy, [backend(&through).await, backend(config).await])
 }
 
@@ -133,6 +142,13 @@ pub(crate) async fn still_waits(
     }
 }
 
+/// A round trip of a client, which lists nothing. The events of what the server has done before come
+/// before its answer, so those of one transaction are there together.
+pub(crate) async fn hear(backend: &Arc<dyn Backend>, config: &Config) {
+    let nothing = address(config, latchwork_core::Kind::Value, "nothing");
+    assert_eq!(soon(backend.read_cell(&nothing)).await.unwrap(), None);
+}
+
 /// A counter of a server.
 pub(crate) async fn count(server: &Server, of: &str) -> u64 {
     let mut stream = TcpStream::connect(server.addr()).await.unwrap();
@@ -151,6 +167,22 @@ pub(crate) async fn watches(server: &Server, expected: u64) {
         }
     })
     .await;
+}
+
+/// Waits until a server watches at least so many times, and for a second no more and no fewer. Answers
+/// how many times.
+pub(crate) async fn settled_watches(server: &Server, least: u64) -> u64 {
+    soon(async {
+        let (mut last, mut looks) = (0, 0);
+        while last < least || looks < 10 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let now = count(server, "zk_watch_count").await;
+            looks = if now == last { looks + 1 } else { 0 };
+            last = now;
+        }
+        last
+    })
+    .await
 }
 
 /// Whether a chunk from the client holds a request of this kind: length, xid, then its number.

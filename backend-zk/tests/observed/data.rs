@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use crate::common::{
-    address, admitted, backend, config, holds, join, one_proxied, server, soon, still_waits, stranger,
-    waiting,
+    address, admitted, backend, config, holds, join, one_proxied, one_proxied_with, server, soon,
+    still_waits, stranger, waiting,
 };
 use crate::{MULTI, data, entries, texts, with_data};
 use latchwork_conformance::proxy::Direction;
 use latchwork_core::contracts::{Close, Join, LeaseState};
 use latchwork_core::decide::Claim::{Exclusive, Permits, Shared};
-use latchwork_core::{Address, ErrorKind, Kind, LostReason};
+use latchwork_core::{Address, Config, ErrorKind, Kind, LostReason};
 use zookeeper_client::Client;
 
 /// A node is made by this request, which answers its stat.
@@ -178,9 +178,9 @@ async fn an_election_at_an_exact_address_holds_data_alone_and_takes_no_others() 
 /// A mark that comes later does not write them either.
 #[tokio::test]
 async fn data_that_were_surely_not_written_are_never_written() {
-    let mut config = config(server().await.addr());
-    config.request_timeout = Duration::from_millis(300);
-    let (proxy, [one, other]) = one_proxied(&config).await;
+    let config = config(server().await.addr());
+    let short = |one: &mut Config| one.request_timeout = Duration::from_secs(2);
+    let (proxy, [one, other]) = one_proxied_with(&config, short).await;
     let queue = address(&config, Kind::Semaphore, "a");
     let first = admitted(other.join(&with_data(&queue, Permits(2), b"first")).await);
     let head = waiting(one.join(&with_data(&queue, Permits(1), b"head")).await);

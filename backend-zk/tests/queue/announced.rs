@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use crate::common::{
-    address, backend, config, holds, join, one_proxied, server, soon, still_waits, stranger, waiting,
+    address, backend, config, hear, holds, join, one_proxied, server, soon, still_waits, stranger, waiting,
 };
 use crate::{ALL, LIST, MULTI, all_hold_and_release, line_up};
 use latchwork_core::decide::Claim::Exclusive;
@@ -43,6 +43,7 @@ async fn a_release_admits_its_direct_follower_and_no_other_leave_does() {
             listed = proxy.request(|chunk| holds(chunk, LIST));
         }
         all_hold_and_release(ahead).await;
+        hear(&one, &config).await;
         soon(admission).await.unwrap();
         assert_eq!(listed.has_fired(), lists, "{key}");
         waiter.leave().await.unwrap();

@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use crate::common::{
-    address, admitted, config, holds, join, one_proxied, server, soon, still_waits, waiting,
+    address, admitted, config, hear, holds, join, one_proxied, server, soon, still_waits, waiting,
 };
 use crate::{ALL, CREATE, LIST, READ, all_hold_and_release, line_up};
 use latchwork_core::Kind;
@@ -81,6 +81,7 @@ async fn a_waiter_behind_a_known_predecessor_is_admitted_by_its_release() {
     assert!(still_waits(&one, &queue, &mut admission).await);
     let listed = proxy.request(|chunk| holds(chunk, LIST));
     all_hold_and_release(ahead).await;
+    hear(&one, &config).await;
     soon(admission).await.unwrap();
     assert!(!listed.has_fired());
     node.leave().await.unwrap();

@@ -7,6 +7,7 @@ use crate::common::{
 use latchwork_core::contracts::{AskedLimit, Join, Joined, Page, Patience};
 use latchwork_core::decide::Claim::{Exclusive, Permits};
 use latchwork_core::{ErrorKind, Kind};
+use zookeeper_client::Error;
 
 #[tokio::test]
 async fn tokens_rise_though_the_counter_begins_anew_when_the_directory_was_removed() {
@@ -24,8 +25,9 @@ async fn tokens_rise_though_the_counter_begins_anew_when_the_directory_was_remov
         let names = stranger.list_children(&queue).await.unwrap();
         assert!(names.len() == 1 && names[0].ends_with("-lock-0000000000"), "{names:?}");
         let _ = guard.release().await.unwrap();
-        // The server does this with a container that was empty for a minute.
-        stranger.delete(&queue, None).await.unwrap();
+        // The server does this with an empty container, once a minute, and so may have done it.
+        let deleted = stranger.delete(&queue, None).await;
+        assert!(matches!(deleted, Ok(()) | Err(Error::NoNode)), "{deleted:?}");
     }
     coordinator.close().await.unwrap();
 }

@@ -53,7 +53,8 @@ async fn permits_are_given_on_whichever_departure_and_pass_down_the_queue() {
 
 #[tokio::test]
 async fn many_permits_go_round_without_a_sleeper() {
-    let config = config(server().await.addr());
+    let mut config = config(server().await.addr());
+    config.ttl = Duration::from_secs(60);
     let queue = address(&config, Kind::Semaphore, "a");
     let backends = [backend(&config).await, backend(&config).await];
     let mut tasks = tokio::task::JoinSet::new();
@@ -68,7 +69,7 @@ async fn many_permits_go_round_without_a_sleeper() {
                 Joined::Admitted(node) => node,
                 Joined::Waiting(node) => {
                     // Well within the re-check, which would hide a lost wake-up.
-                    tokio::time::timeout(Duration::from_secs(8), node.admitted()).await.unwrap().unwrap();
+                    tokio::time::timeout(Duration::from_secs(30), node.admitted()).await.unwrap().unwrap();
                     node
                 }
                 Joined::Refused => panic!("it was no try"),

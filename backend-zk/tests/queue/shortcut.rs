@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use crate::common::{
-    address, admitted, backend, config, holds, join, one_proxied, server, soon, still_waits, waiting,
+    address, admitted, backend, config, hear, holds, join, one_proxied, server, soon, still_waits, waiting,
 };
 use crate::{ALL, LIST, all_hold_and_release, line_up};
 use latchwork_core::decide::Claim::{Exclusive, Shared};
@@ -35,6 +35,7 @@ async fn the_next_waiter_enters_at_once_but_lists_after_a_reconnect() {
         }
         let listed = proxy.request(|chunk| holds(chunk, LIST));
         all_hold_and_release(ahead).await;
+        hear(&one, &config).await;
         soon(admission).await.unwrap();
         assert_eq!(listed.has_fired(), severed, "{key}");
         waiter.leave().await.unwrap();

@@ -33,12 +33,13 @@ async fn a_silence_suspends_a_short_lease_before_it_is_lost() {
     let server = server().await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
     let mut config = through(&proxy).await;
-    (config.ttl, config.tick) = (Duration::from_secs(6), Duration::from_secs(2));
+    // It is suspended for a ninth of its TTL: for longer than a machine stands still.
+    (config.ttl, config.tick) = (Duration::from_secs(10), Duration::from_secs(4));
     let backend = backend(&config).await;
     let lease = backend.lease();
     // Shortly before the third proof, so that the loss comes before the connection is given up as
     // silent.
-    lease.clock().sleep_until(lease.opened() + Duration::from_millis(5800)).await;
+    lease.clock().sleep_until(lease.opened() + Duration::from_millis(9700)).await;
     proxy.hold(Direction::ToServer);
     assert_eq!(soon(lease.changed(LeaseState::Live)).await, LeaseState::Suspended);
     assert_eq!(soon(lease.until_lost()).await, LostReason::Expired);
@@ -53,7 +54,7 @@ async fn a_mutex_survives_a_cut_that_is_shorter_than_its_lease() {
     let mutex = coordinator.mutex("a").unwrap();
     let guard = soon(mutex.acquire()).await.unwrap();
     let lease = coordinator.lease();
-    proxy.sever();
+    proxy.cut();
     soon(async { while lease.changed(LeaseState::Live).await != LeaseState::Suspended {} }).await;
     assert!(guard.is_held(), "held until the deadline");
     proxy.resume();
@@ -70,6 +71,8 @@ async fn holds_outlive_the_silence_of_the_host_in_use_beside_another() {
     let addr = server().await.addr();
     let [first, other] = [Proxy::start(addr).await.unwrap(), Proxy::start(addr).await.unwrap()];
     let mut config = config(addr);
+    // Three seconds of it are left after two silences.
+    config.ttl = Duration::from_secs(16);
     config.hosts = [&first, &other].map(|proxy| proxy.addr().to_string()).into();
     other.refuse();
     let proofs = AtomicUsize::new(0);
@@ -104,9 +107,9 @@ async fn holds_outlive_the_silence_of_the_host_in_use_beside_another() {
 async fn a_session_cut_off_is_lost_before_another_is_admitted_and_a_new_one_is_opened_later() {
     let proxy = Proxy::start(server().await.addr()).await.unwrap();
     let mut config = through(&proxy).await;
-    config.ttl = Duration::from_secs(2);
     let mut direct = config.clone();
     direct.hosts = vec![server().await.addr().to_owned()];
+    config.ttl = Duration::from_secs(6);
     let (cut_off, other) = (coordinator(&config).await, coordinator(&direct).await);
     let guard = soon(cut_off.mutex("a").unwrap().acquire()).await.unwrap();
     let token = guard.token();
@@ -184,7 +187,7 @@ async fn a_clients_node_whose_directory_was_deleted_too_is_made_again_by_its_nex
 async fn made_again_by_the_next_proof(with_its_directory: bool) {
     let addr = server().await.addr();
     let mut config = config(addr);
-    config.ttl = Duration::from_secs(2);
+    config.ttl = Duration::from_secs(6);
     let backend = backend(&config).await;
     let stranger = stranger(addr).await;
     let clients = format!("/{}/client", config.namespace);
@@ -201,7 +204,8 @@ async fn made_again_by_the_next_proof(with_its_directory: bool) {
         }
     })
     .await;
-    assert!(tokio::time::timeout(Duration::from_secs(3), backend.lease().until_lost()).await.is_err());
+    // A proof from before ends earlier, by the margin.
+    assert!(tokio::time::timeout(config.ttl, backend.lease().until_lost()).await.is_err());
     let queue = address(&config, Kind::Mutex, "a");
     assert!(matches!(backend.join(&join(&queue, Exclusive)).await, Ok(Joined::Admitted(_))));
 }

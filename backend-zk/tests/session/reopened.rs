@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{
-    address, admitted, backend, config, coordinator, holds, join, one_proxied, own_server, server, soon,
+    address, admitted, backend, config, coordinator, holds, join, one_proxied_with, own_server, server, soon,
     waiting,
 };
 use crate::{CREATE2, connects, end_session, opens_a_session, sessions, through};
@@ -22,8 +22,8 @@ async fn a_session_ends_though_a_request_of_it_is_not_polled(end: impl AsyncFnOn
     // The server ends one session. The other must not run out where the machine stands still for a
     // second.
     config.ttl = Duration::from_secs(6);
-    config.request_timeout = Duration::from_millis(500);
-    let (proxy, [client, other]) = one_proxied(&config).await;
+    let short = |client: &mut Config| client.request_timeout = Duration::from_secs(2);
+    let (proxy, [client, other]) = one_proxied_with(&config, short).await;
     let queue = address(&config, Kind::Mutex, "a");
     admitted(client.join(&join(&queue, Exclusive)).await);
     let next = waiting(other.join(&join(&queue, Exclusive)).await);
@@ -170,8 +170,9 @@ async fn a_session_that_was_ended_on_the_server_is_lost_at_once_and_the_next_joi
     let guard = soon(coordinator.mutex("a").unwrap().acquire()).await.unwrap();
     let lease = coordinator.lease();
     let (connects, _hear) = connects(&proxy);
-    proxy.sever();
+    proxy.cut();
     soon(async { while lease.changed(LeaseState::Live).await != LeaseState::Suspended {} }).await;
+    proxy.resume();
     soon(async { while lease.changed(LeaseState::Suspended).await != LeaseState::Live {} }).await;
     let connect = connects.lock().unwrap().values().next().cloned().unwrap();
 

@@ -67,7 +67,7 @@ async fn a_read_whose_reply_was_lost_is_unavailable() {
 async fn a_joins_request_is_unavailable_while_it_is_cut_off_and_closed_after_the_end() {
     let proxy = Proxy::start(server().await.addr()).await.unwrap();
     let mut config = through(&proxy).await;
-    config.request_timeout = Duration::from_millis(300);
+    config.request_timeout = Duration::from_secs(2);
     let backend = try_backend(&config).await.unwrap();
     let queue = address(&config, Kind::Mutex, "a");
     proxy.refuse();

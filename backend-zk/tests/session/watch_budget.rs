@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{
-    address, admitted, backend, config, coordinator, join, own_server, server, soon, stranger, waiting,
+    address, admitted, backend, config, coordinator, join, own_server, server, settled_watches, soon,
+    stranger, waiting, watches,
 };
 use crate::{count, long_key, through};
 use futures_util::future::join_all;
@@ -31,7 +32,7 @@ async fn thousands_of_holds_survive_a_cut_that_is_shorter_than_their_lease() {
     // By now each of them is watched.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let lease = client.lease();
-    proxy.sever();
+    proxy.cut();
     soon(lease.changed(LeaseState::Live)).await;
     proxy.resume();
     let then = soon(lease.changed(LeaseState::Suspended)).await;
@@ -44,7 +45,9 @@ async fn thousands_of_holds_survive_a_cut_that_is_shorter_than_their_lease() {
     let removed = std::time::Instant::now();
     assert!(mutex.force_release(sequence).await.unwrap());
     assert_eq!(soon(last.lost()).await.reason(), LostReason::Revoked);
-    assert!(removed.elapsed() <= config.ttl, "noticed after {:?}", removed.elapsed());
+    // A round of looks takes its time on a busy machine.
+    let bound = config.ttl + Duration::from_secs(5);
+    assert!(removed.elapsed() <= bound, "noticed after {:?}", removed.elapsed());
     assert_eq!(guards.iter().filter(|guard| guard.is_held()).count(), 5999);
     client.close().await.unwrap();
 }
@@ -54,24 +57,38 @@ async fn thousands_of_holds_survive_a_cut_that_is_shorter_than_their_lease() {
 #[tokio::test(flavor = "multi_thread")]
 async fn permits_beyond_the_watch_budget_are_marked_when_the_limit_changes() {
     let mut config = config(server().await.addr());
-    config.ttl = Duration::from_secs(4);
+    config.ttl = Duration::from_secs(6);
     let (client, permits, other) = over_budget(&config, 2600).await;
     let mut operator = other.semaphore_as_stored("held-2599").unwrap();
     operator.set_limit(1).await.unwrap();
     let waits = operator.clone();
     let next = tokio::spawn(async move { waits.acquire(1).await });
     soon(async { while operator.queue(0, 9).await.unwrap().len() < 2 {} }).await;
-    // A round of looks, which comes each three quarters of the TTL.
-    tokio::time::sleep(config.ttl).await;
     let data = stranger(server().await.addr()).await;
     let queue = format!("/{}/semaphore/held-2599", config.namespace);
-    let children = data.list_children(&queue).await.unwrap();
-    let mut marked = 0;
-    for child in children {
-        let (text, _) = data.get_data(&format!("{queue}/{child}")).await.unwrap();
-        marked += usize::from(text.ends_with(b"\0admitted"));
-    }
-    assert_eq!(marked, 1, "the holder, and nobody else");
+    // In the order of their numbers, so the holder's first.
+    let marks = async || {
+        let mut names = data.list_children(&queue).await.unwrap();
+        names.sort_by_key(|name| name.rsplit('-').next().map(str::to_owned));
+        let mut marks = Vec::new();
+        for name in names {
+            let (text, _) = data.get_data(&format!("{queue}/{name}")).await.unwrap();
+            marks.push(text.ends_with(b"\0admitted"));
+        }
+        marks
+    };
+    // By a round of looks, which comes each three quarters of the TTL.
+    let marked = soon(async {
+        loop {
+            let marks = marks().await;
+            if marks.contains(&true) {
+                break marks;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    assert_eq!(marked.await, [true, false], "the holder, and nobody else");
+    assert!(!next.is_finished());
     operator.set_limit(3).await.unwrap();
     let _ = soon(next).await.unwrap().unwrap().release().await.unwrap();
     drop(permits);
@@ -120,25 +137,27 @@ async fn a_hold_is_watched_again_after_an_event_only_within_the_budget() {
     for number in holds.clone() {
         held.push(admitted(enter(&client, number).await));
     }
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    watches(&own, 60).await;
     let mut waiters = JoinSet::new();
     for number in waits {
         admitted(enter(&other, number).await);
         let node = waiting(enter(&client, number).await);
         waiters.spawn(async move { node.admitted().await });
     }
-    // By now all are watched.
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let before = count(&own, "zk_watch_count").await;
+    // All waits are watched, and so many of the holds of the other as its budget allows.
+    let before = settled_watches(&own, 140).await;
     let stranger = stranger(own.addr()).await;
     for number in holds {
         let queue = format!("/{}/mutex/{}", config.namespace, encode(&long_key(number)));
         let node = stranger.list_children(&queue).await.unwrap().remove(0);
         stranger.set_data(&format!("{queue}/{node}"), b"changed", None).await.unwrap();
     }
-    // And by now they are watched again.
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(count(&own, "zk_watch_count").await, before - 60);
+    // The events have come, and none of them is watched again.
+    watches(&own, before - 60).await;
+    for _ in 0..10 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(count(&own, "zk_watch_count").await, before - 60);
+    }
     assert!(held.iter().all(|node| node.state().lost().is_none()));
     client.close(Close::Orderly).await.unwrap();
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::common::{
-    address, admitted, config, coordinator, join, one_proxied, own_server, server, soon, stranger, waiting,
+    address, admitted, config, coordinator, join, one_proxied, own_server, server, settled_watches, soon,
+    stranger, waiting,
 };
 use crate::{connects, end_session, long_key, opens_a_session, sessions};
 use futures_util::future::{BoxFuture, join_all};
@@ -70,11 +71,16 @@ async fn waits_outlive_a_cut<G: Hold + Send + 'static>(
         soon(queues.buffered(64).collect::<Vec<_>>()).await
     };
     let before = places().await;
-    // By now each of them is watched.
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(sessions(&own).await > 3, "watched from the one session alone");
+    // Each of them is watched, and not from the one session alone.
+    soon(async {
+        while sessions(&own).await <= 3 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    settled_watches(&own, u64::try_from(count).unwrap()).await;
     let (lease, (connects, _hear)) = (client.lease(), connects(&proxy));
-    proxy.sever();
+    proxy.cut();
     soon(lease.changed(LeaseState::Live)).await;
     proxy.resume();
     let then = soon(lease.changed(LeaseState::Suspended)).await;
@@ -115,7 +121,13 @@ async fn waits_outlive_a_cut<G: Hold + Send + 'static>(
     assert!(granted.iter().all(Hold::is_held));
     client.close().await.unwrap();
     holder.close().await.unwrap();
-    assert_eq!(sessions(&own).await, 1, "that of the stranger");
+    // What is left is that of the stranger.
+    soon(async {
+        while sessions(&own).await != 1 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
 }
 
 /// The further session is opened for all waits.
