@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::locate::{Program, locate};
 use crate::options::{Clocks, Options};
-use crate::ports::free_ports;
+use crate::ports::ClaimedPorts;
 use crate::probe::{self, Identity};
 use crate::process::Process;
 use crate::tls::ServerTls;
@@ -37,34 +37,34 @@ pub(super) struct Binary {
     pub(super) port: u16,
     pub(super) tls_port: Option<u16>,
     folder: TempDir,
+    // Its own, also while it is stopped. Those of one of several servers are claimed by who has all of them.
+    _ports: Option<ClaimedPorts>,
 }
 
 impl Binary {
     /// Finds the program and prepares its folder; [`run`](Binary::run) starts it.
     pub(super) fn prepare(kind: Kind, options: &Options) -> Result<Binary, ServerError> {
-        let ports = free_ports(3)?;
-        let (port, peer_port) = (ports[0], ports[1]);
-        let tls = options.tls.as_ref().map(|tls| (tls, ports[2]));
-        let mut binary =
-            Self::with_args(kind, port, tls.map(|(_, port)| port), |program, folder| match kind {
-                Kind::Redis => Ok(redis_args(port, tls, options)),
-                Kind::Etcd => Ok(etcd_args(folder, port, peer_port, tls, options)),
-                Kind::Zookeeper => {
-                    let mut config = zookeeper_config(folder, port, options.clocks);
-                    if let Some((tls, port)) = tls {
-                        config.push_str(&tls.zookeeper(port));
-                    }
-                    let (of_java, lines): (Vec<_>, Vec<_>) =
-                        options.args.iter().cloned().partition(|arg| arg.starts_with("-D"));
-                    for line in lines {
-                        config.push_str(&line);
-                        config.push('\n');
-                    }
-                    zookeeper_args(program, folder, &config, &of_java)
+        let ports = ClaimedPorts::take(3)?;
+        let (port, peer_port) = (ports.numbers[0], ports.numbers[1]);
+        let tls = options.tls.as_ref().map(|tls| (tls, ports.numbers[2]));
+        let binary = Self::with_args(kind, port, tls.map(|(_, port)| port), |program, folder| match kind {
+            Kind::Redis => Ok(redis_args(port, tls, options)),
+            Kind::Etcd => Ok(etcd_args(folder, port, peer_port, tls, options)),
+            Kind::Zookeeper => {
+                let mut config = zookeeper_config(folder, port, options.clocks);
+                if let Some((tls, port)) = tls {
+                    config.push_str(&tls.zookeeper(port));
                 }
-            })?;
-        binary.environment.clone_from(&options.environment);
-        Ok(binary)
+                let (of_java, lines): (Vec<_>, Vec<_>) =
+                    options.args.iter().cloned().partition(|arg| arg.starts_with("-D"));
+                for line in lines {
+                    config.push_str(&line);
+                    config.push('\n');
+                }
+                zookeeper_args(program, folder, &config, &of_java)
+            }
+        })?;
+        Ok(Binary { environment: options.environment.clone(), _ports: Some(ports), ..binary })
     }
 
     /// A program of this kind, with the arguments that it is to have in its folder.
@@ -76,7 +76,7 @@ impl Binary {
     ) -> Result<Binary, ServerError> {
         let (program, folder) = (locate(kind)?, temporary_folder(kind)?);
         let args = args(&program, folder.path())?;
-        Ok(Binary { kind, program, args, environment: Vec::new(), port, tls_port, folder })
+        Ok(Binary { kind, program, args, environment: Vec::new(), port, tls_port, folder, _ports: None })
     }
 
     /// One member of a ZooKeeper ensemble: among its `lines` are those of `server.N=` as this one is

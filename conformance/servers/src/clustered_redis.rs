@@ -6,7 +6,7 @@ use futures_util::future::{join_all, try_join_all};
 
 use crate::binary::{Binary, on_free_ports};
 use crate::local::Local;
-use crate::ports::free_ports;
+use crate::ports::ClaimedPorts;
 use crate::reached::until;
 use crate::{Kind, ServerError, ServerTls, probe};
 
@@ -24,6 +24,7 @@ pub struct ClusteredRedis {
     servers: Vec<Local>,
     ids: Vec<String>,
     host: String,
+    _ports: ClaimedPorts,
 }
 
 impl ClusteredRedis {
@@ -65,9 +66,9 @@ impl ClusteredRedis {
     async fn launch_all(timeout: Duration, secured: Option<(&ServerTls, &str)>) -> Result<Self, ServerError> {
         let (tls, host) = secured.unzip();
         let host = host.unwrap_or("127.0.0.1");
-        let ports = free_ports(3 * SERVERS)?;
+        let ports = ClaimedPorts::take(3 * SERVERS)?;
         let timeout = timeout.as_millis().to_string();
-        let servers = ports.as_chunks().0.iter().map(async |&[port, tls_port, bus]| {
+        let servers = ports.numbers.as_chunks().0.iter().map(async |&[port, tls_port, bus]| {
             let bus = bus.to_string();
             let named =
                 ["--cluster-announce-hostname", host, "--cluster-preferred-endpoint-type", "hostname"];
@@ -88,7 +89,7 @@ impl ClusteredRedis {
             Ok::<_, ServerError>((Local::run(binary).await?, bus))
         });
         let started = try_join_all(servers).await?;
-        let mut cluster = Self { servers: Vec::new(), ids: Vec::new(), host: host.to_owned() };
+        let mut cluster = Self { servers: Vec::new(), ids: Vec::new(), host: host.to_owned(), _ports: ports };
         let mut buses = Vec::new();
         for (server, bus) in started {
             cluster.servers.push(server);

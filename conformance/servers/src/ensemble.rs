@@ -13,6 +13,7 @@ use futures_util::future::join_all;
 use self::link::Link;
 use crate::binary::on_free_ports;
 use crate::local::Local;
+use crate::ports::ClaimedPorts;
 use crate::reached::until;
 use crate::{Kind, ServerError, ServerTls};
 
@@ -39,7 +40,11 @@ pub struct Ensemble {
     kind: Kind,
     servers: Vec<Local>,
     links: Vec<Link>,
+    _ports: ClaimedPorts,
 }
+
+/// What an ensemble is made of.
+type Started = (Vec<Local>, Vec<Link>, ClaimedPorts);
 
 impl Ensemble {
     /// How long a ZooKeeper of an ensemble with fast clocks goes on without having heard from its
@@ -56,8 +61,8 @@ impl Ensemble {
     /// As [`Server::start`](super::Server::start): the servers are programs of this machine,
     /// always.
     pub async fn zookeeper(size: usize) -> Result<Ensemble, ServerError> {
-        let (servers, links) = on_free_ports(|| zookeeper::start(size, None)).await?;
-        Ok(Ensemble { kind: Kind::Zookeeper, servers, links })
+        let (servers, links, ports) = on_free_ports(|| zookeeper::start(size, None)).await?;
+        Ok(Ensemble { kind: Kind::Zookeeper, servers, links, _ports: ports })
     }
 
     /// As [`zookeeper`](Ensemble::zookeeper), of servers that speak TLS too, at
@@ -69,8 +74,8 @@ impl Ensemble {
     /// # Errors
     /// As there.
     pub async fn zookeeper_with_tls(size: usize, tls: &ServerTls) -> Result<Ensemble, ServerError> {
-        let (servers, links) = on_free_ports(|| zookeeper::start(size, Some(tls))).await?;
-        Ok(Ensemble { kind: Kind::Zookeeper, servers, links })
+        let (servers, links, ports) = on_free_ports(|| zookeeper::start(size, Some(tls))).await?;
+        Ok(Ensemble { kind: Kind::Zookeeper, servers, links, _ports: ports })
     }
 
     /// Starts a cluster of `size` etcd servers, which elect a leader after 600 ms of silence and
@@ -82,8 +87,8 @@ impl Ensemble {
     /// # Errors
     /// As [`zookeeper`](Ensemble::zookeeper).
     pub async fn etcd(size: usize) -> Result<Ensemble, ServerError> {
-        let (servers, links) = on_free_ports(|| etcd::start(size)).await?;
-        Ok(Ensemble { kind: Kind::Etcd, servers, links })
+        let (servers, links, ports) = on_free_ports(|| etcd::start(size)).await?;
+        Ok(Ensemble { kind: Kind::Etcd, servers, links, _ports: ports })
     }
 
     /// How many servers there are.

@@ -18,7 +18,8 @@ const DYNAMIC: u16 = 49_152;
 /// run.
 const TRIES: usize = 100;
 
-/// Ports of the loopback interface that are free now, all different.
+/// Ports of the loopback interface that are free now, all different. No other caller gets one of them
+/// while this process runs.
 ///
 /// The system gives none of them to an outgoing connection. A server does not hold its ports all
 /// the time: not while it is stopped, and a follower binds its quorum port only when it leads. A
@@ -28,28 +29,72 @@ const TRIES: usize = 100;
 /// # Errors
 /// [`ServerError`] when the system gives too few.
 pub fn free_ports(count: usize) -> Result<Vec<u16>, ServerError> {
-    let range = range();
-    let mut bound = Vec::with_capacity(count);
-    let mut refused = None;
-    for _ in 0..count * TRIES {
-        if bound.len() == count {
-            break;
+    let claimed = ClaimedPorts::take(count)?;
+    // Nobody says when these are of no use any more.
+    std::mem::forget(claimed._claims);
+    Ok(claimed.numbers)
+}
+
+/// Ports as [`free_ports`] gives them, which no other caller gets before this is dropped.
+#[derive(Debug)]
+pub(super) struct ClaimedPorts {
+    pub(super) numbers: Vec<u16>,
+    _claims: Vec<Claim>,
+}
+
+impl ClaimedPorts {
+    /// Takes so many.
+    ///
+    /// # Errors
+    /// [`ServerError`] when the system gives too few.
+    pub(super) fn take(count: usize) -> Result<Self, ServerError> {
+        let range = range();
+        let (mut numbers, mut claims, mut bound) = (Vec::new(), Vec::new(), Vec::new());
+        let mut refused = None;
+        for _ in 0..count * TRIES {
+            if numbers.len() == count {
+                break;
+            }
+            let port = rand::random_range(range.clone());
+            // Claimed first: somebody whose server is stopped just now has no more than the claim.
+            let claimed =
+                claim(port).and_then(|claim| Ok((claim, TcpListener::bind((Ipv4Addr::LOCALHOST, port))?)));
+            match claimed {
+                Ok((claim, listener)) => {
+                    numbers.push(port);
+                    claims.push(claim);
+                    // All are bound before any is given back: where there are no claims, they differ by that.
+                    bound.push(listener);
+                }
+                Err(error) => refused = Some(error),
+            }
         }
-        // All are bound before any is given back, so that they differ.
-        match TcpListener::bind((Ipv4Addr::LOCALHOST, rand::random_range(range.clone()))) {
-            Ok(listener) => bound.push(listener),
-            Err(error) => refused = Some(error),
+        if numbers.len() < count {
+            let refused = refused.unwrap_or_else(|| io::ErrorKind::AddrInUse.into());
+            return Err(ServerError::io("binding a port")(refused));
         }
+        Ok(Self { numbers, _claims: claims })
     }
-    if bound.len() < count {
-        let refused = refused.unwrap_or_else(|| io::ErrorKind::AddrInUse.into());
-        return Err(ServerError::io("binding a port")(refused));
-    }
-    bound
-        .iter()
-        .map(|listener| listener.local_addr().map(|addr| addr.port()))
-        .collect::<io::Result<_>>()
-        .map_err(ServerError::io("reading a bound port"))
+}
+
+/// A socket whose name is the port's: of all processes one has it, and the system takes it back when
+/// that process ends, however it ends.
+#[cfg(target_os = "linux")]
+type Claim = std::os::unix::net::UnixDatagram;
+#[cfg(not(target_os = "linux"))]
+type Claim = ();
+
+#[cfg(target_os = "linux")]
+fn claim(port: u16) -> io::Result<Claim> {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::SocketAddr;
+    Claim::bind_addr(&SocketAddr::from_abstract_name(format!("latchwork-port-{port}"))?)
+}
+
+/// Other systems have no such names. There a port that is free now is all that there is.
+#[cfg(not(target_os = "linux"))]
+fn claim(_: u16) -> io::Result<Claim> {
+    Ok(())
 }
 
 /// A port of the loopback interface that refuses connections. No other program gets it before this is
@@ -104,6 +149,20 @@ mod tests {
         let closed = ClosedPort::take().unwrap();
         assert_eq!(TcpStream::connect(closed.addr()).unwrap_err().kind(), ErrorKind::ConnectionRefused);
         assert_eq!(TcpListener::bind(closed.addr()).unwrap_err().kind(), ErrorKind::AddrInUse);
+    }
+
+    /// A server of it may be stopped just then.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_claimed_port_is_nobody_elses_though_nobody_has_bound_it() {
+        let claimed = super::ClaimedPorts::take(2).unwrap();
+        for port in &claimed.numbers {
+            assert!(TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok(), "bound by nobody");
+            assert_eq!(super::claim(*port).unwrap_err().kind(), ErrorKind::AddrInUse);
+        }
+        let numbers = claimed.numbers.clone();
+        drop(claimed);
+        assert!(super::claim(numbers[0]).is_ok());
     }
 
     #[test]

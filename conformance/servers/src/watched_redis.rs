@@ -6,7 +6,7 @@ use futures_util::future::{join_all, try_join_all};
 
 use crate::binary::{Binary, on_free_ports};
 use crate::local::Local;
-use crate::ports::free_ports;
+use crate::ports::ClaimedPorts;
 use crate::reached::until;
 use crate::{ServerError, ServerTls, probe};
 
@@ -23,14 +23,16 @@ pub struct WatchedRedis {
     servers: Vec<Local>,
     sentinels: Vec<Local>,
     host: String,
+    _ports: ClaimedPorts,
 }
 
 impl WatchedRedis {
     /// The name by which the Sentinels know the master.
     pub const SERVICE: &str = "watched";
 
-    /// After so much silence a Sentinel takes the master for dead.
-    pub const DOWN_AFTER: Duration = Duration::from_secs(1);
+    /// After so much silence a Sentinel takes the master for dead, unless it is started otherwise: a busy
+    /// machine may stall a server for a second.
+    pub const DOWN_AFTER: Duration = Duration::from_secs(2);
 
     /// Starts all of them, and waits until each Sentinel knows the others and the replicas.
     ///
@@ -41,7 +43,18 @@ impl WatchedRedis {
     /// As [`Server::start`](super::Server::start): the servers are programs of this machine,
     /// always.
     pub async fn start() -> Result<Self, ServerError> {
-        Self::start_with(None, "127.0.0.1").await
+        Self::start_noticing(Self::DOWN_AFTER).await
+    }
+
+    /// The same, with Sentinels that take the master for dead after so much silence.
+    ///
+    /// # Cancel safety
+    /// As [`start`](Self::start).
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_noticing(down_after: Duration) -> Result<Self, ServerError> {
+        Self::start_with(None, "127.0.0.1", down_after).await
     }
 
     /// The same with TLS among all of them, on ports beside those without. Sentinels name the servers
@@ -53,18 +66,26 @@ impl WatchedRedis {
     /// # Errors
     /// As [`start`](Self::start).
     pub async fn start_secured(tls: &ServerTls, host: &str) -> Result<Self, ServerError> {
-        Self::start_with(Some(tls), host).await
+        Self::start_with(Some(tls), host, Self::DOWN_AFTER).await
     }
 
-    async fn start_with(tls: Option<&ServerTls>, host: &str) -> Result<Self, ServerError> {
-        let watched = on_free_ports(|| Self::launch_all(tls, host)).await?;
+    async fn start_with(
+        tls: Option<&ServerTls>,
+        host: &str,
+        down_after: Duration,
+    ) -> Result<Self, ServerError> {
+        let watched = on_free_ports(|| Self::launch_all(tls, host, down_after)).await?;
         watched.wait_until_whole().await?;
         Ok(watched)
     }
 
-    async fn launch_all(tls: Option<&ServerTls>, host: &str) -> Result<Self, ServerError> {
-        let ports = free_ports(2 * (SERVERS + SENTINELS))?;
-        let (servers, sentinels) = ports.as_chunks().0.split_at(SERVERS);
+    async fn launch_all(
+        tls: Option<&ServerTls>,
+        host: &str,
+        down_after: Duration,
+    ) -> Result<Self, ServerError> {
+        let ports = ClaimedPorts::take(2 * (SERVERS + SENTINELS))?;
+        let (servers, sentinels) = ports.numbers.as_chunks().0.split_at(SERVERS);
         let known = |ports: [u16; 2]| ports[usize::from(tls.is_some())];
         let master = known(servers[0]);
         let servers = servers.iter().map(async |ports| {
@@ -81,7 +102,7 @@ impl WatchedRedis {
             Local::run(Binary::redis_member(*ports, tls, &args)?).await
         });
         let servers = try_join_all(servers).await?;
-        let (service, down_after) = (Self::SERVICE, Self::DOWN_AFTER.as_millis());
+        let (service, down_after) = (Self::SERVICE, down_after.as_millis());
         let sentinels = sentinels.iter().map(async |ports| {
             // Names, where a host has one.
             let names = "sentinel resolve-hostnames yes\nsentinel announce-hostnames yes\n";
@@ -94,7 +115,8 @@ impl WatchedRedis {
             );
             Local::run(Binary::sentinel(*ports, tls, &lines)?).await
         });
-        Ok(Self { servers, sentinels: try_join_all(sentinels).await?, host: host.to_owned() })
+        let sentinels = try_join_all(sentinels).await?;
+        Ok(Self { servers, sentinels, host: host.to_owned(), _ports: ports })
     }
 
     /// The URL that names the Sentinels and the service.

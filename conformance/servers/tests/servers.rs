@@ -4,12 +4,15 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use latchwork_servers::{Clocks, Ensemble, Kind, Options, Origin, Server, ServerError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+
+/// How long a busy machine may take for what must happen.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What a server answers within two seconds, if it answers.
 async fn ask(addr: &str, request: &str) -> Option<String> {
@@ -24,6 +27,19 @@ async fn ask(addr: &str, request: &str) -> Option<String> {
     .await
     .ok()
     .flatten()
+}
+
+/// What a server answers that must answer: it is asked again.
+async fn answer(addr: &str, request: &str) -> String {
+    let answered = async {
+        loop {
+            if let Some(answer) = ask(addr, request).await {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(PATIENCE, answered).await.unwrap_or_else(|_| panic!("no answer to {request:?}"))
 }
 
 async fn own(kind: Kind) -> Server {
@@ -44,6 +60,40 @@ async fn answers(server: &Server) -> bool {
     ask(server.addr(), question).await.is_some_and(|said| said.contains(answer))
 }
 
+/// It answers, on a busy machine a little later.
+async fn must_answer(server: &Server) {
+    let answered = async {
+        while !answers(server).await {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(PATIENCE, answered).await.expect("it answers");
+}
+
+/// Who leads, and all others, once they follow.
+async fn settled(ensemble: &Ensemble) -> (usize, Vec<usize>) {
+    let settled = async {
+        loop {
+            let (leader, followers) = (ensemble.leader().await.unwrap(), ensemble.followers().await);
+            if followers.len() == ensemble.size() - 1 && !followers.contains(&leader) {
+                return (leader, followers);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(3 * PATIENCE, settled).await.expect("every server that does not lead follows")
+}
+
+/// Waits until these servers follow, and no other.
+async fn follow(ensemble: &Ensemble, these: &[usize]) {
+    let follow = async {
+        while ensemble.followers().await != these {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(PATIENCE, follow).await.unwrap_or_else(|_| panic!("not {these:?} follow"));
+}
+
 async fn life_of_a_server(kind: Kind) {
     let server = own(kind).await;
     assert_eq!(server.origin(), Origin::Binary);
@@ -53,16 +103,17 @@ async fn life_of_a_server(kind: Kind) {
         !server.addr().ends_with(&format!(":{}", kind.default_port())),
         "a default port is not ours to take"
     );
-    assert!(answers(&server).await);
+    must_answer(&server).await;
     let first = server.pid().expect("it runs");
 
     server.pause().await.unwrap();
     assert!(!answers(&server).await, "a frozen server answered");
     server.resume().await.unwrap();
-    assert!(answers(&server).await);
+    must_answer(&server).await;
 
     server.restart().await.unwrap();
-    assert!(answers(&server).await, "it serves on the same port again");
+    // On the same port again.
+    must_answer(&server).await;
     assert_ne!(server.pid(), Some(first));
 
     server.kill().await.unwrap();
@@ -70,7 +121,7 @@ async fn life_of_a_server(kind: Kind) {
     assert!(!answers(&server).await);
     assert!(matches!(server.pause().await, Err(ServerError::Stopped { .. })));
     server.launch().await.unwrap();
-    assert!(answers(&server).await);
+    must_answer(&server).await;
     server.pause().await.unwrap();
     server.stop().await.expect("a frozen server can be stopped");
 
@@ -100,12 +151,12 @@ async fn etcd_can_be_paused_stopped_killed_and_started_again() {
 async fn arguments_reach_the_server() {
     let options = Options::new().args(["--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru"]).own();
     let redis = Server::start(Kind::Redis, options).await.unwrap();
-    let policy = ask(redis.addr(), "CONFIG GET maxmemory-policy\r\n").await.unwrap();
+    let policy = answer(redis.addr(), "CONFIG GET maxmemory-policy\r\n").await;
     assert!(policy.contains("allkeys-lru"), "{policy}");
     let zookeeper = Server::start(Kind::Zookeeper, Options::new().args(["globalOutstandingLimit=77"]).own())
         .await
         .unwrap();
-    assert!(ask(zookeeper.addr(), "srvr").await.unwrap().contains("standalone"));
+    assert!(answer(zookeeper.addr(), "srvr").await.contains("standalone"));
 }
 
 #[tokio::test]
@@ -115,7 +166,7 @@ async fn zookeeper_has_the_clocks_that_were_asked_for() {
         (Clocks::Default, ["tickTime=2000", "minSessionTimeout=4000", "maxSessionTimeout=40000"]),
     ] {
         let server = Server::start(Kind::Zookeeper, Options::new().clocks(clocks).own()).await.unwrap();
-        let config = ask(server.addr(), "conf").await.unwrap();
+        let config = answer(server.addr(), "conf").await;
         for line in expected {
             assert!(config.contains(line), "{line} is missing in:\n{config}");
         }
@@ -138,15 +189,15 @@ async fn a_server_that_ended_by_itself_can_be_started_again() {
     assert_eq!(ask(server.addr(), "SHUTDOWN NOSAVE\r\n").await, None);
     ends("the server", || server.pid().is_some()).await;
     server.launch().await.unwrap();
-    assert!(answers(&server).await);
+    must_answer(&server).await;
 }
 
 #[tokio::test]
 async fn two_servers_of_a_kind_are_two_servers() {
     let (one, two) = tokio::join!(own(Kind::Redis), own(Kind::Redis));
     assert_ne!(one.addr(), two.addr());
-    ask(one.addr(), "SET a 1\r\n").await.unwrap();
-    assert_eq!(ask(two.addr(), "GET a\r\n").await.unwrap(), "$-1\r\n");
+    answer(one.addr(), "SET a 1\r\n").await;
+    assert_eq!(answer(two.addr(), "GET a\r\n").await, "$-1\r\n");
 }
 
 /// Whether a process lives: one that is dead and not yet collected does not.
@@ -165,7 +216,7 @@ fn lives(pid: u32) -> bool {
 
 /// Waits for the end of something that no event announces.
 async fn ends(what: &str, lives: impl Fn() -> bool) {
-    timeout(Duration::from_secs(20), async {
+    timeout(PATIENCE, async {
         while lives() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -204,8 +255,7 @@ async fn a_server_dies_with_the_process_that_started_it_even_if_that_is_killed()
     // A connection to the server ends with it.
     let mut connection = TcpStream::connect(&addr).await.unwrap();
     starter.kill().await.unwrap();
-    let end =
-        timeout(Duration::from_secs(20), connection.read(&mut [0; 8])).await.expect("the server lives on");
+    let end = timeout(PATIENCE, connection.read(&mut [0; 8])).await.expect("the server lives on");
     assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
     // A process ends a moment after its connections.
     ends("the server", || lives(pid)).await;
@@ -214,21 +264,22 @@ async fn a_server_dies_with_the_process_that_started_it_even_if_that_is_killed()
 #[tokio::test]
 async fn a_follower_that_is_cut_off_serves_a_while_then_stops_and_rejoins_when_healed() {
     let ensemble = Ensemble::zookeeper(3).await.unwrap_or_else(|error| panic!("{error}"));
-    let leader = ensemble.leader().await.unwrap();
-    let followers = ensemble.followers().await;
-    assert_eq!(followers.len(), 2, "every server that does not lead follows");
+    let (leader, followers) = settled(&ensemble).await;
     let cut = followers[0];
 
+    let begun = Instant::now();
     ensemble.cut(cut);
-    assert!(ensemble.serves(cut).await, "it cannot know yet that it is cut off");
+    // It knows after its sync limit. A machine that takes long to ask may ask too late.
+    let serves = ensemble.serves(cut).await;
+    assert!(serves || begun.elapsed() > Ensemble::SYNC_LIMIT / 2, "it cannot know yet that it is cut off");
     ensemble.wait_until_not_serving(cut).await.unwrap();
     assert_eq!(ensemble.leader().await.unwrap(), leader, "the majority has kept its leader");
-    assert_eq!(ensemble.followers().await, [followers[1]]);
+    follow(&ensemble, &followers[1..]).await;
 
     ensemble.heal();
     ensemble.wait_until_serving(cut).await.unwrap();
     assert_eq!(ensemble.leader().await.unwrap(), leader);
-    assert_eq!(ensemble.followers().await, followers);
+    follow(&ensemble, &followers).await;
 
     // A leader that is cut off gives up, and the others choose.
     ensemble.cut(leader);
@@ -247,13 +298,12 @@ async fn a_follower_that_is_cut_off_serves_a_while_then_stops_and_rejoins_when_h
 #[tokio::test]
 async fn members_of_an_etcd_cluster_are_cut_off_killed_and_come_back() {
     let cluster = Ensemble::etcd(3).await.unwrap_or_else(|error| panic!("{error}"));
-    let leader = cluster.leader().await.unwrap();
-    let followers = cluster.followers().await;
-    assert_eq!(followers.len(), 2, "every server that does not lead follows");
+    let (_, followers) = settled(&cluster).await;
 
     cluster.cut(followers[0]);
     cluster.wait_until_not_serving(followers[0]).await.unwrap();
-    assert_eq!(cluster.leader().await.unwrap(), leader, "the majority has kept its leader");
+    // The majority has a leader. A machine that stalls for 600 ms has it elect another one.
+    assert_ne!(cluster.leader().await.unwrap(), followers[0]);
     cluster.heal();
     cluster.wait_until_serving(followers[0]).await.unwrap();
 

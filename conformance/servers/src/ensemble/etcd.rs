@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 
-use super::Role;
 use super::door::Door;
 use super::link::Link;
+use super::{Role, Started};
 use crate::binary::Binary;
 use crate::local::Local;
-use crate::ports::free_ports;
+use crate::ports::ClaimedPorts;
 use crate::proxy::Proxy;
 use crate::{ServerError, probe};
 
@@ -33,9 +33,9 @@ fn peer_url(member: usize) -> String {
 }
 
 /// Starts so many servers.
-pub(super) async fn start(size: usize) -> Result<(Vec<Local>, Vec<Link>), ServerError> {
-    let ports = free_ports(2 * size)?;
-    let ports: Vec<_> = ports.as_chunks().0.iter().map(|&[client, peer]| (client, peer)).collect();
+pub(super) async fn start(size: usize) -> Result<Started, ServerError> {
+    let claimed = ClaimedPorts::take(2 * size)?;
+    let ports: Vec<_> = claimed.numbers.as_chunks().0.iter().map(|&[client, peer]| (client, peer)).collect();
     // Two clusters must not take each other's servers for their own.
     let shared = [cluster(size), format!("--initial-cluster-token={}", rand::random::<u64>())];
     let mut binaries = Vec::new();
@@ -54,7 +54,7 @@ pub(super) async fn start(size: usize) -> Result<(Vec<Local>, Vec<Link>), Server
         }
     }
     let servers = try_join_all(binaries.into_iter().map(Local::run)).await?;
-    Ok((servers, links))
+    Ok((servers, links, claimed))
 }
 
 /// What a server says that it is; nothing where it knows of no leader, and so serves nobody.

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use futures_util::future::try_join_all;
 
 use super::link::Link;
-use super::{Ensemble, Role};
+use super::{Ensemble, Role, Started};
 use crate::binary::Binary;
 use crate::local::Local;
 use crate::options::Clocks;
-use crate::ports::free_ports;
+use crate::ports::ClaimedPorts;
 use crate::proxy::{Manners, Proxy};
 use crate::tls::ServerTls;
 use crate::{ServerError, probe};
@@ -38,12 +38,9 @@ struct Ports {
 }
 
 /// Starts so many servers, which speak TLS with their clients too, if that is asked for.
-pub(super) async fn start(
-    size: usize,
-    tls: Option<&ServerTls>,
-) -> Result<(Vec<Local>, Vec<Link>), ServerError> {
-    let ports = free_ports(4 * size)?;
-    let ports = ports.as_chunks().0.iter();
+pub(super) async fn start(size: usize, tls: Option<&ServerTls>) -> Result<Started, ServerError> {
+    let claimed = ClaimedPorts::take(4 * size)?;
+    let ports = claimed.numbers.as_chunks().0.iter();
     let ports: Vec<_> =
         ports.map(|&[client, quorum, election, tls]| Ports { client, quorum, election, tls }).collect();
     let mut ways = Vec::new();
@@ -66,7 +63,7 @@ pub(super) async fn start(
         Local::run(Binary::zookeeper_member(id + 1, own.client, tls_port, Clocks::Fast, &lines)?).await
     });
     let servers = try_join_all(servers).await?;
-    Ok((servers, ways.into_iter().map(Link::from).collect()))
+    Ok((servers, ways.into_iter().map(Link::from).collect(), claimed))
 }
 
 /// What a server says that it is; nothing where it does not serve.
