@@ -233,8 +233,8 @@ async fn nothing_stays_on_a_given_server_and_it_is_neither_stopped_nor_filled() 
     let crash =
         json["figures"].as_array().expect("figures").iter().find(|figure| figure["id"] == "crash.ttl");
     let ttls = crash.expect("it")["values"]["redis"]["spread"]["median"].as_f64().expect("a figure");
-    // Killed up to a third of a TTL after the last renewal.
-    assert!((0.5..1.5).contains(&ttls), "{ttls} TTLs");
+    // Killed up to a third of a TTL after the last renewal; a busy machine renews late, and hears late of the end.
+    assert!((0.25..2.5).contains(&ttls), "{ttls} TTLs");
 }
 
 #[tokio::test]

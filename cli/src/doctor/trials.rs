@@ -8,6 +8,8 @@ use super::finding::Finding;
 
 /// So many locks are taken for the time of one.
 const ROUNDS: usize = 21;
+/// So often a lock is handed over, as long as it is slow.
+const HAND_OFFS: usize = 3;
 
 /// Tries each recipe, measures, and hands a lock over.
 pub(super) async fn all(coordinator: &Coordinator, config: &Config) -> Vec<Finding> {
@@ -101,9 +103,30 @@ async fn latency(coordinator: &Coordinator, key: &str) -> Result<Finding> {
     }
 }
 
-/// One client waits for what another releases.
+/// A lock is handed over, again if that was slow: what else a machine does may fall on one time, and that is
+/// not the server's fault.
 async fn hand_off(coordinator: &Coordinator, config: &Config, key: &str) -> Result<Finding> {
     let other = latchwork::connect(config).await?;
+    // A waiter that hears nothing looks by itself after a third of a TTL.
+    let slow = coordinator.lease().ttl() / 10;
+    let mut best = Duration::MAX;
+    for _ in 0..HAND_OFFS {
+        best = best.min(handed_off(coordinator, &other, key).await?);
+        if best < slow {
+            break;
+        }
+    }
+    other.close().await?;
+    let what = format!("a released lock is the next one's after {}", shown(best));
+    match best < slow {
+        true => Ok(Finding::good("hand-off", what)),
+        false => Ok(Finding::fault("hand-off", what + ": the waiter was not told, and looked by itself")
+            .next("let the login publish and subscribe in the namespace, and look at the network")),
+    }
+}
+
+/// How long it takes until one client has what another releases.
+async fn handed_off(coordinator: &Coordinator, other: &Coordinator, key: &str) -> Result<Duration> {
     let (held, next) = (coordinator.mutex(key)?.acquire().await?, other.mutex(key)?);
     let waits = next.acquire();
     tokio::pin!(waits);
@@ -121,14 +144,7 @@ async fn hand_off(coordinator: &Coordinator, config: &Config, key: &str) -> Resu
     let (begun, next) = tokio::try_join!(both, waits)?;
     let took = begun.elapsed();
     let _ = next.release().await?;
-    other.close().await?;
-    let what = format!("a released lock is the next one's after {}", shown(took));
-    // A waiter that hears nothing looks by itself after a third of a TTL.
-    match took < coordinator.lease().ttl() / 10 {
-        true => Ok(Finding::good("hand-off", what)),
-        false => Ok(Finding::fault("hand-off", what + ": the waiter was not told, and looked by itself")
-            .next("let the login publish and subscribe in the namespace, and look at the network")),
-    }
+    Ok(took)
 }
 
 /// Who is connected.

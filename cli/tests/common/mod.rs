@@ -17,10 +17,14 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader, Lines};
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
-/// The TTL of all that is held here.
-pub const TTL: Duration = Duration::from_secs(2);
+/// The TTL of what is held here: no test waits for it, and no stall of the machine ends a lease.
+pub const TTL: Duration = Duration::from_secs(60);
+/// The TTL where a test waits for the end of a lease. A holder that is stalled for half of it goes on.
+pub const SHORT_TTL: Duration = Duration::from_secs(6);
 /// For what must happen, on a machine that does much else.
 pub const SOON: Duration = Duration::from_secs(20);
+// What comes this soon was given back: it was not left to its lease.
+const _: () = assert!(SOON.as_secs() < TTL.as_secs() * 2 / 3);
 /// The lock of the tests.
 pub const KEY: &str = "the/lock";
 /// Says its process, and waits to be ended.
@@ -38,17 +42,27 @@ pub struct Fixture {
 }
 
 impl Fixture {
+    /// For what ends no lease; also for many clients at once, on a machine that does much else.
     pub async fn new() -> Self {
-        let server = Server::start(Kind::Redis, Options::new().own()).await.expect("a Redis");
-        let url = format!("{}?ttl=2s&request_timeout=1s", server.url());
-        Self { server, url }
+        Self::with(TTL, Duration::from_secs(20)).await
     }
 
-    /// For many clients at once, on a machine that does much else.
-    pub async fn crowded() -> Self {
-        let mut fixture = Self::new().await;
-        fixture.url = format!("{}?ttl=1m&request_timeout=20s&connect_timeout=60s", fixture.server.url());
-        fixture
+    /// For a test that waits for the end of a lease.
+    pub async fn short() -> Self {
+        Self::with_ttl(SHORT_TTL).await
+    }
+
+    /// Requests to a server that is gone or stands still end long before [`SOON`].
+    pub async fn with_ttl(ttl: Duration) -> Self {
+        Self::with(ttl, Duration::from_secs(3)).await
+    }
+
+    /// The options of the URL are as the program shows them to its command.
+    async fn with(ttl: Duration, request_timeout: Duration) -> Self {
+        let server = Server::start(Kind::Redis, Options::new().own()).await.expect("a Redis");
+        let [ttl, request_timeout] = [ttl, request_timeout].map(humantime::format_duration);
+        let url = format!("{}?ttl={ttl}&connect_timeout=1m&request_timeout={request_timeout}", server.url());
+        Self { server, url }
     }
 
     pub async fn client(&self) -> Coordinator {
@@ -136,6 +150,18 @@ impl Run {
         }
     }
 
+    /// All that the command still says, up to the end of the program.
+    pub async fn rest(&mut self) -> Vec<String> {
+        let mut said = Vec::new();
+        let rest = async {
+            while let Some(line) = self.lines.next_line().await.expect("a line") {
+                said.push(line);
+            }
+        };
+        timeout(SOON, rest).await.expect("an end in time");
+        said
+    }
+
     /// Reads no more: a terminal is closed when nobody has it open.
     pub fn forget_lines(&mut self) {
         let nothing: Box<dyn AsyncRead + Unpin + Send> = Box::new(tokio::io::empty());
@@ -218,7 +244,11 @@ pub struct Next {
 impl Next {
     /// Stands in the queue. It notes whether `command` was alive when it got the lock.
     pub async fn behind(fixture: &Fixture, command: Pid) -> Self {
-        let coordinator = fixture.client().await;
+        Self::stands(fixture.client().await, command).await
+    }
+
+    /// The same with a client that is connected already.
+    pub async fn stands(coordinator: Coordinator, command: Pid) -> Self {
         let lock = coordinator.mutex(KEY).expect("a lock");
         let watched = coordinator.clone();
         let holds = tokio::spawn({

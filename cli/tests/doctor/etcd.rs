@@ -2,7 +2,7 @@
 
 use latchwork_servers::{ClosedPort, Kind, Options, Server, free_ports};
 
-use super::{examined, names};
+use super::{examined, names, patient};
 
 #[tokio::test]
 async fn an_etcd_without_a_quorum() {
@@ -34,7 +34,7 @@ async fn an_etcd_without_a_quorum() {
 #[tokio::test]
 async fn version_topology_and_role_are_facts_and_the_clock_is_not_told() {
     let server = Server::start(Kind::Etcd, Options::new().own()).await.expect("an etcd");
-    let (code, findings) = examined(server.url()).await;
+    let (code, findings) = examined(&patient(&server)).await;
     assert_eq!(code, Some(0), "{findings:#?}");
     for words in ["\"etcd 3.", "one server alone", "leader", "no request that tells the time"] {
         assert!(findings.iter().any(|(_, said)| said.contains(words)), "{words}: {findings:#?}");

@@ -5,7 +5,7 @@ use super::{examined, names};
 
 #[tokio::test]
 async fn a_retired_namespace_is_named_with_the_url_to_use_and_the_server_is_examined_all_the_same() {
-    let fixture = Fixture::crowded().await;
+    let fixture = Fixture::new().await;
     let operator = fixture.operator().await;
     operator.retire("redis://the-new-one").await.expect("nobody is there");
     let url = fixture.url.as_str();

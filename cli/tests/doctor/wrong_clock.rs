@@ -6,7 +6,7 @@ use std::process::Command;
 use latchwork_servers::{Kind, Options, Server};
 use tempfile::TempDir;
 
-use super::{examined, names};
+use super::{examined, names, patient};
 
 /// A Redis whose wall clock is wrong by so many seconds, and the folder of the library.
 async fn redis(seconds: i32) -> (Server, TempDir) {
@@ -36,7 +36,7 @@ async fn a_redis_whose_clock_is_a_minute_ahead() {
 #[tokio::test]
 async fn a_redis_whose_clock_is_right() {
     let (server, _library) = redis(0).await;
-    let (code, findings) = examined(server.url()).await;
+    let (code, findings) = examined(&patient(&server)).await;
     assert_eq!(code, Some(0), "{findings:#?}");
     assert!(
         findings.iter().any(|(level, said)| level == "good" && said.contains("\"clock\"")),

@@ -61,7 +61,7 @@ async fn a_watch_keeps_nobody_from_retiring_the_namespace() {
 /// Under both URLs it takes part.
 #[tokio::test]
 async fn a_release_that_waits_for_its_answer_keeps_up_with_a_move() {
-    let mut fixture = Fixture::crowded().await;
+    let mut fixture = Fixture::new().await;
     let side = |name: &str| format!("{}%26namespace={name}", fixture.url.replace('&', "%26"));
     fixture.url = format!("moving:?from={}&to={}&move=m", side("before"), side("after"));
     let run = fixture.lock(&[], WAITS).await;

@@ -22,7 +22,7 @@ async fn now(fixture: &Fixture) -> u64 {
 
 #[tokio::test]
 async fn what_is_shown_is_what_the_server_itself_has_in_its_keys() {
-    let fixture = Fixture::crowded().await;
+    let fixture = Fixture::new().await;
     let (coordinator, other) = (fixture.client().await, fixture.client().await);
     let lock = coordinator.mutex(KEY).expect("a lock");
     let _held = lock.acquire().await.expect("held");

@@ -7,7 +7,7 @@ use crate::common::{KEY, Run, WAITS, program};
 
 async fn keeps_others_out_and_shows_the_holder(kind: Kind) {
     let server = Server::start(kind, Options::new().own()).await.expect("a server");
-    let url = format!("{}?ttl=5s&connect_timeout=20s", server.url());
+    let url = format!("{}?ttl=30s&connect_timeout=20s", server.url());
     let lock = ["lock", KEY, "--owner-label", "the holder", "--", "sh", "-c", WAITS];
     let run = Run::start(program(&url, lock)).await;
     let output = async |arguments: &[&str]| {
