@@ -47,7 +47,7 @@ fn work(coordinator: &Coordinator, ledger: &Ledger) -> Result<()> {
 
 /// Nothing stops a thread from outside, so work looks at its hold between steps.
 fn stops_at_a_loss(coordinator: &Coordinator) -> Result<()> {
-    let bounded = Acquire::new().max_hold(Duration::from_millis(200));
+    let bounded = Acquire::new().max_hold(Duration::from_secs(2));
     let hold = coordinator.mutex("examples/blocking")?.acquire_with(bounded)?;
     // A thread beside the work hears of the loss at once.
     let lost = hold.lost();

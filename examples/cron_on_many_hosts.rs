@@ -15,7 +15,7 @@ const LATE: [Duration; 5] =
     [Duration::ZERO, Duration::ZERO, Duration::ZERO, Duration::from_millis(300), Duration::from_secs(1)];
 /// How long a tick stays taken: far longer than clocks differ, far shorter than the time between
 /// two ticks.
-const TAKEN: Duration = Duration::from_secs(3);
+const TAKEN: Duration = Duration::from_secs(8);
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -61,7 +61,7 @@ async fn try_for(host: &Coordinator, key: &str) -> Result<Option<MutexGuard>> {
         // Some backends (ZooKeeper) may refuse all of several tries at one instant, and no host
         // would run the job. In the queue one host is first, and the others give up long before the
         // tick is free again.
-        None if !host.capabilities().clean_try => match lock.acquire_with(taken().within(TAKEN / 4)).await {
+        None if !host.capabilities().clean_try => match lock.acquire_with(taken().within(TAKEN / 3)).await {
             // Another host has the tick. (In an outage the error is `Unavailable`, and possibly no
             // host has it.)
             Err(error) if error.kind() == &ErrorKind::Timeout => Ok(None),

@@ -16,9 +16,13 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use latchwork::{Coordinator, GroupMember, Leader, Release, Result, Token};
+use tokio::sync::watch;
+use tokio::time::timeout;
 
 const INSTANCES: usize = 3;
 const SHARDS: usize = 8;
+/// How long a leader waits at most to be seen.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Who does which shard. It refuses the assignment of an older leader.
 #[derive(Debug, Default)]
@@ -58,32 +62,36 @@ async fn main() -> Result<()> {
     assert_eq!(observer.changed().await?, None, "nobody stands yet");
 
     // Each leads once, and hands over.
+    let (saw, seen) = watch::channel(None);
     let standing: Vec<_> = instances
         .iter()
         .zip(&names)
         .map(|(instance, name)| {
-            tokio::spawn(lead_once(instance.clone(), key.clone(), name.clone(), Arc::clone(&table)))
+            let (table, seen) = (Arc::clone(&table), seen.clone());
+            tokio::spawn(lead_once(instance.clone(), key.clone(), name.clone(), table, seen))
         })
         .collect();
     let mut leaders = 0;
     let mut last = None;
-    // Leaders that come and go while nobody looks are skipped: this one sees some, in order.
+    // Leaders that come and go while nobody looks are skipped. Here each waits to be seen.
     while standing.iter().any(|task| !task.is_finished()) {
-        let Ok(seen) = tokio::time::timeout(Duration::from_millis(200), observer.changed()).await else {
+        let Ok(seen) = timeout(Duration::from_millis(200), observer.changed()).await else {
             continue;
         };
         let Some(leading) = seen? else { continue };
         println!("{} leads, term {}", String::from_utf8_lossy(&leading.data), leading.term);
         assert!(last < Some(leading.term), "terms rise");
         (leaders, last) = (leaders + 1, Some(leading.term));
+        saw.send_replace(last);
     }
     let mut terms = Vec::new();
     for task in standing {
         terms.push(task.await.expect("no panic")?);
     }
     terms.sort();
-    println!("{} led, and {leaders} of them were seen", terms.len());
-    assert!(leaders > 0, "each led for a while");
+    println!("{} led, and leaders were seen {leaders} times", terms.len());
+    // More where one was lost, and led again.
+    assert!(leaders >= INSTANCES, "each was seen");
 
     // The table has the last leader's assignment, and refuses the first leader's.
     {
@@ -109,17 +117,20 @@ async fn lead_once(
     key: String,
     name: String,
     table: Arc<Mutex<Assignments>>,
+    seen: watch::Receiver<Option<Token>>,
 ) -> Result<Token> {
     let workers = instance.group(key.as_str())?;
     let assign = |leader: Arc<Leader>| {
-        let (workers, table) = (workers.clone(), Arc::clone(&table));
+        let (workers, table, mut seen) = (workers.clone(), Arc::clone(&table), seen.clone());
         async move {
             match workers.members().await {
                 Ok(members) => {
                     let assigned = table.lock().expect("no panic").assign(leader.term(), &members);
                     assert!(assigned, "nobody leads after this one yet");
-                    // A leader's work takes its time.
-                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    // A leader's work takes its time: here until it was seen.
+                    let own = Some(leader.term());
+                    let was_seen = timeout(PATIENCE, seen.wait_for(|term| *term >= own)).await.is_ok();
+                    assert!(was_seen, "nobody has seen this leader within {PATIENCE:?}");
                     ControlFlow::Break(Ok(leader.term()))
                 }
                 Err(error) => ControlFlow::Break(Err(error)),

@@ -68,8 +68,9 @@ async fn main() -> Result<()> {
 async fn half_a_refresh(lock: &RwLock, cache: &Cache) -> Result<i64> {
     let hold = lock.write().await?;
     let fence = hold.token().as_i64();
-    let work = tokio::time::timeout(FETCH / 2, cache.refresh(fence, DAYS));
-    assert!(hold.run(work).await?.is_err(), "it is not done yet");
+    // The source of the prices does not answer.
+    let work = tokio::time::timeout(FETCH, cache.refresh(fence, std::future::pending()));
+    assert!(hold.run(work).await?.is_err(), "nothing was fetched");
     println!("a refresh with fence {fence} was stopped half-way: nobody sees what it has written");
     assert_eq!(hold.release().await?, Release::Released);
     Ok(fence)
@@ -87,10 +88,17 @@ async fn prices_of(day: u32, instance: usize, lock: &RwLock, cache: &Cache) -> R
     // Another instance may have refreshed between the two holds, so look again.
     if hold.run(cache.read()).await? < day {
         println!("day {day}: instance {instance} refreshes, with fence {}", hold.token());
-        assert!(hold.run(cache.refresh(hold.token().as_i64(), day)).await?, "nobody held since");
+        let refresh = cache.refresh(hold.token().as_i64(), fetch(day));
+        assert!(hold.run(refresh).await?, "nobody held since");
     }
     assert_eq!(hold.release().await?, Release::Released);
     Ok(())
+}
+
+/// Asks the source of the prices for those of a day.
+async fn fetch(day: u32) -> u32 {
+    tokio::time::sleep(FETCH).await;
+    day
 }
 
 /// Files on a shared disk. A refresh writes new files under its fence, and then makes them current
@@ -124,9 +132,9 @@ impl Cache {
     }
 
     /// Returns whether the written files became current.
-    async fn refresh(&self, fence: i64, day: u32) -> bool {
+    async fn refresh(&self, fence: i64, fetched: impl Future<Output = u32>) -> bool {
         self.disk().files.insert(fence, None);
-        tokio::time::sleep(FETCH).await;
+        let day = fetched.await;
         self.disk().files.insert(fence, Some(day));
         self.publish(fence)
     }

@@ -16,13 +16,16 @@ use latchwork::contracts::LeaseState;
 use latchwork::memory::{Link, Memory};
 use latchwork::{Acquire, Clock, Config, LostReason, Mutex, Release, Result, Token};
 
+/// How long the work takes once it holds again: there is time to press ctrl-c.
+const WORK: Duration = Duration::from_secs(5);
+
 #[tokio::main]
 async fn main() -> Result<()> {
     let (coordinator, link) = match std::env::args().nth(1) {
         Some(url) => (latchwork::connect(&url).await?, None),
         None => {
             let mut config = Config::new("memory");
-            config.ttl = Duration::from_secs(3);
+            config.ttl = Duration::from_secs(6);
             let (coordinator, link) = Memory::new(Clock::system()).connect(&config)?;
             (coordinator, Some(link))
         }
@@ -60,16 +63,16 @@ async fn service(lock: &Mutex, link: Option<Link>) -> Result<()> {
     let hold = lock.acquire().await?;
     println!("holds again, with fence {}", hold.token());
     assert!(hold.token() > first);
-    hold.run(tokio::time::sleep(Duration::from_secs(1))).await?;
+    hold.run(tokio::time::sleep(WORK)).await?;
     assert_eq!(hold.release().await?, Release::Released);
-    println!("worked for a second, and released");
+    println!("worked for {WORK:?}, and released");
     Ok(())
 }
 
 /// Works until the hold is lost. Returns its fence.
 async fn lose(lock: &Mutex, link: Option<&Link>) -> Result<Token> {
     // With a fixed end, so that a job that hangs does not hold for ever.
-    let hold = lock.acquire_with(Acquire::new().max_hold(Duration::from_secs(4))).await?;
+    let hold = lock.acquire_with(Acquire::new().max_hold(Duration::from_secs(8))).await?;
     println!("holds with fence {}", hold.token());
 
     // For services that pause their writes as soon as the coordinator does not answer, while they

@@ -13,7 +13,7 @@ use latchwork_conformance::cases::is_long;
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 use latchwork_conformance::servers::{Kind, Options, Server};
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
-use latchwork_core::Connector;
+use latchwork_core::{Config, Connector};
 
 fn bench(args: &[&str]) -> (bool, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_latchwork-conformance"));
@@ -148,6 +148,31 @@ fn an_unknown_measure_is_refused_by_its_name() {
     assert!(!good && printed.is_empty() && complaints.contains("M9"));
 }
 
+/// The measure, what its requests are called, and who asks for the same.
+#[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
+const BESIDE_RAW: [(&str, &str, [&str; 2]); 5] = [
+    ("M1", "uncontended", ["latchwork-mutex", "raw-same"]),
+    ("M1", "uncontended", ["latchwork-multi-3", "raw-same-3"]),
+    ("COUNTER", "add", ["latchwork-counter", "raw-same"]),
+    ("LATCH_count", "count", ["latchwork-latch", "raw-same"]),
+    ("VALUE_write", "write", ["latchwork-value", "raw-same"]),
+];
+
+/// Whether of the lines of one job those of ours ask as those beside them do.
+#[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
+fn asks_as_raw(lines: &[Line]) -> bool {
+    BESIDE_RAW.iter().all(|(_, asked, beside)| {
+        let of = |peer: &str| {
+            lines.iter().find(|line| line.peer == peer && line.measure == "M4" && line.param == *asked)
+        };
+        match beside.map(of) {
+            [Some(ours), Some(raw)] => ours.asks_as(raw),
+            // It is of another job.
+            _ => true,
+        }
+    })
+}
+
 /// One short round of what is sent raw beside ours, on a server of our own: others' requests would
 /// be counted too.
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
@@ -161,7 +186,16 @@ async fn plays_on(kind: Kind, connector: Arc<dyn Connector>) {
     let (mut lines, mut summary) = (Vec::new(), Summary::default());
     let measures = [Measure::Uncontended, Measure::Handoff, Measure::Counter, Measure::Latch, Measure::Value];
     for job in bench.jobs(&measures, &[Recipe::Mutex]) {
-        lines.extend(bench.play(&job).await);
+        let mut played = bench.play(&job).await;
+        // A client that a busy machine lets wait asks once more (a ZooKeeper for the queue, which may have
+        // changed meanwhile). What the recipe asks too much, it asks each time.
+        for _ in 0..2 {
+            if asks_as_raw(&played) {
+                break;
+            }
+            played = bench.play(&job).await;
+        }
+        lines.extend(played);
     }
     summary.add(lines.iter().cloned());
     assert!(summary.is_good(), "{summary}");
@@ -170,13 +204,7 @@ async fn plays_on(kind: Kind, connector: Arc<dyn Connector>) {
         let named = |line: &&Line| line.peer == peer && line.measure == measure && line.param == param;
         lines.iter().find(named).unwrap_or_else(|| panic!("no row {peer} {measure} {param} in\n{summary}"))
     };
-    for (measure, asked, beside) in [
-        ("M1", "uncontended", ["latchwork-mutex", "raw-same"]),
-        ("M1", "uncontended", ["latchwork-multi-3", "raw-same-3"]),
-        ("COUNTER", "add", ["latchwork-counter", "raw-same"]),
-        ("LATCH_count", "count", ["latchwork-latch", "raw-same"]),
-        ("VALUE_write", "write", ["latchwork-value", "raw-same"]),
-    ] {
+    for (measure, asked, beside) in BESIDE_RAW {
         assert!(beside.iter().all(|peer| of(peer, measure, "1 task").p50 > Some(0.0)));
         let [ours, raw] = beside.map(|peer| of(peer, "M4", asked));
         assert!(
@@ -204,7 +232,12 @@ async fn moves(kinds: [Kind; 2], connectors: Vec<Arc<dyn Connector>>) {
     for kind in kinds {
         let server =
             Server::start(kind, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"));
-        targets.push(Target::on(server, None, connectors.clone()).await.unwrap());
+        let mut config = Config::from_url(server.url()).unwrap();
+        // Renewals are requests too, of all clients: none comes in between. No ZooKeeper grants as much.
+        if !kinds.contains(&Kind::Zookeeper) {
+            config.ttl = Duration::from_secs(600);
+        }
+        targets.push(Target::compared(config, Some(server), connectors.clone()).await.unwrap());
     }
     let [old, new]: [Target; 2] = targets.try_into().expect("two");
     let moment = Duration::from_millis(100);

@@ -26,7 +26,7 @@ const EXAMPLES: [&str; 12] = [
     "stop_on_loss",
 ];
 
-/// None of them takes ten seconds: after this one hangs.
+/// None of them takes half a minute: after this one hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn main() -> ExitCode {

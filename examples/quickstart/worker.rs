@@ -18,7 +18,7 @@ pub(crate) const VICTIM: usize = 2;
 /// The turn in which it hangs, holding, until it is killed.
 pub(crate) const FATAL_TURN: u32 = 2;
 /// The requested TTL: short, so that a dead worker's lock is soon free.
-pub(crate) const TTL: Duration = Duration::from_secs(2);
+pub(crate) const TTL: Duration = Duration::from_secs(4);
 /// How long the work of a turn takes.
 const WORK: Duration = Duration::from_millis(60);
 

@@ -36,7 +36,7 @@ const READERS: u32 = 1 << 20;
 const AT_ONCE: usize = 16;
 /// The longest wait of a contender that will give up.
 const GIVES_UP_WITHIN: Duration = Duration::from_millis(40);
-/// How long the last ones may take to come through after the end.
+/// How long the first ones may take to come through where none did in time, and the last ones after the end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What is contended for.
@@ -106,6 +106,11 @@ impl Play {
         }
     }
 
+    /// Whether the time of a hand-off is measured.
+    fn is_handed_over(self) -> bool {
+        matches!(self, Play::Handoff(_) | Play::Election)
+    }
+
     /// How much may be inside at once.
     fn capacity(self) -> u32 {
         match self {
@@ -144,9 +149,17 @@ impl Contest {
         }
         tokio::time::sleep(plan.warm).await;
         let before = target.counter().read().await?;
-        room.enter_phase(Phase::Recorded);
         let started = std::time::Instant::now();
+        room.enter_phase(Phase::Recorded);
         tokio::time::sleep(plan.time).await;
+        // A short time may pass while the machine stalls: it is longer then, up to something to show.
+        let handoffs = self.play.is_handed_over() && self.contenders > 1;
+        while !room.has_recorded(handoffs)
+            && started.elapsed() < plan.time + PATIENCE
+            && !tasks.iter().all(JoinHandle::is_finished)
+        {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         room.enter_phase(Phase::Over);
         let took = started.elapsed();
         // Read while the last ones come through: requests and grants are of the same time, but for
@@ -179,7 +192,8 @@ impl Contest {
         let granted = tallies.iter().map(|tally| tally.grants).sum::<u64>();
         let n = Some(granted);
         let (least, most) = Tally::extremes(tallies);
-        let handoffs = matches!(play, Play::Handoff(_) | Play::Election)
+        let handoffs = play
+            .is_handed_over()
             .then(|| line("handoff", "us").timed(&Tally::timings(tallies, |tally| &tally.handoffs)));
         let free = matches!(play, Play::GiveUps { .. }).then(|| {
             let spells = Tally::timed(room.free());
@@ -250,7 +264,8 @@ async fn contend(play: Play, lock: Lock, room: Arc<Room>, contender: usize) -> R
         let granted = room.now();
         let last = room.enter(weight);
         if room.phase() == Phase::Recorded {
-            tally.granted(contender, granted.saturating_sub(asked), last, granted);
+            let handed_over = tally.granted(contender, granted.saturating_sub(asked), last, granted);
+            room.records(handed_over);
         }
         room.leave(weight, contender);
         release(&*hold).await?;

@@ -1,7 +1,5 @@
 //! COUNTER: adds to one counter, alone beside the same requests sent raw, and by many clients.
 
-use std::time::Instant;
-
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use latchwork_core::Coordinator;
@@ -13,7 +11,7 @@ use crate::plan::Plan;
 use crate::raw::cells::{self, Write};
 use crate::raw::{PLAIN, Pair, SAME, Subject};
 use crate::target::Target;
-use crate::throughput::per_second;
+use crate::throughput::{Done, Window, per_second};
 use crate::turns::{self, Named};
 
 /// Our counter among the peers.
@@ -77,25 +75,23 @@ async fn together(target: &Target, plan: &Plan) -> Result<Vec<Line>> {
 
 /// Adds of all these at once. Answers the line, and how many adds there were with the warm-up's.
 async fn shared(target: &Target, peer: &str, adders: Vec<Box<dyn Pair>>, plan: &Plan) -> Result<(Line, u64)> {
-    let begin = Instant::now() + plan.warm;
-    let end = begin + plan.time;
+    let window = Window::after(plan);
     let tasks = adders.into_iter().map(|mut adder| {
+        let window = window.clone();
         tokio::spawn(async move {
-            let (mut all, mut recorded) = (0_u64, 0_u64);
+            let (mut all, mut recorded) = (0_u64, Done::default());
             loop {
                 adder.once().await?;
                 all += 1;
-                let now = Instant::now();
-                if now >= end {
+                if !window.goes_on(&mut recorded) {
                     return Result::Ok((all, recorded));
                 }
-                recorded += u64::from(now >= begin);
             }
         })
     });
-    let added: Vec<(u64, u64)> = try_join_all(tasks).await?.into_iter().collect::<Result<_>>()?;
+    let added: Vec<(u64, Done)> = try_join_all(tasks).await?.into_iter().collect::<Result<_>>()?;
     let all = added.iter().map(|(all, _)| all).sum();
-    let recorded = added.iter().map(|(_, recorded)| recorded).sum();
+    let (recorded, took) = window.sum(added.into_iter().map(|(_, recorded)| recorded));
     let line = Line::new(target.name(), peer, "COUNTER_adds", &format!("W={CLIENTS}"), "adds/s");
-    Ok((Line { value: Some(per_second(recorded, plan.time)), n: Some(recorded), ..line }, all))
+    Ok((Line { value: Some(per_second(recorded, took)), n: Some(recorded), ..line }, all))
 }

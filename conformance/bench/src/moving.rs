@@ -51,7 +51,7 @@ pub(super) async fn measure(old: &Target, new: &Target, recipe: Recipe, plan: &P
     let connectors = [old.connectors(), new.connectors()].concat();
     let plain = |of: &Target| {
         let mut config = of.config().clone();
-        (config.namespace, config.ttl) = (format!("{NAMESPACE}-plain"), LONG_TTL);
+        (config.namespace, config.ttl) = (format!("{NAMESPACE}-plain"), config.ttl.max(LONG_TTL));
         let connectors = &connectors;
         async move { connect(connectors, &config).await }
     };
@@ -95,7 +95,7 @@ async fn participant(
     let side = |of: &Target, role: &str, other: &Target| {
         let mut config = of.config().clone();
         config.namespace = format!("{NAMESPACE}-{phase}-{role}-{}", other.name());
-        config.ttl = LONG_TTL;
+        config.ttl = config.ttl.max(LONG_TTL);
         config
     };
     let sides = MoveConfig::new(side(old, "to", new), side(new, "from", old), "bench");

@@ -22,7 +22,8 @@ pub(super) async fn measure(target: &Target, plan: &Plan) -> Result<Vec<Line>> {
     let first = mutex.acquire_as(&owner).await?;
     let (mut timings, mut before) = (Timings::new(), None);
     let started = Instant::now();
-    while started.elapsed() < plan.warm + plan.time {
+    // One turn at least.
+    while started.elapsed() < plan.warm + plan.time || timings.count() == 0 {
         if before.is_none() && started.elapsed() >= plan.warm {
             before = Some(target.counter().read().await?);
         }

@@ -105,7 +105,8 @@ async fn look(terms: &Terms<'_>) -> Result<Vec<Option<Counted>>> {
 async fn take_turns(subjects: &mut [Subject], time: Duration) -> Result<Vec<(&'static str, Timings)>> {
     let mut timed: Vec<_> = subjects.iter().map(|subject| (subject.peer, Timings::new())).collect();
     let (started, in_all) = (Instant::now(), time * u32::try_from(subjects.len())?);
-    while started.elapsed() < in_all {
+    // A turn of each at least.
+    while started.elapsed() < in_all || timed.iter().any(|(_, timings)| timings.count() == 0) {
         for (subject, (_, timings)) in subjects.iter_mut().zip(&mut timed) {
             for _ in 0..TURN {
                 let started = Instant::now();

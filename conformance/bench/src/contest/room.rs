@@ -30,6 +30,9 @@ pub(super) struct Room {
     overlaps: AtomicU64,
     phase: AtomicU8,
     last: Mutex<Option<Departure>>,
+    // What was recorded: grants, and those among them that were handed over.
+    grants: AtomicU64,
+    handoffs: AtomicU64,
     free: Mutex<Free>,
     // What was free by the end of what is recorded.
     was_free: OnceLock<Vec<Duration>>,
@@ -44,6 +47,8 @@ impl Room {
             overlaps: AtomicU64::new(0),
             phase: AtomicU8::new(Phase::Warm as u8),
             last: Mutex::new(None),
+            grants: AtomicU64::new(0),
+            handoffs: AtomicU64::new(0),
             free: Mutex::default(),
             was_free: OnceLock::new(),
         }
@@ -100,6 +105,18 @@ impl Room {
         let now = self.now();
         self.with_free(|free| free.waited(true, now));
         *self.last()
+    }
+
+    /// A grant was recorded.
+    pub(super) fn records(&self, handed_over: bool) {
+        self.grants.fetch_add(1, Ordering::Relaxed);
+        self.handoffs.fetch_add(u64::from(handed_over), Ordering::Relaxed);
+    }
+
+    /// Whether there is something to show. Of two grants the second comes after requests that were sent in
+    /// what is recorded.
+    pub(super) fn has_recorded(&self, handoffs: bool) -> bool {
+        self.grants.load(Ordering::Relaxed) >= 2 && (!handoffs || self.handoffs.load(Ordering::Relaxed) > 0)
     }
 
     /// Goes out: called just before the release.

@@ -20,20 +20,25 @@ impl Tally {
         Self { grants: 0, self_regrants: 0, waits: Vec::new(), handoffs: Vec::new() }
     }
 
+    /// Answers whether another has handed it over.
     pub(super) fn granted(
         &mut self,
         contender: usize,
         waited: Duration,
         last: Option<Departure>,
         at: Duration,
-    ) {
+    ) -> bool {
         self.grants += 1;
         self.waits.push(waited);
         match last {
             Some(last) if last.contender == contender => self.self_regrants += 1,
-            Some(last) => self.handoffs.push(at.saturating_sub(last.at)),
+            Some(last) => {
+                self.handoffs.push(at.saturating_sub(last.at));
+                return true;
+            }
             None => {}
         }
+        false
     }
 
     /// Those of all, of one kind.
