@@ -14,8 +14,16 @@ pub(crate) const NOISE: Duration = Duration::from_millis(1500);
 /// [`NOISE`] alone. From the send of a renewal to the deadline there is T - T / 10, and the next is
 /// sent after T / 3.
 pub(crate) const SHORT_TTL: Duration = NOISE.saturating_mul(2);
+/// What a busy machine and its server may be late by together, where something comes by itself: at the
+/// end of a lease, say. It is a part of limits only, which nobody waits out in good order. A lease of
+/// [`SHORT_TTL`] has ended within it before a re-check at [`LONG_TTL`] could hide that.
+pub(crate) const LATE: Duration = Duration::from_secs(4);
 /// Anything that is not about time must happen within this.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// The connect timeout of clients in cases: on a busy machine the default is over while TLS shakes
+/// hands, or while a server's JVM warms up. Less than [`PATIENCE`], so that a client says itself why it
+/// has not connected.
+pub(crate) const CONNECT: Duration = Duration::from_secs(15);
 /// What is cleaned up must be within this: less than [`LONG_TTL`], so that the end of a lease hides
 /// nothing that stayed.
 pub(crate) const CLEAN_UP: Duration = Duration::from_secs(8);

@@ -9,7 +9,7 @@ use latchwork_core::{Address, Config, Kind};
 
 use crate::actions::join_of;
 use crate::adapter::Adapter;
-use crate::bounds::{CLEAN_UP, LONG_TTL, NOISE, PATIENCE, QUIET_TTL, SHORT_TTL};
+use crate::bounds::{CLEAN_UP, LATE, LONG_TTL, NOISE, PATIENCE, QUIET_TTL, SHORT_TTL};
 use crate::exclusive::Lock;
 use crate::played::Played;
 use crate::taken::Taken;
@@ -142,14 +142,20 @@ impl Context {
         self.fixture.can(fault)
     }
 
+    /// How late something may come, beyond the bound that is promised. On a paused clock nothing is late:
+    /// there the limit is as sharp as it may be, and tells broken backends from honest ones.
+    pub(crate) fn late(&self) -> Duration {
+        if self.testbed.is_paused() { NOISE } else { LATE }
+    }
+
     /// The longest that a dead client's node may stand in the way, from its last contact.
     pub(crate) fn recovery(&self, client: &Client) -> Duration {
-        client.ttl() + self.fixture.expiry_bound() + NOISE
+        client.ttl() + self.fixture.expiry_bound() + self.late()
     }
 
     /// Within this after its last use an idle cell is gone, and its watches are told (CELL-IDLE).
     pub(crate) fn idle_bound(&self, idle: Duration) -> Duration {
-        idle + idle / 4 + Duration::from_secs(1) + self.fixture.expiry_bound() + NOISE
+        idle + idle / 4 + Duration::from_secs(1) + self.fixture.expiry_bound() + self.late()
     }
 
     /// The end of a case: nothing may be left on the server.

@@ -64,14 +64,14 @@ cases! {
             async move { barrier.wait().await }
         });
         until_standing(&waits, &queue, 1).await;
-        let recovery = context.recovery(&dies);
+        let over = dies.ttl() + context.fixture.expiry_bound();
         dies.coordinator.crash().await;
         assert!(soon("its end", dead).await.expect("no panic").is_err(), "passed alone");
         let gives_up = barrier(&comes, 3);
         let error = tokio::time::timeout(NOISE, gives_up.wait()).await;
         assert!(error.is_err(), "two passed a barrier of three");
         // Its place is given back in the background, and counts until then.
-        tokio::time::sleep(recovery).await;
+        tokio::time::sleep(over).await;
         until_standing(&waits, &queue, 0).await;
         let waiting = [&waits, &comes].map(|client| {
             let barrier = barrier(client, 3);

@@ -7,6 +7,7 @@ use latchwork_core::recipes::{MultiLock, SharedValue, Stored, ValueWatch};
 use latchwork_core::{Address, ErrorKind, Kind, LostReason, Result};
 
 use crate::actions::{acquire, in_time, mutex};
+use crate::bounds::{NOISE, QUIET_TTL};
 use crate::case::cases;
 use crate::context::Context;
 use crate::testbed::{Client, Fault};
@@ -192,7 +193,8 @@ cases! {
     "CELL-HELD" =>
     /// a write under a hold that comes late, when another holds, is not made
     async fn cell_held_is_not_written_late_beside_the_next_holder(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        // No renewal names its node while the write is to be caught.
+        let (one, two) = (context.client_with(&context.config(QUIET_TTL)).await, context.client().await);
         let cell = context.queue_of(Kind::Value, "fenced");
         let node = held_node(context, &one, "fenced").await;
         let mut late = one.link.park("fenced");
@@ -244,10 +246,11 @@ cases! {
         let (closes, dies, stays) = (context.mortal().await, context.mortal().await, context.client().await);
         write(&value(&closes, "a"), "of one that closed").await;
         write(&value(&dies, "b"), "of one that died").await;
-        let recovery = context.recovery(&dies);
+        // What went with it would be gone by then.
+        let over = dies.ttl() + context.fixture.expiry_bound() + NOISE;
         closes.coordinator.close().await.expect("closed");
         dies.coordinator.crash().await;
-        tokio::time::sleep(recovery).await;
+        tokio::time::sleep(over).await;
         for (key, expected) in [("a", "of one that closed"), ("b", "of one that died")] {
             let it = value(&stays, key);
             assert_eq!(text(&it).await.as_deref(), Some(expected));

@@ -17,8 +17,10 @@ use crate::waits::within;
 
 /// So many are held: twice what may end in one step.
 const MANY: usize = 2 * IN_ONE_STEP;
-/// What a round trip of the closing client takes, so that there is time to look while it closes.
-const ROUND_TRIP: Duration = Duration::from_millis(50);
+/// What a round trip of the closing client takes, so that there is time to look while it closes, also
+/// for a machine that stands still for a while: it gives back for more than a second. The time that it
+/// has for that is enough for 128 ms, and a busy machine takes its part of them.
+const ROUND_TRIP: Duration = Duration::from_millis(70);
 /// So many of its locks are looked at in one turn.
 const LOOKS: usize = 16;
 /// Between two turns.
@@ -39,7 +41,7 @@ cases! {
         let (mut turn, mut worst, mut some_free, mut bursts) = (0, Duration::ZERO, false, false);
         while !closing.is_finished() {
             let asked = Instant::now();
-            let mine = within(NOISE, "a try of a free lock", nobodys.try_acquire()).await.expect("answered");
+            let mine = within(2 * NOISE, "a try of a free lock", nobodys.try_acquire()).await.expect("answered");
             in_time(mine.expect("nobody holds it").release().await.expect("released"));
             worst = worst.max(asked.elapsed());
             let free = look(&other, turn * LOOKS).await;
@@ -49,7 +51,7 @@ cases! {
             tokio::time::sleep(PAUSE).await;
         }
         closing.await.expect("no panic").expect("closed");
-        let bound = margin + giving_back_bound(MANY, context.fixture.config().request_timeout) + NOISE;
+        let bound = margin + giving_back_bound(MANY, context.fixture.config().request_timeout) + context.late();
         assert!(began.elapsed() < bound, "closed after {:?}", began.elapsed());
         eprintln!("{}: a turn of the other took {worst:?} at most", context.testbed.name());
         assert!(bursts, "none was free while others were held");
@@ -64,7 +66,7 @@ cases! {
     async fn lease_close_of_many_is_bounded_while_the_server_is_away(context) {
         let (client, other) = (context.mortal().await, context.client().await);
         let held = hold_many(&client).await;
-        let bound = client.coordinator.lease().margin() + 2 * context.fixture.config().request_timeout + NOISE;
+        let bound = client.coordinator.lease().margin() + 2 * context.fixture.config().request_timeout + context.late();
         client.link.cut();
         if let Err(error) = within(bound, "the close", client.coordinator.close()).await {
             assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
@@ -86,7 +88,8 @@ fn one_of_many(client: &Client, number: usize) -> Lock {
 /// How many of some, from this number on, another client gets at once.
 async fn look(other: &Client, from: usize) -> usize {
     let tries = (from..from + LOOKS).map(|number| async move {
-        let mine = within(NOISE, "a try", one_of_many(other, number).try_acquire()).await.expect("answered");
+        let mine =
+            within(2 * NOISE, "a try", one_of_many(other, number).try_acquire()).await.expect("answered");
         let free = mine.is_some();
         if let Some(mine) = mine {
             in_time(mine.release().await.expect("released"));

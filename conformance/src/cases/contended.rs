@@ -10,7 +10,7 @@ use latchwork_core::{Address, Coordinator, Hold, Kind, Result};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::node::counts;
+use super::node::{counts, upkeep};
 use crate::actions::in_time;
 use crate::bounds::QUIET_TTL;
 use crate::case::cases;
@@ -185,7 +185,7 @@ async fn released_one_by_one(
         in_time(soon("the release", grant.release()).await.expect("released"));
         if let Some(stretch) = stretches.iter().find(|stretch| stretch.end == number + 1) {
             let (made, grants) = (requests(context).await - before.0, stretch.len() as f64);
-            let allowed = upkeep(before.1.elapsed()) + rechecks(waiters, began.elapsed());
+            let allowed = upkeep(CLIENTS, before.1.elapsed()) as f64 + rechecks(waiters, began.elapsed());
             costs.push(Cost { requests: made as f64 / grants, upkeep: allowed / grants });
         }
     }
@@ -193,14 +193,6 @@ async fn released_one_by_one(
         soon("the close", client.coordinator.close()).await.expect("closed");
     }
     costs
-}
-
-/// What the clients' leases cost meanwhile at the most: each is kept alive by three requests (a
-/// renewal of up to a hundred nodes, a ping, a proof of contact) every sixth of its TTL, which is
-/// the shortest period of all backends.
-fn upkeep(time: Duration) -> f64 {
-    let rounds = (time.as_secs_f64() / (QUIET_TTL / 6).as_secs_f64()).ceil();
-    (3 * CLIENTS) as f64 * rounds
 }
 
 /// Nobody looks again by itself before a TTL has passed. Where a run takes that long, all may have

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use latchwork_core::ErrorKind;
 use latchwork_core::recipes::{CountDownLatch, Counter};
@@ -18,10 +19,13 @@ use crate::case::cases;
 use crate::contender::Contender;
 use crate::context::Context;
 use crate::order::{Counts, Event};
-use crate::testbed::{Client, Fault};
+use crate::testbed::{Armed, Client, Fault};
 use crate::waits::{after_polls, soon, until};
 
 const PROCESSES: usize = 4;
+/// What several processes add to. Only requests that are about it name it: a server's script may have a
+/// `sum`.
+const BY_PROCESSES: &str = "addedbyprocesses";
 
 fn counter(client: &Client, key: &str) -> Counter {
     client.coordinator.counter(key).expect("a good key")
@@ -54,8 +58,13 @@ pub(super) async fn add_all(clients: &[Client], adds: usize, lost: usize) -> i64
     join_all(adding).await.into_iter().sum()
 }
 
-/// Four processes add so often each; the reply to about every add of a number that `lost` divides is
-/// lost.
+/// Whether the reply that is to be lost is lost by now: as it came, or with its connection before.
+fn is_lost(armed: &mut dyn Armed) -> bool {
+    armed.caught().now_or_never().is_some()
+}
+
+/// Four processes add so often each; the reply to the first add is lost, and to about every one of a
+/// number that `lost` divides.
 async fn add_by_processes(context: &Context, adds: u64, lost: u64) {
     if processes(context, LONG_TTL).is_none() {
         return;
@@ -65,25 +74,26 @@ async fn add_by_processes(context: &Context, adds: u64, lost: u64) {
         let (mut config, link) = way.expect("a testbed with processes has ways for them");
         // A lost reply is noticed then.
         config.request_timeout = Duration::from_millis(500);
-        let mut process = Contender::counting(context, &config, "sum", Counts::Adds(adds)).await;
-        let (mut done, mut losses, mut armed) = (0, 0, None);
+        // Before it begins: it may be done before what it says is read.
+        let mut armed = link.drop_reply(BY_PROCESSES);
+        let mut process = Contender::counting(context, &config, BY_PROCESSES, Counts::Adds(adds)).await;
+        let (mut done, mut losses) = (0, 0);
         while done < adds {
             assert!(matches!(process.next().await, Event::Counted { .. }));
             done += 1;
-            if done % lost == 0 && done < adds {
+            if done % lost == 0 && is_lost(&mut *armed) {
                 losses += 1;
-                armed = Some(link.drop_reply("sum"));
+                armed = link.drop_reply(BY_PROCESSES);
             }
-        }
-        if let Some(mut armed) = armed {
-            soon("a reply is lost", armed.caught()).await.expect("lost");
         }
         let more = process.ends().await;
         assert!(more.is_empty(), "it adds no more: {more:?}");
+        losses += u64::from(is_lost(&mut *armed));
+        assert!(losses > 0, "no reply was lost");
         losses
     });
     let losses: u64 = join_all(adding).await.into_iter().sum();
-    let sum = context.client().await.coordinator.counter("sum").expect("a good key");
+    let sum = context.client().await.coordinator.counter(BY_PROCESSES).expect("a good key");
     assert_eq!(get(&sum).await, i64::try_from(PROCESSES as u64 * adds).expect("fits"));
     eprintln!(
         "{}: {PROCESSES} processes added {adds} times, {losses} replies were lost",

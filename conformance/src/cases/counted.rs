@@ -12,6 +12,8 @@ use crate::testbed::Client;
 use crate::waits::soon;
 
 const WRITER: u64 = 0xf00d;
+/// So long that no other request has it in it by chance.
+const KEY: &str = "countsofitsown";
 
 fn request(writer: u64, number: u64, change: Change) -> Request {
     let operation = Operation { writer, number };
@@ -54,12 +56,12 @@ async fn changes_counts(client: &Client, cell: &Address) -> bool {
 /// Its client, and the cell of a counter.
 async fn fixture(context: &Context) -> Option<(Client, Address)> {
     let client = context.client().await;
-    let cell = client.coordinator.counter("a").expect("a good key").address().clone();
+    let cell = client.coordinator.counter(KEY).expect("a good key").address().clone();
     changes_counts(&client, &cell).await.then_some((client, cell))
 }
 
 async fn delete_count(client: &Client) {
-    client.coordinator.counter("a").expect("a good key").delete().await.expect("deleted");
+    client.coordinator.counter(KEY).expect("a good key").delete().await.expect("deleted");
 }
 
 cases! {
@@ -87,7 +89,7 @@ cases! {
         let Some((client, cell)) = fixture(context).await else { return };
         let other = context.client().await;
         let swap = request(WRITER, 2, Change::Swap { from: 3, to: 9 });
-        let mut parked = client.link.park("a");
+        let mut parked = client.link.park(KEY);
         let error = send(&client, &cell, swap).await.expect_err("its reply is lost");
         assert_eq!(error.kind(), &ErrorKind::Unknown, "{error}");
         soon("it is parked", parked.caught()).await.expect("parked");
@@ -156,7 +158,7 @@ cases! {
     async fn cell_count_of_another_thing_is_a_conflict(context) {
         let Some((client, _)) = fixture(context).await else { return };
         delete_count(&client).await;
-        let it = value(&client, "a");
+        let it = value(&client, KEY);
         let others = [("5 1 of 3", Some(4)), ("5 1 of 3", None), ("5 1", Some(5)), ("five", None), ("05 1", None)];
         for (stands, initial) in others {
             write(&it, stands).await;

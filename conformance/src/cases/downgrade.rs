@@ -10,7 +10,6 @@ use tokio::task::JoinHandle;
 
 use super::rwlock::{rwlock, stands};
 use crate::actions::in_time;
-use crate::bounds::NOISE;
 use crate::case::cases;
 use crate::waits::{after_polls, soon, until, within};
 
@@ -80,7 +79,7 @@ cases! {
         let sequence = entries(&there).await[0].sequence;
         assert_eq!(sequence, token.sequence());
         context.fixture.remove(&context.queue_of(Kind::RwLock, "a"), sequence).await.expect("removed");
-        assert_eq!(within(one.ttl() + NOISE, "the loss", reader.lost()).await.reason(), LostReason::Revoked);
+        assert_eq!(within(one.ttl() + context.late(), "the loss", reader.lost()).await.reason(), LostReason::Revoked);
         assert!(beside.is_held());
         in_time(beside.release().await.expect("released"));
     }

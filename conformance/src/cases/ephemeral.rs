@@ -4,6 +4,7 @@ use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected, Vers
 use latchwork_core::{Address, Kind};
 
 use crate::actions::join;
+use crate::bounds::SHORT_TTL;
 use crate::case::cases;
 use crate::context::Context;
 use crate::testbed::Client;
@@ -47,9 +48,12 @@ cases! {
     "CELL-EPHEMERAL" =>
     /// an ephemeral cell is kept alive by its writer's client, and goes at once when that closes
     async fn cell_ephemeral_lives_as_long_as_its_client(context) {
-        let (writes, reads, cell) = (context.mortal().await, context.client().await, cell(context));
+        // A renewal may be late.
+        let writes = context.client_with(&context.config(2 * SHORT_TTL)).await;
+        let (reads, cell) = (context.client().await, cell(context));
         write(&writes, &cell, "here", CellLife::Lease).await;
-        tokio::time::sleep(2 * writes.ttl()).await;
+        // One that nobody keeps alive would be gone by then.
+        tokio::time::sleep(writes.ttl() * 4 / 3).await;
         assert_eq!(read(&reads, &cell).await.as_deref(), Some("here"));
         let mut watch = reads.coordinator.backend().watch_cell(&cell);
         soon("watch", watch.changed()).await.expect("watched");

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use latchwork_core::contracts::{
     Cell, CellLife, CellWrite, CellWritten, Expected, Joined, TimeToIdle, Version,
 };
@@ -18,6 +19,11 @@ use crate::waits::{soon, within};
 
 /// As short as it may be so that a busy machine uses a cell in time.
 const IDLE: Duration = SHORT_TTL;
+
+/// Long enough that a cell which nobody uses would be gone.
+fn used_for(context: &Context) -> Duration {
+    2 * IDLE + context.fixture.expiry_bound()
+}
 
 fn idle() -> CellLife {
     CellLife::Idle(TimeToIdle::new(IDLE).expect("within the bounds"))
@@ -123,14 +129,14 @@ cases! {
             return;
         }
         let first = write(&one, &cell, put(Expected::Any, "0", idle())).await;
-        let until = Instant::now() + context.idle_bound(IDLE);
+        let until = Instant::now() + used_for(context);
         while Instant::now() < until {
             tokio::time::sleep(IDLE / 3).await;
             let read = read(&two, &cell).await.expect("it is read now and then");
             assert_eq!(read.version, first, "a use is no write");
         }
         let mut last = first;
-        let until = Instant::now() + context.idle_bound(IDLE);
+        let until = Instant::now() + used_for(context);
         let mut number = 0;
         while Instant::now() < until {
             number += 1;
@@ -158,22 +164,26 @@ cases! {
         for (from, before) in lives.into_iter().enumerate() {
             for (to, after) in lives.into_iter().enumerate() {
                 for is_any in [true, false] {
-                    let cell = cell(context, &format!("{from}-{to}-{is_any}"));
-                    let first = write(&closes, &cell, put(Expected::Any, "before", before)).await;
-                    let expected = if is_any { Expected::Any } else { Expected::Version(first) };
-                    let second = write(&closes, &cell, put(expected, "after", after)).await;
-                    assert!(first < second, "{before:?} {after:?}");
-                    cells.push((cell, after));
+                    cells.push((cell(context, &format!("{from}-{to}-{is_any}")), before, after, is_any));
                 }
             }
         }
+        // All at once: until it is read, nobody uses one that goes when nobody uses it.
+        join_all(cells.iter().map(async |(cell, before, after, is_any)| {
+            let first = write(&closes, cell, put(Expected::Any, "before", *before)).await;
+            let expected = if *is_any { Expected::Any } else { Expected::Version(first) };
+            let second = write(&closes, cell, put(expected, "after", *after)).await;
+            assert!(first < second, "{before:?} {after:?}");
+        }))
+        .await;
         soon("close", closes.coordinator.close()).await.expect("closed");
-        for (cell, life) in &cells {
-            let there = (*life != CellLife::Lease).then(|| "after".to_owned());
-            assert_eq!(text(&other, cell).await, there, "{cell} {life:?}");
+        let shown = join_all(cells.iter().map(|(cell, ..)| text(&other, cell))).await;
+        for ((cell, _, life, _), shown) in cells.iter().zip(shown) {
+            let there = (*life != CellLife::Lease).then_some("after");
+            assert_eq!(shown.as_deref(), there, "{cell} {life:?}");
         }
         tokio::time::sleep(context.idle_bound(IDLE)).await;
-        for (cell, life) in &cells {
+        for (cell, _, life, _) in &cells {
             assert_eq!(delete(&other, cell).await, *life == CellLife::Stays, "{cell} {life:?}");
         }
     }

@@ -8,16 +8,13 @@ use tokio::time::Instant;
 
 use super::election::{election, queue, text};
 use super::process::processes;
-use crate::bounds::{NOISE, QUIET_TTL};
+use crate::bounds::{CLEAN_UP, PATIENCE, QUIET_TTL, SHORT_TTL};
 use crate::case::cases;
 use crate::contender::Contender;
 use crate::context::Context;
 use crate::order::Event;
 use crate::testbed::Client;
 use crate::waits::{until, within};
-
-/// The TTL of the processes.
-const TTL: Duration = Duration::from_secs(2);
 
 cases! {
     "ELECTION-TERM" =>
@@ -38,19 +35,20 @@ cases! {
 /// Kills one leader after the other: every second one is followed by a candidate that waits, the
 /// others by nobody until their end was seen.
 async fn kill_leaders(context: &Context, times: usize) {
-    let Some(config) = processes(context, TTL) else { return };
+    let Some(config) = processes(context, SHORT_TTL) else { return };
     // It looks by itself once in its TTL: after the end of each lease.
     let observing = context.client_with(&context.config(QUIET_TTL)).await;
     // The server may grant another TTL than was asked for.
     let ttl = context.client_with(&config).await.ttl();
-    let bound = ttl + context.fixture.expiry_bound() + NOISE;
+    let bound = ttl + context.fixture.expiry_bound() + context.late();
     let election = election(&observing);
     let mut observer = election.observe().await.expect("observed");
     assert_eq!(observer.changed().await.expect("observed"), None);
 
     let (mut handovers, mut gaps) = (Vec::new(), Vec::new());
     let mut leader = Contender::leading(context, &config, "a", "0").await;
-    let mut term = leads(&mut leader, &mut observer, bound, "0", None).await;
+    // The process has to start.
+    let mut term = leads(&mut leader, &mut observer, PATIENCE, "0", None).await;
     for round in 1..=times {
         let data = round.to_string();
         let begin = async || Contender::leading(context, &config, "a", &data).await;
@@ -69,7 +67,7 @@ async fn kill_leaders(context: &Context, times: usize) {
             assert_eq!(gone, None, "a leader that nobody follows");
             gaps.push(killed.elapsed());
             leader = begin().await;
-            term = leads(&mut leader, &mut observer, bound, &data, Some(term)).await;
+            term = leads(&mut leader, &mut observer, PATIENCE, &data, Some(term)).await;
         }
     }
     leader.release().await;
@@ -103,7 +101,8 @@ async fn leads(
             }
         }
     };
-    let seen = within(NOISE, "that it leads", seen).await;
+    // It is told, and looks by itself later.
+    let seen = within(CLEAN_UP, "that it leads", seen).await;
     assert_eq!((seen.term, text(&seen.data).as_str()), (token, data));
     token
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::join_all;
 use latchwork_core::contracts::Joined;
 use latchwork_core::recipes::Acquire;
 use latchwork_core::{Ended, ErrorKind, Hold, LostReason, Release};
@@ -19,15 +20,16 @@ cases! {
     "LEASE-FIXED" adapted =>
     /// a hold with a fixed end is renewed until then and not past it, and the next is admitted
     async fn lease_fixed_end_is_kept(context) {
-        let client = context.mortal().await;
+        // A late renewal must not end it before.
+        let client = context.client_with(&context.config(2 * SHORT_TTL)).await;
         let other = context.client().await;
-        let length = client.ttl() * 2;
+        let length = client.ttl() * 5 / 4;
         let asked = Instant::now();
         let guard = soon("acquire", context.mutex(&client, "a").acquire_with(Acquire::new().max_hold(length)))
             .await
             .expect("acquired");
         let waiter = queue_up(&context.mutex(&other, "a"), 2).await;
-        let lost = within(length + NOISE, "the fixed end", guard.lost()).await;
+        let lost = within(length + context.late(), "the fixed end", guard.lost()).await;
         assert_eq!(lost.reason(), LostReason::MaxHold);
         assert!(asked.elapsed() >= length, "renewed until its end: {:?}", asked.elapsed());
         let next = within(context.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
@@ -41,14 +43,18 @@ cases! {
     /// the next behind a fixed end comes a margin after its holder has counted itself lost, as at
     /// an expiry, whether its guard is kept or dropped; at once behind a release
     async fn lease_fixed_end_has_a_margin(context) {
-        let other = context.client().await;
-        for (ttl, how) in [(SHORT_TTL, "kept"), (SHORT_TTL, "dropped"), (QUIET_TTL, "released")] {
+        let other = &context.client().await;
+        // Side by side, on keys of their own. Each lease is so long that no late renewal ends it before, and the last
+        // one's margin so long that it tells a release from it.
+        let each = [(LONG_TTL, "kept"), (LONG_TTL, "dropped"), (QUIET_TTL, "released")].map(|(ttl, how)| async move {
             let client = context.client_with(&context.config(ttl)).await;
-            let (length, margin) = (Duration::from_millis(300), client.coordinator.lease().margin());
+            context.take_others(how).await;
+            // It counts from the send of the join, and the answer must come before its end.
+            let (length, margin) = (Duration::from_secs(2), client.coordinator.lease().margin());
             let asked = Instant::now();
             let options = Acquire::new().max_hold(length);
-            let guard = soon("acquire", context.mutex(&client, "a").acquire_with(options)).await.expect("acquired");
-            let waiter = queue_up(&context.mutex(&other, "a"), 2).await;
+            let guard = soon("acquire", context.mutex(&client, how).acquire_with(options)).await.expect("acquired");
+            let waiter = acquiring(context.mutex(other, how));
             let deed = Duration::from_millis(15);
             while guard.is_held() && guard.run(tokio::time::sleep(deed)).await.is_ok() {}
             assert_eq!(guard.lost().reason(), Some(LostReason::MaxHold));
@@ -61,12 +67,13 @@ cases! {
                 _ => margin,
             };
             let guard = (how != "dropped").then_some(guard);
-            let next = within(bound + NOISE, "the next", waiter.outcome()).await.expect("admitted");
+            let next = within(bound + context.late(), "the next", waiter.outcome()).await.expect("admitted");
             let came = asked.elapsed();
             assert_eq!(came >= length + margin, how != "released", "{how}: the next came after {came:?}");
             in_time(next.release().await.expect("released"));
             drop(guard);
-        }
+        });
+        join_all(each).await;
     }
 
     "LEASE-CLOSE" adapted =>

@@ -6,6 +6,7 @@ use latchwork_core::Hold;
 use tokio::task::JoinSet;
 
 use crate::actions::{acquire, in_time, mutex, try_acquire};
+use crate::bounds::SHORT_TTL;
 use crate::case::cases;
 use crate::context::Context;
 use crate::exclusive::{Guard, Lock};
@@ -27,7 +28,7 @@ cases! {
     /// a hold is renewed while more guards are dropped at once than its way has room for in the
     /// time of a lease
     async fn lease_alive_beside_many_dropped_at_once(context) {
-        let client = context.mortal().await;
+        let client = lives(context).await;
         let held = acquire(&mutex(&client, "held")).await;
         let mut many = hold(&client).await;
         let bytes = released(&client, many.split_off(MANY)).await;
@@ -41,7 +42,7 @@ cases! {
     /// a hold is renewed while more is released at once than its way has room for in the time of a
     /// lease
     async fn lease_alive_beside_many_released_at_once(context) {
-        let client = context.mortal().await;
+        let client = lives(context).await;
         let held = acquire(&mutex(&client, "held")).await;
         let mut many = hold(&client).await;
         let bytes = released(&client, many.split_off(MANY)).await;
@@ -61,7 +62,7 @@ cases! {
     /// a hold is renewed while more is tried at once than its way has room for in the time of a
     /// lease
     async fn lease_alive_beside_many_tries_at_once(context) {
-        let client = context.mortal().await;
+        let client = lives(context).await;
         let taken = mutex(&client, "held");
         let held = acquire(&taken).await;
         let bytes = tried(&client, &taken).await;
@@ -76,6 +77,11 @@ cases! {
         soon("the tries", ended(calls)).await;
         in_time(soon("the release", held.release()).await.expect("released"));
     }
+}
+
+/// A client whose lease is short, and outlasts the acquisition of all.
+async fn lives(context: &Context) -> Client {
+    context.client_with(&context.config(2 * SHORT_TTL)).await
 }
 
 /// Those that are asked about, and those that are measured before.

@@ -10,7 +10,7 @@ use latchwork_core::decide::moving::gate::Course;
 use latchwork_core::registry::{LAYOUT, stamp_address};
 use latchwork_core::{Error, ErrorKind};
 
-use super::clients::{build, listed};
+use super::clients::{MANY_COME, STAYING_TTL, brief_build, build, listed};
 use crate::actions::{acquire, in_time, mutex};
 use crate::bounds::{CLEAN_UP, SHORT_TTL};
 use crate::case::cases;
@@ -28,8 +28,13 @@ async fn client(context: &Context, label: &str) -> Result<Client, Error> {
     build(context, LAYOUT, label).await
 }
 
+/// As [`client`], of one that may be refused, or is cut off.
+async fn brief_client(context: &Context, label: &str) -> Result<Client, Error> {
+    brief_build(context, LAYOUT, label).await
+}
+
 async fn operator(context: &Context) -> Client {
-    let mut config = context.config(SHORT_TTL);
+    let mut config = context.config(STAYING_TTL);
     config.label = Some("an-operator".to_owned());
     context.client_with(&config.as_operator()).await
 }
@@ -68,14 +73,14 @@ cases! {
         }
         let marker = soon("marker", another.coordinator.marker()).await.expect("answered").expect("retired");
         assert_eq!((marker.course, marker.name, marker.url.as_str()), (Course::Leaves, None, ELSEWHERE));
-        assert_sent_on(context, client(context, "forgotten").await);
+        assert_sent_on(context, brief_client(context, "forgotten").await);
         until("the refused one is not registered", || async { listed(&one).await.len() == 2 }).await;
         soon("raise", another.coordinator.raise_layout()).await.expect("raised before");
-        assert_sent_on(context, client(context, "forgotten").await);
+        assert_sent_on(context, brief_client(context, "forgotten").await);
         let error = soon("retire", another.coordinator.retire("memory://")).await.expect_err("it goes elsewhere");
         assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
         soon("close", one.coordinator.close()).await.expect("closed");
-        assert_sent_on(context, client(context, "forgotten").await);
+        assert_sent_on(context, brief_client(context, "forgotten").await);
         assert!(soon("reopen", another.coordinator.reopen()).await.expect("answered"));
         assert!(!soon("reopen", another.coordinator.reopen()).await.expect("answered"), "it is open");
         assert_eq!(soon("marker", another.coordinator.marker()).await.expect("answered"), None, "it is open");
@@ -99,7 +104,7 @@ cases! {
             soon("close", client.coordinator.close()).await.expect("closed");
         }
         soon("retire", operator.coordinator.retire(ELSEWHERE)).await.expect("they are gone");
-        assert_sent_on(context, client(context, "too-late").await);
+        assert_sent_on(context, brief_client(context, "too-late").await);
     }
 
     "MIGRATE-GATE" =>
@@ -114,7 +119,7 @@ cases! {
                 if is_retired.load(Ordering::Acquire) {
                     return;
                 }
-                match client(context, label).await {
+                match brief_client(context, label).await {
                     Ok(client) => {
                         // As long as it is there, nobody retires the namespace.
                         tokio::time::sleep(PAUSE).await;
@@ -135,7 +140,7 @@ cases! {
             }
             is_retired.store(true, Ordering::Release);
         };
-        soon("retired", join3(retires, comes("one"), comes("two"))).await;
+        within(MANY_COME, "retired", join3(retires, comes("one"), comes("two"))).await;
         until("those that were refused are gone", || async { listed(&operator).await.len() == 1 }).await;
     }
 
@@ -146,7 +151,7 @@ cases! {
         let operator = operator(context).await;
         let url = ELSEWHERE.replace('?', "%3F").replace('=', "%3D");
         add_to_stamp(context, &operator, &format!("&moving=arrives&move=to+here&url={url}")).await;
-        assert_sent_on(context, client(context, "too-early").await);
+        assert_sent_on(context, brief_client(context, "too-early").await);
         let error = soon("reopen", operator.coordinator.reopen()).await.expect_err("a move has marked it");
         assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
         assert!(error.to_string().contains("&to=<this one>&move=to%20here"), "{error}");
@@ -157,7 +162,7 @@ cases! {
     async fn migrate_gate_of_a_later_version_keeps_this_one_out(context) {
         let operator = operator(context).await;
         add_to_stamp(context, &operator, "&moving=sideways").await;
-        let error = client(context, "too-old").await.map(drop).expect_err("unknown");
+        let error = brief_client(context, "too-old").await.map(drop).expect_err("unknown");
         assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
         assert!(error.to_string().contains("\"sideways\""), "{error}");
     }
@@ -166,7 +171,7 @@ cases! {
     /// a client that was cut off while its namespace was retired is sent on when it is back: it joins
     /// no queue before that is clear
     async fn migrate_gate_after_a_client_was_cut_off(context) {
-        let (operator, away) = (operator(context).await, client(context, "away").await.expect("connected"));
+        let (operator, away) = (operator(context).await, brief_client(context, "away").await.expect("connected"));
         away.link.cut();
         within(context.recovery(&away) + CLEAN_UP, "it is gone", async {
             while listed(&operator).await.len() > 1 {

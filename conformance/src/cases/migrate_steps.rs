@@ -71,9 +71,17 @@ struct Played {
 
 impl Played {
     async fn new(context: &Context, label: &str) -> Self {
+        Self::with(context, sides(context), label).await
+    }
+
+    /// One that dies, and is waited for.
+    async fn mortal(context: &Context, label: &str) -> Self {
         let mut sides = sides(context);
-        // The one that dies is waited for.
         sides.from.ttl = SHORT_TTL;
+        Self::with(context, sides, label).await
+    }
+
+    async fn with(context: &Context, sides: MoveConfig, label: &str) -> Self {
         let name = sides.name.clone();
         let of = async |config: Config| client(context, &config.as_participant(&name), label).await;
         let clients = [of(sides.from.clone()).await, of(sides.to).await];
@@ -170,7 +178,7 @@ cases! {
     /// does; one that has died is waited for until its lease has ended
     async fn migrate_ack_names_version_a_step_waits_for_the_last_member(context) {
         let operator = operator(context).await;
-        let (willing, late) = (Played::new(context, "willing").await, Played::new(context, "late").await);
+        let (willing, late) = (Played::new(context, "willing").await, Played::mortal(context, "late").await);
         let (mut told, waits) = (Vec::new(), tokio::sync::Notify::new());
         let start = operator.start(|progress| {
             if let MoveProgress::Waits(status) = progress {

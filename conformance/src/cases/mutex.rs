@@ -112,7 +112,7 @@ cases! {
         // it.
         drop(held);
         for key in ["a", "b"] {
-            let answer = within(config.request_timeout + NOISE, "the answer", context.mutex(&client, key).try_acquire()).await;
+            let answer = within(config.request_timeout + context.late(), "the answer", context.mutex(&client, key).try_acquire()).await;
             let error = answer.expect_err("no server");
             assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
             assert!(error.is_retryable());
@@ -129,8 +129,8 @@ cases! {
         let (client, other) = (context.client().await, context.client().await);
         let guard = acquire(&context.mutex(&client, "a")).await;
         // Long enough for an answer: without one it would be no timeout.
-        let deadline = NOISE;
-        let error = within(deadline + NOISE, "the timeout", context.mutex(&other, "a").acquire_within(deadline))
+        let deadline = 2 * NOISE;
+        let error = within(deadline + context.late(), "the timeout", context.mutex(&other, "a").acquire_within(deadline))
             .await
             .expect_err("held");
         assert_eq!(error.kind(), &ErrorKind::Timeout);

@@ -6,7 +6,7 @@ use latchwork_core::contracts::Page;
 use latchwork_core::{Hold, LostReason, Release};
 
 use crate::actions::{acquire, in_time, listing, queue_up, try_acquire};
-use crate::bounds::{LONG_TTL, NOISE};
+use crate::bounds::{CLEAN_UP, LONG_TTL, QUIET_TTL};
 use crate::case::cases;
 use crate::context::Context;
 use crate::testbed::Fault;
@@ -17,11 +17,11 @@ cases! {
     /// a holder whose node is removed from outside hears `Revoked` within one TTL, and its lease
     /// may live on
     async fn node_gone_a_holder_hears_it(context) {
-        let (client, other) = (context.mortal().await, context.client().await);
+        let (client, other) = (context.client().await, context.client().await);
         let guard = acquire(&context.mutex(&client, "a")).await;
         let second = acquire(&context.mutex(&client, "b")).await;
         remove(context, "a", guard.token().sequence()).await;
-        let lost = within(client.ttl() + NOISE, "the loss", guard.lost()).await;
+        let lost = within(client.ttl() + context.late(), "the loss", guard.lost()).await;
         assert_eq!(lost.reason(), LostReason::Revoked);
         assert_eq!(guard.check().expect_err("lost").lost_reason(), Some(LostReason::Revoked));
         assert!(second.is_held(), "only that hold is lost");
@@ -33,12 +33,12 @@ cases! {
     "NODE-GONE" adapted =>
     /// a waiter whose node is removed from outside hears `Revoked` within one TTL
     async fn node_gone_a_waiter_hears_it(context) {
-        let (holder, client) = (context.client().await, context.mortal().await);
+        let (holder, client) = (context.client().await, context.client().await);
         let guard = acquire(&context.mutex(&holder, "a")).await;
         let waiter = queue_up(&context.mutex(&client, "a"), 2).await;
         let node = listing(&context.mutex(&holder, "a")).await[1].sequence;
         remove(context, "a", node).await;
-        let error = within(client.ttl() + NOISE, "the loss", waiter.outcome()).await.expect_err("revoked");
+        let error = within(client.ttl() + context.late(), "the loss", waiter.outcome()).await.expect_err("revoked");
         assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
         in_time(guard.release().await.expect("released"));
     }
@@ -46,12 +46,13 @@ cases! {
     "NODE-GONE" adapted =>
     /// a removal is reported at once where that is promised, and within one TTL elsewhere
     async fn node_gone_is_reported_as_promptly_as_promised(context) {
-        let client = context.client().await;
+        let ttl = if context.testbed.capabilities().prompt_revocation { QUIET_TTL } else { LONG_TTL };
+        let client = context.client_with(&context.config(ttl)).await;
         let guard = acquire(&context.mutex(&client, "a")).await;
         let bound = match client.coordinator.capabilities().prompt_revocation {
             // Before the first renewal could have shown it.
-            true => NOISE,
-            false => client.ttl() + NOISE,
+            true => CLEAN_UP,
+            false => client.ttl() + context.late(),
         };
         remove(context, "a", guard.token().sequence()).await;
         let lost = within(bound, "the loss", guard.lost()).await;
@@ -126,7 +127,7 @@ cases! {
             let next = within(context.recovery(&client), "the next admission", waiter.guard()).await;
             let took = clock.now().since(before);
             assert!(took >= left, "the next one holds after {took:?}, and {left:?} were left");
-            let bound = left + ROUNDED + after.since(before) + context.fixture.expiry_bound() + NOISE;
+            let bound = left + ROUNDED + after.since(before) + context.fixture.expiry_bound() + context.late();
             assert!(took <= bound, "the next one holds after {took:?}, and {left:?} were left");
             in_time(next.release().await.expect("released"));
         } else {

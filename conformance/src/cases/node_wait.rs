@@ -6,7 +6,7 @@ use latchwork_core::Hold;
 
 use super::node::counts;
 use crate::actions::{acquire, in_time, listing, queue_up};
-use crate::bounds::{NOISE, QUIET_TTL};
+use crate::bounds::QUIET_TTL;
 use crate::case::cases;
 use crate::testbed::Fault;
 use crate::waits::{until, within};
@@ -97,7 +97,7 @@ cases! {
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert!(!waiter.is_finished(), "admitted without a word from the server");
         waiting.link.heal();
-        let guard = within(waiting.ttl() + NOISE, "the admission", waiter.outcome()).await.expect("admitted");
+        let guard = within(waiting.ttl() + context.late(), "the admission", waiter.outcome()).await.expect("admitted");
         in_time(guard.release().await.expect("released"));
     }
 
@@ -115,7 +115,7 @@ cases! {
         }
         in_time(guard.release().await.expect("released"));
         let asked = tokio::time::Instant::now();
-        let next = within(waiting.ttl() + NOISE, "the admission", waiter.outcome()).await.expect("admitted");
+        let next = within(waiting.ttl() + context.late(), "the admission", waiter.outcome()).await.expect("admitted");
         if dropped && context.testbed.is_paused() {
             assert!(asked.elapsed() > Duration::ZERO, "nothing was dropped");
         }

@@ -8,6 +8,7 @@ use latchwork_core::decide::Claim;
 use latchwork_core::{Address, ErrorKind, Kind, QueuePrefix, Result};
 
 use crate::actions::{entries, join_of};
+use crate::bounds::QUIET_TTL;
 use crate::case::cases;
 use crate::context::Context;
 use crate::testbed::{Client, Fault};
@@ -132,7 +133,8 @@ cases! {
     /// data that is written to a node that is gone reaches no other node, also where the request
     /// arrives late; the writer is told that it is lost
     async fn node_data_reaches_no_other_node(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        // No renewal names its node while the write is to be caught.
+        let (one, two) = (context.client_with(&context.config(QUIET_TTL)).await, context.client().await);
         let queue = context.queue_of(Kind::Election, "late");
         let node = join(&one, &queue, Claim::Exclusive, b"first").await;
         // Some servers must learn the request first.
@@ -163,7 +165,8 @@ cases! {
     "NODE-DATA" =>
     /// a write whose reply is lost is unknown, or found out, and was made
     async fn node_data_of_a_lost_reply_is_unknown(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        // No renewal names its node while the write is to lose its reply.
+        let (one, two) = (context.client_with(&context.config(QUIET_TTL)).await, context.client().await);
         let queue = context.queue_of(Kind::Group, "reply");
         let node = join(&one, &queue, Claim::Shared, b"first").await;
         // Some servers must learn the request first.

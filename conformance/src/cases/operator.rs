@@ -7,7 +7,7 @@ use latchwork_core::{ErrorKind, Hold, LostReason, Release};
 use super::rwlock::rwlock;
 use super::semaphore::{permits, semaphore};
 use crate::actions::{acquire, in_time, listing, queue_up};
-use crate::bounds::NOISE;
+use crate::bounds::{CLEAN_UP, QUIET_TTL};
 use crate::case::cases;
 use crate::context::Context;
 use crate::exclusive::{Guard, Lock};
@@ -18,18 +18,19 @@ cases! {
     /// a forced release frees the lock for the next; its victim, a holder or a waiter, hears
     /// `Revoked` at once
     async fn node_gone_by_a_forced_release_is_reported(context) {
-        let (client, operator) = (context.client().await, context.client().await);
+        // It is told: by itself it would ask later than the bound.
+        let (client, operator) = (context.client_with(&context.config(QUIET_TTL)).await, context.client().await);
         let (here, there) = (context.mutex(&client, "a"), context.mutex(&operator, "a"));
         let guard = acquire(&here).await;
         let victim = queue_up(&here, 2).await;
         let next = queue_up(&there, 3).await;
         let listed = listing(&there).await;
         assert!(soon("force", there.force_release(listed[1].sequence)).await.expect("answered"));
-        let error = within(NOISE, "the waiter's loss", victim.outcome()).await.expect_err("removed");
+        let error = within(CLEAN_UP, "the waiter's loss", victim.outcome()).await.expect_err("removed");
         assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
         assert!(guard.is_held() && !next.is_finished());
         assert!(soon("force", there.force_release(guard.token().sequence())).await.expect("answered"));
-        assert_eq!(within(NOISE, "the holder's loss", guard.lost()).await.reason(), LostReason::Revoked);
+        assert_eq!(within(CLEAN_UP, "the holder's loss", guard.lost()).await.reason(), LostReason::Revoked);
         let next = next.guard().await;
         assert!(next.token() > guard.token());
         for gone in &listed[..2] {
@@ -43,19 +44,20 @@ cases! {
     "NODE-GONE" =>
     /// it is the same of readers and of permits: the node that it makes room for comes in
     async fn node_gone_by_a_forced_release_makes_room(context) {
-        let (client, operator) = (context.client().await, context.client().await);
+        // As above.
+        let (client, operator) = (context.client_with(&context.config(QUIET_TTL)).await, context.client().await);
         let reader = soon("read", rwlock(&client, "a").read()).await.expect("acquired");
         let there = rwlock(&operator, "a");
         let writer = tokio::spawn({ let there = there.clone(); async move { there.write().await } });
         super::rwlock::stands(&there, 2).await;
         assert!(soon("force", there.force_release(reader.token().sequence())).await.expect("answered"));
-        assert_eq!(within(NOISE, "the loss", reader.lost()).await.reason(), LostReason::Revoked);
+        assert_eq!(within(CLEAN_UP, "the loss", reader.lost()).await.reason(), LostReason::Revoked);
         in_time(soon("the writer", writer).await.expect("no panic").expect("admitted").release().await.expect("released"));
 
         let (heavy, there) = (permits(&semaphore(&client, "a", 2), 2).await, semaphore(&operator, "a", 2));
         assert!(soon("try", there.try_acquire(1)).await.expect("answered").is_none());
         assert!(soon("force", there.force_release(heavy.token().sequence())).await.expect("answered"));
-        assert_eq!(within(NOISE, "the loss", heavy.lost()).await.reason(), LostReason::Revoked);
+        assert_eq!(within(CLEAN_UP, "the loss", heavy.lost()).await.reason(), LostReason::Revoked);
         in_time(permits(&there, 2).await.release().await.expect("released"));
     }
 

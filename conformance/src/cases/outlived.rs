@@ -21,7 +21,7 @@ cases! {
     /// request timeouts
     async fn lease_close_from_another_runtime_is_bounded(context) {
         let Some((home, client, guard)) = elsewhere(context) else { return };
-        let (bound, began) = (context.fixture.config().request_timeout * 2 + NOISE, Instant::now());
+        let (bound, began) = (context.fixture.config().request_timeout * 2 + context.late(), Instant::now());
         let closed = within(bound, "the close", client.coordinator.close()).await;
         if let Err(error) = closed {
             assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
@@ -57,8 +57,8 @@ cases! {
         let waiter = queue_up(&context.mutex(&client, "a"), 2).await;
         let (ttl, one) = (client.ttl(), context.fixture.config().request_timeout);
         client.link.cut();
-        let released = within(ttl + NOISE, "the end of the release", mine.release());
-        let waited = within(ttl + one + NOISE, "the end of the wait", waiter.outcome());
+        let released = within(ttl + context.late(), "the end of the release", mine.release());
+        let waited = within(ttl + one + context.late(), "the end of the wait", waiter.outcome());
         let (released, waited) = tokio::join!(released, waited);
         assert_eq!(released.expect_err("nobody confirms").kind(), &ErrorKind::Unknown);
         let error = waited.expect_err("nobody answers");

@@ -6,7 +6,7 @@ use latchwork_core::{Config, ErrorKind, Hold, Token};
 use tokio::time::Instant;
 
 use crate::actions::{acquire, in_time, listing, queue_up};
-use crate::bounds::{LONG_TTL, NOISE, SHORT_TTL};
+use crate::bounds::{CONNECT, LONG_TTL, NOISE, SHORT_TTL};
 use crate::case::cases;
 use crate::contender::Contender;
 use crate::context::Context;
@@ -23,6 +23,7 @@ pub(super) fn processes(context: &Context, ttl: Duration) -> Option<Config> {
     }
     config.map(|mut config| {
         config.ttl = ttl;
+        config.connect_timeout = config.connect_timeout.max(CONNECT);
         config
     })
 }
@@ -89,14 +90,17 @@ cases! {
     "LEASE-CLOSE" adapted =>
     /// a process that ends in order leaves at once
     async fn process_that_ends_in_order_leaves_at_once(context) {
-        let Some(config) = processes(context, SHORT_TTL) else { return };
+        let Some(config) = processes(context, LONG_TTL) else { return };
         let client = context.client().await;
         let mut holder = Contender::start(context, &config, "a").await;
         assert!(matches!(holder.next().await, Event::Held { .. }));
-        let error = context.mutex(&client, "a").acquire_within(NOISE).await;
+        // Long enough for an answer: without one it would be no timeout.
+        let error = context.mutex(&client, "a").acquire_within(2 * NOISE).await;
         assert_eq!(error.expect_err("held by another process").kind(), &ErrorKind::Timeout);
         holder.release().await;
-        in_time(acquire(&context.mutex(&client, "a")).await.release().await.expect("released"));
+        // By its end, and not by the lease's.
+        let next = within(LONG_TTL / 2, "the next admission", context.mutex(&client, "a").acquire()).await;
+        in_time(next.expect("admitted").release().await.expect("released"));
     }
 
     "LEASE-CLOSE" adapted =>
@@ -128,7 +132,8 @@ async fn ends_early(context: &Context, by: Way) {
         let waited = from.elapsed();
         match closes {
             true => assert!(waited < ttl / 2, "by the lease's end, and not by the close: {waited:?}"),
-            false => assert!(waited >= ttl / 2, "without a close {waited:?} only: the case sees nothing"),
+            // Of its lease two thirds are left at the least, and less behind a renewal that was late.
+            false => assert!(waited >= ttl / 4, "without a close {waited:?} only: the case sees nothing"),
         }
         in_time(next.release().await.expect("released"));
     }

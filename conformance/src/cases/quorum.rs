@@ -7,11 +7,11 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use latchwork_core::contracts::{CellLife, CellWrite, Expected, LeaseState};
 use latchwork_core::recipes::{Mutex, QuorumGuard, QuorumLock};
-use latchwork_core::{Address, ErrorKind, Kind, LostReason, Release};
+use latchwork_core::{Address, Config, ErrorKind, Kind, LostReason, Release};
 use tokio::time::Instant;
 
 use crate::actions::{acquire, in_time, listing, mutex, try_acquire};
-use crate::bounds::{LONG_TTL, NOISE, SHORT_TTL};
+use crate::bounds::{LONG_TTL, NOISE, QUIET_TTL, SHORT_TTL};
 use crate::case::cases;
 use crate::context::Context;
 use crate::testbed::{Client, Fault};
@@ -26,9 +26,14 @@ pub(super) struct Quorum {
 impl Quorum {
     /// Clients of three namespaces. Their names stand in another order than the members.
     pub(super) async fn open(context: &Context, ttl: Duration) -> Self {
+        Self::open_with(context, &context.config(ttl)).await
+    }
+
+    /// As [`open`](Self::open), of clients with this configuration.
+    async fn open_with(context: &Context, config: &Config) -> Self {
         let mut clients = Vec::new();
         for (suffix, name) in [("", "c"), ("-2", "a"), ("-3", "b")] {
-            let mut config = context.config(ttl);
+            let mut config = config.clone();
             config.namespace.push_str(suffix);
             config.name = Some(name.to_owned());
             clients.push(context.client_with(&config).await);
@@ -60,9 +65,13 @@ impl Quorum {
 
     /// The members of a case, whose servers count.
     async fn initialized(context: &Context, ttl: Duration) -> Self {
-        let quorum = Self::open(context, ttl).await;
-        soon("initialize", quorum.lock().initialize()).await.expect("initialized");
-        quorum
+        Self::open(context, ttl).await.counting().await
+    }
+
+    /// With servers that count.
+    async fn counting(self) -> Self {
+        soon("initialize", self.lock().initialize()).await.expect("initialized");
+        self
     }
 
     /// Deletes the markers.
@@ -103,7 +112,7 @@ cases! {
         let guard = soon("acquire", one.lock().acquire()).await.expect("two are free");
         assert_eq!(guard.tokens().iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
         assert!(soon("try", two.lock().try_acquire()).await.expect("answered").is_none());
-        let late = within(WITHIN + NOISE, "the deadline", two.lock().acquire_within(WITHIN)).await;
+        let late = within(WITHIN + context.late(), "the deadline", two.lock().acquire_within(WITHIN)).await;
         let error = late.expect_err("it is held");
         assert_eq!((error.kind(), error.key()), (&ErrorKind::Timeout, Some(KEY)), "{error}");
         in_time(soon("release", guard.release()).await.expect("released"));
@@ -128,7 +137,10 @@ cases! {
     "QUORUM-MAJORITY" =>
     /// it answers with a majority, and not with the slowest member, which joins later
     async fn quorum_does_not_wait_for_a_minority(context) {
-        let quorum = Quorum::initialized(context, LONG_TTL).await;
+        // What goes the slow way is in time all the same: a request, and a renewal.
+        let mut config = context.config(QUIET_TTL);
+        config.request_timeout = 2 * SLOW;
+        let quorum = Quorum::open_with(context, &config).await.counting().await;
         // Each has read its marker.
         let guard = soon("acquire", quorum.lock().acquire()).await.expect("acquired");
         until("all join", || async { width(&guard) == 3 }).await;
@@ -140,7 +152,10 @@ cases! {
         quorum.clients[0].link.delay(SLOW);
         let guard = within(SLOW / 2, "the majority", quorum.lock().acquire()).await.expect("acquired");
         assert_eq!(width(&guard), 2);
+        // Its way need not be waited out.
+        quorum.clients[0].link.heal();
         until("the slow one joins", || async { width(&guard) == 3 }).await;
+        quorum.clients[0].link.delay(SLOW);
         in_time(within(SLOW / 2, "the release", guard.release()).await.expect("released"));
         quorum.clients[0].link.heal();
         quorum.clear().await;
@@ -150,7 +165,7 @@ cases! {
     /// the loss of a minority does no harm; with the majority the hold is lost, and the rest of it
     /// given back
     async fn quorum_is_lost_with_the_majority(context) {
-        let (one, two) = (Quorum::initialized(context, SHORT_TTL).await, Quorum::open(context, LONG_TTL).await);
+        let (one, two) = (Quorum::initialized(context, LONG_TTL).await, Quorum::open(context, LONG_TTL).await);
         let guard = soon("acquire", one.lock().acquire()).await.expect("acquired");
         until("all join", || async { width(&guard) == 3 }).await;
         let mut taken = Vec::new();
@@ -186,13 +201,16 @@ cases! {
         until("all join", || async { width(&guard) == 3 }).await;
         one.clients[0].link.cut();
         until("the member is lost", || async { width(&guard) == 2 }).await;
-        assert!(guard.is_held() && guard.state() == LeaseState::Live);
+        assert!(guard.is_held());
+        // A busy machine may have had it suspended.
+        until("it is live", || async { guard.state() == LeaseState::Live }).await;
         let (lost, from) = (guard.lost(), Instant::now());
         one.clients[1].link.cut();
         let left = guard.remaining();
         assert!(!left.is_zero() && left < one.ttl(), "{left:?}");
-        assert_eq!(within(left + NOISE, "the loss", lost).await.reason(), LostReason::Expired);
-        assert!(from.elapsed() <= left + NOISE && guard.remaining().is_zero(), "{:?}", from.elapsed());
+        let bound = left + context.late();
+        assert_eq!(within(bound, "the loss", lost).await.reason(), LostReason::Expired);
+        assert!(from.elapsed() <= bound && guard.remaining().is_zero(), "{:?}", from.elapsed());
         one.clients.iter().for_each(|client| client.link.heal());
         // The members that could not be given back go with their leases.
         let bound = context.recovery(&one.clients[0]) + NOISE;
@@ -222,7 +240,8 @@ cases! {
         let from = Instant::now();
         let error = soon("try", two.lock().try_acquire()).await.expect_err("two do not count");
         assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
-        let error = soon("within", two.lock().acquire_within(ttl / 2)).await.expect_err("two do not count");
+        // It is over long before they count.
+        let error = soon("within", two.lock().acquire_within(ttl / 6)).await.expect_err("two do not count");
         assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
         drop(guard);
         let guard = soon("acquire", two.lock().acquire()).await.expect("they count again");
@@ -273,6 +292,7 @@ cases! {
 }
 
 const KEY: &str = "a";
-const WITHIN: Duration = Duration::from_millis(600);
-/// The way of a member that is slow, and not silent.
-const SLOW: Duration = Duration::from_millis(1600);
+/// Long enough for answers of a majority: without them it would be no timeout.
+const WITHIN: Duration = NOISE.saturating_mul(2);
+/// The way of a member that is slow, and not silent. Half of it is more than a machine takes for the others.
+const SLOW: Duration = Duration::from_secs(6);

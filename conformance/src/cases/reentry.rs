@@ -85,13 +85,13 @@ cases! {
     /// all holds of a lost node are lost together; what is acquired after that is new, and the old
     /// guards do not touch it
     async fn reentry_loss_is_common_and_final(context) {
-        let client = context.mortal().await;
+        let client = context.client().await;
         let (lock, owner) = (reentrant(&client, "a"), Owner::new("one"));
         let outer = soon("acquire", lock.acquire_as(&owner)).await.expect("acquired");
         let inner = lock.acquire_as(&owner).await.expect("again");
         let queue = context.queue_of(Kind::Mutex, "a");
         context.fixture.remove(&queue, outer.token().sequence()).await.expect("removed");
-        let bound = client.ttl() + NOISE;
+        let bound = client.ttl() + context.late();
         for guard in [&outer, &inner] {
             assert_eq!(within(bound, "the loss", guard.lost()).await.reason(), LostReason::Revoked);
             assert!(!guard.is_held());

@@ -10,6 +10,7 @@ use futures_util::future::try_join_all;
 use latchwork_core::{Address, Capabilities, Config, Connector, Error, ErrorKind, Result, connect};
 
 use super::proxy_link::ProxyLink;
+use crate::bounds::CONNECT;
 use crate::testbed::{Client, Fault, Fixture, Link, Testbed};
 use latchwork_servers::proxy::Proxy;
 
@@ -257,7 +258,9 @@ impl Fixture for ServerFixture {
     }
 
     fn config(&self) -> Config {
-        self.testbed.config.clone()
+        let mut config = self.testbed.config.clone();
+        config.connect_timeout = config.connect_timeout.max(CONNECT);
+        config
     }
 
     async fn client(&self, config: &Config) -> Result<Client> {
@@ -313,7 +316,7 @@ impl Fixture for ServerFixture {
 
     async fn process_link(&self) -> Result<Option<(Config, Arc<dyn Link>)>> {
         let (hosts, link) = self.way().await?;
-        let mut config = self.testbed.config.clone();
+        let mut config = self.config();
         config.hosts = hosts;
         Ok(Some((config, Arc::new(link))))
     }

@@ -42,17 +42,20 @@ impl Chaos {
     /// Nobody removes anything here, and the servers keep what they have acknowledged: a loss comes
     /// by the deadline, or it is one that the server had no right to.
     pub(super) fn expected(&self, error: &Error) {
-        let of_faults = match error.kind() {
-            ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Timeout => true,
-            ErrorKind::Lost { reason } => *reason == LostReason::Expired,
-            _ => false,
-        };
-        assert!(of_faults, "{error}");
+        assert!(is_of_faults(error), "{error}");
         self.failed.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// All that there is to have, for a moment.
-    pub(super) async fn serve(&self, coordinator: &Coordinator, key: usize) -> Result<()> {
+    /// All that there is to have, for a moment. It begins anew where a busy machine was too late for it: its
+    /// lease is short.
+    pub(super) async fn serve(&self, coordinator: &Coordinator, key: usize) {
+        while let Err(error) = self.hold_all(coordinator, key).await {
+            assert!(is_of_faults(&error), "{error}");
+            sleep(LOOK).await;
+        }
+    }
+
+    async fn hold_all(&self, coordinator: &Coordinator, key: usize) -> Result<()> {
         let name = name(key);
         match self.kind {
             SoakKind::Exclusive => give_back(coordinator.mutex(name)?.acquire().await?, true).await,
@@ -147,6 +150,15 @@ impl Chaos {
 
     fn now(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_nanos()).expect("a run of chaos is short")
+    }
+}
+
+/// Whether a fault, or a machine that was late, may be the reason.
+fn is_of_faults(error: &Error) -> bool {
+    match error.kind() {
+        ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Timeout => true,
+        ErrorKind::Lost { reason } => *reason == LostReason::Expired,
+        _ => false,
     }
 }
 
