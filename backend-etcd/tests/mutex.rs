@@ -249,7 +249,7 @@ async fn a_lease_that_is_opened_anew_does_not_end_with_the_runtime_that_asked_fo
 async fn compaction_while_waiting_and_holding_loses_nobody() {
     let server = server().await;
     // All of this passes within one TTL, and no re-check makes up for a lost event.
-    let (a, b) = (client(&server, "ttl=60s").await, client(&server, "ttl=60s").await);
+    let (a, b) = (client(&server, "ttl=5m").await, client(&server, "ttl=5m").await);
     let hold = a.mutex("a").unwrap().acquire().await.unwrap();
     let waiting = acquiring(&b.mutex("a").unwrap());
     until_keys(&server, "latchwork/mutex/a/", 2).await;

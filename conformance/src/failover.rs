@@ -8,7 +8,6 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::bounds::LATE;
 use crate::contender::Contender;
 use crate::fenced::fenced;
 use crate::harness::play_beside;
@@ -19,7 +18,7 @@ use crate::testbeds::ServerTestbed;
 /// The TTL of the processes.
 pub const TTL: Duration = Duration::from_secs(3);
 /// What a machine may be late by, beside the bound.
-pub(crate) const NOISE: Duration = LATE;
+pub(crate) const NOISE: Duration = Duration::from_secs(2);
 const LIMIT: u32 = 3;
 const TASKS: usize = 3;
 /// So many overlaps are named of each key.
@@ -89,7 +88,7 @@ impl fmt::Display for Seen {
 ///
 /// It is the `main` of a test target with `harness = false`. It fails, and prints what was wrong: an
 /// overlap, a time without a grant above the bound (the time of the takeover, a TTL, what a server
-/// may be late by in ending a lease, and four seconds for the machine), something left behind.
+/// may be late by in ending a lease, and two seconds for the machine), something left behind.
 pub fn main<F: Future<Output = Vec<Failover>>>(
     testbed: ServerTestbed,
     runtime: &Runtime,

@@ -41,17 +41,21 @@ async fn it_is_made_at_the_first_confirmation_made_again_when_it_breaks_and_clos
 #[tokio::test]
 async fn a_confirmation_that_waits_holds_up_no_other_request() {
     let replicas = Replicas::start().await;
-    let client = user(&replicas.url("ttl=60s")).await;
+    let client = user(&replicas.url("ttl=60s&request_timeout=5s")).await;
     let (confirmed, mutex) = (client.mutex("a").unwrap(), client.mutex("b").unwrap());
     let round = async || {
         let begun = Instant::now();
         let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
         begun.elapsed()
     };
-    let mut alone = Vec::new();
-    for _ in 0..20 {
-        alone.push(round().await);
-    }
+    let twenty = async || {
+        let mut took = Vec::new();
+        for _ in 0..20 {
+            took.push(round().await);
+        }
+        median(took)
+    };
+    let before = twenty().await;
     replicas.hold_back_all();
     let waits = tokio::spawn(async move { confirmed.acquire_with(Acquire::new().min_replicas(1)).await });
     let mut beside = Vec::new();
@@ -59,15 +63,17 @@ async fn a_confirmation_that_waits_holds_up_no_other_request() {
         beside.push(round().await);
     }
     is_unconfirmed(&soon(waits).await.unwrap().unwrap_err(), 0, 1);
+    // The machine may be busier than it was.
+    let alone = before.max(twenty().await);
     // The control: what stands behind a WAIT on its connection.
     let mut shared = Operator::of(&replicas.primary).await;
     shared.say::<()>("SET a 1").await;
     let (mut waiting, begun) = (shared.clone(), Instant::now());
     let (_, ()) = tokio::join!(waiting.say::<u32>("WAIT 1 1000"), shared.say::<()>("PING"));
     let behind = begun.elapsed();
-    let (rounds, alone, beside) = (beside.len(), median(alone), median(beside));
+    let (rounds, beside) = (beside.len(), median(beside));
     println!(
-        "{rounds} acquisitions beside it, each in {beside:?}, and in {alone:?} before; \
+        "{rounds} acquisitions beside it, each in {beside:?}, and in {alone:?} alone; \
          a PING behind WAIT 1 1000: {behind:?}"
     );
     assert!(behind >= Duration::from_secs(1), "the control");

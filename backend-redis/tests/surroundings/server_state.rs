@@ -112,20 +112,23 @@ async fn a_server_that_loads_its_data_is_waited_for_and_named_when_it_takes_too_
     let mut operator = Operator::of(&server).await;
     let client = user(&server, "ttl=30s").await.unwrap();
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
-    operator.say::<()>("DEBUG POPULATE 4000 key 1024").await;
-    // A millisecond for each key: four seconds and more.
+    operator.say::<()>("DEBUG POPULATE 8000 key 1024").await;
+    // A millisecond for each key: eight seconds and more.
     operator.say::<()>("CONFIG SET key-load-delay 1000").await;
     let reloading = tokio::spawn(async move {
         operator.say::<()>("DEBUG RELOAD").await;
         operator
     });
-    let error = loop {
-        match user(&server, "connect_timeout=2s").await {
-            // Not yet.
-            Ok(early) => early.close().await.unwrap_or_else(|error| println!("{error}")),
-            Err(error) => break error,
+    let error = soon(async {
+        loop {
+            match user(&server, "connect_timeout=2s").await {
+                // Not yet.
+                Ok(early) => early.close().await.unwrap_or_else(|error| println!("{error}")),
+                Err(error) => break error,
+            }
         }
-    };
+    })
+    .await;
     assert_eq!(*error.kind(), ErrorKind::Unavailable);
     said(&error, &["connect", "loading"]);
     // A patient client is served once the server is ready.

@@ -72,7 +72,8 @@ async fn a_write_that_was_not_sent_is_unavailable_and_is_not_made() {
     let mut config = config(server().await.addr());
     let other = backend(&config).await;
     config.hosts = vec![proxy.addr().to_string()];
-    config.request_timeout = Duration::from_secs(2);
+    // The session outlasts all requests that are refused.
+    (config.ttl, config.request_timeout) = (Duration::from_secs(30), Duration::from_secs(2));
     let one = backend(&config).await;
     let at = value(&config, "a");
     proxy.cut();

@@ -179,7 +179,10 @@ async fn an_election_at_an_exact_address_holds_data_alone_and_takes_no_others() 
 #[tokio::test]
 async fn data_that_were_surely_not_written_are_never_written() {
     let config = config(server().await.addr());
-    let short = |one: &mut Config| one.request_timeout = Duration::from_secs(2);
+    // The session outlasts what is refused.
+    let short = |one: &mut Config| {
+        (one.ttl, one.request_timeout) = (Duration::from_secs(30), Duration::from_secs(2));
+    };
     let (proxy, [one, other]) = one_proxied_with(&config, short).await;
     let queue = address(&config, Kind::Semaphore, "a");
     let first = admitted(other.join(&with_data(&queue, Permits(2), b"first")).await);

@@ -18,8 +18,8 @@ const DYNAMIC: u16 = 49_152;
 /// run.
 const TRIES: usize = 100;
 
-/// Ports of the loopback interface that are free now, all different. No other caller gets one of them
-/// while this process runs.
+/// Ports of the loopback interface that are free now, all different. On Linux no other caller gets one of
+/// them while this process runs.
 ///
 /// The system gives none of them to an outgoing connection. A server does not hold its ports all
 /// the time: not while it is stopped, and a follower binds its quorum port only when it leads. A
@@ -35,7 +35,7 @@ pub fn free_ports(count: usize) -> Result<Vec<u16>, ServerError> {
     Ok(claimed.numbers)
 }
 
-/// Ports as [`free_ports`] gives them, which no other caller gets before this is dropped.
+/// Ports as [`free_ports`] gives them, which no other caller gets before this is dropped, on Linux.
 #[derive(Debug)]
 pub(super) struct ClaimedPorts {
     pub(super) numbers: Vec<u16>,
@@ -80,15 +80,21 @@ impl ClaimedPorts {
 /// A socket whose name is the port's: of all processes one has it, and the system takes it back when
 /// that process ends, however it ends.
 #[cfg(target_os = "linux")]
-type Claim = std::os::unix::net::UnixDatagram;
+type Claim = Option<std::os::unix::net::UnixDatagram>;
 #[cfg(not(target_os = "linux"))]
 type Claim = ();
 
 #[cfg(target_os = "linux")]
 fn claim(port: u16) -> io::Result<Claim> {
     use std::os::linux::net::SocketAddrExt;
-    use std::os::unix::net::SocketAddr;
-    Claim::bind_addr(&SocketAddr::from_abstract_name(format!("latchwork-port-{port}"))?)
+    use std::os::unix::net::{SocketAddr, UnixDatagram};
+    let name = SocketAddr::from_abstract_name(format!("latchwork-port-{port}"))?;
+    match UnixDatagram::bind_addr(&name) {
+        Ok(claim) => Ok(Some(claim)),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(error),
+        // They are forbidden here. It is as on other systems.
+        Err(_) => Ok(None),
+    }
 }
 
 /// Other systems have no such names. There a port that is free now is all that there is.

@@ -124,7 +124,8 @@ pub(crate) async fn chaos(context: &Context, kind: SoakKind, lasts: Duration) {
     for client in [first].into_iter().chain(last) {
         let recovery = context.recovery(&client);
         for key in 0..KEYS {
-            within(recovery, "its turn, when all is well", chaos.serve(&client.coordinator, key)).await;
+            let served = chaos.serve(&client.coordinator, key, context.testbed.is_paused());
+            within(recovery, "its turn, when all is well", served).await;
         }
         soon("the close", client.coordinator.close()).await.expect("closed");
     }

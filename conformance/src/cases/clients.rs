@@ -30,8 +30,7 @@ async fn record(by: &Client, of: &Client) -> Option<ClientRecord> {
     listed(by).await.into_iter().find(|record| record.label == of.coordinator.label())
 }
 
-/// The TTL of those that stay beside [`brief_build`]s. A renewal may be late; and what is left to the lease of a
-/// brief one, in a queue that a server keeps as long as the longest lease in it, is gone by the end of the case.
+/// The TTL of those that stay beside [`brief_build`]s: a renewal may be late.
 pub(super) const STAYING_TTL: Duration = SHORT_TTL.saturating_mul(2);
 
 /// A client as of another build, with a label.

@@ -19,8 +19,8 @@ use crate::waits::{after_polls, soon, within};
 /// departures from that queue are settled.
 const KEYS: [&str; 2] = ["a", "b"];
 const PERMITS: u32 = 3;
-/// Nobody waits longer: less than a renewal at [`QUIET_TTL`](crate::bounds::QUIET_TTL), which comes after
-/// a third of it and is a re-check on some servers. It would hide that a waiter was forgotten.
+/// Nobody waits longer. A renewal at [`QUIET_TTL`](crate::bounds::QUIET_TTL), which comes after a third of it and
+/// is a re-check on some servers, hides now and then that a waiter was forgotten; on memory, never.
 pub(super) const BOUND: Duration = Duration::from_secs(12);
 const GOOD: &str = "a good key";
 

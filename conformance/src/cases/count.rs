@@ -60,7 +60,8 @@ pub(super) async fn add_all(clients: &[Client], adds: usize, lost: usize) -> i64
 
 /// Whether the reply that is to be lost is lost by now: as it came, or with its connection before.
 fn is_lost(armed: &mut dyn Armed) -> bool {
-    armed.caught().now_or_never().is_some()
+    // It is there, or not, however much its task has done in this turn.
+    tokio::task::unconstrained(armed.caught()).now_or_never().is_some()
 }
 
 /// Four processes add so often each; the reply to the first add is lost, and to about every one of a

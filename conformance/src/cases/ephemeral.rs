@@ -4,7 +4,7 @@ use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected, Vers
 use latchwork_core::{Address, Kind};
 
 use crate::actions::join;
-use crate::bounds::SHORT_TTL;
+use crate::bounds::{NOISE, SHORT_TTL};
 use crate::case::cases;
 use crate::context::Context;
 use crate::testbed::Client;
@@ -53,7 +53,7 @@ cases! {
         let (reads, cell) = (context.client().await, cell(context));
         write(&writes, &cell, "here", CellLife::Lease).await;
         // One that nobody keeps alive would be gone by then.
-        tokio::time::sleep(writes.ttl() * 4 / 3).await;
+        tokio::time::sleep(writes.ttl() + context.fixture.expiry_bound() + NOISE).await;
         assert_eq!(read(&reads, &cell).await.as_deref(), Some("here"));
         let mut watch = reads.coordinator.backend().watch_cell(&cell);
         soon("watch", watch.changed()).await.expect("watched");

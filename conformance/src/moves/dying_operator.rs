@@ -33,7 +33,8 @@ pub(super) async fn dies(
         // The last words of an operator that has closed would be counted as requests of this one, and a reply to
         // them never comes.
         door.sever();
-        door.wait_for_connections(0).await;
+        let closed = timeout(PATIENCE, door.wait_for_connections(0)).await;
+        closed.map_err(|_| format!("somebody still comes in by the operators' door after {PATIENCE:?}"))?;
     }
     let asked = Arc::new(AtomicUsize::new(0));
     let nth = || {

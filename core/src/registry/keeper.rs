@@ -141,9 +141,18 @@ impl Entrance {
         let node = self.register(backend).await.map_err(Kept::Unread)?;
         let registered = LeftWhenDropped { entrance: self, backend, node: Some(node) };
         let who = Who::of(self.operator, self.participates.as_deref());
-        let epoch = check(&**backend, &self.place, self.layout, who).await?;
-        self.epoch.store(epoch, Ordering::Release);
-        Ok(registered.entered())
+        match check(&**backend, &self.place, self.layout, who).await {
+            Ok(epoch) => {
+                self.epoch.store(epoch, Ordering::Release);
+                Ok(registered.entered())
+            }
+            Err(refused @ (Kept::Older(_) | Kept::Moved(_))) => {
+                // Before the client is closed, which may be an abrupt one.
+                registered.leave().await;
+                Err(refused)
+            }
+            Err(unread) => Err(unread),
+        }
     }
 
     async fn register(&self, backend: &Arc<dyn Backend>) -> Result<Arc<dyn Node>> {
@@ -200,6 +209,16 @@ struct LeftWhenDropped<'a> {
 impl LeftWhenDropped<'_> {
     fn entered(mut self) -> Arc<dyn Node> {
         self.node.take().expect("taken once")
+    }
+
+    /// Gives it back to a server that has just answered. Dropped, it does so in the background.
+    async fn leave(mut self) {
+        let Self { entrance, backend, node } = &self;
+        let task = Task::leave(&entrance.place.clients, node.as_ref().expect("it is there until then"));
+        if let (_, Err(error)) = settle(&***backend, &task, entrance.request_timeout).await {
+            tracing::debug!(%error, "a place in the queue of clients is left to its lease");
+        }
+        self.node = None;
     }
 }
 
