@@ -35,6 +35,13 @@ fn config_of(ttl: Duration) -> Config {
     config
 }
 
+/// Whoever waits for a request's time is told from who answers at once.
+fn slow_to_give_up() -> Config {
+    let mut config = config_of(LONG);
+    config.request_timeout = PATIENCE;
+    config
+}
+
 /// A runtime that is driven all the time, and one that runs only inside its `block_on`.
 fn runtimes() -> [Runtime; 2] {
     let kept = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
@@ -159,7 +166,7 @@ fn is_gone(error: &latchwork_core::Error) {
 fn a_client_whose_runtime_is_gone_reports_it_at_once_in_every_operation() {
     let ([kept, _], [passing, _]) = (runtimes(), runtimes());
     let store = Memory::new(Clock::system());
-    let (client, _link, _) = passing.block_on(async { two_clients(&store, &config_of(LONG)) });
+    let (client, _link, _) = passing.block_on(async { two_clients(&store, &slow_to_give_up()) });
     let (other, _link) = kept.block_on(async { store.connect(&config_of(LONG)).expect("connected") });
     let key = "a";
     let (mutex, reentrant) =
@@ -210,7 +217,7 @@ fn a_client_whose_runtime_is_gone_reports_it_at_once_in_every_operation() {
 fn a_waiting_acquire_reports_that_the_runtime_is_gone() {
     let [kept, passing] = runtimes();
     let store = Memory::new(Clock::system());
-    let (client, _link, _) = passing.block_on(async { two_clients(&store, &config_of(LONG)) });
+    let (client, _link, _) = passing.block_on(async { two_clients(&store, &slow_to_give_up()) });
     let (other, _link) = kept.block_on(async { store.connect(&config_of(LONG)).expect("connected") });
     let held = kept.block_on(other.mutex("a").expect("a good key").acquire()).expect("acquired");
     let waiting = kept.spawn({

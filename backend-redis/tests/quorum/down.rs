@@ -11,6 +11,8 @@ use super::{PATIENCE, TTL, start};
 /// A lease, or a deadline as long as one, and what a busy machine adds.
 const IN_TIME: Duration = TTL.saturating_add(Duration::from_secs(3));
 
+const LONG_TTL: Duration = Duration::from_secs(30);
+
 pub(crate) async fn three_of_five() -> Result<()> {
     let servers = start([false; 2]).await;
     let (links, others) = (Links::to(&servers).await, Links::to(&servers).await);
@@ -20,6 +22,7 @@ pub(crate) async fn three_of_five() -> Result<()> {
     let patient = Clients::connect_with(&links.urls(&servers), TTL, PATIENCE).await;
     patient.lock(true).initialize().await?;
     drop(patient);
+    let long = Clients::connect_with(&links.urls(&servers), LONG_TTL, TTL / 2).await;
     let lock = clients.lock(true);
     let guard = lock.acquire().await?;
     for server in &servers[..3] {
@@ -42,9 +45,10 @@ pub(crate) async fn three_of_five() -> Result<()> {
     println!("tried in vain after {:.1?}: {error}", from.elapsed());
     assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
     assert!(from.elapsed() < IN_TIME, "{:?}", from.elapsed());
+    long.lock(true).try_acquire().await.expect_err("three are down");
     for mutex in &others.mutexes()[3..] {
-        // A node that was left there would be renewed for ever.
-        let held = mutex.acquire_within(PATIENCE / 2).await?;
+        // What a try got there is given back, and not left to its lease.
+        let held = mutex.acquire_within(LONG_TTL / 2).await?;
         assert!(mutex.queue(0, 10).await?.len() == 1 && held.is_held(), "nothing stays held");
     }
     Ok(())

@@ -136,10 +136,8 @@ pub(crate) async fn nobody_overlaps(name: &str, keeps: [bool; 2]) {
     assert!(restarts >= 2, "{restarts}");
     let acquired: usize = seen.acquired()[1..].iter().sum();
     assert!(acquired as u64 >= 2 * lasts.as_secs(), "{acquired}");
-    // A hold that ends with its lease, twice, and what a busy machine adds: to each at least as much as it
-    // was seen to.
-    let (gap, late) = (seen.longest_gap(), seen.longest_oversleep());
-    assert!(gap < 3 * TTL + 2 * late, "{gap:?}, and the machine was late by {late:?}");
+    // A hold that ends with its lease, twice, and what a busy machine adds.
+    assert!(seen.longest_gap() < 3 * TTL, "{:?}", seen.longest_gap());
 }
 
 /// The control: without the rule, what is to be prevented is seen.

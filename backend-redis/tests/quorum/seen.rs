@@ -19,10 +19,12 @@ struct Said {
     records: Vec<HoldRecord>,
     lost: usize,
     failed: usize,
-    // When somebody acquired last, and the longest time without that.
+    // When somebody acquired last, and the longest time without that, also but for what the machine was late
+    // by: to each of two leases as much as it was seen to meanwhile.
     last: Option<Instant>,
     longest: Duration,
-    // The latest that the machine was.
+    longest_in_time: Duration,
+    // The latest that the machine was since then.
     overslept: Duration,
 }
 
@@ -35,7 +37,10 @@ impl Seen {
                 said.holds[contender] = true;
                 said.acquired[contender] += 1;
                 let now = Instant::now();
-                said.longest = said.last.map_or(Duration::ZERO, |last| now - last).max(said.longest);
+                let gap = said.last.map_or(Duration::ZERO, |last| now - last);
+                said.longest = gap.max(said.longest);
+                let late = 2 * std::mem::take(&mut said.overslept);
+                said.longest_in_time = gap.saturating_sub(late).max(said.longest_in_time);
                 said.last = Some(now);
             }
             Event::Ended { from, to } | Event::Lost { from, to } => {
@@ -60,16 +65,13 @@ impl Seen {
         self.with(|said| said.acquired)
     }
 
+    /// But for what the machine was late by.
     pub(crate) fn longest_gap(&self) -> Duration {
-        self.with(|said| said.longest)
+        self.with(|said| said.longest_in_time)
     }
 
     pub(crate) fn overslept(&self, by: Duration) {
         self.with(|said| said.overslept = said.overslept.max(by));
-    }
-
-    pub(crate) fn longest_oversleep(&self) -> Duration {
-        self.with(|said| said.overslept)
     }
 
     pub(crate) fn print(&self, name: &str, took: Duration, restarts: usize) {

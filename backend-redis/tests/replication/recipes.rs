@@ -1,9 +1,12 @@
 //! Every recipe asks replicas in the same way.
 
+use std::time::Duration;
+
 use latchwork_core::recipes::{Acquire, Member, MultiLock};
 use latchwork_core::{Coordinator, Error, Owner};
+use tokio::time::sleep;
 
-use crate::common::soon;
+use crate::common::{Operator, soon};
 use crate::replicas::Replicas;
 use crate::{PATIENT, is_unconfirmed, user};
 
@@ -22,7 +25,8 @@ async fn every_recipe_is_refused_while_replication_is_held_back_and_acquired_aft
     let mutex = client.mutex("mutex").unwrap();
     let plain = soon(mutex.acquire_with(Acquire::new().min_replicas(0))).await.unwrap();
     let _ = plain.release().await.unwrap();
-    // Nothing that was refused stands in the way of the other client's try.
+    // Nothing that was refused is left, and stands in the way of the other client's try.
+    soon(nothing_is_held(&mut Operator::of(&replicas.primary).await)).await;
     soon(client.close()).await.unwrap();
     replicas.let_through(1);
     let patient = user(&replicas.url(&format!("{PATIENT}&min_replicas=1"))).await;
@@ -35,6 +39,24 @@ async fn every_recipe_is_refused_while_replication_is_held_back_and_acquired_aft
     replicas.hold_back_all();
     let again = soon(reentrant.acquire_as(&owner)).await.unwrap();
     assert_eq!(again.token(), held.token());
+}
+
+/// Waits until no queue has a node, but that of the clients.
+async fn nothing_is_held(operator: &mut Operator) {
+    loop {
+        let keys: Vec<String> = operator.say("KEYS *").await;
+        let mut is_held = false;
+        for key in keys.iter().filter(|key| !key.contains(":clients:")) {
+            // In the short form of a queue the last number stays; a node stands behind it.
+            let of_one =
+                key.ends_with(":one") && operator.say::<String>(&format!("GET {key}")).await.contains(' ');
+            is_held |= of_one || key.ends_with(":node");
+        }
+        if !is_held {
+            return;
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// What each recipe answers; all are asked at once. The writer and the reader wait for each other.

@@ -29,7 +29,7 @@ public class Soak {
     List<Callable<Void>> work = new ArrayList<>();
     for (int thread = 0; thread < Integer.parseInt(args[2]); thread++) {
       int first = thread;
-      work.add(() -> contend(new InterProcessReadWriteLock(client, args[1]), first, end));
+      work.add(() -> orHalt(() -> contend(new InterProcessReadWriteLock(client, args[1]), first, end)));
     }
     ExecutorService threads = Executors.newFixedThreadPool(work.size());
     for (Future<Void> done : threads.invokeAll(work)) {
@@ -38,6 +38,17 @@ public class Soak {
     threads.shutdown();
     client.close();
     System.out.println("{\"event\":\"released\"}");
+  }
+
+  /** The whole process ends with one thread that fails: it is read to its end by nobody. */
+  private static Void orHalt(Callable<Void> work) {
+    try {
+      return work.call();
+    } catch (Throwable failed) {
+      failed.printStackTrace();
+      Runtime.getRuntime().halt(1);
+      return null;
+    }
   }
 
   /** One time in four it writes. The clock is read after the admission and before the release. */

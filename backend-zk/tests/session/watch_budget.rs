@@ -88,6 +88,10 @@ async fn permits_beyond_the_watch_budget_are_marked_when_the_limit_changes() {
         }
     });
     assert_eq!(marked.await, [true, false], "the holder, and nobody else");
+    // Nor in a round behind that.
+    let lease = client.lease();
+    lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
+    assert_eq!(marks().await, [true, false], "the holder, and nobody else");
     assert!(!next.is_finished());
     operator.set_limit(3).await.unwrap();
     let _ = soon(next).await.unwrap().unwrap().release().await.unwrap();
