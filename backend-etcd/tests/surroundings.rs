@@ -211,7 +211,16 @@ async fn a_full_server_deletes_a_node_that_it_takes_no_release_notice_for() {
     }
     soon(removed.admitted()).await.unwrap();
     fill(&server).await;
-    let oldest = ["get", "--prefix", "--keys-only", "--limit=1", "--sort-by=CREATE", "latchwork/mutex/"];
+    // Without an order the limit is of the first names, and only those are sorted.
+    let oldest = [
+        "get",
+        "--prefix",
+        "--keys-only",
+        "--limit=1",
+        "--sort-by=CREATE",
+        "--order=ASCEND",
+        "latchwork/mutex/",
+    ];
     etcdctl(&server, &["del", etcdctl(&server, &oldest).await.trim()]).await;
     etcdctl(&server, &["del", "--prefix", "latchwork/client/"]).await;
     // The refused leave may have removed it; a second one cannot have been the first.
