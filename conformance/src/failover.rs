@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::process::ExitCode;
+use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use crate::bounds::PATIENCE;
 use crate::contender::Contender;
 use crate::fenced::fenced;
 use crate::harness::play_beside;
@@ -135,6 +137,7 @@ fn under_load<F: Future<Output = Vec<Failover>>>(
     // Beyond the time of the takeover.
     let allowed = TTL + testbed.expiry_bound + NOISE;
     let (sender, receiver) = std::sync::mpsc::channel();
+    let (begun, all_begun) = tokio::sync::oneshot::channel();
     let playing = thread::spawn(move || {
         // Failures may take longer than they were given.
         play_beside(lasts * 2, testbed, async |context| {
@@ -148,15 +151,29 @@ fn under_load<F: Future<Output = Vec<Failover>>>(
                     contenders.push((key, Contender::soaking(context, &config, key, soak).await));
                 }
             }
-            let ends =
-                timeout(lasts * 2, futures_util::future::join_all(contenders.into_iter().map(records_of)));
-            let records = ends.await.expect("the processes end");
+            begun.send(()).expect("they are awaited");
+            // The last of them may wait for servers that are not back yet.
+            let ended = Mutex::new(Vec::new());
+            let ends = contenders.into_iter().map(async |(key, contender)| {
+                let records = records_of(contender).await;
+                ended.lock().expect("not poisoned").push(key);
+                (key, records)
+            });
+            let ends = timeout(lasts * 2 + PATIENCE, futures_util::future::join_all(ends)).await;
+            let Ok(records) = ends else {
+                let contents = timeout(PATIENCE, context.fixture.contents()).await;
+                panic!("of the processes only these have ended: {ended:?}; on the server: {contents:#?}");
+            };
             // What is still sent of their ends, and what a failure left, goes within a TTL.
             sleep(TTL).await;
             sender.send(records).expect("they are awaited");
         })
     });
     let failovers = runtime.block_on(async {
+        // None is connected while servers fail: that has no time for it. Why they did not begin is said below.
+        if all_begun.await.is_err() {
+            return Vec::new();
+        }
         sleep(TTL).await;
         failures().await
     });
@@ -188,12 +205,12 @@ fn under_load<F: Future<Output = Vec<Failover>>>(
     verdict
 }
 
-async fn records_of((key, mut contender): (&'static str, Contender)) -> (&'static str, Vec<HoldRecord>) {
+async fn records_of(mut contender: Contender) -> Vec<HoldRecord> {
     let mut records = Vec::new();
     loop {
         match contender.next_in_time().await {
             Event::HoldRecord(record) => records.push(record),
-            Event::Released => return (key, records),
+            Event::Released => return records,
             other => panic!("unexpected in a soak: {other:?}"),
         }
     }

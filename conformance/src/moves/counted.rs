@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 /// The counter's key.
 pub(super) const COUNTER: &str = "adds";
 
+/// What is wrong where nobody had the time to add.
+pub const NOTHING_ADDED: &str = "nothing was added";
+
 /// An add of one that was confirmed, on the clock of grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Added {
@@ -76,7 +79,7 @@ impl Adds {
             ));
         }
         if confirmed == 0 {
-            return Err("nothing was added".to_owned());
+            return Err(NOTHING_ADDED.to_owned());
         }
         let longest = self.confirmed.iter().map(|added| added.at - added.asked).max().unwrap_or_default();
         Ok(Counted { confirmed, in_doubt, total, longest: Duration::from_nanos(longest) })

@@ -41,7 +41,7 @@ mod verdict;
 mod walk;
 mod worker;
 
-pub use self::counted::Added;
+pub use self::counted::{Added, NOTHING_ADDED};
 pub use self::fleet::PLANT;
 pub use self::grant::Grant;
 pub use self::killed_operators::{Points, with_operators_killed};
