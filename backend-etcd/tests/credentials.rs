@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use common::{QUICK_LOG_INS, etcdctl, metric, require_log_in, server, soon};
+use common::{QUICK_LOG_INS, etcdctl, metric, patient, require_log_in, server, soon};
 use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_conformance::testbed::Testbed;
 use latchwork_conformance::testbeds::etcd_auth_testbed;
@@ -39,9 +39,7 @@ async fn at(config: &Config) -> Result<Coordinator> {
 }
 
 fn config(server: &Server, login: &str, options: &str) -> Config {
-    let mut config = Config::from_url(&format!("etcd://{login}{}?{options}", server.addr())).unwrap();
-    config.request_timeout = Duration::from_secs(10);
-    config
+    patient(&format!("etcd://{login}{}?{options}", server.addr()))
 }
 
 async fn as_root(server: &Server, arguments: &[&str]) {

@@ -42,7 +42,8 @@ pub(crate) fn login_config(server: &Server, login: &str, options: &str) -> Confi
     patient(&format!("etcd://{login}@{}?{options}", server.addr()))
 }
 
-fn patient(url: &str) -> Config {
+/// The configuration of a URL, patient as [`config`] unless the URL says otherwise.
+pub(crate) fn patient(url: &str) -> Config {
     let mut config = Config::from_url(url).unwrap();
     if !url.contains("request_timeout") {
         config.request_timeout = Duration::from_secs(10);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{backend, config, holds, one_proxied, one_proxied_with, server, soon};
 use crate::{MULTI, READ, cell, delete, put_value, set, value, written};
-use latchwork_conformance::proxy::{Direction, Proxy};
+use latchwork_conformance::proxy::Direction;
 use latchwork_core::contracts::{CellWritten, Expected, LeaseState, Version};
 use latchwork_core::{Config, ErrorKind};
 
@@ -68,13 +68,12 @@ async fn a_late_write_is_made_if_its_condition_holds_then_and_does_nothing_other
 
 #[tokio::test]
 async fn a_write_that_was_not_sent_is_unavailable_and_is_not_made() {
-    let proxy = Proxy::start(server().await.addr()).await.unwrap();
-    let mut config = config(server().await.addr());
-    let other = backend(&config).await;
-    config.hosts = vec![proxy.addr().to_string()];
+    let config = config(server().await.addr());
     // The session outlasts all requests that are refused.
-    (config.ttl, config.request_timeout) = (Duration::from_secs(30), Duration::from_secs(2));
-    let one = backend(&config).await;
+    let short = |one: &mut Config| {
+        (one.ttl, one.request_timeout) = (Duration::from_secs(30), Duration::from_secs(2));
+    };
+    let (proxy, [one, other]) = one_proxied_with(&config, short).await;
     let at = value(&config, "a");
     proxy.cut();
     let lease = one.lease();

@@ -61,8 +61,7 @@ impl Ensemble {
     /// As [`Server::start`](super::Server::start): the servers are programs of this machine,
     /// always.
     pub async fn zookeeper(size: usize) -> Result<Ensemble, ServerError> {
-        let (servers, links, ports) = on_free_ports(|| zookeeper::start(size, None)).await?;
-        Ok(Ensemble { kind: Kind::Zookeeper, servers, links, _ports: ports })
+        Ok(Self::of(Kind::Zookeeper, on_free_ports(|| zookeeper::start(size, None)).await?))
     }
 
     /// As [`zookeeper`](Ensemble::zookeeper), of servers that speak TLS too, at
@@ -74,8 +73,7 @@ impl Ensemble {
     /// # Errors
     /// As there.
     pub async fn zookeeper_with_tls(size: usize, tls: &ServerTls) -> Result<Ensemble, ServerError> {
-        let (servers, links, ports) = on_free_ports(|| zookeeper::start(size, Some(tls))).await?;
-        Ok(Ensemble { kind: Kind::Zookeeper, servers, links, _ports: ports })
+        Ok(Self::of(Kind::Zookeeper, on_free_ports(|| zookeeper::start(size, Some(tls))).await?))
     }
 
     /// Starts a cluster of `size` etcd servers, which elect a leader after 600 ms of silence and
@@ -87,8 +85,11 @@ impl Ensemble {
     /// # Errors
     /// As [`zookeeper`](Ensemble::zookeeper).
     pub async fn etcd(size: usize) -> Result<Ensemble, ServerError> {
-        let (servers, links, ports) = on_free_ports(|| etcd::start(size)).await?;
-        Ok(Ensemble { kind: Kind::Etcd, servers, links, _ports: ports })
+        Ok(Self::of(Kind::Etcd, on_free_ports(|| etcd::start(size)).await?))
+    }
+
+    fn of(kind: Kind, (servers, links, ports): Started) -> Self {
+        Self { kind, servers, links, _ports: ports }
     }
 
     /// How many servers there are.

@@ -31,7 +31,7 @@ const TRIES: usize = 100;
 pub fn free_ports(count: usize) -> Result<Vec<u16>, ServerError> {
     let claimed = ClaimedPorts::take(count)?;
     // Nobody says when these are of no use any more.
-    std::mem::forget(claimed._claims);
+    std::mem::forget(claimed.claims);
     Ok(claimed.numbers)
 }
 
@@ -39,7 +39,7 @@ pub fn free_ports(count: usize) -> Result<Vec<u16>, ServerError> {
 #[derive(Debug)]
 pub(super) struct ClaimedPorts {
     pub(super) numbers: Vec<u16>,
-    _claims: Vec<Claim>,
+    claims: Vec<Claim>,
 }
 
 impl ClaimedPorts {
@@ -73,7 +73,7 @@ impl ClaimedPorts {
             let refused = refused.unwrap_or_else(|| io::ErrorKind::AddrInUse.into());
             return Err(ServerError::io("binding a port")(refused));
         }
-        Ok(Self { numbers, _claims: claims })
+        Ok(Self { numbers, claims })
     }
 }
 

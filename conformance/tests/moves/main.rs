@@ -17,6 +17,8 @@ use latchwork_servers::{Kind, Options, Server};
 use libtest_mimic::{Arguments, Trial};
 use tokio::runtime::Runtime;
 
+use self::plants::Plant;
+
 /// Each kind to each.
 const PAIRS: [(Kind, Kind); 9] = [
     (Kind::Redis, Kind::Redis),
@@ -88,27 +90,7 @@ fn main() -> ExitCode {
         }));
     }
     for plant in plants::ALL {
-        trials.push(Trial::test(format!("planted_{}_is_found", plant.name), move || {
-            let pair = (Kind::Redis, Kind::Redis);
-            // A play is short: on a slow machine one may end before anything was wrong, or was added at all.
-            let mut not_found = String::new();
-            for _ in 0..PLAYS {
-                let plays = async |[old, new]: [MovingSide; 2]| {
-                    Ok(there_and_back(old, new, Duration::from_secs(3), plant.plants()).await.err())
-                };
-                match on(pair, plays)? {
-                    Some(why) if plant.found_as.iter().any(|words| why.contains(words)) => {
-                        println!("found: {}", why.lines().next().unwrap_or_default());
-                        return Ok(());
-                    }
-                    Some(why) if why != NOTHING_ADDED => {
-                        return Err(format!("found as something else: {why}").into());
-                    }
-                    why => not_found = why.unwrap_or_default(),
-                }
-            }
-            Err(format!("it was not found in {PLAYS} plays: {not_found}").into())
-        }));
+        trials.push(Trial::test(format!("planted_{}_is_found", plant.name), move || is_found(plant)));
     }
     // One at a time: each has eight processes.
     let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
@@ -117,6 +99,28 @@ fn main() -> ExitCode {
 
 fn chosen(short: &'static [(Kind, Kind)]) -> &'static [(Kind, Kind)] {
     if is_long() { &PAIRS } else { short }
+}
+
+/// Whether the verdict finds a planted fault. A play is short: on a slow machine one may end before anything was
+/// wrong, or was added at all.
+fn is_found(plant: &Plant) -> Result<(), libtest_mimic::Failed> {
+    let mut not_found = String::new();
+    for _ in 0..PLAYS {
+        let plays = async |[old, new]: [MovingSide; 2]| {
+            Ok(there_and_back(old, new, Duration::from_secs(3), plant.plants()).await.err())
+        };
+        match on((Kind::Redis, Kind::Redis), plays)? {
+            Some(why) if plant.found_as.iter().any(|words| why.contains(words)) => {
+                println!("found: {}", why.lines().next().unwrap_or_default());
+                return Ok(());
+            }
+            Some(why) if why != NOTHING_ADDED => {
+                return Err(format!("found as something else: {why}").into());
+            }
+            why => not_found = why.unwrap_or_default(),
+        }
+    }
+    Err(format!("it was not found in {PLAYS} plays: {not_found}").into())
 }
 
 /// Plays on two servers, which keep their data when they are started again.

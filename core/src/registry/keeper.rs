@@ -190,11 +190,14 @@ impl Entrance {
     fn undo(&self, backend: &Arc<dyn Backend>, task: Task) {
         let Ok(runtime) = Handle::try_current() else { return };
         let (backend, request_timeout) = (Arc::clone(backend), self.request_timeout);
-        runtime.spawn(async move {
-            if let (_, Err(error)) = settle(&*backend, &task, request_timeout).await {
-                tracing::debug!(%error, "a place in the queue of clients is left to its lease");
-            }
-        });
+        runtime.spawn(async move { remove(&*backend, &task, request_timeout).await });
+    }
+}
+
+/// Removes what does not stay, or leaves it to the lease.
+async fn remove(backend: &dyn Backend, task: &Task, request_timeout: Duration) {
+    if let (_, Err(error)) = settle(backend, task, request_timeout).await {
+        tracing::debug!(%error, "a place in the queue of clients is left to its lease");
     }
 }
 
@@ -215,9 +218,7 @@ impl LeftWhenDropped<'_> {
     async fn leave(mut self) {
         let Self { entrance, backend, node } = &self;
         let task = Task::leave(&entrance.place.clients, node.as_ref().expect("it is there until then"));
-        if let (_, Err(error)) = settle(&***backend, &task, entrance.request_timeout).await {
-            tracing::debug!(%error, "a place in the queue of clients is left to its lease");
-        }
+        remove(&***backend, &task, entrance.request_timeout).await;
         self.node = None;
     }
 }

@@ -144,12 +144,12 @@ fn sound_once<P: Protocol + Debug>(name: &str, model: P, explored: fn(&str, P) -
 
 /// Asserts that the planted fault is found, and prints the trace.
 pub(crate) fn assert_found<P: Protocol>(name: &str, faulty: P) {
-    found(name, faulty);
+    found(name, exhaustively(name, faulty));
 }
 
 /// The same, and that it is found as this.
 pub(crate) fn assert_found_as<P: Protocol>(name: &str, faulty: P, expected: Broken) {
-    assert_eq!(found(name, faulty).broken, expected, "{name}");
+    assert_eq!(found(name, exhaustively(name, faulty)).broken, expected, "{name}");
 }
 
 /// The same, where clients are interchangeable.
@@ -157,13 +157,11 @@ pub(crate) fn assert_found_up_to_symmetry<P>(name: &str, faulty: P, expected: Br
 where
     P: Protocol<State: Representative>,
 {
-    let found = up_to_symmetry(name, faulty);
-    assert_eq!(found.map(|found| found.broken), Some(expected), "{name}");
+    assert_eq!(found(name, up_to_symmetry(name, faulty)).broken, expected, "{name}");
 }
 
-fn found<P: Protocol>(name: &str, faulty: P) -> Found {
-    let found =
-        exhaustively(name, faulty).unwrap_or_else(|| panic!("{name}: the planted fault was not found"));
+fn found(name: &str, found: Option<Found>) -> Found {
+    let found = found.unwrap_or_else(|| panic!("{name}: the planted fault was not found"));
     println!("  {}", found.trace.join("\n  "));
     found
 }
