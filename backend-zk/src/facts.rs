@@ -36,7 +36,7 @@ pub(crate) async fn read(session: &Session) -> Result<ServerFacts> {
 /// node, as its proof of contact does. Sessions end by another clock, which no step changes.
 async fn clock(session: &Session) -> Result<ClockDifference> {
     let written = || async {
-        let stat = session.driver.write(&session.member, session.settings.label.as_bytes()).await;
+        let stat = session.driver.write(&session.lease.member, session.settings.label.as_bytes()).await;
         let stat = stat.map_err(|fault| match fault {
             // An operator has removed it, and the renewal makes it again.
             Fault::NoNode => Error::new(ErrorKind::Misconfigured, "the client's own node is gone"),

@@ -22,12 +22,15 @@ use crate::cell_uses::CellUses;
 use crate::config::Settings;
 use crate::contended::Contended;
 use crate::driver::{Driver, Stat};
+use crate::error::Answer;
 
 /// The lease of one session. All nodes of the session hang on it.
 #[derive(Debug)]
 pub(crate) struct SessionLease {
     pub(crate) driver: Arc<Driver>,
     pub(crate) settings: Arc<Settings>,
+    /// The path of the client's own node, whose writes prove contact.
+    pub(crate) member: String,
     /// On a server that has nodes with a time to live, and so idle cells.
     pub(crate) cell_uses: Option<CellUses>,
     // The server's wall clock at a moment of ours.
@@ -38,12 +41,19 @@ pub(crate) struct SessionLease {
 }
 
 impl SessionLease {
-    /// The lease of a session that has made its own node, of this stat.
-    pub(crate) fn new(driver: Driver, settings: &Arc<Settings>, made: &Stat, has_idle_cells: bool) -> Self {
+    /// The lease of a session that has made its own node `member`, of this stat.
+    pub(crate) fn new(
+        driver: Driver,
+        settings: &Arc<Settings>,
+        member: String,
+        made: &Stat,
+        has_idle_cells: bool,
+    ) -> Self {
         Self {
             cell_uses: has_idle_cells.then(|| CellUses::new(settings.clock.clone())),
             driver: Arc::new(driver),
             settings: Arc::clone(settings),
+            member,
             server_time: Mutex::new((made.ctime, settings.clock.now())),
             seen: AtomicI64::new(made.czxid),
             contended: Contended::default(),
@@ -62,6 +72,13 @@ impl SessionLease {
             self.writer().end(LostReason::Expired);
         }
         self.writer().lost()
+    }
+
+    /// Lists behind a write: shows all that a majority had committed when the leader took the write
+    /// (CHAIN-SYNC-AFTER-UNKNOWN-CREATE), and so do the session's later reads. A leader that was deposed
+    /// answers a `sync` until it knows, but commits no write.
+    pub(crate) async fn children_by_majority(&self, path: &str) -> Answer<Vec<String>> {
+        self.driver.write_and_list(&self.member, self.settings.label.as_bytes(), path).await
     }
 
     /// The last transaction that a server has reported to this session.

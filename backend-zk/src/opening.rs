@@ -13,7 +13,7 @@ use crate::driver::{Connected, Driver, Stat};
 use crate::layout::member_path;
 use crate::lease::SessionLease;
 use crate::namespace::{connect_error, make_member, trusted};
-use crate::queue::{FastPath, Session, Trust, WatchSessions};
+use crate::queue::{FastPath, Session, Trust, Unsettled, WatchSessions};
 use crate::renewal::renew;
 use crate::watch::HolderWatch;
 
@@ -46,14 +46,14 @@ pub(crate) async fn open_session(
             prepared => prepared?,
         };
         let watch_sessions = WatchSessions::beside(&driver, settings, runtime);
-        let lease = Arc::new(SessionLease::new(driver, settings, &made, has_idle_cells));
+        let lease = Arc::new(SessionLease::new(driver, settings, member, &made, has_idle_cells));
         let session = Arc::new(Session {
             driver: Arc::clone(&lease.driver),
             lease: Arc::clone(&lease),
             settings: Arc::clone(settings),
-            member,
             runtime: runtime.clone(),
             names: Arc::clone(names),
+            unsettled: Unsettled::default(),
             holders: Arc::new(HolderWatch::default()),
             fast_path: FastPath::new(settings, trust, watch_sessions),
         });
@@ -81,7 +81,7 @@ fn is_lost(lease: &LeaseWriter) -> bool {
 
 /// Renews the lease until it is lost, and then closes the session.
 async fn keep(session: Arc<Session>, proof: ContactProof) {
-    if let Some(reason) = renew(&session.lease, proof, &session.member).await {
+    if let Some(reason) = renew(&session.lease, proof).await {
         session.close(reason);
     }
 }

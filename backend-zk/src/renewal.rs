@@ -9,27 +9,27 @@ use crate::incarnation::forgotten;
 use crate::layout::split;
 use crate::lease::SessionLease;
 
-/// Proves the lease by writes on the node `member` until it is lost, and answers the reason. `None`
+/// Proves the lease by writes on its own node until it is lost, and answers the reason. `None`
 /// for a client that was killed, whose lease runs out by itself.
-pub(crate) async fn renew(lease: &SessionLease, proof: ContactProof, member: &str) -> Option<LostReason> {
+pub(crate) async fn renew(lease: &SessionLease, proof: ContactProof) -> Option<LostReason> {
     let driver = &lease.driver;
     let killed = driver.killed();
     tokio::select! {
         biased;
         () = killed.cancelled() => None,
         reason = lease.writer().until_lost() => Some(reason),
-        () = contact(lease, proof, member) => Some(LostReason::Expired),
+        () = contact(lease, proof) => Some(LostReason::Expired),
         () = driver.follow() => Some(LostReason::Expired),
         () = forgotten(lease) => Some(LostReason::Forgotten),
     }
 }
 
-async fn contact(lease: &SessionLease, mut proof: ContactProof, member: &str) {
+async fn contact(lease: &SessionLease, mut proof: ContactProof) {
     #[cfg(feature = "controls")]
     if lease.settings.believes_reads {
-        return believe_reads(lease, member).await;
+        return believe_reads(lease).await;
     }
-    let (driver, writer) = (&lease.driver, lease.writer());
+    let (driver, writer, member) = (&lease.driver, lease.writer(), lease.member.as_str());
     let clock = writer.clock();
     let period = proof.period();
     let label = lease.settings.label.as_bytes();
@@ -72,8 +72,8 @@ async fn contact(lease: &SessionLease, mut proof: ContactProof, member: &str) {
 /// A control for tests: a client that counts from its last answered read, and sends no write. It
 /// believes a follower that is cut off from its leader.
 #[cfg(feature = "controls")]
-async fn believe_reads(lease: &SessionLease, member: &str) {
-    let (driver, writer) = (&lease.driver, lease.writer());
+async fn believe_reads(lease: &SessionLease) {
+    let (driver, writer, member) = (&lease.driver, lease.writer(), lease.member.as_str());
     loop {
         let sent = writer.clock().now();
         if driver.stat(member).await.is_ok() {

@@ -1,7 +1,8 @@
 //! A walk over the directory of a kind, page by page.
 //!
 //! A server has no pages of children, so all names of the directory come in one reply. What is at each of
-//! them is asked then: many in one trip, and a bounded number for one page.
+//! them is asked then: many in one trip, and a bounded number for one page. All of it shows at least what a majority
+//! had committed when it was asked: a move compares the values of both sides by it.
 
 use futures_util::future::BoxFuture;
 use latchwork_core::{Address, Error, QueuePrefix, Result};
@@ -9,6 +10,7 @@ use latchwork_core::{Address, Error, QueuePrefix, Result};
 use crate::driver::Driver;
 use crate::error::{Answer, Fault};
 use crate::layout::{in_directory, kind_directory};
+use crate::lease::SessionLease;
 
 /// How many paths are asked in one trip: at least, and at most.
 const FEW: usize = 16;
@@ -23,7 +25,7 @@ const CHUNKS: usize = 8;
 /// # Errors
 /// `InvalidArgument` naming `after` for text that no page gave.
 pub(crate) async fn page<N, T>(
-    driver: &Driver,
+    lease: &SessionLease,
     what: &str,
     of: &QueuePrefix,
     (after, most): (Option<&str>, usize),
@@ -31,7 +33,7 @@ pub(crate) async fn page<N, T>(
     shown: impl Fn(&Address, N) -> Option<T>,
 ) -> Result<(Vec<T>, Option<String>)> {
     let directory = kind_directory(of.namespace(), of.kind());
-    let mut found = names(driver, what, &directory, of, after).await?;
+    let mut found = names(lease, what, &directory, of, after).await?;
     found.sort_unstable_by(|(one, _), (other, _)| one.coded().cmp(other.coded()));
 
     let mut page = Vec::new();
@@ -41,7 +43,7 @@ pub(crate) async fn page<N, T>(
             break;
         }
         let paths: Vec<_> = chunk.iter().map(|(_, path)| path.as_str()).collect();
-        let answers = ask(driver, &paths).await.map_err(|fault| failed(fault, what))?;
+        let answers = ask(&lease.driver, &paths).await.map_err(|fault| failed(fault, what))?;
         for ((address, _), answer) in chunk.iter().zip(answers) {
             if page.len() == most {
                 break;
@@ -60,7 +62,7 @@ pub(crate) async fn page<N, T>(
 /// # Errors
 /// As [`page`].
 pub(crate) async fn names(
-    driver: &Driver,
+    lease: &SessionLease,
     what: &str,
     directory: &str,
     of: &QueuePrefix,
@@ -69,7 +71,7 @@ pub(crate) async fn names(
     if let Some(after) = after.filter(|after| of.queue(after).is_none()) {
         return Err(Error::invalid("after", format!("{after:?} is where no page of these {what} ended")));
     }
-    let names = match driver.sync_children(directory).await {
+    let names = match lease.children_by_majority(directory).await {
         Ok(names) => names,
         Err(Fault::NoNode) => return Ok(Vec::new()),
         Err(fault) => return Err(failed(fault, what)),

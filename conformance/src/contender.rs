@@ -16,7 +16,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 use crate::context::Context;
 use crate::exclusive::Guard;
 use crate::order::{Counts, Early, Event, Order, Soak, say};
-use crate::soak::report;
+use crate::soak::{is_of_an_outage, report};
 use crate::waits::soon;
 
 /// The contender's side: takes the lock, reports, obeys `look` and `release` (or the end of its
@@ -33,7 +33,11 @@ pub async fn contend(connectors: &[Arc<dyn Connector>], order: Order) -> Result<
     let coordinator = connect(connectors, &order.config()).await?;
     if let Some(soak) = order.soak {
         soak.contend(&coordinator, &order).await?;
-        coordinator.close().await?;
+        match coordinator.close().await {
+            // What it leaves behind then goes within a TTL.
+            Err(error) if soak.outlasts && is_of_an_outage(&error) => {}
+            closed => closed?,
+        }
         say(&Event::Released);
         return Ok(());
     }

@@ -91,10 +91,20 @@ pub fn failover_main(ensemble: &Arc<Ensemble>, testbed: ServerTestbed, runtime: 
         true => (TURNS.into_iter().cycle().take(30).collect(), SECOND * 600),
         false => (EACH.to_vec(), SECOND * 28),
     };
-    failover::main(testbed, runtime, lasts, false, || async {
+    let code = failover::main(testbed, runtime, lasts, false, || async {
         let count = u32::try_from(failures.len()).unwrap_or(u32::MAX);
         spread(count, lasts, async |number| failures[number as usize].befall(ensemble).await).await
-    })
+    });
+    if code != ExitCode::SUCCESS {
+        // Beyond the end of all sessions: what is left is of none.
+        runtime.block_on(sleep(TTL * 3));
+        println!(
+            "{}\nghosts: {:#?}",
+            runtime.block_on(ensemble.report()),
+            runtime.block_on(ensemble.ghosts())
+        );
+    }
+    code
 }
 
 impl Failure {

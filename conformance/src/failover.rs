@@ -3,13 +3,14 @@
 use std::fmt;
 use std::process::ExitCode;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::bounds::PATIENCE;
+use crate::bounds::{LATE, PATIENCE};
 use crate::contender::Contender;
 use crate::fenced::fenced;
 use crate::harness::play_beside;
@@ -19,7 +20,7 @@ use crate::testbeds::ServerTestbed;
 
 /// The TTL of the processes.
 pub const TTL: Duration = Duration::from_secs(3);
-/// What a machine may be late by, beside the bound.
+/// What a machine may be late by at a move, beside the bound: less than a TTL.
 pub(crate) const NOISE: Duration = Duration::from_secs(2);
 const LIMIT: u32 = 3;
 const TASKS: usize = 3;
@@ -90,7 +91,8 @@ impl fmt::Display for Seen {
 ///
 /// It is the `main` of a test target with `harness = false`. It fails, and prints what was wrong: an
 /// overlap, a time without a grant above the bound (the time of the takeover, a TTL, what a server
-/// may be late by in ending a lease, and two seconds for the machine), something left behind.
+/// may be late by in ending a lease, and four seconds for the machine and its servers, some of which have
+/// just started), something left behind.
 pub fn main<F: Future<Output = Vec<Failover>>>(
     testbed: ServerTestbed,
     runtime: &Runtime,
@@ -135,7 +137,7 @@ fn under_load<F: Future<Output = Vec<Failover>>>(
 ) -> Result<(), String> {
     let (name, testbed): (_, &'static ServerTestbed) = (testbed.name, Box::leak(Box::new(testbed)));
     // Beyond the time of the takeover.
-    let allowed = TTL + testbed.expiry_bound + NOISE;
+    let allowed = TTL + testbed.expiry_bound + LATE;
     let (sender, receiver) = std::sync::mpsc::channel();
     let (begun, all_begun) = tokio::sync::oneshot::channel();
     let playing = thread::spawn(move || {
@@ -143,7 +145,8 @@ fn under_load<F: Future<Output = Vec<Failover>>>(
         play_beside(lasts * 2, testbed, async |context| {
             let mut config = context.fixture.process_config().expect("a server has processes");
             config.ttl = TTL;
-            let seconds = (lasts + TTL * 2).as_secs();
+            // Their time counts from their own begin, that of the failures from the last one's.
+            let seconds = (lasts + TTL * 4).as_secs();
             let mut contenders = Vec::new();
             for (key, kind, processes) in LOADS {
                 let soak = Soak { tasks: TASKS, seconds, kind, pairs_of: None, outlasts: true };
@@ -151,11 +154,17 @@ fn under_load<F: Future<Output = Vec<Failover>>>(
                     contenders.push((key, Contender::soaking(context, &config, key, soak).await));
                 }
             }
-            begun.send(()).expect("they are awaited");
+            let (waited_for, begun) = (AtomicUsize::new(contenders.len()), Mutex::new(Some(begun)));
+            let has_begun = || {
+                if waited_for.fetch_sub(1, Ordering::AcqRel) == 1 {
+                    let begun = begun.lock().expect("not poisoned").take().expect("the last one only");
+                    begun.send(()).expect("they are awaited");
+                }
+            };
             // The last of them may wait for servers that are not back yet.
             let ended = Mutex::new(Vec::new());
             let ends = contenders.into_iter().map(async |(key, contender)| {
-                let records = records_of(contender).await;
+                let records = records_of(contender, &has_begun).await;
                 ended.lock().expect("not poisoned").push(key);
                 (key, records)
             });
@@ -170,7 +179,7 @@ fn under_load<F: Future<Output = Vec<Failover>>>(
         })
     });
     let failovers = runtime.block_on(async {
-        // None is connected while servers fail: that has no time for it. Why they did not begin is said below.
+        // Each has held once: connecting has no time for servers that fail. Why they did not begin is said below.
         if all_begun.await.is_err() {
             return Vec::new();
         }
@@ -205,11 +214,16 @@ fn under_load<F: Future<Output = Vec<Failover>>>(
     verdict
 }
 
-async fn records_of(mut contender: Contender) -> Vec<HoldRecord> {
+async fn records_of(mut contender: Contender, has_begun: impl Fn()) -> Vec<HoldRecord> {
     let mut records = Vec::new();
     loop {
         match contender.next_in_time().await {
-            Event::HoldRecord(record) => records.push(record),
+            Event::HoldRecord(record) => {
+                if records.is_empty() {
+                    has_begun();
+                }
+                records.push(record);
+            }
             Event::Released => return records,
             other => panic!("unexpected in a soak: {other:?}"),
         }

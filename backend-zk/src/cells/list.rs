@@ -21,7 +21,7 @@ pub(crate) async fn page(
 ) -> Result<CellPage> {
     of.check_cells()?;
     let (cells, next) = walk::page(
-        &lease.driver,
+        lease,
         "cells",
         of,
         (after, most),

@@ -61,11 +61,24 @@ impl Driver {
         Ok((children, self.armed(path, watcher)))
     }
 
-    /// Lists behind a `sync`: shows all that the leader had committed when it came there
-    /// (CHAIN-SYNC-AFTER-UNKNOWN-CREATE).
+    /// Lists behind a `sync`: shows all that the leader had committed when it came there.
     pub(crate) async fn sync_children(&self, path: &str) -> Answer<Vec<String>> {
         self.request("list", |client| async move {
             behind_sync(&client, path, true, || client.list_children(path)).await
+        })
+        .await
+    }
+
+    /// Writes a node, and lists another behind it, in one trip. Whether the written one is there is no matter:
+    /// a majority commits the refusal as well.
+    pub(crate) async fn write_and_list(&self, written: &str, data: &[u8], path: &str) -> Answer<Vec<String>> {
+        self.request("list", |client| async move {
+            // Both are called, and so queued, before the first is awaited.
+            let (write, children) = (client.set_data(written, data, None), client.list_children(path));
+            match write.await {
+                Ok(_) | Err(Error::NoNode) => children.await,
+                Err(error) => Err(error),
+            }
         })
         .await
     }

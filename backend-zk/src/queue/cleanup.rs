@@ -52,17 +52,21 @@ impl ZkNode {
     pub(super) async fn take_back(&self) -> Result<()> {
         self.frees_id.store(false, Ordering::Release);
         self.leave_queue().await.map(drop).map_err(|error| {
+            self.session.unsettled.doom(&self.path);
             Error::new(ErrorKind::Unknown, "its node could not be taken back").because(error)
         })
     }
 }
 
 /// Removes all that an attempt has left. A request of it that still waits to be sent on this
-/// session is carried out before the listing. One that was sent on a broken connection is, too, by
-/// the `sync` (CHAIN-SYNC-AFTER-UNKNOWN-CREATE).
+/// session is carried out before the listing. One that was sent on a broken connection is, too, if the
+/// leader has it (CHAIN-SYNC-AFTER-UNKNOWN-CREATE); else it may come [late](super::late).
 pub(crate) async fn abandon(session: &Session, join: &Join) -> Result<()> {
     let queue = QueuePaths::of(&join.queue)?;
     let answer = delete_all_of(session, &queue, join).await;
+    if answer.is_ok() {
+        session.unsettled.over(session.names.of(join.id)).await;
+    }
     if matches!(answer, Ok(()) | Err(Fault::SessionOver)) {
         session.names.settle(join.id);
     }
@@ -75,7 +79,7 @@ pub(crate) async fn abandon(session: &Session, join: &Join) -> Result<()> {
 }
 
 async fn delete_all_of(session: &Session, queue: &QueuePaths, join: &Join) -> Answer<()> {
-    let children = match session.driver.sync_children(&queue.directory).await {
+    let children = match session.lease.children_by_majority(&queue.directory).await {
         Ok(children) => children,
         Err(Fault::NoNode) => return Ok(()),
         Err(fault) => return Err(fault),

@@ -37,7 +37,10 @@ pub(crate) async fn or_undone(session: &Session, path: &str, shown: Answer<Shown
         // The node is there, and its listing is not. As an unknown outcome, it is found again.
         Err(fault) if fault.is_transient() => Err(Fault::Unknown(Unanswered::default())),
         Err(fault) => {
-            session.delete(path).await.map_err(|_| Fault::Unknown(Unanswered::default()))?;
+            session.delete(path).await.map_err(|_| {
+                session.unsettled.doom(path);
+                Fault::Unknown(Unanswered::default())
+            })?;
             Err(fault)
         }
         shown => shown,

@@ -13,6 +13,7 @@ use latchwork_core::{Error, ErrorKind, LostReason, Result};
 use super::admission::Admission;
 use super::created::{CreatedNode, Shown, or_undone};
 use super::fast_path::{self, WithoutListing};
+use super::late::CreateUnderWay;
 use super::limit::{Limit, LimitReply, settle_limit};
 use super::session::Session;
 use super::zk_node::{FirstLook, Listing, ZkNode};
@@ -40,14 +41,17 @@ async fn enter(session: &Arc<Session>, queue: &QueuePaths, join: &Join) -> Resul
         return Err(join.conflict(&Some(limit).into()));
     }
     let name = session.names.lend(&queue.directory, join.id, join.repeated);
-    let created = create(session, queue, join, name).await.map_err(|fault| session.error(fault, "join"))?;
-    let CreatedNode { path, stat, shown, limit } = created;
+    let under_way = CreateUnderWay::begin(session, queue, name).await;
+    let created = create(session, queue, join, name).await;
+    under_way.ended(created.as_ref().err());
+    let CreatedNode { path, stat, shown, limit } = created.map_err(|fault| session.error(fault, "join"))?;
     let node = ZkNode::new(session, queue, &path, &stat, join);
     if is_used_up(counter(queue.kind, node.name())) {
         node.take_back().await?;
         return Err(used_up(&session.settings, &queue.directory));
     }
-    match shown {
+    let own = counter(queue.kind, node.name());
+    let joined = match shown {
         Shown::Nobody => {
             node.enter(Admission::Seen, None, Limit::default())?;
             Ok(Joined::Admitted(node))
@@ -57,7 +61,14 @@ async fn enter(session: &Arc<Session>, queue: &QueuePaths, join: &Join) -> Resul
             Ok(Joined::Waiting(node))
         }
         Shown::Queue(children) => stand(session, queue, join, node, children, limit).await,
+    };
+    match joined {
+        Ok(Joined::Refused) => session.unsettled.over(name).await,
+        Ok(_) => session.unsettled.joined(name, own).await,
+        // It may be repeated.
+        Err(_) => {}
     }
+    joined
 }
 
 /// Decides by the listing behind the create.
@@ -125,10 +136,11 @@ async fn create(session: &Session, queue: &QueuePaths, join: &Join, name: NodeId
 }
 
 /// Finds the node of an earlier request of this attempt whose outcome was unknown. It counts only
-/// if it hangs on this session, and only the lowest: all others of this attempt are removed
+/// if it hangs on this session and no deletion of it is on its way, and only the lowest: all others of this
+/// attempt are removed
 /// (CHAIN-SYNC-AFTER-UNKNOWN-CREATE).
 async fn adopt(session: &Session, queue: &QueuePaths, name: NodeId) -> Answer<Option<CreatedNode>> {
-    let children = match session.driver.sync_children(&queue.directory).await {
+    let children = match session.lease.children_by_majority(&queue.directory).await {
         Ok(children) => children,
         Err(Fault::NoNode) => return Ok(None),
         Err(fault) => return Err(fault),
@@ -139,7 +151,11 @@ async fn adopt(session: &Session, queue: &QueuePaths, name: NodeId) -> Answer<Op
     let mut kept = None;
     for (path, found) in paths.iter().zip(found) {
         match found {
-            Some((_, stat)) if kept.is_none() && stat.owner == session.driver.session() => {
+            Some((_, stat))
+                if kept.is_none()
+                    && stat.owner == session.driver.session()
+                    && !session.unsettled.is_doomed(path) =>
+            {
                 kept = Some((path.clone(), stat));
             }
             Some(_) => session.delete(path).await?,

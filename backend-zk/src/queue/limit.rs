@@ -138,7 +138,7 @@ pub(crate) async fn limited(
     }
     let directory = limits_directory(of.namespace());
     // A name in that directory is a limit: nothing is asked of it.
-    let found = walk::names(&session.driver, "limits", &directory, of, after).await?;
+    let found = walk::names(&session.lease, "limits", &directory, of, after).await?;
     Ok(QueuePage::in_order(found.into_iter().map(|(queue, _)| queue).collect(), most))
 }
 

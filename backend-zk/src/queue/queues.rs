@@ -18,7 +18,7 @@ pub(crate) async fn queues(
     most: usize,
 ) -> Result<QueuePage> {
     let (queues, next) = walk::page(
-        &session.driver,
+        &session.lease,
         "queues",
         of,
         (after, most),

@@ -10,6 +10,7 @@ use latchwork_core::{Error, LostReason};
 use tokio::runtime::Handle;
 
 use super::fast_path::FastPath;
+use super::late::Unsettled;
 use crate::config::Settings;
 use crate::driver::Driver;
 use crate::error::{Answer, Fault};
@@ -21,13 +22,12 @@ pub(crate) struct Session {
     pub(crate) lease: Arc<SessionLease>,
     pub(crate) driver: Arc<Driver>,
     pub(crate) settings: Arc<Settings>,
-    /// The path of the client's own node, whose writes prove contact.
-    pub(crate) member: String,
     /// The client's runtime. A session must not end with the runtime that asked for it.
     pub(crate) runtime: Handle,
     /// The client's names, over all its sessions: they also find what an attempt of unknown outcome
     /// has left on a lost session.
     pub(crate) names: Arc<NamePool>,
+    pub(crate) unsettled: Unsettled,
     pub(crate) holders: Arc<HolderWatch>,
     pub(crate) fast_path: FastPath,
 }

@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod late;
 mod lease;
 mod reopened;
 mod replies;
@@ -26,6 +27,8 @@ const CREATE2: i32 = 15;
 
 /// Here a proof of contact.
 const SET_DATA: i32 = 5;
+
+const DELETE: i32 = 2;
 
 const READ: i32 = 4;
 

@@ -157,6 +157,12 @@ impl Binary {
         tail(&self.log()).unwrap_or_else(|error| format!("(the log cannot be read: {error})"))
     }
 
+    /// How many lines of its log have this text. None where there is no log.
+    pub(super) fn log_lines_with(&self, text: &str) -> usize {
+        let log = std::fs::read(self.log()).unwrap_or_default();
+        String::from_utf8_lossy(&log).lines().filter(|line| line.contains(text)).count()
+    }
+
     /// Starts the program without waiting for it.
     fn spawn(&self) -> Result<Process, ServerError> {
         Process::spawn(&self.program, &self.args, &self.environment, self.folder.path(), &self.log())

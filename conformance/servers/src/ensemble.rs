@@ -5,6 +5,7 @@ mod etcd;
 mod link;
 mod zookeeper;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -220,6 +221,36 @@ impl Ensemble {
 
     async fn roles(&self) -> Vec<Option<Role>> {
         join_all((0..self.size()).map(|server| self.role(server))).await
+    }
+
+    /// The nodes that go with a session, and that some of the servers that serve have while others have
+    /// not: ZooKeeper's servers have diverged then, if nobody uses them now (`docs/servers.md`). Servers of
+    /// etcd name none.
+    pub async fn ghosts(&self) -> Vec<String> {
+        if self.kind != Kind::Zookeeper {
+            return Vec::new();
+        }
+        let each =
+            join_all((0..self.size()).map(async |server| zookeeper::ephemerals(&self.addr(server)).await))
+                .await;
+        let each: Vec<_> = each.into_iter().flatten().collect();
+        let all: BTreeSet<_> = each.iter().flatten().cloned().collect();
+        all.into_iter().filter(|node| !each.iter().all(|nodes| nodes.contains(node))).collect()
+    }
+
+    /// What each server is and has now, for a test that has failed.
+    pub async fn report(&self) -> String {
+        let mut report = self.states().await;
+        for server in 0..self.size() {
+            let had = self.servers[server].binary.log_lines_with(zookeeper::DIVERGED);
+            let nodes = zookeeper::ephemerals(&self.addr(server)).await;
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                report,
+                "server {server}: {had} digests do not match; nodes of sessions: {nodes:#?}"
+            );
+        }
+        report
     }
 
     /// What each server says now, and the end of its log.

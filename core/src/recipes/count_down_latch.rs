@@ -139,8 +139,8 @@ impl CountDownLatch {
 
     /// Deletes it: it is closed again, with its whole count. Answers whether it was there. One try.
     /// Who waits goes on waiting, for the new count. A count-down that is under way may be applied
-    /// after it, and so may on Redis a request whose reply was lost, though its count-down was made by
-    /// another one: where that matters, use another key for the next round.
+    /// after it, and so may, on Redis and ZooKeeper, a request whose reply was lost, though its count-down
+    /// was made by another one: where that matters, use another key for the next round.
     ///
     /// # Errors
     /// `Unavailable` when it was surely not deleted; `Unknown` when it may have been. Others as

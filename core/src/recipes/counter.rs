@@ -111,8 +111,8 @@ impl Counter {
     }
 
     /// Deletes it: it is 0 again, and knows nothing of any change. Answers whether it was there. One
-    /// try. A change of another client that is under way may be applied before or after, and so may on
-    /// Redis a request whose reply was lost, though its change was made by another one.
+    /// try. A change of another client that is under way may be applied before or after, and so may, on
+    /// Redis and ZooKeeper, a request whose reply was lost, though its change was made by another one.
     ///
     /// # Errors
     /// `Unavailable` when it was surely not deleted; `Unknown` when it may have been. Others as

@@ -1,5 +1,6 @@
 //! The servers of a ZooKeeper ensemble: they see each other through proxies.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use futures_util::future::try_join_all;
@@ -75,6 +76,25 @@ pub(super) async fn role(addr: &str) -> Option<Role> {
     } else {
         said.contains("Mode: follower").then_some(Role::Follower)
     }
+}
+
+/// What a server logs that has read a transaction whose digest is not that of its data.
+pub(super) const DIVERGED: &str = "Digests are not matching";
+
+/// The nodes that go with a session, each with it, as this server has them; nothing where it does not
+/// serve.
+pub(super) async fn ephemerals(addr: &str) -> Option<BTreeSet<String>> {
+    let said = probe::ask_in_time(addr, "dump").await.ok()?;
+    let (_, nodes) = said.split_once("Sessions with Ephemerals")?;
+    let mut session = "";
+    let mut found = BTreeSet::new();
+    for line in nodes.lines() {
+        match line.strip_prefix('\t') {
+            Some(path) if path.starts_with('/') => drop(found.insert(format!("{path} of {session}"))),
+            _ => session = line.trim_end_matches(':'),
+        }
+    }
+    Some(found)
 }
 
 /// The members as server `id` is to see them: itself where it listens, the others behind their

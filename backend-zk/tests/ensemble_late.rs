@@ -1,0 +1,37 @@
+//! Three servers: a leader that was deposed is not believed about what there is.
+
+mod common;
+
+use common::{address, admitted, backend, config, join, soon};
+use latchwork_conformance::servers::Ensemble;
+use latchwork_core::contracts::{Close, Page};
+use latchwork_core::decide::Claim::Exclusive;
+use latchwork_core::{Kind, QueuePrefix};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_without_a_majority_confirms_no_abandon_and_lists_no_values() {
+    let ensemble = Ensemble::zookeeper(3).await.unwrap();
+    let leader = ensemble.leader().await.unwrap();
+    let mut config = config(&ensemble.addr(leader));
+    // Less than the leader takes to notice that it is alone.
+    config.request_timeout = Ensemble::SYNC_LIMIT * 2 / 3;
+    let backend = backend(&config).await;
+    let queue = address(&config, Kind::Mutex, "a");
+    let held = admitted(backend.join(&join(&queue, Exclusive)).await);
+    let attempt = join(&queue, Exclusive);
+    backend.abandon(&attempt).await.unwrap();
+
+    ensemble.cut(leader);
+    // It still answers, by itself.
+    assert_eq!(backend.list(&queue, Page::new(0, 9)).await.unwrap().len(), 1);
+    let counters = QueuePrefix::new(&config.namespace, Kind::Counter, "").unwrap();
+    let (abandoned, listed) = tokio::join!(backend.abandon(&attempt), backend.cells(&counters, None, 9));
+    assert!(abandoned.is_err(), "a majority may have carried out what this leader does not know");
+    assert!(listed.is_err(), "the same: {listed:?}");
+
+    ensemble.heal();
+    ensemble.wait_until_serving(leader).await.unwrap();
+    soon(async { while backend.abandon(&attempt).await.is_err() {} }).await;
+    held.leave().await.unwrap();
+    backend.close(Close::Orderly).await.unwrap();
+}

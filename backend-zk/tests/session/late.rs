@@ -1,0 +1,98 @@
+//! Creates that are carried out late: a stranger makes what a server does that goes on after a stall.
+
+use crate::common::{address, admitted, backend, holds, join, put, server, soon, stranger, waiting};
+use crate::{ALL, CREATE2, DELETE, through};
+use latchwork_conformance::proxy::Proxy;
+use latchwork_core::contracts::{Backend, Join, Patience};
+use latchwork_core::decide::Claim::Exclusive;
+use latchwork_core::{Config, Kind};
+use zookeeper_client::{Client, CreateMode, EventType};
+
+/// Sends a join whose create is carried out, and cuts the connection before the answer. Answers the name of
+/// the node.
+async fn unanswered(
+    proxy: &Proxy,
+    backend: &dyn Backend,
+    request: &Join,
+    stranger: &Client,
+    directory: &str,
+) -> String {
+    let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, CREATE2));
+    backend.join(request).await.unwrap_err();
+    soon(cut.fired()).await.unwrap();
+    let names = stranger.list_children(directory).await.unwrap();
+    assert_eq!(names.len(), 1, "{names:?}");
+    names.into_iter().next().unwrap()
+}
+
+/// Makes a node as a late create of `name` does, and waits until it is gone.
+async fn comes_late_and_goes(stranger: &Client, directory: &str, name: &str) {
+    let prefix = name.trim_end_matches(|last: char| last.is_ascii_digit());
+    let late = put(stranger, &format!("{directory}/{prefix}"), CreateMode::PersistentSequential).await;
+    let (there, watcher) = stranger.check_and_watch_stat(&late).await.unwrap();
+    if there.is_some() {
+        assert_eq!(soon(watcher.changed()).await.event_type, EventType::NodeDeleted);
+    }
+}
+
+/// A client behind a proxy, a stranger, and a queue whose directory is there already.
+async fn fixture() -> (Proxy, Config, std::sync::Arc<dyn Backend>, Client, String) {
+    let addr = server().await.addr();
+    let proxy = Proxy::start(addr).await.unwrap();
+    let config = through(&proxy).await;
+    let backend = backend(&config).await;
+    // Else the next create is refused for it.
+    let queue = address(&config, Kind::Mutex, "a");
+    admitted(backend.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
+    let directory = format!("/{}/mutex/a", config.namespace);
+    (proxy, config, backend, stranger(addr).await, directory)
+}
+
+#[tokio::test]
+async fn a_create_that_comes_late_is_deleted_and_the_own_node_stays() {
+    let (proxy, config, backend, stranger, directory) = fixture().await;
+    let queue = address(&config, Kind::Mutex, "a");
+    let request = join(&queue, Exclusive);
+    let name = unanswered(&proxy, &*backend, &request, &stranger, &directory).await;
+    let node = admitted(soon(backend.join(&Join { repeated: true, ..request })).await);
+    comes_late_and_goes(&stranger, &directory, &name).await;
+    assert_eq!(stranger.list_children(&directory).await.unwrap(), [name.as_str()]);
+    assert_eq!(node.state().lost(), None);
+    node.leave().await.unwrap();
+    comes_late_and_goes(&stranger, &directory, &name).await;
+    assert!(backend.list(&queue, ALL).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_create_that_comes_after_its_attempt_was_abandoned_is_deleted() {
+    let (proxy, config, backend, stranger, directory) = fixture().await;
+    let queue = address(&config, Kind::Mutex, "a");
+    let request = join(&queue, Exclusive);
+    let name = unanswered(&proxy, &*backend, &request, &stranger, &directory).await;
+    soon(backend.abandon(&request)).await.unwrap();
+    comes_late_and_goes(&stranger, &directory, &name).await;
+    assert!(backend.list(&queue, ALL).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_node_whose_deletion_may_come_late_is_not_adopted() {
+    let (proxy, config, backend, stranger, directory) = fixture().await;
+    let queue = address(&config, Kind::Mutex, "a");
+    let held = admitted(backend.join(&join(&queue, Exclusive)).await);
+    // It makes a node, sees that it would have to wait, and deletes the node.
+    let request = Join { patience: Patience::Try, ..join(&queue, Exclusive) };
+    let mut parked = proxy.park_request(|chunk| holds(chunk, DELETE));
+    backend.join(&request).await.unwrap_err();
+    soon(parked.caught()).await.unwrap();
+    let mut names = stranger.list_children(&directory).await.unwrap();
+    names.sort_unstable();
+    assert_eq!(names.len(), 2, "{names:?}");
+
+    let repeated = Join { repeated: true, patience: Patience::Wait, ..request };
+    let node = waiting(soon(backend.join(&repeated)).await);
+    let left = stranger.list_children(&directory).await.unwrap();
+    assert_eq!(left.len(), 2, "the holder's node and a new one: {left:?}");
+    assert!(left.iter().filter(|name| names.contains(name)).count() == 1, "{names:?}, then {left:?}");
+    node.leave().await.unwrap();
+    held.leave().await.unwrap();
+}
