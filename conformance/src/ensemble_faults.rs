@@ -96,13 +96,12 @@ pub fn failover_main(ensemble: &Arc<Ensemble>, testbed: ServerTestbed, runtime: 
         spread(count, lasts, async |number| failures[number as usize].befall(ensemble).await).await
     });
     if code != ExitCode::SUCCESS {
-        // Beyond the end of all sessions: what is left is of none.
-        runtime.block_on(sleep(TTL * 3));
-        println!(
-            "{}\nghosts: {:#?}",
-            runtime.block_on(ensemble.report()),
-            runtime.block_on(ensemble.ghosts())
-        );
+        runtime.block_on(async {
+            println!("{}", ensemble.report().await);
+            // Beyond the end of all sessions: what is left is of none.
+            sleep(TTL * 3).await;
+            println!("ghosts: {:#?}", ensemble.ghosts().await);
+        });
     }
     code
 }
