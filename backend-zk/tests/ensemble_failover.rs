@@ -1,7 +1,6 @@
 //! Servers of an ensemble are killed and cut off while processes contend: no two hold at once.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use latchwork_conformance::ensemble_faults::failover_main;
 use latchwork_conformance::servers::Ensemble;
@@ -13,7 +12,5 @@ fn main() -> ExitCode {
         return code;
     }
     let runtime = Runtime::new().expect("a runtime starts");
-    let ensemble = Arc::new(runtime.block_on(Ensemble::zookeeper(3)).expect("servers start"));
-    let testbed = zookeeper_ensemble_testbed(Arc::clone(&ensemble)).expect("its URL");
-    failover_main(&ensemble, testbed, &runtime)
+    failover_main(async || Ensemble::zookeeper(3).await, zookeeper_ensemble_testbed, &runtime)
 }

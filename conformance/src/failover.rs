@@ -101,7 +101,12 @@ pub fn main<F: Future<Output = Vec<Failover>>>(
     failures: impl FnOnce() -> F,
 ) -> ExitCode {
     println!("running 1 test");
-    match under_load(testbed, runtime, lasts, forgets, failures) {
+    verdict(under_load(testbed, runtime, lasts, forgets, failures).and_then(|judged| judged))
+}
+
+/// Prints the verdict of the one test, as the program's last line.
+pub(crate) fn verdict(judged: Result<(), String>) -> ExitCode {
+    match judged {
         Ok(()) => {
             println!("test result: ok. 1 passed; 0 failed");
             ExitCode::SUCCESS
@@ -128,13 +133,14 @@ pub async fn spread(
     caused
 }
 
-fn under_load<F: Future<Output = Vec<Failover>>>(
+/// One play as [`main`] has it, and then what is to be said of it. An error: it did not come to its end.
+pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
     testbed: ServerTestbed,
     runtime: &Runtime,
     lasts: Duration,
     forgets: bool,
     failures: impl FnOnce() -> F,
-) -> Result<(), String> {
+) -> Result<Result<(), String>, String> {
     let (name, testbed): (_, &'static ServerTestbed) = (testbed.name, Box::leak(Box::new(testbed)));
     // Beyond the time of the takeover.
     let allowed = TTL + testbed.expiry_bound + LATE;
@@ -146,7 +152,7 @@ fn under_load<F: Future<Output = Vec<Failover>>>(
             let mut config = context.fixture.process_config().expect("a server has processes");
             config.ttl = TTL;
             // Their time counts from their own begin, that of the failures from the last one's.
-            let seconds = (lasts + TTL * 4).as_secs();
+            let seconds = (lasts + TTL * 6).as_secs();
             let mut contenders = Vec::new();
             for (key, kind, processes) in LOADS {
                 let soak = Soak { tasks: TASKS, seconds, kind, pairs_of: None, outlasts: true };
@@ -189,7 +195,7 @@ fn under_load<F: Future<Output = Vec<Failover>>>(
     playing.join().expect("it catches panics")?;
     let records = receiver.recv().map_err(|_| "no records".to_owned())?;
     if failovers.is_empty() {
-        return Err("nothing has failed".to_owned());
+        return Ok(Err("nothing has failed".to_owned()));
     }
     let mut kinds: Vec<_> = failovers.iter().map(|failure| failure.what).collect();
     kinds.sort_unstable();
@@ -211,7 +217,7 @@ fn under_load<F: Future<Output = Vec<Failover>>>(
             Err(why) => verdict = Err(format!("{name}, {key}: {why}")),
         }
     }
-    verdict
+    Ok(verdict)
 }
 
 async fn records_of(mut contender: Contender, has_begun: impl Fn()) -> Vec<HoldRecord> {
