@@ -16,6 +16,7 @@ mod list;
 mod node;
 mod queues;
 mod session;
+mod unsettled;
 mod wait;
 mod woken;
 mod zk_node;
@@ -23,11 +24,11 @@ mod zk_node;
 pub(crate) use cleanup::abandon;
 pub(crate) use fast_path::{FastPath, Trust, WatchSessions, Watcher, is_open};
 pub(crate) use join::join;
-pub(crate) use late::Unsettled;
 pub(crate) use limit::{limit, limited, replace_limit, set_limit};
 pub(crate) use list::{list, revoke};
 pub(crate) use queues::queues;
 pub(crate) use session::Session;
+pub(crate) use unsettled::Unsettled;
 
 #[cfg(test)]
 pub(crate) use {

@@ -10,7 +10,7 @@ use latchwork_core::{Error, LostReason};
 use tokio::runtime::Handle;
 
 use super::fast_path::FastPath;
-use super::late::Unsettled;
+use super::unsettled::Unsettled;
 use crate::config::Settings;
 use crate::driver::Driver;
 use crate::error::{Answer, Fault};

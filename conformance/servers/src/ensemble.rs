@@ -224,8 +224,7 @@ impl Ensemble {
     }
 
     /// The nodes that go with a session, and that some of the servers that serve have while others have
-    /// not: ZooKeeper's servers have diverged then, if nobody uses them now (`docs/servers.md`). Servers of
-    /// etcd name none.
+    /// not: ZooKeeper's servers have diverged then, if nobody uses them now. Servers of etcd name none.
     pub async fn ghosts(&self) -> Vec<String> {
         if self.kind != Kind::Zookeeper {
             return Vec::new();
