@@ -2,14 +2,14 @@
 
 use std::sync::atomic::Ordering;
 
-use latchwork_core::contracts::{Join, Leave};
+use latchwork_core::contracts::{Join, Leave, NodeId};
 use latchwork_core::{Error, ErrorKind, Result};
 
 use super::fast_path;
 use super::session::Session;
 use super::zk_node::ZkNode;
 use crate::error::{Answer, Fault};
-use crate::layout::{QueuePaths, has_id, id_of};
+use crate::layout::{QueuePaths, counter, has_id, id_of};
 
 impl ZkNode {
     /// Leaves: one try.
@@ -63,9 +63,10 @@ impl ZkNode {
 /// leader has it (CHAIN-SYNC-AFTER-UNKNOWN-CREATE); else it may come [late](super::late).
 pub(crate) async fn abandon(session: &Session, join: &Join) -> Result<()> {
     let queue = QueuePaths::of(&join.queue)?;
-    let answer = delete_all_of(session, &queue, join).await;
+    let name = session.names.of(join.id);
+    let answer = delete_all_of(session, &queue, name, None).await;
     if answer.is_ok() {
-        session.unsettled.over(session.names.of(join.id)).await;
+        session.unsettled.over(name).await;
     }
     if matches!(answer, Ok(()) | Err(Fault::SessionOver)) {
         session.names.settle(join.id);
@@ -78,14 +79,21 @@ pub(crate) async fn abandon(session: &Session, join: &Join) -> Result<()> {
     }
 }
 
-async fn delete_all_of(session: &Session, queue: &QueuePaths, join: &Join) -> Answer<()> {
+/// Deletes the nodes of this name, except the one of the counter `spared`.
+pub(super) async fn delete_all_of(
+    session: &Session,
+    queue: &QueuePaths,
+    name: NodeId,
+    spared: Option<i32>,
+) -> Answer<()> {
     let children = match session.lease.children_by_majority(&queue.directory).await {
         Ok(children) => children,
         Err(Fault::NoNode) => return Ok(()),
         Err(fault) => return Err(fault),
     };
-    for name in has_id(&children, session.names.of(join.id)) {
-        session.delete(&queue.node(name)).await?;
+    let is_spared = |child: &str| spared.is_some() && counter(queue.kind, child) == spared;
+    for child in has_id(&children, name).filter(|child| !is_spared(child)) {
+        session.delete(&queue.node(child)).await?;
     }
     Ok(())
 }

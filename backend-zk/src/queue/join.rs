@@ -46,11 +46,11 @@ async fn enter(session: &Arc<Session>, queue: &QueuePaths, join: &Join) -> Resul
     under_way.ended(created.as_ref().err());
     let CreatedNode { path, stat, shown, limit } = created.map_err(|fault| session.error(fault, "join"))?;
     let node = ZkNode::new(session, queue, &path, &stat, join);
-    if is_used_up(counter(queue.kind, node.name())) {
+    let own = counter(queue.kind, node.name());
+    if is_used_up(own) {
         node.take_back().await?;
         return Err(used_up(&session.settings, &queue.directory));
     }
-    let own = counter(queue.kind, node.name());
     let joined = match shown {
         Shown::Nobody => {
             node.enter(Admission::Seen, None, Limit::default())?;

@@ -22,11 +22,12 @@ use latchwork_core::contracts::NodeId;
 use latchwork_core::support::Backoff;
 use tokio::time::{Instant, sleep};
 
+use super::cleanup::delete_all_of;
 use super::session::Session;
 use super::unsettled::{Own, SharedOwn};
 use crate::driver::Connection;
-use crate::error::{Answer, Fault};
-use crate::layout::{QueuePaths, counter, has_id};
+use crate::error::Fault;
+use crate::layout::QueuePaths;
 
 /// The pauses between two looks.
 const FIRST: Duration = Duration::from_secs(1);
@@ -108,7 +109,7 @@ async fn remove_late(session: &Session, queue: &QueuePaths, name: NodeId, own: &
             Own::Node(counter) => counter,
             Own::Nothing => None,
         };
-        match delete_but(session, queue, name, spared).await {
+        match delete_all_of(session, queue, name, spared).await {
             Ok(()) => {}
             Err(Fault::SessionOver) => return,
             // There is a next look.
@@ -125,19 +126,4 @@ async fn was_in_turn(session: &Session, mut connection: Connection) -> bool {
         () = sleep(session.settings.request_timeout) => {}
     }
     session.driver.stat(&session.lease.member).await.is_ok() && connection.has_lasted()
-}
-
-/// Deletes the nodes of this name, except the one of the counter `spared`.
-async fn delete_but(session: &Session, queue: &QueuePaths, name: NodeId, spared: Option<i32>) -> Answer<()> {
-    let children = match session.driver.sync_children(&queue.directory).await {
-        Ok(children) => children,
-        Err(Fault::NoNode) => return Ok(()),
-        Err(fault) => return Err(fault),
-    };
-    let is_spared = |child: &str| spared.is_some() && counter(queue.kind, child) == spared;
-    for child in has_id(&children, name).filter(|child| !is_spared(child)) {
-        tracing::debug!(child, queue = queue.directory, "a node that was made late is deleted");
-        session.delete(&queue.node(child)).await?;
-    }
-    Ok(())
 }
