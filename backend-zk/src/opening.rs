@@ -1,11 +1,12 @@
 //! The opening of a session, with the tasks that serve it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use latchwork_core::Result;
 use latchwork_core::contracts::LeaseWriter;
 use latchwork_core::decide::ContactProof;
-use latchwork_core::support::NamePool;
+use latchwork_core::support::{Backoff, NamePool, note_failure};
+use latchwork_core::{Error, ErrorKind, Result};
 use tokio::runtime::Handle;
 
 use crate::config::{Settings, ttl_refused};
@@ -17,12 +18,17 @@ use crate::queue::{FastPath, Session, Trust, Unsettled, WatchSessions};
 use crate::renewal::renew;
 use crate::watch::HolderWatch;
 
+/// The pauses between the sessions of one opening, without jitter.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
 /// Opens a session, and starts its renewal and its holder watch.
 pub(crate) async fn open_session(
     settings: &Arc<Settings>,
     names: &Arc<NamePool>,
     runtime: &Handle,
 ) -> Result<Arc<Session>> {
+    let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
         let Connected { driver, sent, answered } =
             Driver::connect(settings, runtime, None).await.map_err(|fault| connect_error(fault, settings))?;
@@ -38,9 +44,13 @@ pub(crate) async fn open_session(
         }
         let member = member_path(&settings.namespace);
         let (made, trust, has_idle_cells) = match prepare(&driver, settings, &member).await {
-            // A short session can end while a busy server makes the directories. Another, then.
-            Err(_) if is_lost(driver.lease()) => {
+            // A short session can end while a busy server makes the directories, and its connection is
+            // given up after two fifths of that time. Another, then: what is made here is the same,
+            // whoever makes it.
+            Err(error) if is_lost(driver.lease()) || is_unanswered(&error) => {
+                note_failure(&error);
                 driver.close();
+                pauses.wait(&settings.clock).await;
                 continue;
             }
             prepared => prepared?,
@@ -65,6 +75,8 @@ pub(crate) async fn open_session(
 }
 
 async fn prepare(driver: &Driver, settings: &Settings, member: &str) -> Result<(Stat, Trust, bool)> {
+    let entered = driver.enter(settings.chroot.as_deref()).await;
+    entered.map_err(|fault| connect_error(fault, settings))?;
     // Below a node that is not there.
     let nowhere = format!("{member}-nowhere/node");
     let asked = async {
@@ -73,6 +85,10 @@ async fn prepare(driver: &Driver, settings: &Settings, member: &str) -> Result<(
     };
     let (made, has_idle_cells) = tokio::join!(make_member(driver, settings, member), asked);
     Ok((made?, trusted(driver, settings).await?, has_idle_cells?))
+}
+
+fn is_unanswered(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown)
 }
 
 fn is_lost(lease: &LeaseWriter) -> bool {

@@ -23,10 +23,14 @@ pub(crate) async fn sweep(mut settings: Settings) -> Result<usize> {
     settings.ttl = settings.ttl.max(LONG);
     let (runtime, within, hosts) = (Handle::current(), settings.connect_timeout, settings.hosts.clone());
     let connecting = async {
-        let connected = Driver::connect(&settings, &runtime, None).await;
-        connected.map_err(|fault| connect_error(fault, &settings))
+        let connected = async {
+            let Connected { driver, .. } = Driver::connect(&settings, &runtime, None).await?;
+            driver.enter(settings.chroot.as_deref()).await?;
+            Ok(driver)
+        };
+        connected.await.map_err(|fault| connect_error(fault, &settings))
     };
-    let Connected { driver, .. } = connect_within(within, "ZooKeeper", &hosts, connecting).await?;
+    let driver = connect_within(within, "ZooKeeper", &hosts, connecting).await?;
     let swept = delete_below(&driver, format!("/{}", settings.namespace)).await;
     driver.close();
     swept.map_err(|fault| fault.error_without_trace(&format!("delete the namespace {}", settings.namespace)))

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use common::{config, holds, own_server, put, server, soon, stranger, try_backend};
 use futures_util::future::join_all;
-use latchwork_conformance::proxy::Proxy;
+use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_conformance::servers::{ClosedPort, Kind, Options, Server};
 use latchwork_core::contracts::Close;
 use latchwork_core::{Config, ErrorKind};
@@ -67,13 +67,42 @@ async fn a_dead_host_beside_a_live_one_does_no_harm() {
 }
 
 #[tokio::test]
-async fn a_connect_whose_replies_are_lost_is_unavailable() {
-    for wanted in [READ, CREATE2] {
-        let proxy = Proxy::start(server().await.addr()).await.unwrap();
-        let mut cut = proxy.drop_reply_to(move |chunk| holds(chunk, wanted));
-        assert_eq!(kind(&config(&proxy.addr().to_string())).await, ErrorKind::Unavailable);
-        soon(cut.fired()).await.unwrap();
+async fn a_connect_whose_reply_is_lost_or_late_goes_on_with_another_session() {
+    for chroot in [false, true] {
+        for (wanted, is_lost) in [(READ, true), (CREATE2, true), (CREATE2, false)] {
+            let proxy = Proxy::start(server().await.addr()).await.unwrap();
+            let mut config = config(&proxy.addr().to_string());
+            config.ttl = Duration::from_secs(4);
+            if chroot {
+                config.path = format!("root-{}", config.namespace);
+            }
+            let wanted = move |chunk: &[u8]| holds(chunk, wanted);
+            let mut fault = if is_lost { proxy.drop_reply_to(wanted) } else { proxy.hold_reply_to(wanted) };
+            let backend = try_backend(&config).await.unwrap();
+            soon(fault.fired()).await.unwrap();
+            backend.close(Close::Orderly).await.unwrap();
+            // The session that was given up is closed too.
+            proxy.resume();
+            soon(proxy.wait_for_connections(0)).await;
+        }
     }
+}
+
+#[tokio::test]
+async fn a_connect_whose_replies_are_all_late_is_unavailable_at_the_deadline() {
+    let proxy = Proxy::start(server().await.addr()).await.unwrap();
+    let mut config = config(&proxy.addr().to_string());
+    config.connect_timeout = Duration::from_secs(1);
+    let mut made = proxy.request(|chunk| holds(chunk, CREATE2));
+    let started = Instant::now();
+    let connecting = try_backend(&config);
+    let held = async {
+        soon(made.fired()).await.unwrap();
+        proxy.hold(Direction::ToClient);
+    };
+    let (connected, ()) = tokio::join!(connecting, held);
+    assert_eq!(*connected.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
 }
 
 /// The kernel takes the connection, and nothing answers, as with a server that has lost its power.

@@ -49,7 +49,7 @@ pub(crate) struct Driver {
     pub(super) chroot_len: usize,
 }
 
-/// A session that was created. Its creation is contact 0 of the lease.
+/// A session that was created, outside of the chroot as yet. Its creation is contact 0 of the lease.
 pub(crate) struct Connected {
     pub(crate) driver: Driver,
     pub(crate) sent: Moment,
@@ -113,14 +113,18 @@ impl Driver {
             sync_first: beside.is_some(),
             chroot_len: settings.chroot.as_deref().map_or(0, str::len),
         };
-        if let Some(chroot) = &settings.chroot {
-            driver.make_path(chroot, NodeMode::Persistent).await?;
-            let mut client = driver.client.lock();
-            let root = client.as_deref().cloned().ok_or(Fault::SessionOver)?;
-            let inner = root.chroot(chroot.as_str()).map_err(|_| Fault::Refused(Error::NoNode))?;
-            *client = Some(Arc::new(inner));
-        }
         Ok(Connected { driver, sent, answered })
+    }
+
+    /// Makes the chroot where it is missing. All paths are below it from then on.
+    pub(crate) async fn enter(&self, chroot: Option<&str>) -> Answer<()> {
+        let Some(chroot) = chroot else { return Ok(()) };
+        self.make_path(chroot, NodeMode::Persistent).await?;
+        let mut client = self.client.lock();
+        let root = client.as_deref().cloned().ok_or(Fault::SessionOver)?;
+        let inner = root.chroot(chroot).map_err(|_| Fault::Refused(Error::NoNode))?;
+        *client = Some(Arc::new(inner));
+        Ok(())
     }
 
     pub(crate) fn lease(&self) -> &LeaseWriter {

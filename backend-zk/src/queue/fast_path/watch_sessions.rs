@@ -192,7 +192,11 @@ impl WatchSessions {
         if self.find(bytes).is_some() {
             return true;
         }
-        let opening = Driver::connect(&self.settings, &self.runtime, Some(&self.lease));
+        let opening = async {
+            let opened = Driver::connect(&self.settings, &self.runtime, Some(&self.lease)).await?;
+            opened.driver.enter(self.settings.chroot.as_deref()).await?;
+            Ok::<_, Fault>(opened)
+        };
         match tokio::time::timeout(request_timeout, opening).await {
             Ok(Ok(opened)) => {
                 let mut open = self.open.lock();
