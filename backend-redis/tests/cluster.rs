@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use common::coordinators::{at, said};
 use common::sharded::{key_of, lock_at};
-use common::{Operator, PATIENCE, own, soon};
+use common::{Operator, PATIENCE, connect, own, queue, soon};
 use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::servers::ClusteredRedis;
-use latchwork_core::contracts::LeaseState;
+use latchwork_core::contracts::{CellLife, CellWrite, Close, Expected, LeaseState};
 use latchwork_core::recipes::Acquire;
 use latchwork_core::{Coordinator, ErrorKind, Kind, LostReason, Release};
 
@@ -169,6 +169,41 @@ async fn a_slot_that_stands_open_for_long_costs_no_other_hold() {
     cluster.move_slot(slot, 0, 1).await.unwrap();
     drop(holds);
     soon(client.close()).await.unwrap();
+}
+
+/// Of two cells in one slot one has gone to the new server, and no script that names both is carried out.
+#[tokio::test]
+async fn a_slot_that_stands_open_for_long_costs_no_cell() {
+    let cluster = ClusteredRedis::start(CALM).await.unwrap();
+    let writes = connect(&format!("{}?ttl=3s", cluster.url())).await.unwrap();
+    let reads = connect(&format!("{}?ttl=30s", cluster.url())).await.unwrap();
+    let (mut taken, mut keys) = (0, Vec::new());
+    for _ in 0..8 {
+        keys.push(lock_at(&cluster, 0, &mut taken).await);
+    }
+    let of_key = |key: &String| [Kind::Value, Kind::Counter].map(|kind| queue(kind, key));
+    let cells: Vec<_> = keys.iter().flat_map(of_key).collect();
+    for cell in &cells {
+        let here =
+            CellWrite { expected: Expected::Any, value: Some(b"here"[..].into()), life: CellLife::Lease };
+        soon(writes.write_cell(cell, &here)).await.unwrap();
+    }
+    let slot = cluster.slot(&key_of(&keys[0])).await.unwrap();
+    cluster.begin_move(slot, 0, 1).await.unwrap();
+    let new = cluster.servers()[1].replace(':', " ");
+    let mut old = Operator::at(&format!("redis://{}", cluster.servers()[0])).await;
+    let key = format!("latchwork:value:{{{}}}:cell", keys[0]);
+    assert_eq!(old.say::<String>(&format!("MIGRATE {new} {key} 0 5000")).await, "OK");
+    let lease = writes.lease();
+    lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 3).await;
+    for cell in &cells {
+        assert!(soon(reads.read_cell(cell)).await.unwrap().is_some(), "{cell:?} has run out");
+    }
+    assert_eq!(lease.state(), LeaseState::Live);
+    cluster.move_slot(slot, 0, 1).await.unwrap();
+    for client in [writes, reads] {
+        soon(client.close(Close::Orderly)).await.unwrap();
+    }
 }
 
 /// It was emptied, and knows nobody; it answers first, since servers are asked in the order of their hosts.

@@ -18,7 +18,7 @@ use crate::driver::Driver;
 use crate::scripts::{self, Call};
 use crate::watch::Attempt;
 
-/// Leaves in one burst: they cost the server what a few renewals do.
+/// Leaves, or scripts for cells, in one burst: they cost the server what a few renewals do.
 const LEAVES: usize = 64;
 /// Cells that one script renews or removes.
 const CELLS: usize = 256;
@@ -83,22 +83,26 @@ async fn until_closing(client: Arc<Client>, lost: Vec<Arc<Attempt>>, cells: Vec<
 }
 
 async fn remove_cells(client: &Arc<Client>, cells: &[Written]) {
-    for part in by_slot(&client.driver, cells) {
-        let answer = client.driver.run(&end_cells(&part), client.renewal_bound()).await;
-        match answer.and_then(|(_, reply)| scripts::cells_ended(reply)) {
-            Ok(flags) => client.warn_of(flags),
-            // The next round tries again, or the close.
-            Err(error) if error.is_retryable() => continue,
-            Err(error) => tracing::debug!(%error, "a lost cell was not removed; it runs out"),
+    for burst in of_each_script(&client.driver, cells).chunks(LEAVES) {
+        let calls: Vec<_> = burst.iter().map(|part| end_cells(part)).collect();
+        let answers = client.driver.run_all(&calls, client.renewal_bound()).await;
+        for (part, answer) in burst.iter().zip(answers) {
+            match answer.and_then(|(_, reply)| scripts::cells_ended(reply)) {
+                Ok(flags) => client.warn_of(flags),
+                // The next round tries again, or the close.
+                Err(error) if error.is_retryable() => continue,
+                Err(error) => tracing::debug!(%error, "a lost cell was not removed; it runs out"),
+            }
+            client.leased.forget(part);
         }
-        client.leased.forget(&part);
     }
 }
 
-/// The cells of each script: all in one slot, in a cluster.
-pub(crate) fn by_slot(driver: &Driver, cells: &[Written]) -> Vec<Vec<Written>> {
-    let slots: Vec<_> = driver.by_slot(cells.iter().cloned(), |(cell, _)| cell.channel()).collect();
-    slots.iter().flat_map(|cells| cells.chunks(CELLS).map(<[_]>::to_vec)).collect()
+/// The cells of each script. In a cluster each is alone: a script of several keys is not carried out while
+/// their slot is on its way.
+pub(crate) fn of_each_script(driver: &Driver, cells: &[Written]) -> Vec<Vec<Written>> {
+    let most = if driver.is_cluster() { 1 } else { CELLS };
+    cells.chunks(most).map(<[_]>::to_vec).collect()
 }
 
 fn end_cells(cells: &[Written]) -> Call {
@@ -170,7 +174,9 @@ async fn end(client: &Client, how: Close, attempts: Vec<Arc<Attempt>>) -> Result
         let now = client.clock.now();
         let mut calls: Vec<_> =
             attempts.iter().filter_map(|attempt| removal_at_close(attempt, now)).collect();
-        calls.extend(by_slot(&client.driver, &client.leased.every()).iter().map(|part| end_cells(part)));
+        calls.extend(
+            of_each_script(&client.driver, &client.leased.every()).iter().map(|part| end_cells(part)),
+        );
         if let Err(error) = confirm_all(client, &calls, until).await {
             tracing::debug!(%error, "a node was not removed at close");
             let what = "closed, but the server did not confirm every node and cell: the rest runs out with its lease";
