@@ -3,12 +3,13 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use latchwork_core::contracts::NodeId;
 use latchwork_core::support::{Hosts, Scheme, Transport};
 use latchwork_core::{Config, Credentials, ENDLESS, Error, ErrorKind, Logins, Result, encode};
+
+use crate::driver::Replaced;
 
 /// The scheme of this backend's URLs, and its name in logs, metrics and reports.
 pub(crate) const NAME: &str = "redis";
@@ -90,8 +91,8 @@ pub(crate) struct Sentinels {
     pub(crate) login: Option<Credentials>,
     /// What secures the connections to them.
     pub(crate) transport: Transport,
-    /// The one that answered last, which is asked first.
-    pub(crate) first: Arc<AtomicUsize>,
+    /// What this client has heard of changes.
+    pub(crate) replaced: Arc<Replaced>,
 }
 
 impl Servers {
@@ -224,7 +225,7 @@ fn servers(config: &Config, transport: &Transport) -> Result<Servers> {
             service: service.clone(),
             login,
             transport: transport.clone(),
-            first: Arc::default(),
+            replaced: Arc::default(),
         }));
     }
     let hosts = config.hosts_with_port(PORT)?;

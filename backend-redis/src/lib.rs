@@ -27,7 +27,7 @@
 //! - *Replicas.* An acquisition may ask that replicas confirm it: a connection of its own renews the
 //!   node and asks `WAIT` before there is a hold.
 //! - *Unknown outcomes.* A join that may arrive after its attempt is over meets a tombstone.
-//! - *Sentinel.* `redis-sentinel://` asks for the master at each dial, and the server itself must say
+//! - *Sentinel.* `redis-sentinel://` goes by most Sentinels at each dial, and the server itself must say
 //!   that it leads: `docs/protocol/redis-sentinel.md`.
 //! - *Cluster.* All keys of a queue have one hash tag, so each script runs on the server of its slot.
 //!   Every connection listens to the inbox: `docs/protocol/redis-cluster.md`.

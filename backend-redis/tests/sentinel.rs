@@ -127,30 +127,70 @@ async fn a_client_whose_master_falls_silent_hears_of_the_new_one() {
     let _ = hold.release().await.unwrap();
 }
 
-/// Its process stands still, and its connection does not end.
+/// Its process stands still, and its connection does not end. The others tell of the new master.
 #[tokio::test]
-async fn a_sentinel_that_falls_silent_is_listened_to_no_longer() {
+async fn all_sentinels_are_listened_to_and_one_that_falls_silent_does_no_harm() {
     let watched = WatchedRedis::start().await.unwrap();
-    let client = user(&watched, "ttl=6s").await;
+    let client = user(&watched, PATIENT).await;
     let sentinels = watched.sentinels();
-    let listened = async |other_than: Option<usize>| {
+    for sentinel in &sentinels {
+        let mut operator = operator(sentinel).await;
         soon(async {
-            loop {
-                for place in (0..sentinels.len()).filter(|place| Some(*place) != other_than) {
-                    let clients: String = operator(&sentinels[place]).await.say("CLIENT LIST").await;
-                    if clients.contains(" sub=1 ") {
-                        return place;
-                    }
-                }
+            while !operator.say::<String>("CLIENT LIST").await.contains(" sub=1 ") {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         })
-        .await
-    };
-    let first = listened(None).await;
-    watched.pause_sentinel(first).unwrap();
-    assert_ne!(listened(Some(first)).await, first);
-    watched.resume_sentinel(first).unwrap();
+        .await;
+    }
+    let master = watched.master().await.unwrap();
+    watched.pause_sentinel(0).unwrap();
+    watched.pause(master).unwrap();
+    watched.wait_until_replaced(master).await.unwrap();
+    let asked = Instant::now();
+    let hold = soon(client.mutex("a").unwrap().acquire()).await.unwrap();
+    assert!(asked.elapsed() < PROMPT, "not by a Sentinel's word: {:?}", asked.elapsed());
+    watched.resume(master).unwrap();
+    watched.resume_sentinel(0).unwrap();
+    assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+    soon(client.close()).await.unwrap();
+}
+
+/// A Sentinel that a partition has left beside an old master, which believes in itself. It stands first in
+/// the URL.
+#[tokio::test]
+async fn a_sentinel_that_names_another_master_than_most_is_outvoted() {
+    let watched = WatchedRedis::start().await.unwrap();
+    let (sentinels, lone) = (watched.sentinels(), own(&[]).await);
+    let master = watched.master().await.unwrap();
+    let port = |addr: &str| addr.rsplit_once(':').unwrap().1.parse::<u16>().unwrap();
+    let mut left = Vec::new();
+    for sentinel in &sentinels[..2] {
+        let proxy = Proxy::start(sentinel.as_str()).await.unwrap();
+        proxy.readdress(watched.servers().iter().map(|server| (port(server), port(lone.addr()))));
+        left.push(proxy);
+    }
+    let service = WatchedRedis::SERVICE;
+    let url = |of: [&str; 3]| format!("redis-sentinel://{}/{service}?ttl=3s", of.join(","));
+    let [one, other] = [left[0].addr().to_string(), left[1].addr().to_string()];
+
+    let client = at(&url([&one, &sentinels[1], &sentinels[2]])).await.unwrap();
+    let hold = soon(client.mutex("a").unwrap().acquire()).await.unwrap();
+    // It is asked again meanwhile, and says so again.
+    let lease = client.lease();
+    lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
+    assert!(hold.is_held(), "{:?}", hold.state());
+    operator(&sentinels[2]).await.say::<()>(&format!("SENTINEL FAILOVER {service}")).await;
+    watched.wait_until_replaced(master).await.unwrap();
+    let after = soon(client.mutex("b").unwrap().acquire()).await.unwrap();
+    assert!(after.is_held());
+    assert_eq!(scripts(lone.addr()).await, 0, "something was written to the old master");
+    drop((hold, after));
+    soon(client.close()).await.unwrap();
+
+    // Where most are left beside it, nobody can know.
+    let client = at(&url([&sentinels[2], &one, &other])).await.unwrap();
+    let _ = soon(client.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
+    assert!(scripts(lone.addr()).await > 0, "most Sentinels name it");
     soon(client.close()).await.unwrap();
 }
 

@@ -1,76 +1,68 @@
 //! Where the master of a service is: what its Sentinels say.
 //!
-//! They are asked at every dial, the one that answered last before the others, and the first that
-//! names a master is believed. A Sentinel may be behind: whether the server that it names *is* the
-//! master, that server says itself (see `info`).
+//! All are asked at every dial, at once. The master is whom more than half of them name. Where there is no
+//! such, because they do not answer or are not of one mind, it is whom most of those name who answer; of
+//! two that as many name, the one of the Sentinel that stands first in the URL. A Sentinel that names a
+//! master which this client has just heard replaced is behind, and its word counts only where nobody names
+//! another one: in the first moments of a failover one Sentinel knows of it, and the others do not yet.
+//! So one Sentinel that a partition has left beside an old master is outvoted. Whether the server that is
+//! named *is* a master, that server says itself (see `info`).
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use latchwork_core::{Error, ErrorKind};
+use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{PushInfo, Value};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::open::{connect, login, within};
 use crate::config::{Host, Sentinels, share_of};
 use crate::error::{Failure, from_redis, timed_out};
 
+/// How long a Sentinel may be behind another one: each tells what it knows every 2 s.
+const BEHIND: Duration = Duration::from_secs(10);
+/// How long the others may take to answer once one has.
+const PATIENCE: Duration = Duration::from_millis(500);
+
 type Result<T> = std::result::Result<T, Failure>;
 
-/// The master that the first Sentinel names which knows one. All of it takes `bound` at most.
+/// The master that the Sentinels name. All of it takes `bound` at most, and less than that where some are
+/// silent.
 pub(super) async fn master(sentinels: &Sentinels, bound: Duration) -> Result<Host> {
-    first_answer(sentinels, bound, None).await.map(|(_, master)| master)
-}
-
-/// A connection to the first Sentinel that answers and knows a master, which hears of a new one,
-/// and the master that it names.
-pub(super) async fn listen(
-    sentinels: &Sentinels,
-    bound: Duration,
-    on_push: OnPush,
-) -> Result<(MultiplexedConnection, Host)> {
-    first_answer(sentinels, bound, Some(on_push)).await
-}
-
-/// Receives what a Sentinel says unasked, on the connection's task.
-pub(super) type OnPush = Arc<dyn Fn(PushInfo) + Send + Sync>;
-
-/// The channel on which a Sentinel says that a service has another master.
-pub(super) const SWITCH: &str = "+switch-master";
-
-/// The new master that a message on [`SWITCH`] names, if it is about this service.
-pub(super) fn switched(message: &[u8], service: &str) -> Option<Host> {
-    let text = std::str::from_utf8(message).ok()?;
-    let mut words = text.strip_prefix(service)?.strip_prefix(' ')?.split(' ').skip(2);
-    let (name, port) = (words.next()?.to_owned(), words.next()?.parse().ok()?);
-    words.next().is_none().then_some(Host { name, port })
-}
-
-/// Asks one Sentinel after the other. Each has its part of the time, so that one that is silent
-/// does not take that of the others.
-async fn first_answer(
-    sentinels: &Sentinels,
-    bound: Duration,
-    on_push: Option<OnPush>,
-) -> Result<(MultiplexedConnection, Host)> {
-    let (hosts, first) = (&sentinels.hosts, sentinels.first.load(Ordering::Relaxed));
+    let hosts = &sentinels.hosts;
     let each = share_of(bound, hosts);
-    let mut refused: Option<Failure> = None;
-    for place in 0..hosts.len() {
-        let place = (first + place) % hosts.len();
-        let answer = timeout(each, ask(sentinels, &hosts[place], each, on_push.clone())).await;
-        let failure = match answer.unwrap_or_else(|_| Err(explain(timed_out(), &hosts[place]))) {
-            Ok(answer) => {
-                sentinels.first.store(place, Ordering::Relaxed);
-                return Ok(answer);
+    let mut asking: FuturesUnordered<_> = (0..hosts.len())
+        .map(|place| async move { (place, ask(sentinels, place, each, None).await) })
+        .collect();
+    let mut votes = vec![None; hosts.len()];
+    let mut refusals: Vec<_> = hosts.iter().map(|_| None).collect();
+    let mut until = Instant::now() + each;
+    while let Ok(Some((place, answer))) = timeout_at(until, asking.next()).await {
+        match answer {
+            Ok((_, master)) => {
+                votes[place] = Some(master);
+                // One that is silent keeps nobody waiting for long.
+                until = until.min(Instant::now() + PATIENCE);
             }
-            Err(failure) => failure,
-        };
-        tracing::debug!(sentinel = %hosts[place], error = %failure.error, "no master from this Sentinel");
-        refused = Some(failure.or_more_telling(refused));
+            Err(failure) => {
+                tracing::debug!(sentinel = %hosts[place], error = %failure.error, "no master from this Sentinel");
+                refusals[place] = Some(failure);
+            }
+        }
+        if let Some(master) = named_by_most(&votes, &sentinels.replaced.lately()) {
+            return Ok(master.clone());
+        }
     }
+    if let Some(master) = named_by_some(&votes, &sentinels.replaced.lately()) {
+        return Ok(master.clone());
+    }
+    let refused = refusals
+        .into_iter()
+        .flatten()
+        .fold(None, |told: Option<Failure>, failure| Some(failure.or_more_telling(told)));
     match refused {
         Some(failure) if failure.answered => Err(failure),
         silent => {
@@ -82,7 +74,82 @@ async fn first_answer(
     }
 }
 
+/// Masters that were replaced, as far as this client has heard lately.
+#[derive(Debug, Default)]
+pub(crate) struct Replaced(Mutex<Vec<(Host, Instant)>>);
+
+impl Replaced {
+    pub(super) fn heard(&self, old: Host, new: &Host) {
+        let mut replaced = self.0.lock();
+        replaced.retain(|(host, at)| host != new && *host != old && at.elapsed() < BEHIND);
+        replaced.push((old, Instant::now()));
+    }
+
+    /// Those whom a Sentinel may still take for masters, because it is behind.
+    pub(super) fn lately(&self) -> Vec<Host> {
+        let replaced = self.0.lock();
+        replaced.iter().filter(|(_, at)| at.elapsed() < BEHIND).map(|(host, _)| host.clone()).collect()
+    }
+}
+
+/// Whom more than half of all Sentinels name, other than those who were replaced.
+pub(super) fn named_by_most<'a>(votes: &'a [Option<Host>], replaced: &[Host]) -> Option<&'a Host> {
+    let master = named_by_some(votes, replaced)?;
+    let for_it = votes.iter().flatten().filter(|vote| *vote == master).count();
+    (for_it * 2 > votes.len() && !replaced.contains(master)).then_some(master)
+}
+
+/// Whom most of those name who name somebody.
+fn named_by_some<'a>(votes: &'a [Option<Host>], replaced: &[Host]) -> Option<&'a Host> {
+    let votes = || votes.iter().flatten();
+    let backed = |master: &Host| votes().filter(|vote| *vote == master).count();
+    let first_of_most = |masters: Vec<&'a Host>| {
+        let most = masters.iter().map(|master| backed(master)).max()?;
+        masters.into_iter().find(|master| backed(master) == most)
+    };
+    first_of_most(votes().filter(|vote| !replaced.contains(*vote)).collect())
+        .or_else(|| first_of_most(votes().collect()))
+}
+
+/// A connection to the Sentinel at this place, which hears of a new master, and the master that it names.
+/// All of it takes `bound` at most.
+pub(super) async fn listen(
+    sentinels: &Sentinels,
+    place: usize,
+    bound: Duration,
+    on_push: OnPush,
+) -> Result<(MultiplexedConnection, Host)> {
+    ask(sentinels, place, bound, Some(on_push)).await
+}
+
+/// Receives what a Sentinel says unasked, on the connection's task.
+pub(super) type OnPush = Arc<dyn Fn(PushInfo) + Send + Sync>;
+
+/// The channel on which a Sentinel says that a service has another master.
+pub(super) const SWITCH: &str = "+switch-master";
+
+/// The master that was replaced and the new one, of which a message on [`SWITCH`] tells, if it is about
+/// this service.
+pub(super) fn switched(message: &[u8], service: &str) -> Option<[Host; 2]> {
+    let text = std::str::from_utf8(message).ok()?;
+    let mut words = text.strip_prefix(service)?.strip_prefix(' ')?.split(' ');
+    let mut host = || Some(Host { name: words.next()?.to_owned(), port: words.next()?.parse().ok()? });
+    let named = [host()?, host()?];
+    words.next().is_none().then_some(named)
+}
+
 async fn ask(
+    sentinels: &Sentinels,
+    place: usize,
+    bound: Duration,
+    on_push: Option<OnPush>,
+) -> Result<(MultiplexedConnection, Host)> {
+    let sentinel = &sentinels.hosts[place];
+    let answer = timeout(bound, ask_at(sentinels, sentinel, bound, on_push)).await;
+    answer.unwrap_or_else(|_| Err(explain(timed_out(), sentinel)))
+}
+
+async fn ask_at(
     sentinels: &Sentinels,
     sentinel: &Host,
     bound: Duration,
@@ -163,10 +230,10 @@ mod tests {
 
     #[test]
     fn a_switch_of_this_service_names_the_new_master() {
-        let host = |name: &str, port| Some(Host { name: name.to_owned(), port });
+        let host = |name: &str, port| Host { name: name.to_owned(), port };
         for (message, expected) in [
-            ("cache 10.0.0.1 6379 10.0.0.2 6380", host("10.0.0.2", 6380)),
-            ("cache ::1 6379 ::2 6380", host("::2", 6380)),
+            ("cache 10.0.0.1 6379 10.0.0.2 6380", Some([host("10.0.0.1", 6379), host("10.0.0.2", 6380)])),
+            ("cache ::1 6379 ::2 6380", Some([host("::1", 6379), host("::2", 6380)])),
             ("cache2 10.0.0.1 6379 10.0.0.2 6380", None),
             ("cache 10.0.0.1 6379 10.0.0.2", None),
             ("cache 10.0.0.1 6379 10.0.0.2 port", None),
@@ -175,5 +242,50 @@ mod tests {
         ] {
             assert_eq!(switched(message.as_bytes(), "cache"), expected, "{message}");
         }
+    }
+
+    /// Of each Sentinel a letter, `-` for one that does not answer.
+    fn votes(said: &str) -> Vec<Option<Host>> {
+        said.chars().map(|name| (name != '-').then(|| host(name))).collect()
+    }
+
+    fn host(name: char) -> Host {
+        Host { name: name.to_string(), port: 6379 }
+    }
+
+    #[test]
+    fn the_master_is_whom_most_sentinels_name() {
+        for (said, replaced, most, some) in [
+            // One is left beside an old master.
+            ("onn", None, Some('n'), Some('n')),
+            ("o-n", None, None, Some('o')),
+            ("on", None, None, Some('o')),
+            ("o--", None, None, Some('o')),
+            ("---", None, None, None),
+            ("n", None, Some('n'), Some('n')),
+            ("xoonn", None, None, Some('o')),
+            // One knows of a failover, and this client has heard of it.
+            ("noo", Some('o'), None, Some('n')),
+            ("-oo", Some('o'), None, Some('o')),
+            ("nno", Some('o'), Some('n'), Some('n')),
+            // Everybody says so, just after it was replaced.
+            ("ooo", Some('o'), None, Some('o')),
+        ] {
+            let (votes, replaced) = (votes(said), Vec::from_iter(replaced.map(host)));
+            assert_eq!(named_by_most(&votes, &replaced), most.map(host).as_ref(), "{said}");
+            assert_eq!(named_by_some(&votes, &replaced), some.map(host).as_ref(), "{said}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_master_that_was_replaced_counts_again_when_it_leads_again_or_after_a_while() {
+        let replaced = Replaced::default();
+        replaced.heard(host('a'), &host('b'));
+        assert_eq!(replaced.lately(), [host('a')]);
+        replaced.heard(host('b'), &host('a'));
+        assert_eq!(replaced.lately(), [host('b')], "the way back was heard");
+        tokio::time::advance(BEHIND).await;
+        assert_eq!(replaced.lately(), [], "the way back was missed");
+        assert_eq!(named_by_most(&votes("bba"), &replaced.lately()), Some(&host('b')));
     }
 }

@@ -6,6 +6,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use latchwork_core::support::Backoff;
 use latchwork_core::{Error, ErrorKind};
 use parking_lot::Mutex;
@@ -14,13 +15,13 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
 use super::link::{Link, give_up_before};
-use super::sentinels::{listen, named, switched};
+use super::sentinels::{listen, named, named_by_most, switched};
 use crate::config::{Host, Sentinels};
 
 /// The shortest and the longest pause before a Sentinel is dialled again, without jitter.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-/// The last word of the Sentinel that is listened to. A dial may have begun before it.
+/// The last word of the Sentinels that are listened to. A dial may have begun before it.
 #[derive(Debug, Default)]
 pub(super) struct Word(Mutex<(u64, Option<Host>)>);
 
@@ -51,7 +52,7 @@ fn elsewhere(master: &Host) -> Error {
     Error::new(ErrorKind::Unavailable, format!("a Sentinel says that {master} is the master now"))
 }
 
-/// What it hears of, and by whom.
+/// Who must know of a new master.
 #[derive(Clone)]
 pub(super) struct Followed {
     pub(super) link: Weak<watch::Sender<Link>>,
@@ -69,61 +70,108 @@ impl Followed {
     }
 }
 
-/// The task: listens to one Sentinel after the other, until the driver is closed or dropped.
+/// The task: listens to all Sentinels, until the driver is closed or dropped.
 pub(super) async fn follow(sentinels: Sentinels, bound: Duration, followed: Followed) {
     let Some(mut closed) = followed.link.upgrade().map(|link| link.subscribe()) else { return };
-    let following = async {
-        let mut pauses = Backoff::new(PAUSES.0, PAUSES.1);
-        loop {
-            if heard_of(&sentinels, bound, &followed).await {
-                pauses.reset();
-            }
-            sleep(pauses.next()).await;
-        }
-    };
+    let voices = Mutex::new(vec![Voice::Unheard; sentinels.hosts.len()]);
+    let listener = Arc::new(Listener { sentinels, bound, voices, followed });
+    let listening = join_all((0..listener.sentinels.hosts.len()).map(|place| listener.listen_always(place)));
     tokio::select! {
-        () = following => {}
+        _ = listening => {}
         _ = closed.wait_for(Link::is_closed) => {}
     }
 }
 
-/// Listens to one Sentinel until its connection ends, or it does not answer within `bound`: one that is silent says
-/// nothing of a new master either. Answers whether there was one.
-async fn heard_of(sentinels: &Sentinels, bound: Duration, followed: &Followed) -> bool {
-    let ended = Arc::new(Notify::new());
-    let (service, heard, ending) = (sentinels.service.clone(), followed.clone(), Arc::clone(&ended));
-    let on_push = move |push: PushInfo| match (push.kind, push.data.as_slice()) {
-        (PushKind::Message, [_, Value::BulkString(message)]) => {
-            if let Some(master) = switched(message, &service) {
-                heard.leads(&master);
+/// Of one Sentinel.
+#[derive(Clone)]
+enum Voice {
+    /// Nobody has heard it yet, or not since its connection broke.
+    Unheard,
+    /// It was not there when it was dialled last.
+    Gone,
+    /// Whom it names.
+    Names(Host),
+}
+
+/// Listens to Sentinels: one of them may be left beside an old master.
+struct Listener {
+    sentinels: Sentinels,
+    bound: Duration,
+    voices: Mutex<Vec<Voice>>,
+    followed: Followed,
+}
+
+impl Listener {
+    /// A Sentinel tells of a change: it knows more than those that name the old master still.
+    fn switches(&self, place: usize, [old, new]: [Host; 2]) {
+        self.sentinels.replaced.heard(old, &new);
+        self.voices.lock()[place] = Voice::Names(new.clone());
+        self.followed.leads(&new);
+    }
+
+    /// A Sentinel answers. One that began anew by an old file may name an old master, so it takes more than
+    /// half of those that are not gone.
+    fn names(&self, place: usize, master: Host) {
+        let mut voices = self.voices.lock();
+        voices[place] = Voice::Names(master);
+        let votes: Vec<_> = voices
+            .iter()
+            .filter_map(|voice| match voice {
+                Voice::Unheard => Some(None),
+                Voice::Gone => None,
+                Voice::Names(master) => Some(Some(master.clone())),
+            })
+            .collect();
+        if let Some(master) = named_by_most(&votes, &self.sentinels.replaced.lately()) {
+            self.followed.leads(master);
+        }
+    }
+
+    async fn listen_always(self: &Arc<Self>, place: usize) {
+        let mut pauses = Backoff::new(PAUSES.0, PAUSES.1);
+        loop {
+            let was_there = self.listen(place).await;
+            self.voices.lock()[place] = if was_there { Voice::Unheard } else { Voice::Gone };
+            if was_there {
+                pauses.reset();
             }
+            sleep(pauses.next()).await;
         }
-        (PushKind::Disconnection, _) => ending.notify_one(),
-        _ => {}
-    };
-    let (mut connection, mut master) = match listen(sentinels, bound, Arc::new(on_push)).await {
-        Ok(listened) => listened,
-        Err(failure) => {
-            tracing::debug!(error = %failure.error, "no Sentinel to listen to");
-            return false;
-        }
-    };
-    // It may have changed while nobody listened.
-    followed.leads(&master);
-    loop {
-        tokio::select! {
-            () = ended.notified() => return true,
-            () = sleep(bound) => {}
-        }
-        match timeout(bound, named(&mut connection, &sentinels.service)).await {
-            // Nothing new: a dial may have been told by a Sentinel that knows more.
-            Ok(Ok(Some(again))) if again == master => {}
-            Ok(Ok(Some(new))) => {
-                followed.leads(&new);
-                master = new;
+    }
+
+    /// Listens to one Sentinel until its connection ends, or it does not answer within the bound: one that is
+    /// silent says nothing of a new master either. Answers whether it was there.
+    async fn listen(self: &Arc<Self>, place: usize) -> bool {
+        let ended = Arc::new(Notify::new());
+        let (listener, ending) = (Arc::clone(self), Arc::clone(&ended));
+        let on_push = move |push: PushInfo| match (push.kind, push.data.as_slice()) {
+            (PushKind::Message, [_, Value::BulkString(message)]) => {
+                if let Some(hosts) = switched(message, &listener.sentinels.service) {
+                    listener.switches(place, hosts);
+                }
             }
-            // Another one may know more.
-            Ok(Ok(None) | Err(_)) | Err(_) => return true,
+            (PushKind::Disconnection, _) => ending.notify_one(),
+            _ => {}
+        };
+        let (mut connection, master) =
+            match listen(&self.sentinels, place, self.bound, Arc::new(on_push)).await {
+                Ok(listened) => listened,
+                Err(failure) => {
+                    tracing::debug!(error = %failure.error, "this Sentinel is not listened to");
+                    return false;
+                }
+            };
+        // It may have changed while nobody listened.
+        self.names(place, master);
+        loop {
+            tokio::select! {
+                () = ended.notified() => return true,
+                () = sleep(self.bound) => {}
+            }
+            match timeout(self.bound, named(&mut connection, &self.sentinels.service)).await {
+                Ok(Ok(Some(master))) => self.names(place, master),
+                Ok(Ok(None) | Err(_)) | Err(_) => return true,
+            }
         }
     }
 }
@@ -141,7 +189,7 @@ mod tests {
         word.hear(&one);
         let before = word.count();
         assert!(word.against(&one, unheard).is_none() && word.against(&other, unheard).is_some());
-        // A Sentinel that is asked later may know more than the one that is listened to.
+        // Sentinels that are asked later may know more.
         assert!(word.against(&other, before).is_none());
         word.hear(&one);
         assert!(word.against(&other, before).is_none(), "it says nothing new");
