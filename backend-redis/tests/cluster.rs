@@ -41,7 +41,7 @@ async fn no_hold_is_lost_while_the_slots_of_contended_keys_move() {
     let cluster = Arc::new(ClusteredRedis::start(CALM).await.unwrap());
     let clients = [user(&cluster, "ttl=6s").await, user(&cluster, "ttl=6s").await];
     let over = Arc::new(AtomicBool::new(false));
-    let (inside, grants) = (Arc::new([const { AtomicUsize::new(0) }; KEYS]), Arc::new(AtomicUsize::new(0)));
+    let [inside, grants] = [(); 2].map(|()| Arc::new([const { AtomicUsize::new(0) }; KEYS]));
     let mut tasks = Vec::new();
     for key in 0..KEYS {
         for client in &clients {
@@ -59,7 +59,7 @@ async fn no_hold_is_lost_while_the_slots_of_contended_keys_move() {
                     tokio::time::sleep(Duration::from_millis(5)).await;
                     assert!(hold.is_held(), "lock-{key} was lost");
                     inside[key].fetch_sub(1, Ordering::AcqRel);
-                    grants.fetch_add(1, Ordering::AcqRel);
+                    grants[key].fetch_add(1, Ordering::AcqRel);
                     match hold.release().await {
                         Ok(how) => assert_eq!(how, Release::Released, "lock-{key}"),
                         Err(error) => {
@@ -91,6 +91,16 @@ async fn no_hold_is_lost_while_the_slots_of_contended_keys_move() {
         }
     }
     let took = began.elapsed();
+    // Each of them is acquired again once its slot has arrived.
+    for key in 0..KEYS {
+        let before = grants[key].load(Ordering::Acquire);
+        soon(async {
+            while grants[key].load(Ordering::Acquire) == before {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+    }
     let lease = clients[0].lease();
     lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
     over.store(true, Ordering::Release);
@@ -103,7 +113,7 @@ async fn no_hold_is_lost_while_the_slots_of_contended_keys_move() {
     }
     println!(
         "{moves} slots moved in {took:.1?}, {} grants meanwhile, no hold lost",
-        grants.load(Ordering::Acquire)
+        grants.iter().map(|grants| grants.load(Ordering::Acquire)).sum::<usize>()
     );
     for client in clients {
         soon(client.close()).await.unwrap();
@@ -199,7 +209,13 @@ async fn a_slot_that_stands_open_for_long_costs_no_cell() {
     for cell in &cells {
         assert!(soon(reads.read_cell(cell)).await.unwrap().is_some(), "{cell:?} has run out");
     }
-    assert_eq!(lease.state(), LeaseState::Live);
+    soon(async {
+        // A round may be late on a busy machine.
+        while lease.state() != LeaseState::Live {
+            lease.changed(lease.state()).await;
+        }
+    })
+    .await;
     cluster.move_slot(slot, 0, 1).await.unwrap();
     for client in [writes, reads] {
         soon(client.close(Close::Orderly)).await.unwrap();

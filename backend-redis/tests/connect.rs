@@ -5,6 +5,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{Operator, connect, own, refused, says};
+use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{ClosedPort, Kind, Options, Server};
 use latchwork_core::{Error, ErrorKind, Eviction};
@@ -143,14 +144,43 @@ async fn a_server_that_evicts_is_named_and_refused_when_strict() {
 }
 
 #[tokio::test]
-async fn a_replica_and_a_cluster_node_are_misconfigured() {
+async fn what_is_wrong_with_the_server_is_named() {
+    let mut table = Mistakes::of(include_str!("../../src/guide/connecting.md"), "## When Redis is wrong");
     let master = own(&[]).await;
     let port = master.addr().rsplit_once(':').unwrap().1.to_owned();
     let replica = own(&["--replicaof", "127.0.0.1", &port]).await;
-    let error = refused(replica.url()).await;
-    assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
-    assert!(error.to_string().contains("replica"), "{error}");
+    table.made("the server is a replica", &refused(replica.url()).await);
 
+    let closed = ClosedPort::take().unwrap();
+    table.made("nobody listens at the host", &refused(&format!("redis://{}", closed.addr())).await);
+    let other = Server::start(Kind::Zookeeper, Options::new()).await.unwrap();
+    let error = refused_by_its_answer(&format!("redis://{}", other.addr())).await;
+    table.made("another server listens there", &error);
+
+    let mut operator = Operator::of(&master).await;
+    let enough = "+@read +@write +@pubsub +@scripting +@connection -@dangerous +time";
+    operator.say::<()>(&format!("ACL SETUSER deaf on >word ~latchwork:* resetchannels {enough} +info")).await;
+    operator.say::<()>(&format!("ACL SETUSER blind on >word ~latchwork:* &latchwork:* {enough}")).await;
+    for (mistake, login, options) in [
+        ("the user or the password", "deaf:guessed", ""),
+        ("the user may not use a command, a key or a channel that is needed", "deaf:word", ""),
+        (
+            "the user may not ask whether it does (`INFO`), and the URL has `strict=true`",
+            "blind:word",
+            "?strict=true",
+        ),
+    ] {
+        table.made(mistake, &refused(&format!("redis://{login}@{}{options}", master.addr())).await);
+    }
+    operator.say::<()>("CONFIG SET maxmemory 64mb").await;
+    operator.say::<()>("CONFIG SET maxmemory-policy allkeys-lru").await;
+    let error = refused(&format!("{}?strict=true", master.url())).await;
+    table.made("the server evicts keys when its memory is full, and the URL has `strict=true`", &error);
+    table.all_made();
+}
+
+#[tokio::test]
+async fn a_cluster_node_is_misconfigured() {
     let node = own(&["--cluster-enabled", "yes"]).await;
     let error = refused(node.url()).await;
     assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");

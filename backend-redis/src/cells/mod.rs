@@ -15,8 +15,8 @@
 //!
 //! *Listings* ([`list`]) walk over all keys of the server, as those of queues do.
 //!
-//! In a Redis Cluster, which is not supported yet, a held write would need its cell and its queue in
-//! one slot: the same key, and so the same hash tag.
+//! In a Redis Cluster a held write needs its cell and its queue in one slot: the same key, and so the
+//! same hash tag.
 
 pub(crate) mod access;
 pub(crate) mod count;

@@ -20,8 +20,9 @@ use crate::watch::Attempt;
 
 /// Leaves, or scripts for cells, in one burst: they cost the server what a few renewals do.
 const LEAVES: usize = 64;
-/// Cells that one script renews or removes.
+/// Cells that one script renews or removes, and how many are under way at once.
 const CELLS: usize = 256;
+pub(crate) const CELLS_AT_ONCE: usize = 2048;
 /// The shortest and the longest pause before a close repeats what was not confirmed, without
 /// jitter.
 const CLOSE_PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
@@ -83,9 +84,12 @@ async fn until_closing(client: Arc<Client>, lost: Vec<Arc<Attempt>>, cells: Vec<
 }
 
 async fn remove_cells(client: &Arc<Client>, cells: &[Written]) {
-    for burst in of_each_script(&client.driver, cells).chunks(LEAVES) {
+    let parts = of_each_script(&client.driver, cells);
+    let largest = parts.iter().map(Vec::len).max().unwrap_or(1);
+    for burst in parts.chunks((CELLS_AT_ONCE / largest).clamp(1, LEAVES)) {
         let calls: Vec<_> = burst.iter().map(|part| end_cells(part)).collect();
         let answers = client.driver.run_all(&calls, client.renewal_bound()).await;
+        let mut answered = false;
         for (part, answer) in burst.iter().zip(answers) {
             match answer.and_then(|(_, reply)| scripts::cells_ended(reply)) {
                 Ok(flags) => client.warn_of(flags),
@@ -93,7 +97,11 @@ async fn remove_cells(client: &Arc<Client>, cells: &[Written]) {
                 Err(error) if error.is_retryable() => continue,
                 Err(error) => tracing::debug!(%error, "a lost cell was not removed; it runs out"),
             }
+            answered = true;
             client.leased.forget(part);
+        }
+        if !answered {
+            return;
         }
     }
 }

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
+use rustix::process::Signal;
 
 use crate::binary::{Binary, on_free_ports};
 use crate::local::Local;
 use crate::ports::ClaimedPorts;
+use crate::process::until_stopped;
 use crate::reached::until;
 use crate::{Kind, ServerError, ServerTls, probe};
 
@@ -24,7 +26,8 @@ pub struct ClusteredRedis {
     servers: Vec<Local>,
     ids: Vec<String>,
     host: String,
-    _ports: ClaimedPorts,
+    // Of each server in turn: its port, that for TLS, and that of the bus.
+    ports: ClaimedPorts,
 }
 
 impl ClusteredRedis {
@@ -89,7 +92,7 @@ impl ClusteredRedis {
             Ok::<_, ServerError>((Local::run(binary).await?, bus))
         });
         let started = try_join_all(servers).await?;
-        let mut cluster = Self { servers: Vec::new(), ids: Vec::new(), host: host.to_owned(), _ports: ports };
+        let mut cluster = Self { servers: Vec::new(), ids: Vec::new(), host: host.to_owned(), ports };
         let mut buses = Vec::new();
         for (server, bus) in started {
             cluster.servers.push(server);
@@ -190,6 +193,15 @@ impl ClusteredRedis {
         .await
     }
 
+    /// The master of this key as one server sees it, be it right or not; `None` where it sees none.
+    ///
+    /// # Errors
+    /// [`ServerError::Io`] when a server does not answer.
+    pub async fn master_seen_by(&self, server: usize, key: &str) -> Result<Option<usize>, ServerError> {
+        let slot = self.slot(key).await?;
+        Ok(self.owner_in(&self.say(server, "CLUSTER NODES").await?, slot))
+    }
+
     /// The slot of a key.
     ///
     /// # Errors
@@ -242,6 +254,54 @@ impl ClusteredRedis {
         done(self.say(to, &format!("CLUSTER SETSLOT {slot} IMPORTING {}", self.ids[from])).await?);
         done(self.say(from, &format!("CLUSTER SETSLOT {slot} MIGRATING {}", self.ids[to])).await?);
         Ok(())
+    }
+
+    /// Makes a replica a master without slots, as one is that has just joined. Waits until all take it for a
+    /// master, and it serves with them: for five seconds at least, where no master is replaced sooner.
+    ///
+    /// # Errors
+    /// As [`master_of`](Self::master_of), and [`ServerError::Io`] when a server does not answer.
+    ///
+    /// # Panics
+    /// When a server refuses it: this one is a master with keys, say.
+    pub async fn make_empty_master(&self, replica: usize) -> Result<(), ServerError> {
+        done(self.say(replica, "CLUSTER RESET SOFT").await?);
+        // It has forgotten the others, and they know it.
+        let (port, bus) = (self.servers[0].binary.known_port(), self.ports.numbers[2]);
+        done(self.say(replica, &format!("CLUSTER MEET 127.0.0.1 {port} {bus}")).await?);
+        let id = self.ids[replica].as_str();
+        until("did not take a master in", self.states(), async || {
+            let views = join_all((0..SERVERS).map(|server| self.says(server, "CLUSTER NODES"))).await;
+            let leads =
+                |view: &String| view.lines().any(|line| line.starts_with(id) && line.contains("master"));
+            let info = self.says(replica, "CLUSTER INFO").await;
+            let knows = format!("cluster_slots_assigned:{SLOTS}\r\n");
+            let serves = info.contains("cluster_state:ok") && info.contains(&knows);
+            (serves && views.iter().all(leads)).then_some(())
+        })
+        .await
+    }
+
+    /// Stops a server without its connections noticing (SIGSTOP): it accepts, and answers nothing. It has
+    /// stopped when this returns.
+    ///
+    /// # Errors
+    /// As [`kill`](Self::kill).
+    pub async fn pause(&self, server: usize) -> Result<(), ServerError> {
+        let server = &self.servers[server];
+        server.signal(Signal::STOP)?;
+        match server.pid() {
+            Some(pid) => until_stopped(pid).await,
+            None => Err(ServerError::Stopped { kind: Kind::Redis }),
+        }
+    }
+
+    /// Lets a stopped server go on.
+    ///
+    /// # Errors
+    /// As [`kill`](Self::kill).
+    pub fn resume(&self, server: usize) -> Result<(), ServerError> {
+        self.servers[server].signal(Signal::CONT)
     }
 
     /// Kills a server (SIGKILL).

@@ -240,6 +240,9 @@ impl Ensemble {
     /// What each server is and has now, for a test that has failed.
     pub async fn report(&self) -> String {
         let mut report = self.states().await;
+        if self.kind != Kind::Zookeeper {
+            return report;
+        }
         for server in 0..self.size() {
             let had = self.servers[server].binary.log_lines_with(zookeeper::DIVERGED);
             let nodes = zookeeper::ephemerals(&self.addr(server)).await;
