@@ -17,6 +17,9 @@ use crate::probe;
 /// The oldest etcd that has what this backend uses: watch ids that the client chooses, and compares
 /// over ranges.
 const OLDEST: (u32, u32) = (3, 4);
+/// Servers that end when a transaction of reads alone is cancelled, as a dropped future or a timeout of
+/// any client does: up to 3.5.4 at once, in 3.5.5 and 3.5.6 when it was slow too.
+const CRASHING: ((u32, u32), std::ops::Range<u32>) = ((3, 5), 0..7);
 
 /// Opens clients of etcd: `etcd://[user:password@]host[:port][,host…][?option=value&…]`, and with
 /// the feature `tls` `etcd+tls://`.
@@ -155,13 +158,25 @@ async fn check_server(driver: &Driver) -> Result<()> {
     if leader == 0 {
         return Err(Error::new(ErrorKind::Unavailable, "the etcd servers have no leader"));
     }
-    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
-    let found = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-    if found < OLDEST {
-        let floor = format!("etcd {version} is too old: {}.{} or later is needed", OLDEST.0, OLDEST.1);
-        return Err(Error::new(ErrorKind::Misconfigured, floor));
-    }
-    Ok(())
+    check_version(&version)
+}
+
+fn check_version(version: &str) -> Result<()> {
+    // Behind the last number there may be more: 3.5.0-rc.1.
+    let number = |part: &str| part.split(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok());
+    let mut parts = version.split('.').map(|part| number(part).unwrap_or(0));
+    let [major, minor, patch]: [u32; 3] = std::array::from_fn(|_| parts.next().unwrap_or(0));
+    let refused = if (major, minor) < OLDEST {
+        format!("etcd {version} is too old: {}.{} or later is needed", OLDEST.0, OLDEST.1)
+    } else if (major, minor) == CRASHING.0 && CRASHING.1.contains(&patch) {
+        format!(
+            "etcd {version} crashes when a client gives up a read (etcd-io/etcd#14110, #14891): {}.{}.{} or later is needed",
+            major, minor, CRASHING.1.end
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(ErrorKind::Misconfigured, refused))
 }
 
 /// Asks for every permission, and changes nothing: etcd checks the permissions of both branches of
@@ -196,6 +211,23 @@ fn not_yet(error: Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_is_too_old_or_crashes_is_refused() {
+        for (version, says) in [
+            ("3.3.27", "3.4 or later"),
+            ("3.5.0-rc.1", "3.5.7 or later"),
+            ("3.5.1", "crashes when a client gives up a read"),
+            ("3.5.6", "3.5.7 or later"),
+        ] {
+            let error = check_version(version).unwrap_err();
+            assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{version}");
+            assert!(error.to_string().contains(says), "{version}: {error}");
+        }
+        for version in ["3.4.0", "3.4.23", "3.5.7", "3.5.28", "3.6.0", "4.0.0"] {
+            check_version(version).unwrap();
+        }
+    }
 
     #[test]
     fn a_url_that_etcd_has_no_use_for_is_refused_by_name() {

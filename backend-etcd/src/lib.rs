@@ -1,4 +1,4 @@
-//! Latchwork on etcd (3.4 or later).
+//! Latchwork on etcd (3.4 or later, but for 3.5.0 to 3.5.6, which crash when a client gives up a read).
 //!
 //! # Protocol
 //! A queue is a key prefix. A node is a key under it, on the client's one lease; the create

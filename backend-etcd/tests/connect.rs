@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use common::{acquiring, config, etcdctl, login_config, require_log_in, server, soon};
 use futures_util::future::join_all;
+use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{Certificates, ClosedPort, Kind, Options, Server};
 use latchwork_core::{Config, Coordinator, Error, ErrorKind, LostReason, Release, connect};
@@ -64,15 +65,22 @@ async fn app(server: &Server) -> Coordinator {
 }
 
 #[tokio::test]
-async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
+async fn what_is_wrong_with_the_server_is_named_and_a_user_that_may_serves_on() {
+    let mut table = Mistakes::of(include_str!("../../src/guide/connecting.md"), "## When etcd is wrong");
+    let closed = ClosedPort::take().unwrap();
+    table.made("nobody listens at the host", &refused(&format!("etcd://{}", closed.addr())).await);
+    let other = Server::start(Kind::Redis, Options::new()).await.unwrap();
+    table.made("another server listens there", &refused(&format!("etcd://{}", other.addr())).await);
     let server = server_with_users().await;
-    for (login, what) in [("app:wrong@", "log in"), ("", "anonymous"), ("stranger:hunter2@", "latchwork/")] {
+    for (mistake, login) in [
+        ("the user or the password", "app:wrong@"),
+        ("the server demands a login, and the URL has none", ""),
+        ("the user has no `readwrite` on the prefix of the namespace", "stranger:hunter2@"),
+    ] {
         let error = refused(&format!("etcd://{login}{}?request_timeout=10s", server.addr())).await;
-        match error.kind() {
-            ErrorKind::Forbidden { what: said } => assert!(said.contains(what), "{error}"),
-            _ => panic!("{error}"),
-        }
+        table.made(mistake, &error);
     }
+    table.all_made();
     let client = app(&server).await;
     let mutex = client.mutex("a").unwrap();
     // The server forgets the token when it restarts, and a release must succeed all the same.
