@@ -1,12 +1,12 @@
 //! One client: one session at a time that its nodes hang on, and its close.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use latchwork_core::support::{CloseOnce, NamePool, SingleFlight, connect_within, opening_bound};
 use latchwork_core::{Error, ErrorKind, LostReason, Result};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 
 use crate::config::Settings;
 use crate::opening::open_session;
@@ -20,7 +20,7 @@ pub(crate) struct Client {
     runtime: Handle,
     current: Mutex<Arc<Session>>,
     opening: SingleFlight<Result<()>>,
-    ended: AtomicBool,
+    ended: CancellationToken,
     closing: CloseOnce,
 }
 
@@ -41,7 +41,7 @@ impl Client {
             runtime,
             current: Mutex::new(session),
             opening: SingleFlight::default(),
-            ended: AtomicBool::new(false),
+            ended: CancellationToken::new(),
             closing: CloseOnce::default(),
         }))
     }
@@ -66,7 +66,7 @@ impl Client {
     }
 
     fn live(&self) -> Result<Option<Arc<Session>>> {
-        if self.ended.load(Ordering::Acquire) {
+        if self.ended.is_cancelled() {
             return Err(Error::closed());
         }
         let session = self.current();
@@ -85,10 +85,12 @@ impl Client {
             let _ = tokio::time::timeout(self.settings.request_timeout, old.driver.silent()).await;
         }
         let opening = open_session(&self.settings, &self.names, &self.runtime);
-        let fresh = in_time(&self.settings, opening).await?;
+        // One that is under way at the end goes on no further.
+        let opened = self.ended.run_until_cancelled(in_time(&self.settings, opening)).await;
+        let fresh = opened.ok_or_else(Error::closed)??;
         let mut current = self.current.lock();
         // An end sets the flag before it takes this lock: one of the two sees the other.
-        if self.ended.load(Ordering::Acquire) {
+        if self.ended.is_cancelled() {
             fresh.close(LostReason::Closed);
             return Err(Error::closed());
         }
@@ -109,14 +111,14 @@ impl Client {
                 Err(Error::new(ErrorKind::Unavailable, what))
             }
         };
-        self.ended.store(true, Ordering::Release);
+        self.ended.cancel();
         self.closing.close(&self.runtime, request_timeout, close).await
     }
 
     /// Begins to close the client, in the background, and answers its last session. After a kill it
     /// does nothing.
     pub(crate) fn end(&self) -> Arc<Session> {
-        self.ended.store(true, Ordering::Release);
+        self.ended.cancel();
         let session = self.current();
         session.close(LostReason::Closed);
         session
@@ -124,7 +126,7 @@ impl Client {
 
     /// The client dies: nothing more is sent.
     pub(crate) async fn kill(&self) {
-        self.ended.store(true, Ordering::Release);
+        self.ended.cancel();
         self.current().kill().await;
     }
 }

@@ -45,8 +45,7 @@ pub(crate) async fn open_session(
         let member = member_path(&settings.namespace);
         let (made, trust, has_idle_cells) = match prepare(&driver, settings, &member).await {
             // A short session can end while a busy server makes the directories, and its connection is
-            // given up after two fifths of that time. Another, then: what is made here is the same,
-            // whoever makes it.
+            // given up sooner. Another, then: what is made here is the same, whoever makes it.
             Err(error) if is_lost(driver.lease()) || is_unanswered(&error) => {
                 note_failure(&error);
                 driver.close();
