@@ -54,3 +54,29 @@ fn kind_of(error: &Error) -> String {
         other => format!("`{other:?}`"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use latchwork_core::Config;
+
+    use super::Mistakes;
+
+    #[test]
+    fn what_is_wrong_with_a_url_is_named() {
+        let mut table = Mistakes::of(include_str!("../../src/guide/connecting.md"), "## When a URL is wrong");
+        for (mistake, url) in [
+            ("an option that nobody knows", "redis://h?colour=red"),
+            ("an option that is given twice", "redis://h?ttl=5s&ttl=6s"),
+            ("an option of another backend", "etcd://h?strict=true"),
+            ("a time without a unit", "redis://h?ttl=10"),
+            ("a TTL below 1 s or above 1 h", "redis://h?ttl=500ms"),
+            ("a `+` in an option", "redis://h?label=an+op"),
+            ("a host without a name", "zookeeper://a,,b"),
+            ("Sentinels without a service", "redis-sentinel://a,b"),
+            ("a move without its other side", "moving:?from=redis://h&move=m"),
+        ] {
+            table.made(mistake, &Config::from_url(url).expect_err(url));
+        }
+        table.all_made();
+    }
+}
