@@ -29,10 +29,11 @@ impl Client {
     pub(crate) async fn connect(settings: Settings) -> Result<Arc<Self>> {
         let (settings, names, runtime) =
             (Arc::new(settings), Arc::new(NamePool::default()), Handle::current());
+        let ended = CancellationToken::new();
         let opened = async {
             settings.transport.prepare().await?;
             probe(&settings).await?;
-            open_session(&settings, &names, &runtime).await
+            open_session(&settings, &names, &runtime, &ended).await
         };
         let session = in_time(&settings, opened).await?;
         Ok(Arc::new(Self {
@@ -41,7 +42,7 @@ impl Client {
             runtime,
             current: Mutex::new(session),
             opening: SingleFlight::default(),
-            ended: CancellationToken::new(),
+            ended,
             closing: CloseOnce::default(),
         }))
     }
@@ -84,10 +85,8 @@ impl Client {
             // for a while.
             let _ = tokio::time::timeout(self.settings.request_timeout, old.driver.silent()).await;
         }
-        let opening = open_session(&self.settings, &self.names, &self.runtime);
-        // One that is under way at the end goes on no further.
-        let opened = self.ended.run_until_cancelled(in_time(&self.settings, opening)).await;
-        let fresh = opened.ok_or_else(Error::closed)??;
+        let opening = open_session(&self.settings, &self.names, &self.runtime, &self.ended);
+        let fresh = in_time(&self.settings, opening).await?;
         let mut current = self.current.lock();
         // An end sets the flag before it takes this lock: one of the two sees the other.
         if self.ended.is_cancelled() {

@@ -8,6 +8,7 @@ use latchwork_core::decide::ContactProof;
 use latchwork_core::support::{Backoff, NamePool, note_failure};
 use latchwork_core::{Error, ErrorKind, Result};
 use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 
 use crate::config::{Settings, ttl_refused};
 use crate::driver::{Connected, Driver, Stat};
@@ -22,14 +23,17 @@ use crate::watch::HolderWatch;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Opens a session, and starts its renewal and its holder watch.
+/// Opens a session, and starts its renewal and its holder watch. Fails when its client has `ended`. One
+/// that the server is opening then is closed as soon as it is there: given up, it would stay until it
+/// expired.
 pub(crate) async fn open_session(
     settings: &Arc<Settings>,
     names: &Arc<NamePool>,
     runtime: &Handle,
+    ended: &CancellationToken,
 ) -> Result<Arc<Session>> {
     let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-    loop {
+    while !ended.is_cancelled() {
         let Connected { driver, sent, answered } =
             Driver::connect(settings, runtime, None).await.map_err(|fault| connect_error(fault, settings))?;
         let granted = driver.lease().ttl();
@@ -43,13 +47,17 @@ pub(crate) async fn open_session(
             continue;
         }
         let member = member_path(&settings.namespace);
-        let (made, trust, has_idle_cells) = match prepare(&driver, settings, &member).await {
+        let Some(prepared) = ended.run_until_cancelled(prepare(&driver, settings, &member)).await else {
+            driver.close();
+            break;
+        };
+        let (made, trust, has_idle_cells) = match prepared {
             // A short session can end while a busy server makes the directories, and its connection is
             // given up sooner. Another, then: what is made here is the same, whoever makes it.
             Err(error) if is_lost(driver.lease()) || is_unanswered(&error) => {
                 note_failure(&error);
                 driver.close();
-                pauses.wait(&settings.clock).await;
+                ended.run_until_cancelled(pauses.wait(&settings.clock)).await;
                 continue;
             }
             prepared => prepared?,
@@ -71,6 +79,7 @@ pub(crate) async fn open_session(
         runtime.spawn(keep(Arc::clone(&session), proof));
         return Ok(session);
     }
+    Err(Error::closed())
 }
 
 async fn prepare(driver: &Driver, settings: &Settings, member: &str) -> Result<(Stat, Trust, bool)> {

@@ -111,6 +111,31 @@ async fn a_session_that_is_being_opened_is_closed_when_its_client_ends_meanwhile
     }
 }
 
+/// The session is there, and the answer to its first node is held back. A request has 20 s.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_is_closed_waits_for_no_answer_of_the_session_that_it_opens() {
+    let own = own_server().await;
+    let proxy = Proxy::start(own.addr()).await.unwrap();
+    let mut config = through(&proxy).await;
+    config.ttl = Duration::from_secs(60);
+    config.request_timeout = Duration::from_secs(20);
+    config.connect_timeout = Duration::from_secs(30);
+    let client = backend(&config).await;
+    client.lease().clock().jump(config.ttl);
+    let mut made = proxy.hold_reply_to(|chunk| holds(chunk, CREATE2));
+    let queue = address(&config, Kind::Mutex, "a");
+    let joining = tokio::spawn({
+        let client = Arc::clone(&client);
+        async move { client.join(&join(&queue, Exclusive)).await }
+    });
+    soon(made.fired()).await.unwrap();
+    client.close(Close::Orderly).await.unwrap();
+    let joined = tokio::time::timeout(config.request_timeout / 2, joining).await;
+    let error = joined.expect("it waits for the answer").unwrap().unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Closed, "{error}");
+    soon(async { while sessions(&own).await > 0 {} }).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn joins_that_give_up_before_a_session_is_open_get_it_between_them() {
     let own = own_server().await;
