@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use latchwork_core::support::{Transport, speaks_tls};
+use latchwork_core::support::{Backoff, Transport, note_failure, speaks_tls};
 use latchwork_core::{Error, ErrorKind, Result, seen};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -20,28 +20,60 @@ const PATIENCE: Duration = Duration::from_millis(750);
 /// The oldest server with all that is needed: container nodes, and their removal without its bug.
 const OLDEST: (u32, u32, u32) = (3, 5, 3);
 
-/// Probes all hosts at once, and succeeds when one of them is a ZooKeeper that serves.
+/// The pauses between two looks at an ensemble that has no quorum, without jitter. An election takes some
+/// hundreds of milliseconds.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// A ZooKeeper that is there.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Serves,
+    /// It serves nobody until it has a quorum again, and this is what it says.
+    Waits(Error),
+}
+
+/// Probes the hosts until one of them is a ZooKeeper that serves, as long as one waits for its quorum. It
+/// has no bound: the caller bounds the whole of connecting.
 ///
 /// # Errors
 /// The most specific one of the hosts: `WrongServer`, `Misconfigured` (too old), else
-/// `Unavailable`.
+/// `Unavailable`, where none is a ZooKeeper.
 pub(crate) async fn probe(settings: &Settings) -> Result<()> {
+    let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+    while let Found::Waits(error) = probe_all(settings).await? {
+        note_failure(&error);
+        pauses.wait(&settings.clock).await;
+    }
+    Ok(())
+}
+
+/// Probes all hosts at once.
+async fn probe_all(settings: &Settings) -> Result<Found> {
     let Settings { hosts, transport, .. } = settings;
     let mut probes: FuturesUnordered<_> = hosts.iter().map(|host| probe_one(host, transport)).collect();
-    let mut worst: Option<Error> = None;
+    let (mut waits, mut worst): (_, Option<Error>) = (None, None);
     while let Some(probed) = probes.next().await {
         match probed {
-            Ok(()) => return Ok(()),
+            Ok(Found::Serves) => return Ok(Found::Serves),
+            Ok(found) => waits = Some(found),
             Err(error) if worst.as_ref().is_none_or(|worst| *worst.kind() == ErrorKind::Unavailable) => {
                 worst = Some(error);
             }
             Err(_) => {}
         }
     }
-    Err(worst.unwrap_or_else(|| Error::invalid("url", "no host")))
+    match (waits, worst) {
+        (Some(found), worst)
+            if worst.as_ref().is_none_or(|worst| *worst.kind() == ErrorKind::Unavailable) =>
+        {
+            Ok(found)
+        }
+        (_, worst) => Err(worst.unwrap_or_else(|| Error::invalid("url", "no host"))),
+    }
 }
 
-async fn probe_one(host: &str, transport: &Transport) -> Result<()> {
+async fn probe_one(host: &str, transport: &Transport) -> Result<Found> {
     let transport = &transport.apart();
     let unavailable = |what: &str| Error::new(ErrorKind::Unavailable, format!("{host}: {what}"));
     let mut stream = match transport.dial(host).await {
@@ -166,16 +198,16 @@ pub(crate) fn is_foreign(answer: &[u8]) -> bool {
         })
 }
 
-pub(crate) fn judge(host: &str, answer: &str) -> Result<()> {
-    let unavailable = |what: &str| Err(Error::new(ErrorKind::Unavailable, format!("{host}: {what}")));
+pub(crate) fn judge(host: &str, answer: &str) -> Result<Found> {
+    let waits = |what: &str| Ok(Found::Waits(Error::new(ErrorKind::Unavailable, format!("{host}: {what}"))));
     if answer.starts_with("srvr is not executed") {
         // Its version is unknown, but no other server answers so.
         let what = "the version of this server is not checked: 4lw.commands.whitelist does not allow srvr";
         seen::advice(NAME, host, &what);
-        return Ok(());
+        return Ok(Found::Serves);
     }
     if answer.starts_with("This ZooKeeper instance") {
-        return unavailable("this server is not serving: it has no quorum");
+        return waits("this server is not serving: it has no quorum");
     }
     let Some(version) = answer.strip_prefix("Zookeeper version:") else {
         let line = answer.lines().next().unwrap_or_default();
@@ -194,7 +226,7 @@ pub(crate) fn judge(host: &str, answer: &str) -> Result<()> {
         ));
     };
     if answer.contains("Mode: read-only") {
-        return unavailable("this server is read-only: it is cut off from its quorum");
+        return waits("this server is read-only: it is cut off from its quorum");
     }
     match parse(version) {
         Some(version) if version < OLDEST => {
@@ -203,7 +235,7 @@ pub(crate) fn judge(host: &str, answer: &str) -> Result<()> {
                 format!("{host} is ZooKeeper {}, at least {} is needed", dotted(version), dotted(OLDEST));
             Err(Error::new(ErrorKind::Misconfigured, why))
         }
-        _ => Ok(()),
+        _ => Ok(Found::Serves),
     }
 }
 
@@ -223,15 +255,22 @@ mod tests {
     }
 
     #[test]
+    fn a_zookeeper_without_a_quorum_is_waited_for() {
+        for answer in [
+            "This ZooKeeper instance is not currently serving requests\n",
+            "Zookeeper version: 3.9.1, built on\nMode: read-only\n",
+        ] {
+            let Ok(Found::Waits(error)) = judge("h:1", answer) else { panic!("{answer}") };
+            assert!(error.to_string().contains("quorum"), "{error}");
+        }
+    }
+
+    #[test]
     fn answers_of_servers_are_distinguished() {
         let modern = "Zookeeper version: 3.8.0-5a02a05, built on 2022-02-25 08:49 UTC\nMode: standalone\n";
         assert_eq!(kind(modern), None);
         assert_eq!(kind("srvr is not executed because it is not in the whitelist.\n"), None);
         assert_eq!(kind("Zookeeper version: 3.4.14-4c25d48, built on x\n"), Some(ErrorKind::Misconfigured));
-        assert_eq!(
-            kind("Zookeeper version: 3.9.1, built on\nMode: read-only\n"),
-            Some(ErrorKind::Unavailable)
-        );
         for (answer, name) in [
             ("-ERR unknown command 'srvr', with args beginning with: \r\n", "Redis"),
             ("-NOAUTH Authentication required.\r\n", "Redis"),

@@ -7,7 +7,7 @@ use latchwork_core::support::connect_within;
 use tokio::runtime::Handle;
 
 use crate::config::Settings;
-use crate::driver::{Connected, Driver};
+use crate::driver::Driver;
 use crate::error::Answer;
 use crate::layout::in_directory;
 use crate::namespace::connect_error;
@@ -23,12 +23,8 @@ pub(crate) async fn sweep(mut settings: Settings) -> Result<usize> {
     settings.ttl = settings.ttl.max(LONG);
     let (runtime, within, hosts) = (Handle::current(), settings.connect_timeout, settings.hosts.clone());
     let connecting = async {
-        let connected = async {
-            let Connected { driver, .. } = Driver::connect(&settings, &runtime, None).await?;
-            driver.enter(settings.chroot.as_deref()).await?;
-            Ok(driver)
-        };
-        connected.await.map_err(|fault| connect_error(fault, &settings))
+        let connected = Driver::connect_inside(&settings, &runtime, None).await;
+        connected.map_err(|fault| connect_error(fault, &settings))
     };
     let driver = connect_within(within, "ZooKeeper", &hosts, connecting).await?;
     let swept = delete_below(&driver, format!("/{}", settings.namespace)).await;

@@ -1,15 +1,15 @@
 //! Three servers: a holder whose follower is cut off from its leader must give up before another is
-//! admitted.
+//! admitted; and who connects while there is no leader waits for one.
 
 mod common;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use common::{PATIENCE, config};
+use common::{PATIENCE, config, try_backend};
 use latchwork_conformance::servers::Ensemble;
-use latchwork_core::contracts::Backend;
-use latchwork_core::{Config, Coordinator, LostReason};
+use latchwork_core::contracts::{Backend, Close};
+use latchwork_core::{Config, Coordinator, ErrorKind, LostReason};
 use latchwork_zookeeper::ZooKeeperBackend;
 use tokio::time::timeout;
 
@@ -66,4 +66,30 @@ async fn a_holder_behind_a_cut_off_follower_gives_up_before_the_next_is_admitted
         two_hold(&ensemble, believing).await,
         "a client that counts from its last read must be found out"
     );
+}
+
+/// For example while it elects a leader.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connect_waits_until_its_ensemble_has_a_quorum() {
+    let ensemble = Ensemble::zookeeper(3).await.unwrap();
+    let mut config = config(&ensemble.addr(0));
+    config.hosts = (0..3).map(|server| ensemble.addr(server)).collect();
+    for server in 0..3 {
+        ensemble.cut(server);
+    }
+    for server in 0..3 {
+        ensemble.wait_until_not_serving(server).await.unwrap();
+    }
+    config.connect_timeout = Duration::from_secs(2);
+    let started = Instant::now();
+    let error = try_backend(&config).await.expect_err("nobody serves");
+    assert!(started.elapsed() >= config.connect_timeout, "{:?}: {error}", started.elapsed());
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("it has no quorum"), "{error}");
+
+    config.connect_timeout = PATIENCE;
+    let connecting = tokio::spawn(async move { try_backend(&config).await });
+    ensemble.heal();
+    let backend = timeout(PATIENCE, connecting).await.expect("it connects").unwrap().unwrap();
+    backend.close(Close::Orderly).await.unwrap();
 }

@@ -116,6 +116,17 @@ impl Driver {
         Ok(Connected { driver, sent, answered })
     }
 
+    /// As [`connect`](Self::connect), inside of the chroot.
+    pub(crate) async fn connect_inside(
+        settings: &Settings,
+        runtime: &Handle,
+        beside: Option<&LeaseWriter>,
+    ) -> Answer<Self> {
+        let driver = Self::connect(settings, runtime, beside).await?.driver;
+        driver.enter(settings.chroot.as_deref()).await?;
+        Ok(driver)
+    }
+
     /// Makes the chroot where it is missing. All paths are below it from then on.
     pub(crate) async fn enter(&self, chroot: Option<&str>) -> Answer<()> {
         let Some(chroot) = chroot else { return Ok(()) };

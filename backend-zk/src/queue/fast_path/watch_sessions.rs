@@ -192,11 +192,7 @@ impl WatchSessions {
         if self.find(bytes).is_some() {
             return true;
         }
-        let opening = async {
-            let opened = Driver::connect(&self.settings, &self.runtime, Some(&self.lease)).await?;
-            opened.driver.enter(self.settings.chroot.as_deref()).await?;
-            Ok::<_, Fault>(opened)
-        };
+        let opening = Driver::connect_inside(&self.settings, &self.runtime, Some(&self.lease));
         match tokio::time::timeout(request_timeout, opening).await {
             Ok(Ok(opened)) => {
                 let mut open = self.open.lock();
@@ -204,7 +200,7 @@ impl WatchSessions {
                 // them under the lock: one of the two sees the other.
                 let wanted = self.lease.lost().is_none() && !self.killed.is_cancelled();
                 if wanted {
-                    open.push(Arc::new(opened.driver));
+                    open.push(Arc::new(opened));
                 }
                 wanted
             }
