@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use self::batches::{Batch, batches, request};
 use self::clock_steps::ClockSteps;
 use crate::client::{Client, last_seen};
-use crate::driver::{Lost, Place};
+use crate::driver::{Lost, Place, by_server};
 use crate::layout::QueueKeys;
 use crate::queue::cleanup;
 use crate::queue::wait::next_recheck;
@@ -125,7 +125,7 @@ async fn renew_all(
             Some(_) => any_lost = true,
         }
     }
-    let cells = client.leased.to_renew();
+    let cells = client.leased.to_renew(round);
     any_lost |= !client.leased.lost().is_empty();
     client.lease.awaiting(started, due);
     if queues.is_empty() && cells.is_empty() {
@@ -139,10 +139,8 @@ async fn renew_all(
     let observe = |place: &Place, sent, time| {
         steps.entry(place.clone()).or_default().observe(sent, client.clock.now(), time, client.ttl);
     };
-    let renewed = match tokio::join!(renew(client, queues, observe), cells::renew(client, cells)) {
-        (Ok(nodes), Ok(cells)) => Ok(nodes && cells),
-        (Err(error), _) | (_, Err(error)) => Err(error),
-    };
+    let (nodes, cells) = tokio::join!(renew(client, queues, observe), cells::renew(client, cells));
+    let renewed = every([nodes, cells.map(|()| true)]).map(|whole| !whole.contains(&false));
     if matches!(renewed, Ok(true)) {
         client.lease.proven(round);
     }
@@ -163,11 +161,9 @@ pub(crate) async fn renew(
     if queues.is_empty() {
         return Ok(true);
     }
-    let mut servers: HashMap<Place, Vec<Batch>> = HashMap::new();
-    for batch in batches(queues, |queue| client.driver.slot(queue.tag())) {
-        let place = batch.first().and_then(|(queue, _)| client.driver.place(queue.tag()));
-        servers.entry(place).or_default().push(batch);
-    }
+    let batches = batches(queues, |queue| client.driver.slot(queue.tag()));
+    let servers =
+        by_server(batches, |batch| batch.first().and_then(|(queue, _)| client.driver.place(queue.tag())));
     let answered = Mutex::new(answered);
     let renewing = servers.into_iter().map(|(place, batches)| {
         let answered = &answered;
@@ -177,15 +173,20 @@ pub(crate) async fn renew(
         }
     });
     // A server that does not answer holds up nobody else's renewals.
-    let (mut all, mut failed) = (true, None);
-    for renewed in join_all(renewing).await {
+    Ok(every(join_all(renewing).await)?.into_iter().all(|whole| whole))
+}
+
+/// What all servers answered; else an error, of one that may answer yet rather than an outright refusal.
+fn every<T>(renewed: impl IntoIterator<Item = Result<T>>) -> Result<Vec<T>> {
+    let (mut answers, mut failed) = (Vec::new(), None);
+    for renewed in renewed {
         match renewed {
-            Ok(whole) => all &= whole,
+            Ok(answer) => answers.push(answer),
             Err(error) if error.is_retryable() || failed.is_none() => failed = Some(error),
             Err(_) => {}
         }
     }
-    failed.map_or(Ok(all), Err)
+    failed.map_or(Ok(answers), Err)
 }
 
 /// Renews the nodes of one server.

@@ -11,6 +11,7 @@
 
 use std::collections::HashMap;
 
+use latchwork_core::Moment;
 use latchwork_core::contracts::Lease;
 use parking_lot::Mutex;
 
@@ -31,6 +32,10 @@ struct Write {
     number: Option<u64>,
     // The request is under way.
     asked: bool,
+    // When the last renewal that found it was sent.
+    renewed: Option<Moment>,
+    // The last renewal of it got no answer.
+    missed: bool,
 }
 
 impl Write {
@@ -44,7 +49,7 @@ impl Write {
 impl LeasedCells {
     /// A write is about to be sent: until its outcome is known, the cell may be its.
     pub(crate) fn begin(&self, cell: CellKey, nonce: u64, lease: Lease) -> Asked<'_> {
-        let write = Write { nonce, lease, number: None, asked: true };
+        let write = Write { nonce, lease, number: None, asked: true, renewed: None, missed: false };
         self.0.lock().entry(cell.clone()).or_default().push(write);
         Asked { cells: self, cell, nonce }
     }
@@ -54,9 +59,27 @@ impl LeasedCells {
         self.retain(cell, |write| write.number.is_none_or(|earlier| earlier >= number));
     }
 
-    /// What is to be renewed.
-    pub(crate) fn to_renew(&self) -> Vec<Written> {
-        self.all(|write| !write.is_lost())
+    /// What is to be renewed and was not since then. Those that got no answer come last: very many, in slots
+    /// that stand open, would keep the others waiting round after round.
+    pub(crate) fn to_renew(&self, since: Moment) -> Vec<Written> {
+        let due = |write: &Write| !write.is_lost() && write.renewed.is_none_or(|renewed| renewed < since);
+        let mut cells = self.all(|write| due(write) && !write.missed);
+        cells.extend(self.all(|write| due(write) && write.missed));
+        cells
+    }
+
+    /// A renewal that was sent then has found them.
+    pub(crate) fn renewed<'a>(&self, found: impl IntoIterator<Item = &'a Written>, sent: Moment) {
+        for (cell, nonce) in found {
+            self.change(cell, *nonce, |write| (write.renewed, write.missed) = (Some(sent), false));
+        }
+    }
+
+    /// A renewal of them got no answer.
+    pub(crate) fn missed(&self, asked: &[Written]) {
+        for (cell, nonce) in asked {
+            self.change(cell, *nonce, |write| write.missed = true);
+        }
     }
 
     /// What is to be removed, since its lease is over.
@@ -156,19 +179,31 @@ mod tests {
         let asked = begin(3);
         begin(4).not_made();
         cells.forget(&[(cell.clone(), 3)]);
-        assert_eq!(nonces(cells.to_renew()), [1, 2, 3], "one made, one unknown, one under way");
+        assert_eq!(nonces(cells.to_renew(clock.now())), [1, 2, 3], "one made, one unknown, one under way");
         asked.made(12, lease.clone());
         cells.overwritten(&cell, 12);
-        assert_eq!(nonces(cells.to_renew()), [2, 3]);
+        assert_eq!(nonces(cells.to_renew(clock.now())), [2, 3]);
         cells.forget(&[(cell.clone(), 2)]);
-        assert_eq!(nonces(cells.to_renew()), [3]);
+        assert_eq!(nonces(cells.to_renew(clock.now())), [3]);
+        let other = CellKey::of(&Address::new("n", Kind::Value, "other").unwrap()).unwrap();
+        cells.begin(other.clone(), 6, lease.clone()).made(13, lease.clone());
+        for missed in [3, 6] {
+            cells.missed(&[(cell.clone(), missed), (other.clone(), missed)]);
+            assert_eq!(nonces(cells.to_renew(clock.now())), [9 - missed, missed], "it comes last");
+            cells.renewed(&[(cell.clone(), 3), (other.clone(), 6)], Moment::PAST);
+        }
+        cells.forget(&[(other, 6)]);
+        let sent = clock.now();
+        cells.renewed(&[(cell.clone(), 3)], sent);
+        assert!(cells.to_renew(sent).is_empty(), "a round that is repeated leaves it out");
+        assert_eq!(nonces(cells.to_renew(sent + Duration::from_millis(1))), [3], "the next does not");
         // An answer that comes late: the version is an earlier one.
         cells.overwritten(&cell, 11);
         assert_eq!(nonces(cells.every()), [3]);
         let asked = begin(5);
         tokio::time::advance(ttl).await;
-        assert_eq!((nonces(cells.to_renew()), nonces(cells.lost())), (vec![5], vec![3]));
+        assert_eq!((nonces(cells.to_renew(clock.now())), nonces(cells.lost())), (vec![5], vec![3]));
         drop(asked);
-        assert_eq!((nonces(cells.to_renew()), nonces(cells.lost())), (vec![], vec![3, 5]));
+        assert_eq!((nonces(cells.to_renew(clock.now())), nonces(cells.lost())), (vec![], vec![3, 5]));
     }
 }

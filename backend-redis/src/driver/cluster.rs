@@ -222,3 +222,27 @@ impl fmt::Debug for Cluster {
         f.debug_struct("Cluster").field("servers", &self.servers()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What one request has learnt (`MOVED`) is of one slot, and says nothing of other servers.
+    #[tokio::test]
+    async fn a_server_without_slots_is_disconnected_by_a_whole_map_alone() {
+        let settings = Settings::of(&"redis-cluster://127.0.0.1:1".parse().unwrap()).unwrap();
+        let on_message = Arc::new(|_: &[u8], _: &[u8]| {});
+        let (cluster, _losses) = Cluster::new(settings, Clock::tokio(), on_message, Arc::default());
+        let [old, new] = [1, 2].map(|port| Host { name: "127.0.0.1".to_owned(), port });
+        let all_of = |master: &Host| [Range { first: 0, last: 16_383, master: master.clone() }];
+        cluster.apply(&all_of(&old), true);
+        // It keeps no server in use.
+        let link = cluster.server(&old).link.subscribe();
+        cluster.apply(&all_of(&new), false);
+        assert!(!link.borrow().is_closed());
+        cluster.apply(&all_of(&new), true);
+        assert!(link.borrow().is_closed(), "it stays connected without slots");
+        let ports: Vec<_> = cluster.map.borrow().hosts().iter().map(|(host, _)| host.port).collect();
+        assert_eq!(ports, [2]);
+    }
+}

@@ -108,3 +108,48 @@ impl Map {
         self.servers.keys().find(|known| ***known > *host).cloned()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use latchwork_core::Clock;
+
+    use super::*;
+    use crate::config::Settings;
+
+    const NOW: Moment = Moment::from_nanos(1);
+
+    /// A server of the map at this port, which nobody uses.
+    fn added(map: &mut Map, port: u16) -> Host {
+        let host = Host { name: "127.0.0.1".to_owned(), port };
+        let settings = Settings::of(&"redis-cluster://127.0.0.1:1".parse().unwrap()).unwrap();
+        let settings = settings.of_shard(host.clone());
+        map.server_or(&host, || {
+            let on_message = Arc::new(|_: &[u8], _: &[u8]| {});
+            Arc::new(Server::dialling(settings, Clock::tokio(), on_message, Arc::default()))
+        });
+        host
+    }
+
+    fn ports(map: &Map) -> Vec<u16> {
+        map.hosts().iter().map(|(host, _)| host.port).collect()
+    }
+
+    #[tokio::test]
+    async fn a_server_without_slots_is_taken_out_once_nobody_uses_it() {
+        let mut map = Map::new();
+        let [old, new, next] = [1, 2, 3].map(|port| added(&mut map, port));
+        let request = map.server(&next).expect("it was added");
+        assert!(map.set(0..=16_383, &old, NOW));
+        assert!(map.set(0..=16_382, &new, NOW));
+        assert!(map.without_slots().is_empty(), "the old one has a slot, and a request waits for the next");
+        assert_eq!(ports(&map), [1, 2, 3]);
+        assert!(map.set(16_383..=16_383, &new, NOW));
+        assert_eq!(map.without_slots().len(), 1);
+        assert_eq!(ports(&map), [2, 3], "the old one has no slot any more");
+        drop(request);
+        assert_eq!(map.without_slots().len(), 1);
+        assert_eq!(ports(&map), [2], "no request waits for the next");
+        assert!(map.without_slots().is_empty());
+        assert_eq!(map.host(0).as_deref(), Some(&new));
+    }
+}

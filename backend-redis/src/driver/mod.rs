@@ -36,6 +36,6 @@ pub(crate) use cursor::Cursor;
 pub(crate) use facts::Said;
 pub(crate) use info::Info;
 pub(crate) use link::Standing;
-pub(crate) use routing::{Driver, Lost, Place, of_two_slots};
+pub(crate) use routing::{Driver, Lost, Place, by_server, of_two_slots};
 pub(crate) use sentinels::Replaced;
 pub(crate) use sweep::sweep;

@@ -280,4 +280,34 @@ mod tests {
         let answers = stream::iter([Ok('a'), Ok('a')]).chain(stream::pending());
         assert_eq!(agreed(3, answers).await.expect("most have answered"), 'a');
     }
+
+    /// An answer to `CLUSTER SLOTS`: the first and the last slot of each master.
+    fn said(masters: &[(i64, i64, &str)]) -> Reply {
+        let range = |(first, last, name): &(i64, i64, &str)| {
+            let master = Reply::List(vec![Reply::Text((*name).into()), Reply::Int(7)]);
+            Reply::List(vec![Reply::Int(*first), Reply::Int(*last), master])
+        };
+        Reply::List(masters.iter().map(range).collect())
+    }
+
+    #[test]
+    fn a_map_without_all_slots_is_none_and_one_with_all_is_the_same_in_any_order() {
+        let host = Host { name: "h".to_owned(), port: 1 };
+        let (a, b, c) = ((0, 5_460, "a"), (5_461, 10_921, "b"), (10_922, 16_383, "c"));
+        for (said, covered) in [
+            (said(&[]), 0),
+            (said(&[a, c]), 10_923),
+            (said(&[(0, 16_382, "a")]), 16_383),
+            (said(&[(1, 16_383, "a")]), 16_383),
+        ] {
+            let error = whole(said, &host).expect_err("slots are missing");
+            assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+            let words = format!("h:1 knows masters for {covered} of 16384 slots");
+            assert!(error.to_string().contains(&words), "{error}");
+        }
+        let known = whole(said(&[a, b, c]), &host).expect("all slots");
+        let masters: Vec<_> = known.iter().map(|range| range.master.name.as_str()).collect();
+        assert_eq!(masters, ["a", "b", "c"]);
+        assert_eq!(whole(said(&[c, a, b]), &host).expect("all slots"), known);
+    }
 }

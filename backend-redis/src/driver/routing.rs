@@ -1,5 +1,6 @@
 //! From the names of keys to the server that has them: one server, or those of a cluster.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +48,18 @@ pub(crate) enum Lost {
 
 /// Which of a client's servers: the only one, or the one at this host, if any is known.
 pub(crate) type Place = Option<Arc<Host>>;
+
+/// What each server has of these.
+pub(crate) fn by_server<T>(
+    items: impl IntoIterator<Item = T>,
+    place: impl Fn(&T) -> Place,
+) -> HashMap<Place, Vec<T>> {
+    let mut servers: HashMap<Place, Vec<T>> = HashMap::new();
+    for item in items {
+        servers.entry(place(&item)).or_default().push(item);
+    }
+    servers
+}
 
 impl Driver {
     /// Dials, and answers whether a server evicts locks. From then on broken connections are

@@ -111,17 +111,6 @@ fn named_by_some<'a>(votes: &'a [Option<Host>], replaced: &[Host]) -> Option<&'a
         .or_else(|| first_of_most(votes().collect()))
 }
 
-/// A connection to the Sentinel at this place, which hears of a new master, and the master that it names.
-/// All of it takes `bound` at most.
-pub(super) async fn listen(
-    sentinels: &Sentinels,
-    place: usize,
-    bound: Duration,
-    on_push: OnPush,
-) -> Result<(MultiplexedConnection, Host)> {
-    ask(sentinels, place, bound, Some(on_push)).await
-}
-
 /// Receives what a Sentinel says unasked, on the connection's task.
 pub(super) type OnPush = Arc<dyn Fn(PushInfo) + Send + Sync>;
 
@@ -138,7 +127,9 @@ pub(super) fn switched(message: &[u8], service: &str) -> Option<[Host; 2]> {
     words.next().is_none().then_some(named)
 }
 
-async fn ask(
+/// A connection to the Sentinel at this place, and the master that it names. With `on_push` it hears of a
+/// new master, from before the question. All of it takes `bound` at most.
+pub(super) async fn ask(
     sentinels: &Sentinels,
     place: usize,
     bound: Duration,

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
 use super::link::{Link, give_up_before};
-use super::sentinels::{listen, named, named_by_most, switched};
+use super::sentinels::{ask, named, named_by_most, switched};
 use crate::config::{Host, Sentinels};
 
 /// The shortest and the longest pause before a Sentinel is dialled again, without jitter.
@@ -153,14 +153,14 @@ impl Listener {
             (PushKind::Disconnection, _) => ending.notify_one(),
             _ => {}
         };
-        let (mut connection, master) =
-            match listen(&self.sentinels, place, self.bound, Arc::new(on_push)).await {
-                Ok(listened) => listened,
-                Err(failure) => {
-                    tracing::debug!(error = %failure.error, "this Sentinel is not listened to");
-                    return false;
-                }
-            };
+        let asking = ask(&self.sentinels, place, self.bound, Some(Arc::new(on_push)));
+        let (mut connection, master) = match asking.await {
+            Ok(listened) => listened,
+            Err(failure) => {
+                tracing::debug!(error = %failure.error, "this Sentinel is not listened to");
+                return false;
+            }
+        };
         // It may have changed while nobody listened.
         self.names(place, master);
         loop {

@@ -4,9 +4,11 @@
 //! it for up to a TTL (LEASE-CLEAN-UP-AFTER-LOSS). At worst it runs out by itself. A close removes
 //! all nodes and ephemeral cells of the client.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use latchwork_core::contracts::{Close, NodeWriter};
 use latchwork_core::decide::queue::TOMBSTONE;
 use latchwork_core::support::{Backoff, SharedTask};
@@ -14,15 +16,16 @@ use latchwork_core::{Error, ErrorKind, LostReason, Moment, Result};
 
 use crate::cells::leased::Written;
 use crate::client::Client;
-use crate::driver::Driver;
+use crate::driver::{Driver, Place, by_server};
 use crate::scripts::{self, Call};
 use crate::watch::Attempt;
 
-/// Leaves, or scripts for cells, in one burst: they cost the server what a few renewals do.
+/// Leaves, or scripts for cells, that are under way at once: they cost the server what a few renewals do, and
+/// a join waits behind no more than these.
 const LEAVES: usize = 64;
 /// Cells that one script renews or removes, and how many are under way at once.
 const CELLS: usize = 256;
-pub(crate) const CELLS_AT_ONCE: usize = 2048;
+const CELLS_AT_ONCE: usize = 2048;
 /// The shortest and the longest pause before a close repeats what was not confirmed, without
 /// jitter.
 const CLOSE_PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
@@ -79,14 +82,18 @@ pub(crate) fn later(client: &Arc<Client>, attempt: &Arc<Attempt>) {
 
 /// A close does the rest.
 async fn until_closing(client: Arc<Client>, lost: Vec<Arc<Attempt>>, cells: Vec<Written>) {
-    let removal = async { tokio::join!(remove(&client, &lost), remove_cells(&client, &cells)) };
-    client.closing.run_until_cancelled(removal).await;
+    let driver = &client.driver;
+    // A server that does not answer holds up nobody else's removals.
+    let nodes = by_server(lost, |attempt| driver.place(attempt.queue.tag()));
+    let nodes = join_all(nodes.values().map(|lost| remove(&client, lost)));
+    let cells = of_each_script(driver, &cells);
+    let cells = join_all(cells.values().map(|parts| remove_cells(&client, parts)));
+    client.closing.run_until_cancelled(async { tokio::join!(nodes, cells) }).await;
 }
 
-async fn remove_cells(client: &Arc<Client>, cells: &[Written]) {
-    let parts = of_each_script(&client.driver, cells);
-    let largest = parts.iter().map(Vec::len).max().unwrap_or(1);
-    for burst in parts.chunks((CELLS_AT_ONCE / largest).clamp(1, LEAVES)) {
+/// Removes the cells of one server.
+async fn remove_cells(client: &Arc<Client>, parts: &[Vec<Written>]) {
+    for burst in parts.chunks(scripts_at_once(parts)) {
         let calls: Vec<_> = burst.iter().map(|part| end_cells(part)).collect();
         let answers = client.driver.run_all(&calls, client.renewal_bound()).await;
         let mut answered = false;
@@ -106,17 +113,25 @@ async fn remove_cells(client: &Arc<Client>, cells: &[Written]) {
     }
 }
 
-/// The cells of each script. In a cluster each is alone: a script of several keys is not carried out while
-/// their slot is on its way.
-pub(crate) fn of_each_script(driver: &Driver, cells: &[Written]) -> Vec<Vec<Written>> {
+/// The cells of each script, by server. In a cluster each is alone: a script of several keys is not carried
+/// out while their slot is on its way.
+pub(crate) fn of_each_script(driver: &Driver, cells: &[Written]) -> HashMap<Place, Vec<Vec<Written>>> {
     let most = if driver.is_cluster() { 1 } else { CELLS };
-    cells.chunks(most).map(<[_]>::to_vec).collect()
+    let place = |part: &Vec<Written>| part.first().and_then(|(cell, _)| driver.place(cell.channel()));
+    by_server(cells.chunks(most).map(<[_]>::to_vec), place)
+}
+
+/// How many of these scripts are under way at once.
+pub(crate) fn scripts_at_once(parts: &[Vec<Written>]) -> usize {
+    let largest = parts.iter().map(Vec::len).max().unwrap_or(1);
+    (CELLS_AT_ONCE / largest).clamp(1, LEAVES)
 }
 
 fn end_cells(cells: &[Written]) -> Call {
     scripts::end_cells(cells.iter().map(|(cell, nonce)| (cell, *nonce)))
 }
 
+/// Removes the nodes of one server.
 async fn remove(client: &Arc<Client>, lost: &[Arc<Attempt>]) {
     for burst in lost.chunks(LEAVES) {
         // Another cleanup may be removing some of them.
@@ -182,9 +197,8 @@ async fn end(client: &Client, how: Close, attempts: Vec<Arc<Attempt>>) -> Result
         let now = client.clock.now();
         let mut calls: Vec<_> =
             attempts.iter().filter_map(|attempt| removal_at_close(attempt, now)).collect();
-        calls.extend(
-            of_each_script(&client.driver, &client.leased.every()).iter().map(|part| end_cells(part)),
-        );
+        let cells = of_each_script(&client.driver, &client.leased.every());
+        calls.extend(cells.values().flatten().map(|part| end_cells(part)));
         if let Err(error) = confirm_all(client, &calls, until).await {
             tracing::debug!(%error, "a node was not removed at close");
             let what = "closed, but the server did not confirm every node and cell: the rest runs out with its lease";
