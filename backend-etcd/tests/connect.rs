@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use common::{acquiring, config, etcdctl, login_config, require_log_in, server, soon};
 use futures_util::future::join_all;
-use latchwork_conformance::mistakes::Mistakes;
+use latchwork_conformance::mistakes::{Mistakes, namespaces_are_named};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{Certificates, ClosedPort, Kind, Options, Server};
 use latchwork_core::{Config, Coordinator, Error, ErrorKind, LostReason, Release, connect};
@@ -89,6 +89,14 @@ async fn what_is_wrong_with_the_server_is_named_and_a_user_that_may_serves_on() 
     server.launch().await.unwrap();
     assert_eq!(hold.release().await.unwrap(), Release::Released);
     client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_the_namespace_is_named() {
+    let page = include_str!("../../src/guide/connecting.md");
+    let table = Mistakes::of(page, "## When a namespace is in the way");
+    let server = server().await;
+    soon(namespaces_are_named(table, latchwork_etcd::connector(), &config(&server, ""))).await;
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use common::coordinators::{at, refused, said};
 use common::sharded::{key_of, lock_at};
 use common::{Operator, PATIENCE, own, soon};
+use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::servers::{Certificates, ClusteredRedis, Validity};
 use latchwork_core::recipes::Acquire;
 use latchwork_core::{Coordinator, ErrorKind, Release};
@@ -108,38 +109,50 @@ async fn one_server_name_is_that_of_all_servers() {
 
 #[tokio::test]
 async fn what_is_wrong_with_tls_is_named() {
-    let (cluster, certificates) = secured(CALM, IP, &[IP], true).await;
+    // The servers have the name that they may be asked by, and name each other by an address that none has.
+    let (cluster, certificates) = secured(CALM, IP, &[NAME], true).await;
+    let by_name = |options: &str| url(&cluster, options).replace(IP, NAME);
     let mutual = certificates.mutual();
+    let mut mistakes = Mistakes::of(include_str!("../../src/guide/connecting.md"), "## TLS in a cluster");
 
     let others = Certificates::new().unwrap();
-    let error = refused(&url(&cluster, &others.mutual())).await;
-    assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
-    said(&error, &["127.0.0.1:", "as `ca`"]);
-
-    for options in [certificates.trusting(), certificates.of_a_stranger().unwrap()] {
-        let error = refused(&url(&cluster, &options)).await;
-        assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    let error = refused(&by_name(&others.mutual())).await;
+    said(&error, &["localhost:"]);
+    mistakes.made("nobody who is trusted has signed a server's certificate", &error);
+    let error = refused(&url(&cluster, &mutual)).await;
+    said(&error, &["the certificate is not for 127.0.0.1"]);
+    mistakes.made("a server's certificate has another name than the URL", &error);
+    let error = refused(&by_name(&mutual)).await;
+    said(&error, &["the certificate is not for 127.0.0.1"]);
+    mistakes.made("a server's certificate has another name than the cluster gives it", &error);
+    for (mistake, options) in [
+        ("they demand a client certificate, and there is none", certificates.trusting()),
+        ("they do not know who signed the client's certificate", certificates.of_a_stranger().unwrap()),
+    ] {
+        let error = refused(&by_name(&options)).await;
+        said(&error, &["localhost:"]);
+        mistakes.made(mistake, &error);
     }
 
     let error = refused(&url(&cluster, "").replace("rediss-", "redis-")).await;
-    assert!(matches!(error.kind(), ErrorKind::WrongServer { .. }), "{error}");
-    said(&error, &["a TLS server (rediss-cluster:// asks for TLS)"]);
+    mistakes.made("a URL without TLS, and a cluster with it", &error);
     let plain = &cluster.servers()[0];
     let error = refused(&format!("rediss-cluster://{plain}?{mutual}")).await;
-    assert!(matches!(error.kind(), ErrorKind::WrongServer { .. }), "{error}");
-    said(&error, &[plain, "does not speak TLS"]);
+    said(&error, &[plain]);
+    mistakes.made("a URL with TLS, and a cluster without it", &error);
+    mistakes.all_made();
 
     // One server alone, and a server of a cluster for one that is alone.
     let single = own(&[]).await;
     let error = refused(&format!("rediss-cluster://{}?{mutual}", single.addr())).await;
     assert!(matches!(error.kind(), ErrorKind::WrongServer { .. }), "{error}");
-    let one = url(&cluster, &mutual).replace("rediss-cluster", "rediss");
+    let one = by_name(&mutual).replace("rediss-cluster", "rediss");
     let (hosts, options) = one.split_once('?').unwrap();
     let error = refused(&format!("{}?{options}", hosts.split(',').next().unwrap())).await;
     assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
     said(&error, &["redis-cluster://"]);
 
-    let client = at(&url(&cluster, &mutual)).await.unwrap();
+    let client = at(&url(&cluster, &format!("{mutual}&server_name={NAME}"))).await.unwrap();
     uses_all_servers(&cluster, &client).await;
     soon(client.close()).await.unwrap();
 }

@@ -4,11 +4,12 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{Operator, connect, own, refused, says};
-use latchwork_conformance::mistakes::Mistakes;
+use common::coordinators::at;
+use common::{Operator, connect, own, refused, says, soon};
+use latchwork_conformance::mistakes::{Mistakes, namespaces_are_named};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{ClosedPort, Kind, Options, Server};
-use latchwork_core::{Error, ErrorKind, Eviction};
+use latchwork_core::{Config, Error, ErrorKind, Eviction};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
@@ -160,7 +161,10 @@ async fn what_is_wrong_with_the_server_is_named() {
     let mut operator = Operator::of(&master).await;
     let enough = "+@read +@write +@pubsub +@scripting +@connection -@dangerous +time";
     operator.say::<()>(&format!("ACL SETUSER deaf on >word ~latchwork:* resetchannels {enough} +info")).await;
-    operator.say::<()>(&format!("ACL SETUSER blind on >word ~latchwork:* &latchwork:* {enough}")).await;
+    for (user, more) in [("blind", ""), ("mute", " +info -wait")] {
+        let rules = format!("~latchwork:* &latchwork:* {enough}{more}");
+        operator.say::<()>(&format!("ACL SETUSER {user} on >word {rules}")).await;
+    }
     for (mistake, login, options) in [
         ("the user or the password", "deaf:guessed", ""),
         ("the user may not use a command, a key or a channel that is needed", "deaf:word", ""),
@@ -169,14 +173,28 @@ async fn what_is_wrong_with_the_server_is_named() {
             "blind:word",
             "?strict=true",
         ),
+        ("the URL has `min_replicas`, and the user may not call `WAIT`", "mute:word", "?min_replicas=1"),
     ] {
         table.made(mistake, &refused(&format!("redis://{login}@{}{options}", master.addr())).await);
     }
+    let client = at(&format!("{}?min_replicas=2&request_timeout=3s", master.url())).await.unwrap();
+    let error = soon(client.mutex("a").unwrap().acquire()).await.unwrap_err();
+    table.made("the URL has `min_replicas`, and fewer follow the server: each acquisition fails", &error);
+    client.close().await.unwrap();
     operator.say::<()>("CONFIG SET maxmemory 64mb").await;
     operator.say::<()>("CONFIG SET maxmemory-policy allkeys-lru").await;
     let error = refused(&format!("{}?strict=true", master.url())).await;
     table.made("the server evicts keys when its memory is full, and the URL has `strict=true`", &error);
     table.all_made();
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_the_namespace_is_named() {
+    let page = include_str!("../../src/guide/connecting.md");
+    let table = Mistakes::of(page, "## When a namespace is in the way");
+    let server = own(&[]).await;
+    let config = Config::from_url(server.url()).unwrap();
+    soon(namespaces_are_named(table, latchwork_redis::connector(), &config)).await;
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod common;
 
 use common::coordinators::{at, refused, said};
 use common::{Operator, PATIENCE, soon};
+use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::servers::{Certificates, Terminator, Validity, WatchedRedis};
 use latchwork_core::contracts::LeaseState;
 use latchwork_core::recipes::Acquire;
@@ -102,44 +103,48 @@ async fn one_server_name_is_that_of_all_servers() {
 
 #[tokio::test]
 async fn what_is_wrong_with_tls_is_named() {
-    let (watched, certificates) = secured(IP, &[IP], true).await;
+    // The Sentinels have the name that they may be asked by, and name the master by an address that it has not.
+    let (watched, certificates) = secured(IP, &[NAME], true).await;
+    let by_name = |options: &str| url(&watched, options).replace(IP, NAME);
     let (service, mutual) = (WatchedRedis::SERVICE, certificates.mutual());
     let sentinel = watched.sentinels().swap_remove(0);
-    let tls_sentinels = url(&watched, "");
+    let mut mistakes = Mistakes::of(include_str!("../../src/guide/connecting.md"), "## TLS at Sentinels");
 
-    // Nobody who is trusted has signed it.
     let others = Certificates::new().unwrap();
-    let error = refused(&url(&watched, &others.mutual())).await;
-    assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
-    said(&error, &["the Sentinel at 127.0.0.1:", "as `ca`"]);
-
-    // No certificate, and that of a stranger.
-    for options in [certificates.trusting(), certificates.of_a_stranger().unwrap()] {
-        let error = refused(&url(&watched, &options)).await;
-        assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    let error = refused(&by_name(&others.mutual())).await;
+    said(&error, &["the Sentinel at localhost:"]);
+    mistakes.made("nobody who is trusted has signed a Sentinel's certificate", &error);
+    let error = refused(&url(&watched, &mutual)).await;
+    said(&error, &["the Sentinel at 127.0.0.1:", "the certificate is not for 127.0.0.1"]);
+    mistakes.made("a Sentinel's certificate has another name than the URL", &error);
+    let error = refused(&by_name(&mutual)).await;
+    said(&error, &["the certificate is not for 127.0.0.1"]);
+    mistakes.made("the master's certificate has another name than the Sentinels give it", &error);
+    for (mistake, options) in [
+        ("they demand a client certificate, and there is none", certificates.trusting()),
+        ("they do not know who signed the client's certificate", certificates.of_a_stranger().unwrap()),
+    ] {
+        let error = refused(&by_name(&options)).await;
+        said(&error, &["the Sentinel at localhost:"]);
+        mistakes.made(mistake, &error);
     }
 
-    // One side speaks TLS, and the other does not.
-    let error = refused(&tls_sentinels.replace("rediss-", "redis-")).await;
-    assert!(matches!(error.kind(), ErrorKind::WrongServer { .. }), "{error}");
-    said(&error, &["a TLS server (rediss-sentinel:// asks for TLS)"]);
+    let error = refused(&url(&watched, "").replace("rediss-", "redis-")).await;
+    mistakes.made("a URL without TLS, and Sentinels with it", &error);
     let error = refused(&format!("rediss-sentinel://{sentinel}/{service}?{mutual}")).await;
-    assert!(matches!(error.kind(), ErrorKind::WrongServer { .. }), "{error}");
-    said(&error, &[&sentinel, "does not speak TLS"]);
-
-    // The Sentinel speaks it, and the master that it names does not, or the other way round.
+    said(&error, &[&sentinel]);
+    mistakes.made("a URL with TLS, and Sentinels without it", &error);
     let error = refused(&format!("redis-sentinel://{sentinel}/{service}")).await;
-    assert!(matches!(error.kind(), ErrorKind::WrongServer { .. }), "{error}");
-    said(
-        &error,
-        &["which the Sentinels name as the master", "a TLS server (rediss-sentinel:// asks for TLS)"],
-    );
+    said(&error, &["which the Sentinels name as the master"]);
+    mistakes.made("a URL and Sentinels without TLS, and a master with it", &error);
+    let options = format!("{mutual}&server_name={NAME}");
     let plain = WatchedRedis::start().await.unwrap();
     let before = plain.sentinels()[0].parse().unwrap();
     let terminator = Terminator::before(before, &certificates).await.unwrap();
-    let error = refused(&format!("rediss-sentinel://{}/{service}?{mutual}", terminator.addr())).await;
-    assert!(matches!(error.kind(), ErrorKind::WrongServer { .. }), "{error}");
-    said(&error, &["which the Sentinels name as the master", "does not speak TLS"]);
+    let error = refused(&format!("rediss-sentinel://{}/{service}?{options}", terminator.addr())).await;
+    said(&error, &["which the Sentinels name as the master"]);
+    mistakes.made("a URL and Sentinels with TLS, and a master without it", &error);
+    mistakes.all_made();
 
-    takes_a_lock(&at(&url(&watched, &mutual)).await.unwrap()).await;
+    takes_a_lock(&at(&url(&watched, &options)).await.unwrap()).await;
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use common::{config, holds, own_server, put, server, soon, stranger, try_backend};
 use futures_util::future::join_all;
-use latchwork_conformance::mistakes::Mistakes;
+use latchwork_conformance::mistakes::{Mistakes, namespaces_are_named};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{ClosedPort, Kind, Options, Server};
 use latchwork_core::contracts::Close;
@@ -176,6 +176,14 @@ async fn what_is_wrong_with_the_server_is_named() {
     config.password = Some(latchwork_core::Secret::new("secret"));
     try_backend(&config).await.unwrap().close(Close::Orderly).await.unwrap();
     table.all_made();
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_the_namespace_is_named() {
+    let page = include_str!("../../src/guide/connecting.md");
+    let table = Mistakes::of(page, "## When a namespace is in the way");
+    let config = config(server().await.addr());
+    soon(namespaces_are_named(table, latchwork_zookeeper::connector(), &config)).await;
 }
 
 /// An administrator made it for an earlier version, and clients may not create in it.

@@ -1,8 +1,10 @@
 //! The guide's tables of mistakes, beside the errors that a test makes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use latchwork_core::{Error, ErrorKind};
+use latchwork_core::registry::LAYOUT;
+use latchwork_core::{Config, Connector, Error, ErrorKind, Move, MoveConfig, connect};
 
 /// The rows of a table that no error was held against yet: what is wrong, the kind of error, what it says.
 #[derive(Debug)]
@@ -45,6 +47,43 @@ impl Mistakes {
     }
 }
 
+/// Makes each row of the table about namespaces, in namespaces beside that of `config`.
+///
+/// # Panics
+/// When an error is not what the table says, when a row is left, or when the server does not answer.
+pub async fn namespaces_are_named(mut table: Mistakes, connector: Arc<dyn Connector>, config: &Config) {
+    let connectors = [connector];
+    let beside = |name: &str| {
+        let mut config = config.clone();
+        config.namespace.push_str(name);
+        config
+    };
+    let refused = async |config: &Config| connect(&connectors, config).await.expect_err("it is let in");
+
+    let stamped = beside("-stamped");
+    let newer = connect(&connectors, &stamped.clone().as_of_layout(LAYOUT + 1)).await;
+    let newer = newer.expect("the first one there");
+    table.made("its layout is newer than the build's", &refused(&stamped).await);
+    newer.close().await.expect("closed");
+
+    let sides = MoveConfig::new(beside("-from"), beside("-to"), "m");
+    let the_move = Move::connect(&connectors, &sides).await.expect("connected");
+    the_move.start(|_| {}).await.expect("nobody is in the way");
+    table.made("it moves elsewhere, and the URL is not that of the move", &refused(&sides.from).await);
+    table.made(
+        "a move that is not done comes to it, and the URL is not that of the move",
+        &refused(&sides.to).await,
+    );
+    the_move.run(|_| {}).await.expect("nobody is waited for");
+    the_move.finish().await.expect("nobody takes part");
+    table.made(
+        "it has moved: the move is finished, or an operator has retired it",
+        &refused(&sides.from).await,
+    );
+    the_move.close().await.expect("closed");
+    table.all_made();
+}
+
 /// The name of a kind of error, with the argument that it names.
 fn kind_of(error: &Error) -> String {
     match error.kind() {
@@ -57,13 +96,13 @@ fn kind_of(error: &Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use latchwork_core::Config;
+    use super::*;
 
-    use super::Mistakes;
+    const PAGE: &str = include_str!("../../src/guide/connecting.md");
 
     #[test]
     fn what_is_wrong_with_a_url_is_named() {
-        let mut table = Mistakes::of(include_str!("../../src/guide/connecting.md"), "## When a URL is wrong");
+        let mut table = Mistakes::of(PAGE, "## When a URL is wrong");
         for (mistake, url) in [
             ("an option that nobody knows", "redis://h?colour=red"),
             ("an option that is given twice", "redis://h?ttl=5s&ttl=6s"),
@@ -78,5 +117,42 @@ mod tests {
             table.made(mistake, &Config::from_url(url).expect_err(url));
         }
         table.all_made();
+    }
+
+    fn connectors() -> Vec<Arc<dyn Connector>> {
+        vec![
+            #[cfg(feature = "redis")]
+            latchwork_redis::connector(),
+            #[cfg(feature = "zookeeper")]
+            latchwork_zookeeper::connector(),
+        ]
+    }
+
+    #[tokio::test]
+    #[cfg_attr(
+        any(
+            not(all(feature = "redis", feature = "zookeeper")),
+            any(feature = "etcd", feature = "tls", feature = "sasl"),
+        ),
+        ignore = "for a build of Redis and ZooKeeper without TLS and SASL, which .ci/run makes"
+    )]
+    async fn what_the_build_lacks_is_named() {
+        let mut table = Mistakes::of(PAGE, "## When the build lacks a feature");
+        for (mistake, url) in [
+            ("the backend's own", "etcd://h"),
+            ("`tls`, and the URL asks for TLS", "rediss://h"),
+            ("`sasl`, and the URL has `sasl=true`", "zookeeper://app:secret@h?sasl=true"),
+        ] {
+            let config = Config::from_url(url).expect(url);
+            table.made(mistake, &connect(&connectors(), &config).await.expect_err(url));
+        }
+        table.all_made();
+    }
+
+    #[tokio::test]
+    async fn what_is_wrong_with_a_namespace_is_named() {
+        let table = Mistakes::of(PAGE, "## When a namespace is in the way");
+        let config = Config::from_url("memory://namespaces-in-the-way").expect("a good URL");
+        namespaces_are_named(table, latchwork_core::memory::connector(), &config).await;
     }
 }
