@@ -1,14 +1,16 @@
-//! Masters of a cluster are killed while processes contend.
+//! Masters of a cluster are killed while processes contend. In the long tier they also stand still, as replicas
+//! do, and most masters are lost and come back, empty.
 //!
 //! Replication is asynchronous: a failover may forget a lock, and then two hold it. These plain
 //! overlaps are expected, and are printed. No fence lets two through in turns.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_conformance::cases::is_long;
-use latchwork_conformance::failover::{self, Failover, now, spread};
+use latchwork_conformance::failover::{self, Failover, TTL, now, spread};
 use latchwork_conformance::servers::ClusteredRedis;
 use latchwork_conformance::testbeds::clustered_redis_testbed;
 use tokio::runtime::Runtime;
@@ -19,31 +21,99 @@ const NODE_TIMEOUT: Duration = Duration::from_millis(1500);
 /// The masters of these keys are killed in turns: of what is contended for, in any namespace.
 const KEYS: [&str; 3] = ["{mutex}", "{rwlock}", "{permits}"];
 
+/// How long most masters are lost.
+const OUTAGE: Duration = Duration::from_secs(2);
+
+/// How the servers fail, one after the other.
+#[derive(Clone, Copy)]
+enum Failure {
+    MasterKilled,
+    MasterSilent,
+    ReplicaSilent,
+    MajorityLost,
+}
+
+/// As often as this each in turns: of 30, 20 are masters that are killed.
+const TURNS: [Failure; 9] = [
+    Failure::MasterKilled,
+    Failure::MasterKilled,
+    Failure::MasterSilent,
+    Failure::MasterKilled,
+    Failure::MasterKilled,
+    Failure::ReplicaSilent,
+    Failure::MasterKilled,
+    Failure::MasterKilled,
+    Failure::MajorityLost,
+];
+
 fn main() -> ExitCode {
     if let Some(code) = latchwork_conformance::contender_main(&[latchwork_redis::connector()]) {
         return code;
     }
-    let (kills, lasts) =
-        if is_long() { (20, Duration::from_secs(600)) } else { (3, Duration::from_secs(30)) };
+    let (failures, lasts): (Vec<_>, _) = match is_long() {
+        true => (TURNS.into_iter().cycle().take(30).collect(), Duration::from_secs(600)),
+        false => (vec![Failure::MasterKilled; 3], Duration::from_secs(30)),
+    };
     let runtime = Runtime::new().expect("a runtime starts");
     let cluster = Arc::new(runtime.block_on(ClusteredRedis::start(NODE_TIMEOUT)).expect("servers start"));
     let testbed = clustered_redis_testbed(Arc::clone(&cluster)).expect("its URL");
-    let killing = || kill_masters(&cluster, kills, lasts);
-    failover::main(testbed, &runtime, lasts, true, killing)
+    let count = u32::try_from(failures.len()).expect("few");
+    let befall = || {
+        spread(count, lasts, async |number| {
+            let number = number as usize;
+            failures[number]
+                .befall(&cluster, KEYS[number % KEYS.len()], KEYS[(number + 1) % KEYS.len()])
+                .await
+        })
+    };
+    failover::main(testbed, &runtime, lasts, true, befall)
 }
 
-/// Kills one master after the other, and starts it again as a replica.
-async fn kill_masters(cluster: &ClusteredRedis, kills: u32, lasts: Duration) -> Vec<Failover> {
-    spread(kills, lasts, async |kill| {
-        let key = KEYS[kill as usize % KEYS.len()];
+impl Failure {
+    /// On the masters of these keys.
+    async fn befall(self, cluster: &ClusteredRedis, key: &str, other: &str) -> Failover {
         let master = cluster.master_of(key).await.expect("a master");
         let killed = now();
-        cluster.kill(master).await.expect("killed");
-        cluster.wait_until_replaced(key, master).await.expect("another master");
-        let failover = Failover { what: "master killed", killed, replaced: now() };
-        cluster.launch(master).await.expect("started again");
+        let failover = |what| Failover { what, killed, replaced: now() };
+        let failover = match self {
+            // It comes back as a replica.
+            Self::MasterKilled => {
+                cluster.kill(master).await.expect("killed");
+                cluster.wait_until_replaced(key, master).await.expect("another master");
+                let failover = failover("master killed");
+                cluster.launch(master).await.expect("started again");
+                failover
+            }
+            Self::MasterSilent => {
+                cluster.pause(master).await.expect("stopped");
+                cluster.wait_until_replaced(key, master).await.expect("another master");
+                let failover = failover("master silent");
+                cluster.resume(master).expect("it goes on");
+                failover
+            }
+            Self::ReplicaSilent => {
+                let servers = cluster.servers().len();
+                let replica = (master + servers / 2) % servers;
+                cluster.pause(replica).await.expect("stopped");
+                tokio::time::sleep(TTL).await;
+                cluster.resume(replica).expect("it goes on");
+                failover("replica silent")
+            }
+            // Nobody is left who could agree on a replica that takes over.
+            Self::MajorityLost => {
+                let other = cluster.master_of(other).await.expect("a master");
+                for master in BTreeSet::from([master, other]) {
+                    cluster.kill(master).await.expect("killed");
+                }
+                tokio::time::sleep(OUTAGE).await;
+                for master in BTreeSet::from([master, other]) {
+                    cluster.launch(master).await.expect("started again");
+                }
+                cluster.wait_until_whole().await.expect("whole again");
+                failover("most masters lost and back")
+            }
+        };
         cluster.wait_until_whole().await.expect("whole again");
         failover
-    })
-    .await
+    }
 }

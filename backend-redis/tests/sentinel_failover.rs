@@ -1,4 +1,5 @@
-//! Masters that Sentinels watch are killed while processes contend.
+//! Masters that Sentinels watch are killed while processes contend. In the long tier they also stand still, as
+//! replicas and most Sentinels do.
 //!
 //! Replication is asynchronous: a failover may forget a lock, and then two hold it. These plain
 //! overlaps are expected, and are printed. No fence lets two through in turns.
@@ -8,37 +9,96 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_conformance::cases::is_long;
-use latchwork_conformance::failover::{self, Failover, now, spread};
+use latchwork_conformance::failover::{self, Failover, TTL, now, spread};
 use latchwork_conformance::servers::WatchedRedis;
 use latchwork_conformance::testbeds::watched_redis_testbed;
 use tokio::runtime::Runtime;
+
+/// Sentinels that were silent for 2 s do nothing for the next 30 s (TILT).
+const SILENCE: Duration = Duration::from_millis(1500);
+
+/// How the servers fail, one after the other.
+#[derive(Clone, Copy)]
+enum Failure {
+    MasterKilled,
+    MasterSilent,
+    ReplicaSilent,
+    SentinelsSilent,
+}
+
+/// As often as this each in turns: of 30, 20 are masters that are killed.
+const TURNS: [Failure; 9] = [
+    Failure::MasterKilled,
+    Failure::MasterKilled,
+    Failure::MasterSilent,
+    Failure::MasterKilled,
+    Failure::MasterKilled,
+    Failure::ReplicaSilent,
+    Failure::MasterKilled,
+    Failure::MasterKilled,
+    Failure::SentinelsSilent,
+];
 
 fn main() -> ExitCode {
     if let Some(code) = latchwork_conformance::contender_main(&[latchwork_redis::connector()]) {
         return code;
     }
-    let (kills, lasts) =
-        if is_long() { (20, Duration::from_secs(600)) } else { (2, Duration::from_secs(24)) };
+    let (failures, lasts): (Vec<_>, _) = match is_long() {
+        true => (TURNS.into_iter().cycle().take(30).collect(), Duration::from_secs(600)),
+        false => (vec![Failure::MasterKilled; 2], Duration::from_secs(24)),
+    };
     let runtime = Runtime::new().expect("a runtime starts");
     // Less than a TTL: some of what is held when a master is killed goes on at the next one.
     let starting = WatchedRedis::start_noticing(Duration::from_secs(1));
     let watched = Arc::new(runtime.block_on(starting).expect("servers start"));
     let testbed = watched_redis_testbed(Arc::clone(&watched)).expect("its URL");
-    let killing = || kill_masters(&watched, kills, lasts);
-    failover::main(testbed, &runtime, lasts, true, killing)
+    let count = u32::try_from(failures.len()).expect("few");
+    let befall = || spread(count, lasts, async |number| failures[number as usize].befall(&watched).await);
+    failover::main(testbed, &runtime, lasts, true, befall)
 }
 
-/// Kills one master after the other, and starts it again as a replica.
-async fn kill_masters(watched: &WatchedRedis, kills: u32, lasts: Duration) -> Vec<Failover> {
-    spread(kills, lasts, async |_| {
+impl Failure {
+    async fn befall(self, watched: &WatchedRedis) -> Failover {
         let master = watched.master().await.expect("a master");
+        let replica = (master + 1) % watched.servers().len();
         let killed = now();
-        watched.kill(master).await.expect("killed");
-        watched.wait_until_replaced(master).await.expect("another master");
-        let failover = Failover { what: "master killed", killed, replaced: now() };
-        watched.launch(master).await.expect("started again");
+        let failover = |what| Failover { what, killed, replaced: now() };
+        let failover = match self {
+            // It comes back as a replica.
+            Self::MasterKilled => {
+                watched.kill(master).await.expect("killed");
+                watched.wait_until_replaced(master).await.expect("another master");
+                let failover = failover("master killed");
+                watched.launch(master).await.expect("started again");
+                failover
+            }
+            // It believes in itself when it goes on, until a Sentinel tells it.
+            Self::MasterSilent => {
+                watched.pause(master).expect("stopped");
+                watched.wait_until_replaced(master).await.expect("another master");
+                let failover = failover("master silent");
+                watched.resume(master).expect("it goes on");
+                failover
+            }
+            Self::ReplicaSilent => {
+                watched.pause(replica).expect("stopped");
+                tokio::time::sleep(TTL).await;
+                watched.resume(replica).expect("it goes on");
+                failover("replica silent")
+            }
+            // A majority of them.
+            Self::SentinelsSilent => {
+                for sentinel in [0, 1] {
+                    watched.pause_sentinel(sentinel).expect("stopped");
+                }
+                tokio::time::sleep(SILENCE).await;
+                for sentinel in [0, 1] {
+                    watched.resume_sentinel(sentinel).expect("it goes on");
+                }
+                failover("most Sentinels silent")
+            }
+        };
         watched.wait_until_whole().await.expect("whole again");
         failover
-    })
-    .await
+    }
 }
