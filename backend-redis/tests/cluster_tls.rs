@@ -126,8 +126,11 @@ async fn what_is_wrong_with_tls_is_named() {
     said(&error, &["the certificate is not for 127.0.0.1"]);
     mistakes.made("a server's certificate has another name than the cluster gives it", &error);
     for (mistake, options) in [
-        ("they demand a client certificate, and there is none", certificates.trusting()),
-        ("they do not know who signed the client's certificate", certificates.of_a_stranger().unwrap()),
+        ("the servers demand a client certificate, and there is none", certificates.trusting()),
+        (
+            "the servers do not know who signed the client's certificate",
+            certificates.of_a_stranger().unwrap(),
+        ),
     ] {
         let error = refused(&by_name(&options)).await;
         said(&error, &["localhost:"]);

@@ -21,6 +21,8 @@ pub(crate) struct Client {
     current: Mutex<Arc<Session>>,
     opening: SingleFlight<Result<()>>,
     ended: CancellationToken,
+    // Nothing more is sent, not even the close of a session that is being opened.
+    killed: CancellationToken,
     closing: CloseOnce,
 }
 
@@ -43,6 +45,7 @@ impl Client {
             current: Mutex::new(session),
             opening: SingleFlight::default(),
             ended,
+            killed: CancellationToken::new(),
             closing: CloseOnce::default(),
         }))
     }
@@ -61,7 +64,8 @@ impl Client {
         let opening = self.opening.run(&self.runtime, || async move { client.reopen().await });
         let Settings { connect_timeout, request_timeout, .. } = *self.settings;
         let within = opening_bound(connect_timeout, request_timeout);
-        opening.wait_within(within, "the opening of a session").await??;
+        let opened = opening.wait_within(within, "the opening of a session");
+        self.ended.run_until_cancelled(opened).await.ok_or_else(Error::closed)???;
         // Where this one is lost by now, the request reports it.
         Ok(self.current())
     }
@@ -86,7 +90,8 @@ impl Client {
             let _ = tokio::time::timeout(self.settings.request_timeout, old.driver.silent()).await;
         }
         let opening = open_session(&self.settings, &self.names, &self.runtime, &self.ended);
-        let fresh = in_time(&self.settings, opening).await?;
+        let opened = self.killed.run_until_cancelled(in_time(&self.settings, opening)).await;
+        let fresh = opened.ok_or_else(Error::closed)??;
         let mut current = self.current.lock();
         // An end sets the flag before it takes this lock: one of the two sees the other.
         if self.ended.is_cancelled() {
@@ -126,6 +131,7 @@ impl Client {
     /// The client dies: nothing more is sent.
     pub(crate) async fn kill(&self) {
         self.ended.cancel();
+        self.killed.cancel();
         self.current().kill().await;
     }
 }

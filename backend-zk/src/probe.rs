@@ -1,6 +1,7 @@
 //! The probe of an address before a session is opened: it distinguishes a ZooKeeper from another
 //! server. The client crate waits for either until its timeout, and reports only the timeout.
 
+use std::io;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -17,6 +18,10 @@ const WORD: &[u8] = b"srvr";
 /// read lines (Redis, HTTP) answer only to that, and it could cut off a ZooKeeper's answer.
 const PATIENCE: Duration = Duration::from_millis(750);
 
+/// How long the other hosts may take to answer once one may serve yet: what a host that is no ZooKeeper
+/// needs to be known.
+const OTHERS: Duration = PATIENCE.saturating_mul(2);
+
 /// The oldest server with all that is needed: container nodes, and their removal without its bug.
 const OLDEST: (u32, u32, u32) = (3, 5, 3);
 
@@ -25,23 +30,25 @@ const OLDEST: (u32, u32, u32) = (3, 5, 3);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// A ZooKeeper that is there.
+/// What a host is.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum Probed {
+    /// A ZooKeeper that serves.
     Serves,
-    /// It serves nobody until it has a quorum again, and this is what it says.
+    /// A ZooKeeper that says it has no quorum, or a server that hangs up without a word, as a ZooKeeper
+    /// without a quorum does where it has Netty (with TLS, that is). It may serve yet.
     Waits(Error),
 }
 
-/// Probes the hosts until one of them is a ZooKeeper that serves, as long as one waits for its quorum. It
-/// has no bound: the caller bounds the whole of connecting.
+/// Probes the hosts until one of them is a ZooKeeper that serves, as long as one may serve yet. It has no
+/// bound: the caller bounds the whole of connecting.
 ///
 /// # Errors
 /// The most specific one of the hosts: `WrongServer`, `Misconfigured` (too old), else
-/// `Unavailable`, where none is a ZooKeeper.
+/// `Unavailable`, where none may serve yet.
 pub(crate) async fn probe(settings: &Settings) -> Result<()> {
     let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-    while let Found::Waits(error) = probe_all(settings).await? {
+    while let Probed::Waits(error) = probe_all(settings).await? {
         note_failure(&error);
         pauses.wait(&settings.clock).await;
     }
@@ -49,35 +56,41 @@ pub(crate) async fn probe(settings: &Settings) -> Result<()> {
 }
 
 /// Probes all hosts at once.
-async fn probe_all(settings: &Settings) -> Result<Found> {
+async fn probe_all(settings: &Settings) -> Result<Probed> {
     let Settings { hosts, transport, .. } = settings;
     let mut probes: FuturesUnordered<_> = hosts.iter().map(|host| probe_one(host, transport)).collect();
     let (mut waits, mut worst): (_, Option<Error>) = (None, None);
-    while let Some(probed) = probes.next().await {
+    loop {
+        let next = match &waits {
+            None => probes.next().await,
+            // The one that is silent may have been the leader: the others are asked again without it.
+            Some(_) => tokio::time::timeout(OTHERS, probes.next()).await.unwrap_or(None),
+        };
+        let Some(probed) = next else { break };
         match probed {
-            Ok(Found::Serves) => return Ok(Found::Serves),
-            Ok(found) => waits = Some(found),
+            Ok(Probed::Serves) => return Ok(Probed::Serves),
+            Ok(Probed::Waits(error)) => waits = Some(error),
             Err(error) if worst.as_ref().is_none_or(|worst| *worst.kind() == ErrorKind::Unavailable) => {
                 worst = Some(error);
             }
             Err(_) => {}
         }
     }
+    let is_unavailable = |error: &Error| *error.kind() == ErrorKind::Unavailable;
     match (waits, worst) {
-        (Some(found), worst)
-            if worst.as_ref().is_none_or(|worst| *worst.kind() == ErrorKind::Unavailable) =>
-        {
-            Ok(found)
-        }
+        (Some(error), worst) if worst.as_ref().is_none_or(is_unavailable) => Ok(Probed::Waits(error)),
         (_, worst) => Err(worst.unwrap_or_else(|| Error::invalid("url", "no host"))),
     }
 }
 
-async fn probe_one(host: &str, transport: &Transport) -> Result<Found> {
+async fn probe_one(host: &str, transport: &Transport) -> Result<Probed> {
     let transport = &transport.apart();
     let unavailable = |what: &str| Error::new(ErrorKind::Unavailable, format!("{host}: {what}"));
     let mut stream = match transport.dial(host).await {
         Ok(stream) => stream,
+        Err(error) if is_end(&error) => {
+            return hung_up(host, transport, unavailable(HUNG_UP).because(error)).await;
+        }
         Err(error) => {
             return Err(refused(host, transport, unavailable("cannot connect").because(error)).await);
         }
@@ -98,20 +111,33 @@ async fn probe_one(host: &str, transport: &Transport) -> Result<Found> {
     let answer = String::from_utf8_lossy(&answer);
     let judged = match answer.is_empty() {
         false => judge(host, &answer),
-        true => {
-            let error = unavailable(
-                "hangs up: it is no ZooKeeper, or takes no more connections (maxClientCnxns), or is a proxy \
-                 whose ZooKeeper is down",
-            );
-            Err(refused(host, transport, error.because_of(ended.err())).await)
-        }
+        true => hung_up(host, transport, unavailable(HUNG_UP).because_of(ended.err())).await,
     };
     match judged {
         // An etcd does not understand the word, and names itself when it is asked over HTTP.
-        Err(_) if (answer.is_empty() || answer.starts_with("HTTP/")) && is_etcd(host).await => {
+        Err(_) | Ok(Probed::Waits(_))
+            if (answer.is_empty() || answer.starts_with("HTTP/")) && is_etcd(host).await =>
+        {
             Err(wrong(host, "etcd".to_owned()))
         }
         judged => judged,
+    }
+}
+
+const HUNG_UP: &str = "hangs up: it has no quorum, or takes no more connections (maxClientCnxns), or is a proxy \
+                       whose ZooKeeper is down, or is no ZooKeeper";
+
+/// Whether the other side has ended a connection that stood.
+fn is_end(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+}
+
+/// What a host is that ends a connection without a word.
+async fn hung_up(host: &str, transport: &Transport, error: Error) -> Result<Probed> {
+    match refused(host, transport, error).await {
+        error if *error.kind() == ErrorKind::Unavailable => Ok(Probed::Waits(error)),
+        error => Err(error),
     }
 }
 
@@ -198,13 +224,13 @@ pub(crate) fn is_foreign(answer: &[u8]) -> bool {
         })
 }
 
-pub(crate) fn judge(host: &str, answer: &str) -> Result<Found> {
-    let waits = |what: &str| Ok(Found::Waits(Error::new(ErrorKind::Unavailable, format!("{host}: {what}"))));
+pub(crate) fn judge(host: &str, answer: &str) -> Result<Probed> {
+    let waits = |what: &str| Ok(Probed::Waits(Error::new(ErrorKind::Unavailable, format!("{host}: {what}"))));
     if answer.starts_with("srvr is not executed") {
         // Its version is unknown, but no other server answers so.
         let what = "the version of this server is not checked: 4lw.commands.whitelist does not allow srvr";
         seen::advice(NAME, host, &what);
-        return Ok(Found::Serves);
+        return Ok(Probed::Serves);
     }
     if answer.starts_with("This ZooKeeper instance") {
         return waits("this server is not serving: it has no quorum");
@@ -235,7 +261,7 @@ pub(crate) fn judge(host: &str, answer: &str) -> Result<Found> {
                 format!("{host} is ZooKeeper {}, at least {} is needed", dotted(version), dotted(OLDEST));
             Err(Error::new(ErrorKind::Misconfigured, why))
         }
-        _ => Ok(Found::Serves),
+        _ => Ok(Probed::Serves),
     }
 }
 
@@ -260,7 +286,7 @@ mod tests {
             "This ZooKeeper instance is not currently serving requests\n",
             "Zookeeper version: 3.9.1, built on\nMode: read-only\n",
         ] {
-            let Ok(Found::Waits(error)) = judge("h:1", answer) else { panic!("{answer}") };
+            let Ok(Probed::Waits(error)) = judge("h:1", answer) else { panic!("{answer}") };
             assert!(error.to_string().contains("quorum"), "{error}");
         }
     }

@@ -1,5 +1,5 @@
 //! Three servers: a holder whose follower is cut off from its leader must give up before another is
-//! admitted; and who connects while there is no leader waits for one.
+//! admitted, and a connect while there is no leader waits for one.
 
 mod common;
 
@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, config, try_backend};
-use latchwork_conformance::servers::Ensemble;
+use latchwork_conformance::servers::{Certificates, Ensemble};
 use latchwork_core::contracts::{Backend, Close};
 use latchwork_core::{Config, Coordinator, ErrorKind, LostReason};
 use latchwork_zookeeper::ZooKeeperBackend;
+use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 /// Whether the holder behind the cut-off follower still held when the other was admitted.
@@ -68,19 +69,34 @@ async fn a_holder_behind_a_cut_off_follower_gives_up_before_the_next_is_admitted
     );
 }
 
-/// For example while it elects a leader.
+/// For example while it elects a leader. Another host is silent, as the leader's machine may be.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connect_waits_until_its_ensemble_has_a_quorum() {
     let ensemble = Ensemble::zookeeper(3).await.unwrap();
-    let mut config = config(&ensemble.addr(0));
-    config.hosts = (0..3).map(|server| ensemble.addr(server)).collect();
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut config = config(&silent.local_addr().unwrap().to_string());
+    config.hosts.extend((0..3).map(|server| ensemble.addr(server)));
+    connects_with_the_quorum(&ensemble, config).await;
+}
+
+/// Its servers hang up on who connects.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connect_by_tls_waits_until_its_ensemble_has_a_quorum() {
+    let certificates = Certificates::new().unwrap();
+    let ensemble = Ensemble::zookeeper_with_tls(3, &certificates.server(true)).await.unwrap();
+    let hosts: Vec<_> = (0..3).map(|server| ensemble.tls_addr(server).unwrap()).collect();
+    let url = format!("zookeeper+tls://{}?{}", hosts.join(","), certificates.mutual());
+    connects_with_the_quorum(&ensemble, url.parse().unwrap()).await;
+}
+
+async fn connects_with_the_quorum(ensemble: &Ensemble, mut config: Config) {
     for server in 0..3 {
         ensemble.cut(server);
     }
     for server in 0..3 {
         ensemble.wait_until_not_serving(server).await.unwrap();
     }
-    config.connect_timeout = Duration::from_secs(2);
+    config.connect_timeout = Duration::from_secs(3);
     let started = Instant::now();
     let error = try_backend(&config).await.expect_err("nobody serves");
     assert!(started.elapsed() >= config.connect_timeout, "{:?}: {error}", started.elapsed());
@@ -90,6 +106,6 @@ async fn a_connect_waits_until_its_ensemble_has_a_quorum() {
     config.connect_timeout = PATIENCE;
     let connecting = tokio::spawn(async move { try_backend(&config).await });
     ensemble.heal();
-    let backend = timeout(PATIENCE, connecting).await.expect("it connects").unwrap().unwrap();
+    let backend = timeout(PATIENCE * 2, connecting).await.unwrap().unwrap().expect("it connects");
     backend.close(Close::Orderly).await.unwrap();
 }

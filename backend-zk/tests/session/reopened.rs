@@ -97,13 +97,20 @@ async fn a_session_that_is_being_opened_is_closed_when_its_client_ends_meanwhile
     for closed in [true, false] {
         let (proxy, mut opened, config, client) = about_to_open(&own).await;
         let elsewhere = join(&address(&config, Kind::Mutex, "a"), Exclusive);
-        tokio::select! {
-            joined = client.join(&elsewhere) => panic!("there is no session: {joined:?}"),
-            fired = soon(opened.fired()) => fired.unwrap(),
-        }
+        let joining = tokio::spawn({
+            let (client, elsewhere) = (Arc::clone(&client), elsewhere.clone());
+            async move { client.join(&elsewhere).await }
+        });
+        soon(opened.fired()).await.unwrap();
         if closed {
             soon(client.close(Close::Orderly)).await.unwrap();
+            // Not when the opening is over.
+            let error = soon(joining).await.unwrap().unwrap_err();
+            assert_eq!(*error.kind(), ErrorKind::Closed, "{error}");
             assert_eq!(*client.join(&elsewhere).await.unwrap_err().kind(), ErrorKind::Closed);
+        } else {
+            joining.abort();
+            assert!(soon(joining).await.unwrap_err().is_cancelled());
         }
         drop(client);
         proxy.resume();
