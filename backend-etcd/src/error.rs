@@ -180,6 +180,12 @@ pub(crate) fn is_older_than_the_roles(error: &ClientError) -> bool {
         .any(|text| status.message().contains(text))
 }
 
+/// Whether the server refused a request about a lease because it has not applied yet what was agreed on, which
+/// it says after a second: it has carried out nothing.
+pub(crate) fn is_behind(error: &ClientError) -> bool {
+    matches!(error, ClientError::GRpcStatus(status) if status.message().contains("waiting for the applied index"))
+}
+
 /// Whether a grant was refused since there is a lease with this id.
 pub(crate) fn lease_exists(error: &ClientError) -> bool {
     matches!(error, ClientError::GRpcStatus(status) if status.message().contains("lease already exists"))

@@ -12,7 +12,7 @@ use latchwork_core::{Error, Logins};
 
 use super::encode::unsigned;
 use crate::config::{NAME, Settings};
-use crate::error::{Answer, Failure, as_read, is_older_than_the_roles, late, refuses_login};
+use crate::error::{Answer, Failure, as_read, is_behind, is_older_than_the_roles, late, refuses_login};
 use crate::incarnation::{Incarnations, Known};
 
 /// After how long a silence the client pings a server. Servers hang up on clients that ping more
@@ -221,7 +221,8 @@ impl Driver {
     /// that it took.
     ///
     /// The client crate spreads requests over all servers, also over those that are down: a request
-    /// that was surely not sent goes to the next. It logs in anew when a log-in has run out, but
+    /// that was surely not sent goes to the next. One that a busy server was too late for, and has not carried
+    /// out, is sent again. The crate logs in anew when a log-in has run out, but
     /// not when users or roles have changed: this function does so, once.
     async fn send_now<T, F>(&self, what: &str, request: impl Fn() -> F, within: Duration) -> Answer<T>
     where
@@ -241,6 +242,7 @@ impl Driver {
                         anew = true;
                         self.log_in_after(logged_in).await.map_err(as_read)?;
                     }
+                    Err(error) if is_behind(&error) => {}
                     answer => match answer.map_err(Failure::from) {
                         Err(failure) if failure.was_not_sent() && failed < self.spare_servers => failed += 1,
                         answer => return answer,
