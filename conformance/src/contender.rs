@@ -228,8 +228,13 @@ impl Contender {
 
     /// As [`release`](Self::release), and answers what it has said until then.
     pub(crate) async fn release_and_hear(mut self) -> Vec<Event> {
-        self.orders.write_all(b"release\n").await.expect("written");
+        self.tell_to_release().await;
         self.ends().await
+    }
+
+    /// Tells it to release.
+    pub(crate) async fn tell_to_release(&mut self) {
+        self.orders.write_all(b"release\n").await.expect("written");
     }
 
     /// Waits for its end in order, which comes by itself, and answers what it has said until then.

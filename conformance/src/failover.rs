@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::bounds::{LATE, PATIENCE};
 use crate::contender::Contender;
@@ -146,13 +147,15 @@ pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
     let allowed = TTL + testbed.expiry_bound + LATE;
     let (sender, receiver) = std::sync::mpsc::channel();
     let (begun, all_begun) = tokio::sync::oneshot::channel();
+    let over = CancellationToken::new();
+    let is_over = over.clone();
     let playing = thread::spawn(move || {
         // Failures may take longer than they were given.
         play_beside(lasts * 2, testbed, async |context| {
             let mut config = context.fixture.process_config().expect("a server has processes");
             config.ttl = TTL;
-            // Their time counts from their own begin, that of the failures from the last one's.
-            let seconds = (lasts + TTL * 6).as_secs();
+            // They are told when the failures are over, which may take longer than they were given.
+            let seconds = (lasts * 2).as_secs();
             let mut contenders = Vec::new();
             for (key, kind, processes) in LOADS {
                 let soak = Soak { tasks: TASKS, seconds, kind, pairs_of: None, outlasts: true };
@@ -170,7 +173,7 @@ pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
             // The last of them may wait for servers that are not back yet.
             let ended = Mutex::new(Vec::new());
             let ends = contenders.into_iter().map(async |(key, contender)| {
-                let records = records_of(contender, &has_begun).await;
+                let records = records_of(contender, &has_begun, &is_over).await;
                 ended.lock().expect("not poisoned").push(key);
                 (key, records)
             });
@@ -190,8 +193,12 @@ pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
             return Vec::new();
         }
         sleep(TTL).await;
-        failures().await
+        let failovers = failures().await;
+        // A grant may come as late as that after the last one.
+        sleep(allowed).await;
+        failovers
     });
+    over.cancel();
     playing.join().expect("it catches panics")?;
     let records = receiver.recv().map_err(|_| "no records".to_owned())?;
     if failovers.is_empty() {
@@ -220,10 +227,22 @@ pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
     Ok(verdict)
 }
 
-async fn records_of(mut contender: Contender, has_begun: impl Fn()) -> Vec<HoldRecord> {
-    let mut records = Vec::new();
+async fn records_of(
+    mut contender: Contender,
+    has_begun: impl Fn(),
+    over: &CancellationToken,
+) -> Vec<HoldRecord> {
+    let (mut records, mut told) = (Vec::new(), false);
     loop {
-        match contender.next_in_time().await {
+        let event = tokio::select! {
+            event = contender.next_in_time() => event,
+            () = over.cancelled(), if !told => {
+                told = true;
+                contender.tell_to_release().await;
+                continue;
+            }
+        };
+        match event {
             Event::HoldRecord(record) => {
                 if records.is_empty() {
                     has_begun();

@@ -203,7 +203,7 @@ pub enum Event {
 pub struct Soak {
     /// So many tasks contend.
     pub tasks: usize,
-    /// For so long.
+    /// For so long, or where it [outlasts](Self::outlasts) failures: at most, until a line of its input.
     pub seconds: u64,
     /// What they contend for.
     #[serde(default)]

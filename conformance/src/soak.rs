@@ -5,7 +5,9 @@ use std::time::Duration;
 use latchwork_core::decide::Claim;
 use latchwork_core::recipes::MultiLock;
 use latchwork_core::{Coordinator, Error, ErrorKind, Hold, Result, Token};
+use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
 use crate::hold_record::{HoldRecord, monotonic};
 use crate::order::{Event, Order, Soak, SoakKind, say};
@@ -20,11 +22,19 @@ pub(crate) const AGAIN: Duration = Duration::from_millis(20);
 impl Soak {
     pub(crate) async fn contend(self, coordinator: &Coordinator, order: &Order) -> Result<()> {
         let end = Instant::now() + Duration::from_secs(self.seconds);
+        let told = CancellationToken::new();
+        if self.outlasts {
+            let told = told.clone();
+            tokio::spawn(async move {
+                let _line = BufReader::new(stdin()).lines().next_line().await;
+                told.cancel();
+            });
+        }
         let tasks = (0..self.tasks).map(|number| {
-            let (coordinator, order) = (coordinator.clone(), order.clone());
+            let (coordinator, order, told) = (coordinator.clone(), order.clone(), told.clone());
             tokio::spawn(async move {
                 let mut round = number;
-                while Instant::now() < end {
+                while Instant::now() < end && !told.is_cancelled() {
                     match self.hold(&coordinator, &order, round).await {
                         Err(error) if self.outlasts && is_of_an_outage(&error) => sleep(AGAIN).await,
                         answer => answer?,
