@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use common::coordinators::{at, said};
-use common::sharded::{key_of, lock_at};
+use common::sharded::{key_of, lock_at, migrate, settled, write_leased};
 use common::{Operator, PATIENCE, connect, own, queue, soon};
 use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::servers::ClusteredRedis;
-use latchwork_core::contracts::{CellLife, CellWrite, Close, Expected, LeaseState};
+use latchwork_core::contracts::{Close, LeaseState};
 use latchwork_core::recipes::Acquire;
 use latchwork_core::{Coordinator, ErrorKind, Kind, LostReason, Release};
 
@@ -194,28 +194,18 @@ async fn a_slot_that_stands_open_for_long_costs_no_cell() {
     let of_key = |key: &String| [Kind::Value, Kind::Counter].map(|kind| queue(kind, key));
     let cells: Vec<_> = keys.iter().flat_map(of_key).collect();
     for cell in &cells {
-        let here =
-            CellWrite { expected: Expected::Any, value: Some(b"here"[..].into()), life: CellLife::Lease };
-        soon(writes.write_cell(cell, &here)).await.unwrap();
+        write_leased(&writes, cell).await;
     }
     let slot = cluster.slot(&key_of(&keys[0])).await.unwrap();
     cluster.begin_move(slot, 0, 1).await.unwrap();
-    let new = cluster.servers()[1].replace(':', " ");
     let mut old = Operator::at(&format!("redis://{}", cluster.servers()[0])).await;
-    let key = format!("latchwork:value:{{{}}}:cell", keys[0]);
-    assert_eq!(old.say::<String>(&format!("MIGRATE {new} {key} 0 5000")).await, "OK");
+    migrate(&mut old, &cluster.servers()[1], &cells[0]).await;
     let lease = writes.lease();
     lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 3).await;
     for cell in &cells {
         assert!(soon(reads.read_cell(cell)).await.unwrap().is_some(), "{cell:?} has run out");
     }
-    soon(async {
-        // A round may be late on a busy machine.
-        while lease.state() != LeaseState::Live {
-            lease.changed(lease.state()).await;
-        }
-    })
-    .await;
+    settled(&writes).await;
     cluster.move_slot(slot, 0, 1).await.unwrap();
     for client in [writes, reads] {
         soon(client.close(Close::Orderly)).await.unwrap();

@@ -7,11 +7,11 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::sharded::lock_at;
+use common::sharded::{key_of_cell, lock_at, migrate, settled, write_leased};
 use common::{LONG, Operator, SHORT, admitted, ask, connect, queue, soon};
 use futures_util::future::join_all;
 use latchwork_conformance::servers::ClusteredRedis;
-use latchwork_core::contracts::{Backend, CellLife, CellWrite, CellWritten, Close, Expected, LeaseState};
+use latchwork_core::contracts::{Backend, Close, LeaseState};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Kind, LostReason};
 use tokio::time::timeout;
@@ -36,15 +36,8 @@ async fn client(cluster: &ClusteredRedis, options: &str) -> Arc<dyn Backend> {
     connect(&format!("{}?{options}", cluster.url())).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Writes a cell that lives as long as the client's lease.
-async fn write(client: &Arc<dyn Backend>, cell: &Address) {
-    let here = CellWrite { expected: Expected::Any, value: Some(b"here"[..].into()), life: CellLife::Lease };
-    let answer = soon(client.write_cell(cell, &here)).await.unwrap();
-    assert!(matches!(answer, CellWritten::Written(_)), "{cell:?}: {answer:?}");
-}
-
 async fn write_all<'a>(client: &Arc<dyn Backend>, cells: impl IntoIterator<Item = &'a Address>) {
-    join_all(cells.into_iter().map(|cell| write(client, cell))).await;
+    join_all(cells.into_iter().map(|cell| write_leased(client, cell))).await;
 }
 
 /// How many of these cells are gone.
@@ -57,17 +50,6 @@ async fn gone(client: &Arc<dyn Backend>, cells: &[Address]) -> usize {
 async fn outlive(client: &Arc<dyn Backend>) {
     let lease = client.lease();
     lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 2).await;
-}
-
-/// Waits until every cell was renewed, or found gone.
-async fn settled(client: &Arc<dyn Backend>) {
-    let lease = client.lease();
-    soon(async {
-        while lease.state() != LeaseState::Live {
-            lease.changed(lease.state()).await;
-        }
-    })
-    .await;
 }
 
 /// A write that opens a lease waits for two clean-ups. At the silent server each ends with the first scripts
@@ -86,7 +68,7 @@ async fn lost_cells_on_a_silent_server_do_not_hold_up_what_opens_the_next_lease_
     let lost = writes.lease();
     lost.clock().jump(lost.ttl());
     assert_eq!(lost.lost(), Some(LostReason::Expired));
-    let written = timeout(lost.ttl() * 2, write(&writes, &next)).await;
+    let written = timeout(lost.ttl() * 2, write_leased(&writes, &next)).await;
     written.expect("it waited for more scripts to the silent server than the first");
     assert_eq!(writes.lease().lost(), None);
     cluster.resume(0).unwrap();
@@ -133,14 +115,12 @@ async fn cells_that_nobody_answers_for_cost_no_other_cell_of_their_server() {
     let reads = client(&cluster, &format!("ttl={LONG}")).await;
     write_all(&writes, stuck.iter().chain(&others)).await;
     let mut old = Operator::at(&format!("redis://{}", cluster.servers()[0])).await;
-    let new = cluster.servers()[1].replace(':', " ");
+    let new = &cluster.servers()[1];
     for cells in stuck.chunks(Kind::CELLS.len()) {
-        let key = |cell: &Address| format!("latchwork:{}:{{{}}}:cell", cell.kind().as_str(), cell.coded());
-        let slot = cluster.slot(&key(&cells[0])).await.unwrap();
+        let slot = cluster.slot(&key_of_cell(&cells[0])).await.unwrap();
         cluster.begin_move(slot, 0, 1).await.unwrap();
         for cell in cells {
-            let migrate = format!("MIGRATE {new} {} 0 5000", key(cell));
-            assert_eq!(old.say::<String>(&migrate).await, "OK", "{cell:?}");
+            migrate(&mut old, new, cell).await;
         }
     }
     cluster.pause(1).await.unwrap();

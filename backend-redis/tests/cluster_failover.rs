@@ -9,8 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_conformance::cases::is_long;
-use latchwork_conformance::failover::{self, Failover, TTL, now, spread};
+use latchwork_conformance::failover::{self, Failover, Plan, TTL, now};
 use latchwork_conformance::servers::ClusteredRedis;
 use latchwork_conformance::testbeds::clustered_redis_testbed;
 use tokio::runtime::Runtime;
@@ -50,23 +49,17 @@ fn main() -> ExitCode {
     if let Some(code) = latchwork_conformance::contender_main(&[latchwork_redis::connector()]) {
         return code;
     }
-    let (failures, lasts): (Vec<_>, _) = match is_long() {
-        true => (TURNS.into_iter().cycle().take(30).collect(), Duration::from_secs(600)),
-        false => (vec![Failure::MasterKilled; 3], Duration::from_secs(30)),
-    };
+    let plan = Plan::new(&TURNS, &[Failure::MasterKilled; 3], Duration::from_secs(30));
     let runtime = Runtime::new().expect("a runtime starts");
     let cluster = Arc::new(runtime.block_on(ClusteredRedis::start(NODE_TIMEOUT)).expect("servers start"));
     let testbed = clustered_redis_testbed(Arc::clone(&cluster)).expect("its URL");
-    let count = u32::try_from(failures.len()).expect("few");
     let befall = || {
-        spread(count, lasts, async |number| {
-            let number = number as usize;
-            failures[number]
-                .befall(&cluster, KEYS[number % KEYS.len()], KEYS[(number + 1) % KEYS.len()])
-                .await
+        plan.carry_out(async |number, failure| {
+            let [key, other] = [0, 1].map(|next| KEYS[(number + next) % KEYS.len()]);
+            failure.befall(&cluster, key, other).await
         })
     };
-    failover::main(testbed, &runtime, lasts, true, befall)
+    failover::main(testbed, &runtime, plan.lasts, true, befall)
 }
 
 impl Failure {

@@ -8,8 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_conformance::cases::is_long;
-use latchwork_conformance::failover::{self, Failover, TTL, now, spread};
+use latchwork_conformance::failover::{self, Failover, Plan, TTL, now};
 use latchwork_conformance::servers::WatchedRedis;
 use latchwork_conformance::testbeds::watched_redis_testbed;
 use tokio::runtime::Runtime;
@@ -43,18 +42,14 @@ fn main() -> ExitCode {
     if let Some(code) = latchwork_conformance::contender_main(&[latchwork_redis::connector()]) {
         return code;
     }
-    let (failures, lasts): (Vec<_>, _) = match is_long() {
-        true => (TURNS.into_iter().cycle().take(30).collect(), Duration::from_secs(600)),
-        false => (vec![Failure::MasterKilled; 2], Duration::from_secs(24)),
-    };
+    let plan = Plan::new(&TURNS, &[Failure::MasterKilled; 2], Duration::from_secs(24));
     let runtime = Runtime::new().expect("a runtime starts");
     // Less than a TTL: some of what is held when a master is killed goes on at the next one.
     let starting = WatchedRedis::start_noticing(Duration::from_secs(1));
     let watched = Arc::new(runtime.block_on(starting).expect("servers start"));
     let testbed = watched_redis_testbed(Arc::clone(&watched)).expect("its URL");
-    let count = u32::try_from(failures.len()).expect("few");
-    let befall = || spread(count, lasts, async |number| failures[number as usize].befall(&watched).await);
-    failover::main(testbed, &runtime, lasts, true, befall)
+    let befall = || plan.carry_out(async |_, failure| failure.befall(&watched).await);
+    failover::main(testbed, &runtime, plan.lasts, true, befall)
 }
 
 impl Failure {

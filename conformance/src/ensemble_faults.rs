@@ -10,8 +10,7 @@ use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep};
 
 use crate::cases::chaos::pause;
-use crate::cases::is_long;
-use crate::failover::{self, Failover, TTL, now, spread, verdict};
+use crate::failover::{self, Failover, Plan, TTL, now, verdict};
 use crate::testbeds::ServerTestbed;
 use latchwork_servers::{Ensemble, ServerError};
 
@@ -92,41 +91,35 @@ pub async fn cuts_and_kills(ensemble: &Ensemble, lasts: Duration) {
 ///
 /// ZooKeeper before 3.9.3 can keep a node on one server alone, for good, after its leader was lost under
 /// load (ZOOKEEPER-4712: a server that lives on writes old transactions behind newer ones, and believes
-/// them when it is started again). Clients of that server wait behind that node for ever. So a play that fails
-/// where a server [has such a node](Ensemble::ghosts) when all sessions are over says nothing of the
-/// client: it is played again on new servers. A play that ends is judged in any case.
+/// them when it is started again). Clients of that server wait behind that node for ever, or, where its
+/// session lives on, as long as that does; the server logs then that its data is not the leader's. So a play
+/// that fails where the servers [have diverged](Ensemble::divergence) when all sessions are over says nothing
+/// of the client: it is played again on new servers. A play that ends is judged in any case.
 pub fn failover_main(
     start: impl AsyncFn() -> Result<Ensemble, ServerError>,
     testbed_of: impl Fn(Arc<Ensemble>) -> latchwork_core::Result<ServerTestbed>,
     runtime: &Runtime,
 ) -> ExitCode {
-    let (failures, lasts): (Vec<_>, _) = match is_long() {
-        true => (TURNS.into_iter().cycle().take(30).collect(), SECOND * 600),
-        false => (EACH.to_vec(), SECOND * 28),
-    };
-    let count = u32::try_from(failures.len()).unwrap_or(u32::MAX);
+    let plan = Plan::new(&TURNS, &EACH, SECOND * 28);
     println!("running 1 test");
     for play in 1..=PLAYS {
         let ensemble = Arc::new(runtime.block_on(start()).expect("servers start"));
         let testbed = testbed_of(Arc::clone(&ensemble)).expect("its URL");
-        let befall =
-            || spread(count, lasts, async |number| failures[number as usize].befall(&ensemble).await);
-        let why = match failover::under_load(testbed, runtime, lasts, false, befall) {
+        let befall = || plan.carry_out(async |_, failure| failure.befall(&ensemble).await);
+        let why = match failover::under_load(testbed, runtime, plan.lasts, false, befall) {
             Ok(judged) => return verdict(judged),
             Err(why) => why,
         };
-        let ghosts = runtime.block_on(async {
+        let divergence = runtime.block_on(async {
             println!("{}", ensemble.report().await);
             // Beyond the end of all sessions: what is left is of none.
             sleep(TTL * 3).await;
-            ensemble.ghosts().await
+            ensemble.divergence().await
         });
-        if ghosts.is_empty() || play == PLAYS {
+        if divergence.is_empty() || play == PLAYS {
             return verdict(Err(why));
         }
-        println!(
-            "{why}\nthe servers have diverged, so this play is not judged: only some of them have {ghosts:#?}"
-        );
+        println!("{why}\nthe servers have diverged, so this play is not judged: {divergence:#?}");
     }
     unreachable!("the last play has a verdict")
 }

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::bounds::{LATE, PATIENCE};
+use crate::cases::is_long;
 use crate::contender::Contender;
 use crate::fenced::fenced;
 use crate::harness::play_beside;
@@ -119,19 +120,41 @@ pub(crate) fn verdict(judged: Result<(), String>) -> ExitCode {
     }
 }
 
-/// Causes so many failures, by their number, spread over this time.
-pub async fn spread(
-    failures: u32,
-    over: Duration,
-    mut cause: impl AsyncFnMut(u32) -> Failover,
-) -> Vec<Failover> {
-    let began = Instant::now();
-    let mut caused = Vec::new();
-    for failure in 0..failures {
-        sleep_until(began + over / failures * failure).await;
-        caused.push(cause(failure).await);
+/// The failures of one play, by what a test calls them.
+#[derive(Debug)]
+pub struct Plan<F> {
+    failures: Vec<F>,
+    /// The time over which they are spread.
+    pub lasts: Duration,
+}
+
+impl<F: Copy> Plan<F> {
+    /// In the long tier thirty, by these turns, in ten minutes; else those of the short one, over this time.
+    /// There is one at least.
+    pub fn new(turns: &[F], short: &[F], lasts: Duration) -> Self {
+        match is_long() {
+            true => Self {
+                failures: turns.iter().copied().cycle().take(30).collect(),
+                lasts: Duration::from_secs(600),
+            },
+            false => Self { failures: short.to_vec(), lasts },
+        }
     }
-    caused
+
+    /// Causes them one after the other, each with its number.
+    ///
+    /// # Panics
+    /// Without any.
+    pub async fn carry_out(&self, mut cause: impl AsyncFnMut(usize, F) -> Failover) -> Vec<Failover> {
+        let (mut next, mut caused) = (Instant::now(), Vec::new());
+        let each = self.lasts / u32::try_from(self.failures.len()).expect("few");
+        for (number, failure) in self.failures.iter().enumerate() {
+            sleep_until(next).await;
+            next += each;
+            caused.push(cause(number, *failure).await);
+        }
+        caused
+    }
 }
 
 /// One play as [`main`] has it, and then what is to be said of it. An error: it did not come to its end.

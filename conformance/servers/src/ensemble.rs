@@ -223,18 +223,29 @@ impl Ensemble {
         join_all((0..self.size()).map(|server| self.role(server))).await
     }
 
-    /// The nodes that go with a session, and that some of the servers that serve have while others have
-    /// not: ZooKeeper's servers have diverged then, if nobody uses them now. Servers of etcd name none.
-    pub async fn ghosts(&self) -> Vec<String> {
+    /// What shows that ZooKeeper's servers have diverged: transactions that a server itself found to make
+    /// other data than its leader's; and nodes that go with a session, and that some of the servers that serve
+    /// have while others have not. The latter says something only while nobody uses them. Nothing is shown
+    /// by servers of etcd.
+    pub async fn divergence(&self) -> Vec<String> {
         if self.kind != Kind::Zookeeper {
             return Vec::new();
         }
+        let all: Vec<_> = (0..self.size()).collect();
+        let mismatches = all.iter().filter_map(|server| match self.digest_mismatches(*server) {
+            0 => None,
+            count => Some(format!("server {server}: {count} digests do not match")),
+        });
         let each =
-            join_all((0..self.size()).map(async |server| zookeeper::ephemerals(&self.addr(server)).await))
-                .await;
+            join_all(all.iter().map(async |server| zookeeper::ephemerals(&self.addr(*server)).await)).await;
         let each: Vec<_> = each.into_iter().flatten().collect();
-        let all: BTreeSet<_> = each.iter().flatten().cloned().collect();
-        all.into_iter().filter(|node| !each.iter().all(|nodes| nodes.contains(node))).collect()
+        let nodes: BTreeSet<_> = each.iter().flatten().collect();
+        let ghosts = nodes.into_iter().filter(|node| !each.iter().all(|nodes| nodes.contains(*node)));
+        mismatches.chain(ghosts.map(|node| format!("only some servers have {node}"))).collect()
+    }
+
+    fn digest_mismatches(&self, server: usize) -> usize {
+        self.servers[server].binary.log_lines_with(zookeeper::DIVERGED)
     }
 
     /// What each server is and has now, for a test that has failed.
@@ -244,7 +255,7 @@ impl Ensemble {
             return report;
         }
         for server in 0..self.size() {
-            let had = self.servers[server].binary.log_lines_with(zookeeper::DIVERGED);
+            let had = self.digest_mismatches(server);
             let nodes = zookeeper::ephemerals(&self.addr(server)).await;
             // Writing to a String cannot fail.
             let _ = writeln!(
