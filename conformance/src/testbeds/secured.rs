@@ -24,7 +24,7 @@ pub async fn tls_testbed(kind: Kind) -> Result<ServerTestbed> {
     let server = Server::start(kind, options).await.map_err(failed)?;
     let address =
         server.tls_addr().ok_or_else(|| Error::invalid("kind", "this server does not speak TLS"))?;
-    let (testbed, name) = match kind {
+    let (testbed, name): (ServerTestbed, _) = match kind {
         #[cfg(feature = "redis")]
         Kind::Redis => (super::redis_testbed(server)?, "redis-tls"),
         #[cfg(feature = "zookeeper")]
