@@ -263,6 +263,48 @@ async fn a_lazy_client_is_refused_by_its_first_operation_and_enters_once_it_may(
     assert_eq!(newer.clients().page(0, 10).await.expect("listed").len(), 2);
 }
 
+/// A server may stand still for longer than a request waits, and not as long as a connect may take.
+#[tokio::test(start_paused = true)]
+async fn a_connect_goes_on_while_the_server_is_silent_until_its_time_is_over() {
+    let stored = Stored::new();
+    let (watching, _) = stored.client(LAYOUT).await.expect("connected");
+    let registered = async || watching.clients().page(0, 10).await.expect("listed").len();
+    let (request, all) = (config(LAYOUT).request_timeout, config(LAYOUT).connect_timeout);
+    for silence in [request * 3 / 2, all * 2] {
+        let connecting = tokio::spawn({
+            let stored = Arc::clone(&stored);
+            async move { stored.client(LAYOUT).await }
+        });
+        // The connector has connected, and the client has not registered yet.
+        stored.link.lock().take();
+        let link = loop {
+            tokio::task::yield_now().await;
+            if let Some(link) = stored.link.lock().clone() {
+                break link;
+            }
+        };
+        link.cut();
+        let begun = tokio::time::Instant::now();
+        tokio::time::sleep(silence.min(all + Duration::from_millis(1))).await;
+        link.heal();
+        match connecting.await.expect("no panic") {
+            Ok((client, _)) => {
+                assert!(silence < all && begun.elapsed() >= silence);
+                assert_eq!(registered().await, 2);
+                client.close().await.expect("closed");
+            }
+            Err(error) => {
+                assert!(silence > all, "{error}");
+                assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+                assert!(error.to_string().contains("registers itself"), "{error}");
+            }
+        }
+        // Nothing stays of the tries that nobody answered.
+        tokio::time::sleep(config(LAYOUT).ttl * 2).await;
+        assert_eq!(registered().await, 1);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_connect_that_is_dropped_or_late_leaves_nobody_registered() {
     let stored = Stored::new();

@@ -24,7 +24,7 @@ use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::label::default_label;
 use crate::seen;
 use crate::shown::in_millis;
-use crate::support::{Backoff, connect_within};
+use crate::support::{Backoff, connect_within, note_failure};
 
 /// The shortest time between two tries to enter anew.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -36,13 +36,15 @@ pub(crate) async fn connect_in_time(connector: &dyn Connector, config: &Config) 
     let connecting = async {
         let backend = connector.connect(config).await?;
         let dropped = ClosedWhenDropped(Some(Arc::clone(&backend)));
-        match entrance.enter(&backend).await {
+        match entrance.enter_at_last(&backend).await {
             Ok(node) => {
                 dropped.disarm();
                 seen::describe();
                 Ok(entrance.entered(backend, node))
             }
-            Err(Kept::Older(error) | Kept::Moved(error) | Kept::Unread(error)) => {
+            Err(
+                Kept::Older(error) | Kept::Moved(error) | Kept::Unregistered(error) | Kept::Unread(error),
+            ) => {
                 if let Err(error) = backend.close(Close::Orderly).await {
                     tracing::debug!(%error, "a client that did not enter was not closed in order");
                 }
@@ -78,6 +80,14 @@ impl Drop for ClosedWhenDropped {
                 }
             });
         }
+    }
+}
+
+/// Whether a request may have been made, or the lease ended under it: the server was silent, or hung up.
+fn had_no_answer(error: &Error) -> bool {
+    match error.kind() {
+        ErrorKind::Lost { reason } => *reason != LostReason::Closed,
+        kind => matches!(kind, ErrorKind::Unknown | ErrorKind::Timeout),
     }
 }
 
@@ -136,9 +146,26 @@ impl Entrance {
         Arc::new(Entered { backend, operator, epoch, request_timeout, standing, wanted })
     }
 
+    /// Enters, again and again while the server is silent: the connect bounds the time. What was refused is
+    /// not asked again.
+    async fn enter_at_last(&self, backend: &Arc<dyn Backend>) -> std::result::Result<Arc<dyn Node>, Kept> {
+        let mut backoff = Backoff::new(PAUSE, self.request_timeout);
+        loop {
+            let error = match self.enter(backend).await {
+                Err(Kept::Unregistered(error)) if had_no_answer(&error) => error,
+                // No reading is refused for good by a server that let the client register.
+                Err(Kept::Unread(error)) if error.is_retryable() => error,
+                entered => return entered,
+            };
+            tracing::debug!(%error, "this client is not registered yet");
+            note_failure(&unregistered(error, &self.place));
+            backoff.wait(backend.lease().clock()).await;
+        }
+    }
+
     /// Registers, and then reads the stamp (CLIENT-REGISTER-FIRST). One try.
     async fn enter(&self, backend: &Arc<dyn Backend>) -> std::result::Result<Arc<dyn Node>, Kept> {
-        let node = self.register(backend).await.map_err(Kept::Unread)?;
+        let node = self.register(backend).await.map_err(Kept::Unregistered)?;
         let registered = LeftWhenDropped { entrance: self, backend, node: Some(node) };
         let who = Who::of(self.operator, self.participates.as_deref());
         match check(&**backend, &self.place, self.layout, who).await {
@@ -278,8 +305,10 @@ impl Keeper {
                     seen::move_ended(client.name(), &error);
                     return self.end(&*client, error).await;
                 }
-                Err(Kept::Unread(error)) if *error.kind() == ErrorKind::Closed => return None,
-                Err(Kept::Unread(error)) => error,
+                Err(Kept::Unregistered(error) | Kept::Unread(error)) => match error.kind() {
+                    ErrorKind::Closed => return None,
+                    _ => error,
+                },
             };
             drop(client);
             tracing::debug!(%error, "this client is not registered yet");

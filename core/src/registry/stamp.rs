@@ -153,7 +153,9 @@ pub(super) enum Kept {
     Older(Error),
     /// It moves, or has moved.
     Moved(Error),
-    /// The stamp could not be read, or not written.
+    /// It could not register.
+    Unregistered(Error),
+    /// It has registered, and the stamp could not be read, or not written.
     Unread(Error),
 }
 
