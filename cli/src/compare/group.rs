@@ -90,7 +90,8 @@ impl Group {
             Group::Server => {
                 "One client opens 1,000 mutexes, keeps them, and closes. The server's process is looked at from \
                  outside: processor time to open and close, its share of a core in between, and growth of its \
-                 resident memory, which a virtual machine rounds to what it has at hand."
+                 resident memory. That is coarse: a process first uses what it has at hand from what came before, and \
+                 where it did not grow, there is no figure."
             }
         }
     }

@@ -12,7 +12,8 @@ use crate::recipe::Recipe;
 use crate::target::Target;
 
 /// The processor's time to open and to give back each thousand, its share while they are kept, and the
-/// memory of each thousand.
+/// memory of each thousand, where the process has grown: one that had enough at hand from what came before
+/// says nothing.
 pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Result<Vec<Line>> {
     let cost = || target.pid().and_then(Cost::of).ok_or("the server's process cannot be looked at");
     let client = target.open_with(LONG_TTL).await?;
@@ -30,10 +31,11 @@ pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Resul
     let thousands = count as f64 / 1000.0;
     let line = Line::new(target.name(), Recipe::Mutex.peer(), "HELD", &format!("{count} held"), "per 1,000");
     let opened = full.cpu_ms_since(&empty) + closed.cpu_ms_since(&kept);
+    let grown = full.memory.checked_sub(empty.memory).filter(|bytes| *bytes > 0);
     let detail = [
-        ("cpu_ms".to_owned(), opened / thousands),
-        ("keep_pct".to_owned(), kept.share_since(&full, seconds) / thousands),
-        ("memory_kib".to_owned(), (full.memory as f64 - empty.memory as f64).max(0.0) / 1024.0 / thousands),
+        Some(("cpu_ms".to_owned(), opened / thousands)),
+        Some(("keep_pct".to_owned(), kept.share_since(&full, seconds) / thousands)),
+        grown.map(|bytes| ("memory_kib".to_owned(), bytes as f64 / 1024.0 / thousands)),
     ];
-    Ok(vec![Line { n: Some(count as u64), detail: detail.into(), ..line }])
+    Ok(vec![Line { n: Some(count as u64), detail: detail.into_iter().flatten().collect(), ..line }])
 }
