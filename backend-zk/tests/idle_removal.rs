@@ -91,7 +91,7 @@ async fn a_cell_that_is_written_as_an_idle_one_ends_is_not_removed_in_its_place(
     let (client, config) = (stranger(server.addr()).await, config(server.addr()));
     let backend = backend(&config).await;
     // None is over before all are written, and seen to be.
-    let idle = CellLife::Idle(TimeToIdle::new(Duration::from_secs(4)).unwrap());
+    let idle = CellLife::Idle(TimeToIdle::new(Duration::from_secs(8)).unwrap());
     let names: Vec<_> = (0..CELLS).map(|number| number.to_string()).collect();
     let cells: Vec<_> = names.iter().map(|name| address(&config, Kind::Value, name.as_str())).collect();
     let write = |life| CellWrite { expected: Expected::Any, value: Some(b"here"[..].into()), life };

@@ -24,6 +24,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// hands, or while a server's JVM warms up. Less than [`PATIENCE`], so that a client says itself why it
 /// has not connected.
 pub(crate) const CONNECT: Duration = Duration::from_secs(15);
+/// The request timeout of clients in cases, at the least: by the default a server that stands still for two
+/// seconds fails a request, which most cases take for an answer.
+pub(crate) const ANSWER: Duration = Duration::from_secs(4);
 /// What is cleaned up must be within this: less than [`LONG_TTL`], so that the end of a lease hides
 /// nothing that stayed.
 pub(crate) const CLEAN_UP: Duration = Duration::from_secs(8);

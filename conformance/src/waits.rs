@@ -8,7 +8,7 @@ use latchwork_core::Coordinator;
 use latchwork_core::contracts::LeaseState;
 use tokio::time::timeout;
 
-use crate::bounds::{CLEAN_UP, NOISE, PATIENCE};
+use crate::bounds::{CLEAN_UP, LATE, PATIENCE};
 
 /// Awaits `future` for at most `bound`.
 pub(crate) async fn within<F: Future>(bound: Duration, what: &str, future: F) -> F::Output {
@@ -53,8 +53,17 @@ async fn stepping<F: Future>(polls: usize, and_a_wake: bool, future: F) -> Optio
 }
 
 /// Polls until something holds that there is no event for.
-pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
-    within(CLEAN_UP, what, async {
+pub(crate) async fn until<F: Future<Output = bool>>(what: &str, holds: impl FnMut() -> F) {
+    until_within(CLEAN_UP, what, holds).await;
+}
+
+/// As [`until`], for at most `bound`.
+pub(crate) async fn until_within<F: Future<Output = bool>>(
+    bound: Duration,
+    what: &str,
+    mut holds: impl FnMut() -> F,
+) {
+    within(bound, what, async {
         while !holds().await {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -65,7 +74,7 @@ pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl 
 /// A client's lease is live, or soon again: a busy machine may have had it
 /// suspended.
 pub(crate) async fn is_live(coordinator: &Coordinator) {
-    lease_state(coordinator, NOISE, |state| state == LeaseState::Live).await;
+    lease_state(coordinator, LATE, |state| state == LeaseState::Live).await;
 }
 
 /// Waits until a client's lease is in a state for which `is` holds, at most for `bound`.

@@ -11,13 +11,14 @@ use latchwork_servers::{Kind as Server, Options, Server as Started};
 
 use crate::{PATIENCE, connect, store};
 
-const TTL: Duration = Duration::from_secs(4);
+/// Nobody waits for its end.
+const TTL: Duration = Duration::from_secs(30);
 
 /// Plays every recipe between two clients of one coordinator.
 fn every_recipe(url: &str) -> Result<()> {
     let join = if url.contains('?') { '&' } else { '?' };
     let namespace = format!("blocking-{}", uuid::Uuid::new_v4());
-    let client = |name| blocking::connect(format!("{url}{join}namespace={namespace}&name={name}&ttl=4s"));
+    let client = |name| blocking::connect(format!("{url}{join}namespace={namespace}&name={name}&ttl=30s"));
     let (one, other) = (client("one")?, client("other")?);
     mutexes(&one, &other)?;
     read_write_locks(&one, &other)?;
@@ -247,7 +248,7 @@ fn every_recipe_on_etcd() {
 #[test]
 fn a_quorum_of_three_goes_on_without_one() {
     let members: Vec<_> = ["east", "north", "west"]
-        .map(|name| connect(&format!("{}?name={name}&ttl=4s", store())))
+        .map(|name| connect(&format!("{}?name={name}&ttl=30s", store())))
         .into_iter()
         .collect();
     let lock = || QuorumLock::new(members.iter().map(|member| member.mutex("quorum").expect("a key")), TTL);

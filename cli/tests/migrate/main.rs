@@ -26,7 +26,7 @@ pub(crate) struct Sides {
     _servers: Vec<Server>,
 }
 
-const OPTIONS: &str = "ttl=5s&connect_timeout=20s&request_timeout=5s";
+const OPTIONS: &str = "ttl=20s&connect_timeout=20s&request_timeout=5s";
 
 impl Sides {
     /// Two namespaces of one Redis: the commonest move there is.

@@ -122,7 +122,7 @@ cases! {
     "BARRIER-LEAVE" =>
     /// one who dies inside a double barrier is waited for until its lease has ended, and no longer
     async fn barrier_leave_without_the_dead(context) {
-        let (dies, stays) = (context.mortal().await, context.mortal().await);
+        let (dies, stays) = (context.mortal().await, context.client().await);
         let (first, second) = (double(&dies, 2), double(&stays, 2));
         let (first, second) = soon("enter", async { tokio::join!(first.enter(), second.enter()) }).await;
         let (first, second) = (first.expect("entered"), second.expect("entered"));

@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng};
 use super::cell::value;
 use super::process::processes;
 use crate::actions::entries;
-use crate::bounds::{LONG_TTL, NOISE, SHORT_TTL};
+use crate::bounds::{LONG_TTL, NOISE, PATIENCE, SHORT_TTL};
 use crate::case::cases;
 use crate::contender::Contender;
 use crate::context::Context;
@@ -72,9 +72,7 @@ async fn add_by_processes(context: &Context, adds: u64, lost: u64) {
     }
     let adding = (0..PROCESSES).map(|_| async {
         let way = context.fixture.process_link().await.expect("a way");
-        let (mut config, link) = way.expect("a testbed with processes has ways for them");
-        // A lost reply is noticed then.
-        config.request_timeout = Duration::from_millis(500);
+        let (config, link) = way.expect("a testbed with processes has ways for them");
         // Before it begins: it may be done before what it says is read.
         let mut armed = link.drop_reply(BY_PROCESSES);
         let mut process = Contender::counting(context, &config, BY_PROCESSES, Counts::Adds(adds)).await;
@@ -144,10 +142,7 @@ async fn take_ids_and_die(context: &Context, deaths: usize) {
 async fn clients(context: &Context, number: usize) -> Vec<Client> {
     let mut clients = Vec::new();
     for _ in 0..number {
-        let mut config = context.config(LONG_TTL);
-        // A lost reply is noticed then.
-        config.request_timeout = Duration::from_millis(500);
-        clients.push(context.client_with(&config).await);
+        clients.push(context.client().await);
     }
     clients
 }
@@ -313,7 +308,7 @@ cases! {
         });
         assert_eq!(soon("down", mine.count_down()).await.expect("counted"), 2);
         assert_eq!(soon("down", theirs.count_down()).await.expect("counted"), 1);
-        let error = theirs.wait_within(NOISE).await.expect_err("one is missing");
+        let error = theirs.wait_within(2 * NOISE).await.expect_err("one is missing");
         assert_eq!((error.kind(), error.key()), (&ErrorKind::Timeout, Some("a")), "{error}");
         assert!(error.to_string().contains("missing: 1"), "{error}");
         assert!(waiting.iter().all(|wait| !wait.is_finished()), "open too early");
@@ -322,7 +317,7 @@ cases! {
             soon("it opens", wait).await.expect("no panic").expect("open");
         }
         assert_eq!(soon("down", theirs.count_down()).await.expect("it is open"), 0);
-        soon("it stays open", theirs.wait_within(NOISE)).await.expect("open");
+        soon("it stays open", theirs.wait_within(PATIENCE)).await.expect("open");
         let error = soon("count", latch(&two, "a", 2).count_down()).await.expect_err("another count");
         assert_eq!((error.kind(), error.key()), (&ErrorKind::Conflict, Some("a")), "{error}");
         assert_eq!(one.coordinator.count_down_latch("a", 0).expect_err("zero").argument(), Some("count"));

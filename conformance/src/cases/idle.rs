@@ -17,16 +17,20 @@ use crate::context::Context;
 use crate::testbed::Client;
 use crate::waits::{soon, within};
 
-/// As short as it may be so that a busy machine uses a cell in time.
+/// As short as it may be so that a machine which is not very busy uses a cell in time.
 const IDLE: Duration = SHORT_TTL;
 
 /// Long enough that a cell which nobody uses would be gone.
-fn used_for(context: &Context) -> Duration {
-    2 * IDLE + context.fixture.expiry_bound()
+fn used_for(context: &Context, idle: Duration) -> Duration {
+    2 * idle + context.fixture.expiry_bound()
 }
 
 fn idle() -> CellLife {
-    CellLife::Idle(TimeToIdle::new(IDLE).expect("within the bounds"))
+    idle_for(IDLE)
+}
+
+fn idle_for(time: Duration) -> CellLife {
+    CellLife::Idle(TimeToIdle::new(time).expect("within the bounds"))
 }
 
 fn cell(context: &Context, key: &str) -> Address {
@@ -84,6 +88,57 @@ async fn has_idle_cells(context: &Context, client: &Client) -> bool {
     false
 }
 
+/// Reads and writes a cell with ever longer times to idle, until no use is late. Answers the last number
+/// written. A cell whose uses were further apart than its time has gone rightly, which happens on a
+/// machine or a server that is very busy.
+async fn stays_while_used(context: &Context, clients: [&Client; 2], cell: &Address) -> u64 {
+    for idle in [IDLE, 2 * IDLE, 4 * IDLE] {
+        if let Some(number) = stays_for(context, clients, cell, idle).await {
+            return number;
+        }
+    }
+    panic!("the uses of a cell were further apart than {:?}: nothing can be said", 4 * IDLE)
+}
+
+/// Reads a cell, and then writes it, for longer than its time each, three times within that. Answers
+/// the last number written, or `None` where a use was late.
+async fn stays_for(context: &Context, clients: [&Client; 2], cell: &Address, idle: Duration) -> Option<u64> {
+    let life = idle_for(idle);
+    // From before the last use that counted until now: no shorter than what the server saw between.
+    let mut used = Instant::now();
+    let mut last = write(clients[0], cell, put(Expected::Any, "0", life)).await;
+    let until = Instant::now() + used_for(context, idle);
+    while Instant::now() < until {
+        tokio::time::sleep(idle / 3).await;
+        let begun = Instant::now();
+        match read(clients[1], cell).await {
+            Some(read) => assert_eq!(read.version, last, "a use is no write"),
+            None if used.elapsed() >= idle => return None,
+            None => panic!("it has gone, and was used {:?} ago", used.elapsed()),
+        }
+        used = begun;
+    }
+    let until = Instant::now() + used_for(context, idle);
+    let mut number = 0;
+    while Instant::now() < until {
+        number += 1;
+        let begun = Instant::now();
+        let next = put(Expected::Version(last), &number.to_string(), life);
+        match ask(clients[number as usize % 2], cell, &next).await {
+            Ok(CellWritten::Written(next)) => {
+                assert!(last < next);
+                last = next;
+            }
+            // Refused, or written and gone before the answer.
+            _ if used.elapsed() >= idle => return None,
+            other => panic!("{other:?}, and it was used {:?} ago", used.elapsed()),
+        }
+        used = begun;
+        tokio::time::sleep(idle / 3).await;
+    }
+    Some(number)
+}
+
 cases! {
     "CELL-IDLE" =>
     /// a cell goes when nobody has used it for its time, no earlier and no later, though its writer
@@ -128,24 +183,7 @@ cases! {
         if !has_idle_cells(context, &one).await {
             return;
         }
-        let first = write(&one, &cell, put(Expected::Any, "0", idle())).await;
-        let until = Instant::now() + used_for(context);
-        while Instant::now() < until {
-            tokio::time::sleep(IDLE / 3).await;
-            let read = read(&two, &cell).await.expect("it is read now and then");
-            assert_eq!(read.version, first, "a use is no write");
-        }
-        let mut last = first;
-        let until = Instant::now() + used_for(context);
-        let mut number = 0;
-        while Instant::now() < until {
-            number += 1;
-            let client = if number % 2 == 0 { &one } else { &two };
-            let next = write(client, &cell, put(Expected::Version(last), &number.to_string(), idle())).await;
-            assert!(last < next);
-            last = next;
-            tokio::time::sleep(IDLE / 3).await;
-        }
+        let number = stays_while_used(context, [&one, &two], &cell).await;
         assert_eq!(text(&one, &cell).await, Some(number.to_string()));
         assert!(delete(&two, &cell).await);
         assert_eq!(read(&one, &cell).await, None);
@@ -159,7 +197,9 @@ cases! {
         if !has_idle_cells(context, &other).await {
             return;
         }
-        let lives = [idle(), CellLife::Stays, CellLife::Lease];
+        // Until all of them are read none may go.
+        let time = 2 * IDLE;
+        let lives = [idle_for(time), CellLife::Stays, CellLife::Lease];
         let mut cells = Vec::new();
         for (from, before) in lives.into_iter().enumerate() {
             for (to, after) in lives.into_iter().enumerate() {
@@ -182,7 +222,7 @@ cases! {
             let there = (*life != CellLife::Lease).then_some("after");
             assert_eq!(shown.as_deref(), there, "{cell} {life:?}");
         }
-        tokio::time::sleep(context.idle_bound(IDLE)).await;
+        tokio::time::sleep(context.idle_bound(time)).await;
         for (cell, _, life, _) in &cells {
             assert_eq!(delete(&other, cell).await, *life == CellLife::Stays, "{cell} {life:?}");
         }
@@ -193,10 +233,12 @@ cases! {
     /// it
     async fn cell_idle_under_a_hold_outlives_it(context) {
         let (one, two, cell) = (context.client().await, context.client().await, cell(context, "a"));
+        // It is to be read twice before it goes.
+        let time = 2 * IDLE;
         // Of the cell's key: on a Redis Cluster a hold writes on its own server alone.
         let queue = context.queue_of(Kind::Mutex, "a");
         let Joined::Admitted(node) = join(&one, &queue, Claim::Exclusive).await else { panic!("it is free") };
-        let held = soon("write", node.write_cell(&cell, &put(Expected::Absent, "held", idle()))).await;
+        let held = soon("write", node.write_cell(&cell, &put(Expected::Absent, "held", idle_for(time)))).await;
         let left = soon("leave", node.leave()).await;
         left.expect("left");
         if !has_idle_cells(context, &one).await {
@@ -208,7 +250,7 @@ cases! {
         assert_eq!(text(&two, &cell).await.as_deref(), Some("held"));
         soon("close", one.coordinator.close()).await.expect("closed");
         assert_eq!(text(&two, &cell).await.as_deref(), Some("held"));
-        tokio::time::sleep(context.idle_bound(IDLE)).await;
+        tokio::time::sleep(context.idle_bound(time)).await;
         assert_eq!(read(&two, &cell).await, None);
     }
 

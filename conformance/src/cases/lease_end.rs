@@ -50,7 +50,7 @@ cases! {
             let client = context.client_with(&context.config(ttl)).await;
             context.take_others(how).await;
             // It counts from the send of the join, and the answer must come before its end.
-            let (length, margin) = (Duration::from_secs(2), client.coordinator.lease().margin());
+            let (length, margin) = (Duration::from_secs(4), client.coordinator.lease().margin());
             let asked = Instant::now();
             let options = Acquire::new().max_hold(length);
             let guard = soon("acquire", context.mutex(&client, how).acquire_with(options)).await.expect("acquired");

@@ -8,12 +8,12 @@ use latchwork_core::{Hold, Release};
 use tokio::time::Instant;
 
 use crate::actions::{acquire, in_time, listing, try_acquire};
-use crate::bounds::NOISE;
+use crate::bounds::{ANSWER, NOISE, SHORT_TTL};
 use crate::case::cases;
 use crate::waits::{soon, until, within};
 
 /// Longer than a machine may take for a release and a few tries.
-const LEAST: Duration = NOISE.saturating_mul(2);
+const LEAST: Duration = NOISE.saturating_mul(4);
 /// Where only its end counts.
 const BRIEF: Duration = Duration::from_millis(1200);
 
@@ -79,11 +79,13 @@ cases! {
     /// a client that is closed at once leaves it to its expiry where that is promised, and gives it
     /// back elsewhere
     async fn mutex_at_least_outlives_a_close_as_promised(context) {
-        let (client, other) = (context.mortal().await, context.client().await);
+        // What it leaves to its expiry must be there until it is looked at.
+        let client = context.client_with(&context.config(2 * SHORT_TTL)).await;
+        let other = context.client().await;
         let options = Acquire::new().hold_at_least(Duration::from_secs(60));
         let guard = soon("acquire", context.mutex(&client, "a").acquire_with(options)).await.expect("acquired");
         let free = soon("acquire", context.mutex(&client, "free").acquire()).await.expect("acquired");
-        within(NOISE, "the close", client.coordinator.close_now()).await.expect("closed");
+        within(2 * ANSWER, "the close", client.coordinator.close_now()).await.expect("closed");
         assert!(!guard.is_held() && !free.is_held());
         in_time(acquire(&context.mutex(&other, "free")).await.release().await.expect("released"));
         let stays = !listing(&context.mutex(&other, "a")).await.is_empty();

@@ -129,7 +129,7 @@ cases! {
         let (client, other) = (context.client().await, context.client().await);
         let guard = acquire(&context.mutex(&client, "a")).await;
         // Long enough for an answer: without one it would be no timeout.
-        let deadline = 2 * NOISE;
+        let deadline = 4 * NOISE;
         let error = within(deadline + context.late(), "the timeout", context.mutex(&other, "a").acquire_within(deadline))
             .await
             .expect_err("held");

@@ -6,13 +6,21 @@ use latchwork_core::{Config, ErrorKind, Hold, Token};
 use tokio::time::Instant;
 
 use crate::actions::{acquire, in_time, listing, queue_up};
-use crate::bounds::{CONNECT, LONG_TTL, NOISE, SHORT_TTL};
+use crate::bounds::{ANSWER, LONG_TTL, NOISE, PATIENCE, SHORT_TTL};
 use crate::case::cases;
 use crate::contender::Contender;
 use crate::context::Context;
 use crate::order::{Early, Event, Way};
-use crate::testbed::Fault;
-use crate::waits::{soon, until, within};
+use crate::testbed::{Client, Fault};
+use crate::waits::{soon, until_within, within};
+
+/// The TTL of a process that is killed or stopped: until then it holds, and a renewal may be late.
+const MORTAL: Duration = SHORT_TTL.saturating_mul(2);
+
+/// A client with the TTL of those that are killed.
+async fn survivor(context: &Context) -> Client {
+    context.client_with(&context.config(MORTAL)).await
+}
 
 /// The configuration of a client process, or `None` where the testbed has no processes and says so.
 pub(super) fn processes(context: &Context, ttl: Duration) -> Option<Config> {
@@ -23,7 +31,7 @@ pub(super) fn processes(context: &Context, ttl: Duration) -> Option<Config> {
     }
     config.map(|mut config| {
         config.ttl = ttl;
-        config.connect_timeout = config.connect_timeout.max(CONNECT);
+        config.request_timeout = config.request_timeout.max(ANSWER);
         config
     })
 }
@@ -32,8 +40,8 @@ cases! {
     "NODE-DEATH" adapted =>
     /// a holder process that is killed is followed by the next within TTL and bound
     async fn process_killed_while_holding(context) {
-        let Some(config) = processes(context, SHORT_TTL) else { return };
-        let client = context.mortal().await;
+        let Some(config) = processes(context, MORTAL) else { return };
+        let client = survivor(context).await;
         let mut victim = Contender::start(context, &config, "a").await;
         let Event::Held { token, .. } = victim.next().await else { panic!("holds first") };
         let waiter = queue_up(&context.mutex(&client, "a"), 2).await;
@@ -47,11 +55,13 @@ cases! {
     /// a process that is killed while waiting in mid-queue stands in nobody's way longer than its
     /// lease
     async fn process_killed_while_waiting_in_mid_queue(context) {
-        let Some(config) = processes(context, SHORT_TTL) else { return };
-        let client = context.mortal().await;
+        let Some(config) = processes(context, MORTAL) else { return };
+        let client = survivor(context).await;
         let guard = acquire(&context.mutex(&client, "a")).await;
         let mut victim = Contender::start(context, &config, "a").await;
-        until("the process waits", || async { listing(&context.mutex(&client, "a")).await.len() == 2 }).await;
+        // It has to start.
+        let waits = || async { listing(&context.mutex(&client, "a")).await.len() == 2 };
+        until_within(PATIENCE, "the process waits", waits).await;
         let waiter = queue_up(&context.mutex(&client, "a"), 3).await;
         victim.kill().await;
         in_time(guard.release().await.expect("released"));
@@ -63,8 +73,8 @@ cases! {
     /// a holder process that is stopped past its TTL and continued knows at its first call, and its
     /// fenced write is refused
     async fn process_stopped_past_its_ttl_knows_at_the_first_call(context) {
-        let Some(config) = processes(context, SHORT_TTL) else { return };
-        let client = context.mortal().await;
+        let Some(config) = processes(context, MORTAL) else { return };
+        let client = survivor(context).await;
         let mut sleeper = Contender::start(context, &config, "a").await;
         let Event::Held { token: stale, .. } = sleeper.next().await else { panic!("holds first") };
         let waiter = queue_up(&context.mutex(&client, "a"), 2).await;
@@ -95,7 +105,7 @@ cases! {
         let mut holder = Contender::start(context, &config, "a").await;
         assert!(matches!(holder.next().await, Event::Held { .. }));
         // Long enough for an answer: without one it would be no timeout.
-        let error = context.mutex(&client, "a").acquire_within(2 * NOISE).await;
+        let error = context.mutex(&client, "a").acquire_within(4 * NOISE).await;
         assert_eq!(error.expect_err("held by another process").kind(), &ErrorKind::Timeout);
         holder.release().await;
         // By its end, and not by the lease's.

@@ -7,7 +7,7 @@ use latchwork_core::recipes::Acquire;
 use latchwork_core::{ErrorKind, Hold, Kind, LostReason, Owner, Release};
 
 use crate::actions::{acquire, in_time, listing, mutex, reentrant, try_acquire};
-use crate::bounds::NOISE;
+use crate::bounds::CLEAN_UP;
 use crate::case::cases;
 use crate::waits::{soon, until, within};
 
@@ -163,8 +163,8 @@ cases! {
                 in_time(elsewhere.release().await.expect("released"));
             }
             let how = format!("of another task of the owner, held: {held}");
-            let mine = within(NOISE * 2, &how, lock.acquire_as(&owner)).await.expect("acquired");
-            assert!(within(NOISE * 2, &how, lock.try_acquire_as(&owner)).await.expect("answered").is_some());
+            let mine = within(CLEAN_UP, &how, lock.acquire_as(&owner)).await.expect("acquired");
+            assert!(within(CLEAN_UP, &how, lock.try_acquire_as(&owner)).await.expect("answered").is_some());
             assert_eq!(listing(&mutex(&other, "a")).await.len(), 1, "one node");
             let token = mine.token();
             in_time(mine.release().await.expect("released"));
@@ -177,7 +177,7 @@ cases! {
                 false => drop(kept),
             }
             // While its client lives, whose lease takes nothing back.
-            let next = within(NOISE * 2, "the next", mutex(&other, "a").acquire()).await.expect("acquired");
+            let next = within(CLEAN_UP, "the next", mutex(&other, "a").acquire()).await.expect("acquired");
             in_time(next.release().await.expect("released"));
         }
         client.link.heal();

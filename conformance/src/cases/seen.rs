@@ -233,7 +233,8 @@ cases! {
     async fn seen_levels_of_a_healthy_client(context) {
         let log = Log::everywhere();
         // A renewal of a busy machine is not late at this TTL.
-        let (one, other) = (context.client().await, context.client().await);
+        let config = context.config(2 * LONG_TTL);
+        let (one, other) = (context.client_with(&config).await, context.client_with(&config).await);
         let held = acquire(&mutex(&one, "held")).await;
         let both = [(mutex(&one, "a"), ROUNDS), (mutex(&other, "a"), ROUNDS)].map(|(mutex, rounds)| {
             tokio::spawn(async move {

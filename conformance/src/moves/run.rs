@@ -15,8 +15,9 @@ use super::operates::{another, said};
 use super::side::{MovingSide, Sides};
 use super::verdict::{Happening, Verdict};
 use super::walk::{AGAIN, Walk};
+use crate::bounds::PATIENCE;
 use crate::context::SEED;
-use crate::failover::{NOISE, TTL};
+use crate::failover::NOISE;
 
 /// What runs, and what has happened in it.
 pub(super) struct Run {
@@ -44,7 +45,8 @@ impl Run {
         let fleet = Fleet::start(sides.participants(), plant).await?;
         let walk = Walk::connect(&operator(sides.connectors()), &sides.operators()).await.map_err(said)?;
         let run = Self { sides, fleet, walk, random: StdRng::seed_from_u64(seed), happenings: Vec::new() };
-        run.fleet.all_are_granted(TTL + NOISE).await?;
+        // The processes have to start.
+        run.fleet.all_are_granted(PATIENCE).await?;
         Ok(run)
     }
 

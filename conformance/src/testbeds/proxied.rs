@@ -10,7 +10,7 @@ use futures_util::future::try_join_all;
 use latchwork_core::{Address, Capabilities, Config, Connector, Error, ErrorKind, Result, connect};
 
 use super::proxy_link::ProxyLink;
-use crate::bounds::CONNECT;
+use crate::bounds::{ANSWER, CONNECT};
 use crate::testbed::{Client, Fault, Fixture, Link, Testbed};
 use latchwork_servers::proxy::Proxy;
 
@@ -260,6 +260,7 @@ impl Fixture for ServerFixture {
     fn config(&self) -> Config {
         let mut config = self.testbed.config.clone();
         config.connect_timeout = config.connect_timeout.max(CONNECT);
+        config.request_timeout = config.request_timeout.max(ANSWER);
         config
     }
 
@@ -310,6 +311,7 @@ impl Fixture for ServerFixture {
 
     fn process_config(&self) -> Option<Config> {
         let mut config = self.testbed.config.clone();
+        config.connect_timeout = config.connect_timeout.max(CONNECT);
         config.hosts = self.testbed.hosts[..self.testbed.doors].to_vec();
         Some(config)
     }
