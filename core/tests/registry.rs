@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -29,7 +30,10 @@ const ROUND_TRIP: Duration = Duration::from_millis(5);
 
 /// So many joins from now on fail: the lease ends under them, as the client hears from the server.
 #[derive(Debug, Default)]
-struct LostJoins(AtomicUsize, LateChange);
+struct LostJoins(AtomicUsize, LateChange, FailedJoins);
+
+/// The next joins fail so.
+type FailedJoins = Mutex<VecDeque<ErrorKind>>;
 
 /// The next change of a value waits in the driver, for so long.
 type LateChange = Mutex<Option<Duration>>;
@@ -37,6 +41,9 @@ type LateChange = Mutex<Option<Duration>>;
 #[async_trait]
 impl Plant for LostJoins {
     async fn before_join(&self) -> Result<()> {
+        if let Some(kind) = self.2.lock().pop_front() {
+            return Err(Error::new(kind, "planted"));
+        }
         match self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)) {
             Ok(_) => {
                 tokio::time::sleep(ROUND_TRIP).await;
@@ -283,7 +290,7 @@ async fn a_connect_goes_on_while_the_server_is_silent_until_its_time_is_over() {
                 break link;
             }
         };
-        link.cut();
+        link.hold();
         let begun = tokio::time::Instant::now();
         tokio::time::sleep(silence.min(all + Duration::from_millis(1))).await;
         link.heal();
@@ -303,6 +310,19 @@ async fn a_connect_goes_on_while_the_server_is_silent_until_its_time_is_over() {
         tokio::time::sleep(config(LAYOUT).ttl * 2).await;
         assert_eq!(registered().await, 1);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connect_tries_again_behind_a_try_without_an_answer_and_not_behind_a_refusal() {
+    let stored = Stored::new();
+    stored.lost.2.lock().extend([ErrorKind::Unknown, ErrorKind::Unavailable, ErrorKind::Unavailable]);
+    let (client, _) = stored.client(LAYOUT).await.expect("connected at last");
+    stored.lost.2.lock().extend([ErrorKind::Unavailable]);
+    let error = stored.client(LAYOUT).await.expect_err("the server cannot serve it");
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("planted"), "{error}");
+    assert!(stored.lost.2.lock().is_empty());
+    assert_eq!(client.clients().page(0, 10).await.expect("listed").len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

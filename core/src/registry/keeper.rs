@@ -149,16 +149,21 @@ impl Entrance {
     /// Enters, again and again while the server is silent: the connect bounds the time. What was refused is
     /// not asked again.
     async fn enter_at_last(&self, backend: &Arc<dyn Backend>) -> std::result::Result<Arc<dyn Node>, Kept> {
-        let mut backoff = Backoff::new(PAUSE, self.request_timeout);
+        let mut backoff = Backoff::new(PAUSE, self.request_timeout.max(PAUSE));
+        let mut silent = false;
         loop {
             let error = match self.enter(backend).await {
-                Err(Kept::Unregistered(error)) if had_no_answer(&error) => error,
-                // No reading is refused for good by a server that let the client register.
+                // The next ones behind a try without an answer may not be sent at all.
+                Err(Kept::Unregistered(error)) if had_no_answer(&error) || silent && error.is_retryable() => {
+                    error
+                }
+                // A server that has let the client register.
                 Err(Kept::Unread(error)) if error.is_retryable() => error,
                 entered => return entered,
             };
             tracing::debug!(%error, "this client is not registered yet");
             note_failure(&unregistered(error, &self.place));
+            silent = true;
             backoff.wait(backend.lease().clock()).await;
         }
     }
@@ -203,7 +208,11 @@ impl Entrance {
         match answer? {
             Joined::Admitted(node) => {
                 let held = node.state().change(|life, seen| life.hold(sent, None, seen));
-                held.map(|()| node).map_err(|(reason, _)| Error::lost(reason))
+                if let Err((reason, _)) = held {
+                    self.undo(backend, Task::leave(&self.place.clients, &node));
+                    return Err(Error::lost(reason));
+                }
+                Ok(node)
             }
             // What stands in front of it is none of ours. It is listed all the same.
             Joined::Waiting(node) => Ok(node),
