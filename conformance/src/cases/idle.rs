@@ -88,21 +88,20 @@ async fn has_idle_cells(context: &Context, client: &Client) -> bool {
     false
 }
 
-/// Reads and writes a cell with ever longer times to idle, until no use is late. Answers the last number
-/// written. A cell whose uses were further apart than its time has gone rightly, which happens on a
-/// machine or a server that is very busy.
-async fn stays_while_used(context: &Context, clients: [&Client; 2], cell: &Address) -> u64 {
+/// Reads and writes a cell with ever longer times to idle, until no use is late. A cell whose uses were
+/// further apart than its time has gone rightly, which happens on a machine or a server that is very busy.
+async fn stays_while_used(context: &Context, clients: [&Client; 2], cell: &Address) {
     for idle in [IDLE, 2 * IDLE, 4 * IDLE] {
-        if let Some(number) = stays_for(context, clients, cell, idle).await {
-            return number;
+        if stays_for(context, clients, cell, idle).await {
+            return;
         }
     }
     panic!("the uses of a cell were further apart than {:?}: nothing can be said", 4 * IDLE)
 }
 
 /// Reads a cell, and then writes it, for longer than its time each, three times within that. Answers
-/// the last number written, or `None` where a use was late.
-async fn stays_for(context: &Context, clients: [&Client; 2], cell: &Address, idle: Duration) -> Option<u64> {
+/// `false` where a use was late.
+async fn stays_for(context: &Context, clients: [&Client; 2], cell: &Address, idle: Duration) -> bool {
     let life = idle_for(idle);
     // From before the last use that counted until now: no shorter than what the server saw between.
     let mut used = Instant::now();
@@ -113,30 +112,36 @@ async fn stays_for(context: &Context, clients: [&Client; 2], cell: &Address, idl
         let begun = Instant::now();
         match read(clients[1], cell).await {
             Some(read) => assert_eq!(read.version, last, "a use is no write"),
-            None if used.elapsed() >= idle => return None,
+            None if used.elapsed() >= idle => return false,
             None => panic!("it has gone, and was used {:?} ago", used.elapsed()),
         }
         used = begun;
     }
     let until = Instant::now() + used_for(context, idle);
-    let mut number = 0;
+    let mut number = 0_usize;
     while Instant::now() < until {
         number += 1;
         let begun = Instant::now();
         let next = put(Expected::Version(last), &number.to_string(), life);
-        match ask(clients[number as usize % 2], cell, &next).await {
+        match ask(clients[number % 2], cell, &next).await {
             Ok(CellWritten::Written(next)) => {
                 assert!(last < next);
                 last = next;
             }
             // Refused, or written and gone before the answer.
-            _ if used.elapsed() >= idle => return None,
+            _ if used.elapsed() >= idle => return false,
             other => panic!("{other:?}, and it was used {:?} ago", used.elapsed()),
         }
         used = begun;
         tokio::time::sleep(idle / 3).await;
     }
-    Some(number)
+    match text(clients[0], cell).await {
+        None if used.elapsed() >= idle => false,
+        last => {
+            assert_eq!(last, Some(number.to_string()));
+            true
+        }
+    }
 }
 
 cases! {
@@ -183,8 +188,7 @@ cases! {
         if !has_idle_cells(context, &one).await {
             return;
         }
-        let number = stays_while_used(context, [&one, &two], &cell).await;
-        assert_eq!(text(&one, &cell).await, Some(number.to_string()));
+        stays_while_used(context, [&one, &two], &cell).await;
         assert!(delete(&two, &cell).await);
         assert_eq!(read(&one, &cell).await, None);
     }

@@ -14,7 +14,7 @@ use crate::contender::Contender;
 use crate::context::Context;
 use crate::order::Event;
 use crate::testbed::Client;
-use crate::waits::{until, within};
+use crate::waits::{until_within, within};
 
 cases! {
     "ELECTION-TERM" =>
@@ -109,7 +109,9 @@ async fn leads(
 
 async fn stands(client: &Client, data: &str) {
     let election = election(client);
-    until("it stands", || async { queue(&election).await.last().is_some_and(|last| last == data) }).await;
+    // The process has to start.
+    let stands = || async { queue(&election).await.last().is_some_and(|last| last == data) };
+    until_within(PATIENCE, "it stands", stands).await;
 }
 
 /// The least, the median and the most.

@@ -8,7 +8,7 @@ use latchwork_core::{Hold, Release};
 use tokio::time::Instant;
 
 use crate::actions::{acquire, in_time, listing, try_acquire};
-use crate::bounds::{ANSWER, NOISE, SHORT_TTL};
+use crate::bounds::{NOISE, SHORT_TTL};
 use crate::case::cases;
 use crate::waits::{soon, until, within};
 
@@ -85,7 +85,7 @@ cases! {
         let options = Acquire::new().hold_at_least(Duration::from_secs(60));
         let guard = soon("acquire", context.mutex(&client, "a").acquire_with(options)).await.expect("acquired");
         let free = soon("acquire", context.mutex(&client, "free").acquire()).await.expect("acquired");
-        within(2 * ANSWER, "the close", client.coordinator.close_now()).await.expect("closed");
+        within(client.ttl() / 2, "the close", client.coordinator.close_now()).await.expect("closed");
         assert!(!guard.is_held() && !free.is_held());
         in_time(acquire(&context.mutex(&other, "free")).await.release().await.expect("released"));
         let stays = !listing(&context.mutex(&other, "a")).await.is_empty();
