@@ -2,13 +2,14 @@
 //! within its bound.
 
 use std::thread;
+use std::time::Duration;
 
 use latchwork_core::{ErrorKind, Hold};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
 use crate::actions::{acquire, in_time, mutex, queue_up};
-use crate::bounds::NOISE;
+use crate::bounds::{NOISE, SHORT_TTL};
 use crate::case::cases;
 use crate::context::Context;
 use crate::exclusive::Guard;
@@ -52,10 +53,13 @@ cases! {
     /// from a server that stays away a waiter hears after a TTL and a request timeout, and a
     /// release by the hold's deadline
     async fn lease_state_silence_is_waited_for_within_its_bound(context) {
-        let (client, other) = (context.mortal().await, context.client().await);
+        // As short as it is by default: what Redis keeps of a node outlives it for as long as it stood.
+        let mut config = context.config(SHORT_TTL);
+        config.request_timeout = Duration::from_secs(2);
+        let (client, other) = (context.client_with(&config).await, context.client().await);
         let (held, mine) = (acquire(&context.mutex(&other, "a")).await, acquire(&context.mutex(&client, "b")).await);
         let waiter = queue_up(&context.mutex(&client, "a"), 2).await;
-        let (ttl, one) = (client.ttl(), context.fixture.config().request_timeout);
+        let (ttl, one) = (client.ttl(), config.request_timeout);
         client.link.cut();
         let released = within(ttl + context.late(), "the end of the release", mine.release());
         let waited = within(ttl + one + context.late(), "the end of the wait", waiter.outcome());

@@ -14,6 +14,8 @@ use super::side::MovingSide;
 use super::there_and_back::Plants;
 use super::verdict::Happening;
 use super::walk::Change;
+use crate::bounds::LATE;
+use crate::cases::is_long;
 use crate::failover::{NOISE, TTL, now};
 
 /// So many steps lead to *done*.
@@ -68,7 +70,10 @@ fn judge_steps(run: &Run) -> Result<(), String> {
         let away = run.happenings.iter().map(|of| of.begun).filter(|begun| *begun < change.written).max();
         Duration::from_nanos(change.written - change.begun.max(away.unwrap_or_default()))
     };
-    let (bound, name) = (run.sides.step_bound(), run.sides.name());
+    // In the short tier four programs and their servers share the machine: a step that takes 2.9 s alone took
+    // 6.8 s there. The long tier has the sharp bound.
+    let late = if is_long() { Duration::ZERO } else { LATE };
+    let (bound, name) = (run.sides.step_bound() + late, run.sides.name());
     let longest = run.walk.changes.iter().map(took).max().unwrap_or_default();
     println!("{name}: a step came at most {longest:.1?} behind the last who died, of {bound:.1?}");
     match longest > bound {
