@@ -4,7 +4,6 @@ mod common;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -22,34 +21,31 @@ use parking_lot::Mutex;
 struct Stored {
     store: Memory,
     link: Mutex<Option<Link>>,
-    lost: Arc<LostJoins>,
+    plants: Arc<Plants>,
 }
 
 /// What a request takes: others begin to wait for its answer meanwhile.
 const ROUND_TRIP: Duration = Duration::from_millis(5);
 
-/// So many joins from now on fail: the lease ends under them, as the client hears from the server.
+/// What goes wrong with the next requests.
 #[derive(Debug, Default)]
-struct LostJoins(AtomicUsize, LateChange, FailedJoins);
-
-/// The next joins fail so.
-type FailedJoins = Mutex<VecDeque<ErrorKind>>;
-
-/// The next change of a value waits in the driver, for so long.
-type LateChange = Mutex<Option<Duration>>;
+struct Plants {
+    /// The next joins fail so.
+    joins: Mutex<VecDeque<ErrorKind>>,
+    /// The next change of a value waits in the driver, for so long.
+    change: Mutex<Option<Duration>>,
+}
 
 #[async_trait]
-impl Plant for LostJoins {
+impl Plant for Plants {
     async fn before_join(&self) -> Result<()> {
-        if let Some(kind) = self.2.lock().pop_front() {
-            return Err(Error::new(kind, "planted"));
-        }
-        match self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)) {
-            Ok(_) => {
+        let failed = self.joins.lock().pop_front();
+        match failed {
+            Some(kind) => {
                 tokio::time::sleep(ROUND_TRIP).await;
-                Err(Error::lost(LostReason::Expired))
+                Err(Error::new(kind, "planted"))
             }
-            Err(_) => Ok(()),
+            None => Ok(()),
         }
     }
 
@@ -58,7 +54,7 @@ impl Plant for LostJoins {
     }
 
     async fn before_change(&self) {
-        let late = self.1.lock().take();
+        let late = self.change.lock().take();
         if let Some(late) = late {
             tokio::time::sleep(late).await;
         }
@@ -68,7 +64,7 @@ impl Plant for LostJoins {
 impl Stored {
     fn new() -> Arc<Self> {
         let store = Memory::new(Clock::tokio());
-        Arc::new(Self { store, link: Mutex::default(), lost: Arc::default() })
+        Arc::new(Self { store, link: Mutex::default(), plants: Arc::default() })
     }
 
     fn connectors(self: &Arc<Self>) -> Vec<Arc<dyn Connector>> {
@@ -100,7 +96,7 @@ impl Connector for Stored {
         *self.link.lock() = Some(link);
         // The first request behind the connect is delayed in the test that drops it.
         tokio::task::yield_now().await;
-        Ok(planted_on(backend, &self.lost))
+        Ok(planted_on(backend, &self.plants))
     }
 }
 
@@ -157,7 +153,7 @@ async fn late<T>(change: impl AsyncFnOnce(&Coordinator) -> Result<T>) -> Result<
     let stored = Stored::new();
     let (client, link) = stored.client(LAYOUT).await.expect("connected");
     let ttl = client.lease().ttl();
-    *stored.lost.1.lock() = Some(3 * ttl);
+    *stored.plants.change.lock() = Some(3 * ttl);
     let away = async {
         link.cut();
         tokio::time::sleep(2 * ttl).await;
@@ -206,7 +202,8 @@ async fn a_client_whose_lease_ends_as_it_enters_anew_tries_once_more_before_it_a
     for failing in [once, again] {
         let listed = operator.backend().list(&clients, Page::new(0, 10)).await.expect("listed");
         let last = listed.last().expect("both are listed").sequence;
-        stored.lost.0.store(failing, Ordering::Relaxed);
+        // The lease ends under them, as the client hears from the server.
+        stored.plants.joins.lock().extend(vec![ErrorKind::Lost { reason: LostReason::Expired }; failing]);
         assert!(operator.backend().revoke(&clients, last).await.expect("answered"));
         let answer = value.write(b"x").await;
         if failing == once {
@@ -216,7 +213,7 @@ async fn a_client_whose_lease_ends_as_it_enters_anew_tries_once_more_before_it_a
             assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
             value.write(b"x").await.expect("it has entered by its third try");
         }
-        assert_eq!(stored.lost.0.load(Ordering::Relaxed), 0, "each try has joined");
+        assert!(stored.plants.joins.lock().is_empty(), "each try has joined");
     }
 }
 
@@ -315,13 +312,13 @@ async fn a_connect_goes_on_while_the_server_is_silent_until_its_time_is_over() {
 #[tokio::test(start_paused = true)]
 async fn a_connect_tries_again_behind_a_try_without_an_answer_and_not_behind_a_refusal() {
     let stored = Stored::new();
-    stored.lost.2.lock().extend([ErrorKind::Unknown, ErrorKind::Unavailable, ErrorKind::Unavailable]);
+    stored.plants.joins.lock().extend([ErrorKind::Unknown, ErrorKind::Unavailable, ErrorKind::Unavailable]);
     let (client, _) = stored.client(LAYOUT).await.expect("connected at last");
-    stored.lost.2.lock().extend([ErrorKind::Unavailable]);
+    stored.plants.joins.lock().extend([ErrorKind::Unavailable]);
     let error = stored.client(LAYOUT).await.expect_err("the server cannot serve it");
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("planted"), "{error}");
-    assert!(stored.lost.2.lock().is_empty());
+    assert!(stored.plants.joins.lock().is_empty());
     assert_eq!(client.clients().page(0, 10).await.expect("listed").len(), 1);
 }
 

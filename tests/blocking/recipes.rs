@@ -18,7 +18,8 @@ const TTL: Duration = Duration::from_secs(30);
 fn every_recipe(url: &str) -> Result<()> {
     let join = if url.contains('?') { '&' } else { '?' };
     let namespace = format!("blocking-{}", uuid::Uuid::new_v4());
-    let client = |name| blocking::connect(format!("{url}{join}namespace={namespace}&name={name}&ttl=30s"));
+    let options = format!("namespace={namespace}&ttl={}s", TTL.as_secs());
+    let client = |name| blocking::connect(format!("{url}{join}{options}&name={name}"));
     let (one, other) = (client("one")?, client("other")?);
     mutexes(&one, &other)?;
     read_write_locks(&one, &other)?;
@@ -248,7 +249,7 @@ fn every_recipe_on_etcd() {
 #[test]
 fn a_quorum_of_three_goes_on_without_one() {
     let members: Vec<_> = ["east", "north", "west"]
-        .map(|name| connect(&format!("{}?name={name}&ttl=30s", store())))
+        .map(|name| connect(&format!("{}?name={name}&ttl={}s", store(), TTL.as_secs())))
         .into_iter()
         .collect();
     let lock = || QuorumLock::new(members.iter().map(|member| member.mutex("quorum").expect("a key")), TTL);

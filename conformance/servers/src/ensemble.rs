@@ -231,13 +231,13 @@ impl Ensemble {
         if self.kind != Kind::Zookeeper {
             return Vec::new();
         }
-        let all: Vec<_> = (0..self.size()).collect();
-        let mismatches = all.iter().filter_map(|server| match self.digest_mismatches(*server) {
+        let mismatches = (0..self.size()).filter_map(|server| match self.digest_mismatches(server) {
             0 => None,
             count => Some(format!("server {server}: {count} digests do not match")),
         });
         let each =
-            join_all(all.iter().map(async |server| zookeeper::ephemerals(&self.addr(*server)).await)).await;
+            join_all((0..self.size()).map(async |server| zookeeper::ephemerals(&self.addr(server)).await))
+                .await;
         let each: Vec<_> = each.into_iter().flatten().collect();
         let nodes: BTreeSet<_> = each.iter().flatten().collect();
         let ghosts = nodes.into_iter().filter(|node| !each.iter().all(|nodes| nodes.contains(*node)));

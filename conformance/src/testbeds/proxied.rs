@@ -310,6 +310,7 @@ impl Fixture for ServerFixture {
     }
 
     fn process_config(&self) -> Option<Config> {
+        // Failovers and moves are judged by what requests cost that wait no longer than by default.
         let mut config = self.testbed.config.clone();
         config.connect_timeout = config.connect_timeout.max(CONNECT);
         config.hosts = self.testbed.hosts[..self.testbed.doors].to_vec();

@@ -42,14 +42,12 @@ pub(crate) async fn connect_in_time(connector: &dyn Connector, config: &Config) 
                 seen::describe();
                 Ok(entrance.entered(backend, node))
             }
-            Err(
-                Kept::Older(error) | Kept::Moved(error) | Kept::Unregistered(error) | Kept::Unread(error),
-            ) => {
+            Err(refused) => {
                 if let Err(error) = backend.close(Close::Orderly).await {
                     tracing::debug!(%error, "a client that did not enter was not closed in order");
                 }
                 dropped.disarm();
-                Err(unregistered(error, &entrance.place))
+                Err(refused)
             }
         }
     };
@@ -148,21 +146,30 @@ impl Entrance {
 
     /// Enters, again and again while the server is silent: the connect bounds the time. What was refused is
     /// not asked again.
-    async fn enter_at_last(&self, backend: &Arc<dyn Backend>) -> std::result::Result<Arc<dyn Node>, Kept> {
+    async fn enter_at_last(&self, backend: &Arc<dyn Backend>) -> Result<Arc<dyn Node>> {
         let mut backoff = Backoff::new(PAUSE, self.request_timeout.max(PAUSE));
         let mut silent = false;
         loop {
-            let error = match self.enter(backend).await {
+            let (error, again) = match self.enter(backend).await {
+                Ok(node) => return Ok(node),
+                Err(Kept::Older(error) | Kept::Moved(error)) => (error, false),
                 // The next ones behind a try without an answer may not be sent at all.
-                Err(Kept::Unregistered(error)) if had_no_answer(&error) || silent && error.is_retryable() => {
-                    error
+                Err(Kept::Unregistered(error)) => {
+                    let again = had_no_answer(&error) || silent && error.is_retryable();
+                    (error, again)
                 }
                 // A server that has let the client register.
-                Err(Kept::Unread(error)) if error.is_retryable() => error,
-                entered => return entered,
+                Err(Kept::Unread(error)) => {
+                    let again = error.is_retryable();
+                    (error, again)
+                }
             };
+            let error = unregistered(error, &self.place);
+            if !again {
+                return Err(error);
+            }
             tracing::debug!(%error, "this client is not registered yet");
-            note_failure(&unregistered(error, &self.place));
+            note_failure(&error);
             silent = true;
             backoff.wait(backend.lease().clock()).await;
         }

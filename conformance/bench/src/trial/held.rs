@@ -1,5 +1,6 @@
 //! HELD: what many locks of one client cost their server.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::LONG_TTL;
@@ -31,11 +32,13 @@ pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Resul
     let thousands = count as f64 / 1000.0;
     let line = Line::new(target.name(), Recipe::Mutex.peer(), "HELD", &format!("{count} held"), "per 1,000");
     let opened = full.cpu_ms_since(&empty) + closed.cpu_ms_since(&kept);
-    let grown = full.memory.checked_sub(empty.memory).filter(|bytes| *bytes > 0);
-    let detail = [
-        Some(("cpu_ms".to_owned(), opened / thousands)),
-        Some(("keep_pct".to_owned(), kept.share_since(&full, seconds) / thousands)),
-        grown.map(|bytes| ("memory_kib".to_owned(), bytes as f64 / 1024.0 / thousands)),
-    ];
-    Ok(vec![Line { n: Some(count as u64), detail: detail.into_iter().flatten().collect(), ..line }])
+    let mut detail = BTreeMap::from([
+        ("cpu_ms".to_owned(), opened / thousands),
+        ("keep_pct".to_owned(), kept.share_since(&full, seconds) / thousands),
+    ]);
+    if full.memory > empty.memory {
+        let grown = (full.memory - empty.memory) as f64 / 1024.0;
+        detail.insert("memory_kib".to_owned(), grown / thousands);
+    }
+    Ok(vec![Line { n: Some(count as u64), detail, ..line }])
 }
