@@ -57,6 +57,36 @@ async fn cut_closes_all_and_refuses_new_ones_until_resume() {
     Client::connect(&proxy).await.says("after").await;
 }
 
+/// The link's task finds the cut, and what it held, at once: it may take up either first.
+#[tokio::test]
+async fn nothing_passes_behind_a_cut_that_is_healed_at_once() {
+    // A task takes up the cut first, mostly.
+    const ROUNDS: usize = 200;
+    let (echo, proxy) = start().await;
+    let mut beside = Client(TcpStream::connect(&echo.addr).await.unwrap());
+    for _ in 0..ROUNDS {
+        let mut client = Client::connect(&proxy).await;
+        client.says(".").await;
+        proxy.hold(Direction::ToServer);
+        client.send("late").await;
+        // It is read meanwhile.
+        beside.says("x").await;
+        proxy.cut();
+        proxy.resume();
+        client.is_closed().await;
+        let mut client = Client::connect(&proxy).await;
+        client.says("-").await;
+        proxy.hold(Direction::ToClient);
+        let mut answered = proxy.reply(|reply| reply == b"!");
+        client.send("!").await;
+        timeout(PATIENCE, answered.fired()).await.unwrap().unwrap();
+        proxy.cut();
+        proxy.resume();
+        client.is_closed().await;
+    }
+    assert_eq!(echo.received(), ".x-!".repeat(ROUNDS));
+}
+
 #[tokio::test]
 async fn sever_closes_open_connections_and_serves_new_ones() {
     let (_echo, proxy) = start().await;

@@ -67,7 +67,7 @@ pub(super) async fn run(mut client: Client, shared: Arc<Shared>) {
     let mut upstream = None;
     let ended = tokio::select! {
         () = faults::cut(&mut cuts, born) => Err(Ended::Broken),
-        ended = forward(&mut client.stream, &mut upstream, &shared) => ended,
+        ended = forward(&mut client.stream, &mut upstream, &shared, born) => ended,
     };
     drop(client);
     let Some(mut upstream) = upstream else { return };
@@ -103,6 +103,7 @@ async fn forward(
     client: &mut TcpStream,
     upstream: &mut Option<TcpStream>,
     shared: &Shared,
+    born: u64,
 ) -> Result<(), Ended> {
     client.set_nodelay(true)?;
     let (client_read, client_write) = client.split();
@@ -138,8 +139,8 @@ async fn forward(
         });
         tokio::try_join!(
             read_replies,
-            pump_requests(requests, server_write, shared, &replies),
-            pump_replies(replies_out, client_write, shared, &replies),
+            pump_requests(requests, server_write, shared, &replies, born),
+            pump_replies(replies_out, client_write, shared, &replies, born),
         )?;
         Ok(())
     };
@@ -183,11 +184,18 @@ fn strike(replies: &Mutex<Replies>, faults: &watch::Sender<Faults>) -> Result<()
     }
 }
 
+/// Nothing passes behind a cut, even before the connection's task has seen it: a request that was carried out,
+/// and whose reply was lost, is a fault of another kind.
+fn not_cut(faults: &watch::Receiver<Faults>, born: u64) -> Result<(), Ended> {
+    if faults.borrow().cuts > born { Err(Ended::Broken) } else { Ok(()) }
+}
+
 async fn pump_requests(
     mut requests: mpsc::UnboundedReceiver<Chunk>,
     mut server: impl AsyncWrite + Unpin,
     shared: &Shared,
     replies: &Mutex<Replies>,
+    born: u64,
 ) -> Result<(), Ended> {
     let mut faults = shared.faults.subscribe();
     let mut introduce = shared.manners.introduce;
@@ -197,6 +205,7 @@ async fn pump_requests(
         }
         faults::pass(&mut faults, Direction::ToServer, received, None).await;
         faults::squeeze(&mut faults, Direction::ToServer, bytes.len()).await;
+        not_cut(&faults, born)?;
         let (mut told, mut reply_fault) = (Vec::new(), None);
         for trap in shared.traps.spring(&bytes) {
             match trap.catch {
@@ -226,6 +235,7 @@ async fn pump_replies(
     mut client: impl AsyncWrite + Unpin,
     shared: &Shared,
     replies: &Mutex<Replies>,
+    born: u64,
 ) -> Result<(), Ended> {
     let mut faults = shared.faults.subscribe();
     let kept = || replies.lock().unwrap_or_else(PoisonError::into_inner).kept;
@@ -236,6 +246,7 @@ async fn pump_replies(
         }
         faults::pass(&mut faults, Direction::ToClient, received, kept()).await;
         faults::squeeze(&mut faults, Direction::ToClient, bytes.len()).await;
+        not_cut(&faults, born)?;
         client.write_all(&bytes).await?;
         shared.answered.fetch_add(bytes.len() as u64, Ordering::AcqRel);
     }

@@ -6,8 +6,8 @@
 //!
 //! | fault | meaning |
 //! |---|---|
-//! | [`cut`](Proxy::cut) | every connection is closed, new ones are closed at once |
-//! | [`sever`](Proxy::sever) | every connection is closed, new ones are served |
+//! | [`cut`](Proxy::cut) | every connection is closed, and nothing that waits passes; new ones are closed at once |
+//! | [`sever`](Proxy::sever) | every connection is closed, and nothing that waits passes; new ones are served |
 //! | [`refuse`](Proxy::refuse) | open connections are served, new ones are closed at once |
 //! | [`hold`](Proxy::hold) | bytes of one direction wait in the proxy, nothing is closed; new connections are accepted and wait too |
 //! | [`delay`](Proxy::delay) | bytes of one direction arrive later, in order |
