@@ -64,7 +64,9 @@ impl Binary {
                 zookeeper_args(program, folder, &config, &of_java)
             }
         })?;
-        Ok(Binary { environment: options.environment.clone(), _ports: Some(ports), ..binary })
+        let unsynced = (kind == Kind::Etcd && options.clocks == Clocks::Fast).then(unsynced_etcd);
+        let environment = unsynced.into_iter().chain(options.environment.iter().cloned()).collect();
+        Ok(Binary { environment, _ports: Some(ports), ..binary })
     }
 
     /// A program of this kind, with the arguments that it is to have in its folder.
@@ -102,7 +104,8 @@ impl Binary {
         port: u16,
         args: impl FnOnce(&Path) -> Vec<String>,
     ) -> Result<Binary, ServerError> {
-        Self::with_args(Kind::Etcd, port, None, |_, folder| Ok(args(folder)))
+        let binary = Self::with_args(Kind::Etcd, port, None, |_, folder| Ok(args(folder)))?;
+        Ok(Binary { environment: vec![unsynced_etcd()], ..binary })
     }
 
     /// A Redis on the first of these ports, with these arguments. With TLS, that is on the second one,
@@ -143,7 +146,7 @@ impl Binary {
         self.folder.path()
     }
 
-    /// The port that servers of a kind know each other by.
+    /// The port that servers of a kind know each other by, unless they can be cut off.
     pub(super) fn known_port(&self) -> u16 {
         self.tls_port.unwrap_or(self.port)
     }
@@ -236,6 +239,12 @@ fn redis_args(port: u16, tls: Option<(&ServerTls, u16)>, options: &Options) -> V
     let fixed = ["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "no"];
     let tls = tls.into_iter().flat_map(|(tls, port)| tls.redis(port));
     fixed.into_iter().map(str::to_owned).chain(tls).chain(options.args.iter().cloned()).collect()
+}
+
+/// Has etcd not wait for its disk: each write does, and a busy disk may take seconds. It is no argument, since
+/// releases before 3.4.10 do not know it.
+pub(crate) fn unsynced_etcd() -> (String, String) {
+    ("ETCD_UNSAFE_NO_FSYNC".to_owned(), "true".to_owned())
 }
 
 fn etcd_args(

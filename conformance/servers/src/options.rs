@@ -7,8 +7,8 @@ use crate::tls::ServerTls;
 /// How fast a server's own timers run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clocks {
-    /// ZooKeeper ticks every 100 ms and grants sessions of 200 ms to 60 s, etcd beats every 20 ms
-    /// and elects after 200 ms.
+    /// ZooKeeper ticks every 100 ms and grants sessions of 200 ms to 60 s, etcd beats every 20 ms,
+    /// elects after 200 ms, and does not wait for its disk.
     #[default]
     Fast,
     /// What the servers do out of the box: ZooKeeper ticks every 2 s and grants 4 s to 40 s, etcd
