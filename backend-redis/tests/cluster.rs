@@ -185,7 +185,7 @@ async fn a_slot_that_stands_open_for_long_costs_no_other_hold() {
 #[tokio::test]
 async fn a_slot_that_stands_open_for_long_costs_no_cell() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
-    let writes = connect(&format!("{}?ttl=3s", cluster.url())).await.unwrap();
+    let writes = connect(&format!("{}?ttl=5s&request_timeout=4s", cluster.url())).await.unwrap();
     let reads = connect(&format!("{}?ttl=30s", cluster.url())).await.unwrap();
     let (mut taken, mut keys) = (0, Vec::new());
     for _ in 0..8 {
@@ -240,13 +240,14 @@ async fn the_map_of_a_server_that_has_left_the_cluster_is_none() {
 #[tokio::test]
 async fn a_lost_shard_loses_its_own_holds_only() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
-    let client = user(&cluster, "ttl=3s").await;
+    let client = user(&cluster, "ttl=5s&request_timeout=4s").await;
     let locks = locks_of_all(&cluster).await;
     let mut holds = Vec::new();
     for lock in &locks {
         holds.push(soon(client.mutex(lock.as_str()).unwrap().acquire()).await.unwrap());
     }
-    let lease = client.lease();
+    let (lease, mut taken) = (client.lease(), 100);
+    let other = lock_at(&cluster, 2, &mut taken).await;
     // Its replica would take over before the end.
     cluster.kill(4).await.unwrap();
     cluster.kill(1).await.unwrap();
@@ -255,8 +256,6 @@ async fn a_lost_shard_loses_its_own_holds_only() {
     // Renewed several times since.
     lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 2).await;
     assert!(holds[0].is_held() && holds[2].is_held(), "the other shards are well");
-    let mut taken = 100;
-    let other = lock_at(&cluster, 2, &mut taken).await;
     let _ = soon(client.mutex(other).unwrap().acquire()).await.unwrap().release().await.unwrap();
     let error = client.mutex(locks[1].as_str()).unwrap().try_acquire().await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
@@ -300,6 +299,35 @@ async fn a_hold_goes_on_at_the_replica_that_takes_over_and_one_that_it_does_not_
         assert!(again.token() > before, "{lock}");
         let _ = again.release().await.unwrap();
     }
+}
+
+/// A partition with the client on both sides of it: the master that is cut off serves until it notices.
+#[tokio::test]
+async fn a_hold_goes_on_beside_a_master_that_is_cut_off_and_what_that_alone_knows_is_forgotten() {
+    let cluster = ClusteredRedis::start_cuttable(CALM).await.unwrap();
+    let client = user(&cluster, "ttl=20s&request_timeout=4s").await;
+    let mut taken = 0;
+    let (lock, late) = (lock_at(&cluster, 0, &mut taken).await, lock_at(&cluster, 0, &mut taken).await);
+    let mutex = client.mutex(lock.as_str()).unwrap();
+    let confirmed = Acquire::new().min_replicas(1).within(PATIENCE);
+    let hold = soon(mutex.acquire_with(confirmed)).await.unwrap();
+    cluster.cut(0);
+    let too_late = soon(client.mutex(late.as_str()).unwrap().acquire()).await.unwrap();
+    let master = cluster.wait_until_replaced(&key_of(&lock), 0).await.unwrap();
+    assert_eq!(master, 3);
+    assert_eq!(cluster.master_seen_by(0, &key_of(&lock)).await.unwrap(), Some(0), "it was told");
+    assert_eq!(soon(too_late.lost()).await.reason(), LostReason::Forgotten);
+    let again = soon(client.mutex(late.as_str()).unwrap().acquire()).await.unwrap();
+    assert!(again.token() > too_late.token(), "the new master knows of no token that the old one gave last");
+    cluster.heal();
+    cluster.wait_until_whole().await.unwrap();
+    let lease = client.lease();
+    lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
+    assert!(again.is_held());
+    for hold in [hold, again] {
+        assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+    }
+    soon(client.close()).await.unwrap();
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! Masters of a cluster are killed while processes contend. In the long tier they also stand still, as replicas
-//! do, and most masters are lost and come back, empty.
+//! Masters of a cluster are killed and cut off while processes contend, who reach both sides of the cut. In the
+//! long tier they also stand still, as replicas do, and most masters are lost and come back, empty.
 //!
 //! Replication is asynchronous: a failover may forget a lock, and then two hold it. These plain
 //! overlaps are expected, and are printed. No fence lets two through in turns.
@@ -27,18 +27,19 @@ const OUTAGE: Duration = Duration::from_secs(2);
 #[derive(Clone, Copy)]
 enum Failure {
     MasterKilled,
+    MasterCutOff,
     MasterSilent,
     ReplicaSilent,
     MajorityLost,
 }
 
-/// As often as this each in turns: of 30, 20 are masters that are killed.
+/// As often as this each in turns: of 30, 20 are masters that are killed or cut off.
 const TURNS: [Failure; 9] = [
     Failure::MasterKilled,
-    Failure::MasterKilled,
+    Failure::MasterCutOff,
     Failure::MasterSilent,
     Failure::MasterKilled,
-    Failure::MasterKilled,
+    Failure::MasterCutOff,
     Failure::ReplicaSilent,
     Failure::MasterKilled,
     Failure::MasterKilled,
@@ -49,9 +50,11 @@ fn main() -> ExitCode {
     if let Some(code) = latchwork_conformance::contender_main(&[latchwork_redis::connector()]) {
         return code;
     }
-    let plan = Plan::new(&TURNS, &[Failure::MasterKilled; 3], Duration::from_secs(30));
+    let short = [Failure::MasterKilled, Failure::MasterCutOff, Failure::MasterKilled];
+    let plan = Plan::new(&TURNS, &short, Duration::from_secs(30));
     let runtime = Runtime::new().expect("a runtime starts");
-    let cluster = Arc::new(runtime.block_on(ClusteredRedis::start(NODE_TIMEOUT)).expect("servers start"));
+    let cluster =
+        Arc::new(runtime.block_on(ClusteredRedis::start_cuttable(NODE_TIMEOUT)).expect("servers start"));
     let testbed = clustered_redis_testbed(Arc::clone(&cluster)).expect("its URL");
     let befall = || {
         plan.carry_out(async |number, failure| {
@@ -75,6 +78,16 @@ impl Failure {
                 cluster.wait_until_replaced(key, master).await.expect("another master");
                 let failover = failover("master killed");
                 cluster.launch(master).await.expect("started again");
+                failover
+            }
+            // It serves until it notices, and has no more to say then until it is a replica.
+            Self::MasterCutOff => {
+                cluster.cut(master);
+                cluster.wait_until_replaced(key, master).await.expect("another master");
+                let failover = failover("master cut off");
+                let sees = cluster.master_seen_by(master, key).await.expect("it answers");
+                assert_eq!(sees, Some(master), "it was told");
+                cluster.heal();
                 failover
             }
             Self::MasterSilent => {

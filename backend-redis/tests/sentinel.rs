@@ -80,6 +80,35 @@ async fn a_hold_that_the_new_master_does_not_know_is_forgotten() {
     assert!(again.token() > hold.token());
 }
 
+/// A partition with the client on both sides of it: the master that is cut off serves all the while.
+#[tokio::test]
+async fn a_hold_goes_on_beside_a_master_that_is_cut_off_and_what_that_alone_knows_is_forgotten() {
+    // Longer than a busy machine takes to acquire.
+    let watched = WatchedRedis::start_cuttable(Duration::from_secs(6)).await.unwrap();
+    let client = user(&watched, "ttl=20s&request_timeout=4s").await;
+    let mutex = client.mutex("a").unwrap();
+    let confirmed = Acquire::new().min_replicas(2).within(PATIENCE);
+    let hold = soon(mutex.acquire_with(confirmed)).await.unwrap();
+    let master = watched.master().await.unwrap();
+    watched.cut(master);
+    let too_late = soon(client.mutex("late").unwrap().acquire()).await.unwrap();
+    watched.wait_until_replaced(master).await.unwrap();
+    assert!(watched.leads(master).await, "it was told");
+    assert_eq!(soon(too_late.lost()).await.reason(), LostReason::Forgotten);
+    let again = soon(client.mutex("late").unwrap().acquire()).await.unwrap();
+    assert!(again.token() > too_late.token(), "the new master knows of no token that the old one gave last");
+    assert!(watched.leads(master).await, "it was told meanwhile");
+    watched.heal();
+    watched.wait_until_whole().await.unwrap();
+    let lease = client.lease();
+    lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
+    assert!(again.is_held());
+    for hold in [hold, again] {
+        assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+    }
+    soon(client.close()).await.unwrap();
+}
+
 /// How many scripts a server has run for clients.
 async fn scripts(addr: &str) -> u64 {
     operator(addr).await.calls("evalsha").await

@@ -1,5 +1,5 @@
-//! Masters that Sentinels watch are killed while processes contend. In the long tier they also stand still, as
-//! replicas and most Sentinels do.
+//! Masters that Sentinels watch are killed and cut off while processes contend, who reach both sides of the cut.
+//! In the long tier they also stand still, as replicas and most Sentinels do.
 //!
 //! Replication is asynchronous: a failover may forget a lock, and then two hold it. These plain
 //! overlaps are expected, and are printed. No fence lets two through in turns.
@@ -20,18 +20,19 @@ const SILENCE: Duration = Duration::from_millis(1500);
 #[derive(Clone, Copy)]
 enum Failure {
     MasterKilled,
+    MasterCutOff,
     MasterSilent,
     ReplicaSilent,
     SentinelsSilent,
 }
 
-/// As often as this each in turns: of 30, 20 are masters that are killed.
+/// As often as this each in turns: of 30, 20 are masters that are killed or cut off.
 const TURNS: [Failure; 9] = [
     Failure::MasterKilled,
-    Failure::MasterKilled,
+    Failure::MasterCutOff,
     Failure::MasterSilent,
     Failure::MasterKilled,
-    Failure::MasterKilled,
+    Failure::MasterCutOff,
     Failure::ReplicaSilent,
     Failure::MasterKilled,
     Failure::MasterKilled,
@@ -42,10 +43,11 @@ fn main() -> ExitCode {
     if let Some(code) = latchwork_conformance::contender_main(&[latchwork_redis::connector()]) {
         return code;
     }
-    let plan = Plan::new(&TURNS, &[Failure::MasterKilled; 2], Duration::from_secs(24));
+    let short = [Failure::MasterKilled, Failure::MasterCutOff];
+    let plan = Plan::new(&TURNS, &short, Duration::from_secs(30));
     let runtime = Runtime::new().expect("a runtime starts");
     // Less than a TTL: some of what is held when a master is killed goes on at the next one.
-    let starting = WatchedRedis::start_noticing(Duration::from_secs(1));
+    let starting = WatchedRedis::start_cuttable(Duration::from_secs(1));
     let watched = Arc::new(runtime.block_on(starting).expect("servers start"));
     let testbed = watched_redis_testbed(Arc::clone(&watched)).expect("its URL");
     let befall = || plan.carry_out(async |_, failure| failure.befall(&watched).await);
@@ -65,6 +67,15 @@ impl Failure {
                 watched.wait_until_replaced(master).await.expect("another master");
                 let failover = failover("master killed");
                 watched.launch(master).await.expect("started again");
+                failover
+            }
+            // It serves all the while, and believes in itself until a Sentinel reaches it again.
+            Self::MasterCutOff => {
+                watched.cut(master);
+                watched.wait_until_replaced(master).await.expect("another master");
+                let failover = failover("master cut off");
+                assert!(watched.leads(master).await, "it was told");
+                watched.heal();
                 failover
             }
             // It believes in itself when it goes on, until a Sentinel tells it.

@@ -6,10 +6,12 @@ use futures_util::future::{join_all, try_join_all};
 use rustix::process::Signal;
 
 use crate::binary::{Binary, on_free_ports};
+use crate::crossings::{Announced, Crossings, source};
 use crate::local::Local;
 use crate::ports::ClaimedPorts;
 use crate::process::until_stopped;
 use crate::reached::until;
+use crate::wiring::Wiring;
 use crate::{Kind, ServerError, ServerTls, probe};
 
 const MASTERS: usize = 3;
@@ -26,9 +28,15 @@ pub struct ClusteredRedis {
     servers: Vec<Local>,
     ids: Vec<String>,
     host: String,
-    // Of each server in turn: its port, that for TLS, and that of the bus.
+    // Where servers can be cut off. Dropped before its ports are anybody else's.
+    crossings: Option<Crossings>,
     ports: ClaimedPorts,
 }
+
+/// The ports of one server: for clients, for clients with TLS, for the bus; and those that it announces for
+/// the first and the last where it can be cut off.
+type Ports = [u16; PORTS];
+const PORTS: usize = 5;
 
 impl ClusteredRedis {
     /// Starts all of them, and waits until the cluster is whole. A master that is silent for so long
@@ -41,7 +49,19 @@ impl ClusteredRedis {
     /// As [`Server::start`](super::Server::start): the servers are programs of this machine,
     /// always.
     pub async fn start(node_timeout: Duration) -> Result<Self, ServerError> {
-        Self::start_with(node_timeout, None).await
+        Self::start_with(node_timeout, Wiring::Plain).await
+    }
+
+    /// The same, of which each server can be [cut off](Self::cut). On Linux, with Redis 7.0 at the least. It runs
+    /// on the tokio runtime that started it.
+    ///
+    /// # Cancel safety
+    /// As [`start`](Self::start).
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_cuttable(node_timeout: Duration) -> Result<Self, ServerError> {
+        Self::start_with(node_timeout, Wiring::Cuttable).await
     }
 
     /// The same with TLS among all of them, on ports beside those without. Servers name each other to
@@ -57,22 +77,38 @@ impl ClusteredRedis {
         tls: &ServerTls,
         host: &str,
     ) -> Result<Self, ServerError> {
-        Self::start_with(node_timeout, Some((tls, host))).await
+        Self::start_with(node_timeout, Wiring::Secured(tls, host)).await
     }
 
-    async fn start_with(timeout: Duration, secured: Option<(&ServerTls, &str)>) -> Result<Self, ServerError> {
-        let cluster = on_free_ports(|| Self::launch_all(timeout, secured)).await?;
+    async fn start_with(timeout: Duration, wiring: Wiring<'_>) -> Result<Self, ServerError> {
+        let cluster = on_free_ports(|| Self::launch_all(timeout, wiring)).await?;
         cluster.meet().await?;
         Ok(cluster)
     }
 
-    async fn launch_all(timeout: Duration, secured: Option<(&ServerTls, &str)>) -> Result<Self, ServerError> {
-        let (tls, host) = secured.unzip();
-        let host = host.unwrap_or("127.0.0.1");
-        let ports = ClaimedPorts::take(3 * SERVERS)?;
+    async fn launch_all(timeout: Duration, wiring: Wiring<'_>) -> Result<Self, ServerError> {
+        let (tls, host) = wiring.tls_and_host();
+        let ports = ClaimedPorts::take(PORTS * SERVERS)?;
+        let all: &[Ports] = ports.numbers.as_chunks().0;
+        let crossings = match wiring {
+            Wiring::Cuttable => {
+                Some(Crossings::open(&all.iter().map(announced).collect::<Vec<_>>(), SERVERS).await?)
+            }
+            Wiring::Plain | Wiring::Secured(..) => None,
+        };
         let timeout = timeout.as_millis().to_string();
-        let servers = ports.numbers.as_chunks().0.iter().map(async |&[port, tls_port, bus]| {
-            let bus = bus.to_string();
+        let servers = all.iter().enumerate().map(async |(server, &[port, tls_port, bus, by, bus_by])| {
+            let (bus, by, bus_by) = (bus.to_string(), by.to_string(), bus_by.to_string());
+            let from = source(server).to_string();
+            let crossing = [
+                "--cluster-announce-port",
+                &by,
+                "--cluster-announce-bus-port",
+                &bus_by,
+                "--bind-source-addr",
+                &from,
+            ];
+            let crossing = if crossings.is_some() { &crossing[..] } else { &[] };
             let named =
                 ["--cluster-announce-hostname", host, "--cluster-preferred-endpoint-type", "hostname"];
             let named = if host.ends_with(|c: char| c.is_ascii_digit()) { &[][..] } else { &named };
@@ -88,24 +124,29 @@ impl ClusteredRedis {
                 "--repl-diskless-sync-delay",
                 "0",
             ];
-            let binary = Binary::redis_member([port, tls_port], tls, &[&args, named].concat())?;
-            Ok::<_, ServerError>((Local::run(binary).await?, bus))
+            let args = [&args, named, crossing].concat();
+            Local::run(Binary::redis_member([port, tls_port], tls, &args)?).await
         });
-        let started = try_join_all(servers).await?;
-        let mut cluster = Self { servers: Vec::new(), ids: Vec::new(), host: host.to_owned(), ports };
-        let mut buses = Vec::new();
-        for (server, bus) in started {
-            cluster.servers.push(server);
-            buses.push(bus);
-        }
-        for (server, bus) in buses.iter().enumerate() {
+        let servers = try_join_all(servers).await?;
+        let mut cluster = Self { servers, ids: Vec::new(), host: host.to_owned(), crossings, ports };
+        for server in 0..SERVERS {
             let id = cluster.say(server, "CLUSTER MYID").await?;
             cluster.ids.push(id.lines().nth(1).unwrap_or_default().to_owned());
             cluster.say(server, &format!("CLUSTER SET-CONFIG-EPOCH {}", server + 1)).await?;
-            let port = cluster.servers[server].binary.known_port();
-            cluster.say(0, &format!("CLUSTER MEET 127.0.0.1 {port} {bus}")).await?;
+            cluster.say(0, &cluster.meet_line(server)).await?;
         }
         Ok(cluster)
+    }
+
+    /// What makes another server meet this one.
+    fn meet_line(&self, server: usize) -> String {
+        let ports: &[Ports] = self.ports.numbers.as_chunks().0;
+        let [_, _, bus, by, bus_by] = ports[server];
+        let (port, bus) = match &self.crossings {
+            Some(_) => (by, bus_by),
+            None => (self.servers[server].binary.known_port(), bus),
+        };
+        format!("CLUSTER MEET 127.0.0.1 {port} {bus}")
     }
 
     async fn meet(&self) -> Result<(), ServerError> {
@@ -143,9 +184,26 @@ impl ClusteredRedis {
         self.servers.iter().map(port).collect()
     }
 
-    /// The `host:port` of each server.
+    /// The `host:port` of each server, as clients are told.
     pub fn servers(&self) -> Vec<String> {
-        self.servers.iter().map(|server| server.binary.addr()).collect()
+        let ports: &[Ports] = self.ports.numbers.as_chunks().0;
+        let told = |&[port, _, _, by, _]: &Ports| if self.crossings.is_some() { by } else { port };
+        ports.iter().map(|ports| format!("127.0.0.1:{}", told(ports))).collect()
+    }
+
+    /// Cuts a server off from all others, as a network partition does: nothing passes, nothing is closed.
+    /// Clients still reach it. A master serves them until it notices.
+    ///
+    /// # Panics
+    /// When they were not [started for that](Self::start_cuttable).
+    pub fn cut(&self, server: usize) {
+        assert!(server < SERVERS, "there is no server {server}");
+        self.crossings.as_ref().expect("started for cuts").cut(server);
+    }
+
+    /// Heals every cut.
+    pub fn heal(&self) {
+        self.crossings.iter().for_each(Crossings::heal);
     }
 
     /// Waits until each server that is up knows a master of all slots, and each master a replica.
@@ -267,8 +325,7 @@ impl ClusteredRedis {
     pub async fn make_empty_master(&self, replica: usize) -> Result<(), ServerError> {
         done(self.say(replica, "CLUSTER RESET SOFT").await?);
         // It has forgotten the others, and they know it.
-        let (port, bus) = (self.servers[0].binary.known_port(), self.ports.numbers[2]);
-        done(self.say(replica, &format!("CLUSTER MEET 127.0.0.1 {port} {bus}")).await?);
+        done(self.say(replica, &self.meet_line(0)).await?);
         let id = self.ids[replica].as_str();
         until("did not take a master in", self.states(), async || {
             let views = join_all((0..SERVERS).map(|server| self.says(server, "CLUSTER NODES"))).await;
@@ -358,4 +415,8 @@ impl ClusteredRedis {
 /// Checks what a server says of a step of a move.
 fn done(said: String) {
     assert!(said.starts_with("+OK") || said.starts_with("+NOKEY"), "{said}");
+}
+
+fn announced(&[port, _, bus, by, bus_by]: &Ports) -> Vec<Announced> {
+    vec![Announced { port, by }, Announced { port: bus, by: bus_by }]
 }

@@ -1,8 +1,6 @@
 //! Several servers of one kind with fault proxies between them.
 
-mod door;
 mod etcd;
-mod link;
 mod zookeeper;
 
 use std::collections::BTreeSet;
@@ -11,8 +9,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use self::link::Link;
 use crate::binary::on_free_ports;
+use crate::link::Link;
 use crate::local::Local;
 use crate::ports::ClaimedPorts;
 use crate::reached::until;

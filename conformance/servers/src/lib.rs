@@ -20,7 +20,7 @@
 //! [`ClusteredRedis`] a Redis Cluster of three masters and three replicas.
 //!
 //! Servers started here use fast clocks unless asked otherwise ([`Clocks::Fast`]) and do not sync
-//! their disks: they are for tests.
+//! their disks: they are for tests. With default clocks, which `bench` and `compare` use, etcd does sync.
 
 // docs.rs shows which feature an item needs; everywhere else this is nothing.
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -31,9 +31,12 @@ mod certificates;
 mod clustered_redis;
 #[cfg(feature = "containers")]
 mod container;
+mod crossings;
+mod door;
 mod ensemble;
 mod error;
 mod kind;
+mod link;
 mod local;
 mod locate;
 mod options;
@@ -48,6 +51,7 @@ mod server;
 mod terminated;
 mod tls;
 mod watched_redis;
+mod wiring;
 
 #[cfg(feature = "tls")]
 pub use certificates::{Authority, Certificates, Validity};

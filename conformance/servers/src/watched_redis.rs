@@ -5,9 +5,11 @@ use std::time::Duration;
 use futures_util::future::{join_all, try_join_all};
 
 use crate::binary::{Binary, on_free_ports};
+use crate::crossings::{Announced, Crossings, source};
 use crate::local::Local;
 use crate::ports::ClaimedPorts;
 use crate::reached::until;
+use crate::wiring::Wiring;
 use crate::{ServerError, ServerTls, probe};
 
 const SERVERS: usize = 3;
@@ -23,8 +25,17 @@ pub struct WatchedRedis {
     servers: Vec<Local>,
     sentinels: Vec<Local>,
     host: String,
+    // By which the others and the Sentinels know the servers.
+    known: Vec<u16>,
+    // Where servers can be cut off. Dropped before its ports are anybody else's.
+    crossings: Option<Crossings>,
     _ports: ClaimedPorts,
 }
+
+/// The ports of a server or Sentinel: without TLS, with it, and that which a server announces where it can be
+/// cut off.
+type Ports = [u16; PORTS];
+const PORTS: usize = 3;
 
 impl WatchedRedis {
     /// The name by which the Sentinels know the master.
@@ -54,7 +65,19 @@ impl WatchedRedis {
     /// # Errors
     /// As [`start`](Self::start).
     pub async fn start_noticing(down_after: Duration) -> Result<Self, ServerError> {
-        Self::start_with(None, "127.0.0.1", down_after).await
+        Self::start_with(Wiring::Plain, down_after).await
+    }
+
+    /// As [`start_noticing`](Self::start_noticing), with servers of which each can be [cut off](Self::cut). On
+    /// Linux, with Redis 7.0 at the least. It runs on the tokio runtime that started it.
+    ///
+    /// # Cancel safety
+    /// As [`start`](Self::start).
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_cuttable(down_after: Duration) -> Result<Self, ServerError> {
+        Self::start_with(Wiring::Cuttable, down_after).await
     }
 
     /// The same with TLS among all of them, on ports beside those without. Sentinels name the servers
@@ -66,57 +89,75 @@ impl WatchedRedis {
     /// # Errors
     /// As [`start`](Self::start).
     pub async fn start_secured(tls: &ServerTls, host: &str) -> Result<Self, ServerError> {
-        Self::start_with(Some(tls), host, Self::DOWN_AFTER).await
+        Self::start_with(Wiring::Secured(tls, host), Self::DOWN_AFTER).await
     }
 
-    async fn start_with(
-        tls: Option<&ServerTls>,
-        host: &str,
-        down_after: Duration,
-    ) -> Result<Self, ServerError> {
-        let watched = on_free_ports(|| Self::launch_all(tls, host, down_after)).await?;
+    async fn start_with(wiring: Wiring<'_>, down_after: Duration) -> Result<Self, ServerError> {
+        let watched = on_free_ports(|| Self::launch_all(wiring, down_after)).await?;
         watched.wait_until_whole().await?;
         Ok(watched)
     }
 
-    async fn launch_all(
-        tls: Option<&ServerTls>,
-        host: &str,
-        down_after: Duration,
-    ) -> Result<Self, ServerError> {
-        let ports = ClaimedPorts::take(2 * (SERVERS + SENTINELS))?;
+    async fn launch_all(wiring: Wiring<'_>, down_after: Duration) -> Result<Self, ServerError> {
+        let (tls, host) = wiring.tls_and_host();
+        let ports = ClaimedPorts::take(PORTS * (SERVERS + SENTINELS))?;
         let (servers, sentinels) = ports.numbers.as_chunks().0.split_at(SERVERS);
-        let known = |ports: [u16; 2]| ports[usize::from(tls.is_some())];
-        let master = known(servers[0]);
-        let servers = servers.iter().map(async |ports| {
+        let crossings = match wiring {
+            Wiring::Cuttable => {
+                let announced = |&[port, _, by]: &Ports| vec![Announced { port, by }];
+                let announced: Vec<_> = servers.iter().map(announced).collect();
+                Some(Crossings::open(&announced, SERVERS + SENTINELS).await?)
+            }
+            Wiring::Plain | Wiring::Secured(..) => None,
+        };
+        let cuttable = crossings.is_some();
+        let known: Vec<u16> = servers
+            .iter()
+            .map(|[port, tls_port, by]| match wiring {
+                Wiring::Plain => *port,
+                Wiring::Secured(..) => *tls_port,
+                Wiring::Cuttable => *by,
+            })
+            .collect();
+        let master = known[0];
+        let servers = servers.iter().zip(&known).enumerate().map(async |(server, (ports, known))| {
             let leader = format!("127.0.0.1 {master}");
+            let (by, from) = (known.to_string(), source(server).to_string());
             // Syncs begin at once, and not after 5 s.
             let mut args = vec!["--repl-diskless-sync-delay", "0"];
-            if known(*ports) != master {
+            if *known != master {
                 args.extend(["--replicaof", &leader]);
+            }
+            if cuttable {
+                args.extend(["--replica-announce-port", &by, "--bind-source-addr", &from]);
             }
             // By which a Sentinel learns of a replica.
             if tls.is_some() {
                 args.extend(["--replica-announce-ip", host]);
             }
-            Local::run(Binary::redis_member(*ports, tls, &args)?).await
+            let [port, tls_port, _] = *ports;
+            Local::run(Binary::redis_member([port, tls_port], tls, &args)?).await
         });
         let servers = try_join_all(servers).await?;
         let (service, down_after) = (Self::SERVICE, down_after.as_millis());
-        let sentinels = sentinels.iter().map(async |ports| {
+        let sentinels = sentinels.iter().enumerate().map(async |(sentinel, &[port, tls_port, _])| {
+            // It would announce the address that it comes from.
+            let from =
+                format!("bind-source-addr {}\nsentinel announce-ip 127.0.0.1\n", source(SERVERS + sentinel));
+            let from = if cuttable { from.as_str() } else { "" };
             // Names, where a host has one.
             let names = "sentinel resolve-hostnames yes\nsentinel announce-hostnames yes\n";
             let names = if host.ends_with(|c: char| c.is_ascii_digit()) { "" } else { names };
             let lines = format!(
-                "{names}sentinel monitor {service} {host} {master} 2\n\
+                "{from}{names}sentinel monitor {service} {host} {master} 2\n\
                  sentinel down-after-milliseconds {service} {down_after}\n\
                  sentinel failover-timeout {service} 3000\n\
                  sentinel parallel-syncs {service} 2\n"
             );
-            Local::run(Binary::sentinel(*ports, tls, &lines)?).await
+            Local::run(Binary::sentinel([port, tls_port], tls, &lines)?).await
         });
         let sentinels = try_join_all(sentinels).await?;
-        Ok(Self { servers, sentinels, host: host.to_owned(), _ports: ports })
+        Ok(Self { servers, sentinels, host: host.to_owned(), known, crossings, _ports: ports })
     }
 
     /// The URL that names the Sentinels and the service.
@@ -136,9 +177,27 @@ impl WatchedRedis {
         self.sentinels.iter().map(|sentinel| sentinel.binary.addr()).collect()
     }
 
-    /// The `host:port` of each server with data.
+    /// The `host:port` of each server with data, as clients are told.
     pub fn servers(&self) -> Vec<String> {
-        self.servers.iter().map(|server| server.binary.addr()).collect()
+        match &self.crossings {
+            Some(_) => self.known.iter().map(|port| format!("127.0.0.1:{port}")).collect(),
+            None => self.servers.iter().map(|server| server.binary.addr()).collect(),
+        }
+    }
+
+    /// Cuts a server with data off from the others and from all Sentinels, as a network partition does:
+    /// nothing passes, nothing is closed. Clients still reach it. A master goes on serving them.
+    ///
+    /// # Panics
+    /// When they were not [started for that](Self::start_cuttable).
+    pub fn cut(&self, server: usize) {
+        assert!(server < SERVERS, "there is no server {server}");
+        self.crossings.as_ref().expect("started for cuts").cut(server);
+    }
+
+    /// Heals every cut.
+    pub fn heal(&self) {
+        self.crossings.iter().for_each(Crossings::heal);
     }
 
     /// The server that most Sentinels name, and that says itself that it leads; waits for it.
@@ -154,9 +213,14 @@ impl WatchedRedis {
             let named = join_all(self.sentinels.iter().map(|sentinel| self.named_by(sentinel))).await;
             named.into_iter().flatten().for_each(|named| votes[named] += 1);
             let named = votes.iter().position(|votes| *votes > SENTINELS / 2)?;
-            self.info(named).await.contains("role:master").then_some(named)
+            self.leads(named).await.then_some(named)
         })
         .await
+    }
+
+    /// Whether a server says itself that it leads, be it right or not.
+    pub async fn leads(&self, server: usize) -> bool {
+        self.info(server).await.contains("role:master")
     }
 
     /// Waits until another server than this one leads: it was killed, say.
@@ -197,8 +261,7 @@ impl WatchedRedis {
         self.servers[server].kill().await
     }
 
-    /// Stops a server without its connections noticing (SIGSTOP): what a network partition around it
-    /// looks like.
+    /// Stops a server without its connections noticing (SIGSTOP): it accepts, and answers nothing.
     ///
     /// # Errors
     /// As [`kill`](Self::kill).
@@ -246,7 +309,7 @@ impl WatchedRedis {
         let master = self.master().await?;
         self.servers[server].launch().await?;
         // The Sentinels would do it too, in ten seconds.
-        let port = self.servers[master].binary.known_port();
+        let port = self.known[master];
         let line = format!("REPLICAOF 127.0.0.1 {port}\r\n");
         let answer = probe::ask_redis(&self.servers[server].binary.addr(), &line).await;
         answer.map(drop).map_err(ServerError::io("making a replica"))
@@ -256,9 +319,7 @@ impl WatchedRedis {
     async fn named_by(&self, sentinel: &Local) -> Option<usize> {
         let line = format!("SENTINEL GET-MASTER-ADDR-BY-NAME {}\r\n", Self::SERVICE);
         let said = probe::ask_redis(&sentinel.binary.addr(), &line).await.ok()?;
-        self.servers
-            .iter()
-            .position(|server| said.contains(&format!("\r\n{}\r\n", server.binary.known_port())))
+        (0..SERVERS).find(|server| said.contains(&format!("\r\n{}\r\n", self.known[*server])))
     }
 
     async fn is_whole(sentinel: &Local) -> bool {

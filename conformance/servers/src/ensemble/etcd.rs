@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 
-use super::door::Door;
-use super::link::Link;
 use super::{Role, Started};
 use crate::binary::Binary;
+use crate::door::Door;
+use crate::link::Link;
 use crate::local::Local;
 use crate::ports::ClaimedPorts;
 use crate::proxy::Proxy;
@@ -48,7 +48,7 @@ pub(super) async fn start(size: usize) -> Result<Started, ServerError> {
         for (to, (_, peer)) in ports.iter().enumerate().filter(|(to, _)| *to != from) {
             let proxy = Proxy::start(format!("127.0.0.1:{peer}")).await;
             let proxy = proxy.map_err(ServerError::io("starting a proxy"))?;
-            let door = Door::open(&binary.folder().join(door(to)), proxy.addr());
+            let door = Door::at_file(&binary.folder().join(door(to)), proxy.addr());
             let door = Some(door.map_err(ServerError::io("opening a socket between servers"))?);
             links.push(Link { from, to, proxies: vec![proxy], door });
         }

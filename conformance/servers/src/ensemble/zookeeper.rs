@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use futures_util::future::try_join_all;
 
-use super::link::Link;
 use super::{Ensemble, Role, Started};
 use crate::binary::Binary;
+use crate::link::Link;
 use crate::local::Local;
 use crate::options::Clocks;
 use crate::ports::ClaimedPorts;

@@ -1,0 +1,69 @@
+//! Ways between Redis servers that can be cut, while clients reach all of them.
+//!
+//! A Redis announces one port, to servers and to clients. So there is a [`Door`] at that port, and who
+//! comes is known by the address that it comes from: of each server that is [`source`]. It is led through
+//! a proxy of its own, and everybody else straight to the server. A server that was killed refuses nobody
+//! there: the door closes each connection as soon as it was accepted.
+
+use std::net::Ipv4Addr;
+
+use crate::ServerError;
+use crate::door::Door;
+use crate::link::Link;
+use crate::proxy::Proxy;
+
+/// A port at which a server listens, and the one that it announces for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Announced {
+    pub(crate) port: u16,
+    pub(crate) by: u16,
+}
+
+/// All ways from one to another of some servers.
+#[derive(Debug)]
+pub(crate) struct Crossings {
+    links: Vec<Link>,
+    _doors: Vec<Door>,
+}
+
+impl Crossings {
+    /// Opens the ways to these servers from so many [`source`]s: the servers themselves first, then those that
+    /// nobody comes to (Sentinels).
+    pub(crate) async fn open(servers: &[Vec<Announced>], sources: usize) -> Result<Self, ServerError> {
+        let (mut links, mut doors) = (Vec::new(), Vec::new());
+        for (to, ports) in servers.iter().enumerate() {
+            let begin = links.len();
+            for from in (0..sources).filter(|from| *from != to) {
+                let mut proxies = Vec::new();
+                for Announced { port, .. } in ports {
+                    let proxy = Proxy::start(format!("127.0.0.1:{port}")).await;
+                    proxies.push(proxy.map_err(ServerError::io("starting a proxy"))?);
+                }
+                links.push(Link { from, to, proxies, door: None });
+            }
+            for (index, Announced { port, by }) in ports.iter().enumerate() {
+                let way = |link: &Link| (source(link.from).into(), link.proxies[index].addr());
+                let others = links[begin..].iter().map(way).collect();
+                let door = Door::at_port(*by, (Ipv4Addr::LOCALHOST, *port).into(), others).await;
+                doors.push(door.map_err(ServerError::io("opening a door between servers"))?);
+            }
+        }
+        Ok(Self { links, _doors: doors })
+    }
+
+    /// Cuts a server off from all others: nothing passes, nothing is closed.
+    pub(crate) fn cut(&self, server: usize) {
+        self.links.iter().filter(|link| link.from == server || link.to == server).for_each(Link::hold);
+    }
+
+    /// Heals every cut. What was held goes on where both ends still want it.
+    pub(crate) fn heal(&self) {
+        self.links.iter().for_each(Link::heal);
+    }
+}
+
+/// The address from which a server goes to others (`bind-source-addr`). On Linux all of 127.0.0.0/8 is the
+/// machine's own.
+pub(crate) fn source(server: usize) -> Ipv4Addr {
+    Ipv4Addr::new(127, 0, 0, 2 + u8::try_from(server).expect("few"))
+}
