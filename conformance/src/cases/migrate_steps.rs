@@ -5,16 +5,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join;
-use latchwork_core::contracts::{Join, Joined, Node};
+use latchwork_core::contracts::{Join, Joined, Node, Page};
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::moving::MovePhase;
 use latchwork_core::{
     Address, Config, Coordinator, Error, ErrorKind, Kind, Move, MoveBlocker, MoveConfig, MoveProgress,
     MoveState, Token,
 };
+use tokio::time::timeout;
 
 use crate::actions::{acquire, in_time, join_of, mutex};
-use crate::bounds::{CLEAN_UP, LONG_TTL, SHORT_TTL};
+use crate::bounds::{CLEAN_UP, LONG_TTL, PATIENCE, SHORT_TTL};
 use crate::case::cases;
 use crate::context::Context;
 use crate::testbed::{Client, of_a_case};
@@ -22,6 +23,10 @@ use crate::waits::{soon, until, within};
 
 /// What a far operator's requests take more.
 const WAY: Duration = Duration::from_millis(5);
+
+/// All steps of a move come within this: on Redis each looks many times for values, and each look goes over
+/// all keys of the server, the other cases' too.
+const ALL_STEPS_WITHIN: Duration = PATIENCE.saturating_mul(3);
 
 /// What nobody looks at.
 fn ignored(_: &MoveProgress<'_>) {}
@@ -65,6 +70,7 @@ async fn close(clients: impl IntoIterator<Item = Coordinator>) {
 /// A participant without holds.
 struct Played {
     sides: [Client; 2],
+    members: Address,
     stage: Address,
     node: Arc<dyn Node>,
 }
@@ -98,7 +104,7 @@ impl Played {
         let Joined::Admitted(node) = joined else {
             panic!("the queue of members admits everybody: {joined:?}")
         };
-        Self { sides: clients, stage, node }
+        Self { sides: clients, members, stage, node }
     }
 
     /// Acknowledges the stage as it is now.
@@ -123,8 +129,19 @@ impl Played {
     async fn meanwhile<T>(&self, work: impl Future<Output = T>) -> T {
         tokio::select! {
             () = self.follows() => unreachable!("it has no end"),
-            done = soon("the steps", work) => done,
+            done = timeout(ALL_STEPS_WITHIN, work) => match done {
+                Ok(done) => done,
+                Err(_) => self.stands_still().await,
+            },
         }
+    }
+
+    /// Fails with what stands on the old side.
+    async fn stands_still(&self) -> ! {
+        let backend = self.sides[0].coordinator.backend();
+        let stage = soon("the stage", backend.read_cell(&self.stage)).await;
+        let members = soon("the members", backend.list(&self.members, Page::new(0, 100))).await;
+        panic!("the steps have not come within {ALL_STEPS_WITHIN:?}: {stage:?}, {members:?}")
     }
 
     async fn leaves(self) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
+use futures_util::future::{try_join, try_join_all};
 use futures_util::{Stream, StreamExt, TryStreamExt};
 
 use super::{KINDS, moved};
@@ -60,12 +60,13 @@ impl Place {
 
     /// The values that it has, by kind: those whose keys come first, up to a page of each.
     pub(crate) async fn some(&self) -> Result<Vec<(Kind, Vec<ListedCell>)>> {
-        let mut some = Vec::new();
-        for kind in KINDS {
+        // A listing may walk over all keys of the server: all kinds at once.
+        let listings = KINDS.map(|kind| async move {
             let cells: Vec<_> = self.cells(kind)?.take(PAGE).try_collect().await?;
-            some.extend(Some((kind, cells)).filter(|(_, cells)| !cells.is_empty()));
-        }
-        Ok(some)
+            Ok::<_, Error>((kind, cells))
+        });
+        let listed = try_join_all(listings).await?;
+        Ok(listed.into_iter().filter(|(_, cells)| !cells.is_empty()).collect())
     }
 
     /// Deletes each value, under this node.
@@ -114,7 +115,7 @@ impl Copying {
     /// What is under way may be made, as long as the node stands.
     pub(crate) async fn write_all(&self, held: &dyn Node) -> Result<()> {
         for kind in KINDS {
-            let (source, target) = (self.source.list(kind).await?, self.target.list(kind).await?);
+            let (source, target) = self.list(kind).await?;
             if source.is_empty() && target.is_empty() {
                 continue;
             }
@@ -133,6 +134,10 @@ impl Copying {
             }
         }
         Ok(())
+    }
+
+    async fn list(&self, kind: Kind) -> Result<(Listed, Listed)> {
+        try_join(self.source.list(kind), self.target.list(kind)).await
     }
 
     async fn copy(&self, held: &dyn Node, from: &ListedCell) -> Result<()> {
@@ -160,7 +165,7 @@ impl Copying {
         }
         let mut same = 0;
         for kind in KINDS {
-            let (source, mut target) = (self.source.list(kind).await?, self.target.list(kind).await?);
+            let (source, mut target) = self.list(kind).await?;
             let mut pairs = Vec::new();
             for (key, from) in source {
                 let Some(to) = target.remove(&key) else { return Ok(Compared::Differs(kind, key)) };
@@ -181,8 +186,8 @@ impl Copying {
     }
 
     async fn is_same(&self, from: &ListedCell, to: &ListedCell) -> Result<bool> {
-        let source = self.source.backend.read_cell(&from.cell).await?;
-        let target = self.target.backend.read_cell(&to.cell).await?;
+        let (source, target) = (&self.source.backend, &self.target.backend);
+        let (source, target) = try_join(source.read_cell(&from.cell), target.read_cell(&to.cell)).await?;
         Ok(lives_are_same(from.life, to.life)
             && source.map(|cell| cell.value) == target.map(|cell| cell.value))
     }
