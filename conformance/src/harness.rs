@@ -12,6 +12,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::adapter::Adapter;
+use crate::bounds::NOISE;
 use crate::case::Case;
 use crate::contender::contend;
 use crate::context::Context;
@@ -21,6 +22,7 @@ use crate::report::{self, Row};
 use crate::selection::{Selection, is_whole_on};
 use crate::testbed::Testbed;
 use crate::testbeds::ServerTestbed;
+use crate::witness;
 use latchwork_servers::{Kind, Options, Server};
 
 /// No case may take longer, on a busy machine either; a paused clock runs fast.
@@ -159,6 +161,7 @@ pub fn run(
     mut cases: Vec<Case>,
 ) -> (libtest_mimic::Conclusion, Vec<Row>) {
     arguments.test_threads.get_or_insert(beside(testbed));
+    witness::begin();
     // A case that must be alone waits for those that run, and none may begin meanwhile. At the end
     // it holds up no other.
     cases.sort_by_key(|case| (case.alone, !case.lasting));
@@ -171,7 +174,9 @@ pub fn run(
             Trial::test(format!("{}::{}", testbed.name(), case.title()), move || {
                 let timed = || {
                     let started = Instant::now();
-                    (play(testbed, &case), started.elapsed())
+                    let outcome =
+                        play(testbed, &case).map_err(|why| beside_the_machine(testbed, started, why));
+                    (outcome, started.elapsed())
                 };
                 let (outcome, took) = match case.alone {
                     true => {
@@ -192,6 +197,18 @@ pub fn run(
     let conclusion = libtest_mimic::run(&arguments, trials);
     let rows = std::mem::take(&mut *rows.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
     (conclusion, rows)
+}
+
+/// Says beside a failure whether the machine stood still meanwhile for longer than the cases' bounds allow for:
+/// leases end by that too.
+fn beside_the_machine(testbed: &dyn Testbed, begun: Instant, why: String) -> String {
+    let still = witness::stood_still_since(begun);
+    match !testbed.is_paused() && still > NOISE {
+        true => format!(
+            "{why}\n(the machine stood still for {still:.1?} meanwhile: its bounds allow for {NOISE:?})"
+        ),
+        false => why,
+    }
 }
 
 /// How many cases run side by side: more than there are cores, since they wait most of the time.

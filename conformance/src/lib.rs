@@ -39,6 +39,7 @@ mod taken;
 pub mod testbed;
 pub mod testbeds;
 mod waits;
+mod witness;
 
 pub use latchwork_servers::{self as servers, proxy};
 

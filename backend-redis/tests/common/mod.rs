@@ -16,8 +16,8 @@ use latchwork_redis::RedisConnector;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue};
 
-/// A TTL that survives a busy machine: a renewal may be held up for 1.7 s.
-pub const SHORT: &str = "3s";
+/// A TTL that survives a busy machine: a renewal may be held up for 2.8 s.
+pub const SHORT: &str = "5s";
 
 /// A TTL whose next renewal is 20 s away: news within [`PROMPT`] came by a message.
 pub const LONG: &str = "60s";
@@ -53,9 +53,11 @@ pub async fn connect(url: &str) -> Result<Arc<dyn Backend>> {
     soon(RedisConnector.connect(&config)).await
 }
 
-/// A client with a TTL.
+/// A client with a TTL, and more than the default patience with a server that a busy machine holds up.
 pub async fn client(server: &Server, ttl: &str) -> Arc<dyn Backend> {
-    connect(&format!("{}?ttl={ttl}", server.url())).await.unwrap_or_else(|error| panic!("{error}"))
+    connect(&format!("{}?ttl={ttl}&request_timeout=4s", server.url()))
+        .await
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Matches requests with this word in them.

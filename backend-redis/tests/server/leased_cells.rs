@@ -41,11 +41,11 @@ async fn a_cell_lives_for_many_ttls_also_without_memory_and_ends_within_one_of_a
     promptly(watch.changed()).await.unwrap();
     operator.say::<()>("CONFIG SET maxmemory-policy noeviction").await;
     operator.say::<()>("CONFIG SET maxmemory 1").await;
-    let quiet = tokio::time::timeout(5 * dies.lease().ttl(), watch.changed()).await;
+    let quiet = tokio::time::timeout(3 * dies.lease().ttl(), watch.changed()).await;
     assert!(quiet.is_err(), "told of nothing: {quiet:?}");
     assert_eq!((value(&reads, &a).await, dies.lease().state()), (Some(b"here".to_vec()), LeaseState::Live));
     dies.close(Close::Abrupt).await.unwrap();
-    let told = tokio::time::timeout(dies.lease().ttl() + Duration::from_secs(2), watch.changed()).await;
+    let told = tokio::time::timeout(dies.lease().ttl() + Duration::from_secs(4), watch.changed()).await;
     told.expect("its end was not told").unwrap();
     assert_eq!(value(&reads, &a).await, None);
 }

@@ -166,7 +166,7 @@ cases! {
     /// a candidate whose replies are lost, or who is cut off for a while, stands once and leads when
     /// it is its turn
     async fn election_term_beside_lost_replies_and_cuts(context) {
-        let (one, two) = (context.client().await, context.mortal().await);
+        let (one, two) = (context.client().await, context.client().await);
         let (mine, theirs) = (election(&one), election(&two));
         let mut lost = one.link.drop_reply("a");
         let leader = campaign(&mine, "one").await;

@@ -11,7 +11,7 @@ use super::run::Run;
 use super::side::MovingSide;
 use super::there_and_back::Plants;
 use super::walk::{Change, Walk};
-use crate::failover::{NOISE, TTL, now};
+use crate::failover::{TTL, noise, now};
 
 /// At which of their requests operators are killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +127,7 @@ async fn another_goes_on(
     let phase = stands(&another, operates).await?;
     another.close().await.map_err(said)?;
     run.walk.changes.push(Change { what: "an operator and another", phase, begun, written, known: now() });
-    run.fleet.all_are_granted(TTL + NOISE).await
+    run.fleet.all_are_granted(TTL + noise()).await
 }
 
 /// The phase where the move stands: that to which this work takes it.

@@ -14,9 +14,7 @@ use super::side::MovingSide;
 use super::there_and_back::Plants;
 use super::verdict::Happening;
 use super::walk::Change;
-use crate::bounds::LATE;
-use crate::cases::is_long;
-use crate::failover::{NOISE, TTL, now};
+use crate::failover::{TTL, noise, now};
 
 /// So many steps lead to *done*.
 const STEPS: usize = 4;
@@ -43,7 +41,7 @@ pub async fn with_processes_killed(
         killed += in_each_phase;
         stopped += usize::from(stops);
         let phase = phase_with_kills(&mut run, in_each_phase, back, stops).await?;
-        let within = run.sides.recovery() + NOISE;
+        let within = run.sides.recovery() + noise();
         run.fleet.all_are_granted(within).await?;
         back = match phase {
             Some(MovePhase::Done) => break,
@@ -54,7 +52,7 @@ pub async fn with_processes_killed(
     }
     // And those who need the old side no more.
     kill(&mut run.fleet, &mut run.happenings, in_each_phase, &mut run.random, run.sides.recovery()).await?;
-    run.fleet.all_are_granted(run.sides.recovery() + NOISE).await?;
+    run.fleet.all_are_granted(run.sides.recovery() + noise()).await?;
     println!("{}: {} processes killed, {stopped} stopped", run.sides.name(), killed + in_each_phase);
     if stopped == 0 {
         return Err("no process was stopped".to_owned());
@@ -70,10 +68,7 @@ fn judge_steps(run: &Run) -> Result<(), String> {
         let away = run.happenings.iter().map(|of| of.begun).filter(|begun| *begun < change.written).max();
         Duration::from_nanos(change.written - change.begun.max(away.unwrap_or_default()))
     };
-    // In the short tier four programs and their servers share the machine: a step that takes 2.9 s alone took
-    // 6.8 s there. The long tier has the sharp bound.
-    let late = if is_long() { Duration::ZERO } else { LATE };
-    let (bound, name) = (run.sides.step_bound() + late, run.sides.name());
+    let (bound, name) = (run.sides.step_bound(), run.sides.name());
     let longest = run.walk.changes.iter().map(took).max().unwrap_or_default();
     println!("{name}: a step came at most {longest:.1?} behind the last who died, of {bound:.1?}");
     match longest > bound {
@@ -105,7 +100,7 @@ async fn phase_with_kills(
         // It has lost by then whatever it had.
         sleep_until(goes_on).await;
         let over = now();
-        let begun = fleet.cont(dead + NOISE).await?;
+        let begun = fleet.cont(dead + noise()).await?;
         happenings.push(Happening { what: "one stopped".to_owned(), begun, over, allowed: dead });
     }
     phase.map_err(said)

@@ -17,7 +17,7 @@ use super::verdict::{Happening, Verdict};
 use super::walk::{AGAIN, Walk};
 use crate::bounds::PATIENCE;
 use crate::context::SEED;
-use crate::failover::NOISE;
+use crate::failover::noise;
 
 /// What runs, and what has happened in it.
 pub(super) struct Run {
@@ -75,7 +75,7 @@ impl Run {
             operator = another(&sides).await?;
         }
         if ends.finishes {
-            finish(&operator, sides.old.recovery() + NOISE).await?;
+            finish(&operator, sides.old.recovery() + noise()).await?;
         }
         // Else the move was given up. Either side has what it has for good, and a client of one side alone
         // reads it.

@@ -15,7 +15,7 @@ use super::run::Run;
 use super::side::{MovingSide, Sides};
 use super::there_and_back::Plants;
 use super::verdict::Happening;
-use crate::failover::{NOISE, now};
+use crate::failover::{noise, now};
 
 /// Which faults befall the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ fn all(run: &mut Run) -> Vec<(Word, Fault)> {
 /// granted.
 async fn when_done(run: &mut Run, befall: Vec<(Word, Fault)>) -> Result<(), String> {
     // A process that was no member as it was written has yet to hear of it, from the old side.
-    let within = run.sides.recovery() + NOISE;
+    let within = run.sides.recovery() + noise();
     run.walk.has_no_members(within).await?;
     run.fleet.each_goes_on(within).await?;
     for (side, fault) in befall {
@@ -111,7 +111,7 @@ async fn when_done(run: &mut Run, befall: Vec<(Word, Fault)>) -> Result<(), Stri
             Word::Old => {
                 // What an earlier fault of the new side has left may be in the way, and nothing else.
                 let dead = run.sides.new.recovery();
-                let granted = run.fleet.all_are_granted(dead + NOISE);
+                let granted = run.fleet.all_are_granted(dead + noise());
                 let (happened, granted) = befalls(&run.sides, side, fault, MovePhase::Done, granted).await?;
                 granted.map_err(|why| format!("while {}: {why}", happened.what))?;
                 Happening { allowed: dead, ..happened }
@@ -146,7 +146,7 @@ async fn befalls<T>(
 /// All keys are granted again.
 async fn goes_on(run: &mut Run, happened: Happening) -> Result<(), String> {
     let behind = now();
-    let granted = run.fleet.all_are_granted(run.sides.recovery() + NOISE).await;
+    let granted = run.fleet.all_are_granted(run.sides.recovery() + noise()).await;
     println!(
         "{}: {}: granted again {:.1?} later",
         run.sides.name(),

@@ -9,7 +9,7 @@ use latchwork_servers::proxy::Proxy;
 
 use super::counted::COUNTER;
 use super::ends::Ends;
-use crate::failover::{NOISE, TTL};
+use crate::failover::{TTL, noise};
 use crate::testbed::{Fixture, Testbed, left_at};
 use crate::testbeds::ServerTestbed;
 
@@ -124,7 +124,7 @@ impl Sides {
     /// Within how long a step comes behind the last who died: a dead member is waited for, and who joins the
     /// other side waits for a dead holder there. Their leases on both sides end side by side.
     pub(super) fn step_bound(&self) -> Duration {
-        self.old.recovery().max(self.new.recovery()) + NOISE
+        self.old.recovery().max(self.new.recovery()) + noise()
     }
 
     /// The end: nothing is left on either side, as soon as what the dead have left has run out. What Redis

@@ -12,7 +12,7 @@ use super::ends::Ends;
 use super::operates::said;
 use super::run::Run;
 use super::side::MovingSide;
-use crate::failover::{NOISE, TTL};
+use crate::failover::{TTL, noise};
 
 /// The connectors of an operator.
 pub type Connectors = Vec<Arc<dyn Connector>>;
@@ -65,6 +65,6 @@ pub async fn there_and_back(
         // Not all steps begin at the end of one before.
         sleep(run.random.random_range(Duration::ZERO..=plants.pause)).await;
     }
-    run.fleet.all_are_granted(TTL + NOISE).await?;
+    run.fleet.all_are_granted(TTL + noise()).await?;
     run.end(Ends::default()).await
 }

@@ -6,7 +6,7 @@ use super::delay::Delay;
 use super::heard::Heard;
 use super::keys::{KEYS, limit};
 use super::walk::Change;
-use crate::failover::{NOISE, longest_wait};
+use crate::failover::{longest_wait, noise};
 use crate::fenced::fenced;
 use crate::hold_record::{HoldRecord, in_order_of_tokens, none_overlap};
 use crate::order::SoakKind;
@@ -49,8 +49,8 @@ impl Verdict<'_> {
         let name = self.name;
         self.print_changes();
         let delay = Delay::of(&self.heard.grants, self.changes);
-        println!("{name}: {delay}; the machine may add {NOISE:.1?}");
-        let mut wrong: Vec<_> = delay.judge(NOISE + self.away).err().into_iter().collect();
+        println!("{name}: {delay}; the machine may add {:.1?}", noise());
+        let mut wrong: Vec<_> = delay.judge(noise() + self.away).err().into_iter().collect();
         for (key, (of, kind)) in KEYS.into_iter().enumerate() {
             match self.judge_key(key, kind, delay.bound()) {
                 Ok(seen) => println!("{name}, {of}: {seen}"),
@@ -104,7 +104,7 @@ impl Verdict<'_> {
         for happening in self.happenings {
             let waited = longest_wait(&grants, happening.begun, happening.over)
                 .ok_or_else(|| format!("no grant after {happening:?}"))?;
-            let bound = elsewhere + adds + happening.allowed + NOISE;
+            let bound = elsewhere + adds + happening.allowed + noise();
             if waited > bound {
                 return Err(format!("{waited:?} without a grant at {happening:?}: {bound:?} is allowed"));
             }

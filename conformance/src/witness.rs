@@ -1,0 +1,85 @@
+//! A thread that does nothing but look at the clock: it sees when the machine stands still.
+//!
+//! The cases' bounds allow for a machine that is busy, by [`NOISE`]. One that gave nobody any time for longer has
+//! ended leases and missed deadlines by itself. Who reads of a failure is to know that.
+
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::bounds::NOISE;
+
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What the thread has seen.
+static SEEN: Mutex<Seen> = Mutex::new(Seen { looked: None, still: Vec::new() });
+static LOOKS: Once = Once::new();
+
+struct Seen {
+    /// When it looked last.
+    looked: Option<Instant>,
+    /// From when until when the machine stood still, for longer than [`NOISE`].
+    still: Vec<(Instant, Instant)>,
+}
+
+impl Seen {
+    fn look(&mut self, now: Instant) {
+        if let Some(looked) = self.looked
+            && now.duration_since(looked) > NOISE + LOOK
+        {
+            self.still.push((looked, now));
+        }
+        self.looked = Some(now);
+    }
+
+    /// The longest standstill from then until now. The thread may have to look still, behind the last one.
+    fn longest(&self, begin: Instant, now: Instant) -> Duration {
+        let under_way = self.looked.map(|looked| (looked, now));
+        let all = self.still.iter().copied().chain(under_way);
+        all.map(|(from, until)| until.saturating_duration_since(from.max(begin))).max().unwrap_or_default()
+    }
+}
+
+fn seen() -> MutexGuard<'static, Seen> {
+    SEEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Begins to look, unless it does already.
+pub(crate) fn begin() {
+    LOOKS.call_once(|| {
+        thread::spawn(|| {
+            loop {
+                seen().look(Instant::now());
+                thread::sleep(LOOK);
+            }
+        });
+    });
+}
+
+/// The longest that the machine stood still since then, as far as it was longer than [`NOISE`].
+pub(crate) fn stood_still_since(begin: Instant) -> Duration {
+    seen().longest(begin, Instant::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_that_comes_late_is_remembered_as_far_as_it_was_behind_a_beginning() {
+        let begin = Instant::now();
+        let at = |millis: u64| begin + Duration::from_millis(millis);
+        let mut seen = Seen { looked: None, still: Vec::new() };
+        for looks in [0, 20, 1_400, 1_420] {
+            seen.look(at(looks));
+        }
+        assert!(seen.longest(begin, at(1_430)) < NOISE, "that is a busy machine");
+        seen.look(at(5_420));
+        assert_eq!(seen.longest(begin, at(5_430)), Duration::from_secs(4));
+        assert_eq!(seen.longest(at(3_420), at(5_430)), Duration::from_secs(2));
+        assert!(seen.longest(at(5_420), at(5_430)) < NOISE);
+        // It has not looked again yet.
+        assert_eq!(seen.longest(at(5_420), at(8_420)), Duration::from_secs(3));
+    }
+}
