@@ -57,7 +57,7 @@ pub(crate) fn begin() {
     });
 }
 
-/// The longest that the machine stood still since then, as far as it was longer than [`NOISE`].
+/// The longest that the machine stood still since then. Up to [`NOISE`] it says nothing.
 pub(crate) fn stood_still_since(begin: Instant) -> Duration {
     seen().longest(begin, Instant::now())
 }

@@ -64,8 +64,8 @@ impl Binary {
                 zookeeper_args(program, folder, &config, &of_java)
             }
         })?;
-        let unsynced = (kind == Kind::Etcd && options.clocks == Clocks::Fast).then(unsynced_etcd);
-        let environment = unsynced.into_iter().chain(options.environment.iter().cloned()).collect();
+        let of_etcd = if kind == Kind::Etcd { options.clocks.etcd_environment() } else { None };
+        let environment = of_etcd.into_iter().chain(options.environment.iter().cloned()).collect();
         Ok(Binary { environment, _ports: Some(ports), ..binary })
     }
 
@@ -105,7 +105,7 @@ impl Binary {
         args: impl FnOnce(&Path) -> Vec<String>,
     ) -> Result<Binary, ServerError> {
         let binary = Self::with_args(Kind::Etcd, port, None, |_, folder| Ok(args(folder)))?;
-        Ok(Binary { environment: vec![unsynced_etcd()], ..binary })
+        Ok(Binary { environment: Clocks::Fast.etcd_environment().into_iter().collect(), ..binary })
     }
 
     /// A Redis on the first of these ports, with these arguments. With TLS, that is on the second one,
@@ -239,12 +239,6 @@ fn redis_args(port: u16, tls: Option<(&ServerTls, u16)>, options: &Options) -> V
     let fixed = ["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "no"];
     let tls = tls.into_iter().flat_map(|(tls, port)| tls.redis(port));
     fixed.into_iter().map(str::to_owned).chain(tls).chain(options.args.iter().cloned()).collect()
-}
-
-/// Has etcd not wait for its disk: each write does, and a busy disk may take seconds. It is no argument, since
-/// releases before 3.4.10 do not know it.
-pub(crate) fn unsynced_etcd() -> (String, String) {
-    ("ETCD_UNSAFE_NO_FSYNC".to_owned(), "true".to_owned())
 }
 
 fn etcd_args(

@@ -9,7 +9,7 @@ use testcontainers::{ContainerAsync, ContainerRequest, GenericImage, ImageExt};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::Kind;
-use crate::binary::{AGAIN, READY, unsynced_etcd};
+use crate::binary::{AGAIN, READY};
 use crate::options::{Clocks, Options};
 use crate::probe;
 
@@ -66,9 +66,11 @@ fn request(kind: Kind, image: &str, options: &Options) -> ContainerRequest<Gener
                 format!("--heartbeat-interval={}", options.clocks.etcd_heartbeat().as_millis()),
                 format!("--election-timeout={}", options.clocks.etcd_election().as_millis()),
             ];
-            let unsynced = (options.clocks == Clocks::Fast).then(unsynced_etcd);
             let image = image.with_cmd(fixed.into_iter().chain(args));
-            unsynced.into_iter().fold(image, |image, (name, value)| image.with_env_var(name, value))
+            match options.clocks.etcd_environment() {
+                Some((name, value)) => image.with_env_var(name, value),
+                None => image,
+            }
         }
         Kind::Zookeeper => {
             let fast = (options.clocks == Clocks::Fast).then(|| "maxSessionTimeout=60000".to_owned());
