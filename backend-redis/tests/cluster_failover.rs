@@ -17,6 +17,11 @@ use tokio::runtime::Runtime;
 /// After so much silence a replica takes over.
 const NODE_TIMEOUT: Duration = Duration::from_millis(1500);
 
+/// What a takeover may need: the silence, which a majority notes within as long again; up to a second until a replica
+/// asks for votes; and, where it has not most of them, four times the silence and again up to a second until it asks
+/// anew.
+const TAKEOVER: Duration = NODE_TIMEOUT.saturating_mul(6).saturating_add(Duration::from_secs(2));
+
 /// The masters of these keys are killed in turns: of what is contended for, in any namespace.
 const KEYS: [&str; 3] = ["{mutex}", "{rwlock}", "{permits}"];
 
@@ -33,11 +38,14 @@ enum Failure {
     MajorityLost,
 }
 
-/// As often as this each in turns: of 30, 20 are masters that are killed or cut off.
-const TURNS: [Failure; 9] = [
+/// As often as this each in turns: of 36, 21 are masters that are killed, and 6 that are cut off.
+const TURNS: [Failure; 12] = [
+    Failure::MasterKilled,
     Failure::MasterKilled,
     Failure::MasterCutOff,
+    Failure::MasterKilled,
     Failure::MasterSilent,
+    Failure::MasterKilled,
     Failure::MasterKilled,
     Failure::MasterCutOff,
     Failure::ReplicaSilent,
@@ -70,7 +78,12 @@ impl Failure {
     async fn befall(self, cluster: &ClusteredRedis, key: &str, other: &str) -> Failover {
         let master = cluster.master_of(key).await.expect("a master");
         let killed = now();
-        let failover = |what| Failover { what, killed, replaced: now() };
+        let within = match self {
+            Self::ReplicaSilent => None,
+            Self::MajorityLost => Some(OUTAGE + TAKEOVER),
+            _ => Some(TAKEOVER),
+        };
+        let failover = |what| Failover { what, killed, replaced: now(), within };
         let failover = match self {
             // It comes back as a replica.
             Self::MasterKilled => {

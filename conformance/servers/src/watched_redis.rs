@@ -45,6 +45,10 @@ impl WatchedRedis {
     /// machine may stall a server for a second.
     pub const DOWN_AFTER: Duration = Duration::from_secs(2);
 
+    /// The Sentinels' `failover-timeout`. They vote for so long, and vote again after twice that where none of them
+    /// had most of the votes.
+    pub const FAILOVER_TIMEOUT: Duration = Duration::from_secs(3);
+
     /// Starts all of them, and waits until each Sentinel knows the others and the replicas.
     ///
     /// # Cancel safety
@@ -140,6 +144,7 @@ impl WatchedRedis {
         });
         let servers = try_join_all(servers).await?;
         let (service, down_after) = (Self::SERVICE, down_after.as_millis());
+        let failover_timeout = Self::FAILOVER_TIMEOUT.as_millis();
         let sentinels = sentinels.iter().enumerate().map(async |(sentinel, &[port, tls_port, _])| {
             // It would announce the address that it comes from.
             let from =
@@ -151,7 +156,7 @@ impl WatchedRedis {
             let lines = format!(
                 "{from}{names}sentinel monitor {service} {host} {master} 2\n\
                  sentinel down-after-milliseconds {service} {down_after}\n\
-                 sentinel failover-timeout {service} 3000\n\
+                 sentinel failover-timeout {service} {failover_timeout}\n\
                  sentinel parallel-syncs {service} 2\n"
             );
             Local::run(Binary::sentinel([port, tls_port], tls, &lines)?).await
@@ -235,7 +240,7 @@ impl WatchedRedis {
     }
 
     /// Waits until both other servers follow the master, and all Sentinels know them and each
-    /// other.
+    /// other, and act: one that stood still for two seconds does nothing for the next thirty (TILT).
     ///
     /// # Errors
     /// As [`master`](Self::master).
@@ -275,6 +280,12 @@ impl WatchedRedis {
     /// As [`kill`](Self::kill).
     pub fn resume(&self, server: usize) -> Result<(), ServerError> {
         self.servers[server].signal(rustix::process::Signal::CONT)
+    }
+
+    /// How often Sentinels have found that they, or the machine, had stood still for two seconds: each does nothing
+    /// for the next thirty (TILT).
+    pub fn tilts(&self) -> usize {
+        self.sentinels.iter().map(|sentinel| sentinel.binary.log_lines_with("+tilt")).sum()
     }
 
     /// Kills a Sentinel (SIGKILL).
@@ -326,7 +337,9 @@ impl WatchedRedis {
         let line = format!("SENTINEL MASTER {}\r\n", Self::SERVICE);
         let said = probe::ask_redis(&sentinel.binary.addr(), &line).await.unwrap_or_default();
         let says = |field: &str, count: usize| said.contains(&format!("{field}\r\n$1\r\n{count}\r\n"));
-        says("num-slaves", SERVERS - 1) && says("num-other-sentinels", SENTINELS - 1)
+        let info = probe::ask_redis(&sentinel.binary.addr(), "INFO sentinel\r\n").await.unwrap_or_default();
+        let acts = info.contains("sentinel_tilt:0");
+        acts && says("num-slaves", SERVERS - 1) && says("num-other-sentinels", SENTINELS - 1)
     }
 
     /// What a server says of its role; nothing where it does not run.
