@@ -2,6 +2,7 @@
 
 use std::io;
 
+use latchwork_core::registry::LAYOUT;
 use latchwork_core::{Address, Config, Coordinator, LostReason, Name, Result, Secret, Token};
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
@@ -13,6 +14,10 @@ use crate::moves::{Added, Grant, Operates, Traffic};
 
 /// The environment variable that makes an executable of the suite a contender.
 pub const VARIABLE: &str = "LATCHWORK_CONTENDER";
+
+/// The environment variable that names the suite's program of a build that works with the next layout: the newer
+/// build of a rolling upgrade. Without it this executable says that it is that build.
+const NEWER_BUILD: &str = "LATCHWORK_NEWER_BUILD";
 
 /// Where a contender finds the password of its login, which no configuration shows.
 const PASSWORD: &str = "LATCHWORK_CONTENDER_PASSWORD";
@@ -124,13 +129,19 @@ impl Order {
     }
 
     /// This executable again, as the contender that this order makes of it: its `main` calls
-    /// [`contender_main`](crate::contender_main) first.
+    /// [`contender_main`](crate::contender_main) first. Or, where the order is for the next layout and there is
+    /// such a build, that build, as it is.
     ///
     /// # Errors
     /// When the operating system does not say which executable this is.
     pub fn command(&self) -> io::Result<Command> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.env(VARIABLE, serde_json::to_string(self)?).kill_on_drop(true);
+        let newer = std::env::var_os(NEWER_BUILD).filter(|_| self.layout == Some(LAYOUT + 1));
+        let (program, order) = match newer {
+            Some(newer) => (newer.into(), Self { layout: None, ..self.clone() }),
+            None => (std::env::current_exe()?, self.clone()),
+        };
+        let mut command = Command::new(program);
+        command.env(VARIABLE, serde_json::to_string(&order)?).kill_on_drop(true);
         if let Some(password) = &self.config.password {
             command.env(PASSWORD, password.expose());
         }
