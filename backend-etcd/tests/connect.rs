@@ -98,6 +98,9 @@ async fn what_is_wrong_with_the_server_is_named_and_a_user_that_may_serves_on() 
     table.made("nobody listens at the host", &refused(&format!("etcd://{}", closed.addr())).await);
     let other = Server::start(Kind::Redis, Options::new()).await.unwrap();
     table.made("another server listens there", &refused(&format!("etcd://{}", other.addr())).await);
+    let open = server().await;
+    let error = refused(&format!("etcd://app:hunter2@{}", open.addr())).await;
+    table.made("the URL has a login, and authentication is off on the server", &error);
     let server = server_with_users().await;
     for (mistake, login) in [
         ("the user or the password", "app:wrong@"),

@@ -177,6 +177,8 @@ async fn what_is_wrong_with_the_server_is_named() {
     ] {
         table.made(mistake, &refused(&format!("redis://{login}@{}{options}", master.addr())).await);
     }
+    let error = refused(&format!("{}/99", master.url())).await;
+    table.made("the server has no such database (`/99`)", &error);
     let client = at(&format!("{}?min_replicas=2&request_timeout=3s", master.url())).await.unwrap();
     let error = soon(client.mutex("a").unwrap().acquire()).await.unwrap_err();
     table.made("the URL has `min_replicas`, and fewer follow the server: each acquisition fails", &error);

@@ -105,6 +105,9 @@ async fn mistakes(kind: Kind, demanding: &Secured) -> BTreeMap<&'static str, Err
         "the server does not know who signed the client's certificate",
         refusal(&format!("{scheme}://{tls}?{theirs}")).await,
     );
+    let expired = certificates.expired().expect("written");
+    let error = refusal(&format!("{scheme}://{tls}?{expired}{PATIENT}")).await;
+    seen.insert("the client's certificate has expired", error);
     let file = |name: &str| certificates.path(name).display().to_string();
     seen.insert("a URL without TLS, and a server with it", refusal(&format!("{kind}://{tls}")).await);
     let plainly = format!("{scheme}://{plain}?{}", certificates.mutual());

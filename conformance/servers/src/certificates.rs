@@ -174,6 +174,17 @@ impl Certificates {
         Ok(self.showing("stranger"))
     }
 
+    /// The same, with a certificate that is over: `expired.pem`, with `expired.key`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn expired(&self) -> Result<String, ServerError> {
+        let (cert, key) = self.authority.client("client", Validity::Over)?;
+        self.write("expired.pem", &cert)?;
+        self.write("expired.key", &key)?;
+        Ok(self.showing("expired"))
+    }
+
     fn showing(&self, whose: &str) -> String {
         let [cert, key] = ["pem", "key"].map(|kind| self.path(&format!("{whose}.{kind}")));
         format!("{}&cert={}&key={}", self.trusting(), cert.display(), key.display())

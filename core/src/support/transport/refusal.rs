@@ -84,11 +84,13 @@ impl Peer<'_> {
     fn alert(&self, alert: AlertDescription) -> Error {
         use AlertDescription as Alert;
         match alert {
+            Alert::CertificateExpired => {
+                self.unwanted("the client's certificate has expired: renew it (or set the server's clock)")
+            }
             Alert::CertificateRequired => self.unwanted("the server demands a client certificate"),
             Alert::BadCertificate
             | Alert::UnsupportedCertificate
             | Alert::CertificateRevoked
-            | Alert::CertificateExpired
             | Alert::CertificateUnknown
             | Alert::UnknownCA
             | Alert::AccessDenied
@@ -107,5 +109,23 @@ impl Peer<'_> {
             false => "to connect without a client certificate (give `cert` and `key`)",
         };
         Error::new(ErrorKind::Forbidden { what: what.to_owned() }, why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clients_certificate_that_has_expired_is_to_be_renewed() {
+        let peer = Peer { expected: "redis", host: "h", asked: true, shows_certificate: true, taken: false };
+        let alert = |alert| {
+            let said = io::Error::other(TlsError::AlertReceived(alert));
+            peer.refusal(Some(&said)).expect("it is of TLS")
+        };
+        let expired = alert(AlertDescription::CertificateExpired);
+        assert!(matches!(expired.kind(), ErrorKind::Forbidden { .. }), "{expired}");
+        assert!(expired.to_string().contains("has expired: renew it"), "{expired}");
+        assert!(!alert(AlertDescription::UnknownCA).to_string().contains("renew"));
     }
 }
