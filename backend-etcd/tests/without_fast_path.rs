@@ -18,7 +18,7 @@ const SLOW: &str = "node_cancel_every_future";
 const ABOUT_QUEUES: [&str; 4] = ["NODE-", "MUTEX-", "RWLOCK-", "SEMAPHORE-"];
 
 /// What lasts, in names of cases: left to the long tier.
-const LASTING: [&str; 2] = ["under_chaos", "ten_thousand"];
+const LASTING: [&str; 2] = ["under_chaos", "cancel_thousands"];
 
 fn main() -> ExitCode {
     let connector = latchwork_etcd::connector_without_fast_path();

@@ -11,7 +11,7 @@ use crate::layout::ListedKeys;
 
 /// The fewest and the most keys of one step of a walk, about, and the steps for one page: a server
 /// full of other keys answers pages without any that fit.
-const LEAST_STEP: usize = 10;
+const LEAST_STEP: usize = 100;
 const LONGEST_STEP: usize = 1000;
 const STEPS: usize = 100;
 

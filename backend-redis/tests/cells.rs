@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use common::{
@@ -17,7 +18,7 @@ use latchwork_core::contracts::{
     Version,
 };
 use latchwork_core::decide::Claim;
-use latchwork_core::{Address, ErrorKind, Kind, LostReason, Result};
+use latchwork_core::{Address, ErrorKind, Kind, LostReason, QueuePrefix, Result};
 
 fn cell(key: &str) -> Address {
     queue(Kind::Value, key)
@@ -564,4 +565,29 @@ async fn reading_writing_and_a_held_write_are_one_request_each() {
     let before = (operator.calls("evalsha").await, operator.calls("eval").await);
     all().await;
     assert_eq!((operator.calls("evalsha").await, operator.calls("eval").await), (before.0 + 3, before.1));
+}
+
+/// `SCAN` shows some hundred keys at a time, and a page of one cell ends with the step that has shown it.
+#[tokio::test]
+async fn cells_of_a_full_server_are_listed_over_many_pages() {
+    const MANY: usize = 1000;
+    let server = own(&[]).await;
+    let client = client(&server, LONG).await;
+    for number in 0..MANY {
+        let _ =
+            written(client.write_cell(&cell(&format!("many/{number}")), &put(Expected::Any, b"here")).await);
+    }
+    let of = QueuePrefix::new("latchwork", Kind::Value, "many/").unwrap();
+    let (mut listed, mut pages, mut after) = (BTreeSet::new(), 0, None);
+    loop {
+        let page = soon(client.cells(&of, after.as_deref(), 1)).await.unwrap();
+        listed.extend(page.cells.into_iter().map(|listed| listed.cell.name().to_owned()));
+        pages += 1;
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(listed.len(), MANY);
+    assert!((5..=MANY).contains(&pages), "{pages} pages");
 }

@@ -15,7 +15,7 @@ use crate::order::{Event, Order, Soak, SoakKind, say};
 /// How long each hold lasts, so that an overlap is no matter of microseconds.
 const WORK: Duration = Duration::from_millis(1);
 /// As long as that where servers fail beside it: more holds would say no more.
-pub(crate) const LONG_WORK: Duration = Duration::from_millis(5);
+const LONG_WORK: Duration = Duration::from_millis(5);
 /// The pause after a request that failed.
 pub(crate) const AGAIN: Duration = Duration::from_millis(20);
 

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 
 use super::contender::{BOUND, Contender, Inside, all_locks};
 use super::futures::{Prepared, PublicFuture, Site, table};
+use super::is_long;
 use crate::actions::{acquire, in_time, listing};
 use crate::adapter::Adapter;
 use crate::bounds::QUIET_TTL;
@@ -20,8 +21,10 @@ use crate::context::{Context, SEED};
 use crate::recorder::Recorder;
 use crate::waits::{after_polls, after_polls_and_a_wake, soon, until, within};
 
-/// So many acquisitions are dropped before they were over.
+/// So many acquisitions are dropped before they were over, on a paused clock and in the long tier.
 const DROPS: usize = 10_000;
+/// So many on a server in the short one: each costs the processor of a server as well.
+const FEWER: usize = 2_500;
 // Many, so that most of what is dropped has been sent: a client's join waits until its own
 // departures from a queue are settled.
 const CLIENTS: usize = 16;
@@ -29,10 +32,11 @@ const TASKS: usize = 48;
 
 cases! {
     "NODE-CANCEL" =>
-    /// 10,000 acquisitions of every recipe, dropped at random instants by contending clients and
+    /// thousands of acquisitions of every recipe, dropped at random instants by contending clients and
     /// owners, let no two in together and leave no node and no stuck waiter
-    async fn node_cancel_ten_thousand_at_random_instants(context) {
+    async fn node_cancel_thousands_at_random_instants(context) {
         let seed = context.seed();
+        let drops = if context.testbed.is_paused() || is_long() { DROPS } else { FEWER };
         let mut clients = Vec::new();
         let mut config = context.config(QUIET_TTL);
         // A try that a busy server keeps waiting is no finding.
@@ -61,7 +65,7 @@ cases! {
                     dropped: Arc::clone(&dropped),
                 };
                 tokio::spawn(async move {
-                    while contender.dropped.load(Ordering::Acquire) < DROPS {
+                    while contender.dropped.load(Ordering::Acquire) < drops {
                         contender.contend().await;
                     }
                 })
@@ -73,7 +77,7 @@ cases! {
         if context.testbed.is_paused() {
             // A store of our own counts: what was dropped had mostly been sent, and was taken back.
             let requests = context.fixture.requests().await.expect("counted");
-            assert!(requests >= 2 * DROPS as u64, "{requests} requests: most of it was dropped before anything was sent");
+            assert!(requests >= 2 * drops as u64, "{requests} requests: most of it was dropped before anything was sent");
         }
         for client in &clients {
             for lock in all_locks(client) {

@@ -13,9 +13,18 @@ use tokio::time::{Instant, sleep};
 use super::counted::{Added, COUNTER};
 use super::grant::Grant;
 use super::keys::{KEYS, OWN, own};
+use crate::cases::is_long;
 use crate::hold_record::{HoldRecord, monotonic};
 use crate::order::{Event, SoakKind, say};
-use crate::soak::{AGAIN, LONG_WORK, is_of_an_outage};
+use crate::soak::{AGAIN, is_of_an_outage};
+
+/// How long a hold lasts; outside of the long tier three times as long. The grants of many processes use the
+/// processor, which other programs are to have there.
+const WORK: Duration = Duration::from_millis(5);
+
+fn work() -> Duration {
+    if is_long() { WORK } else { WORK * 3 }
+}
 
 /// Between two acquisitions of what nobody else wants: one begins at any time within a phase.
 const OWN_PAUSE: Duration = Duration::from_millis(10);
@@ -116,16 +125,16 @@ async fn hold(coordinator: &Coordinator, key: usize, name: &str, kind: SoakKind,
     match kind {
         SoakKind::Exclusive => {
             let guard = coordinator.mutex(name)?.acquire().await?;
-            report(&guard, asked, key, Claim::Exclusive, guard.token(), LONG_WORK).await?;
+            report(&guard, asked, key, Claim::Exclusive, guard.token(), work()).await?;
             let _ = guard.release().await?;
         }
         SoakKind::ReadWrite if round.is_multiple_of(4) => {
             let guard = coordinator.rwlock(name)?.write().await?;
-            report(&guard, asked, key, Claim::Exclusive, guard.token(), LONG_WORK).await?;
+            report(&guard, asked, key, Claim::Exclusive, guard.token(), work()).await?;
             if round.is_multiple_of(8) {
                 let asked = monotonic();
                 let guard = guard.downgrade().await?;
-                report(&guard, asked, key, Claim::Shared, guard.token(), LONG_WORK).await?;
+                report(&guard, asked, key, Claim::Shared, guard.token(), work()).await?;
                 let _ = guard.release().await?;
             } else {
                 let _ = guard.release().await?;
@@ -133,13 +142,13 @@ async fn hold(coordinator: &Coordinator, key: usize, name: &str, kind: SoakKind,
         }
         SoakKind::ReadWrite => {
             let guard = coordinator.rwlock(name)?.read().await?;
-            report(&guard, asked, key, Claim::Shared, guard.token(), LONG_WORK).await?;
+            report(&guard, asked, key, Claim::Shared, guard.token(), work()).await?;
             let _ = guard.release().await?;
         }
         SoakKind::Permits { limit } => {
             let weight = 1 + round % limit;
             let permit = coordinator.semaphore(name, limit)?.acquire(weight).await?;
-            report(&permit, asked, key, Claim::Permits(weight), permit.token(), LONG_WORK).await?;
+            report(&permit, asked, key, Claim::Permits(weight), permit.token(), work()).await?;
             let _ = permit.release().await?;
         }
     }

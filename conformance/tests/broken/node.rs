@@ -179,13 +179,13 @@ pub(super) const CONTROLS: &[Control] = &[
     },
     Control {
         name: "of_many_dropped_joins_none_is_taken_back",
-        case: "node_cancel_ten_thousand_at_random_instants",
+        case: "node_cancel_thousands_at_random_instants",
         beside: "mutex_is_fair",
         testbed: |name| on_memory(name, IgnoresAbandon),
     },
     Control {
         name: "what_is_dropped_while_it_waits_stays",
-        case: "node_cancel_ten_thousand_at_random_instants",
+        case: "node_cancel_thousands_at_random_instants",
         beside: "mutex_is_fair",
         testbed: |name| on_memory(name, LeavesOnlyTheAdmitted),
     },

@@ -32,10 +32,15 @@ const PAIRS: [(Kind, Kind); 9] = [
     (Kind::Etcd, Kind::Zookeeper),
 ];
 
-/// On which pairs each run is played, if it is not the long tier, which plays all of them on all. There and back
-/// is also played between two namespaces of one Redis, which is the commonest move there is; what fails there
-/// fails on both sides.
-const THERE_AND_BACK: &[(Kind, Kind)] = PAIRS.first_chunk::<7>().expect("there are more");
+/// On which pairs each run is played, if it is not the long tier, which plays all of them on all: there and back on
+/// pairs that no other run has (Redis to etcd and etcd to ZooKeeper are left to the long tier). It is also played between two namespaces of one Redis, which is the commonest move
+/// there is; what fails there fails on both sides.
+const THERE_AND_BACK: [(Kind, Kind); 4] = [
+    (Kind::Zookeeper, Kind::Redis),
+    (Kind::Etcd, Kind::Redis),
+    (Kind::Zookeeper, Kind::Zookeeper),
+    (Kind::Etcd, Kind::Etcd),
+];
 const KILLED: [(Kind, Kind); 1] = [(Kind::Redis, Kind::Zookeeper)];
 const FAILING: [(Kind, Kind); 1] = [(Kind::Zookeeper, Kind::Etcd)];
 const OPERATED: [(Kind, Kind); 1] = [(Kind::Redis, Kind::Redis)];
@@ -57,7 +62,7 @@ fn main() -> ExitCode {
     let mut trials = Vec::new();
     // Once there and back, or somewhat more.
     let lasts = Duration::from_secs(if is_long() { 300 } else { 1 });
-    for &(old, new) in chosen(THERE_AND_BACK) {
+    for &(old, new) in chosen(&THERE_AND_BACK) {
         trials.push(Trial::test(format!("{old}_to_{new}"), move || {
             on((old, new), async |[old, new]| there_and_back(old, new, lasts, Plants::NONE).await)
         }));

@@ -144,7 +144,7 @@ impl Chaos {
             if Instant::now() >= ends {
                 return;
             }
-            sleep(LOOK.min(ends - Instant::now())).await;
+            sleep(self.look.min(ends - Instant::now())).await;
         }
     }
 

@@ -45,15 +45,17 @@ fn two_participants_hold_one_by_one_while_a_move_goes_there_and_back() {
 }
 
 #[test]
-fn three_participants_hold_one_by_one_while_a_move_goes_there_and_back() {
-    assert_sound_up_to_symmetry("moving: three participants", Moving { writes: 4, ..three() });
+fn three_participants_hold_one_by_one_while_a_move_goes_on() {
+    assert_sound_up_to_symmetry("moving: three participants, half the way", Moving { writes: 3, ..three() });
     if long() {
+        assert_sound_up_to_symmetry("moving: three participants", Moving { writes: 4, ..three() });
         assert_sound_up_to_symmetry("moving: three, there and back", Moving { writes: 6, ..three() });
         let bounds = Moving { writes: 5, losses: 1, ..three() };
         assert_sound_up_to_symmetry("moving: three, a lease is lost", bounds);
     }
 }
 
+/// Within the bounds that are explored to their end in the long tier alone: a fault is found early.
 #[test]
 fn what_is_explored_up_to_symmetry_has_the_planted_faults() {
     for (fault, expected) in

@@ -34,7 +34,7 @@ fn planted(name: &str, fault: Fault, bounds: Redis, found_as: Broken) {
     assert_sound(&format!("{name}, without the fault"), bounds);
 }
 
-/// The same within bounds of more than a million states, all of which the long tier alone visits when there is
+/// The same within bounds of more than half a million states, all of which the long tier alone visits when there is
 /// no fault: the fault is found early.
 fn planted_among_many(name: &str, fault: Fault, bounds: Redis, found_as: Broken) {
     if long() {
@@ -68,7 +68,7 @@ fn a_deadline_counted_from_the_arrival_makes_two_holders() {
 
 #[test]
 fn a_margin_below_the_drift_makes_two_holders() {
-    planted("redis: margin", Fault::NoMargin, Redis { ticks: 3, slow: 1, ..small() }, TwoHolders);
+    planted_among_many("redis: margin", Fault::NoMargin, Redis { ticks: 3, slow: 1, ..small() }, TwoHolders);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_drift_beyond_the_margin_makes_two_holders() {
 #[test]
 fn late_replies_and_renewals_by_id_revive_a_lost_hold() {
     let bounds = Redis { ttl: 2, ticks: 2, repeats: 1, ..small() };
-    planted("redis: late reply", Fault::LateRepliesAndNamesById, bounds.clone(), TwoHolders);
+    planted_among_many("redis: late reply", Fault::LateRepliesAndNamesById, bounds.clone(), TwoHolders);
     assert_found(
         "redis: late reply, token",
         Redis { fault: Some(Fault::LateRepliesAndNamesById), only: Some(TokenBack), ..bounds },
