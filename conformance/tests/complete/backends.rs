@@ -65,7 +65,8 @@ fn places(backend: &Backend, others: &[Backend]) -> Vec<Place> {
         place("test", "for name in memory", ";", format!(" {name}")),
         place(".ci/lib.sh", "have_program() {", "\n}", format!("    {name})")),
         place(".ci/lib.sh", "packages_of() {", "\n}", format!("    {name})")),
-        place(".ci/run", "for features in", ";", format!(" {name}")),
+        place(".ci/run", "for features in", ";", name),
+        place(".ci/run", "packages=(", ")", format!(" {folder}")),
         place(".ci/run", "", "", format!("\nabsent {name} ")),
         place("src/guide/connecting.md", "# Cargo features", "\n# ", format!("\n| `{name}` |")),
     ];

@@ -51,10 +51,10 @@ pub(super) const LISTED: &str = "raw-listed";
 const THREE: [&str; 3] = ["m1-a", "m1-b", "m1-c"];
 
 /// Several pairs at once.
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 struct AtOnce(Vec<Box<dyn Pair>>);
 
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 #[async_trait]
 impl Pair for AtOnce {
     async fn once(&mut self) -> Result<()> {
