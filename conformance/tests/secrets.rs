@@ -8,7 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use latchwork_conformance::log::Text;
 use latchwork_core::{
-    Config, Connector, Coordinator, Credentials, CredentialsProvider, ErrorKind, Result, Secret, connect,
+    Config, Connector, Coordinator, Credentials, CredentialsProvider, ErrorKind, Move, MoveConfig, Result,
+    Secret, connect,
 };
 use latchwork_servers::proxy::Proxy;
 use latchwork_servers::{Kind, Options, Server};
@@ -135,6 +136,38 @@ async fn texts_of_sentinels(server: &Server) -> Vec<String> {
     seen
 }
 
+/// What users, operators and those who are sent elsewhere see of a move, both of whose sides have a login.
+async fn texts_of_a_move(server: &Server) -> Vec<String> {
+    let side = |namespace: &str| -> Config {
+        let (login, addr) = (SECRETS[0], server.addr());
+        let url = format!("redis://app:{login}@{addr}?namespace={namespace}&ttl=6s&request_timeout=5s");
+        url.parse().expect("a URL")
+    };
+    let sides = MoveConfig::new(side("moves-from"), side("moves-to"), "m");
+    let participant = Config::of_move(sides.clone());
+    let mut seen =
+        vec![format!("{sides:?} {sides:#?} {participant:?} {}", participant.url_without_secrets())];
+    seen.push(serde_json::to_string(&participant).expect("written"));
+    let client = connect(&connectors(), &participant).await.expect("connected");
+    let operator = Move::connect(&connectors(), &sides).await.expect("connected");
+    operator.start(|progress| seen.push(format!("{progress:?}"))).await.expect("started");
+    let plan = operator.plan().await.expect("planned");
+    assert!(format!("{plan:?}").contains(server.addr()), "it names the sides: {plan:?}");
+    seen.push(format!("{plan:#?} {:#?} {client:?}", operator.status().await.expect("told")));
+    let error = connect(&connectors(), &sides.from).await.expect_err("it moves");
+    assert!(error.to_string().contains(server.addr()), "it says where to: {error}");
+    seen.push(format!("{error} {error:?} {error:#?} {:?}", error.cause()));
+    let mut wrong = sides.clone();
+    wrong.to.password = Some(Secret::new(SECRETS[1]));
+    let error = connect(&connectors(), &Config::of_move(wrong)).await.expect_err("it is wrong");
+    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    seen.push(format!("{error} {error:?} {error:#?} {:?}", error.cause()));
+    operator.abort(|progress| seen.push(format!("{progress:?}"))).await.expect("taken back");
+    client.close().await.expect("closed");
+    operator.close().await.expect("closed");
+    seen
+}
+
 /// Holds, waits, is cut off, comes back, and closes.
 async fn of_a_life(client: &Coordinator, proxy: &Proxy) -> Vec<String> {
     let mutex = client.mutex("secrets").expect("a key");
@@ -166,6 +199,7 @@ async fn no_password_is_shown_to_anybody() {
         let mut all = texts(kind, &server, options).await;
         if kind == Kind::Redis {
             all.extend(texts_of_sentinels(&server).await);
+            all.extend(texts_of_a_move(&server).await);
         }
         for text in all {
             assert!(!SECRETS.iter().any(|secret| text.contains(secret)), "{kind}{options}: {text}");

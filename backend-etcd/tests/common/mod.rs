@@ -213,7 +213,8 @@ pub(crate) async fn revision(server: &Server) -> u64 {
 
 /// The sum of the server's metrics whose lines begin so.
 pub(crate) async fn metric(server: &Server, line: &str) -> u64 {
-    let request = format!("GET /metrics HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", server.addr());
+    // By HTTP/1.1 it would come in chunks, whose lengths stand between lines or within one.
+    let request = format!("GET /metrics HTTP/1.0\r\nHost: {}\r\n\r\n", server.addr());
     let mut stream = TcpStream::connect(server.addr()).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
