@@ -149,9 +149,11 @@ cases! {
         config.request_timeout = LONG_TTL / 2;
         let client = context.client_with(&config).await;
         let backend = client.coordinator.backend().name();
-        // No answer comes within the third of the TTL that a renewal has.
+        // No answer comes within the third of the TTL that a renewal has. Who knows several servers may give this one up
+        // before that, and dial the next: then no renewal is late.
         client.link.delay(client.ttl() / 2);
-        for name in ["latchwork.renewal.late", "latchwork.lease.suspended"] {
+        let late = (config.hosts.len() < 2).then_some("latchwork.renewal.late");
+        for name in late.into_iter().chain(["latchwork.lease.suspended"]) {
             let line = log.nth(name, 1).await;
             assert!(line.field("backend") == backend && line.field("left").ends_with('s'), "{line:?}");
         }
