@@ -10,13 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_conformance::proxy::Proxy;
-use latchwork_conformance::servers::{Kind, Options, Server};
+use latchwork_conformance::servers::{self, Kind, Options, Server};
 use latchwork_core::contracts::{AskedLimit, Join, Joined, Node, NodeId, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::recipes::{Mutex, MutexGuard};
 use latchwork_core::{Address, Config, Coordinator, Kind as Lock, Result, connect};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
@@ -214,11 +212,7 @@ pub(crate) async fn revision(server: &Server) -> u64 {
 /// The sum of the server's metrics whose lines begin so.
 pub(crate) async fn metric(server: &Server, line: &str) -> u64 {
     // By HTTP/1.1 it would come in chunks, whose lengths stand between lines or within one.
-    let request = format!("GET /metrics HTTP/1.0\r\nHost: {}\r\n\r\n", server.addr());
-    let mut stream = TcpStream::connect(server.addr()).await.unwrap();
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    let lines = answer.lines().filter(|found| found.starts_with(line));
+    let page = servers::ask(server.addr(), "GET /metrics HTTP/1.0\r\n\r\n").await.unwrap();
+    let lines = page.lines().filter(|found| found.starts_with(line));
     lines.map(|found| found.rsplit(' ').next().unwrap().parse::<f64>().unwrap() as u64).sum()
 }

@@ -119,8 +119,7 @@ impl Certificates {
         let (cert, key) = certificates.authority.server(names, validity)?;
         // ZooKeeper wants both in one file.
         certificates.write("server-both.pem", &(key.clone() + &cert))?;
-        certificates.write("server.pem", &cert)?;
-        certificates.write("server.key", &key)?;
+        certificates.write_pair("server", (cert, key))?;
         certificates.renew_client("client")?;
         Ok(certificates)
     }
@@ -130,9 +129,12 @@ impl Certificates {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn renew_client(&self, name: &str) -> Result<(), ServerError> {
-        let (cert, key) = self.authority.client(name, Validity::Now)?;
-        self.write("client.pem", &cert)?;
-        self.write("client.key", &key)
+        self.write_pair("client", self.authority.client(name, Validity::Now)?)
+    }
+
+    fn write_pair(&self, whose: &str, (cert, key): (String, String)) -> Result<(), ServerError> {
+        self.write(&format!("{whose}.pem"), &cert)?;
+        self.write(&format!("{whose}.key"), &key)
     }
 
     /// Writes a file beside the others.
@@ -168,9 +170,7 @@ impl Certificates {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn of_a_stranger(&self) -> Result<String, ServerError> {
-        let (cert, key) = Authority::new("a stranger")?.client("client", Validity::Now)?;
-        self.write("stranger.pem", &cert)?;
-        self.write("stranger.key", &key)?;
+        self.write_pair("stranger", Authority::new("a stranger")?.client("client", Validity::Now)?)?;
         Ok(self.showing("stranger"))
     }
 
@@ -179,9 +179,7 @@ impl Certificates {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn expired(&self) -> Result<String, ServerError> {
-        let (cert, key) = self.authority.client("client", Validity::Over)?;
-        self.write("expired.pem", &cert)?;
-        self.write("expired.key", &key)?;
+        self.write_pair("expired", self.authority.client("client", Validity::Over)?)?;
         Ok(self.showing("expired"))
     }
 

@@ -7,7 +7,7 @@ mod proxied;
 mod proxy_link;
 #[cfg(feature = "redis")]
 mod redis;
-#[cfg(feature = "tls")]
+#[cfg(all(feature = "tls", any(feature = "redis", feature = "zookeeper", feature = "etcd")))]
 mod secured;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;
@@ -16,7 +16,7 @@ mod zookeeper;
 pub use etcd::{etcd_auth_testbed, etcd_cluster_testbed, etcd_testbed};
 #[cfg(feature = "redis")]
 pub use redis::{clustered_redis_testbed, redis_acl_testbed, redis_testbed, watched_redis_testbed};
-#[cfg(feature = "tls")]
+#[cfg(all(feature = "tls", any(feature = "redis", feature = "zookeeper", feature = "etcd")))]
 pub use secured::tls_testbed;
 #[cfg(all(feature = "tls", feature = "zookeeper"))]
 pub use secured::zookeeper_tls_ensemble_testbed;
