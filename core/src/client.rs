@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use crate::address::Address;
 use crate::cleanup::Cleanup;
 use crate::clock::{Clock, Moment};
@@ -32,6 +34,8 @@ pub(crate) struct Client {
     pub(crate) trial: ServerTrial,
     cells: Watches<CellReader>,
     queues: Watches<QueueReader>,
+    // Cancelled when it is closed: a watch does not wait for the end of an outage then.
+    closing: CancellationToken,
     /// The label of its nodes when an acquisition sets none.
     pub(crate) label: Arc<str>,
     pub(crate) request_timeout: Duration,
@@ -49,7 +53,8 @@ impl Client {
         let (live, request_timeout) = (LiveHolds::default(), config.request_timeout);
         let (id, name) = (ClientId::next(), config.name.clone());
         let rechecks = Arc::new(Rechecks::new(backend.name()));
-        let (cells, queues) = (Watches::new(&rechecks), Watches::new(&rechecks));
+        let closing = CancellationToken::new();
+        let (cells, queues) = (Watches::new(&rechecks, &closing), Watches::new(&rechecks, &closing));
         let meters = Recipes::new(backend.name());
         cleanup.beside(live.report_losses(Arc::downgrade(&backend)));
         let (min_replicas, trial) = (config.min_replicas, ServerTrial::default());
@@ -63,6 +68,7 @@ impl Client {
             trial,
             cells,
             queues,
+            closing,
             label,
             request_timeout,
             min_replicas,
@@ -148,6 +154,7 @@ impl Client {
                     "not everything was given back one by one: the end of the client does the rest"
                 );
             }
+            self.closing.cancel();
             let closed = cleanup.home().last(self.backend.close(Close::Orderly)).await;
             cleanup.closed();
             closed

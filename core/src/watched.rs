@@ -57,6 +57,8 @@ pub(crate) trait Reader: Default + Send + Sync + 'static {
 pub(crate) struct Watches<R: Reader> {
     watched: Mutex<HashMap<Address, Weak<Watched<R::State>>>>,
     rechecks: Arc<Rechecks>,
+    // Cancelled when the client is closed.
+    closing: CancellationToken,
 }
 
 /// One cell or queue, as the task sees it.
@@ -79,8 +81,8 @@ pub(crate) enum View<S> {
 }
 
 impl<R: Reader> Watches<R> {
-    pub(crate) fn new(rechecks: &Arc<Rechecks>) -> Self {
-        Self { watched: Mutex::default(), rechecks: Arc::clone(rechecks) }
+    pub(crate) fn new(rechecks: &Arc<Rechecks>, closing: &CancellationToken) -> Self {
+        Self { watched: Mutex::default(), rechecks: Arc::clone(rechecks), closing: closing.clone() }
     }
 
     /// Watches what is at an address, together with all who watch it now.
@@ -99,8 +101,9 @@ impl<R: Reader> Watches<R> {
         watches.retain(|_, watched| watched.strong_count() > 0);
         let (task, end) = Task::<R>::new(Arc::clone(backend), address.clone(), Arc::clone(&self.rechecks));
         let fresh = Arc::new(Watched { views: task.views.subscribe(), _task: end.clone().drop_guard() });
+        let closing = self.closing.clone();
         cleanup.beside(async move {
-            end.run_until_cancelled(task.work()).await;
+            end.run_until_cancelled(task.work(closing)).await;
         });
         watches.insert(address.clone(), Arc::downgrade(&fresh));
         fresh
@@ -136,7 +139,7 @@ impl<R: Reader> Task<R> {
         (Self { backend, address, views, reader, rechecks }, CancellationToken::new())
     }
 
-    async fn work(mut self) {
+    async fn work(mut self, closing: CancellationToken) {
         let mut backoff = Backoff::new(Duration::from_millis(50), self.backend.lease().ttl() / 4);
         loop {
             let error = match self.follow(&mut backoff).await {
@@ -152,7 +155,12 @@ impl<R: Reader> Task<R> {
                 View::Read(_, watched) => std::mem::take(watched),
                 _ => false,
             });
-            backoff.wait(self.backend.lease().clock()).await;
+            // Between two watches of the backend none is there that a close would end (WATCH-END).
+            let lease = self.backend.lease();
+            if closing.run_until_cancelled(backoff.wait(lease.clock())).await.is_none() {
+                self.views.send_replace(View::Ended(Error::closed()));
+                return;
+            }
         }
     }
 

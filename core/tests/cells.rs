@@ -21,6 +21,26 @@ fn text(cell: Option<Cell>) -> Option<String> {
     cell.map(|cell| String::from_utf8(cell.value.to_vec()).expect("text"))
 }
 
+/// Between two tries it asks nobody who could tell of the close.
+#[tokio::test(start_paused = true)]
+async fn a_close_in_an_outage_ends_a_watch_at_once() {
+    let store = Memory::new(Clock::tokio());
+    let (client, link) = connected(&store);
+    let value = client.shared_value("a").unwrap();
+    let mut watch = value.watch().await.unwrap();
+    assert_eq!(watch.changed().await.unwrap(), None);
+    link.cut();
+    // The pauses have grown to seconds.
+    tokio::time::sleep(4 * client.lease().ttl()).await;
+    assert!(!watch.is_current());
+    client.close().await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_millis(10), watch.changed()).await;
+    let error = ended.expect("at once").expect_err("closed");
+    assert_eq!(error.kind(), &ErrorKind::Closed, "{error}");
+    assert!(watch.latest().is_err());
+    assert_eq!(value.watch().await.expect_err("closed").kind(), &ErrorKind::Closed);
+}
+
 #[tokio::test(start_paused = true)]
 async fn news_that_are_lost_are_read_within_a_ttl() {
     let store = Memory::new(Clock::tokio());

@@ -19,7 +19,7 @@ use crate::clock::Moment;
 use crate::contracts::{LeaseState, Patience};
 use crate::decide::Claim;
 use crate::decide::moving::{MovePhase, Side, may_acknowledge};
-use crate::error::{Error, LostReason, Result};
+use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::held_node::HeldNode;
 use crate::seen;
 use crate::support::Backoff;
@@ -51,6 +51,8 @@ impl Participant {
                     }
                     self.change(|known| known.leave(error));
                 }
+                // A lease that was lost before the close does not say it below.
+                Err(error) if *error.kind() == ErrorKind::Closed => return self.change(Known::close),
                 Err(error) => self.change(|known| known.why = Some(error)),
             }
             if self.old.client.lease().state() == LeaseState::Lost(LostReason::Closed) {

@@ -1,0 +1,22 @@
+//! What a client that was closed says, whatever had befallen it before.
+
+use super::driver::Stores;
+use crate::error::ErrorKind;
+
+/// Its lease on the old side ended before, so that it does not say `Closed`.
+#[tokio::test(start_paused = true)]
+async fn a_close_behind_a_lost_membership_ends_what_waits_for_values() {
+    let stores = Stores::new();
+    let part = stores.participant().await;
+    let value = part.coordinator.shared_value("v").unwrap();
+    let mut watch = value.watch().await.unwrap();
+    assert_eq!(watch.changed().await.unwrap(), None);
+    part.old.cut();
+    let ttl = stores.sides.from.ttl;
+    tokio::time::sleep(4 * ttl).await;
+    // Its server does not hear of it.
+    let _ = part.coordinator.close().await;
+    let ended = tokio::time::timeout(ttl, watch.changed()).await.expect("not in silence");
+    assert_eq!(ended.expect_err("closed").kind(), &ErrorKind::Closed);
+    assert_eq!(value.read().await.expect_err("closed").kind(), &ErrorKind::Closed);
+}
