@@ -589,5 +589,5 @@ async fn cells_of_a_full_server_are_listed_over_many_pages() {
         }
     }
     assert_eq!(listed.len(), MANY);
-    assert!((5..=MANY).contains(&pages), "{pages} pages");
+    assert!((5..=MANY / 20).contains(&pages), "{pages} pages");
 }

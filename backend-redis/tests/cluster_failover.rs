@@ -66,7 +66,9 @@ fn main() -> ExitCode {
     let testbed = clustered_redis_testbed(Arc::clone(&cluster)).expect("its URL");
     let befall = || {
         plan.carry_out(async |number, failure| {
-            let [key, other] = [0, 1].map(|next| KEYS[(number + next) % KEYS.len()]);
+            // One further in each round of turns, so that each key meets each failure.
+            let first = number + number / TURNS.len();
+            let [key, other] = [0, 1].map(|next| KEYS[(first + next) % KEYS.len()]);
             failure.befall(&cluster, key, other).await
         })
     };

@@ -72,10 +72,12 @@ fn main() -> ExitCode {
 
 impl Failure {
     async fn befall(self, watched: &WatchedRedis) -> Failover {
+        // A machine that stood still since the last failure has made the Sentinels stand still too.
+        watched.wait_until_whole().await.expect("whole");
         let master = watched.master().await.expect("a master");
         let replica = (master + 1) % watched.servers().len();
-        let killed = now();
         let tilts = watched.tilts();
+        let killed = now();
         let failover = |what| Failover { what, killed, replaced: now(), within: None };
         // A machine that stood still for two seconds meanwhile has made the Sentinels stand still for thirty.
         let takeover = |what, in_tilt| match watched.tilts() > tilts {

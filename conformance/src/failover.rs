@@ -143,8 +143,9 @@ pub struct Plan<F> {
 }
 
 impl<F: Copy> Plan<F> {
-    /// In the long tier 36 in ten minutes, by these turns: 9 or 12 of them come equally often, and where more than half of
-    /// them kill a leader, 20 are killed. Else those of the short tier, over this time. There is one at least.
+    /// In the long tier 36 in ten minutes, by these turns: each comes equally often where there are 9 or 12 of them, and
+    /// where more than half kill a leader, 20 are killed at least. Else those of the short tier, over this time. There is
+    /// one at least.
     pub fn new(turns: &[F], short: &[F], lasts: Duration) -> Self {
         match is_long() {
             true => Self {

@@ -334,11 +334,10 @@ impl WatchedRedis {
     }
 
     async fn is_whole(sentinel: &Local) -> bool {
-        let line = format!("SENTINEL MASTER {}\r\n", Self::SERVICE);
-        let said = probe::ask_redis(&sentinel.binary.addr(), &line).await.unwrap_or_default();
+        let lines = format!("SENTINEL MASTER {}\r\nINFO sentinel\r\n", Self::SERVICE);
+        let said = probe::ask_redis(&sentinel.binary.addr(), &lines).await.unwrap_or_default();
         let says = |field: &str, count: usize| said.contains(&format!("{field}\r\n$1\r\n{count}\r\n"));
-        let info = probe::ask_redis(&sentinel.binary.addr(), "INFO sentinel\r\n").await.unwrap_or_default();
-        let acts = info.contains("sentinel_tilt:0");
+        let acts = said.contains("sentinel_tilt:0");
         acts && says("num-slaves", SERVERS - 1) && says("num-other-sentinels", SENTINELS - 1)
     }
 
