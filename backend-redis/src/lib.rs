@@ -53,7 +53,7 @@
 //! that this library revokes learns it at once.)
 //!
 //! # What the server must allow
-//! Redis 6.2 or newer (tested: 6.2, 7.0), or Valkey (tested: 9.1). This ACL is enough:
+//! Redis 6.2 or newer (tested: 6.2, 7.0, 8.2), or Valkey (tested: 9.1). This ACL is enough:
 //! `+@read +@write +@pubsub +@scripting +@connection -@dangerous +time +info` on
 //! `~<namespace>:* &<namespace>:*`. Without `SCAN` only the listing of queues is refused. With
 //! `min_replicas` before Redis 7 also `+wait`. In a cluster also `+cluster|slots`.

@@ -48,7 +48,7 @@ class Build:
         return built
 
     def draw(self, lines, picture):
-        """The README's picture, by the project's own tool."""
+        """The picture of docs/benchmarks.md, by the project's own tool."""
         if not any('"M3_grants"' in line for line in lines.read_text(encoding="utf-8").splitlines()):
             say("no picture: hand-offs (M3) were not measured")
             return
