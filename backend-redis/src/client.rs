@@ -1,5 +1,6 @@
 //! What one client owns, and its requests.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,12 +10,13 @@ use latchwork_core::decide::renewal_period;
 use latchwork_core::seen::Rechecks;
 use latchwork_core::support::{CloseOnce, SingleFlight, Throttle};
 use latchwork_core::{Clock, Error, LostReason, Moment, Result, seen};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::cells::leased::LeasedCells;
 use crate::config::{NAME, Settings};
-use crate::driver::{Cursor, Driver};
+use crate::driver::{Cursor, Driver, Place};
 use crate::layout::QueueKeys;
 use crate::lease::ClientLease;
 use crate::queue::confirmations::Confirmations;
@@ -44,7 +46,7 @@ pub(crate) struct Client {
     /// Cancelled when the client is closed or dropped.
     pub(crate) closing: CancellationToken,
     pub(crate) closed: CloseOnce,
-    throttle: Throttle,
+    throttles: Throttles,
     warned: AtomicBool,
 }
 
@@ -73,7 +75,7 @@ impl Client {
             rechecks: Rechecks::new(NAME),
             closing: CancellationToken::new(),
             closed: CloseOnce::default(),
-            throttle: Throttle::default(),
+            throttles: Throttles::default(),
             warned: AtomicBool::new(false),
         }
     }
@@ -108,7 +110,8 @@ impl Client {
         count: usize,
     ) -> Result<(Option<Cursor>, Vec<Vec<u8>>)> {
         let scanning = async {
-            let (_pass, left) = self.throttle.take(self.request_timeout).await?;
+            let throttle = self.throttles.of(Driver::place_of_step(from));
+            let (_pass, left) = throttle.take(self.request_timeout).await?;
             self.driver.scan(from, pattern, count, left).await
         };
         tokio::select! {
@@ -121,7 +124,8 @@ impl Client {
     /// Renewals do not come here: they never queue behind more requests than the throttle lets
     /// through.
     async fn run_throttled(&self, call: &Call) -> Result<(Moment, Reply)> {
-        let (_pass, left) = self.throttle.take(self.request_timeout).await?;
+        let throttle = self.throttles.of(self.driver.place_of(call));
+        let (_pass, left) = throttle.take(self.request_timeout).await?;
         self.driver.run(call, left).await
     }
 
@@ -147,6 +151,17 @@ impl Client {
             true => LostReason::Forgotten,
             false => LostReason::Revoked,
         }
+    }
+}
+
+/// One for each server: requests that wait for one that is away keep nobody from the others. Those of former masters
+/// stay: there are few.
+#[derive(Debug, Default)]
+struct Throttles(Mutex<HashMap<Place, Arc<Throttle>>>);
+
+impl Throttles {
+    fn of(&self, place: Place) -> Arc<Throttle> {
+        Arc::clone(self.0.lock().entry(place).or_default())
     }
 }
 

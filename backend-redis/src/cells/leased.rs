@@ -32,6 +32,8 @@ struct Write {
     number: Option<u64>,
     // The request is under way.
     asked: bool,
+    // When its outcome was known: a renewal that was sent before says nothing of it.
+    settled: Moment,
     // When the last renewal that found it was sent.
     renewed: Option<Moment>,
     // The last renewal of it got no answer.
@@ -49,7 +51,8 @@ impl Write {
 impl LeasedCells {
     /// A write is about to be sent: until its outcome is known, the cell may be its.
     pub(crate) fn begin(&self, cell: CellKey, nonce: u64, lease: Lease) -> Asked<'_> {
-        let write = Write { nonce, lease, number: None, asked: true, renewed: None, missed: false };
+        let settled = Moment::PAST;
+        let write = Write { nonce, lease, number: None, asked: true, settled, renewed: None, missed: false };
         self.0.lock().entry(cell.clone()).or_default().push(write);
         Asked { cells: self, cell, nonce }
     }
@@ -92,11 +95,11 @@ impl LeasedCells {
         self.all(|_| true)
     }
 
-    /// The cell is not, or not any more, what these writes made of it. A request under way may still
-    /// be carried out.
-    pub(crate) fn forget<'a>(&self, gone: impl IntoIterator<Item = &'a Written>) {
+    /// Who asked then has found that the cell is not, or not any more, what these writes made of it. A request that was
+    /// under way then may have been carried out since, or still be.
+    pub(crate) fn forget<'a>(&self, gone: impl IntoIterator<Item = &'a Written>, sent: Moment) {
         for (cell, nonce) in gone {
-            self.retain(cell, |write| write.nonce != *nonce || write.asked);
+            self.retain(cell, |write| write.nonce != *nonce || write.asked || write.settled > sent);
         }
     }
 
@@ -149,7 +152,9 @@ impl Asked<'_> {
 
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
-        self.cells.change(&self.cell, self.nonce, |write| write.asked = false);
+        self.cells.change(&self.cell, self.nonce, |write| {
+            (write.asked, write.settled) = (false, write.lease.clock().now());
+        });
     }
 }
 
@@ -178,12 +183,12 @@ mod tests {
         drop(begin(2));
         let asked = begin(3);
         begin(4).not_made();
-        cells.forget(&[(cell.clone(), 3)]);
+        cells.forget(&[(cell.clone(), 3)], clock.now());
         assert_eq!(nonces(cells.to_renew(clock.now())), [1, 2, 3], "one made, one unknown, one under way");
         asked.made(12, lease.clone());
         cells.overwritten(&cell, 12);
         assert_eq!(nonces(cells.to_renew(clock.now())), [2, 3]);
-        cells.forget(&[(cell.clone(), 2)]);
+        cells.forget(&[(cell.clone(), 2)], clock.now());
         assert_eq!(nonces(cells.to_renew(clock.now())), [3]);
         let other = CellKey::of(&Address::new("n", Kind::Value, "other").unwrap()).unwrap();
         cells.begin(other.clone(), 6, lease.clone()).made(13, lease.clone());
@@ -192,7 +197,7 @@ mod tests {
             assert_eq!(nonces(cells.to_renew(clock.now())), [9 - missed, missed], "it comes last");
             cells.renewed(&[(cell.clone(), 3), (other.clone(), 6)], Moment::PAST);
         }
-        cells.forget(&[(other, 6)]);
+        cells.forget(&[(other, 6)], clock.now());
         let sent = clock.now();
         cells.renewed(&[(cell.clone(), 3)], sent);
         assert!(cells.to_renew(sent).is_empty(), "a round that is repeated leaves it out");
@@ -205,5 +210,23 @@ mod tests {
         assert_eq!((nonces(cells.to_renew(clock.now())), nonces(cells.lost())), (vec![5], vec![3]));
         drop(asked);
         assert_eq!((nonces(cells.to_renew(clock.now())), nonces(cells.lost())), (vec![], vec![3, 5]));
+    }
+
+    /// Sent while the write was under way, it may have come to the server before the write.
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_that_was_sent_before_a_write_was_made_forgets_it_not() {
+        let clock = Clock::tokio();
+        let lease = LeaseWriter::new(clock.clone(), Duration::from_secs(10), clock.now());
+        let lease = lease.lease();
+        let cells = LeasedCells::default();
+        let cell = CellKey::of(&Address::new("n", Kind::Value, "k").unwrap()).unwrap();
+        let asked = cells.begin(cell.clone(), 1, lease.clone());
+        let sent = clock.now();
+        tokio::time::advance(Duration::from_millis(1)).await;
+        asked.made(10, lease.clone());
+        cells.forget(&[(cell.clone(), 1)], sent);
+        assert_eq!(nonces(cells.to_renew(clock.now())), [1]);
+        cells.forget(&[(cell, 1)], clock.now());
+        assert!(cells.every().is_empty(), "it stays for ever");
     }
 }

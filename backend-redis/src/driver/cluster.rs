@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use latchwork_core::support::Backoff;
 use latchwork_core::{Clock, Error, ErrorKind, Moment, Result};
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -15,7 +16,7 @@ use super::connection::Server;
 use super::dial::OnMessage;
 use super::link::Wire;
 use super::map::Map;
-use super::slots::{Range, slot_of};
+use super::slots::{Range, slot_of_call};
 use crate::config::{Host, Settings};
 use crate::error::{Redirect, closed};
 use crate::scripts::{Call, Reply};
@@ -35,6 +36,8 @@ pub(super) struct Cluster {
     pub(super) stale: Arc<Notify>,
     pub(super) on_message: OnMessage,
     pub(super) reconnected: Arc<Notify>,
+    /// The client's own. A request may be made on another one, which ends before.
+    runtime: Handle,
     lost: mpsc::UnboundedSender<Host>,
 }
 
@@ -48,7 +51,8 @@ impl Cluster {
     ) -> (Self, mpsc::UnboundedReceiver<Host>) {
         let (lost, losses) = mpsc::unbounded_channel();
         let (map, stale) = (watch::Sender::new(Map::new()), Arc::default());
-        (Self { settings, clock, map, stale, on_message, reconnected, lost }, losses)
+        let runtime = Handle::current();
+        (Self { settings, clock, map, stale, on_message, reconnected, runtime, lost }, losses)
     }
 
     /// Runs a script.
@@ -56,7 +60,7 @@ impl Cluster {
     /// # Errors
     /// As that of one server; `Unavailable` also while its slot is being moved, or has no server.
     pub(super) async fn run(&self, call: &Call, within: Duration) -> Result<(Moment, Reply)> {
-        let slot = call.keys.iter().next().map_or(0, slot_of);
+        let slot = slot_of_call(call);
         let until = Instant::now() + within;
         let (mut pauses, mut redirected) = (Backoff::new(PAUSES.0, PAUSES.1), 0);
         let mut asks: Option<Host> = None;
@@ -180,6 +184,7 @@ impl Cluster {
     }
 
     fn dialling(&self, host: &Host) -> Arc<Server> {
+        let _on_its_own = self.runtime.enter();
         let settings = self.settings.of_shard(host.clone());
         let (on_message, reconnected) = (Arc::clone(&self.on_message), Arc::clone(&self.reconnected));
         let server = Arc::new(Server::dialling(settings, self.clock.clone(), on_message, reconnected));
@@ -244,5 +249,21 @@ mod tests {
         assert!(link.borrow().is_closed(), "it stays connected without slots");
         let ports: Vec<_> = cluster.map.borrow().hosts().iter().map(|(host, _)| host.port).collect();
         assert_eq!(ports, [2]);
+    }
+
+    /// Else its connection ends with that runtime, and nobody dials it again.
+    #[test]
+    fn a_server_that_a_request_has_learnt_of_is_dialled_on_the_clients_runtime() {
+        let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (own, callers) = (runtime(), runtime());
+        let (cluster, _losses) = own.block_on(async {
+            let settings = Settings::of(&"redis-cluster://127.0.0.1:1".parse().unwrap()).unwrap();
+            let on_message = Arc::new(|_: &[u8], _: &[u8]| {});
+            Cluster::new(settings, Clock::system(), on_message, Arc::default())
+        });
+        let host = Host { name: "127.0.0.1".to_owned(), port: 1 };
+        callers.block_on(async { cluster.moved(0, &host) });
+        assert_eq!(callers.metrics().num_alive_tasks(), 0, "it would end with the caller's runtime");
+        assert_eq!(own.metrics().num_alive_tasks(), 2, "its dialler, and who hears of its losses");
     }
 }

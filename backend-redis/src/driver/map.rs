@@ -97,10 +97,11 @@ impl Map {
         self.servers.iter().map(|(host, server)| (Arc::clone(host), Arc::clone(server))).collect()
     }
 
-    /// The first server whose host is this one or comes behind it, and its host.
-    pub(super) fn from(&self, host: Option<&Host>) -> Option<(Arc<Host>, Arc<Server>)> {
-        let mut servers = self.servers.iter().filter(|(known, _)| host.is_none_or(|host| ***known >= *host));
-        servers.next().map(|(host, server)| (Arc::clone(host), Arc::clone(server)))
+    /// The server at this host, else the first; and its host.
+    pub(super) fn server_or_first(&self, host: Option<&Host>) -> Option<(Arc<Host>, Arc<Server>)> {
+        let found = host.and_then(|host| self.servers.get_key_value(host));
+        let found = found.or_else(|| self.servers.first_key_value());
+        found.map(|(host, server)| (Arc::clone(host), Arc::clone(server)))
     }
 
     /// The first server behind this host.
@@ -128,6 +129,17 @@ mod tests {
             Arc::new(Server::dialling(settings, Clock::tokio(), on_message, Arc::default()))
         });
         host
+    }
+
+    /// Who has taken over from it may stand before it.
+    #[tokio::test]
+    async fn a_walk_whose_server_is_none_any_more_begins_at_the_first() {
+        let mut map = Map::new();
+        let [first, gone, last] = [1, 2, 3].map(|port| added(&mut map, port));
+        map.servers.remove(&gone);
+        let found = |host| map.server_or_first(host).map(|(host, _)| host.port);
+        assert_eq!([None, Some(&gone), Some(&last)].map(found), [1, 1, 3].map(Some));
+        assert_eq!(map.behind(&first), Some(Arc::new(last)));
     }
 
     fn ports(map: &Map) -> Vec<u16> {

@@ -19,7 +19,7 @@ use super::dial::OnMessage;
 use super::facts::{self, Said};
 use super::link::{Losses, Standing};
 use super::refresh;
-use super::slots::slot_of;
+use super::slots::{slot_of, slot_of_call};
 use crate::config::{Host, Servers, Settings};
 use crate::error::{Failure, closed};
 use crate::scripts::{Call, Reply};
@@ -141,6 +141,19 @@ impl Driver {
         }
     }
 
+    /// Which server has the keys of this script now.
+    pub(crate) fn place_of(&self, call: &Call) -> Place {
+        match &self.route {
+            Route::One(_) => None,
+            Route::Cluster(cluster) => cluster.map.borrow().host(slot_of_call(call)),
+        }
+    }
+
+    /// Which server a walk goes on at; the first, where none is named.
+    pub(crate) fn place_of_step(from: &Cursor) -> Place {
+        from.host.clone().map(Arc::new)
+    }
+
     /// Since when the server of these keys is the present one; `Moment::PAST` for the first.
     pub(crate) fn incarnation_since(&self, key: &str) -> Moment {
         match &self.route {
@@ -216,9 +229,9 @@ impl Driver {
                 Ok(((next > 0).then_some(Cursor { at: next, host: None }), keys))
             }
             Route::Cluster(cluster) => {
-                let found = cluster.map.borrow().from(from.host.as_ref());
+                let found = cluster.map.borrow().server_or_first(from.host.as_ref());
                 let Some((host, server)) = found else { return Ok((None, Vec::new())) };
-                // One whose server is none any more begins anew at the next.
+                // One whose server is none any more begins anew, at the first: who has taken over may be any.
                 let begun = from.host.as_ref().is_none_or(|from| *from == *host);
                 let command = if begun { command } else { by_pattern(0, pattern, count) };
                 let (next, keys) = scanned(server.ask("SCAN", &command, within).await?)?;

@@ -3,7 +3,7 @@
 use latchwork_core::{Error, ErrorKind, Result};
 
 use crate::config::Host;
-use crate::scripts::Reply;
+use crate::scripts::{Call, Reply};
 
 /// How many slots a cluster has.
 pub(super) const SLOTS: usize = 16_384;
@@ -16,6 +16,11 @@ pub(super) fn slot_of(key: &[u8]) -> u16 {
         (close > 0).then(|| &tag[..close])
     });
     crc16(tag.unwrap_or(key)) % SLOTS as u16
+}
+
+/// The slot of a script's keys, which is one.
+pub(super) fn slot_of_call(call: &Call) -> u16 {
+    call.keys.iter().next().map_or(0, slot_of)
 }
 
 /// CRC-16/XMODEM, as the cluster's specification has it.

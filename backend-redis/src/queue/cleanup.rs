@@ -105,7 +105,8 @@ async fn remove_cells(client: &Arc<Client>, parts: &[Vec<Written>]) {
                 Err(error) => tracing::debug!(%error, "a lost cell was not removed; it runs out"),
             }
             answered = true;
-            client.leased.forget(part);
+            // Those of a lost lease, of which no request is under way.
+            client.leased.forget(part, Moment::NEVER);
         }
         if !answered {
             return;
@@ -195,11 +196,17 @@ async fn end(client: &Client, how: Close, attempts: Vec<Arc<Attempt>>) -> Result
     let mut result = Ok(());
     if how == Close::Orderly {
         let now = client.clock.now();
-        let mut calls: Vec<_> =
-            attempts.iter().filter_map(|attempt| removal_at_close(attempt, now)).collect();
-        let cells = of_each_script(&client.driver, &client.leased.every());
-        calls.extend(cells.values().flatten().map(|part| end_cells(part)));
-        if let Err(error) = confirm_all(client, &calls, until).await {
+        // A server that does not answer holds up nobody else's removals.
+        let mut servers: HashMap<Place, Vec<Call>> = HashMap::new();
+        for attempt in &attempts {
+            let calls = servers.entry(client.driver.place(attempt.queue.tag())).or_default();
+            calls.extend(removal_at_close(attempt, now));
+        }
+        for (place, parts) in of_each_script(&client.driver, &client.leased.every()) {
+            servers.entry(place).or_default().extend(parts.iter().map(|part| end_cells(part)));
+        }
+        let ended = join_all(servers.values().map(|calls| confirm_all(client, calls, until))).await;
+        if let Err(error) = ended.into_iter().collect::<Result<()>>() {
             tracing::debug!(%error, "a node was not removed at close");
             let what = "closed, but the server did not confirm every node and cell: the rest runs out with its lease";
             result = Err(Error::new(ErrorKind::Unavailable, what).because(error));

@@ -39,7 +39,7 @@ async fn renew_at(client: &Arc<Client>, mut left: Vec<Vec<Written>>) -> Result<(
                     let (found, gone): (Vec<_>, Vec<_>) =
                         part.iter().zip(renewed).partition(|(_, renewed)| *renewed);
                     client.leased.renewed(found.into_iter().map(|(written, _)| written), sent);
-                    client.leased.forget(gone.into_iter().map(|(written, _)| written));
+                    client.leased.forget(gone.into_iter().map(|(written, _)| written), sent);
                     client.lease.partly_proven(sent);
                 }
                 Err(error) if error.is_retryable() => {

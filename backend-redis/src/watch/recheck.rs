@@ -4,13 +4,16 @@
 //! forged message costs one request and changes nothing. A waiter whose own timer runs out
 //! (QUEUE-LOOK-AT-EXPIRY) comes here too: many at one time cost one request.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use latchwork_core::Result;
+use latchwork_core::contracts::NodeId;
 
 use super::attempt::Attempt;
 use crate::client::Client;
+use crate::driver::Place;
 use crate::layout::QueueKeys;
 use crate::renewal;
 
@@ -23,11 +26,31 @@ pub(crate) async fn run(client: Weak<Client>) {
     };
     closing
         .run_until_cancelled(async {
+            // One request to each server at a time: a silent one holds up nobody else's.
+            let mut due: HashMap<Place, HashMap<NodeId, Arc<Attempt>>> = HashMap::new();
+            let (mut asked, mut asking) = (HashSet::new(), FuturesUnordered::new());
             loop {
-                let due = inbox.take_rechecks().await;
+                tokio::select! {
+                    attempts = inbox.take_rechecks() => {
+                        let Some(client) = client.upgrade() else { return };
+                        for attempt in attempts {
+                            let place = client.driver.place(attempt.queue.tag());
+                            due.entry(place).or_default().insert(attempt.id, attempt);
+                        }
+                    }
+                    Some(place) = asking.next() => drop(asked.remove(&place)),
+                }
                 let Some(client) = client.upgrade() else { return };
-                if let Err(error) = recheck(&client, due).await {
-                    tracing::debug!(%error, "a recheck failed; the next renewal repeats it");
+                let next: Vec<_> = due.extract_if(|place, _| !asked.contains(place)).collect();
+                for (place, attempts) in next {
+                    asked.insert(place.clone());
+                    let client = Arc::clone(&client);
+                    asking.push(async move {
+                        if let Err(error) = recheck(&client, attempts.into_values()).await {
+                            tracing::debug!(%error, "a recheck failed; the next renewal repeats it");
+                        }
+                        place
+                    });
                 }
             }
         })
@@ -35,7 +58,7 @@ pub(crate) async fn run(client: Weak<Client>) {
 }
 
 /// Holders and waiters alike.
-async fn recheck(client: &Arc<Client>, due: Vec<Arc<Attempt>>) -> Result<()> {
+async fn recheck(client: &Arc<Client>, due: impl Iterator<Item = Arc<Attempt>>) -> Result<()> {
     let mut queues: HashMap<QueueKeys, Vec<Arc<Attempt>>> = HashMap::new();
     for attempt in due {
         if !attempt.is_leaving() && attempt.state().is_some_and(|state| state.lost().is_none()) {
