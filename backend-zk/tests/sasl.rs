@@ -127,6 +127,32 @@ async fn a_session_that_is_opened_anew_is_logged_in_too() {
     client.close().await.unwrap();
 }
 
+/// Locks and watches behind a connection that breaks.
+async fn goes_on_behind(proxy: &Proxy, client: &Coordinator) {
+    let (mutex, value) = (client.mutex("behind").unwrap(), client.shared_value("behind").unwrap());
+    let mut watch = soon(value.watch()).await.unwrap();
+    assert_eq!(soon(watch.changed()).await.unwrap(), None);
+    let hold = soon(mutex.acquire()).await.unwrap();
+    proxy.sever();
+    assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+    soon(value.write("told")).await.unwrap();
+    assert!(soon(watch.changed()).await.unwrap().is_some());
+}
+
+/// The server takes no request before a login, and none of a session is lost by what the client crate sends before
+/// its login is through: the watches that it sets again.
+#[tokio::test]
+async fn a_session_outlives_a_connection_where_a_login_is_demanded() {
+    let (_folder, options) = users();
+    let demands = ["-Dzookeeper.enforce.auth.enabled=true", "-Dzookeeper.enforce.auth.schemes=sasl"];
+    let server = start(options.args(demands)).await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let client = at(&login(&proxy.addr().to_string(), "app", RIGHT)).await;
+    let client = client.unwrap_or_else(|error| panic!("{error}"));
+    goes_on_behind(&proxy, &client).await;
+    client.close().await.unwrap();
+}
+
 /// A server without users, and one that is lenient, say nothing against a login, and give no identity for it.
 #[tokio::test]
 async fn every_mistake_is_called_what_the_guide_says() {
@@ -167,9 +193,12 @@ async fn it_goes_over_tls_with_certificates_on_both_sides() {
         (config.ca, config.cert, config.key) = (path("ca.pem"), path("client.pem"), path("client.key"));
         config
     };
-    let config = over_tls(RIGHT);
+    let proxy = Proxy::start(&server.tls_addr().expect("it speaks TLS")).await.unwrap();
+    let mut config = over_tls(RIGHT);
+    config.hosts = vec![proxy.addr().to_string()];
     let client = at(&config).await.unwrap_or_else(|error| panic!("{error}"));
     let held = made(&client).await;
+    goes_on_behind(&proxy, &client).await;
     drop(held);
     client.close().await.unwrap();
     let error = refused(&over_tls(WRONG)).await;

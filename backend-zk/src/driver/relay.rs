@@ -13,7 +13,9 @@
 //! the relay reads it, and answers that the session is over.
 //!
 //! *With SASL* the crate logs in before it sends that packet, and the server must answer. So a server is
-//! dialled for whoever connects, and nothing but the requests of a login reaches it before the secret.
+//! dialled for whoever connects, and nothing but the requests of a login reaches it before the secret. The
+//! crate sets its watches again in the midst of the login, where the server refuses them, or shows them nothing
+//! that only the user may see. They wait here until the login is through.
 
 mod packets;
 
@@ -32,8 +34,11 @@ use tokio::runtime::Handle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(super) use self::packets::SCHEME;
-use self::packets::{SASL, answered, code_of, granted_in, packet, secret_of, session_of};
+use self::packets::{SASL, SET_WATCHES, answered, code_of, granted_in, packet, secret_of, session_of};
 use crate::config::{NAME, Settings};
+
+/// So many bytes of watches wait for a login: some ten thousand paths.
+const MOST_WATCHES: usize = 4 * 1024 * 1024;
 
 /// How long a connection may take to show the secret: the crate sends it with its first write.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -137,11 +142,20 @@ impl Way {
             return Err(io::Error::other("the server grants this session less than at its opening"));
         }
         local.write_all(&answer).await?;
-        while self.sasl && code_of(&shown) == Some(SASL) {
-            server.write_all(&shown).await?;
-            server.flush().await?;
-            let answer = packet(&mut server).await?;
-            local.write_all(&answer).await?;
+        let mut watches = Vec::new();
+        while self.sasl {
+            match code_of(&shown) {
+                Some(SASL) => {
+                    server.write_all(&shown).await?;
+                    server.flush().await?;
+                    let answer = packet(&mut server).await?;
+                    local.write_all(&answer).await?;
+                }
+                Some(code) if SET_WATCHES.contains(&code) && watches.len() < MOST_WATCHES => {
+                    watches.append(&mut shown);
+                }
+                _ => break,
+            }
             shown = in_time(&mut local).await?;
         }
         let xid = self.xid_of(&shown)?;
@@ -150,6 +164,8 @@ impl Way {
             self.granted.store(grants, Ordering::Release);
         }
         local.write_all(&answered(xid)).await?;
+        server.write_all(&watches).await?;
+        server.flush().await?;
         copy_bidirectional(&mut local, &mut server).await.map(drop)
     }
 
@@ -285,8 +301,11 @@ mod tests {
         assert_eq!(dialled.available_permits(), 3);
         let mut stream = TcpStream::connect(relay.addresses()).await.unwrap();
         let secret = auth(5, AUTH, SCHEME, relay.secret());
-        stream.write_all(&[&connect[..], &login, &login, &secret, b"more"].concat()).await.unwrap();
-        let expected = [&connect[..], &login, &login, &answered(5), b"more"].concat();
+        // The watches come behind the login, and behind the secret.
+        let watches = [auth(-8, 101, "", b"some"), auth(-8, 105, "", b"others")].concat();
+        let said = [&connect[..], &login, &watches, &login, &secret, b"more"].concat();
+        stream.write_all(&said).await.unwrap();
+        let expected = [&connect[..], &login, &login, &answered(5), &watches, b"more"].concat();
         let mut answer = vec![0; expected.len()];
         stream.read_exact(&mut answer).await.unwrap();
         assert_eq!(answer, expected);

@@ -277,9 +277,9 @@ fn logged_in(connector: Connector, settings: &Settings, user: String, password: 
     }
 }
 
-/// The relay of a client that speaks TLS.
+/// The relay of a client that speaks TLS, or logs in by SASL: it puts the watches that are set again behind the login.
 async fn relay(settings: &Settings, tasks: &Tasks) -> Answer<Option<Relay>> {
-    if !settings.transport.is_tls() {
+    if !settings.transport.is_tls() && !settings.sasl {
         return Ok(None);
     }
     let opened = Relay::open(settings, &tasks.runtime).await;

@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 use crate::common::{backend, config, holds, one_proxied, one_proxied_with, server, soon};
 use crate::{MULTI, READ, cell, delete, put_value, set, value, written};
 use latchwork_conformance::proxy::Direction;
-use latchwork_core::contracts::{CellWritten, Expected, LeaseState, Version};
+use latchwork_conformance::servers::{Kind, Options, Server};
+use latchwork_core::contracts::{
+    CellLife, CellWrite, CellWritten, Expected, LeaseState, TimeToIdle, Version,
+};
 use latchwork_core::{Config, ErrorKind};
 
 #[tokio::test]
@@ -145,4 +148,33 @@ async fn a_dropped_write_was_made_or_not() {
     }
     let expected = known.map_or(Expected::Absent, Expected::Version);
     written(one.write_cell(&at, &set(expected, b"end")).await);
+}
+
+/// The answer to the write comes when the last use does not count for it any more, and what makes a new use has none.
+#[tokio::test]
+async fn a_write_of_an_idle_cell_that_was_made_and_not_made_to_last_is_unknown() {
+    let idle = TimeToIdle::new(Duration::from_secs(8)).unwrap();
+    let own = Options::new().own().args(["extendedTypesEnabled=true"]);
+    let server = Server::start(Kind::Zookeeper, own).await.unwrap();
+    let mut config = config(server.addr());
+    config.ttl = Duration::from_secs(30);
+    let (proxy, [one, other]) =
+        one_proxied_with(&config, |config| config.request_timeout = Duration::from_secs(6)).await;
+    let at = value(&config, "a");
+    let put = |expected, value| CellWrite { life: CellLife::Idle(idle), ..set(expected, value) };
+    let first = written(one.write_cell(&at, &put(Expected::Absent, b"first")).await);
+    // A use counts for a quarter of the time.
+    proxy.delay(Direction::ToClient, Duration::from_millis(2300));
+    let mut sent = proxy.request(|chunk| holds(chunk, MULTI));
+    let second = put(Expected::Version(first), b"second");
+    let (answer, ()) = soon(async {
+        tokio::join!(one.write_cell(&at, &second), async {
+            sent.fired().await.unwrap();
+            proxy.hold(Direction::ToServer);
+        })
+    })
+    .await;
+    assert_eq!(*answer.unwrap_err().kind(), ErrorKind::Unknown);
+    assert_eq!(&*cell(&other, &at).await.value, b"second");
+    proxy.resume();
 }

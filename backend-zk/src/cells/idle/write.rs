@@ -1,6 +1,6 @@
 //! Writing a cell.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected};
 use latchwork_core::{Error, ErrorKind, Moment};
@@ -218,7 +218,9 @@ impl Writing<'_> {
         if self.write.value.is_none() || self.uses.counting(cell).is_some() {
             return Ok(());
         }
-        // The answer came so late that the last use does not count for this one any more.
+        // The answer came so late that the last use does not count for this one any more. The cell is written: who
+        // gives up from here on must not be told that it is not (COUNT-SAYS-UNKNOWN).
+        self.in_flight.store(true, Ordering::Release);
         let unknown = |why| Trouble::Refused(Error::new(ErrorKind::Unknown, why));
         match report(self.lease, self.uses, self.paths, time, (&last.name, Some(&last))).await {
             Ok(true) => Ok(()),

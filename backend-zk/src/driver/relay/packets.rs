@@ -4,14 +4,16 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// The longest packet of a greeting: both are below 100 bytes.
-const LONGEST: usize = 4096;
+/// The longest packet of a greeting: the crate sets watches again by packets of 128 KiB of paths, and a length for each.
+const LONGEST: usize = 256 * 1024;
 
 /// The scheme of the packet with the secret. No server sees it.
 pub(in crate::driver) const SCHEME: &str = "latchwork-relay";
 
 /// The code of an `auth` request.
 pub(super) const AUTH: i32 = 100;
+/// Those that set watches again.
+pub(super) const SET_WATCHES: [i32; 2] = [101, 105];
 /// That of a step of a login by SASL.
 pub(super) const SASL: i32 = 102;
 
