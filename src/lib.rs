@@ -20,7 +20,7 @@
 //!
 //! The cargo features `redis`, `zookeeper` and `etcd` (which needs `protoc` to build) choose the
 //! backends; the URL chooses among them. Latchwork runs on tokio only. The feature `blocking` adds the
-//! module `blocking`: all of it for threads without a runtime of their own.
+//! module `blocking`: every recipe, for threads without a runtime of their own.
 //!
 //! # The guide
 //! * [Choosing a backend](guide::choosing): what each promises, and its limits.

@@ -95,8 +95,9 @@ impl<G: Hold> Guard<G> {
     }
 
     fn still_held(&self) -> Result<()> {
-        let reason = Hold::lost(&self.hold).reason();
-        reason.map_or(Ok(()), |reason| Err(Error::lost(reason).in_operation("run").on(self.key())))
+        // Of several keys it names the one that was lost.
+        let lost = Hold::lost(&self.hold);
+        lost.reason().map_or(Ok(()), |reason| Err(Error::lost(reason).in_operation("run").on(lost.key())))
     }
 
     /// Gives the hold back, and waits until the server has confirmed it. As [`Hold::release`].

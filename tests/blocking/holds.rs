@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
+use latchwork::blocking::MultiLock;
 use latchwork::contracts::LeaseState;
 use latchwork::{Acquire, Ended, ErrorKind, LostReason, Owner, Release};
 
@@ -28,6 +29,21 @@ fn a_waiting_thread_hears_of_a_loss() {
     assert_eq!(hold.release().expect("an answer"), Release::AlreadyLost(LostReason::Revoked));
     coordinator.close().expect("closed");
     operator.close().expect("closed");
+}
+
+#[test]
+fn work_under_several_locks_names_the_one_that_was_lost() {
+    let coordinator = connect(&store());
+    let [a, b] = ["a", "b"].map(|key| coordinator.mutex(key).expect("a key"));
+    let both = MultiLock::new([a.into(), b.clone().into()]).expect("two members");
+    let lost = both.with_lock(|hold| {
+        let holder = b.queue(0, 1).expect("listed")[0].sequence;
+        assert!(b.force_release(holder).expect("removed"));
+        hold.lost().wait().expect("waited")
+    });
+    let error = lost.expect_err("lost under it");
+    assert_eq!((error.key(), error.lost_reason()), (Some("b"), Some(LostReason::Revoked)));
+    coordinator.close().expect("closed");
 }
 
 #[test]
