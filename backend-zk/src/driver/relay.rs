@@ -143,15 +143,15 @@ impl Way {
         }
         local.write_all(&answer).await?;
         let mut watches = Vec::new();
-        while self.sasl {
+        loop {
             match code_of(&shown) {
-                Some(SASL) => {
+                Some(SASL) if self.sasl => {
                     server.write_all(&shown).await?;
                     server.flush().await?;
                     let answer = packet(&mut server).await?;
                     local.write_all(&answer).await?;
                 }
-                Some(code) if SET_WATCHES.contains(&code) && watches.len() < MOST_WATCHES => {
+                Some(code) if self.sasl && SET_WATCHES.contains(&code) && watches.len() < MOST_WATCHES => {
                     watches.append(&mut shown);
                 }
                 _ => break,
