@@ -33,8 +33,8 @@ const PAIRS: [(Kind, Kind); 9] = [
 ];
 
 /// On which pairs each run is played, if it is not the long tier, which plays all of them on all: there and back on
-/// pairs that no other run has (Redis to etcd and etcd to ZooKeeper are left to the long tier). It is also played between two namespaces of one Redis, which is the commonest move
-/// there is; what fails there fails on both sides.
+/// pairs that no other run has (Redis to etcd and etcd to ZooKeeper are left to the long tier). It is also played
+/// between two namespaces of one Redis, which is the commonest move there is; what fails there fails on both sides.
 const THERE_AND_BACK: [(Kind, Kind); 4] = [
     (Kind::Zookeeper, Kind::Redis),
     (Kind::Etcd, Kind::Redis),
