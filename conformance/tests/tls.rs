@@ -181,7 +181,7 @@ async fn without_a_file_those_are_trusted_whom_the_system_trusts(kind: Kind) {
         return;
     }
     let server = Secured::new(kind, Certificates::new().expect("made"), false).await;
-    let url = format!("{}://{}", secured(kind), server.server.tls_addr().expect("it speaks TLS"));
+    let url = format!("{}://{}?{PATIENT}", secured(kind), server.server.tls_addr().expect("it speaks TLS"));
     let stranger = Authority::new("a stranger").expect("made");
     server.certificates.write("other.pem", stranger.certificate()).expect("written");
     for (file, says) in [("ca.pem", "it is trusted"), ("other.pem", "nobody who is trusted has signed")] {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -205,7 +205,8 @@ impl Binary {
     }
 }
 
-/// Starts again, on other ports, if somebody else took the ones that were free.
+/// Starts again, on other ports, if somebody else has the ones that were free. A process that this one
+/// starts just then has them too, from its beginning until it runs its program.
 pub(super) async fn on_free_ports<F, T>(start: impl Fn() -> F) -> Result<T, ServerError>
 where
     F: Future<Output = Result<T, ServerError>>,
@@ -213,9 +214,18 @@ where
     let mut attempt = 1;
     loop {
         match start().await {
-            Err(ServerError::Died { log, .. }) if port_taken(&log) && attempt < ATTEMPTS => attempt += 1,
+            Err(error) if is_for_a_port(&error) && attempt < ATTEMPTS => attempt += 1,
             done => return done,
         }
+    }
+}
+
+/// Whether a port was taken: a server has said so, or the system to us.
+fn is_for_a_port(error: &ServerError) -> bool {
+    match error {
+        ServerError::Died { log, .. } => port_taken(log),
+        ServerError::Io { source, .. } => source.kind() == ErrorKind::AddrInUse,
+        _ => false,
     }
 }
 
@@ -313,4 +323,31 @@ fn tail(log: &Path) -> std::io::Result<String> {
     let mut end = Vec::new();
     file.read_to_end(&mut end)?;
     Ok(String::from_utf8_lossy(&end).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    async fn attempts(fails: impl Fn() -> ServerError) -> usize {
+        let attempts = Cell::new(0);
+        let started = on_free_ports(|| async {
+            attempts.set(attempts.get() + 1);
+            if attempts.get() < 3 { Err(fails()) } else { Ok(()) }
+        });
+        assert!(started.await.is_ok() || attempts.get() == 1);
+        attempts.get()
+    }
+
+    #[tokio::test]
+    async fn what_finds_its_ports_taken_is_started_again_and_nothing_else_is() {
+        let io = |kind: ErrorKind| ServerError::io("opening a door")(kind.into());
+        let died = |log: &str| ServerError::Died { kind: Kind::Redis, status: "1".into(), log: log.into() };
+        assert_eq!(attempts(|| io(ErrorKind::AddrInUse)).await, 3);
+        assert_eq!(attempts(|| died("bind: Address already in use")).await, 3);
+        assert_eq!(attempts(|| io(ErrorKind::PermissionDenied)).await, 1);
+        assert_eq!(attempts(|| died("out of memory")).await, 1);
+    }
 }
