@@ -21,7 +21,7 @@ async fn refused(url: &str) -> Error {
 async fn another_server_is_reported_by_name() {
     for (kind, name) in [(Kind::Redis, "Redis"), (Kind::Zookeeper, "ZooKeeper")] {
         let other = Server::start(kind, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
-        let error = refused(&format!("etcd://{}", other.addr())).await;
+        let error = refused(&format!("etcd://{}?connect_timeout=20s", other.addr())).await;
         let expected = ErrorKind::WrongServer { expected: "etcd", saw: name.to_owned() };
         assert_eq!(*error.kind(), expected, "{error}");
     }
@@ -97,9 +97,10 @@ async fn what_is_wrong_with_the_server_is_named_and_a_user_that_may_serves_on() 
     let closed = ClosedPort::take().unwrap();
     table.made("nobody listens at the host", &refused(&format!("etcd://{}", closed.addr())).await);
     let other = Server::start(Kind::Redis, Options::new()).await.unwrap();
-    table.made("another server listens there", &refused(&format!("etcd://{}", other.addr())).await);
+    let error = refused(&format!("etcd://{}?connect_timeout=20s", other.addr())).await;
+    table.made("another server listens there", &error);
     let open = server().await;
-    let error = refused(&format!("etcd://app:hunter2@{}", open.addr())).await;
+    let error = refused(&format!("etcd://app:hunter2@{}?connect_timeout=20s", open.addr())).await;
     table.made("the URL has a login, and authentication is off on the server", &error);
     let server = server_with_users().await;
     for (mistake, login) in [

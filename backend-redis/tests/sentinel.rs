@@ -199,7 +199,7 @@ async fn a_sentinel_that_names_another_master_than_most_is_outvoted() {
         left.push(proxy);
     }
     let service = WatchedRedis::SERVICE;
-    let url = |of: [&str; 3]| format!("redis-sentinel://{}/{service}?ttl=3s", of.join(","));
+    let url = |of: [&str; 3]| format!("redis-sentinel://{}/{service}?ttl=10s", of.join(","));
     let [one, other] = [left[0].addr().to_string(), left[1].addr().to_string()];
 
     let client = at(&url([&one, &sentinels[1], &sentinels[2]])).await.unwrap();

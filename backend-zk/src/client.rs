@@ -1,5 +1,6 @@
 //! One client: one session at a time that its nodes hang on, and its close.
 
+use std::future::Ready;
 use std::sync::Arc;
 
 use latchwork_core::support::{CloseOnce, NamePool, SingleFlight, connect_within, opening_bound};
@@ -92,23 +93,42 @@ impl Client {
         let opening = open_session(&self.settings, &self.names, &self.runtime, &self.ended);
         let opened = self.killed.run_until_cancelled(in_time(&self.settings, opening)).await;
         let fresh = opened.ok_or_else(Error::closed)??;
-        let mut current = self.current.lock();
-        // An end sets the flag before it takes this lock: one of the two sees the other.
-        if self.ended.is_cancelled() {
+        if !self.take_over(&fresh) {
             fresh.close(LostReason::Closed);
+            fresh.closed_within(self.settings.request_timeout).await;
             return Err(Error::closed());
         }
-        *current = fresh;
         Ok(())
     }
 
-    /// Closes the client, and waits until the server has confirmed it.
+    /// Whether the client works on this session from now on: it has not ended.
+    fn take_over(&self, fresh: &Arc<Session>) -> bool {
+        let mut current = self.current.lock();
+        // An end sets the flag before it takes this lock: one of the two sees the other.
+        let lives = !self.ended.is_cancelled();
+        if lives {
+            *current = Arc::clone(fresh);
+        }
+        lives
+    }
+
+    /// Closes the client, and waits until the server has confirmed it. A session that is being opened is closed by
+    /// the task that opens it, which is waited for too: behind a close a process may end, and the session would stay
+    /// until it expired.
     pub(crate) async fn close(&self) -> Result<()> {
         let request_timeout = self.settings.request_timeout;
         let close = || {
             let session = self.end();
+            // None begins behind the end.
+            let opening = self.opening.run_if(&self.runtime, || None::<Ready<Result<()>>>);
             async move {
-                if session.closed_within(request_timeout).await {
+                let opening = async {
+                    if let Some(opening) = opening {
+                        let _ = tokio::time::timeout(request_timeout, opening.wait()).await;
+                    }
+                };
+                let (confirmed, ()) = tokio::join!(session.closed_within(request_timeout), opening);
+                if confirmed {
                     return Ok(());
                 }
                 let what = "the server did not confirm the end of the session; it expires by itself";

@@ -24,8 +24,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// Opens a session, and starts its renewal and its holder watch. Fails when its client has `ended`. One
-/// that the server is opening then is closed as soon as it is there: given up, it would stay until it
-/// expired.
+/// that the server is opening then is closed as soon as it is there, and that is waited for: given up, it would
+/// stay until it expired.
 pub(crate) async fn open_session(
     settings: &Arc<Settings>,
     names: &Arc<NamePool>,
@@ -48,7 +48,7 @@ pub(crate) async fn open_session(
         }
         let member = member_path(&settings.namespace);
         let Some(prepared) = ended.run_until_cancelled(prepare(&driver, settings, &member)).await else {
-            driver.close();
+            close(&driver, settings).await;
             break;
         };
         let (made, trust, has_idle_cells) = match prepared {
@@ -57,7 +57,9 @@ pub(crate) async fn open_session(
             Err(error) if is_lost(driver.lease()) || is_unanswered(&error) => {
                 note_failure(&error);
                 driver.close();
-                ended.run_until_cancelled(pauses.wait(&settings.clock)).await;
+                if ended.run_until_cancelled(pauses.wait(&settings.clock)).await.is_none() {
+                    close(&driver, settings).await;
+                }
                 continue;
             }
             prepared => prepared?,
@@ -80,6 +82,12 @@ pub(crate) async fn open_session(
         return Ok(session);
     }
     Err(Error::closed())
+}
+
+/// Closes a session, and waits for the server's answer for the time of a request.
+async fn close(driver: &Driver, settings: &Settings) {
+    driver.close();
+    let _ = tokio::time::timeout(settings.request_timeout, driver.closed()).await;
 }
 
 async fn prepare(driver: &Driver, settings: &Settings, member: &str) -> Result<(Stat, Trust, bool)> {

@@ -9,7 +9,7 @@ use latchwork_core::{Address, Config, Kind};
 
 use crate::actions::join_of;
 use crate::adapter::Adapter;
-use crate::bounds::{CLEAN_UP, LATE, LONG_TTL, NOISE, PATIENCE, QUIET_TTL, SHORT_TTL};
+use crate::bounds::{CLEAN_UP, CONNECT, LATE, LONG_TTL, NOISE, PATIENCE, QUIET_TTL, SHORT_TTL};
 use crate::exclusive::Lock;
 use crate::played::Played;
 use crate::taken::Taken;
@@ -121,6 +121,14 @@ impl Context {
     /// A client with a short TTL.
     pub(crate) async fn mortal(&self) -> Client {
         self.client_with(&self.config(SHORT_TTL)).await
+    }
+
+    /// A client that waits for an answer as long as for a connection: for cases in which each request must be
+    /// answered, so that a server which stands still for some seconds fails none.
+    pub(crate) async fn patient(&self, ttl: Duration) -> Client {
+        let mut config = self.config(ttl);
+        config.request_timeout = CONNECT;
+        self.client_with(&config).await
     }
 
     pub(crate) async fn client_with(&self, config: &Config) -> Client {

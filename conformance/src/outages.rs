@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use latchwork_core::{Config, Connector, Coordinator, Error, ErrorKind, Release};
 
+use crate::bounds::CONNECT;
 use crate::log::Log;
 use latchwork_servers::proxy::{Direction, Proxy};
 use latchwork_servers::{Kind, Options, Server};
@@ -44,7 +45,7 @@ pub async fn are_reported(kind: Kind, connector: Arc<dyn Connector>, says: Outag
     let log = Log::listen();
     let mut config = Config::from_url(server.url()).expect("the server's URL");
     config.hosts = vec![host.clone()];
-    (config.ttl, config.request_timeout) = (TTL, REQUEST);
+    (config.ttl, config.request_timeout, config.connect_timeout) = (TTL, REQUEST, CONNECT);
     let client = latchwork_core::connect(&[connector], &config).await.expect("connected");
     let connected = log.nth("latchwork.connected", 1).await;
     assert_eq!((connected.field("backend"), connected.field("hosts")), (kind.name(), host.as_str()));

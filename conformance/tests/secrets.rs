@@ -77,7 +77,9 @@ fn jaas(folder: &Path) -> [String; 2] {
 /// Lives a life with each login, and answers every text that a user or a log may see of it.
 async fn texts(kind: Kind, server: &Server, options: &str) -> Vec<String> {
     let proxy = Proxy::start(server.addr()).await.expect("a port");
-    let url = |login: &str| format!("{kind}://{login}{}?ttl=6s&request_timeout=5s&tick=100ms", proxy.addr());
+    let url = |login: &str| {
+        format!("{kind}://{login}{}?ttl=6s&request_timeout=5s&connect_timeout=20s&tick=100ms", proxy.addr())
+    };
     let url = |login: &str| match kind {
         Kind::Zookeeper => url(login) + options,
         _ => url(login).replace("&tick=100ms", ""),

@@ -94,7 +94,7 @@ async fn mistakes(kind: Kind, demanding: &Secured) -> BTreeMap<&'static str, Err
             let coordinator = open(&server.url("&server_name=elsewhere")).await.expect("by its other name");
             coordinator.close().await.expect("closed");
             // What the system trusts does not include the tests' authority.
-            let url = format!("{scheme}://{}", server.server.tls_addr().expect("it speaks TLS"));
+            let url = format!("{scheme}://{}?{PATIENT}", server.server.tls_addr().expect("it speaks TLS"));
             seen.insert("nobody who is trusted has signed it", refusal(&url).await);
         }
     }
@@ -103,7 +103,7 @@ async fn mistakes(kind: Kind, demanding: &Secured) -> BTreeMap<&'static str, Err
     let theirs = certificates.of_a_stranger().expect("written");
     seen.insert(
         "the server does not know who signed the client's certificate",
-        refusal(&format!("{scheme}://{tls}?{theirs}")).await,
+        refusal(&format!("{scheme}://{tls}?{theirs}{PATIENT}")).await,
     );
     let expired = certificates.expired().expect("written");
     let error = refusal(&format!("{scheme}://{tls}?{expired}{PATIENT}")).await;

@@ -18,7 +18,9 @@ const TTL: Duration = Duration::from_secs(30);
 fn every_recipe(url: &str) -> Result<()> {
     let join = if url.contains('?') { '&' } else { '?' };
     let namespace = format!("blocking-{}", uuid::Uuid::new_v4());
-    let options = format!("namespace={namespace}&ttl={}s", TTL.as_secs());
+    // A server that has just started, beside many others, is slow.
+    let patient = "connect_timeout=20s&request_timeout=10s";
+    let options = format!("namespace={namespace}&ttl={}s&{patient}", TTL.as_secs());
     let client = |name| blocking::connect(format!("{url}{join}{options}&name={name}"));
     let (one, other) = (client("one")?, client("other")?);
     mutexes(&one, &other)?;

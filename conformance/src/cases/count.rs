@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng};
 use super::cell::value;
 use super::process::processes;
 use crate::actions::entries;
-use crate::bounds::{LONG_TTL, NOISE, PATIENCE, SHORT_TTL};
+use crate::bounds::{CONNECT, LONG_TTL, NOISE, PATIENCE, QUIET_TTL, SHORT_TTL};
 use crate::case::cases;
 use crate::contender::Contender;
 use crate::context::Context;
@@ -72,7 +72,9 @@ async fn add_by_processes(context: &Context, adds: u64, lost: u64) {
     }
     let adding = (0..PROCESSES).map(|_| async {
         let way = context.fixture.process_link().await.expect("a way");
-        let (config, link) = way.expect("a testbed with processes has ways for them");
+        let (mut config, link) = way.expect("a testbed with processes has ways for them");
+        // Each add has an answer, however long others come first on a slow server.
+        (config.ttl, config.request_timeout) = (QUIET_TTL, CONNECT);
         // Before it begins: it may be done before what it says is read.
         let mut armed = link.drop_reply(BY_PROCESSES);
         let mut process = Contender::counting(context, &config, BY_PROCESSES, Counts::Adds(adds)).await;

@@ -7,7 +7,7 @@ use latchwork_core::{ErrorKind, Token};
 
 use super::election::{campaign, elected, election, stand, text};
 use crate::actions::in_time;
-use crate::bounds::{CLEAN_UP, PATIENCE, QUIET_TTL};
+use crate::bounds::{ANSWER, CLEAN_UP, LONG_TTL, PATIENCE, QUIET_TTL};
 use crate::case::cases;
 use crate::testbed::{Client, Fault};
 use crate::waits::{soon, within};
@@ -31,7 +31,9 @@ async fn next(observer: &mut Observer) -> Option<String> {
 async fn terms_until(observer: &mut Observer, data: &str) -> Vec<Token> {
     let mut terms = Vec::new();
     loop {
-        let leading = seen(observer).await;
+        // It looks once it is connected again. It reads twice on etcd, and a server that is slow without a failure may
+        // take a request timeout for each.
+        let leading = within(CLEAN_UP + 2 * ANSWER, "news", observer.changed()).await.expect("observed");
         terms.extend(leading.as_ref().map(|leading| leading.term));
         if leading.is_some_and(|leading| text(&leading.data) == data) {
             return terms;
@@ -102,7 +104,8 @@ cases! {
     /// an observer that was cut off sees who leads once it can reach the server again, and its terms
     /// rise
     async fn election_observe_heals_a_gap(context) {
-        let (observing, one, two) = (context.mortal().await, context.client().await, context.client().await);
+        let observing = context.mortal().await;
+        let (one, two) = (context.patient(LONG_TTL).await, context.patient(LONG_TTL).await);
         let first = campaign(&election(&one), "first").await;
         let mut observer = observe(&observing).await;
         assert_eq!(next(&mut observer).await.as_deref(), Some("first"));

@@ -11,7 +11,7 @@ use latchwork_core::{Address, Error, ErrorKind, Kind, Result};
 use tokio::time::Instant;
 
 use crate::actions::join;
-use crate::bounds::SHORT_TTL;
+use crate::bounds::{LONG_TTL, SHORT_TTL};
 use crate::case::cases;
 use crate::context::Context;
 use crate::testbed::Client;
@@ -149,7 +149,7 @@ cases! {
     /// a cell goes when nobody has used it for its time, no earlier and no later, though its writer
     /// has died: its watches are told, and no version of before comes again
     async fn cell_idle_goes_when_nobody_uses_it(context) {
-        let (dies, other, cell) = (context.mortal().await, context.client().await, cell(context, "a"));
+        let (dies, other, cell) = (context.patient(SHORT_TTL).await, context.patient(LONG_TTL).await, cell(context, "a"));
         if !has_idle_cells(context, &other).await {
             return;
         }
@@ -184,7 +184,7 @@ cases! {
     "CELL-IDLE" =>
     /// a cell stays as long as any client reads it or writes it, with the version of its last write
     async fn cell_idle_stays_while_it_is_used(context) {
-        let (one, two, cell) = (context.client().await, context.client().await, cell(context, "a"));
+        let (one, two, cell) = (context.patient(LONG_TTL).await, context.patient(LONG_TTL).await, cell(context, "a"));
         if !has_idle_cells(context, &one).await {
             return;
         }
@@ -197,7 +197,7 @@ cases! {
     /// the last write decides: a cell that was let stay stays, one that is to go goes, and the close
     /// of a client ends only what hangs on its lease
     async fn cell_idle_is_decided_by_the_last_write(context) {
-        let (closes, other) = (context.client().await, context.client().await);
+        let (closes, other) = (context.patient(LONG_TTL).await, context.patient(LONG_TTL).await);
         if !has_idle_cells(context, &other).await {
             return;
         }
@@ -236,7 +236,7 @@ cases! {
     /// a write under a hold may set a time too: the cell outlives the hold, and goes when nobody uses
     /// it
     async fn cell_idle_under_a_hold_outlives_it(context) {
-        let (one, two, cell) = (context.client().await, context.client().await, cell(context, "a"));
+        let (one, two, cell) = (context.patient(LONG_TTL).await, context.patient(LONG_TTL).await, cell(context, "a"));
         // It is to be read twice before it goes.
         let time = 2 * IDLE;
         // Of the cell's key: on a Redis Cluster a hold writes on its own server alone.
@@ -262,7 +262,7 @@ cases! {
     /// values, counters, latches and generators go when nobody uses them; what is watched is used, and
     /// no id of a block is given out after its generator has gone
     async fn cell_idle_is_an_option_of_recipes(context) {
-        let client = context.mortal().await;
+        let client = context.patient(SHORT_TTL).await;
         let of = &client.coordinator;
         let time = 2 * client.ttl();
         let value = |key| of.shared_value(key).expect("a good key");

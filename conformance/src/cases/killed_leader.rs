@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 
 use super::election::{election, queue, text};
 use super::process::processes;
-use crate::bounds::{ANSWER, CLEAN_UP, PATIENCE, QUIET_TTL, SHORT_TTL};
+use crate::bounds::{ANSWER, CLEAN_UP, CONNECT, PATIENCE, QUIET_TTL, SHORT_TTL};
 use crate::case::cases;
 use crate::contender::Contender;
 use crate::context::Context;
@@ -35,9 +35,11 @@ cases! {
 /// Kills one leader after the other: every second one is followed by a candidate that waits, the
 /// others by nobody until their end was seen.
 async fn kill_leaders(context: &Context, times: usize) {
-    let Some(config) = processes(context, SHORT_TTL) else { return };
+    let Some(mut config) = processes(context, SHORT_TTL) else { return };
+    // A candidate whose request has no answer fails, and is a process that has ended.
+    config.request_timeout = CONNECT;
     // It looks by itself once in its TTL: after the end of each lease.
-    let observing = context.client_with(&context.config(QUIET_TTL)).await;
+    let observing = context.patient(QUIET_TTL).await;
     // The server may grant another TTL than was asked for.
     let ttl = context.client_with(&config).await.ttl();
     let bound = ttl + context.fixture.expiry_bound() + context.late();
