@@ -134,6 +134,8 @@ impl Admin for ZooKeeperAdmin {
 
     async fn remove(&self, queue: &Address, sequence: u64) -> Result<()> {
         let queue = path(queue);
+        // Of an ensemble another server may have made the node, and this one may be behind.
+        self.client.sync("/").await.map_err(unavailable)?;
         for name in self.children(&queue).await? {
             let node = format!("{queue}/{name}");
             let Ok((data, stat)) = self.client.get_data(&node).await else { continue };
