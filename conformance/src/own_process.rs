@@ -1,0 +1,85 @@
+//! Runs a test in a process of its own, for tests that read or set state of the whole process.
+
+use std::process::Command;
+
+/// Names the test that a child process runs.
+const VARIABLE: &str = "LATCHWORK_OWN_PROCESS";
+
+/// Starts the test that contains the call again, as the only test of a new process.
+///
+/// Returns true in that process. In the first process it returns false after the child has passed; a child that
+/// fails makes the caller panic with the child's output. The test program must use the standard test harness.
+///
+/// ```no_run
+/// #[test]
+/// fn recorder_counts_each_acquisition() {
+///     if !latchwork_conformance::own_process!() {
+///         return;
+///     }
+///     // Here the test may install the recorder of the process.
+/// }
+/// ```
+#[macro_export]
+macro_rules! own_process {
+    () => {{
+        fn here() {}
+        $crate::is_own_process(::std::any::type_name_of_val(&here))
+    }};
+}
+
+/// The function of [`own_process!`](crate::own_process): `here` is the path of an item inside the test.
+#[doc(hidden)]
+pub fn is_own_process(here: &str) -> bool {
+    let test = test_of(here);
+    if std::env::var(VARIABLE).is_ok_and(|named| named == test) {
+        return true;
+    }
+    let program = std::env::current_exe().expect("the path of this test program");
+    let child = Command::new(program)
+        .args([test, "--exact", "--include-ignored", "--nocapture"])
+        .env(VARIABLE, test)
+        .output()
+        .expect("the test program starts again");
+    let (stdout, stderr) = (String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
+    assert!(child.status.success(), "{test} failed in its own process:\n{stdout}\n{stderr}");
+    // A wrong name selects no test, and a program without a test passes.
+    assert!(stdout.contains("test result: ok. 1 passed"), "{test} is not a test of this program:\n{stdout}");
+    false
+}
+
+/// The name by which the harness knows a test, out of the path of an item inside it.
+fn test_of(here: &str) -> &str {
+    let path = here.split_once("::").map_or(here, |(_, path)| path);
+    let path = path.strip_suffix("::here").unwrap_or(path);
+    path.split("::{{closure}}").next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_name_omits_crate_and_closures() {
+        assert_eq!(test_of("program::module::works::here"), "module::works");
+        assert_eq!(test_of("program::works::{{closure}}::here"), "works");
+        assert_eq!(test_of("program::works::{{closure}}::{{closure}}::here"), "works");
+    }
+
+    #[test]
+    fn child_runs_only_this_test() {
+        if !crate::own_process!() {
+            return;
+        }
+        assert_eq!(std::env::var(VARIABLE).as_deref(), Ok("own_process::tests::child_runs_only_this_test"));
+    }
+
+    /// The control: its child fails.
+    #[test]
+    #[should_panic(expected = "failed in its own process")]
+    fn failure_of_the_child_is_reported() {
+        if !crate::own_process!() {
+            return;
+        }
+        std::process::exit(1);
+    }
+}
