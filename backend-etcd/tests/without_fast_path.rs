@@ -31,9 +31,9 @@ fn main() -> ExitCode {
     let mut testbed = etcd_testbed(server).unwrap_or_else(|error| panic!("{error}"));
     (testbed.name, testbed.connector) = ("etcd without the fast path", connector);
     let testbed: &'static ServerTestbed = Box::leak(Box::new(testbed));
-    let (conclusion, _) = run(Arguments::from_args(), testbed, chosen());
+    let ended = run(Arguments::from_args(), testbed, chosen());
     runtime.block_on(testbed.close());
-    conclusion.exit_code()
+    ended.code
 }
 
 fn chosen() -> Vec<Case> {

@@ -59,6 +59,11 @@ impl Adapter {
         }
     }
 
+    /// Whether it is code of the client over the queue of a mutex, with no request of its own on the server.
+    pub fn is_client_code(self) -> bool {
+        matches!(self, Self::Reentrant | Self::Multi | Self::Quorum)
+    }
+
     /// The kind of its addresses.
     pub(crate) fn kind(self) -> Kind {
         match self {

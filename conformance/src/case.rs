@@ -27,6 +27,8 @@ pub struct Case {
     /// Whether it is one of those that last longest: these begin first, since one that begins last is
     /// waited for.
     pub lasting: bool,
+    /// Whether it keeps real time: its clause has a time in it, and the case waits until that has passed.
+    pub clock: bool,
     /// Plays it; a failed assertion panics.
     pub play: for<'a> fn(&'a Context) -> BoxFuture<'a, ()>,
 }
@@ -39,6 +41,12 @@ impl Case {
             Adapter::Mutex => self.name.to_owned(),
             adapter => format!("{}@{adapter}", self.name),
         }
+    }
+
+    /// Whether a pause of the machine excuses its failure. Cases about load, a close or being alone measure what
+    /// the library does to the machine, so nothing excuses them.
+    pub(crate) fn is_excusable(&self) -> bool {
+        self.clock && !self.alone && self.clause != "LEASE-CLOSE"
     }
 
     /// The case as it is played: once, or once with every adapter.
@@ -55,7 +63,7 @@ impl fmt::Debug for Case {
 }
 
 /// Declares cases: each becomes a public async function, and a row of `CASES`. Between the clause
-/// and the arrow stand its tags: `adapted`, `alone`, `long` and `lasting`, as the fields of [`Case`] say.
+/// and the arrow stand its tags: `adapted`, `alone`, `long`, `lasting` and `clock`, as the fields of [`Case`] say.
 macro_rules! cases {
     ($($clause:literal $($tag:ident)* => $(#[doc = $line:literal])+ async fn $name:ident($context:ident) $body:block)+) => {
         $(
@@ -75,6 +83,7 @@ macro_rules! cases {
                 alone: false,
                 long: false,
                 lasting: false,
+                clock: false,
                 play: |context| Box::pin($name(context)),
             };
             $(case.$tag = true;)*

@@ -1,10 +1,11 @@
 //! Runs the cases of a testbed, each as its own reported test.
 
 use std::any::Any;
-use std::error::Error;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, RwLock, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use latchwork_core::Connector;
@@ -19,11 +20,9 @@ use crate::context::Context;
 use crate::order::{self, Order};
 use crate::played::Played;
 use crate::report::{self, Row};
-use crate::selection::{Selection, is_whole_on};
+use crate::selection::{self, Selection};
 use crate::testbed::Testbed;
-use crate::testbeds::ServerTestbed;
 use crate::witness;
-use latchwork_servers::{Kind, Options, Server};
 
 /// No case may take longer, on a busy machine either; a paused clock runs fast.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -33,22 +32,48 @@ const LONG_LIMIT: Duration = Duration::from_secs(600);
 /// What a case that took too long may need to say so.
 const ENDING: Duration = Duration::from_secs(30);
 
-/// How much of the suite is played.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    Whole,
-    /// The cases of every topology.
-    OfEveryTopology,
+/// How many cases run at once on a real server: far more than there are cores, since most of them wait.
+const AT_ONCE: usize = 40;
+/// The same on a topology, where a run is short and each case talks to several servers.
+const AT_ONCE_ON_A_TOPOLOGY: usize = 16;
+
+/// The exit code of a run whose excused cases were excused again when they were played once more.
+pub const EXCUSED_TWICE: u8 = 75;
+
+/// The testbeds of a run.
+#[derive(Clone, Copy)]
+pub struct Beds {
+    /// Where cases play next to each other.
+    pub shared: &'static dyn Testbed,
+    /// A server for the cases that need one for themselves. Without it, such a case stops all others.
+    pub alone: Option<&'static dyn Testbed>,
 }
 
-/// How many cases of a part run side by side: a few, since such parts are many and short, and begin
-/// when their servers do.
-const BESIDE_IN_A_PART: usize = 4;
+impl fmt::Debug for Beds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Beds").field("shared", &self.shared.name()).field("alone", &self.alone.is_some()).finish()
+    }
+}
 
-/// Runs the suite against one testbed, as the `main` of a test target with `harness = false`: the
-/// whole of what a backend crate adds. Understands the arguments of `cargo test`, and
-/// [`selection::VARIABLE`](crate::selection::VARIABLE); runs as a client process when the suite
-/// asks for one.
+impl From<&'static dyn Testbed> for Beds {
+    fn from(shared: &'static dyn Testbed) -> Self {
+        Self { shared, alone: None }
+    }
+}
+
+/// What became of a run.
+#[derive(Debug)]
+pub struct Ended {
+    /// The result of each case that was not filtered out.
+    pub rows: Vec<Row>,
+    /// Zero when each case passed.
+    pub code: ExitCode,
+}
+
+/// Runs the suite against one testbed, as the `main` of a test target with `harness = false`: all that a backend
+/// crate adds. Understands the arguments of `cargo test`, and
+/// [`selection::VARIABLE`](crate::selection::VARIABLE). The suite starts the same program again as a client process
+/// when a case asks for one.
 ///
 /// ```no_run
 /// // tests/conformance.rs
@@ -62,76 +87,23 @@ pub fn main(
     connectors: Vec<Arc<dyn Connector>>,
     open: impl FnOnce(&Runtime) -> Result<Box<dyn Testbed>, String>,
 ) -> ExitCode {
-    main_of(connectors, open, Part::Whole)
-}
-
-/// As [`main`], with those cases of the selection that are in this part.
-fn main_of(
-    connectors: Vec<Arc<dyn Connector>>,
-    open: impl FnOnce(&Runtime) -> Result<Box<dyn Testbed>, String>,
-    part: Part,
-) -> ExitCode {
     if let Some(code) = contender_main(&connectors) {
         return code;
     }
-    let mut arguments = Arguments::from_args();
-    let selection = match Selection::from_environment() {
-        Ok(selection) => selection,
-        Err(error) => {
-            eprintln!("error: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let runtime = runtime(false);
-    let testbed = match open(&runtime) {
-        Ok(testbed) => testbed,
-        Err(error) => {
-            eprintln!("the backend under test cannot be had: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let testbed: &'static dyn Testbed = Box::leak(testbed);
-    let mut cases = selection.cases();
-    if part == Part::OfEveryTopology {
-        cases.retain(Case::is_on_every_topology);
-        arguments.test_threads.get_or_insert(BESIDE_IN_A_PART);
-    }
-    let (conclusion, rows) = run(arguments, testbed, cases);
-    runtime.block_on(testbed.close());
-    if let Err(error) = report::store(&rows) {
-        eprintln!("the results cannot be stored: {error}");
-        return ExitCode::FAILURE;
-    }
-    conclusion.exit_code()
-}
-
-/// As [`main`], with a server of this kind: from the environment, a container, or this machine.
-pub fn main_with_server(
-    connectors: Vec<Arc<dyn Connector>>,
-    kind: Kind,
-    testbed: impl FnOnce(Server) -> latchwork_core::Result<ServerTestbed>,
-) -> ExitCode {
-    main(connectors, |runtime| {
-        let server =
-            runtime.block_on(Server::start(kind, Options::new())).map_err(|error| error.to_string())?;
-        Ok(Box::new(testbed(server).map_err(|error| error.to_string())?))
+    let ended = Selection::from_environment().and_then(|selection| {
+        let runtime = runtime(false);
+        let testbed =
+            open(&runtime).map_err(|error| format!("the backend under test cannot be opened: {error}"))?;
+        let testbed: &'static dyn Testbed = Box::leak(testbed);
+        let ended = run(Arguments::from_args(), testbed, selection.cases());
+        runtime.block_on(testbed.close());
+        report::store(&ended.rows).map_err(|error| format!("the results cannot be stored: {error}"))?;
+        Ok(ended.code)
+    });
+    ended.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::FAILURE
     })
-}
-
-/// As [`main`], on servers of a topology: all of the suite in the long tier, or when
-/// [`selection::TOPOLOGY`](crate::selection::TOPOLOGY) names it, else
-/// [the cases of every topology](crate::cases::ON_EVERY_TOPOLOGY).
-pub fn main_on<T: Testbed + 'static>(
-    topology: &str,
-    connector: Arc<dyn Connector>,
-    open: impl AsyncFnOnce() -> Result<T, Box<dyn Error>>,
-) -> ExitCode {
-    let part = if is_whole_on(topology) { Part::Whole } else { Part::OfEveryTopology };
-    let open = |runtime: &Runtime| match runtime.block_on(open()) {
-        Ok(testbed) => Ok(Box::new(testbed) as Box<dyn Testbed>),
-        Err(error) => Err(error.to_string()),
-    };
-    main_of(vec![connector], open, part)
 }
 
 /// Acts as a contender when the suite started this process as one.
@@ -154,66 +126,141 @@ pub fn contender_main(connectors: &[Arc<dyn Connector>]) -> Option<ExitCode> {
     })
 }
 
-/// Runs `cases` against a testbed, and answers what became of each that was not filtered out.
-pub fn run(
-    mut arguments: Arguments,
-    testbed: &'static dyn Testbed,
-    mut cases: Vec<Case>,
-) -> (libtest_mimic::Conclusion, Vec<Row>) {
-    arguments.test_threads.get_or_insert(beside(testbed));
+/// Runs `cases`, each as a test of its own.
+///
+/// A pause of the machine that is longer than the bounds of a [clock case](Case::clock) allow excuses its failure.
+/// An excused case plays once more at the end. The run ends with [`EXCUSED_TWICE`] when it is excused again.
+pub fn run(mut arguments: Arguments, beds: impl Into<Beds>, mut cases: Vec<Case>) -> Ended {
+    let stage = Arc::new(Stage::new(beds.into()));
     witness::begin();
-    // A case that must be alone waits for those that run, and none may begin meanwhile. At the end
-    // it holds up no other.
-    cases.sort_by_key(|case| (case.alone, !case.lasting));
-    let rows = Arc::new(Mutex::new(Vec::new()));
-    let quiet = Arc::new(RwLock::new(()));
-    let trials = cases
-        .into_iter()
-        .map(|case| {
-            let (rows, quiet) = (Arc::clone(&rows), Arc::clone(&quiet));
-            Trial::test(format!("{}::{}", testbed.name(), case.title()), move || {
-                let timed = || {
-                    let started = Instant::now();
-                    let outcome =
-                        play(testbed, &case).map_err(|why| beside_the_machine(testbed, started, why));
-                    (outcome, started.elapsed())
-                };
-                let (outcome, took) = match case.alone {
-                    true => {
-                        let _alone = quiet.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-                        timed()
-                    }
-                    false => {
-                        let _beside = quiet.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-                        timed()
-                    }
-                };
-                let row = Row::new(testbed.name(), &case, &outcome, took);
-                rows.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(row);
-                outcome.map(|_| ()).map_err(Failed::from)
-            })
-        })
-        .collect();
-    let conclusion = libtest_mimic::run(&arguments, trials);
-    let rows = std::mem::take(&mut *rows.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
-    (conclusion, rows)
+    // The longest first, since the run waits for the case that ends last. A waiting case that must be alone takes a
+    // thread of the harness, but no processor.
+    cases.sort_by_key(|case| (!case.alone, !case.lasting));
+    let waiting = cases.iter().filter(|case| case.alone).count();
+    arguments.test_threads.get_or_insert(at_once(stage.beds.shared) + waiting);
+    let trials = cases.into_iter().map(|case| {
+        let stage = Arc::clone(&stage);
+        let name = format!("{}::{}", stage.beds.shared.name(), case.title());
+        Trial::test(name, move || stage.play(&case).map_err(Failed::from))
+    });
+    let conclusion = libtest_mimic::run(&arguments, trials.collect());
+    let again = stage.play_excused();
+    let code = match (conclusion.has_failed() || again == Again::Failed, again) {
+        (true, _) => ExitCode::FAILURE,
+        (false, Again::Excused) => ExitCode::from(EXCUSED_TWICE),
+        (false, _) => ExitCode::SUCCESS,
+    };
+    Ended { rows: std::mem::take(&mut *lock(&stage.rows)), code }
 }
 
-/// Says beside a failure whether the machine stood still meanwhile for longer than the cases' bounds allow for:
-/// leases end by that too.
-fn beside_the_machine(testbed: &dyn Testbed, begun: Instant, why: String) -> String {
-    let still = witness::stood_still_since(begun);
-    match !testbed.is_paused() && still > NOISE {
-        true => format!(
-            "{why}\n(the machine stood still for {still:.1?} meanwhile: its bounds allow for {NOISE:?})"
-        ),
-        false => why,
+/// What the second play of the excused cases has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Again {
+    Passed,
+    Excused,
+    Failed,
+}
+
+/// Where the cases of a run play, and what became of them.
+struct Stage {
+    beds: Beds,
+    rows: Mutex<Vec<Row>>,
+    excused: Mutex<Vec<Case>>,
+    /// Held to read by cases that bear others, and to write by one that must be alone on a shared server.
+    quiet: RwLock<()>,
+    /// Held by the case that plays on the server for one.
+    alone: Mutex<()>,
+}
+
+impl Stage {
+    fn new(beds: Beds) -> Self {
+        Self {
+            beds,
+            rows: Mutex::default(),
+            excused: Mutex::default(),
+            quiet: RwLock::default(),
+            alone: Mutex::default(),
+        }
+    }
+
+    /// Plays a case in its place, and stores its row. An excused failure is stored later, by [`play_excused`](Self::play_excused).
+    fn play(&self, case: &Case) -> Result<(), String> {
+        let (outcome, still, row) = self.play_once(case);
+        if outcome.is_err() && still.is_some() {
+            lock(&self.excused).push(*case);
+            return Ok(());
+        }
+        lock(&self.rows).push(row);
+        outcome
+    }
+
+    /// Plays the excused cases once more, one by one, now that the other cases have ended.
+    fn play_excused(&self) -> Again {
+        let mut again = Again::Passed;
+        for case in std::mem::take(&mut *lock(&self.excused)) {
+            let (outcome, still, mut row) = self.play_once(&case);
+            let name = format!("{}::{}", row.backend, row.title());
+            row.excused = Some("the machine stood still during its first play".to_owned());
+            again = match (&outcome, still) {
+                (Ok(()), _) => again,
+                (Err(_), Some(_)) if again != Again::Failed => Again::Excused,
+                _ => Again::Failed,
+            };
+            match outcome {
+                Ok(()) => eprintln!("excused, and passed when it was played once more: {name}"),
+                Err(why) => eprintln!("excused, and failed when it was played once more: {name}: {why}"),
+            }
+            lock(&self.rows).push(row);
+        }
+        again
+    }
+
+    /// Answers the outcome, how long the machine stood still if that excuses a failure, and the row.
+    fn play_once(&self, case: &Case) -> (Result<(), String>, Option<Duration>, Row) {
+        let timed = |testbed| {
+            let started = Instant::now();
+            (play(testbed, case), started)
+        };
+        let shared = self.beds.shared;
+        let (outcome, started) = match (case.alone && !shared.is_paused(), self.beds.alone) {
+            (true, Some(alone)) => {
+                let _turn = lock(&self.alone);
+                timed(alone)
+            }
+            (true, None) => {
+                let _alone = self.quiet.write().unwrap_or_else(PoisonError::into_inner);
+                timed(shared)
+            }
+            (false, _) => {
+                let _shared = self.quiet.read().unwrap_or_else(PoisonError::into_inner);
+                timed(shared)
+            }
+        };
+        let still = witness::stood_still_since(started);
+        let stood_still = !shared.is_paused() && still > NOISE;
+        let outcome = outcome.map_err(|why| match stood_still {
+            true => format!(
+                "{why}\n(the machine stood still for {still:.1?}: the bounds of cases allow {NOISE:?})"
+            ),
+            false => why,
+        });
+        let row = Row::new(shared.name(), case, &outcome, started.elapsed());
+        (outcome.map(drop), (stood_still && case.is_excusable()).then_some(still), row)
     }
 }
 
-/// How many cases run side by side: more than there are cores, since they wait most of the time.
-pub fn beside(testbed: &dyn Testbed) -> usize {
-    if testbed.is_paused() { 2 } else { 16 }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How many cases run at once on a testbed.
+fn at_once(testbed: &dyn Testbed) -> usize {
+    match testbed.is_paused() {
+        // They compute.
+        true => thread::available_parallelism().map_or(1, usize::from),
+        false if selection::is_topology(testbed.name()) => AT_ONCE_ON_A_TOPOLOGY,
+        false => AT_ONCE,
+    }
 }
 
 /// Plays one case on a runtime of its own.

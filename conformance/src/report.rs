@@ -30,6 +30,9 @@ pub struct Row {
     /// Why it was not played: what its testbed has not.
     #[serde(default)]
     pub left_out: Option<String>,
+    /// Why its first failure does not count: the machine stood still. This row is that of its second play.
+    #[serde(default)]
+    pub excused: Option<String>,
     /// How long it took, in seconds.
     pub seconds: f64,
 }
@@ -49,6 +52,7 @@ impl Row {
             clause: case.clause.to_owned(),
             failure,
             left_out,
+            excused: None,
             seconds: took.as_secs_f64(),
         }
     }

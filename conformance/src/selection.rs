@@ -9,14 +9,49 @@ use crate::cases;
 /// The environment variable with the patterns of a run, separated by spaces.
 pub const VARIABLE: &str = "LATCHWORK_CASES";
 
-/// The environment variable that names a topology of servers other than a single one: its suites
-/// are played whole in every tier then.
-pub const TOPOLOGY: &str = "LATCHWORK_TOPOLOGY";
+/// The servers that share the adapters of client code among them.
+const IN_ROTATION: [&str; 3] = ["redis", "zookeeper", "etcd"];
 
-/// Whether suites on this topology are played whole: in the long tier, or when [`TOPOLOGY`] names it.
-pub fn is_whole_on(topology: &str) -> bool {
-    cases::is_long()
-        || std::env::var(TOPOLOGY).is_ok_and(|named| named.split_whitespace().any(|name| name == topology))
+/// The names of the testbeds that are topologies: several servers, TLS, or a login.
+pub const TOPOLOGIES: [&str; 10] = [
+    "zookeeper-3",
+    "etcd-3",
+    "redis-sentinel",
+    "redis-cluster",
+    "redis-tls",
+    "zookeeper-tls",
+    "zookeeper-3-tls",
+    "etcd-tls",
+    "redis-acl",
+    "etcd-auth",
+];
+
+/// Whether a testbed of this name is a topology.
+pub fn is_topology(backend: &str) -> bool {
+    TOPOLOGIES.contains(&backend)
+}
+
+/// Whether a run plays this case on the backend of this name.
+///
+/// With `whole`, and in the long tier, each backend plays each case with each adapter. Otherwise a topology plays
+/// [the cases of every topology](cases::ON_EVERY_TOPOLOGY), and a case with an adapter of client code (reentrant,
+/// multi, quorum) plays on one of the three servers. Memory and other backends play everything.
+pub fn is_played_on(case: &Case, backend: &str, whole: bool) -> bool {
+    if whole || cases::is_long() {
+        return true;
+    }
+    if is_topology(backend) {
+        return case.is_on_every_topology();
+    }
+    let shares = case.adapter.is_client_code() && IN_ROTATION.contains(&backend);
+    !shares || turn_of(case) == backend
+}
+
+/// The server whose turn it is to play a case with an adapter of client code. The title alone decides, so a new case
+/// moves no other.
+fn turn_of(case: &Case) -> &'static str {
+    let sum: usize = case.title().bytes().map(usize::from).sum();
+    IN_ROTATION[sum % IN_ROTATION.len()]
 }
 
 /// A part of a case's title or clause. With a `*` (any characters) or a `?` (one character) it is
@@ -98,6 +133,13 @@ impl Selection {
         self.0.is_empty() || self.0.iter().any(|pattern| pattern.fits(case))
     }
 
+    /// Its cases that [are played](is_played_on) on this backend, in the order of the suite.
+    pub fn cases_on(&self, backend: &str, whole: bool) -> Vec<Case> {
+        let mut cases = self.cases();
+        cases.retain(|case| is_played_on(case, backend, whole));
+        cases
+    }
+
     /// Its cases, in the order of the suite.
     pub fn cases(&self) -> Vec<Case> {
         let mut cases = cases::all();
@@ -127,6 +169,23 @@ mod tests {
         let clause = chosen(&["key-exact"]).unwrap();
         assert!(clause.len() > 1 && clause == chosen(&["KEY-EX*T"]).unwrap());
         assert_eq!(chosen(&["key-exact", "*_under_chaos"]).unwrap().len(), clause.len() + 3);
+    }
+
+    /// Each case plays on each server, and each adapter of client code on one server.
+    #[test]
+    fn rotation_loses_no_case_and_shares_adapters_evenly() {
+        let mut turns = std::collections::BTreeMap::new();
+        for case in cases::all() {
+            let on: Vec<_> =
+                IN_ROTATION.into_iter().filter(|backend| is_played_on(&case, backend, false)).collect();
+            assert_eq!(on.len(), if case.adapter.is_client_code() { 1 } else { 3 }, "{case:?}: {on:?}");
+            if case.adapter.is_client_code() {
+                *turns.entry((on[0], case.adapter)).or_insert(0) += 1;
+            }
+            assert!(is_played_on(&case, "memory", false) && is_played_on(&case, "redis", true));
+        }
+        assert_eq!(turns.len(), 9, "each of three adapters plays on each of three servers: {turns:?}");
+        assert!(turns.values().all(|turns| *turns >= 10), "{turns:?}");
     }
 
     #[test]

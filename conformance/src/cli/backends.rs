@@ -1,12 +1,13 @@
-//! The backends of this build. A further one is one line in [`connectors`] and one in
-//! [`testbed_on`].
+//! The backends and topologies of this build. A further backend is one line in [`connectors`] and one in
+//! [`testbed_on`]; a further topology is one line in [`topology`], and its name in `selection::TOPOLOGIES`.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use latchwork_conformance::testbed::Testbed;
-use latchwork_conformance::testbeds;
+use latchwork_conformance::{selection, testbeds};
 use latchwork_core::{Config, Connector, memory};
-use latchwork_servers::{Clocks, Kind, Options, Server};
+use latchwork_servers::{Clocks, Kind, Options, Server, ServerError};
 use tokio::runtime::Runtime;
 
 use super::Outcome;
@@ -24,19 +25,32 @@ pub(crate) fn connectors() -> Vec<Arc<dyn Connector>> {
     ]
 }
 
-/// An error for a backend that is not in this build, or that nobody knows.
+/// An error for a backend that is not in this build, or whose name is unknown.
 pub(crate) fn check_compiled(backend: &str) -> Outcome<()> {
     if connectors().iter().any(|connector| connector.name() == backend) {
         return Ok(());
     }
     match backend.parse::<Kind>() {
         Ok(kind) => Err(not_compiled(kind)),
-        Err(_) => Err(format!("no backend {backend:?}: expected memory, redis, zookeeper or etcd").into()),
+        Err(_) => Err(format!(
+            "no backend {backend:?}: expected memory, redis, zookeeper, etcd, or one of {}",
+            selection::TOPOLOGIES.join(", ")
+        )
+        .into()),
     }
 }
 
-/// The testbed of a backend, by its name or a server's URL. The server lives on `runtime`.
-pub(crate) fn open(runtime: &Runtime, backend: &str, fast_clocks: bool) -> Outcome<Box<dyn Testbed>> {
+/// Opens the testbed of a backend or a topology by its name, or that of the server at a URL. The server lives on
+/// `runtime`.
+pub(crate) fn open(
+    runtime: &Runtime,
+    backend: &str,
+    fast_clocks: bool,
+    rights: Option<&Path>,
+) -> Outcome<Box<dyn Testbed>> {
+    if selection::is_topology(backend) {
+        return runtime.block_on(topology(backend, rights));
+    }
     let url = backend.contains("://").then(|| Config::from_url(backend)).transpose()?;
     let name = url.as_ref().map_or(backend, |config| &config.backend);
     check_compiled(name)?;
@@ -58,6 +72,16 @@ pub(crate) fn open(runtime: &Runtime, backend: &str, fast_clocks: bool) -> Outco
     testbed_on(server)
 }
 
+/// A second server of the same kind, for the cases that must be alone. `None` if this machine has no program to start.
+pub(crate) fn open_alone(runtime: &Runtime, backend: &str) -> Outcome<Option<Box<dyn Testbed>>> {
+    let Ok(kind) = backend.parse::<Kind>() else { return Ok(None) };
+    match runtime.block_on(Server::start(kind, Options::new().own())) {
+        Ok(server) => testbed_on(server).map(Some),
+        Err(ServerError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 fn testbed_on(server: Server) -> Outcome<Box<dyn Testbed>> {
     match server.kind() {
         #[cfg(feature = "redis")]
@@ -69,6 +93,77 @@ fn testbed_on(server: Server) -> Outcome<Box<dyn Testbed>> {
         #[allow(unreachable_patterns)]
         kind => Err(not_compiled(kind)),
     }
+}
+
+/// How long the servers of a Redis Cluster wait for each other: longer than a busy machine keeps a server waiting,
+/// so that no replica takes over during the suite.
+#[cfg(feature = "redis")]
+const NODE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// Opens a topology. `rights` is the guide's page with the commands that make a user with the least rights.
+async fn topology(name: &str, rights: Option<&Path>) -> Outcome<Box<dyn Testbed>> {
+    #[cfg(any(feature = "redis", feature = "etcd"))]
+    let page = || -> Outcome<String> {
+        let page = rights.ok_or("--rights is missing: name the page with the commands that make the user")?;
+        std::fs::read_to_string(page).map_err(|error| format!("--rights {}: {error}", page.display()).into())
+    };
+    #[cfg(not(any(feature = "redis", feature = "etcd")))]
+    let _ = rights;
+    Ok(match name {
+        #[cfg(feature = "zookeeper")]
+        "zookeeper-3" => {
+            let ensemble = latchwork_servers::Ensemble::zookeeper(3).await?;
+            Box::new(testbeds::zookeeper_ensemble_testbed(Arc::new(ensemble))?)
+        }
+        #[cfg(feature = "etcd")]
+        "etcd-3" => {
+            let cluster = latchwork_servers::Ensemble::etcd(3).await?;
+            Box::new(testbeds::etcd_cluster_testbed(Arc::new(cluster))?)
+        }
+        #[cfg(feature = "redis")]
+        "redis-sentinel" => {
+            let watched = latchwork_servers::WatchedRedis::start().await?;
+            Box::new(testbeds::watched_redis_testbed(Arc::new(watched))?)
+        }
+        #[cfg(feature = "redis")]
+        "redis-cluster" => {
+            let cluster = latchwork_servers::ClusteredRedis::start(NODE_TIMEOUT).await?;
+            Box::new(testbeds::clustered_redis_testbed(Arc::new(cluster))?)
+        }
+        #[cfg(feature = "tls")]
+        "redis-tls" => Box::new(testbeds::tls_testbed(Kind::Redis).await?),
+        #[cfg(feature = "tls")]
+        "zookeeper-tls" => Box::new(testbeds::tls_testbed(Kind::Zookeeper).await?),
+        #[cfg(feature = "tls")]
+        "etcd-tls" => Box::new(testbeds::tls_testbed(Kind::Etcd).await?),
+        #[cfg(all(feature = "tls", feature = "zookeeper"))]
+        "zookeeper-3-tls" => Box::new(testbeds::zookeeper_tls_ensemble_testbed().await?),
+        #[cfg(feature = "redis")]
+        "redis-acl" => {
+            let page = page()?;
+            let command = page.lines().find(|line| line.starts_with("ACL SETUSER "));
+            let server = Server::start(Kind::Redis, Options::new().own()).await?;
+            let command = command.ok_or("the page of --rights has no line `ACL SETUSER …`")?;
+            Box::new(testbeds::redis_acl_testbed(server, command).await?)
+        }
+        #[cfg(feature = "etcd")]
+        "etcd-auth" => {
+            let page = page()?;
+            let commands = page.split_once("# etcd\n").and_then(|(_, section)| {
+                section.split_once("```text\n")?.1.split_once("```").map(|(commands, _)| commands)
+            });
+            let commands = commands.ok_or("the page of --rights has no section `# etcd` with commands")?;
+            // Each client of each case logs in, and the server compares one password after the other.
+            let server = Server::start(Kind::Etcd, Options::new().own().args(["--bcrypt-cost=4"])).await?;
+            Box::new(testbeds::etcd_auth_testbed(server, commands).await?)
+        }
+        _ => {
+            return Err(format!(
+                "this build has no {name}: build it with the feature of its backend, and `tls`"
+            )
+            .into());
+        }
+    })
 }
 
 fn not_compiled(kind: Kind) -> Box<dyn std::error::Error> {

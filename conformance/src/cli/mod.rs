@@ -38,7 +38,7 @@ enum Command {
     /// Shows every case: its name, the clause that it checks, and what it checks in a line.
     List(Chosen),
     /// Runs the cases against a backend.
-    Run(Run),
+    Run(run::Run),
     /// Takes a lock, reports what it believes as lines of JSON, and obeys lines on its input:
     /// `look`, `release` (or its end).
     Hold(Hold),
@@ -96,22 +96,6 @@ impl Chosen {
 }
 
 #[derive(Debug, Args)]
-struct Run {
-    /// A name (memory, redis, zookeeper or etcd: a server is found or started) or the URL of a
-    /// server.
-    #[arg(long, default_value = "memory")]
-    backend: String,
-    #[command(flatten)]
-    chosen: Chosen,
-    /// Writes the results to this file, as JSON.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// The server behind the URL has fast clocks: ZooKeeper ticks every 100 ms.
-    #[arg(long)]
-    fast_clocks: bool,
-}
-
-#[derive(Debug, Args)]
 struct Hold {
     /// Where to connect: redis://host, zookeeper://a,b,c/chroot, etcd://host or memory://.
     url: String,
@@ -129,9 +113,7 @@ impl Cli {
     pub(crate) fn run(self) -> Outcome<ExitCode> {
         match self.command {
             Command::List(chosen) => list::list(&chosen.selection()?),
-            Command::Run(Run { backend, chosen, json, fast_clocks }) => {
-                run::run(&backend, &chosen.selection()?, json.as_deref(), fast_clocks)
-            }
+            Command::Run(run) => run.run(),
             Command::Hold(hold) => hold.run(),
             Command::Summary { reports, chosen, backends, parts, left_out } => {
                 let expected = Expected { backends, parts, cases: chosen.selection()?, left_out };
