@@ -1,11 +1,9 @@
 //! Cells: writes under a condition, writes of a hold, lost and late requests, and other programs.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{
+use crate::common::{
     ask, client, config, etcdctl, field, join, keys, lease_of, proxied, require_log_in, server, soon,
     until_keys,
 };

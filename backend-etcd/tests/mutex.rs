@@ -1,10 +1,8 @@
 //! The mutex on a real etcd: hand-off, interoperation, removal, faults.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{
+use crate::common::{
     acquiring, ask, client, etcdctl, etcdctl_running, join, keys, lease_of, proxied, server, soon,
     still_waits, until_keys, wait,
 };

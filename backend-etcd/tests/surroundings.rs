@@ -1,12 +1,10 @@
 //! An etcd that is full, asks for a log-in, or has bounds of its own: the errors that users of the
 //! recipes get, and the locks that they keep.
 
-mod common;
-
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use common::{
+use crate::common::{
     QUICK_LOG_INS, ask, command, config, etcdctl, join, keys, login_config, metric, require_log_in, soon,
 };
 use futures_util::future::join_all;
@@ -372,7 +370,7 @@ async fn many_acquires_that_need_a_lease_from_a_silent_server_fail_soon() {
     const TIMEOUT: Duration = Duration::from_secs(2);
     const ACQUIRES: u32 = 20;
     let server = own(Options::new()).await;
-    let (proxy, client) = common::proxied(&server, "ttl=2s&request_timeout=2s").await;
+    let (proxy, client) = crate::common::proxied(&server, "ttl=2s&request_timeout=2s").await;
     proxy.hold(Direction::ToServer);
     soon(client.lease().until_lost()).await;
     let asked = Instant::now();

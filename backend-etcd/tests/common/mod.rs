@@ -1,7 +1,5 @@
 //! Set-ups of the tests: a server of their own, clients, joins below the recipes, and etcdctl.
 
-#![allow(dead_code, reason = "each test target uses a part")]
-
 pub(crate) mod losing;
 
 use std::ffi::OsStr;
