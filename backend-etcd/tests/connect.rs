@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{acquiring, config, etcdctl, login_config, require_log_in, server, soon};
+use crate::common::{
+    acquiring, config, etcdctl, login_config, patient, renewed, require_log_in, server, soon,
+};
 use futures_util::future::join_all;
 use latchwork_conformance::mistakes::{Mistakes, namespaces_are_named};
 use latchwork_conformance::proxy::Proxy;
@@ -79,7 +81,9 @@ async fn what_is_wrong_with_the_server_is_named_and_a_user_that_may_serves_on() 
         ("the server demands a login, and the URL has none", ""),
         ("the user has no `readwrite` on the prefix of the namespace", "stranger:hunter2@"),
     ] {
-        let error = refused(&format!("etcd://{login}{}?request_timeout=10s", server.addr())).await;
+        let error =
+            refused(&format!("etcd://{login}{}?connect_timeout=20s&request_timeout=10s", server.addr()))
+                .await;
         table.made(mistake, &error);
     }
     table.all_made();
@@ -144,16 +148,14 @@ async fn the_granted_ttl_rules_and_may_be_more() {
 async fn a_dead_host_of_several_is_borne() {
     let server = server().await;
     let closed = ClosedPort::take().unwrap();
-    let config = Config::from_url(&format!("etcd://{},{}?ttl=6s", closed.addr(), server.addr())).unwrap();
+    let config = patient(&format!("etcd://{},{}?ttl=6s", closed.addr(), server.addr()));
     let client = connect(&[latchwork_etcd::connector()], &config).await.unwrap();
     let mutex = client.mutex("a").unwrap();
     for _ in 0..20 {
         let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
     }
     let hold = mutex.acquire().await.unwrap();
-    // A proof from before ends earlier, by the margin.
-    let until = client.lease().clock().now() + client.lease().ttl();
-    client.lease().clock().sleep_until(until).await;
+    renewed(&client.lease()).await;
     assert!(hold.is_held(), "renewal goes on");
     client.close().await.unwrap();
 }

@@ -5,7 +5,8 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    QUICK_LOG_INS, ask, command, config, etcdctl, join, keys, login_config, metric, require_log_in, soon,
+    QUICK_LOG_INS, ask, command, config, etcdctl, join, keys, login_config, metric, renewed, require_log_in,
+    soon,
 };
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::Direction;
@@ -33,13 +34,6 @@ fn says(error: &Error, words: &[&str]) {
     assert!(!text.contains("hunter2"), "{text}");
 }
 
-/// Waits for one TTL: a proof from before ends earlier, by the margin, so a lock that is still held then
-/// was renewed.
-async fn outlive(coordinator: &Coordinator) {
-    let lease = coordinator.lease();
-    lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
-}
-
 #[tokio::test]
 async fn a_server_that_grants_more_than_was_asked_is_believed() {
     // An election takes four seconds, and a lease at least one and a half times as long.
@@ -48,7 +42,7 @@ async fn a_server_that_grants_more_than_was_asked_is_believed() {
     let client = at(&config(&server, "ttl=1s")).await.unwrap();
     assert_eq!(client.lease().ttl(), Duration::from_secs(6));
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
-    outlive(&client).await;
+    renewed(&client.lease()).await;
     assert!(hold.is_held());
     client.close().await.unwrap();
     assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
@@ -121,7 +115,7 @@ async fn a_full_server_takes_nothing_from_holders_and_waiters() {
     let error = at(&config(&server, "")).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Misconfigured);
     says(&error, &["connect", "space exceeded"]);
-    outlive(&a).await;
+    renewed(&a.lease()).await;
     assert!(held.0.is_held() && held.1.is_held() && held.2.is_held());
     assert!(!waiting.is_finished());
 
@@ -131,7 +125,7 @@ async fn a_full_server_takes_nothing_from_holders_and_waiters() {
     let _ = held.2.release().await.unwrap();
     let (mutex, reader, permit) = soon(waiting).await.unwrap();
     let next = (mutex.unwrap(), reader.unwrap(), permit.unwrap());
-    outlive(&b).await;
+    renewed(&b.lease()).await;
     assert!(next.0.is_held() && next.1.is_held() && next.2.is_held());
     let _ = next.0.release().await.unwrap();
     let _ = next.1.release().await.unwrap();
@@ -306,7 +300,7 @@ async fn permissions_that_are_revoked_are_reported_and_held_locks_are_kept_until
     assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
     assert_eq!(error.key(), Some("b"));
     says(&error, &["permission denied"]);
-    outlive(&client).await;
+    renewed(&client.lease()).await;
     assert!(hold.is_held());
     etcdctl(&server, &[&root[..], &["user", "grant-role", "app", "locks"]].concat()).await;
     let _ = soon(client.mutex("b").unwrap().acquire()).await.unwrap().release().await.unwrap();
