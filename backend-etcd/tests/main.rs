@@ -25,3 +25,14 @@ mod rechecks;
 mod release;
 mod release_notice;
 mod surroundings;
+mod without_fast_path;
+
+/// Acts as a client process of another test, which starts this program again with this test alone.
+#[test]
+fn contender() {
+    let connector = match without_fast_path::started_this_process() {
+        true => latchwork_etcd::connector_without_fast_path(),
+        false => latchwork_etcd::connector(),
+    };
+    latchwork_conformance::contender_test(&[connector]);
+}

@@ -2,3 +2,4 @@
 
 mod chaos;
 mod connect;
+mod failover;
