@@ -1,10 +1,8 @@
 //! Watches of cells: each change, gaps, and what ends them.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{client, config, etcdctl, metric, proxied, revision, server, soon};
+use crate::common::{client, config, etcdctl, metric, proxied, revision, server, soon};
 use futures_util::FutureExt;
 use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::Server;

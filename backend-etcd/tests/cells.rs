@@ -1,13 +1,11 @@
 //! Cells: writes under a condition, writes of a hold, lost and late requests, and other programs.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{
-    ask, client, config, etcdctl, field, join, keys, lease_of, proxied, require_log_in, server, soon,
-    until_keys,
+use crate::common::{
+    ask, client, config, etcdctl, field, join, keys, lease_of, login_config, proxied, require_log_in, server,
+    soon, until_keys,
 };
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::{Direction, Proxy};
@@ -16,9 +14,7 @@ use latchwork_core::contracts::{
     Cell, CellLife, CellWrite, CellWritten, Close, Expected, Joined, Node, Patience, Version,
 };
 use latchwork_core::decide::Claim;
-use latchwork_core::{
-    Address, Config, Coordinator, Error, ErrorKind, Kind, LostReason, Name, Result, connect,
-};
+use latchwork_core::{Address, Coordinator, Error, ErrorKind, Kind, LostReason, Name, Result, connect};
 
 fn cell(name: impl Into<Name>) -> Address {
     Address::new("latchwork", Kind::Value, name).unwrap()
@@ -397,8 +393,7 @@ async fn a_cell_outlives_its_client_and_a_closed_client_does_nothing() {
 async fn a_user_without_permission_is_told_so() {
     let server: Server = server().await;
     require_log_in(&server).await;
-    let mut config = Config::from_url(&format!("etcd://app:hunter2@{}", server.addr())).unwrap();
-    config.request_timeout = Duration::from_secs(10);
+    let config = login_config(&server, "app:hunter2", "");
     let client = connect(&[latchwork_etcd::connector()], &config).await.unwrap();
     // The role has the namespace and nothing else.
     let (ours, exact) = (cell("a"), cell(Address::exact("a")));

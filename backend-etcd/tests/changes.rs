@@ -1,12 +1,10 @@
 //! Changes while others wait: a writer becomes a reader, the limit is set, a node is revoked.
 
-mod common;
-
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
-use common::{
+use crate::common::{
     ask, attempt, client, etcdctl, etcdctl_running, join, keys, proxied, server, soon, still_waits,
     until_keys, wait,
 };

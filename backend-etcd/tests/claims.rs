@@ -1,8 +1,8 @@
 //! Readers, writers and permits, below the recipes: admission, order, events, limits.
 
-mod common;
-
-use common::{ask, attempt, client, etcdctl, join, keys, proxied, server, soon, still_waits, wait};
+use crate::common::{
+    ask, attempt, client, etcdctl, join, keys, proxied, revision, server, soon, still_waits, wait,
+};
 use latchwork_core::contracts::{Joined, Page, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{ErrorKind, Kind, LostReason};
@@ -92,9 +92,9 @@ async fn weights_are_all_or_none_and_nobody_overtakes() {
     let server = server().await;
     let client = client(&server, "").await;
     let (_, n1) = join(&client, Kind::Semaphore, Claim::Permits(2), Some(3)).await;
-    let revision = common::revision(&server).await;
+    let before = revision(&server).await;
     assert!(attempt(&client, Kind::Semaphore, Claim::Permits(2), Some(3)).await.is_none());
-    assert_eq!(common::revision(&server).await, revision, "a refused try leaves nothing, not for a moment");
+    assert_eq!(revision(&server).await, before, "a refused try leaves nothing, not for a moment");
     let n2 = attempt(&client, Kind::Semaphore, Claim::Permits(1), Some(3)).await.expect("it fits");
     n2.leave().await.unwrap();
     let (admitted, n3) = join(&client, Kind::Semaphore, Claim::Permits(3), None).await;

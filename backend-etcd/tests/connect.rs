@@ -1,18 +1,18 @@
 //! Connecting: what a client finds at an address, and how long that takes.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{acquiring, config, etcdctl, login_config, require_log_in, server, soon};
+use crate::common::{
+    acquiring, config, etcdctl, login_config, patient, renewed, require_log_in, server, soon,
+};
 use futures_util::future::join_all;
 use latchwork_conformance::mistakes::{Mistakes, namespaces_are_named};
 use latchwork_conformance::proxy::Proxy;
-use latchwork_conformance::servers::{Certificates, ClosedPort, Ensemble, Kind, Options, Server};
+use latchwork_conformance::servers::{Certificates, ClosedPort, Kind, Options, Server};
 use latchwork_core::{Config, Coordinator, Error, ErrorKind, LostReason, Release, connect};
 use tokio::net::TcpListener;
 
-async fn refused(url: &str) -> Error {
+pub(crate) async fn refused(url: &str) -> Error {
     let config = Config::from_url(url).unwrap();
     connect(&[latchwork_etcd::connector()], &config).await.expect_err("connected")
 }
@@ -54,33 +54,6 @@ async fn a_server_that_hangs_up_is_unavailable() {
     assert!(text.contains(&proxy.addr().to_string()) && text.contains("hangs up"), "{text}");
 }
 
-/// For example while it elects one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connect_waits_until_its_cluster_has_a_leader() {
-    let cluster = Ensemble::etcd(3).await.unwrap();
-    for member in 0..3 {
-        cluster.cut(member);
-    }
-    for member in 0..3 {
-        cluster.wait_until_not_serving(member).await.unwrap();
-    }
-    let hosts: Vec<_> = (0..3).map(|member| cluster.addr(member)).collect();
-    let url = |time| format!("etcd://{}?connect_timeout={time}", hosts.join(","));
-    let started = Instant::now();
-    let error = refused(&url("3s")).await;
-    assert!(started.elapsed() >= Duration::from_secs(3), "{:?}: {error}", started.elapsed());
-    // The other row is ZooKeeper's.
-    let page = include_str!("../../src/guide/connecting.md");
-    Mistakes::of(page, "## When an ensemble has no quorum")
-        .made("most members of an etcd cluster are down, or cut off from each other", &error);
-
-    let config = Config::from_url(&url("60s")).unwrap();
-    let connecting = tokio::spawn(async move { connect(&[latchwork_etcd::connector()], &config).await });
-    cluster.heal();
-    let client = soon(connecting).await.unwrap().expect("it connects");
-    client.close().await.unwrap();
-}
-
 async fn server_with_users() -> Server {
     let server = server().await;
     require_log_in(&server).await;
@@ -108,7 +81,9 @@ async fn what_is_wrong_with_the_server_is_named_and_a_user_that_may_serves_on() 
         ("the server demands a login, and the URL has none", ""),
         ("the user has no `readwrite` on the prefix of the namespace", "stranger:hunter2@"),
     ] {
-        let error = refused(&format!("etcd://{login}{}?request_timeout=10s", server.addr())).await;
+        let error =
+            refused(&format!("etcd://{login}{}?connect_timeout=20s&request_timeout=10s", server.addr()))
+                .await;
         table.made(mistake, &error);
     }
     table.all_made();
@@ -173,16 +148,14 @@ async fn the_granted_ttl_rules_and_may_be_more() {
 async fn a_dead_host_of_several_is_borne() {
     let server = server().await;
     let closed = ClosedPort::take().unwrap();
-    let config = Config::from_url(&format!("etcd://{},{}?ttl=6s", closed.addr(), server.addr())).unwrap();
+    let config = patient(&format!("etcd://{},{}?ttl=6s", closed.addr(), server.addr()));
     let client = connect(&[latchwork_etcd::connector()], &config).await.unwrap();
     let mutex = client.mutex("a").unwrap();
     for _ in 0..20 {
         let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
     }
     let hold = mutex.acquire().await.unwrap();
-    // A proof from before ends earlier, by the margin.
-    let until = client.lease().clock().now() + client.lease().ttl();
-    client.lease().clock().sleep_until(until).await;
+    renewed(&client.lease()).await;
     assert!(hold.is_held(), "renewal goes on");
     client.close().await.unwrap();
 }

@@ -1,14 +1,12 @@
 //! Logins: passwords that change under way, a server that begins to ask for them, tokens that run out,
 //! and the permissions that a client needs.
 
-mod common;
-
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::{QUICK_LOG_INS, etcdctl, metric, patient, require_log_in, server, soon};
 use async_trait::async_trait;
-use common::{QUICK_LOG_INS, etcdctl, metric, patient, require_log_in, server, soon};
 use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_conformance::testbed::Testbed;
 use latchwork_conformance::testbeds::etcd_auth_testbed;

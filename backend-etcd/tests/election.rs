@@ -1,10 +1,10 @@
 //! Elections at exact addresses, beside etcd's own `concurrency.Election` (as `etcdctl elect` has it).
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{client, etcdctl_running, field, keys, server, soon, still_waits, until_keys, value, wait};
+use crate::common::{
+    client, etcdctl_running, field, keys, server, soon, still_waits, until_keys, value, wait,
+};
 use latchwork_conformance::servers::Server;
 use latchwork_core::contracts::{
     AskedLimit, Entry, Join, Joined, Leave, MAX_LABEL_BYTES, Node, NodeId, Page, Patience,

@@ -1,10 +1,8 @@
 //! Keys of other programs below a queue: however many and large they are, the queue works.
 
-mod common;
-
 use std::time::Instant;
 
-use common::{acquiring, client, etcdctl, keys, server, soon};
+use crate::common::{acquiring, client, etcdctl, keys, server, soon};
 use etcd_client::Client;
 use latchwork_conformance::servers::Server;
 use latchwork_core::decide::Claim;

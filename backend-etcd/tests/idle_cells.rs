@@ -1,10 +1,8 @@
 //! Cells that go when nobody uses them: the leases that they are on.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{client, etcdctl, keys, proxied, server, soon, until_keys};
+use crate::common::{client, etcdctl, keys, proxied, server, soon, until_keys};
 use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::Server;
 use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected, TimeToIdle};

@@ -1,11 +1,9 @@
 //! A server that is started without its data: holders lose their locks as forgotten, and waiters go
 //! on waiting by themselves.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{client, etcdctl, soon, until_keys};
+use crate::common::{client, etcdctl, soon, until_keys};
 use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_core::{LostReason, Release};
 use tempfile::TempDir;

@@ -1,11 +1,9 @@
 //! The client's lease: renewed past members that fall silent, and opened anew by any acquire.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{ask, config, etcdctl, lease_of, proxied, server, soon, until_keys};
+use crate::common::{ask, config, etcdctl, lease_of, proxied, server, soon, until_keys};
 use futures_util::FutureExt;
 use futures_util::future::{join_all, select_all};
 use latchwork_conformance::proxy::{Direction, Proxy};

@@ -1,8 +1,6 @@
 //! A stored limit that is no number: it is reported as it is, and stays until a limit is set.
 
-mod common;
-
-use common::{ask, client, etcdctl, join, keys, server, soon, still_waits, wait};
+use crate::common::{ask, client, etcdctl, join, keys, server, soon, still_waits, wait};
 use latchwork_conformance::limits::{StoredLimit, bad_limits_are_reported_and_stay, shows_bad_limit};
 use latchwork_conformance::servers::Server;
 use latchwork_core::Kind as Lock;

@@ -1,11 +1,9 @@
 //! The mutex on a real etcd: hand-off, interoperation, removal, faults.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{
-    acquiring, ask, client, etcdctl, etcdctl_running, join, keys, lease_of, proxied, server, soon,
+use crate::common::{
+    acquiring, ask, client, etcdctl, etcdctl_running, join, keys, lease_of, proxied, renewed, server, soon,
     still_waits, until_keys, wait,
 };
 use latchwork_core::contracts::{Join, Joined, NodeId, Patience};
@@ -237,9 +235,7 @@ async fn a_lease_that_is_opened_anew_does_not_end_with_the_runtime_that_asked_fo
     soon(hold.lost()).await;
     let asked = move || Builder::new_current_thread().enable_all().build().unwrap().block_on(mutex.acquire());
     let hold = soon(tokio::task::spawn_blocking(asked)).await.unwrap().unwrap();
-    let lease = client.lease();
-    // A proof from before ends earlier, by the margin.
-    lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
+    renewed(&client.lease()).await;
     hold.check().expect("the lease is renewed");
     let _ = hold.release().await.unwrap();
 }
@@ -283,9 +279,8 @@ async fn a_crash_of_the_server_is_survived_by_holder_and_waiter() {
     assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
     let next = soon(waiting).await.unwrap().unwrap();
     assert!(next.token() > hold.token() && next.is_held());
-    // Longer than a TTL: renewal goes on over the new streams.
-    let until = a.lease().clock().now() + Duration::from_secs(11);
-    a.lease().clock().sleep_until(until).await;
+    // Renewal goes on over the new streams.
+    renewed(&b.lease()).await;
     assert!(next.is_held());
 }
 

@@ -1,11 +1,9 @@
 //! What others see of queues: the data of nodes, watches of queues, and which queues there are.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{
+use crate::common::{
     ask, client, etcdctl, field, join, keys, metric, proxied, revision, server, soon, still_waits, value,
     wait,
 };
@@ -94,7 +92,7 @@ async fn data_reaches_no_key_that_was_removed_and_made_anew() {
     }
     client.close().await.unwrap();
     assert_eq!(keys(&server, "latchwork/data/").await, [""; 0], "it goes with the lease");
-    let client = common::client(&server, "").await;
+    let client = crate::common::client(&server, "").await;
     let node = with_data(&client, Kind::Group, Claim::Shared, "").await;
     let written = value(&server, &key_of(&server, Kind::Group, &node).await).await;
     assert!(!written.contains("data"), "a node without data is as it was before there was data");

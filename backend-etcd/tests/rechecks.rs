@@ -1,12 +1,10 @@
 //! A waiter whose event is lost finds its admission by its own look, and that counts.
 
-mod common;
-
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use common::losing::Losing;
-use common::{config, server, soon, until_keys};
+use crate::common::losing::Losing;
+use crate::common::{config, server, soon, until_keys};
 use latchwork_conformance::recorder::Recorder;
 use latchwork_core::{Release, connect};
 use tokio::sync::watch;

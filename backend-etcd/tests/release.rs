@@ -1,8 +1,6 @@
 //! A release answers by the server's state of the node, not by the client's.
 
-mod common;
-
-use common::{client, proxied, server, soon, until_keys};
+use crate::common::{client, proxied, server, soon, until_keys};
 use latchwork_core::{ErrorKind, LostReason, Release};
 
 #[tokio::test]

@@ -1,13 +1,12 @@
 //! An etcd that is full, asks for a log-in, or has bounds of its own: the errors that users of the
 //! recipes get, and the locks that they keep.
 
-mod common;
-
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use common::{
-    QUICK_LOG_INS, ask, command, config, etcdctl, join, keys, login_config, metric, require_log_in, soon,
+use crate::common::{
+    QUICK_LOG_INS, ask, command, config, etcdctl, join, keys, login_config, metric, renewed, require_log_in,
+    soon,
 };
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::Direction;
@@ -35,13 +34,6 @@ fn says(error: &Error, words: &[&str]) {
     assert!(!text.contains("hunter2"), "{text}");
 }
 
-/// Waits for one TTL: a proof from before ends earlier, by the margin, so a lock that is still held then
-/// was renewed.
-async fn outlive(coordinator: &Coordinator) {
-    let lease = coordinator.lease();
-    lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
-}
-
 #[tokio::test]
 async fn a_server_that_grants_more_than_was_asked_is_believed() {
     // An election takes four seconds, and a lease at least one and a half times as long.
@@ -50,7 +42,7 @@ async fn a_server_that_grants_more_than_was_asked_is_believed() {
     let client = at(&config(&server, "ttl=1s")).await.unwrap();
     assert_eq!(client.lease().ttl(), Duration::from_secs(6));
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
-    outlive(&client).await;
+    renewed(&client.lease()).await;
     assert!(hold.is_held());
     client.close().await.unwrap();
     assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
@@ -123,7 +115,7 @@ async fn a_full_server_takes_nothing_from_holders_and_waiters() {
     let error = at(&config(&server, "")).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Misconfigured);
     says(&error, &["connect", "space exceeded"]);
-    outlive(&a).await;
+    renewed(&a.lease()).await;
     assert!(held.0.is_held() && held.1.is_held() && held.2.is_held());
     assert!(!waiting.is_finished());
 
@@ -133,7 +125,7 @@ async fn a_full_server_takes_nothing_from_holders_and_waiters() {
     let _ = held.2.release().await.unwrap();
     let (mutex, reader, permit) = soon(waiting).await.unwrap();
     let next = (mutex.unwrap(), reader.unwrap(), permit.unwrap());
-    outlive(&b).await;
+    renewed(&b.lease()).await;
     assert!(next.0.is_held() && next.1.is_held() && next.2.is_held());
     let _ = next.0.release().await.unwrap();
     let _ = next.1.release().await.unwrap();
@@ -308,7 +300,7 @@ async fn permissions_that_are_revoked_are_reported_and_held_locks_are_kept_until
     assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
     assert_eq!(error.key(), Some("b"));
     says(&error, &["permission denied"]);
-    outlive(&client).await;
+    renewed(&client.lease()).await;
     assert!(hold.is_held());
     etcdctl(&server, &[&root[..], &["user", "grant-role", "app", "locks"]].concat()).await;
     let _ = soon(client.mutex("b").unwrap().acquire()).await.unwrap().release().await.unwrap();
@@ -372,7 +364,7 @@ async fn many_acquires_that_need_a_lease_from_a_silent_server_fail_soon() {
     const TIMEOUT: Duration = Duration::from_secs(2);
     const ACQUIRES: u32 = 20;
     let server = own(Options::new()).await;
-    let (proxy, client) = common::proxied(&server, "ttl=2s&request_timeout=2s").await;
+    let (proxy, client) = crate::common::proxied(&server, "ttl=2s&request_timeout=2s").await;
     proxy.hold(Direction::ToServer);
     soon(client.lease().until_lost()).await;
     let asked = Instant::now();

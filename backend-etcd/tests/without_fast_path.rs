@@ -1,12 +1,10 @@
-//! The suite against clients without the fast path: the plain protocol passes it alone. The short
+//! The suite on clients without the fast path, which use the plain protocol alone. The short
 //! tier plays the short cases about queues that may run beside each other; the long tier plays all.
-
-use std::process::ExitCode;
 
 use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_conformance::testbed::Testbed;
 use latchwork_conformance::testbeds::{ServerTestbed, etcd_testbed};
-use latchwork_conformance::{Adapter, Case, cases, contender_main, run};
+use latchwork_conformance::{Adapter, Case, cases, own_process, own_process_test, run};
 use libtest_mimic::Arguments;
 use tokio::runtime::Runtime;
 
@@ -20,20 +18,26 @@ const ABOUT_QUEUES: [&str; 4] = ["NODE-", "MUTEX-", "RWLOCK-", "SEMAPHORE-"];
 /// What lasts, in names of cases: left to the long tier.
 const LASTING: [&str; 2] = ["under_chaos", "cancel_thousands"];
 
-fn main() -> ExitCode {
-    let connector = latchwork_etcd::connector_without_fast_path();
-    if let Some(code) = contender_main(std::slice::from_ref(&connector)) {
-        return code;
+/// In a process of its own, since the suite prints the result of each case to standard output.
+#[test]
+fn cases_pass_over_the_plain_protocol() {
+    if !own_process!() {
+        return;
     }
-    let runtime = Runtime::new().expect("a runtime starts");
+    let runtime = Runtime::new().unwrap();
     let server = runtime.block_on(Server::start(Kind::Etcd, Options::new().own()));
-    let server = server.unwrap_or_else(|error| panic!("{error}"));
-    let mut testbed = etcd_testbed(server).unwrap_or_else(|error| panic!("{error}"));
-    (testbed.name, testbed.connector) = ("etcd without the fast path", connector);
+    let mut testbed = etcd_testbed(server.unwrap_or_else(|error| panic!("{error}"))).unwrap();
+    testbed.name = "etcd without the fast path";
+    testbed.connector = latchwork_etcd::connector_without_fast_path();
     let testbed: &'static ServerTestbed = Box::leak(Box::new(testbed));
-    let ended = run(Arguments::from_args(), testbed, chosen());
+    let ended = run(Arguments::default(), testbed, chosen());
     runtime.block_on(testbed.close());
-    ended.code
+    assert!(!ended.rows.is_empty() && ended.has_passed(), "a case failed");
+}
+
+/// Whether this process runs the test above, or is one of its client processes.
+pub(crate) fn started_this_process() -> bool {
+    own_process_test().is_some_and(|test| test.starts_with("without_fast_path::"))
 }
 
 fn chosen() -> Vec<Case> {

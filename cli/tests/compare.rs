@@ -1,17 +1,14 @@
 //! `compare`: what it prints and keeps, what it refuses, and that nothing of it stays on a server of
 //! others.
 
-mod common;
-mod terminal;
-
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Fixture, keys, pid_of, program};
+use crate::common::{Fixture, keys, pid_of, program};
+use crate::terminal::Terminal;
 use html5gum::Token;
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
-use terminal::Terminal;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::Command;
 
@@ -266,7 +263,7 @@ async fn ctrl_c_ends_it_and_cleans_up() {
     assert!(rest.contains("interrupted: ") && rest.contains("is deleted"), "{rest}");
     assert!(keys(fixture.server.addr()).await.starts_with("*0"), "{}", keys(fixture.server.addr()).await);
     for pid in started {
-        common::gone(rustix::process::Pid::from_raw(pid).expect("a process")).await;
+        crate::common::gone(rustix::process::Pid::from_raw(pid).expect("a process")).await;
     }
 }
 
@@ -277,7 +274,8 @@ fn children(of: u32) -> Vec<i32> {
         .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
         .filter_map(|pid| Some((pid, rustix::process::Pid::from_raw(pid)?)))
         .filter(|(_, pid)| {
-            common::parent(*pid).is_some_and(|parent| parent.as_raw_nonzero().get().unsigned_abs() == of)
+            crate::common::parent(*pid)
+                .is_some_and(|parent| parent.as_raw_nonzero().get().unsigned_abs() == of)
         })
         .map(|(pid, _)| pid)
         .collect()

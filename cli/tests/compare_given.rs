@@ -1,17 +1,13 @@
-//! `compare` on servers that were given: over TLS, behind Sentinels, as a cluster. Each is measured, and
-//! nothing stays on any of its servers.
-
-mod common;
+//! `compare` on servers that were given. Each is measured, and nothing stays on any of its servers.
 
 use std::process::Stdio;
-use std::time::Duration;
 
-use common::{keys, program};
-use latchwork_servers::{Certificates, ClusteredRedis, Kind, Options, Server, Validity, WatchedRedis, ask};
+use crate::common::{keys, program};
+use latchwork_servers::{Certificates, Kind, Options, Server, Validity};
 use serde_json::Value;
 
 /// What `compare` finds at this URL, as JSON.
-async fn compared(url: &str) -> Value {
+pub(crate) async fn compared(url: &str) -> Value {
     let only = "--only=alone,link,wire,crash";
     let arguments = ["compare", url, "--yes", "--quick", "--rounds=1", only, "--json"];
     let mut command = program("", arguments);
@@ -37,7 +33,7 @@ fn is_measured_behind_a_link(json: &Value) {
 }
 
 /// What its servers name is out of the proxy's reach, and that is said.
-fn is_measured_without_a_link(json: &Value) {
+pub(crate) fn is_measured_without_a_link(json: &Value) {
     assert!(figure(json, "alone.p50") > Some(0.0) && figure(json, "crash.ttl") > Some(0.0), "{json:#}");
     let left_out = json["coordinators"][0]["left_out"].as_array().expect("a list");
     for what in ["a link of 10 ms", "bytes and wake-ups"] {
@@ -83,30 +79,6 @@ async fn an_etcd_over_tls() {
     let all = r#"{"key":"AA==","range_end":"AA==","count_only":true}"#;
     let length = all.len();
     let request = format!("POST /v3/kv/range HTTP/1.0\r\nContent-Length: {length}\r\n\r\n{all}");
-    let answer = ask(server.addr(), &request).await.expect("an answer");
+    let answer = latchwork_servers::ask(server.addr(), &request).await.expect("an answer");
     assert!(answer.contains("200 OK") && !answer.contains("count"), "{answer}");
-}
-
-#[tokio::test]
-async fn a_redis_behind_sentinels() {
-    let watched = WatchedRedis::start().await.expect("a Redis with Sentinels");
-    is_measured_without_a_link(&compared(&watched.url()).await);
-    let master = watched.master().await.expect("a master");
-    let left = keys(&watched.servers()[master]).await;
-    assert!(left.starts_with("*0"), "{left}");
-}
-
-#[tokio::test]
-async fn a_redis_cluster() {
-    let cluster = ClusteredRedis::start(Duration::from_secs(5)).await.expect("a cluster");
-    is_measured_without_a_link(&compared(&cluster.url()).await);
-    for server in cluster.servers() {
-        let gone = async {
-            // A replica hears of it a moment later.
-            while !keys(&server).await.starts_with("*0") {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        tokio::time::timeout(common::SOON, gone).await.expect("nothing stays");
-    }
 }

@@ -4,7 +4,7 @@ mod text;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use latchwork_core::seen::{EVENTS, SPANS};
@@ -80,9 +80,10 @@ pub struct Log {
 }
 
 impl Log {
-    /// Listens on this thread until it is dropped: a test on a current-thread runtime hears all of
-    /// its clients.
+    /// Listens on this thread until it is dropped. A test on a current-thread runtime hears all of its
+    /// clients, and no client of a test on another thread.
     pub fn listen() -> Self {
+        enable_all_threads();
         let lines = Lines::default();
         let listening = tracing::subscriber::set_default(Ear(Arc::new(Mutex::new(Some(Arc::clone(&lines))))));
         Self { lines, _listening: Some(listening) }
@@ -94,14 +95,9 @@ impl Log {
     /// # Panics
     /// Where the process has another subscriber.
     pub fn everywhere() -> Self {
-        static ONCE: Once = Once::new();
-        ONCE.call_once(|| {
-            let ear = Ear(Arc::clone(everywhere()));
-            tracing::subscriber::set_global_default(ear).expect("no other subscriber in a test program");
-        });
+        assert!(enable_all_threads(), "another subscriber listens to this process");
         let lines = Lines::default();
         *everywhere().lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&lines));
-        tracing::callsite::rebuild_interest_cache();
         Self { lines, _listening: None }
     }
 
@@ -142,10 +138,25 @@ impl Drop for Log {
     }
 }
 
-/// Who listens everywhere.
+/// Enables the log statements of this library on every thread, so that a thread's own subscriber
+/// misses none. Returns whether [`Log::everywhere`] works: false if the process has another subscriber.
+///
+/// `tracing` asks once per log statement whether a subscriber wants it. While the process has a single
+/// subscriber, it asks only that of the thread which arrives first. If that thread has none, the statement
+/// stays disabled on all threads.
+pub fn enable_all_threads() -> bool {
+    static IS_OURS: LazyLock<bool> = LazyLock::new(|| {
+        let is_ours = tracing::subscriber::set_global_default(Ear(Arc::clone(everywhere()))).is_ok();
+        // Another thread may have asked while the subscriber was being set.
+        tracing::callsite::rebuild_interest_cache();
+        is_ours
+    });
+    *IS_OURS
+}
+
+/// The listener of [`Log::everywhere`].
 fn everywhere() -> &'static Arc<Mutex<Option<Lines>>> {
-    static EVERYWHERE: std::sync::LazyLock<Arc<Mutex<Option<Lines>>>> =
-        std::sync::LazyLock::new(Arc::default);
+    static EVERYWHERE: LazyLock<Arc<Mutex<Option<Lines>>>> = LazyLock::new(Arc::default);
     &EVERYWHERE
 }
 
@@ -190,4 +201,26 @@ impl Subscriber for Ear {
     fn enter(&self, _: &Id) {}
 
     fn exit(&self, _: &Id) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first_on_another_thread() {
+        tracing::info!(name: "latchwork.first_on_another_thread", "seen");
+    }
+
+    /// In a process of its own, in which no other test has enabled the log statements.
+    #[test]
+    fn a_statement_that_another_thread_reaches_first_is_heard() {
+        if !crate::own_process!() {
+            return;
+        }
+        let log = Log::listen();
+        std::thread::spawn(first_on_another_thread).join().expect("it ends");
+        assert_eq!(log.count("latchwork.first_on_another_thread"), 0, "heard from another thread");
+        first_on_another_thread();
+        assert_eq!(log.count("latchwork.first_on_another_thread"), 1);
+    }
 }

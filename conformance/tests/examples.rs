@@ -26,6 +26,8 @@ const EXAMPLES: [&str; 12] = [
     "stop_on_loss",
 ];
 
+/// Examples that run at once. They wait for leases and for each other, and hardly need the processor.
+const AT_ONCE: usize = 16;
 /// None of them takes half a minute: after this one hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -46,7 +48,9 @@ fn main() -> ExitCode {
     }
     #[cfg(unix)]
     trials.push(trial("stop_on_loss::ends_in_order_on_sigterm", ends_in_order_on_sigterm));
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(AT_ONCE);
+    libtest_mimic::run(&arguments, trials).exit_code()
 }
 
 fn trial(name: impl Into<String>, run: impl FnOnce() -> Result<(), String> + Send + 'static) -> Trial {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use latchwork_conformance::log::Text;
+use latchwork_conformance::log::{Text, enable_all_threads};
 use latchwork_core::memory::Memory;
 use latchwork_core::recipes::Acquire;
 use latchwork_core::{Clock, Config};
@@ -20,6 +20,7 @@ async fn a_hold_is_a_span_and_its_loss_is_logged_once() {
             move || log.clone()
         })
         .finish();
+    enable_all_threads();
     let _listening = tracing::subscriber::set_default(subscriber);
     let store = Memory::new(Clock::tokio());
     let (coordinator, _) = store.connect(&Config::new("memory")).expect("connected");

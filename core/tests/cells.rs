@@ -1,13 +1,11 @@
 //! Values and counts over a memory store: lost news, versions that fall, outcomes that nobody knows.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::common::{Plant, planted};
 use async_trait::async_trait;
-use common::{Plant, planted};
 use latchwork_core::contracts::{Cell, Leave, Node, Version};
 use latchwork_core::decide::count::WRITERS;
 use latchwork_core::memory::{Link, Memory};

@@ -1,14 +1,12 @@
 //! The end of a hold: a release reports the truth, and no leave keeps the next acquisition waiting
 //! for ever.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::common::{Plant, planted};
 use async_trait::async_trait;
-use common::{Plant, planted};
 use futures_util::{FutureExt, StreamExt};
 use latchwork_core::contracts::{self, LeaseState, Node};
 use latchwork_core::memory::{Link, Memory};

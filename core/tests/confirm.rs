@@ -1,14 +1,12 @@
 //! An acquisition that replicas are to confirm: when they are asked, and what becomes of it when
 //! they do not answer.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use crate::common::{Plant, planted};
 use async_trait::async_trait;
-use common::{Plant, planted};
 use latchwork_core::contracts::{Leave, Node};
 use latchwork_core::memory::{self, Memory};
 use latchwork_core::recipes::Acquire;

@@ -1,13 +1,11 @@
 //! Elections and groups over a memory store: lost news, numbers that fall, watches that are shared.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::common::{Plant, planted};
 use async_trait::async_trait;
-use common::{Plant, planted};
 use latchwork_core::contracts::{Entry, Leave, Node};
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::{GroupMember, Leading};

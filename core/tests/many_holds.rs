@@ -1,14 +1,12 @@
 //! Many holds that end at once. The leaves in flight are bounded, a leave that a join waits for
 //! goes first, and none is forgotten.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::common::{Plant, planted};
 use async_trait::async_trait;
-use common::{Plant, planted};
 use latchwork_core::contracts::{self, Node};
 use latchwork_core::decide::{IN_ONE_STEP, LEAVES_AT_ONCE, giving_back_bound};
 use latchwork_core::memory::{Link, Memory};

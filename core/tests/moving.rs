@@ -1,13 +1,11 @@
 //! A move whose sides promise different things, or refuse something.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use crate::common::{Plant, planted_on};
 use async_trait::async_trait;
-use common::{Plant, planted_on};
 use latchwork_core::contracts::{Backend, Leave, Node};
 use latchwork_core::memory::Memory;
 use latchwork_core::recipes::{Acquire, Mutex};

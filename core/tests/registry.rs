@@ -1,13 +1,11 @@
 //! A client in the registry, beside what the suite sees on every backend.
 
-mod common;
-
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::{Plant, planted_on};
 use async_trait::async_trait;
-use common::{Plant, planted_on};
 use latchwork_core::contracts::{Backend, Leave, Node, Page};
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::registry::{LAYOUT, clients_address};

@@ -1,13 +1,11 @@
 //! A client on more than one runtime: its background tasks belong to the runtime that it was made
 //! on.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::{Plant, planted};
 use async_trait::async_trait;
-use common::{Plant, planted};
 use latchwork_core::contracts::{Backend, Leave, Node};
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::{Acquire, QuorumLock};

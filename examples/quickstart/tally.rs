@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use latchwork::{Moment, Token};
 
-use crate::event::{Event, WORKERS, What};
-use crate::timeline::brief;
-use crate::worker::{FATAL_TURN, TURNS};
+use super::event::{Event, WORKERS, What};
+use super::timeline::brief;
+use super::worker::{FATAL_TURN, TURNS};
 
 /// How long after the end of a lease a server may notice it. Servers look in steps (ZooKeeper
 /// rounds up to its tick, 2 s by default and 3 s without a configuration; etcd looks twice a

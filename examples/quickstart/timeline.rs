@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use latchwork::Moment;
 
-use crate::event::{Event, WORKERS, What};
-use crate::paint::Paint;
+use super::event::{Event, WORKERS, What};
+use super::paint::Paint;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Lane {

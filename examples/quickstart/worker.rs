@@ -9,7 +9,7 @@ use latchwork::{Config, Coordinator, Release, Result};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use crate::event::{Event, WORKERS, What};
+use super::event::{Event, WORKERS, What};
 
 /// How often each worker takes the lock.
 pub(crate) const TURNS: u32 = 3;

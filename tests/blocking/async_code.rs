@@ -5,7 +5,7 @@ use latchwork::{Error, ErrorKind, Release, Result};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{LocalSet, block_in_place, spawn_blocking};
 
-use crate::{connect, store};
+use super::{connect, store};
 
 fn runtimes() -> [Runtime; 2] {
     let mut builders = [Builder::new_current_thread(), Builder::new_multi_thread()];
@@ -90,7 +90,7 @@ fn what_is_dropped_in_async_code_is_given_back() {
         let held = mutex.acquire().expect("free");
         runtime.block_on(async move { drop((held, mutex, coordinator)) });
         let other = connect(&url);
-        let waited = other.mutex("held").expect("a key").acquire_within(crate::PATIENCE);
+        let waited = other.mutex("held").expect("a key").acquire_within(super::PATIENCE);
         drop(waited.expect("given back behind the last handle"));
         other.close().expect("closed");
     }

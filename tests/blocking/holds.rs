@@ -7,7 +7,7 @@ use latchwork::blocking::MultiLock;
 use latchwork::contracts::LeaseState;
 use latchwork::{Acquire, Ended, ErrorKind, LostReason, Owner, Release};
 
-use crate::{PATIENCE, connect, store};
+use super::{PATIENCE, connect, store};
 
 #[test]
 fn a_waiting_thread_hears_of_a_loss() {

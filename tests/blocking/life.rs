@@ -9,7 +9,7 @@ use latchwork::blocking::{self, Coordinator, MultiLock, QuorumLock};
 use latchwork::{Error, ErrorKind, LostReason};
 use latchwork_servers::ClosedPort;
 
-use crate::{PATIENCE, connect, store};
+use super::{PATIENCE, connect, store};
 
 /// The labels of all clients that are connected.
 fn labels(observer: &Coordinator) -> Vec<String> {

@@ -9,7 +9,7 @@ use latchwork::contracts::Expected;
 use latchwork::{Kind, Owner, Release, Result, Stored};
 use latchwork_servers::{Kind as Server, Options, Server as Started};
 
-use crate::{PATIENCE, connect, store};
+use super::{PATIENCE, connect, store};
 
 /// Nobody waits for its end.
 const TTL: Duration = Duration::from_secs(30);

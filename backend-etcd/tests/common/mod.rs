@@ -1,7 +1,5 @@
 //! Set-ups of the tests: a server of their own, clients, joins below the recipes, and etcdctl.
 
-#![allow(dead_code, reason = "each test target uses a part")]
-
 pub(crate) mod losing;
 
 use std::ffi::OsStr;
@@ -11,7 +9,7 @@ use std::time::Duration;
 
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{self, Kind, Options, Server};
-use latchwork_core::contracts::{AskedLimit, Join, Joined, Node, NodeId, Patience};
+use latchwork_core::contracts::{AskedLimit, Join, Joined, Lease, Node, NodeId, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::recipes::{Mutex, MutexGuard};
 use latchwork_core::{Address, Config, Coordinator, Kind as Lock, Result, connect};
@@ -43,6 +41,10 @@ pub(crate) fn login_config(server: &Server, login: &str, options: &str) -> Confi
 /// The configuration of a URL, patient as [`config`] unless the URL says otherwise.
 pub(crate) fn patient(url: &str) -> Config {
     let mut config = Config::from_url(url).unwrap();
+    // No stall of the machine ends such a lease.
+    if !url.contains("ttl=") {
+        config.ttl = Duration::from_secs(40);
+    }
     if !url.contains("request_timeout") {
         config.request_timeout = Duration::from_secs(10);
     }
@@ -62,6 +64,18 @@ pub(crate) async fn proxied(server: &Server, options: &str) -> (Proxy, Coordinat
     let mut config = config(server, options);
     config.hosts = vec![proxy.addr().to_string()];
     (proxy, connect(&[latchwork_etcd::connector()], &config).await.unwrap())
+}
+
+/// Waits for the answer to a renewal that is sent after this call. No event reports one, so it polls the client.
+pub(crate) async fn renewed(lease: &Lease) {
+    let proven = lease.clock().now() + (lease.ttl() - lease.margin());
+    soon(async {
+        while lease.deadline() < proven {
+            assert_eq!(lease.lost(), None);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
 }
 
 pub(crate) async fn soon<F: Future>(what: F) -> F::Output {

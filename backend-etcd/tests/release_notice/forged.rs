@@ -1,7 +1,7 @@
 //! Release notices that other programs write, and successors that they make.
 
+use super::{Crowd, NODES, hold, last_inbox};
 use crate::common::{etcdctl, keys, soon, still_waits};
-use crate::{Crowd, NODES, hold, last_inbox};
 use latchwork_core::LostReason;
 use latchwork_core::contracts::Leave;
 

@@ -1,8 +1,5 @@
 //! A server, and the program run on it.
 
-// Each test program uses a part of it.
-#![allow(dead_code, unreachable_pub)]
-
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
@@ -18,42 +15,42 @@ use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
 /// The TTL of what is held here: no test waits for it, and no stall of the machine ends a lease.
-pub const TTL: Duration = Duration::from_secs(60);
+pub(crate) const TTL: Duration = Duration::from_secs(60);
 /// The TTL where a test waits for the end of a lease. A holder that is stalled for half of it goes on.
-pub const SHORT_TTL: Duration = Duration::from_secs(6);
+pub(crate) const SHORT_TTL: Duration = Duration::from_secs(6);
 /// For what must happen, on a machine that does much else.
-pub const SOON: Duration = Duration::from_secs(20);
+pub(crate) const SOON: Duration = Duration::from_secs(20);
 // What comes this soon was given back: it was not left to its lease.
 const _: () = assert!(SOON.as_secs() < TTL.as_secs() * 2 / 3);
 /// The lock of the tests.
-pub const KEY: &str = "the/lock";
+pub(crate) const KEY: &str = "the/lock";
 /// Says its process, and waits to be ended.
-pub const WAITS: &str = "ulimit -c 0; echo $$; exec sleep 300";
+pub(crate) const WAITS: &str = "ulimit -c 0; echo $$; exec sleep 300";
 
 /// Counts signals until a moment after the first, says how many they were, and ends with the code 3. A
 /// shell would take two that come at once for one.
-pub const COUNTS: &str = r#"exec perl -e '$| = 1; $SIG{$_} = sub { $n++ } for qw(TERM INT HUP QUIT); print "$$\n";
+pub(crate) const COUNTS: &str = r#"exec perl -e '$| = 1; $SIG{$_} = sub { $n++ } for qw(TERM INT HUP QUIT); print "$$\n";
     select(undef, undef, undef, .05) until $n; select(undef, undef, undef, .05) for 1..10; print "signals $n\n"; exit 3'"#;
 
 /// A Redis of one test.
-pub struct Fixture {
-    pub server: Server,
-    pub url: String,
+pub(crate) struct Fixture {
+    pub(crate) server: Server,
+    pub(crate) url: String,
 }
 
 impl Fixture {
     /// For what ends no lease; also for many clients at once, on a machine that does much else.
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::with(TTL, Duration::from_secs(20)).await
     }
 
     /// For a test that waits for the end of a lease.
-    pub async fn short() -> Self {
+    pub(crate) async fn short() -> Self {
         Self::with_ttl(SHORT_TTL).await
     }
 
     /// Requests to a server that is gone or stands still end long before [`SOON`].
-    pub async fn with_ttl(ttl: Duration) -> Self {
+    pub(crate) async fn with_ttl(ttl: Duration) -> Self {
         Self::with(ttl, Duration::from_secs(3)).await
     }
 
@@ -65,23 +62,23 @@ impl Fixture {
         Self { server, url }
     }
 
-    pub async fn client(&self) -> Coordinator {
+    pub(crate) async fn client(&self) -> Coordinator {
         latchwork::connect(&self.url).await.expect("a client")
     }
 
     /// An operator's client, which comes in where nobody else does.
-    pub async fn operator(&self) -> Coordinator {
+    pub(crate) async fn operator(&self) -> Coordinator {
         let config = Config::from_url(&self.url).expect("a URL").as_operator();
         latchwork::connect(config).await.expect("a client")
     }
 
     /// The program, on this server.
-    pub fn program<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+    pub(crate) fn program<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         program(&self.url, arguments)
     }
 
     /// `latchwork lock KEY OPTION… -- sh -c SCRIPT`, up to the first line of the script: its process.
-    pub async fn lock(&self, options: &[&str], script: &str) -> Run {
+    pub(crate) async fn lock(&self, options: &[&str], script: &str) -> Run {
         let arguments =
             ["lock", KEY].into_iter().chain(options.iter().copied()).chain(["--", "sh", "-c", script]);
         Run::start(self.program(arguments)).await
@@ -89,12 +86,12 @@ impl Fixture {
 }
 
 /// Every key of a Redis, as it answers.
-pub async fn keys(server: &str) -> String {
+pub(crate) async fn keys(server: &str) -> String {
     ask(server, "KEYS *\r\nQUIT\r\n").await.expect("an answer")
 }
 
 /// The program, on a server, without the settings of whoever runs the test.
-pub fn program<S: AsRef<OsStr>>(url: &str, arguments: impl IntoIterator<Item = S>) -> Command {
+pub(crate) fn program<S: AsRef<OsStr>>(url: &str, arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_latchwork"));
     command.args(arguments).env("LATCHWORK_URL", url).env("XDG_CONFIG_HOME", "/nonexistent");
     command.env_remove("LATCHWORK_CONFIG").stdin(Stdio::null()).kill_on_drop(true);
@@ -102,29 +99,29 @@ pub fn program<S: AsRef<OsStr>>(url: &str, arguments: impl IntoIterator<Item = S
 }
 
 /// A running program and its command.
-pub struct Run {
+pub(crate) struct Run {
     child: Child,
     lines: Lines<BufReader<Box<dyn AsyncRead + Unpin + Send>>>,
     /// The command's process.
-    pub command: Pid,
+    pub(crate) command: Pid,
 }
 
 /// How a program has ended.
 #[derive(Debug)]
-pub struct Over {
-    pub status: ExitStatus,
-    pub said: String,
+pub(crate) struct Over {
+    pub(crate) status: ExitStatus,
+    pub(crate) said: String,
 }
 
 impl Over {
     /// The code that a shell shows.
-    pub fn code(&self) -> i32 {
+    pub(crate) fn code(&self) -> i32 {
         self.status.code().unwrap_or_else(|| 128 + self.status.signal().expect("a signal"))
     }
 }
 
 impl Run {
-    pub async fn start(mut command: Command) -> Self {
+    pub(crate) async fn start(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let stdout = child.stdout.take().expect("piped");
         let lines: Box<dyn AsyncRead + Unpin + Send> = Box::new(stdout);
@@ -132,7 +129,7 @@ impl Run {
     }
 
     /// A program whose command says its process in the first of these lines.
-    pub async fn of(child: Child, lines: Box<dyn AsyncRead + Unpin + Send>) -> Self {
+    pub(crate) async fn of(child: Child, lines: Box<dyn AsyncRead + Unpin + Send>) -> Self {
         let mut run =
             Self { child, lines: BufReader::new(lines).lines(), command: rustix::process::getpid() };
         let line = run.line().await;
@@ -142,7 +139,7 @@ impl Run {
     }
 
     /// The next line of the command.
-    pub async fn line(&mut self) -> String {
+    pub(crate) async fn line(&mut self) -> String {
         let line = timeout(SOON, self.lines.next_line()).await.expect("a line in time").expect("a line");
         match line {
             Some(line) => line,
@@ -151,7 +148,7 @@ impl Run {
     }
 
     /// All that the command still says, up to the end of the program.
-    pub async fn rest(&mut self) -> Vec<String> {
+    pub(crate) async fn rest(&mut self) -> Vec<String> {
         let mut said = Vec::new();
         let rest = async {
             while let Some(line) = self.lines.next_line().await.expect("a line") {
@@ -163,7 +160,7 @@ impl Run {
     }
 
     /// Reads no more: a terminal is closed when nobody has it open.
-    pub fn forget_lines(&mut self) {
+    pub(crate) fn forget_lines(&mut self) {
         let nothing: Box<dyn AsyncRead + Unpin + Send> = Box::new(tokio::io::empty());
         self.lines = BufReader::new(nothing).lines();
     }
@@ -177,44 +174,44 @@ impl Run {
     }
 
     /// The program's process.
-    pub fn pid(&self) -> Pid {
+    pub(crate) fn pid(&self) -> Pid {
         pid_of(self.child.id())
     }
 
     /// The guard's process: the parent of the command.
-    pub fn guard(&self) -> Pid {
+    pub(crate) fn guard(&self) -> Pid {
         parent(self.command).expect("a guard")
     }
 
     /// Sends a signal to the program.
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal).expect("it runs");
     }
 
     /// Waits for its end.
-    pub async fn over(mut self) -> Over {
+    pub(crate) async fn over(mut self) -> Over {
         let status = timeout(SOON, self.child.wait()).await.expect("an end in time").expect("a status");
         let said = self.complaint().await;
         Over { status, said }
     }
 
     /// Waits until the command is gone.
-    pub async fn command_is_gone(&self) {
+    pub(crate) async fn command_is_gone(&self) {
         gone(self.command).await;
     }
 }
 
-pub fn pid_of(id: Option<u32>) -> Pid {
+pub(crate) fn pid_of(id: Option<u32>) -> Pid {
     id.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw).expect("it runs")
 }
 
 /// Whether a process is there and does anything.
-pub fn alive(pid: Pid) -> bool {
+pub(crate) fn alive(pid: Pid) -> bool {
     stat(pid).is_some_and(|(state, _)| state != 'Z')
 }
 
 /// Waits until a process is gone.
-pub async fn gone(pid: Pid) {
+pub(crate) async fn gone(pid: Pid) {
     let until = async {
         while alive(pid) {
             sleep(Duration::from_millis(2)).await;
@@ -223,7 +220,7 @@ pub async fn gone(pid: Pid) {
     timeout(SOON, until).await.expect("it goes");
 }
 
-pub fn parent(pid: Pid) -> Option<Pid> {
+pub(crate) fn parent(pid: Pid) -> Option<Pid> {
     stat(pid).and_then(|(_, parent)| Pid::from_raw(parent))
 }
 
@@ -236,19 +233,19 @@ fn stat(pid: Pid) -> Option<(char, i32)> {
 }
 
 /// Another client, which waits for the lock and holds it as soon as it may.
-pub struct Next {
+pub(crate) struct Next {
     holds: tokio::task::JoinHandle<(bool, MutexGuard)>,
     coordinator: Coordinator,
 }
 
 impl Next {
     /// Stands in the queue. It notes whether `command` was alive when it got the lock.
-    pub async fn behind(fixture: &Fixture, command: Pid) -> Self {
+    pub(crate) async fn behind(fixture: &Fixture, command: Pid) -> Self {
         Self::stands(fixture.client().await, command).await
     }
 
     /// The same with a client that is connected already.
-    pub async fn stands(coordinator: Coordinator, command: Pid) -> Self {
+    pub(crate) async fn stands(coordinator: Coordinator, command: Pid) -> Self {
         let lock = coordinator.mutex(KEY).expect("a lock");
         let watched = coordinator.clone();
         let holds = tokio::spawn({
@@ -274,12 +271,12 @@ impl Next {
         Self { holds, coordinator }
     }
 
-    pub fn holds_already(&self) -> bool {
+    pub(crate) fn holds_already(&self) -> bool {
         self.holds.is_finished()
     }
 
     /// Waits until it holds: the command must be gone by then.
-    pub async fn holds_alone(self) {
+    pub(crate) async fn holds_alone(self) {
         let (beside, guard) = timeout(SOON, self.holds).await.expect("it holds in time").expect("no panic");
         assert!(!beside, "the command still ran when another held");
         assert_eq!(guard.release().await.expect("a release"), latchwork::Release::Released);

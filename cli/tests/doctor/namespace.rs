@@ -1,7 +1,7 @@
 //! A namespace that is retired.
 
-use super::common::{Fixture, program};
 use super::{examined, names};
+use crate::common::{Fixture, program};
 
 #[tokio::test]
 async fn a_retired_namespace_is_named_with_the_url_to_use_and_the_server_is_examined_all_the_same() {

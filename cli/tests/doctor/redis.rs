@@ -2,8 +2,8 @@
 
 use latchwork_servers::{Server, ask};
 
-use super::common::Fixture;
 use super::{examined, names, redis};
+use crate::common::Fixture;
 
 #[tokio::test]
 async fn a_redis_that_evicts() {
@@ -93,7 +93,7 @@ async fn version_topology_and_role_are_facts() {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(super::common::SOON, follows).await.expect("the replica follows in time");
+    tokio::time::timeout(crate::common::SOON, follows).await.expect("the replica follows in time");
     says(primary.url(), "note", "topology", "redis-sentinel://").await;
     says(primary.url(), "note", "topology", "a primary with 1 replica").await;
 }

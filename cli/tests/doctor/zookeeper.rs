@@ -3,8 +3,8 @@
 use latchwork_servers::{Clocks, Kind, Options, Server};
 use zookeeper_client::{Acl, AuthId, Client, Permission};
 
-use super::common::Fixture;
 use super::{examined, names, patient};
+use crate::common::Fixture;
 
 #[tokio::test]
 async fn another_server_than_the_url_says() {

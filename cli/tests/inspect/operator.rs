@@ -2,9 +2,9 @@
 
 use std::process::Output;
 
-use super::common::{Fixture, KEY, SOON, WAITS};
-use super::terminal::Terminal;
 use super::{listed, nodes};
+use crate::common::{Fixture, KEY, SOON, WAITS};
+use crate::terminal::Terminal;
 
 async fn ran(fixture: &Fixture, arguments: &[&str]) -> Output {
     fixture.program(arguments).output().await.expect("it ran")

@@ -5,8 +5,8 @@ use std::time::Duration;
 use latchwork_servers::ask;
 use tokio::time::sleep;
 
-use super::common::{Fixture, KEY};
 use super::{listed, nodes, view_of};
+use crate::common::{Fixture, KEY};
 
 /// The numbers in a server's answer, in order.
 async fn numbers(fixture: &Fixture, request: &str) -> Vec<u64> {
@@ -61,7 +61,7 @@ async fn what_a_server_does_not_tell_is_shown_as_nothing() {
     let coordinator = latchwork::connect(url.as_str()).await.expect("a client");
     let _held = coordinator.mutex(KEY).expect("a lock").acquire().await.expect("held");
     let shown = async |arguments: &[&str]| {
-        let output = super::common::program(&url, arguments).output().await.expect("it ran");
+        let output = crate::common::program(&url, arguments).output().await.expect("it ran");
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).expect("text")
     };

@@ -10,8 +10,8 @@ use tokio::process::Child;
 use tokio::time::{sleep, timeout};
 
 use super::Sides;
-use super::common::{SOON, pid_of};
 use super::played::Played;
+use crate::common::{SOON, pid_of};
 
 /// What a pipe holds that nobody reads.
 const FULL: usize = 1 << 16;

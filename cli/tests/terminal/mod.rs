@@ -1,8 +1,5 @@
 //! A terminal, of which the program is the session's leader.
 
-// Each test program uses a part of it.
-#![allow(dead_code)]
-
 use std::process::Stdio;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};

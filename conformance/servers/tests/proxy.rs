@@ -1,12 +1,10 @@
 //! The fault proxy before a server that echoes. Every wait is for an event; what must not happen is
 //! proved by something that happens after it on the same path.
 
-mod echo;
-
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use echo::{Client, PATIENCE, start};
+use crate::echo::{Client, PATIENCE, start};
 use latchwork_servers::ClosedPort;
 use latchwork_servers::proxy::{Direction, EventLost, Proxy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

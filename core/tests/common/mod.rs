@@ -1,7 +1,5 @@
 //! A memory backend with planted faults.
 
-#![allow(dead_code, reason = "each test target uses a part")]
-
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,13 +1,11 @@
 //! Release notices far from the head of a mutex' queue: a node that leaves notifies its successor,
 //! and no other.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod forged;
 
 use std::sync::Arc;
 
-use common::{client, etcdctl, field, join, keys, proxied, revision, server, soon, still_waits, wait};
+use crate::common::{client, etcdctl, field, join, keys, proxied, revision, server, soon, still_waits, wait};
 use latchwork_conformance::proxy::{Direction, Event, Proxy};
 use latchwork_conformance::servers::Server;
 use latchwork_core::contracts::Node;

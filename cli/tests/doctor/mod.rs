@@ -1,8 +1,5 @@
 //! A right server has no fault, and each wrong one is named.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 #[cfg(feature = "etcd")]
 mod etcd;
 mod namespace;

@@ -1,7 +1,5 @@
 //! `latchwork migrate`, on real servers, with participants that the tests play.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod markers;
 mod played;
 mod reader;
@@ -15,8 +13,8 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use self::common::{SOON, pid_of, program};
 use self::played::Played;
+use crate::common::{SOON, pid_of, program};
 
 /// The two sides of a move, and their servers.
 pub(crate) struct Sides {

@@ -1,10 +1,5 @@
 //! What is inspected is what the server has, and costs it little; a forced release is asked about.
 
-#[path = "../common/mod.rs"]
-mod common;
-#[path = "../terminal/mod.rs"]
-mod terminal;
-
 mod operator;
 mod server_data;
 
@@ -239,7 +234,7 @@ async fn a_forced_release_asks_says_what_it_does_and_takes_that_one_only() {
     assert!(warning.contains("fencing") && warning.contains("holder"), "{warning}");
     terminal.types(b"no\n").await;
     assert_eq!(asked.over().await.code(), 125);
-    assert!(common::alive(run.command), "no means no");
+    assert!(crate::common::alive(run.command), "no means no");
 
     assert_eq!(release(&["--yes"]).await.0, Some(0));
     assert_eq!(run.over().await.code(), 121);

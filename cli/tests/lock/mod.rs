@@ -1,11 +1,6 @@
 //! What becomes of the command, the lock and the exit code: each row of the table in
 //! `docs/command_line.md` is a test here, on a real Redis.
 
-#[path = "../common/mod.rs"]
-mod common;
-#[path = "../terminal/mod.rs"]
-mod terminal;
-
 mod coordinator;
 mod each_server;
 mod kept;

@@ -1,0 +1,4 @@
+//! Tests that take long: a server that fails at random, and default clocks.
+
+mod chaos;
+mod default_clocks;

@@ -1,0 +1,38 @@
+//! Tests of this backend on real etcd servers, beside what the suite checks.
+//!
+//! `faults` and `ensemble` need more time or more servers: `./test --faults` runs them.
+
+mod common;
+
+mod cell_watch;
+mod cells;
+mod changes;
+mod claims;
+mod connect;
+mod credentials;
+mod election;
+mod ensemble;
+mod faults;
+mod foreign;
+mod idle_cells;
+mod incarnation;
+mod lease;
+mod limits;
+mod mutex;
+mod observed;
+mod outages;
+mod rechecks;
+mod release;
+mod release_notice;
+mod surroundings;
+mod without_fast_path;
+
+/// Acts as a client process of another test, which starts this program again with this test alone.
+#[test]
+fn contender() {
+    let connector = match without_fast_path::started_this_process() {
+        true => latchwork_etcd::connector_without_fast_path(),
+        false => latchwork_etcd::connector(),
+    };
+    latchwork_conformance::contender_test(&[connector]);
+}

@@ -1,0 +1,15 @@
+//! `compare` on a Redis behind Sentinels.
+
+use latchwork_servers::WatchedRedis;
+
+use crate::common::keys;
+use crate::compare_given::{compared, is_measured_without_a_link};
+
+#[tokio::test]
+async fn a_redis_behind_sentinels() {
+    let watched = WatchedRedis::start().await.expect("a Redis with Sentinels");
+    is_measured_without_a_link(&compared(&watched.url()).await);
+    let master = watched.master().await.expect("a master");
+    let left = keys(&watched.servers()[master]).await;
+    assert!(left.starts_with("*0"), "{left}");
+}

@@ -1,0 +1,8 @@
+//! Tests of the servers that are started for tests, and of the proxy.
+//!
+//! `ensemble` needs more servers: `./test --faults` runs it.
+
+mod echo;
+mod ensemble;
+mod proxy;
+mod servers;

@@ -1,0 +1,23 @@
+//! Tests of this crate through its public interface, on memory.
+
+mod common;
+
+mod api;
+mod budget;
+mod cells;
+mod cleanup;
+mod config;
+mod confirm;
+mod elections;
+mod guards;
+mod lazy;
+mod limits;
+mod many_holds;
+mod moving;
+mod multi_lock;
+mod quorum_lock;
+mod registry;
+mod runtimes;
+mod silence;
+#[cfg(feature = "tls")]
+mod tls;
