@@ -27,6 +27,9 @@ pub struct Case {
     /// Whether it is one of those that last longest: these begin first, since one that begins last is
     /// waited for.
     pub lasting: bool,
+    /// Whether it is of the clock class: with a plain mutex its leases run out by themselves, and not because the case
+    /// [ends them](crate::testbed::Fixture::end_lease).
+    pub clock: bool,
     /// Plays it; a failed assertion panics.
     pub play: for<'a> fn(&'a Context) -> BoxFuture<'a, ()>,
 }
@@ -55,7 +58,7 @@ impl fmt::Debug for Case {
 }
 
 /// Declares cases: each becomes a public async function, and a row of `CASES`. Between the clause
-/// and the arrow stand its tags: `adapted`, `alone`, `long` and `lasting`, as the fields of [`Case`] say.
+/// and the arrow stand its tags: `adapted`, `alone`, `long`, `lasting` and `clock`, as the fields of [`Case`] say.
 macro_rules! cases {
     ($($clause:literal $($tag:ident)* => $(#[doc = $line:literal])+ async fn $name:ident($context:ident) $body:block)+) => {
         $(
@@ -75,7 +78,11 @@ macro_rules! cases {
                 alone: false,
                 long: false,
                 lasting: false,
-                play: |context| Box::pin($name(context)),
+                clock: false,
+                play: |context| {
+                    $(context.tagged(stringify!($tag));)*
+                    Box::pin($name(context))
+                },
             };
             $(case.$tag = true;)*
             case

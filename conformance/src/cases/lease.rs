@@ -116,10 +116,10 @@ cases! {
         in_time(next.release().await.expect("released"));
     }
 
-    "LEASE-DEADLINE" adapted =>
+    "LEASE-DEADLINE" adapted clock =>
     /// a holder that is cut off knows of its loss before another is admitted
     async fn lease_deadline_is_known_before_another_is_admitted(context) {
-        let (holder, other) = (context.mortal().await, context.client().await);
+        let (holder, other) = (context.doomed().await, context.client().await);
         let guard = Arc::new(acquire(&context.mutex(&holder, "a")).await);
         // Asked at the very admission, by the clock: which of two tasks wakes first on a busy
         // machine says nothing.
@@ -133,10 +133,12 @@ cases! {
         until("the waiter stands in the queue", || async { listing(&context.mutex(&other, "a")).await.len() == 2 }).await;
         let lost = guard.lost();
         holder.link.cut();
-        let recovery = context.recovery(&holder);
+        let recovery = context.over(&holder);
+        context.outlast(&holder);
         let lost = within(recovery, "the loss", lost).await;
         assert_eq!(lost.reason(), LostReason::Expired);
         assert!(!guard.is_held());
+        context.end_lease(&holder).await;
         let (next, believed) = within(recovery, "the next admission", waiting).await.expect("no panic");
         assert!(!believed, "another was admitted before the holder knew");
         let next = next.expect("admitted");
@@ -148,10 +150,11 @@ cases! {
     "LEASE-DEADLINE" adapted =>
     /// a loss is final: contact that comes back later does not revive the hold
     async fn lease_deadline_loss_is_final(context) {
-        let client = context.mortal().await;
+        let client = context.doomed().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
         client.link.cut();
-        within(context.recovery(&client), "the loss", guard.lost()).await;
+        context.outlast(&client);
+        within(context.over(&client), "the loss", guard.lost()).await;
         client.link.heal();
         // A new acquisition proves that contact is back.
         let again = acquire(&context.mutex(&client, "a")).await;

@@ -195,17 +195,19 @@ cases! {
         drop((bare, link));
     }
 
-    "LEASE-REOPEN" adapted =>
+    "LEASE-REOPEN" adapted clock =>
     /// after a loss the next acquisition opens a new lease, and does not wait behind our own old
     /// node
     async fn lease_reopen_after_loss(context) {
-        let client = context.mortal().await;
+        let client = context.doomed().await;
         let old_lease = client.coordinator.lease();
         let old = acquire(&context.mutex(&client, "a")).await;
         client.link.cut();
-        within(context.recovery(&client), "the loss", old.lost()).await;
+        context.outlast(&client);
+        within(context.over(&client), "the loss", old.lost()).await;
+        context.end_lease(&client).await;
         client.link.heal();
-        let new = within(context.recovery(&client), "acquire", context.mutex(&client, "a").acquire()).await.expect("acquired");
+        let new = within(context.over(&client), "acquire", context.mutex(&client, "a").acquire()).await.expect("acquired");
         assert!(new.is_held() && !old.is_held());
         is_live(&client.coordinator).await;
         assert!(old_lease.lost().is_some() || client.coordinator.capabilities().lease_per_node);
@@ -237,34 +239,40 @@ cases! {
         in_time(new.release().await.expect("released"));
     }
 
-    "LEASE-EXPIRY" adapted =>
+    "LEASE-EXPIRY" adapted clock =>
     /// what hangs on a dead client's lease is gone within TTL and the stated bound
     async fn lease_expiry_frees_what_a_dead_client_held(context) {
-        let (dead, other) = (context.mortal().await, context.client().await);
+        let (dead, other) = (context.doomed().await, context.client().await);
         let guard = acquire(&context.mutex(&dead, "a")).await;
         let waiter = queue_up(&context.mutex(&other, "a"), 2).await;
-        let bound = context.recovery(&dead);
+        let bound = context.over(&dead);
         dead.coordinator.crash().await;
+        context.outlast(&dead);
+        context.end_lease(&dead).await;
         let next = within(bound, "the next admission", waiter.outcome()).await.expect("admitted");
         assert!(!guard.is_held(), "the dead client's hold is over by the clock");
         in_time(next.release().await.expect("released"));
     }
 
-    "LEASE-RENEWAL" adapted =>
+    "LEASE-RENEWAL" adapted clock =>
     /// when the task that renews dies, the lease is lost at its deadline: silence is never life
     async fn lease_renewal_death_is_a_loss(context) {
-        let client = context.mortal().await;
+        let client = context.doomed().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
         assert_eq!(client.link.kill_renewal(), context.can(Fault::KillRenewal), "the testbed says what it can");
         if !context.can(Fault::KillRenewal) {
             // Here all of the client's tasks die, as with the runtime that they ran on.
             client.coordinator.crash().await;
         }
-        let lost = within(context.recovery(&client), "the loss", guard.lost()).await;
+        context.outlast(&client);
+        let lost = within(context.over(&client), "the loss", guard.lost()).await;
         assert_eq!(lost.reason(), LostReason::Expired);
         assert!(!guard.is_held());
+        if !context.keeps_time() {
+            context.end_lease(&client).await;
+        }
         let other = context.client().await;
-        let next = within(context.recovery(&client), "acquire", context.mutex(&other, "a").acquire()).await.expect("acquired");
+        let next = within(context.over(&client), "acquire", context.mutex(&other, "a").acquire()).await.expect("acquired");
         in_time(next.release().await.expect("released"));
         let empty = || async { listing(&context.mutex(&other, "a")).await.is_empty() };
         until("the queue is empty", empty).await;

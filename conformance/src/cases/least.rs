@@ -94,18 +94,20 @@ cases! {
         in_time(next.release().await.expect("released"));
     }
 
-    "MUTEX-AT-LEAST" adapted =>
+    "MUTEX-AT-LEAST" adapted clock =>
     /// a hold that is lost before is not kept: nobody waits for what another may hold
     async fn mutex_at_least_ends_with_the_lease(context) {
-        let client = context.mortal().await;
+        let client = context.doomed().await;
         let options = Acquire::new().hold_at_least(Duration::from_secs(60));
         let guard = soon("acquire", context.mutex(&client, "a").acquire_with(options)).await.expect("acquired");
         drop(guard);
         client.link.cut();
+        context.outlast(&client);
+        context.end_lease(&client).await;
         let other = context.client().await;
-        let next = within(context.recovery(&client), "the next", context.mutex(&other, "a").acquire()).await.expect("acquired");
+        let next = within(context.over(&client), "the next", context.mutex(&other, "a").acquire()).await.expect("acquired");
         client.link.heal();
-        within(context.recovery(&client), "the close", client.coordinator.close()).await.expect("closed");
+        within(context.over(&client), "the close", client.coordinator.close()).await.expect("closed");
         until("it is held by the next alone", || async { listing(&context.mutex(&other, "a")).await.len() == 1 }).await;
         in_time(next.release().await.expect("released"));
     }

@@ -192,7 +192,7 @@ cases! {
     "MUTEX-RUN" adapted =>
     /// run gives the work's output, and drops the work when the hold is lost
     async fn mutex_run_is_dropped_at_the_loss(context) {
-        let client = context.mortal().await;
+        let client = context.doomed().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
         assert_eq!(guard.run(async { 7 }).await.expect("held"), 7);
         let alive = Arc::new(());
@@ -204,9 +204,12 @@ cases! {
             }
         };
         client.link.cut();
-        let lost = within(context.recovery(&client), "the loss", guard.run(work)).await.expect_err("lost");
+        let running = guard.run(work);
+        context.outlast(&client);
+        let lost = within(context.over(&client), "the loss", running).await.expect_err("lost");
         assert_eq!((lost.key(), lost.lost_reason()), (Some("a"), Some(LostReason::Expired)));
         assert_eq!(Arc::strong_count(&alive), 1, "the work was dropped");
+        context.end_lease(&client).await;
         client.link.heal();
     }
 

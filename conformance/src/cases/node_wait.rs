@@ -122,16 +122,17 @@ cases! {
         in_time(next.release().await.expect("released"));
     }
 
-    "NODE-DEATH" adapted =>
+    "NODE-DEATH" adapted clock =>
     /// a dead waiter in mid-queue stands in nobody's way longer than its lease
     async fn node_death_in_mid_queue(context) {
-        let (holder, dead, last) = (context.client().await, context.mortal().await, context.client().await);
+        let (holder, dead, last) = (context.client().await, context.doomed().await, context.client().await);
         let guard = acquire(&context.mutex(&holder, "a")).await;
         let doomed = queue_up(&context.mutex(&dead, "a"), 2).await;
         let waiter = queue_up(&context.mutex(&last, "a"), 3).await;
-        let bound = context.recovery(&dead);
+        let bound = context.over(&dead);
         dead.coordinator.crash().await;
         in_time(guard.release().await.expect("released"));
+        context.end_lease(&dead).await;
         let next = within(bound, "the admission", waiter.outcome()).await.expect("admitted");
         in_time(next.release().await.expect("released"));
         drop(doomed);
