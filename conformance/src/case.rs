@@ -44,6 +44,11 @@ impl Case {
         }
     }
 
+    /// Whether this play of it keeps real time on a server: it is of the clock class, and played with a plain mutex.
+    pub fn keeps_time(&self) -> bool {
+        self.clock && self.adapter == Adapter::Mutex
+    }
+
     /// The case as it is played: once, or once with every adapter.
     pub(crate) fn plays(self) -> impl Iterator<Item = Self> {
         let adapters = Adapter::ALL.into_iter().take(if self.adapted { Adapter::ALL.len() } else { 1 });

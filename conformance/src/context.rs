@@ -210,11 +210,15 @@ impl Context {
         }
     }
 
-    /// A client that is cut off sees its deadline pass: its clock jumps, unless time is kept.
+    /// A client that is cut off sees its deadline pass, unless time is kept.
     pub(crate) fn outlast(&self, client: &Client) {
+        self.passes(client, client.ttl());
+    }
+
+    /// For a client so much time passes at once: its clock jumps, unless time is kept.
+    pub(crate) fn passes(&self, client: &Client, time: Duration) {
         if !self.keeps_time() {
-            let lease = client.coordinator.lease();
-            lease.clock().jump(lease.ttl());
+            client.coordinator.lease().clock().jump(time);
         }
     }
 
