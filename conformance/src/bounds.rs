@@ -19,6 +19,8 @@ const _: () = assert!(SHORT_TTL.as_millis() * 17 / 30 >= NOISE.as_millis() * 3 /
 /// end of a lease, say. It is a part of limits only, which nobody waits out in good order. A lease of
 /// [`SHORT_TTL`] has ended within it before a re-check at [`LONG_TTL`] could hide that.
 pub(crate) const LATE: Duration = Duration::from_secs(4);
+/// What a server may add that tells whole seconds.
+pub(crate) const ROUNDED: Duration = Duration::from_secs(1);
 /// Anything that is not about time must happen within this.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// The connect timeout of clients in cases: on a busy machine the default is over while TLS shakes

@@ -27,7 +27,8 @@ pub struct Case {
     /// Whether it is one of those that last longest: these begin first, since one that begins last is
     /// waited for.
     pub lasting: bool,
-    /// Whether it keeps real time: its clause has a time in it, and the case waits until that has passed.
+    /// Whether it is of the clock class: with a plain mutex its leases run out by themselves, and not because the case
+    /// [ends them](crate::testbed::Fixture::end_lease).
     pub clock: bool,
     /// Plays it; a failed assertion panics.
     pub play: for<'a> fn(&'a Context) -> BoxFuture<'a, ()>,
@@ -46,7 +47,12 @@ impl Case {
     /// Whether a pause of the machine excuses its failure. Cases about load, a close or being alone measure what
     /// the library does to the machine, so nothing excuses them.
     pub(crate) fn is_excusable(&self) -> bool {
-        self.clock && !self.alone && self.clause != "LEASE-CLOSE"
+        self.keeps_time() && !self.alone && self.clause != "LEASE-CLOSE"
+    }
+
+    /// Whether this play of it keeps real time on a server: it is of the clock class, and played with a plain mutex.
+    pub fn keeps_time(&self) -> bool {
+        self.clock && self.adapter == Adapter::Mutex
     }
 
     /// The case as it is played: once, or once with every adapter.
@@ -84,7 +90,10 @@ macro_rules! cases {
                 long: false,
                 lasting: false,
                 clock: false,
-                play: |context| Box::pin($name(context)),
+                play: |context| {
+                    $(context.tagged(stringify!($tag));)*
+                    Box::pin($name(context))
+                },
             };
             $(case.$tag = true;)*
             case

@@ -9,7 +9,7 @@ use latchwork_core::{Address, Config, Kind};
 
 use crate::actions::join_of;
 use crate::adapter::Adapter;
-use crate::bounds::{CLEAN_UP, CONNECT, LATE, LONG_TTL, NOISE, PATIENCE, QUIET_TTL, SHORT_TTL};
+use crate::bounds::{CLEAN_UP, CONNECT, LATE, LONG_TTL, NOISE, PATIENCE, QUIET_TTL, ROUNDED, SHORT_TTL};
 use crate::exclusive::Lock;
 use crate::played::Played;
 use crate::taken::Taken;
@@ -29,6 +29,8 @@ pub struct Context {
     pub(crate) adapter: Adapter,
     // What is to be held beside it by a client of its own.
     taken: Option<Arc<Taken>>,
+    // Leases run out by themselves.
+    keeps_time: OnceLock<()>,
     // Why the case is not played.
     left_out: OnceLock<&'static str>,
 }
@@ -57,7 +59,19 @@ impl Context {
             }
             _ => None,
         };
-        Ok(Self { testbed, fixture, adapter, taken, left_out: OnceLock::new() })
+        Ok(Self { testbed, fixture, adapter, taken, keeps_time: OnceLock::new(), left_out: OnceLock::new() })
+    }
+
+    /// The case has this tag.
+    pub(crate) fn tagged(&self, tag: &str) {
+        if tag == "clock" && self.adapter == Adapter::Mutex {
+            self.keeps_time.get_or_init(|| ());
+        }
+    }
+
+    /// Whether leases run out by themselves here: in the clock class, and on a paused clock, where it takes no time.
+    pub(crate) fn keeps_time(&self) -> bool {
+        self.testbed.is_paused() || self.keeps_time.get().is_some()
     }
 
     /// Says that the fixture has not what the case needs.
@@ -154,6 +168,58 @@ impl Context {
     /// there the limit is as sharp as it may be, and tells broken backends from honest ones.
     pub(crate) fn late(&self) -> Duration {
         if self.testbed.is_paused() { NOISE } else { LATE }
+    }
+
+    /// A client whose lease ends in the case: by itself, and then soon; or by [`end_lease`](Context::end_lease), and
+    /// then no pause of the machine ends it before.
+    pub(crate) async fn doomed(&self) -> Client {
+        self.client_with(&self.config(self.doom())).await
+    }
+
+    /// The TTL of such a client.
+    pub(crate) fn doom(&self) -> Duration {
+        if self.keeps_time() { SHORT_TTL } else { QUIET_TTL }
+    }
+
+    /// Within this after [`end_lease`](Context::end_lease) what hangs on the lease is gone, and others know: where the
+    /// case has ended it, before any renewal or re-check of a client with a [`QUIET_TTL`].
+    pub(crate) fn over(&self, client: &Client) -> Duration {
+        if self.keeps_time() { self.recovery(client) } else { CLEAN_UP }
+    }
+
+    /// Ends the lease of a client on the server, as though it had run out: only of one that is dead or cut off, and
+    /// that [has outlasted it](Context::outlast) if it still believes in it. Where [time is kept](Context::keeps_time)
+    /// it is left to run out. A server that would not end it by itself in time is caught.
+    pub(crate) async fn end_lease(&self, client: &Client) {
+        self.end_lease_of(client.coordinator.label(), client.ttl()).await;
+    }
+
+    /// The same for a process that was killed: the client with this label and this granted TTL.
+    pub(crate) async fn end_lease_of(&self, label: &str, granted: Duration) {
+        if self.keeps_time.get().is_some() {
+            return;
+        }
+        let bound = granted + self.fixture.expiry_bound();
+        let ended = within(bound + PATIENCE, "the end of the lease", self.fixture.end_lease(label, granted));
+        for left in ended.await.expect("its lease is ended") {
+            assert!(!left.is_zero(), "the lease of {label:?} was over before it could be ended");
+            assert!(
+                left <= bound + ROUNDED,
+                "{label:?} was granted {granted:?}, and the server keeps it for {left:?}"
+            );
+        }
+    }
+
+    /// A client that is cut off sees its deadline pass, unless time is kept.
+    pub(crate) fn outlast(&self, client: &Client) {
+        self.passes(client, client.ttl());
+    }
+
+    /// For a client so much time passes at once: its clock jumps, unless time is kept.
+    pub(crate) fn passes(&self, client: &Client, time: Duration) {
+        if !self.keeps_time() {
+            client.coordinator.lease().clock().jump(time);
+        }
     }
 
     /// The longest that a dead client's node may stand in the way, from its last contact.

@@ -96,6 +96,14 @@ pub trait Fixture: Send + Sync {
     /// How many requests the server got up to now, from all clients.
     async fn requests(&self) -> Result<u64>;
 
+    /// Ends on the server, now, what hangs on the lease of the client with this label, which is dead or cut off; and
+    /// answers how long each part of it had left. Whole seconds are rounded up. The default is of a server on which no
+    /// lease can be ended: it waits until this one has run out.
+    async fn end_lease(&self, _label: &str, granted: Duration) -> Result<Vec<Duration>> {
+        sleep(granted + self.expiry_bound()).await;
+        Ok(Vec::new())
+    }
+
     /// How long after its TTL a dead client's node may stay, beyond the TTL that was granted
     /// (LEASE-EXPIRY).
     fn expiry_bound(&self) -> Duration;

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
 /// An instant on a [`Clock`], in nanoseconds since an arbitrary origin. Instants of different
 /// clocks must not be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,11 +57,17 @@ impl Sub<Duration> for Moment {
 #[derive(Clone)]
 pub struct Clock {
     source: Source,
-    // Simulates a machine's sleep: how far this clock is ahead of its source.
-    ahead: Arc<AtomicU64>,
+    ahead: Arc<Ahead>,
     // An event to run right after one of the next readings, to make a race happen in a test.
     #[cfg(test)]
     meanwhile: Meanwhile,
+}
+
+/// Simulates a machine's sleep.
+struct Ahead {
+    /// How far a clock is ahead of its source.
+    nanos: AtomicU64,
+    jumped: Notify,
 }
 
 #[cfg(test)]
@@ -90,7 +98,7 @@ impl Clock {
     fn of(source: Source, ahead: u64) -> Self {
         Self {
             source,
-            ahead: Arc::new(AtomicU64::new(ahead)),
+            ahead: Arc::new(Ahead { nanos: AtomicU64::new(ahead), jumped: Notify::new() }),
             #[cfg(test)]
             meanwhile: Meanwhile::default(),
         }
@@ -107,7 +115,7 @@ impl Clock {
             Source::System => boottime(),
             Source::Tokio(origin) => u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX),
         };
-        let now = Moment(reading + self.ahead.load(Ordering::Acquire));
+        let now = Moment(reading + self.ahead.nanos.load(Ordering::Acquire));
         #[cfg(test)]
         self.let_it_happen();
         now
@@ -132,10 +140,12 @@ impl Clock {
         }
     }
 
-    /// Sets the clock and all its clones forward, as though the machine had slept for `duration`.
+    /// Sets the clock and all its clones forward, as though the machine had slept for `duration`. A
+    /// [`sleep_until`](Clock::sleep_until) whose moment passes by that ends at once.
     pub fn jump(&self, duration: Duration) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 2);
-        self.ahead.fetch_add(nanos, Ordering::AcqRel);
+        self.ahead.nanos.fetch_add(nanos, Ordering::AcqRel);
+        self.ahead.jumped.notify_waiters();
     }
 
     /// Sleeps until `moment`. After a sleep of the machine it may be late by at most five seconds
@@ -148,12 +158,17 @@ impl Clock {
             return std::future::pending().await;
         }
         loop {
+            // Made before the clock is read, so that no jump falls between the two.
+            let jumped = self.ahead.jumped.notified();
             let left = moment.since(self.now());
             if left.is_zero() {
                 return;
             }
-            // Tokio's timer rounds up to whole milliseconds: never early.
-            tokio::time::sleep(left.min(LONGEST_SLEEP)).await;
+            tokio::select! {
+                // Tokio's timer rounds up to whole milliseconds: never early.
+                () = tokio::time::sleep(left.min(LONGEST_SLEEP)) => {}
+                () = jumped => {}
+            }
         }
     }
 }
@@ -195,6 +210,21 @@ mod tests {
         let (other, before) = (clock.clone(), clock.now());
         clock.jump(Duration::from_secs(3600));
         assert!(other.now().since(before) >= Duration::from_secs(3600));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_jump_past_its_moment_ends_a_sleep() {
+        let clock = Clock::tokio();
+        let (start, asleep) = (tokio::time::Instant::now(), clock.clone());
+        let until = clock.now() + Duration::from_secs(60);
+        let sleep = tokio::spawn(async move { asleep.sleep_until(until).await });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        clock.jump(Duration::from_secs(30));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!sleep.is_finished(), "28 of its seconds are left");
+        clock.jump(Duration::from_secs(28));
+        sleep.await.expect("no panic");
+        assert_eq!(start.elapsed(), Duration::from_secs(2), "no time has passed");
     }
 
     #[tokio::test(start_paused = true)]

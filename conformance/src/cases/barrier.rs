@@ -57,21 +57,20 @@ cases! {
     "BARRIER-PASS" =>
     /// a member that died, or gave up, is not counted: the others pass with the next one
     async fn barrier_pass_without_the_dead(context) {
-        let (dies, waits, comes) = (context.mortal().await, context.client().await, context.client().await);
+        let (dies, waits, comes) = (context.doomed().await, context.client().await, context.client().await);
         let queue = context.queue_of(Kind::Barrier, "a");
         let dead = tokio::spawn({
             let barrier = barrier(&dies, 3);
             async move { barrier.wait().await }
         });
         until_standing(&waits, &queue, 1).await;
-        let over = dies.ttl() + context.fixture.expiry_bound();
         dies.coordinator.crash().await;
         assert!(soon("its end", dead).await.expect("no panic").is_err(), "passed alone");
         let gives_up = barrier(&comes, 3);
         let error = tokio::time::timeout(NOISE, gives_up.wait()).await;
         assert!(error.is_err(), "two passed a barrier of three");
         // Its place is given back in the background, and counts until then.
-        tokio::time::sleep(over).await;
+        context.end_lease(&dies).await;
         until_standing(&waits, &queue, 0).await;
         let waiting = [&waits, &comes].map(|client| {
             let barrier = barrier(client, 3);
@@ -122,12 +121,14 @@ cases! {
     "BARRIER-LEAVE" =>
     /// one who dies inside a double barrier is waited for until its lease has ended, and no longer
     async fn barrier_leave_without_the_dead(context) {
-        let (dies, stays) = (context.mortal().await, context.client().await);
+        let (dies, stays) = (context.doomed().await, context.client().await);
         let (first, second) = (double(&dies, 2), double(&stays, 2));
         let (first, second) = soon("enter", async { tokio::join!(first.enter(), second.enter()) }).await;
         let (first, second) = (first.expect("entered"), second.expect("entered"));
-        let bound = context.recovery(&dies) + stays.ttl() / 3 + NOISE;
+        let bound = context.over(&dies) + stays.ttl() / 3 + NOISE;
         dies.coordinator.crash().await;
+        context.outlast(&dies);
+        context.end_lease(&dies).await;
         within(bound, "its leave", second.leave()).await.expect("left");
         assert!(!first.is_held());
         let error = first.leave().await.expect_err("it died");

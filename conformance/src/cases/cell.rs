@@ -7,7 +7,7 @@ use latchwork_core::recipes::{MultiLock, SharedValue, Stored, ValueWatch};
 use latchwork_core::{Address, ErrorKind, Kind, LostReason, Result};
 
 use crate::actions::{acquire, in_time, mutex};
-use crate::bounds::{NOISE, QUIET_TTL};
+use crate::bounds::QUIET_TTL;
 use crate::case::cases;
 use crate::context::Context;
 use crate::testbed::{Client, Fault};
@@ -243,14 +243,13 @@ cases! {
     "CELL-STAY" =>
     /// a cell outlives the client that wrote it, however that ends
     async fn cell_stay_outlives_its_client(context) {
-        let (closes, dies, stays) = (context.mortal().await, context.mortal().await, context.client().await);
+        let (closes, dies, stays) = (context.mortal().await, context.doomed().await, context.client().await);
         write(&value(&closes, "a"), "of one that closed").await;
         write(&value(&dies, "b"), "of one that died").await;
-        // What went with it would be gone by then.
-        let over = dies.ttl() + context.fixture.expiry_bound() + NOISE;
         closes.coordinator.close().await.expect("closed");
         dies.coordinator.crash().await;
-        tokio::time::sleep(over).await;
+        // What went with it is gone by then.
+        context.end_lease(&dies).await;
         for (key, expected) in [("a", "of one that closed"), ("b", "of one that died")] {
             let it = value(&stays, key);
             assert_eq!(text(&it).await.as_deref(), Some(expected));

@@ -105,7 +105,7 @@ cases! {
         assert_eq!(left, ["second", "third"]);
     }
 
-    "CLIENT-GONE" =>
+    "CLIENT-GONE" clock =>
     /// a dead client is listed no longer than its TTL and the bound; idle ones stay
     async fn client_gone_within_its_lease_after_a_death(context) {
         // A late renewal is no death.
@@ -148,10 +148,12 @@ cases! {
     "CLIENT-AGAIN" =>
     /// an idle client that was cut off until its lease was lost registers anew when it is back
     async fn client_again_registered_after_a_loss(context) {
-        let (operator, idle) = (context.client().await, context.mortal().await);
+        let (operator, idle) = (context.client().await, context.doomed().await);
         let last = record(&operator, &idle).await.expect("registered").number;
         idle.link.cut();
-        within(context.recovery(&idle) + CLEAN_UP, "it is gone", async {
+        context.outlast(&idle);
+        context.end_lease(&idle).await;
+        within(context.over(&idle) + CLEAN_UP, "it is gone", async {
             while record(&operator, &idle).await.is_some() {
                 tokio::time::sleep(SHORT_TTL / 30).await;
             }

@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng};
 use super::cell::value;
 use super::process::processes;
 use crate::actions::entries;
-use crate::bounds::{CONNECT, LONG_TTL, NOISE, PATIENCE, QUIET_TTL, SHORT_TTL};
+use crate::bounds::{CONNECT, LONG_TTL, NOISE, PATIENCE, QUIET_TTL};
 use crate::case::cases;
 use crate::contender::Contender;
 use crate::context::Context;
@@ -106,19 +106,24 @@ async fn add_by_processes(context: &Context, adds: u64, lost: u64) {
 /// Four processes take ids, and each is killed so often.
 async fn take_ids_and_die(context: &Context, deaths: usize) {
     // Who is killed is registered until its lease ends.
-    let Some(config) = processes(context, SHORT_TTL) else { return };
+    let Some(config) = processes(context, QUIET_TTL) else { return };
+    let granted = context.client_with(&config).await.ttl();
     let seed = context.seed();
     let living = (0..PROCESSES).map(|number| {
         let mut dice = StdRng::seed_from_u64(seed.wrapping_add(number as u64));
         let config = &config;
         async move {
             let mut said = Vec::new();
-            for _ in 0..deaths {
-                let mut process = Contender::counting(context, config, "ids", Counts::Ids(7)).await;
+            for death in 0..deaths {
+                let label = format!("{number} dies, {death}");
+                let mut config = config.clone();
+                config.label = Some(label.clone());
+                let mut process = Contender::counting(context, &config, "ids", Counts::Ids(7)).await;
                 for _ in 0..dice.random_range(1..40) {
                     said.push(process.next().await);
                 }
                 said.extend(process.kill_and_hear().await);
+                context.end_lease_of(&label, granted).await;
             }
             said
         }

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use futures_util::future::join_all;
 use latchwork_core::recipes::{Election, Leader, Leading};
 use latchwork_core::{Ended, ErrorKind, LostReason};
 use tokio::task::JoinHandle;
@@ -141,17 +142,19 @@ cases! {
     /// leader, first candidate and one in the middle die, and nobody waits for them longer than
     /// their leases last
     async fn election_term_goes_on_without_the_dead(context) {
-        let (leads_first, next) = (context.mortal().await, context.mortal().await);
-        let (middle, last) = (context.mortal().await, context.client().await);
+        let (leads_first, next) = (context.doomed().await, context.doomed().await);
+        let (middle, last) = (context.doomed().await, context.client().await);
         let dead = campaign(&election(&leads_first), "dead").await;
         let first = stand(&election(&next), "first", 2).await;
         let second = stand(&election(&middle), "second", 3).await;
         let third = stand(&election(&last), "third", 4).await;
-        let bound = context.recovery(&next);
+        let bound = context.over(&next);
         // The first candidate goes first, so that the leader's death must be seen beyond its place.
         next.coordinator.crash().await;
         middle.coordinator.crash().await;
         leads_first.coordinator.crash().await;
+        join_all([&next, &middle, &leads_first].map(|dead| context.end_lease(dead))).await;
+        context.outlast(&leads_first);
         let third = within(bound, "the next leader", third).await.expect("no panic").expect("leads");
         assert!(dead.term() < third.term() && !dead.is_held());
         for candidate in [first, second] {
@@ -269,14 +272,18 @@ cases! {
     "ELECTION-LOSS" =>
     /// a leader that is cut off knows before another leads, and what it proclaims fails by then
     async fn election_loss_is_told_to_one_who_is_cut_off(context) {
-        let (is_cut, follows) = (context.mortal().await, context.client().await);
+        let (is_cut, follows) = (context.doomed().await, context.client().await);
         let leader = campaign(&election(&is_cut), "cut off").await;
         let standing = stand(&election(&follows), "next", 2).await;
         assert!(context.can(Fault::Cut));
-        let bound = context.recovery(&is_cut);
+        let bound = context.over(&is_cut);
         is_cut.link.cut();
-        let (proclaimed, next) = within(bound, "the next leader", async {
-            tokio::join!(leader.proclaim(b"unheard"), standing)
+        let ended = async {
+            context.outlast(&is_cut);
+            context.end_lease(&is_cut).await;
+        };
+        let (proclaimed, next, ()) = within(bound, "the next leader", async {
+            tokio::join!(leader.proclaim(b"unheard"), standing, ended)
         })
         .await;
         let next = next.expect("no panic").expect("leads");

@@ -78,14 +78,16 @@ cases! {
     async fn election_observe_sees_a_death(context) {
         let observing = context.client_with(&context.config(QUIET_TTL)).await;
         let (follows, followed, alone) =
-            (context.client().await, context.mortal().await, context.mortal().await);
+            (context.client().await, context.doomed().await, context.doomed().await);
         let mut observer = observe(&observing).await;
         assert_eq!(next(&mut observer).await, None);
         let first = campaign(&election(&followed), "followed").await;
         assert_eq!(next(&mut observer).await.as_deref(), Some("followed"));
         let standing = stand(&election(&follows), "next", 2).await;
-        let bound = context.recovery(&followed);
+        let bound = context.over(&followed);
         followed.coordinator.crash().await;
+        context.outlast(&followed);
+        context.end_lease(&followed).await;
         let second = within(bound, "the next leader", standing).await.expect("no panic").expect("leads");
         // That nobody led may be seen before.
         assert_eq!(terms_until(&mut observer, "next").await, [second.term()]);
@@ -94,8 +96,10 @@ cases! {
         assert_eq!(next(&mut observer).await, None);
         let last = campaign(&election(&alone), "alone").await;
         assert_eq!(next(&mut observer).await.as_deref(), Some("alone"));
-        let bound = context.recovery(&alone);
+        let bound = context.over(&alone);
         alone.coordinator.crash().await;
+        context.outlast(&alone);
+        context.end_lease(&alone).await;
         let gone = within(bound, "that nobody leads", observer.changed()).await.expect("observed");
         assert_eq!((gone, last.is_held()), (None, false));
     }

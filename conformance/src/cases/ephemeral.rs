@@ -45,7 +45,7 @@ pub(super) async fn delete(client: &Client, cell: &Address) {
 }
 
 cases! {
-    "CELL-EPHEMERAL" =>
+    "CELL-EPHEMERAL" clock =>
     /// an ephemeral cell is kept alive by its writer's client, and goes at once when that closes
     async fn cell_ephemeral_lives_as_long_as_its_client(context) {
         // A renewal may be late.
@@ -62,7 +62,7 @@ cases! {
         soon("the news", watch.changed()).await.expect("watched");
     }
 
-    "CELL-EPHEMERAL" =>
+    "CELL-EPHEMERAL" clock =>
     /// the ephemeral cell of a client that died is gone within its TTL and a bound, and its watches
     /// are told, though nobody else touches it
     async fn cell_ephemeral_goes_with_a_dead_client(context) {
@@ -110,11 +110,13 @@ cases! {
     "CELL-EPHEMERAL" =>
     /// once the lease was lost, the next write hangs on the next lease
     async fn cell_ephemeral_is_written_anew_after_a_loss(context) {
-        let (one, two, cell) = (context.mortal().await, context.client().await, cell(context));
+        let (one, two, cell) = (context.doomed().await, context.client().await, cell(context));
         let before = write(&one, &cell, "before", CellLife::Lease).await;
         let lost = one.coordinator.lease();
         one.link.cut();
-        within(context.recovery(&one), "the loss", lost.until_lost()).await;
+        context.outlast(&one);
+        within(context.over(&one), "the loss", lost.until_lost()).await;
+        context.end_lease(&one).await;
         until("the cell is gone", || async { read(&two, &cell).await.is_none() }).await;
         one.link.heal();
         let after = soon("a write", async {

@@ -126,15 +126,19 @@ cases! {
     /// learns that it is none
     async fn group_members_go_with_their_lease(context) {
         let watching = context.client_with(&context.config(QUIET_TTL)).await;
-        let (stays, dies, is_cut) = (context.client().await, context.mortal().await, context.mortal().await);
+        let (stays, dies, is_cut) = (context.client().await, context.doomed().await, context.doomed().await);
         let (gone, last) = (join(&dies, "dies").await, join(&stays, "stays").await);
         let cut = join(&is_cut, "is cut").await;
         let mut watch = watch(&watching).await;
         told_members(&mut watch, &["dies", "stays", "is cut"]).await;
         assert!(context.can(Fault::Cut));
-        let bound = context.recovery(&dies);
+        let bound = context.over(&dies);
         is_cut.link.cut();
         dies.coordinator.crash().await;
+        for over in [&is_cut, &dies] {
+            context.outlast(over);
+        }
+        join_all([&is_cut, &dies].map(|over| context.end_lease(over))).await;
         within(bound, "the end of both", until_members(&mut watch, &["stays"])).await;
         assert!(!gone.is_held() && !cut.is_held(), "a member that is none does not know it");
         let error = soon("update", cut.update(b"unheard")).await.expect_err("it is none");
@@ -193,7 +197,7 @@ cases! {
     /// a watch tells who joined, who says something else and who left since the last answer
     async fn group_watch_tells_what_differs(context) {
         let watching = context.client_with(&context.config(QUIET_TTL)).await;
-        let (one, two) = (context.client().await, context.mortal().await);
+        let (one, two) = (context.client().await, context.doomed().await);
         let first = join(&one, "first").await;
         let mut watch = watch(&watching).await;
         assert_eq!(changes(&mut watch).await, expected([&["first"], &[], &[]]));
@@ -201,8 +205,9 @@ cases! {
         assert_eq!(changes(&mut watch).await, expected([&["second"], &[], &[]]));
         update(&first, "first, again").await;
         assert_eq!(changes(&mut watch).await, expected([&[], &["first, again"], &[]]));
-        let bound = context.recovery(&two);
+        let bound = context.over(&two);
         two.coordinator.crash().await;
+        context.end_lease(&two).await;
         let dead = within(bound, "its death", watch.changes()).await.expect("watched");
         assert_eq!((data(&dead.left), dead.left[0].number), (vec!["second".to_owned()], second.number()));
         assert!(dead.joined.is_empty() && dead.changed.is_empty(), "{dead:?}");

@@ -145,7 +145,7 @@ async fn stays_for(context: &Context, clients: [&Client; 2], cell: &Address, idl
 }
 
 cases! {
-    "CELL-IDLE" =>
+    "CELL-IDLE" clock =>
     /// a cell goes when nobody has used it for its time, no earlier and no later, though its writer
     /// has died: its watches are told, and no version of before comes again
     async fn cell_idle_goes_when_nobody_uses_it(context) {

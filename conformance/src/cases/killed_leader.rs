@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 
 use super::election::{election, queue, text};
 use super::process::processes;
-use crate::bounds::{ANSWER, CLEAN_UP, CONNECT, PATIENCE, QUIET_TTL, SHORT_TTL};
+use crate::bounds::{ANSWER, CLEAN_UP, CONNECT, PATIENCE, QUIET_TTL};
 use crate::case::cases;
 use crate::contender::Contender;
 use crate::context::Context;
@@ -35,36 +35,44 @@ cases! {
 /// Kills one leader after the other: every second one is followed by a candidate that waits, the
 /// others by nobody until their end was seen.
 async fn kill_leaders(context: &Context, times: usize) {
-    let Some(mut config) = processes(context, SHORT_TTL) else { return };
+    let Some(mut config) = processes(context, QUIET_TTL) else { return };
     // A candidate whose request has no answer fails, and is a process that has ended.
     config.request_timeout = CONNECT;
-    // It looks by itself once in its TTL: after the end of each lease.
+    // It looks by itself once in its TTL: after it was told of the end of each lease.
     let observing = context.patient(QUIET_TTL).await;
     // The server may grant another TTL than was asked for.
     let ttl = context.client_with(&config).await.ttl();
-    let bound = ttl + context.fixture.expiry_bound() + context.late();
+    // By the end of its lease, and before anybody looks by itself.
+    let bound = CLEAN_UP;
+    let of = |data: &str| {
+        let mut config = config.clone();
+        config.label = Some(format!("leader {data}"));
+        config
+    };
     let election = election(&observing);
     let mut observer = election.observe().await.expect("observed");
     assert_eq!(observer.changed().await.expect("observed"), None);
 
     let (mut handovers, mut gaps) = (Vec::new(), Vec::new());
-    let mut leader = Contender::leading(context, &config, "a", "0").await;
+    let mut leader = Contender::leading(context, &of("0"), "a", "0").await;
     // The process has to start.
     let mut term = leads(&mut leader, &mut observer, PATIENCE, "0", None).await;
     for round in 1..=times {
-        let data = round.to_string();
-        let begin = async || Contender::leading(context, &config, "a", &data).await;
+        let (data, last) = (round.to_string(), format!("leader {}", round - 1));
+        let begin = async || Contender::leading(context, &of(&data), "a", &data).await;
         if round % 2 == 1 {
             let mut next = begin().await;
             stands(&observing, &data).await;
             let killed = Instant::now();
             leader.kill().await;
+            context.end_lease_of(&last, ttl).await;
             term = leads(&mut next, &mut observer, bound, &data, Some(term)).await;
             handovers.push(killed.elapsed());
             leader = next;
         } else {
             let killed = Instant::now();
             leader.kill().await;
+            context.end_lease_of(&last, ttl).await;
             let gone = within(bound, "that nobody leads", observer.changed()).await.expect("observed");
             assert_eq!(gone, None, "a leader that nobody follows");
             gaps.push(killed.elapsed());

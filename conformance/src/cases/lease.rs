@@ -1,5 +1,6 @@
 //! LEASE-: how long the coordinator counts on a client.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,22 +15,35 @@ use crate::case::cases;
 use crate::waits::{is_live, lease_state, soon, until, within};
 
 cases! {
-    "LEASE-ALIVE" adapted =>
-    /// a hold lasts for two TTLs while nobody does anything
+    "LEASE-ALIVE" adapted clock =>
+    /// a hold lasts for two TTLs while nobody does anything, or is renewed twice
     async fn lease_alive_is_renewed_in_the_background(context) {
         // A renewal may be late.
         let (client, other) = (context.client_with(&context.config(2 * SHORT_TTL)).await, context.client().await);
         let guard = acquire(&context.mutex(&client, "a")).await;
-        let lost = guard.lost();
-        let survived = tokio::time::timeout(client.ttl() * 2, lost).await;
-        assert!(survived.is_err(), "lost: {survived:?}");
+        if context.keeps_time() {
+            let survived = tokio::time::timeout(client.ttl() * 2, guard.lost()).await;
+            assert!(survived.is_err(), "lost: {survived:?}");
+        } else {
+            for _ in 0..2 {
+                let (mut left, asked) = (guard.remaining(), client.link.asked());
+                // What it may count on shrinks, unless a renewal was answered.
+                until("a renewal", || {
+                    let renewed = guard.remaining() > left;
+                    left = guard.remaining();
+                    ready(renewed)
+                })
+                .await;
+                assert!(client.link.asked() > asked, "renewed without a request");
+            }
+        }
         is_live(&client.coordinator).await;
         assert!(guard.is_held());
         assert!(try_acquire(&context.mutex(&other, "a")).await.is_none(), "still held on the server");
         assert_eq!(guard.release().await.expect("released"), Release::Released);
     }
 
-    "LEASE-STATE" adapted =>
+    "LEASE-STATE" adapted clock =>
     /// suspended when the server does not answer, live again when it does, and held all the while
     async fn lease_state_suspended_and_live_again(context) {
         let client = context.client().await;
@@ -38,6 +52,7 @@ cases! {
         let mut states = guard.states();
         assert_eq!(states.next().await, Some(LeaseState::Live));
         client.link.cut();
+        context.passes(&client, ttl / 3);
         let suspended = within(ttl * 2 / 3 + NOISE, "suspension", states.next()).await;
         assert_eq!(suspended, Some(LeaseState::Suspended));
         assert!(guard.is_held(), "suspended is held until the deadline");
@@ -74,6 +89,7 @@ cases! {
     async fn lease_state_acquire_waits_while_suspended(context) {
         let client = context.client().await;
         client.link.cut();
+        context.passes(&client, client.ttl() / 3);
         lease_state(&client.coordinator, client.ttl(), |state| state != LeaseState::Live).await;
         let mutex = context.mutex(&client, "a");
         let error = mutex.acquire_within(Duration::from_millis(300)).await.expect_err("no server");
@@ -101,6 +117,7 @@ cases! {
         until("both stand in the queue", || async { listing(&context.mutex(&holder, "a")).await.len() == 3 }).await;
         assert!(!fast.is_finished(), "while the server answers it waits");
         client.link.cut();
+        context.passes(&client, client.ttl() / 3);
         let error = within(client.ttl(), "the end of its wait", fast).await.expect("no panic").expect_err("nobody answers");
         assert!(error.kind() == &ErrorKind::Unavailable && error.cause().is_some(), "{error}");
         assert!(own.is_held(), "by the suspension, and not by the loss");
@@ -116,10 +133,10 @@ cases! {
         in_time(next.release().await.expect("released"));
     }
 
-    "LEASE-DEADLINE" adapted =>
+    "LEASE-DEADLINE" adapted clock =>
     /// a holder that is cut off knows of its loss before another is admitted
     async fn lease_deadline_is_known_before_another_is_admitted(context) {
-        let (holder, other) = (context.mortal().await, context.client().await);
+        let (holder, other) = (context.doomed().await, context.client().await);
         let guard = Arc::new(acquire(&context.mutex(&holder, "a")).await);
         // Asked at the very admission, by the clock: which of two tasks wakes first on a busy
         // machine says nothing.
@@ -133,10 +150,12 @@ cases! {
         until("the waiter stands in the queue", || async { listing(&context.mutex(&other, "a")).await.len() == 2 }).await;
         let lost = guard.lost();
         holder.link.cut();
-        let recovery = context.recovery(&holder);
+        let recovery = context.over(&holder);
+        context.outlast(&holder);
         let lost = within(recovery, "the loss", lost).await;
         assert_eq!(lost.reason(), LostReason::Expired);
         assert!(!guard.is_held());
+        context.end_lease(&holder).await;
         let (next, believed) = within(recovery, "the next admission", waiting).await.expect("no panic");
         assert!(!believed, "another was admitted before the holder knew");
         let next = next.expect("admitted");
@@ -148,10 +167,11 @@ cases! {
     "LEASE-DEADLINE" adapted =>
     /// a loss is final: contact that comes back later does not revive the hold
     async fn lease_deadline_loss_is_final(context) {
-        let client = context.mortal().await;
+        let client = context.doomed().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
         client.link.cut();
-        within(context.recovery(&client), "the loss", guard.lost()).await;
+        context.outlast(&client);
+        within(context.over(&client), "the loss", guard.lost()).await;
         client.link.heal();
         // A new acquisition proves that contact is back.
         let again = acquire(&context.mutex(&client, "a")).await;

@@ -17,21 +17,25 @@ use crate::testbed::Fault;
 use crate::waits::{is_live, soon, until, within};
 
 cases! {
-    "LEASE-FIXED" adapted =>
+    "LEASE-FIXED" adapted clock =>
     /// a hold with a fixed end is renewed until then and not past it, and the next is admitted
     async fn lease_fixed_end_is_kept(context) {
         // A late renewal must not end it before.
         let client = context.client_with(&context.config(2 * SHORT_TTL)).await;
         let other = context.client().await;
-        let length = client.ttl() * 5 / 4;
-        let asked = Instant::now();
+        // Longer than a lease, where it is renewed until then.
+        let length = if context.keeps_time() { client.ttl() * 5 / 4 } else { client.ttl() / 2 };
+        let clock = client.coordinator.lease().clock().clone();
+        let asked = clock.now();
         let guard = soon("acquire", context.mutex(&client, "a").acquire_with(Acquire::new().max_hold(length)))
             .await
             .expect("acquired");
         let waiter = queue_up(&context.mutex(&other, "a"), 2).await;
+        context.passes(&client, length);
         let lost = within(length + context.late(), "the fixed end", guard.lost()).await;
         assert_eq!(lost.reason(), LostReason::MaxHold);
-        assert!(asked.elapsed() >= length, "renewed until its end: {:?}", asked.elapsed());
+        let held = clock.now().since(asked);
+        assert!(held >= length, "renewed until its end: {held:?}");
         let next = within(context.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
         // Only the hold ended.
         is_live(&client.coordinator).await;
@@ -39,7 +43,7 @@ cases! {
         in_time(next.release().await.expect("released"));
     }
 
-    "LEASE-FIXED" adapted =>
+    "LEASE-FIXED" adapted clock =>
     /// the next behind a fixed end comes a margin after its holder has counted itself lost, as at
     /// an expiry, whether its guard is kept or dropped; at once behind a release
     async fn lease_fixed_end_has_a_margin(context) {
@@ -51,11 +55,13 @@ cases! {
             context.take_others(how).await;
             // It counts from the send of the join, and the answer must come before its end.
             let (length, margin) = (Duration::from_secs(4), client.coordinator.lease().margin());
-            let asked = Instant::now();
+            let clock = client.coordinator.lease().clock().clone();
+            let asked = clock.now();
             let options = Acquire::new().max_hold(length);
             let guard = soon("acquire", context.mutex(&client, how).acquire_with(options)).await.expect("acquired");
             let waiter = acquiring(context.mutex(other, how));
             let deed = Duration::from_millis(15);
+            context.passes(&client, length);
             while guard.is_held() && guard.run(tokio::time::sleep(deed)).await.is_ok() {}
             assert_eq!(guard.lost().reason(), Some(LostReason::MaxHold));
             let bound = match how {
@@ -68,7 +74,7 @@ cases! {
             };
             let guard = (how != "dropped").then_some(guard);
             let next = within(bound + context.late(), "the next", waiter.outcome()).await.expect("admitted");
-            let came = asked.elapsed();
+            let came = clock.now().since(asked);
             assert_eq!(came >= length + margin, how != "released", "{how}: the next came after {came:?}");
             in_time(next.release().await.expect("released"));
             drop(guard);
@@ -76,7 +82,7 @@ cases! {
         join_all(each).await;
     }
 
-    "LEASE-CLOSE" adapted =>
+    "LEASE-CLOSE" adapted clock =>
     /// a close notifies a live guard first, and gives back what it held a margin later; where all
     /// were released it waits for nothing
     async fn lease_close_has_a_margin(context) {
@@ -195,17 +201,19 @@ cases! {
         drop((bare, link));
     }
 
-    "LEASE-REOPEN" adapted =>
+    "LEASE-REOPEN" adapted clock =>
     /// after a loss the next acquisition opens a new lease, and does not wait behind our own old
     /// node
     async fn lease_reopen_after_loss(context) {
-        let client = context.mortal().await;
+        let client = context.doomed().await;
         let old_lease = client.coordinator.lease();
         let old = acquire(&context.mutex(&client, "a")).await;
         client.link.cut();
-        within(context.recovery(&client), "the loss", old.lost()).await;
+        context.outlast(&client);
+        within(context.over(&client), "the loss", old.lost()).await;
+        context.end_lease(&client).await;
         client.link.heal();
-        let new = within(context.recovery(&client), "acquire", context.mutex(&client, "a").acquire()).await.expect("acquired");
+        let new = within(context.over(&client), "acquire", context.mutex(&client, "a").acquire()).await.expect("acquired");
         assert!(new.is_held() && !old.is_held());
         is_live(&client.coordinator).await;
         assert!(old_lease.lost().is_some() || client.coordinator.capabilities().lease_per_node);
@@ -237,34 +245,40 @@ cases! {
         in_time(new.release().await.expect("released"));
     }
 
-    "LEASE-EXPIRY" adapted =>
+    "LEASE-EXPIRY" adapted clock =>
     /// what hangs on a dead client's lease is gone within TTL and the stated bound
     async fn lease_expiry_frees_what_a_dead_client_held(context) {
-        let (dead, other) = (context.mortal().await, context.client().await);
+        let (dead, other) = (context.doomed().await, context.client().await);
         let guard = acquire(&context.mutex(&dead, "a")).await;
         let waiter = queue_up(&context.mutex(&other, "a"), 2).await;
-        let bound = context.recovery(&dead);
+        let bound = context.over(&dead);
         dead.coordinator.crash().await;
+        context.outlast(&dead);
+        context.end_lease(&dead).await;
         let next = within(bound, "the next admission", waiter.outcome()).await.expect("admitted");
         assert!(!guard.is_held(), "the dead client's hold is over by the clock");
         in_time(next.release().await.expect("released"));
     }
 
-    "LEASE-RENEWAL" adapted =>
+    "LEASE-RENEWAL" adapted clock =>
     /// when the task that renews dies, the lease is lost at its deadline: silence is never life
     async fn lease_renewal_death_is_a_loss(context) {
-        let client = context.mortal().await;
+        let client = context.doomed().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
         assert_eq!(client.link.kill_renewal(), context.can(Fault::KillRenewal), "the testbed says what it can");
         if !context.can(Fault::KillRenewal) {
             // Here all of the client's tasks die, as with the runtime that they ran on.
             client.coordinator.crash().await;
         }
-        let lost = within(context.recovery(&client), "the loss", guard.lost()).await;
+        context.outlast(&client);
+        let lost = within(context.over(&client), "the loss", guard.lost()).await;
         assert_eq!(lost.reason(), LostReason::Expired);
         assert!(!guard.is_held());
+        if !context.keeps_time() {
+            context.end_lease(&client).await;
+        }
         let other = context.client().await;
-        let next = within(context.recovery(&client), "acquire", context.mutex(&other, "a").acquire()).await.expect("acquired");
+        let next = within(context.over(&client), "acquire", context.mutex(&other, "a").acquire()).await.expect("acquired");
         in_time(next.release().await.expect("released"));
         let empty = || async { listing(&context.mutex(&other, "a")).await.is_empty() };
         until("the queue is empty", empty).await;

@@ -8,7 +8,7 @@ use latchwork_core::{Hold, Release};
 use tokio::time::Instant;
 
 use crate::actions::{acquire, in_time, listing, try_acquire};
-use crate::bounds::{NOISE, SHORT_TTL};
+use crate::bounds::{NOISE, QUIET_TTL, SHORT_TTL};
 use crate::case::cases;
 use crate::waits::{soon, until, within};
 
@@ -75,12 +75,13 @@ cases! {
         }
     }
 
-    "MUTEX-AT-LEAST" adapted =>
+    "MUTEX-AT-LEAST" adapted clock =>
     /// a client that is closed at once leaves it to its expiry where that is promised, and gives it
     /// back elsewhere
     async fn mutex_at_least_outlives_a_close_as_promised(context) {
         // What it leaves to its expiry must be there until it is looked at.
-        let client = context.client_with(&context.config(2 * SHORT_TTL)).await;
+        let ttl = if context.keeps_time() { 2 * SHORT_TTL } else { QUIET_TTL };
+        let client = context.client_with(&context.config(ttl)).await;
         let other = context.client().await;
         let options = Acquire::new().hold_at_least(Duration::from_secs(60));
         let guard = soon("acquire", context.mutex(&client, "a").acquire_with(options)).await.expect("acquired");
@@ -90,22 +91,27 @@ cases! {
         in_time(acquire(&context.mutex(&other, "free")).await.release().await.expect("released"));
         let stays = !listing(&context.mutex(&other, "a")).await.is_empty();
         assert_eq!(stays, client.coordinator.capabilities().minimum_outlives_close);
-        let next = within(context.recovery(&client), "the next", context.mutex(&other, "a").acquire()).await.expect("acquired");
+        if stays {
+            context.end_lease(&client).await;
+        }
+        let next = within(context.over(&client), "the next", context.mutex(&other, "a").acquire()).await.expect("acquired");
         in_time(next.release().await.expect("released"));
     }
 
-    "MUTEX-AT-LEAST" adapted =>
+    "MUTEX-AT-LEAST" adapted clock =>
     /// a hold that is lost before is not kept: nobody waits for what another may hold
     async fn mutex_at_least_ends_with_the_lease(context) {
-        let client = context.mortal().await;
+        let client = context.doomed().await;
         let options = Acquire::new().hold_at_least(Duration::from_secs(60));
         let guard = soon("acquire", context.mutex(&client, "a").acquire_with(options)).await.expect("acquired");
         drop(guard);
         client.link.cut();
+        context.outlast(&client);
+        context.end_lease(&client).await;
         let other = context.client().await;
-        let next = within(context.recovery(&client), "the next", context.mutex(&other, "a").acquire()).await.expect("acquired");
+        let next = within(context.over(&client), "the next", context.mutex(&other, "a").acquire()).await.expect("acquired");
         client.link.heal();
-        within(context.recovery(&client), "the close", client.coordinator.close()).await.expect("closed");
+        within(context.over(&client), "the close", client.coordinator.close()).await.expect("closed");
         until("it is held by the next alone", || async { listing(&context.mutex(&other, "a")).await.len() == 1 }).await;
         in_time(next.release().await.expect("released"));
     }

@@ -173,6 +173,8 @@ cases! {
     async fn migrate_gate_after_a_client_was_cut_off(context) {
         let (operator, away) = (operator(context).await, brief_client(context, "away").await.expect("connected"));
         away.link.cut();
+        context.outlast(&away);
+        context.end_lease(&away).await;
         within(context.recovery(&away) + CLEAN_UP, "it is gone", async {
             while listed(&operator).await.len() > 1 {
                 tokio::time::sleep(SHORT_TTL / 30).await;

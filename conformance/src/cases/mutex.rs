@@ -9,7 +9,7 @@ use latchwork_core::recipes::Acquire;
 use latchwork_core::{Ended, ErrorKind, Hold, LostReason, Release};
 
 use crate::actions::{acquire, in_time, listing, queue_up, try_acquire};
-use crate::bounds::NOISE;
+use crate::bounds::{LONG_TTL, NOISE, QUIET_TTL, SHORT_TTL};
 use crate::case::cases;
 use crate::testbed::Client;
 use crate::waits::{soon, until, within};
@@ -103,7 +103,7 @@ cases! {
     "MUTEX-TRY" adapted =>
     /// a try without a server answers Unavailable within the request timeout
     async fn mutex_try_answers_in_time_without_a_server(context) {
-        let mut config = context.config(crate::bounds::LONG_TTL);
+        let mut config = context.config(LONG_TTL);
         config.request_timeout = NOISE * 2;
         let client = context.client_with(&config).await;
         let held = acquire(&context.mutex(&client, "b")).await;
@@ -111,13 +111,14 @@ cases! {
         // Its release is under way for as long as there is no server, and a try on "b" comes after
         // it.
         drop(held);
-        for key in ["a", "b"] {
+        join_all(["a", "b"].map(async |key| {
             let answer = within(config.request_timeout + context.late(), "the answer", context.mutex(&client, key).try_acquire()).await;
             let error = answer.expect_err("no server");
             assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
             assert!(error.is_retryable());
             assert_eq!((error.operation(), error.key()), (Some(context.adapter.try_operation()), Some(key)));
-        }
+        }))
+        .await;
         client.link.heal();
         // A request of the try may have been on its way: nothing may stay of it.
         in_time(acquire(&context.mutex(&client, "a")).await.release().await.expect("released"));
@@ -130,9 +131,15 @@ cases! {
         let guard = acquire(&context.mutex(&client, "a")).await;
         // Long enough for an answer: without one it would be no timeout.
         let deadline = 4 * NOISE;
-        let error = within(deadline + context.late(), "the timeout", context.mutex(&other, "a").acquire_within(deadline))
-            .await
-            .expect_err("held");
+        let passes = async {
+            let waits = || async { listing(&context.mutex(&client, "a")).await.len() == 2 };
+            until("it waits", waits).await;
+            context.passes(&other, deadline);
+        };
+        let mutex = context.mutex(&other, "a");
+        let waits = async { tokio::join!(biased; mutex.acquire_within(deadline), passes) };
+        let (outcome, ()) = within(deadline + context.late(), "the timeout", waits).await;
+        let error = outcome.expect_err("held");
         assert_eq!(error.kind(), &ErrorKind::Timeout);
         assert_eq!(error.key(), Some("a"));
         until("its node is gone", || async { listing(&context.mutex(&client, "a")).await.len() == 1 }).await;
@@ -145,7 +152,10 @@ cases! {
     /// a deadline that passes behind others is a timeout; one that passes while nobody answers is
     /// an outage, and says so
     async fn mutex_within_distinguishes_an_outage_from_contention(context) {
-        let (holder, client, beside) = (context.client().await, context.mortal().await, context.client().await);
+        let config = context.config(if context.keeps_time() { SHORT_TTL } else { LONG_TTL });
+        let (holder, client) = (context.client().await, context.client_with(&config).await);
+        // Its lease outlasts the two times that pass for it.
+        let beside = context.client_with(&context.config(QUIET_TTL)).await;
         let guard = acquire(&context.mutex(&holder, "a")).await;
         let ttl = client.ttl();
         // Before the loss, and behind it: the place in the queue is lost then, and nobody lets it
@@ -158,6 +168,9 @@ cases! {
             let (cut_off, told) = (wait(&client), wait(&beside));
             until("both stand in the queue", || async { listing(&context.mutex(&holder, "a")).await.len() == 3 }).await;
             client.link.cut();
+            for waits in [&client, &beside] {
+                context.passes(waits, deadline);
+            }
             let outage = soon("its deadline", cut_off).await.expect("no panic").expect_err("nobody answers");
             assert_eq!((outage.kind(), outage.key()), (&ErrorKind::Unavailable, Some("a")), "{outage}");
             assert!(outage.cause().is_some(), "{outage}");
@@ -192,7 +205,7 @@ cases! {
     "MUTEX-RUN" adapted =>
     /// run gives the work's output, and drops the work when the hold is lost
     async fn mutex_run_is_dropped_at_the_loss(context) {
-        let client = context.mortal().await;
+        let client = context.doomed().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
         assert_eq!(guard.run(async { 7 }).await.expect("held"), 7);
         let alive = Arc::new(());
@@ -204,9 +217,12 @@ cases! {
             }
         };
         client.link.cut();
-        let lost = within(context.recovery(&client), "the loss", guard.run(work)).await.expect_err("lost");
+        let running = guard.run(work);
+        context.outlast(&client);
+        let lost = within(context.over(&client), "the loss", running).await.expect_err("lost");
         assert_eq!((lost.key(), lost.lost_reason()), (Some("a"), Some(LostReason::Expired)));
         assert_eq!(Arc::strong_count(&alive), 1, "the work was dropped");
+        context.end_lease(&client).await;
         client.link.heal();
     }
 

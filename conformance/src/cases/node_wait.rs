@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use latchwork_core::Hold;
+use futures_util::future::join_all;
+use latchwork_core::contracts::Joined;
+use latchwork_core::decide::Claim;
+use latchwork_core::{Hold, Kind};
 
 use super::node::counts;
-use crate::actions::{acquire, in_time, listing, queue_up};
+use crate::actions::{acquire, in_time, join, listing, queue_up};
 use crate::bounds::QUIET_TTL;
 use crate::case::cases;
 use crate::testbed::Fault;
@@ -83,7 +86,7 @@ cases! {
         in_time(third.guard().await.release().await.expect("released"));
     }
 
-    "NODE-NO-LOST-WAKE" adapted =>
+    "NODE-NO-LOST-WAKE" adapted clock =>
     /// a waiter that was cut off while its turn came learns of it, within its re-check
     async fn node_no_lost_wake(context) {
         let (holder, waiting) = (context.client().await, context.client().await);
@@ -122,18 +125,48 @@ cases! {
         in_time(next.release().await.expect("released"));
     }
 
-    "NODE-DEATH" adapted =>
+    "NODE-DEATH" adapted clock =>
     /// a dead waiter in mid-queue stands in nobody's way longer than its lease
     async fn node_death_in_mid_queue(context) {
-        let (holder, dead, last) = (context.client().await, context.mortal().await, context.client().await);
+        let (holder, dead, last) = (context.client().await, context.doomed().await, context.client().await);
         let guard = acquire(&context.mutex(&holder, "a")).await;
         let doomed = queue_up(&context.mutex(&dead, "a"), 2).await;
         let waiter = queue_up(&context.mutex(&last, "a"), 3).await;
-        let bound = context.recovery(&dead);
+        let bound = context.over(&dead);
         dead.coordinator.crash().await;
         in_time(guard.release().await.expect("released"));
+        context.end_lease(&dead).await;
         let next = within(bound, "the admission", waiter.outcome()).await.expect("admitted");
         in_time(next.release().await.expect("released"));
         drop(doomed);
+    }
+
+    "NODE-DEATH" clock =>
+    /// a waiter finds by itself that a dead client's lease has run out, whatever it waits for: a mutex,
+    /// a reader, a writer, permits
+    async fn node_death_is_found_by_waiters_of_each_kind(context) {
+        let (dead, other) = (context.doomed().await, context.client().await);
+        let claims = [
+            (Kind::Mutex, Claim::Exclusive, Claim::Exclusive),
+            (Kind::RwLock, Claim::Shared, Claim::Exclusive),
+            (Kind::RwLock, Claim::Exclusive, Claim::Shared),
+            (Kind::Semaphore, Claim::Permits(2), Claim::Permits(1)),
+        ];
+        let mut waiting = Vec::new();
+        for (place, (kind, held, wanted)) in claims.into_iter().enumerate() {
+            let queue = context.queue_of(kind, &format!("found-{place}"));
+            assert!(matches!(join(&dead, &queue, held).await, Joined::Admitted(_)), "{held:?}");
+            let Joined::Waiting(node) = join(&other, &queue, wanted).await else { panic!("behind {held:?}") };
+            waiting.push((node, held));
+        }
+        let bound = context.over(&dead);
+        dead.coordinator.crash().await;
+        let admitted = waiting.iter().map(|(node, _)| node.admitted());
+        for (admitted, (_, held)) in within(bound, "all admissions", join_all(admitted)).await.into_iter().zip(&waiting) {
+            admitted.unwrap_or_else(|error| panic!("behind {held:?}: {error}"));
+        }
+        for (node, _) in waiting {
+            node.leave().await.expect("left");
+        }
     }
 }

@@ -211,19 +211,20 @@ cases! {
         }
     }
 
-    "WATCH-QUEUE" =>
+    "WATCH-QUEUE" clock =>
     /// the death of a client is told once its node is gone, though nobody else touches the queue
     async fn watch_queue_tells_of_a_death(context) {
         let watcher = context.client().await;
         for kind in [Kind::Election, Kind::Group] {
-            let dies = context.mortal().await;
+            let dies = context.doomed().await;
             let queue = context.queue_of(kind, "watched");
             let mut watch = watching(&watcher, &queue).await;
             let _node = join(&dies, &queue, claims(kind)[0], b"").await;
             soon("the join", until_it_is(&mut watch, (&watcher, &queue), |all| all.len() == 1)).await;
             dies.coordinator.crash().await;
+            context.end_lease(&dies).await;
             let death = until_it_is(&mut watch, (&watcher, &queue), <[Entry]>::is_empty);
-            within(context.recovery(&dies), "the news of the death", death).await;
+            within(context.over(&dies), "the news of the death", death).await;
         }
     }
 

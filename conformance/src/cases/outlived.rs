@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
 use crate::actions::{acquire, in_time, mutex, queue_up};
-use crate::bounds::{NOISE, SHORT_TTL};
+use crate::bounds::{LONG_TTL, NOISE, SHORT_TTL};
 use crate::case::cases;
 use crate::context::Context;
 use crate::exclusive::Guard;
@@ -54,7 +54,7 @@ cases! {
     /// release by the hold's deadline
     async fn lease_state_silence_is_waited_for_within_its_bound(context) {
         // As short as it is by default: what Redis keeps of a node outlives it for as long as it stood.
-        let mut config = context.config(SHORT_TTL);
+        let mut config = context.config(if context.keeps_time() { SHORT_TTL } else { LONG_TTL });
         config.request_timeout = Duration::from_secs(2);
         let (client, other) = (context.client_with(&config).await, context.client().await);
         let (held, mine) = (acquire(&context.mutex(&other, "a")).await, acquire(&context.mutex(&client, "b")).await);
@@ -63,7 +63,8 @@ cases! {
         client.link.cut();
         let released = within(ttl + context.late(), "the end of the release", mine.release());
         let waited = within(ttl + one + context.late(), "the end of the wait", waiter.outcome());
-        let (released, waited) = tokio::join!(released, waited);
+        let outlasts = async { context.outlast(&client) };
+        let (released, waited, ()) = tokio::join!(biased; released, waited, outlasts);
         assert_eq!(released.expect_err("nobody confirms").kind(), &ErrorKind::Unknown);
         let error = waited.expect_err("nobody answers");
         assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");

@@ -190,7 +190,7 @@ cases! {
         one.clear().await;
     }
 
-    "QUORUM-VALIDITY" =>
+    "QUORUM-VALIDITY" clock =>
     /// it is valid as long as a majority of its members, and lost by then
     async fn quorum_is_valid_as_long_as_a_majority(context) {
         if !context.can(Fault::Cut) {
@@ -221,7 +221,7 @@ cases! {
         two.clear().await;
     }
 
-    "QUORUM-AMNESIA" =>
+    "QUORUM-AMNESIA" clock =>
     /// a server that has forgotten does not count before the longest TTL is over, nor does a new
     /// one that nobody has declared new
     async fn quorum_leaves_out_a_server_that_forgot(context) {

@@ -6,7 +6,25 @@ use std::process::ExitCode;
 use latchwork_conformance::Case;
 use latchwork_conformance::selection::Selection;
 
+use latchwork_servers::Kind;
+
 use super::Outcome;
+
+/// The clock class: each clause that has a time in it, with its cases, and the servers that play them in real time.
+pub(super) fn clock(selection: &Selection) -> Outcome<ExitCode> {
+    let mut cases: Vec<_> = selection.cases().into_iter().filter(Case::keeps_time).collect();
+    cases.sort_by_key(|case| case.clause);
+    let width = |of: fn(&Case) -> usize| cases.iter().map(of).max().unwrap_or(0);
+    let (clauses, names) = (width(|case| case.clause.len()), width(|case| case.name.len()));
+    let servers = Kind::ALL.map(|kind| kind.to_string()).join(" ");
+    let mut out = std::io::stdout().lock();
+    for Case { clause, name, .. } in cases {
+        if writeln!(out, "{clause:clauses$}  {name:names$}  {servers}").is_err() {
+            break;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
 
 pub(super) fn list(selection: &Selection) -> Outcome<ExitCode> {
     let cases = selection.cases();

@@ -36,7 +36,14 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Shows every case: its name, the clause that it checks, and what it checks in a line.
-    List(Chosen),
+    List {
+        /// Shows the clock class: each clause that has a time in it, its cases, and the servers that play them in
+        /// real time.
+        #[arg(long)]
+        clock: bool,
+        #[command(flatten)]
+        chosen: Chosen,
+    },
     /// Runs the cases against a backend.
     Run(run::Run),
     /// Takes a lock, reports what it believes as lines of JSON, and obeys lines on its input:
@@ -112,7 +119,8 @@ struct Hold {
 impl Cli {
     pub(crate) fn run(self) -> Outcome<ExitCode> {
         match self.command {
-            Command::List(chosen) => list::list(&chosen.selection()?),
+            Command::List { clock: true, chosen } => list::clock(&chosen.selection()?),
+            Command::List { clock: false, chosen } => list::list(&chosen.selection()?),
             Command::Run(run) => run.run(),
             Command::Hold(hold) => hold.run(),
             Command::Summary { reports, chosen, backends, parts, left_out } => {

@@ -1,11 +1,13 @@
 //! etcd.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use etcd_client::{Client, ConnectOptions, GetOptions};
 use futures_util::future::try_join_all;
+use latchwork_core::registry::clients_address;
 use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Kind, Result, encode};
 use tokio::process::Command;
 
@@ -179,6 +181,25 @@ impl Admin for EtcdAdmin {
     async fn plant(&self, queue: &Address) -> Result<()> {
         let key = format!("{}foreign", prefix(queue));
         self.client.clone().put(key, "what is this", None).await.map(drop).map_err(unavailable)
+    }
+
+    async fn end_lease(&self, namespace: &str, label: &str) -> Result<Vec<Duration>> {
+        let named = format!("\"label\":{}", serde_json::to_string(label).unwrap_or_default());
+        let (mut leases, mut left) = (BTreeSet::new(), Vec::new());
+        for namespace in of_a_case(namespace) {
+            let clients = prefix(&clients_address(&namespace)?);
+            let options = GetOptions::new().with_prefix();
+            let answer = self.client.clone().get(clients, Some(options)).await.map_err(unavailable)?;
+            let its = answer.kvs().iter().filter(|kv| String::from_utf8_lossy(kv.value()).contains(&named));
+            leases.extend(its.map(etcd_client::KeyValue::lease));
+        }
+        for lease in leases {
+            let told = self.client.clone().lease_time_to_live(lease, None).await.map_err(unavailable)?;
+            // Whole seconds, rounded down; -1 of a lease that has ended.
+            left.push(Duration::from_secs(u64::try_from(told.ttl() + 1).unwrap_or(0)));
+            self.client.clone().lease_revoke(lease).await.map_err(unavailable)?;
+        }
+        Ok(left)
     }
 
     fn compacts(&self) -> bool {

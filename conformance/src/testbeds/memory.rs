@@ -1,5 +1,6 @@
 //! Memory, under tokio's paused clock.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -81,6 +82,7 @@ impl Testbed for MemoryTestbed {
             store: Memory::new(Clock::tokio()),
             wrap: Arc::clone(&self.wrap),
             links: Mutex::default(),
+            labelled: Mutex::default(),
         }))
     }
 
@@ -94,6 +96,7 @@ struct MemoryFixture {
     wrap: Wrap,
     // Of all clients: a store counts no requests, its links do.
     links: Mutex<Vec<memory::Link>>,
+    labelled: Mutex<HashMap<String, memory::Link>>,
 }
 
 #[async_trait]
@@ -111,6 +114,8 @@ impl Fixture for MemoryFixture {
         self.links.lock().unwrap_or_else(PoisonError::into_inner).push(link.clone());
         let made = MadeClient { backend: (self.wrap)(backend), clock: self.store.clock().clone() };
         let coordinator = connect(&[Arc::new(made)], config).await?;
+        let label = coordinator.label().to_owned();
+        self.labelled.lock().unwrap_or_else(PoisonError::into_inner).insert(label, link.clone());
         Ok(Client { coordinator, link: Arc::new(MemoryLink(link)) })
     }
 
@@ -133,6 +138,15 @@ impl Fixture for MemoryFixture {
 
     async fn requests(&self) -> Result<u64> {
         Ok(self.links.lock().unwrap_or_else(PoisonError::into_inner).iter().map(memory::Link::requests).sum())
+    }
+
+    /// It runs out by itself: on a paused clock that takes no time.
+    async fn end_lease(&self, label: &str, _granted: Duration) -> Result<Vec<Duration>> {
+        let link = self.labelled.lock().unwrap_or_else(PoisonError::into_inner).get(label).cloned();
+        let link = link.ok_or_else(|| Error::invalid("label", "no client has it"))?;
+        let left = link.lease_left();
+        tokio::time::sleep(left.iter().max().copied().unwrap_or_default()).await;
+        Ok(left)
     }
 
     fn expiry_bound(&self) -> Duration {

@@ -29,6 +29,10 @@ pub trait Admin: fmt::Debug + Send + Sync {
     /// Puts an entry under the queue that is no node of ours and must do no harm.
     async fn plant(&self, queue: &Address) -> Result<()>;
 
+    /// Ends what hangs on the lease of the client with this label, in this namespace and those that a case makes of it.
+    /// Answers how long each part had left before; whole seconds are rounded up.
+    async fn end_lease(&self, namespace: &str, label: &str) -> Result<Vec<Duration>>;
+
     /// Whether the server keeps a history that it can be made to forget.
     fn compacts(&self) -> bool {
         false
@@ -295,6 +299,14 @@ impl Fixture for ServerFixture {
 
     async fn compact(&self) -> Result<()> {
         self.admin.compact().await
+    }
+
+    async fn end_lease(&self, label: &str, _granted: Duration) -> Result<Vec<Duration>> {
+        let left = self.admin.end_lease(&self.testbed.config.namespace, label).await?;
+        match left.is_empty() {
+            true => Err(Error::invalid("label", format!("no client {label:?} is on the server"))),
+            false => Ok(left),
+        }
     }
 
     async fn requests(&self) -> Result<u64> {

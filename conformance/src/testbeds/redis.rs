@@ -1,5 +1,6 @@
 //! Redis.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -141,6 +142,63 @@ async fn open(addr: &str) -> Result<MultiplexedConnection> {
 /// What a client sends: commands by their names in INFO.
 const COUNTED: [&str; 7] = ["ping", "evalsha", "eval", "fcall", "script|load", "subscribe", "wait"];
 
+/// What the server has no expiry for had this long left, in microseconds.
+const NEVER: u64 = 1 << 52;
+
+/// Expires the nodes of a client in one queue now, and has everybody look who waits there or watches it. No
+/// waiter is woken by an expiry: it looks when that should come.
+///
+/// KEYS  one node exp seq
+/// ARGV  label | the channel of the queue's watches | what a node without an expiry has left
+/// ->    how long each node had left, in microseconds
+const EXPIRE: &str = r"
+local function num(n) return string.format('%.0f', n) end
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+local function is_its(label)
+  return label and (label == ARGV[1] or string.sub(label, 1, #ARGV[1] + 1) == ARGV[1] .. '\0')
+end
+local left = {}
+local head, expiry, rest = string.match(redis.call('GET', KEYS[1]) or '', '^(%d+ %S+ )(%d+)( %d+ [xs] %d+ %S+ .*)$')
+if expiry and is_its(string.match(rest, '^ %d+ [xs] %d+ %S+ (.*)$')) then
+  left[1] = num(tonumber(expiry) - now)
+  redis.call('SET', KEYS[1], head .. num(now) .. rest, 'KEEPTTL')
+end
+local nodes = redis.call('HGETALL', KEYS[2])
+for i = 1, #nodes, 2 do
+  if is_its(string.match(nodes[i + 1], '^[xsp] %d+ %d+ %d+ %S+ (.*)$')) then
+    local at = redis.call('ZSCORE', KEYS[3], nodes[i])
+    left[#left + 1] = at and num(tonumber(at) - now) or ARGV[3]
+    redis.call('ZADD', KEYS[3], num(now), nodes[i])
+  end
+end
+if #left > 0 then
+  for i = 1, #nodes, 2 do
+    local inbox = string.match(nodes[i + 1], '^[xsp] %d+ %d+ %d+ %w+@(%S+) ')
+    local seq = redis.call('ZSCORE', KEYS[4], nodes[i])
+    if inbox and seq then
+      redis.call('PUBLISH', inbox, nodes[i] .. ' -' .. num(tonumber(seq)))
+    end
+  end
+  redis.call('PUBLISH', ARGV[2], '+')
+end
+return left
+";
+
+/// Expires a cell that goes with a lease now, and has its watches look.
+///
+/// KEYS  cell, whose name is also its channel
+/// ->    how long it had left, in milliseconds; -1 of another cell
+const EXPIRE_CELL: &str = r"
+local left = redis.call('PTTL', KEYS[1])
+if left < 0 or redis.call('HEXISTS', KEYS[1], 'i') == 1 then
+  return -1
+end
+redis.call('PEXPIRE', KEYS[1], 0)
+redis.call('PUBLISH', KEYS[1], '')
+return left
+";
+
 #[derive(Debug)]
 struct RedisAdmin {
     // The masters.
@@ -222,6 +280,33 @@ impl Admin for RedisAdmin {
         pipeline.query_async::<()>(&mut connection).await.map_err(unavailable)
     }
 
+    /// The server does not tell whose a cell is that goes with a lease: all of the namespace end.
+    async fn end_lease(&self, namespace: &str, label: &str) -> Result<Vec<Duration>> {
+        let mut left = Vec::new();
+        for namespace in of_a_case(namespace) {
+            for mut server in self.servers.clone() {
+                for (prefix, part) in keys_by_queue(&mut server, &namespace).await? {
+                    if part == "cell" {
+                        let mut expire = redis::cmd("EVAL");
+                        expire.arg(EXPIRE_CELL).arg(1).arg(format!("{prefix}cell"));
+                        let of_it: i64 = expire.query_async(&mut server).await.map_err(unavailable)?;
+                        left.extend(u64::try_from(of_it).map(Duration::from_millis));
+                        continue;
+                    }
+                    let mut expire = redis::cmd("EVAL");
+                    expire.arg(EXPIRE).arg(4);
+                    expire.arg(["one", "node", "exp", "seq"].map(|part| format!("{prefix}{part}")).to_vec());
+                    expire.arg(label).arg(format!("{prefix}news")).arg(NEVER);
+                    let of_it: Vec<i64> = expire.query_async(&mut server).await.map_err(unavailable)?;
+                    left.extend(
+                        of_it.into_iter().map(|of| Duration::from_micros(u64::try_from(of).unwrap_or(0))),
+                    );
+                }
+            }
+        }
+        Ok(left)
+    }
+
     async fn requests(&self) -> Result<u64> {
         let mut all = 0;
         for mut connection in self.servers.clone() {
@@ -232,6 +317,27 @@ impl Admin for RedisAdmin {
         }
         Ok(all)
     }
+}
+
+/// The queues and cells of a namespace on one server: the beginnings of their keys, each with `node`, `one` or
+/// `cell`. A queue may change between two of these keys, and comes twice then.
+async fn keys_by_queue(
+    server: &mut MultiplexedConnection,
+    namespace: &str,
+) -> Result<BTreeSet<(String, &'static str)>> {
+    let pattern = format!("{namespace}:*");
+    let options = ScanOptions::default().with_pattern(&pattern).with_count(1000);
+    let mut keys = server.scan_options::<String>(options).await.map_err(unavailable)?;
+    let mut found = BTreeSet::new();
+    while let Some(key) = keys.next_item().await {
+        let key = key.map_err(unavailable)?;
+        for part in ["node", "one", "cell"] {
+            if let Some(prefix) = key.strip_suffix(part).filter(|prefix| prefix.ends_with("}:")) {
+                found.insert((prefix.to_owned(), part));
+            }
+        }
+    }
+    Ok(found)
 }
 
 impl RedisAdmin {

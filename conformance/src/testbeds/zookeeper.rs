@@ -1,11 +1,15 @@
 //! ZooKeeper.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use futures_util::future::{BoxFuture, try_join_all};
+use latchwork_core::registry::clients_address;
 use latchwork_core::{Address, Capabilities, Config, Error, ErrorKind, Eviction, Result};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use super::proxied::{Admin, ServerTestbed};
@@ -155,6 +159,30 @@ impl Admin for ZooKeeperAdmin {
         self.client.create(&node, b"what is this", &options).await.map(drop).map_err(unavailable)
     }
 
+    async fn end_lease(&self, namespace: &str, label: &str) -> Result<Vec<Duration>> {
+        self.client.sync("/").await.map_err(unavailable)?;
+        let (mut sessions, mut left) = (BTreeSet::new(), Vec::new());
+        for namespace in of_a_case(namespace) {
+            let clients = path(&clients_address(&namespace)?);
+            for name in self.children(&clients).await? {
+                let Ok((data, stat)) = self.client.get_data(&format!("{clients}/{name}")).await else {
+                    continue;
+                };
+                if data.split(|&byte| byte == 0).next() == Some(label.as_bytes()) {
+                    sessions.insert(stat.ephemeral_owner);
+                }
+            }
+        }
+        for session in sessions {
+            left.push(session_left(&self.addr, session).await?);
+            close_session(&self.addr, session).await.map_err(|error| {
+                Error::new(ErrorKind::Unavailable, format!("session {session:#x} is not closed"))
+                    .because(error)
+            })?;
+        }
+        Ok(left)
+    }
+
     async fn requests(&self) -> Result<u64> {
         let of_each = self.addr.split(',').map(packets_received);
         Ok(try_join_all(of_each).await?.into_iter().sum())
@@ -170,6 +198,81 @@ async fn packets_received(addr: &str) -> Result<u64> {
     packets
         .and_then(|count| count.trim().parse().ok())
         .ok_or_else(|| Error::new(ErrorKind::Misconfigured, "mntr is not allowed on this server"))
+}
+
+/// How long a session has left, rounded up to whole seconds: the leader lists by when each expires.
+async fn session_left(addr: &str, session: i64) -> Result<Duration> {
+    let named = format!("\t{session:#x}");
+    for addr in addr.split(',') {
+        let dump = ask(addr, "dump").await;
+        let dump = dump.map_err(|error| Error::new(ErrorKind::Unavailable, "no dump").because(error))?;
+        let mut lines = dump.lines().take_while(|line| !line.starts_with("ephemeral nodes"));
+        let mut expires = None;
+        while let Some(line) = lines.next() {
+            if let Some((_, date)) = line.split_once(" expire at ") {
+                expires = minutes(date);
+            } else if line == named {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+                // The date is of the server's time zone: all of them differ by quarters of an hour.
+                let left = expires.map(|expires| (expires + QUARTER - now % QUARTER) % QUARTER);
+                let left = left.filter(|left| *left < QUARTER / 2);
+                return Ok(Duration::from_secs(left.map_or(0, |left| left + 1)));
+            }
+        }
+    }
+    Err(Error::new(ErrorKind::Misconfigured, format!("no server lists when session {session:#x} expires")))
+}
+
+const QUARTER: u64 = 15 * 60;
+
+/// The seconds since the last quarter of an hour, of a date such as `Sun Nov 29 03:04:05 UTC 2026`.
+fn minutes(date: &str) -> Option<u64> {
+    let mut time = date.split(' ').nth(3)?.split(':').skip(1);
+    let mut next = || time.next()?.parse::<u64>().ok();
+    let (minutes, seconds) = (next()?, next()?);
+    Some((minutes * 60 + seconds) % QUARTER)
+}
+
+/// Attaches to a session, and closes it. The client crate attaches to sessions of its own only.
+async fn close_session(addr: &str, session: i64) -> std::io::Result<()> {
+    let addr = addr.split(',').next().unwrap_or_default();
+    let mut stream = TcpStream::connect(addr).await?;
+    let mut connect = Vec::new();
+    connect.extend(0_i32.to_be_bytes()); // the version of the protocol
+    connect.extend(0_i64.to_be_bytes()); // the last transaction that was seen
+    connect.extend(10_000_i32.to_be_bytes()); // the timeout, in milliseconds
+    connect.extend(session.to_be_bytes());
+    connect.extend(16_i32.to_be_bytes());
+    connect.extend(password(session));
+    connect.push(0); // it is to write
+    let answer = trip(&mut stream, &connect).await?;
+    if answer.get(8..16) != Some(&session.to_be_bytes()[..]) {
+        return Err(std::io::Error::other("the server does not know it"));
+    }
+    let close = [1_i32.to_be_bytes(), (-11_i32).to_be_bytes()].concat();
+    trip(&mut stream, &close).await.map(drop)
+}
+
+/// Sends a packet, and answers the next one.
+async fn trip(stream: &mut TcpStream, packet: &[u8]) -> std::io::Result<Vec<u8>> {
+    let length = u32::try_from(packet.len()).expect("a small packet").to_be_bytes();
+    stream.write_all(&[&length[..], packet].concat()).await?;
+    let mut answer = vec![0; usize::try_from(stream.read_u32().await?).expect("a small packet")];
+    stream.read_exact(&mut answer).await?;
+    Ok(answer)
+}
+
+/// The password of a session: a server makes it of the id alone, by Java's random numbers, so that each server of an
+/// ensemble knows it.
+fn password(session: i64) -> [u8; 16] {
+    const MASK: u64 = (1 << 48) - 1;
+    let mut state = ((session.cast_unsigned() ^ 0xB341_5C00) ^ 0x5_DEEC_E66D) & MASK;
+    let mut password = [0; 16];
+    for word in password.chunks_exact_mut(4) {
+        state = (state.wrapping_mul(0x5_DEEC_E66D) + 0xB) & MASK;
+        word.copy_from_slice(&((state >> 16) as u32).to_le_bytes());
+    }
+    password
 }
 
 fn unavailable(error: zookeeper_client::Error) -> Error {

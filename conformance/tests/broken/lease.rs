@@ -184,6 +184,20 @@ pub(super) const CONTROLS: &[Control] = &[
         testbed: |name| on_memory(name, NeverDies),
     },
     Control {
+        name: "the_server_keeps_a_dead_client_for_longer_than_it_granted",
+        // With a plain mutex the lease runs out by itself, and the case does not end it.
+        case: "lease_expiry_frees_what_a_dead_client_held@semaphore-1",
+        beside: "mutex_is_fair",
+        testbed: |name| {
+            on_memory(
+                name,
+                Reports(|honest| {
+                    LeaseWriter::new(honest.clock().clone(), honest.ttl() / 2, honest.clock().now()).into()
+                }),
+            )
+        },
+    },
+    Control {
         name: "the_silence_of_a_dead_renewal_counts_as_life",
         case: "lease_renewal_death_is_a_loss",
         beside: "mutex_is_fair",

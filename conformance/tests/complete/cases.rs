@@ -58,6 +58,8 @@ const PLAYED_ONCE: &[(&str, &str)] = &[
     ("node_admit_exclusive", BELOW),
     ("node_admit_shared_and_exclusive", BELOW),
     ("node_admit_permits", BELOW),
+    ("node_death_is_found_by_waiters_of_each_kind", BELOW),
+    ("process_stopped_past_its_ttl_knows_at_the_first_call", CLOCK),
     ("node_gone_by_a_forced_release_makes_room", "of readers and of permits"),
     ("node_cancel_thousands_at_random_instants", "plays all recipes itself"),
     ("node_cancel_every_future_of_a_mutex", FUTURES),
@@ -90,6 +92,8 @@ const PLAYED_ONCE: &[(&str, &str)] = &[
 ];
 
 const FUTURES: &str = "has a twin for each recipe";
+
+const CLOCK: &str = "waits for a lease in real time; a jump of the clock shows the same with every adapter";
 
 const RUNTIME: &str = "is about the runtime of a client, whatever it holds";
 

@@ -7,6 +7,7 @@ mod broken;
 
 mod backends;
 mod cases;
+mod clock;
 mod futures;
 mod options;
 mod places;

@@ -176,6 +176,12 @@ impl Link {
         self.0.store.end_lease(lease, LostReason::Revoked);
     }
 
+    /// How long the store keeps the client's lease, and each of its nodes, unless they are renewed.
+    pub fn lease_left(&self) -> Vec<Duration> {
+        let lease = self.0.faults.lock().lease;
+        self.0.store.lease_left(lease)
+    }
+
     /// Ends the task that renews the lease, as a panic in it would.
     pub fn stop_renewal(&self) {
         if let Some(renewal) = self.0.faults.lock().renewal.take() {

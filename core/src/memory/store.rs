@@ -137,6 +137,23 @@ impl Memory {
         });
     }
 
+    /// How long a lease has left, and each of its nodes; nothing of a lease that has ended.
+    pub(super) fn lease_left(&self, lease: LeaseId) -> Vec<Duration> {
+        self.with(|state, now| {
+            let Some(lease) = state.leases.get(&lease) else { return Vec::new() };
+            let nodes = lease.nodes.iter().filter_map(|(id, (queue, _))| {
+                state
+                    .queues
+                    .get(queue)?
+                    .iter()
+                    .find(|(_, slot, _)| slot.id == *id)
+                    .map(|(_, slot, _)| slot.expires)
+            });
+            let ends = nodes.chain([lease.expires()]);
+            ends.map(|end| Duration::from_micros(end.saturating_sub(now))).collect()
+        })
+    }
+
     /// Renews every node of a lease at one instant. `None`: there is no such lease any more.
     pub(super) fn renew(&self, id: LeaseId) -> Option<()> {
         self.with(|state, now| {

@@ -1,0 +1,44 @@
+//! The clock class: cases in real time.
+
+use std::collections::BTreeSet;
+
+use latchwork_conformance::cases;
+
+/// The clauses that have a time in them.
+const TIMED: &[&str] = &[
+    "LEASE-EXPIRY",
+    "LEASE-DEADLINE",
+    "LEASE-ALIVE",
+    "LEASE-STATE",
+    "LEASE-REOPEN",
+    "LEASE-RENEWAL",
+    "LEASE-CLOSE",
+    "LEASE-FIXED",
+    "NODE-DEATH",
+    "NODE-GONE",
+    "NODE-NO-LOST-WAKE",
+    "CELL-IDLE",
+    "CELL-EPHEMERAL",
+    "WATCH-QUEUE",
+    "MUTEX-AT-LEAST",
+    "QUORUM-VALIDITY",
+    "QUORUM-AMNESIA",
+    "CLIENT-GONE",
+];
+
+#[test]
+fn every_clause_with_a_time_has_a_case_in_real_time() {
+    let all = cases::all();
+    let timed: BTreeSet<_> = all.iter().filter(|case| case.keeps_time()).map(|case| case.clause).collect();
+    let missing: Vec<_> = TIMED.iter().filter(|clause| !timed.contains(*clause)).collect();
+    assert!(missing.is_empty(), "no case keeps time for {missing:?}: tag one `clock`");
+}
+
+/// A waiter has to find an expiry by itself in each kind of queue.
+#[test]
+fn expiry_is_found_in_each_kind_of_queue() {
+    let all = cases::all();
+    for name in ["node_death_is_found_by_waiters_of_each_kind", "watch_queue_tells_of_a_death"] {
+        assert!(all.iter().any(|case| case.name == name && case.keeps_time()), "{name} keeps no time");
+    }
+}
