@@ -29,7 +29,7 @@ fn cases_pass_over_the_plain_protocol() {
     let mut testbed = etcd_testbed(server.unwrap_or_else(|error| panic!("{error}"))).unwrap();
     testbed.name = "etcd without the fast path";
     testbed.connector = latchwork_etcd::connector_without_fast_path();
-    let testbed: &'static ServerTestbed = Box::leak(Box::new(testbed));
+    let testbed: &'static dyn Testbed = Box::leak(Box::new(testbed));
     let ended = run(Arguments::default(), testbed, chosen());
     runtime.block_on(testbed.close());
     assert!(!ended.rows.is_empty() && ended.has_passed(), "a case failed");

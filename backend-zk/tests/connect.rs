@@ -1,11 +1,9 @@
 //! Connecting: each cause has an error of its own.
 
-mod common;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{config, holds, own_server, put, server, soon, stranger, try_backend};
+use crate::common::{config, holds, promptly, put, server, soon, stranger, try_backend};
 use futures_util::future::join_all;
 use latchwork_conformance::mistakes::{Mistakes, namespaces_are_named};
 use latchwork_conformance::proxy::Proxy;
@@ -13,7 +11,7 @@ use latchwork_conformance::servers::{ClosedPort, Kind, Options, Server};
 use latchwork_core::contracts::Close;
 use latchwork_core::{Config, ErrorKind};
 use tokio::net::TcpListener;
-use zookeeper_client::{Acls, Client, CreateMode};
+use zookeeper_client::{Acls, CreateMode};
 
 /// ZooKeeper's numbers of the requests that read a node, and that make one.
 const READ: i32 = 4;
@@ -37,7 +35,7 @@ async fn another_server_is_named_within_the_deadline() {
             assert!(answers.len() < 3, "{answers:?} of {name}");
             let started = Instant::now();
             answers.push(kind(&config(server.addr())).await);
-            assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+            assert!(started.elapsed() < config("").connect_timeout, "{:?}", started.elapsed());
         }
     }
 }
@@ -45,9 +43,9 @@ async fn another_server_is_named_within_the_deadline() {
 #[tokio::test]
 async fn a_closed_port_is_unavailable_at_once() {
     let closed = ClosedPort::take().unwrap();
-    let started = Instant::now();
-    assert_eq!(kind(&config(&closed.addr().to_string())).await, ErrorKind::Unavailable);
-    assert!(started.elapsed() < Duration::from_secs(5));
+    let (config, started) = (config(&closed.addr().to_string()), Instant::now());
+    assert_eq!(kind(&config).await, ErrorKind::Unavailable);
+    assert!(started.elapsed() < config.connect_timeout / 2, "{:?}", started.elapsed());
 }
 
 #[tokio::test]
@@ -55,9 +53,7 @@ async fn a_silent_port_is_unavailable_at_the_deadline() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut config = config(&listener.local_addr().unwrap().to_string());
     config.connect_timeout = Duration::from_secs(1);
-    let started = Instant::now();
-    assert_eq!(kind(&config).await, ErrorKind::Unavailable);
-    assert!(started.elapsed() < Duration::from_secs(4));
+    assert_eq!(soon(kind(&config)).await, ErrorKind::Unavailable);
 }
 
 #[tokio::test]
@@ -94,7 +90,7 @@ async fn a_connect_whose_reply_is_lost_or_late_goes_on_with_another_session() {
 async fn a_connect_whose_replies_are_all_lost_is_unavailable_at_the_deadline() {
     let proxy = Proxy::start(server().await.addr()).await.unwrap();
     let mut config = config(&proxy.addr().to_string());
-    config.connect_timeout = Duration::from_secs(3);
+    config.connect_timeout = Duration::from_secs(5);
     let lost = AtomicUsize::new(0);
     let losing = async {
         loop {
@@ -105,11 +101,10 @@ async fn a_connect_whose_replies_are_all_lost_is_unavailable_at_the_deadline() {
     let started = Instant::now();
     let error = tokio::select! {
         () = losing => unreachable!("it never ends"),
-        connected = try_backend(&config) => connected.expect_err("it connected"),
+        connected = soon(try_backend(&config)) => connected.expect_err("it connected"),
     };
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(started.elapsed() >= config.connect_timeout, "{:?}: {error}", started.elapsed());
-    assert!(started.elapsed() < config.connect_timeout * 2, "{:?}: {error}", started.elapsed());
     assert!(lost.load(Ordering::Relaxed) >= 2, "it was tried once");
 }
 
@@ -157,7 +152,7 @@ async fn what_is_wrong_with_the_server_is_named() {
     table.made("another server listens there", &error);
 
     // The server's own bound is 60 s.
-    let server = own_server().await;
+    let server = server().await;
     let mut config = config(server.addr());
     config.ttl = Duration::from_secs(120);
     let error = refused(&config).await;
@@ -166,11 +161,12 @@ async fn what_is_wrong_with_the_server_is_named() {
     (config.ttl, config.tick) = (Duration::from_secs(2), Duration::from_secs(2));
     table.made("the TTL is too short for the server's `tickTime`", &refused(&config).await);
 
-    let login = Client::connector().with_auth("digest", b"app:secret");
+    let login = crate::common::foreign().with_auth("digest", b"app:secret");
     let owner = login.connect(server.addr()).await.unwrap();
     let mode = CreateMode::Persistent.with_acls(Acls::creator_all());
-    owner.create("/owned", b"", &mode).await.unwrap();
-    (config.ttl, config.path) = (Duration::from_secs(10), "owned".to_owned());
+    let owned = format!("owned-{}", config.namespace);
+    owner.create(&format!("/{owned}"), b"", &mode).await.unwrap();
+    (config.ttl, config.path) = (Duration::from_secs(10), owned);
     table.made("what stands at the chroot is another login's alone", &refused(&config).await);
     config.user = Some("app".to_owned());
     config.password = Some(latchwork_core::Secret::new("secret"));
@@ -198,7 +194,7 @@ async fn a_namespace_in_which_releases_may_not_be_announced_serves() {
         stranger.create(&format!("{root}/{name}"), b"", &mode).await.unwrap();
     }
     stranger.set_acl(&root, Acls::anyone_read().as_ref(), None).await.unwrap();
-    let coordinator = common::coordinator(&config).await;
+    let coordinator = crate::common::coordinator(&config).await;
     let mutex = coordinator.mutex("a").unwrap();
     let turn = || async { latchwork_core::Hold::release(&mutex.acquire().await.unwrap()).await.unwrap() };
     let _ = soon(async { tokio::join!(turn(), turn(), turn(), turn()) }).await;
@@ -210,7 +206,7 @@ async fn a_namespace_in_which_releases_may_not_be_announced_serves() {
 async fn closing_takes_the_clients_node_with_it_and_a_crash_leaves_it() {
     let addr = server().await.addr();
     let (orderly, mut abrupt) = (config(addr), config(addr));
-    abrupt.ttl = Duration::from_secs(6);
+    abrupt.ttl = Duration::from_secs(10);
     let stranger = stranger(addr).await;
     let clients = |config: &Config| {
         let path = format!("/{}/client", config.namespace);
@@ -243,7 +239,7 @@ async fn a_dropped_coordinator_is_closed_at_once_however_long_its_session() {
     let mut config = config(&proxy.addr().to_string());
     config.ttl = Duration::from_secs(60);
     let stranger = stranger(addr).await;
-    let coordinator = common::coordinator(&config).await;
+    let coordinator = crate::common::coordinator(&config).await;
     let mutex = coordinator.mutex("a").unwrap();
     for _ in 0..3 {
         let _ = latchwork_core::Hold::release(&mutex.acquire().await.unwrap()).await.unwrap();
@@ -255,5 +251,5 @@ async fn a_dropped_coordinator_is_closed_at_once_however_long_its_session() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(5), gone).await.expect("closed in the background");
+    promptly(gone).await;
 }

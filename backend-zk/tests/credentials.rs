@@ -1,18 +1,15 @@
 //! Logins: what a client makes belongs to its login, and a provider is asked for each session.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::common::acls::{lists, made};
+use crate::common::{config, coordinator, server, soon};
 use async_trait::async_trait;
-use common::acls::{lists, made};
-use common::{config, coordinator, own_server, server, soon};
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_core::{
     Config, Coordinator, Credentials, CredentialsProvider, Kind, Release, Result, Secret, connect,
 };
-use zookeeper_client::Client;
 
 async fn at(config: &Config) -> Coordinator {
     connect(&[latchwork_zookeeper::connector()], config).await.unwrap_or_else(|error| panic!("{error}"))
@@ -25,7 +22,7 @@ async fn every_node_that_a_client_with_a_login_makes_is_its_logins_alone() {
     (config.user, config.password) = (Some("app".to_owned()), Some(Secret::new("secret")));
     let client = at(&config).await;
     let held = made(&client).await;
-    let owner = Client::connector().with_auth("digest", b"app:secret").connect(addr).await.unwrap();
+    let owner = crate::common::foreign().with_auth("digest", b"app:secret").connect(addr).await.unwrap();
     let top = format!("/{}", config.namespace);
     let lists = lists(&owner, &top).await;
     // That of a quorum is made by its own lock alone.
@@ -56,7 +53,7 @@ async fn what_a_client_without_a_login_makes_is_everybodys() {
     let config = config(addr);
     let client = coordinator(&config).await;
     let held = made(&client).await;
-    let other = common::stranger(addr).await;
+    let other = crate::common::stranger(addr).await;
     let lists = lists(&other, &format!("/{}", config.namespace)).await;
     assert!(lists.len() > 10, "{lists:?}");
     for (path, acls) in lists {
@@ -78,25 +75,26 @@ impl CredentialsProvider for Counted {
 
 #[tokio::test]
 async fn a_provider_is_asked_for_each_session() {
-    let server = own_server().await;
+    let server = server().await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
     let asked = Arc::new(AtomicUsize::new(0));
-    let mut config = config(&proxy.addr().to_string());
-    // Shorter ones end on a busy machine before they are used.
-    config.ttl = std::time::Duration::from_secs(6);
+    let config = config(&proxy.addr().to_string());
     let client = at(&config.clone().with_credentials(Counted(Arc::clone(&asked)))).await;
     let first = asked.load(Ordering::SeqCst);
     assert!(first >= 1);
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
     proxy.hold(Direction::ToServer);
     proxy.hold(Direction::ToClient);
+    let lease = client.lease();
+    lease.clock().jump(lease.ttl());
     soon(hold.lost()).await;
     proxy.resume();
     let again = soon(client.mutex("a").unwrap().acquire()).await.unwrap();
     assert!(again.is_held() && asked.load(Ordering::SeqCst) > first);
     assert_eq!(again.release().await.unwrap(), Release::Released);
     // The new session is logged in too: what it made is the login's.
-    let owner = Client::connector().with_auth("digest", b"app:secret").connect(server.addr()).await.unwrap();
+    let owner =
+        crate::common::foreign().with_auth("digest", b"app:secret").connect(server.addr()).await.unwrap();
     for (path, acls) in lists(&owner, &format!("/{}", config.namespace)).await {
         assert!(acls.iter().all(|acl| acl.scheme() == "digest"), "{path}: {acls:?}");
     }

@@ -1,9 +1,9 @@
 //! Nodes of other programs in our directories: they admit nobody, and keep nobody out.
 
-mod common;
-
-use common::rewriter::{Rewriter, replace};
-use common::{address, admitted, backend, config, join, put, server, soon, still_waits, stranger, waiting};
+use crate::common::rewriter::{Rewriter, replace};
+use crate::common::{
+    address, admitted, backend, config, join, put, server, soon, still_waits, stranger, waiting,
+};
 use latchwork_core::decide::Claim::{self, Exclusive, Permits, Shared};
 use latchwork_core::{ErrorKind, Kind};
 use zookeeper_client::CreateMode;

@@ -1,11 +1,9 @@
 //! A server that is restarted without its data has forgotten its clients.
 
-mod common;
-
 use std::path::PathBuf;
 use std::time::Duration;
 
-use common::{config, coordinator, own_server, put, soon, stranger};
+use crate::common::{config, coordinator, own_server, put, soon, stranger};
 use latchwork_core::{LostReason, Release};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -23,9 +21,9 @@ async fn data_of(addr: &str) -> PathBuf {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_without_data_is_reported_as_forgotten_and_waiters_join_anew() {
+    let server = own_server().await;
+    let data = data_of(server.addr()).await;
     for keeps_data in [false, true] {
-        let server = own_server().await;
-        let data = data_of(server.addr()).await;
         let mut config = config(server.addr());
         config.ttl = Duration::from_secs(60);
         let (one, other) = (coordinator(&config).await, coordinator(&config).await);

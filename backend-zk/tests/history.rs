@@ -2,14 +2,11 @@
 //! number. Each test has a server of its own, since the distance of two nodes in the server's
 //! transactions counts.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{
-    address, admitted, backend, config, holds, join, one_proxied, own_server, soon, still_waits, stranger,
-    waiting,
+use crate::common::{
+    address, admitted, alone, backend, config, holds, join, one_proxied, soon, still_waits, stranger, waiting,
 };
 use futures_util::future::try_join_all;
 use latchwork_conformance::proxy::Proxy;
@@ -62,114 +59,122 @@ async fn soon_after_another(turn: impl AsyncFn() -> bool) -> (usize, bool) {
 /// wrong expectation costs one listing.
 #[tokio::test]
 async fn a_client_that_comes_back_before_any_other_has_joined_creates_its_node_and_asks_no_more() {
-    let server = own_server().await;
-    let (config, stranger) = (config(server.addr()), stranger(server.addr()).await);
-    let (proxy, [one, other]) = one_proxied(&config).await;
-    for (kind, tries) in [(Kind::Mutex, false), (Kind::Mutex, true), (Kind::RwLock, false)] {
-        let key = format!("comes-back-{tries}");
-        let queue = address(&config, kind, &key);
-        let patience = if tries { Patience::Try } else { Patience::Wait };
-        let request = || Join { patience, ..join(&queue, Exclusive) };
-        let turn = async || turn_lists(&proxy, &one, &request()).await;
-        assert!(turn().await);
-        count_on(&stranger, &format!("/{}/{}/{key}", config.namespace, kind.as_str()), 100).await;
-        for turns in 0..9 {
-            assert!(turn().await, "turn {turns}");
-        }
-        for _ in 0..3 {
-            assert!(!soon_after_another(turn).await.1, "its node's number says all");
-        }
-        // A turn of another client between, and then one that is not over.
-        admitted(other.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
-        for _ in 0..9 {
+    alone(async |server| {
+        let (config, stranger) = (config(server.addr()), stranger(server.addr()).await);
+        let (proxy, [one, other]) = one_proxied(&config).await;
+        for (kind, tries) in [(Kind::Mutex, false), (Kind::Mutex, true), (Kind::RwLock, false)] {
+            let key = format!("comes-back-{tries}");
+            let queue = address(&config, kind, &key);
+            let patience = if tries { Patience::Try } else { Patience::Wait };
+            let request = || Join { patience, ..join(&queue, Exclusive) };
+            let turn = async || turn_lists(&proxy, &one, &request()).await;
             assert!(turn().await);
-        }
-        assert!(!soon_after_another(turn).await.1);
-        let holder = admitted(other.join(&join(&queue, Exclusive)).await);
-        match one.join(&request()).await.unwrap() {
-            Joined::Refused => assert!(tries),
-            joined => {
-                let node = waiting(Ok(joined));
-                assert!(still_waits(&one, &queue, node.admitted()).await);
-                holder.leave().await.unwrap();
-                soon(node.admitted()).await.unwrap();
-                node.leave().await.unwrap();
+            count_on(&stranger, &format!("/{}/{}/{key}", config.namespace, kind.as_str()), 100).await;
+            for turns in 0..9 {
+                assert!(turn().await, "turn {turns}");
+            }
+            for _ in 0..3 {
+                assert!(!soon_after_another(turn).await.1, "its node's number says all");
+            }
+            // A turn of another client between, and then one that is not over.
+            admitted(other.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
+            for _ in 0..9 {
+                assert!(turn().await);
+            }
+            assert!(!soon_after_another(turn).await.1);
+            let holder = admitted(other.join(&join(&queue, Exclusive)).await);
+            match one.join(&request()).await.unwrap() {
+                Joined::Refused => assert!(tries),
+                joined => {
+                    let node = waiting(Ok(joined));
+                    assert!(still_waits(&one, &queue, node.admitted()).await);
+                    holder.leave().await.unwrap();
+                    soon(node.admitted()).await.unwrap();
+                    node.leave().await.unwrap();
+                }
             }
         }
-    }
+    })
+    .await;
 }
 
 /// A directory that was made again counts anew, and may come to the number behind this client's
 /// last one by accident.
 #[tokio::test]
 async fn the_next_number_in_another_directory_admits_nobody() {
-    let server = own_server().await;
-    let (config, stranger) = (config(server.addr()), stranger(server.addr()).await);
-    let (proxy, [one, other]) = one_proxied(&config).await;
-    let queue = address(&config, Kind::Mutex, "a");
-    let path = format!("/{}/mutex/a", config.namespace);
-    let turn = async || turn_lists(&proxy, &one, &join(&queue, Exclusive)).await;
-    turn().await;
-    count_on(&stranger, &path, 100).await;
-    for _ in 0..9 {
+    alone(async |server| {
+        let (config, stranger) = (config(server.addr()), stranger(server.addr()).await);
+        let (proxy, [one, other]) = one_proxied(&config).await;
+        let queue = address(&config, Kind::Mutex, "a");
+        let path = format!("/{}/mutex/a", config.namespace);
+        let turn = async || turn_lists(&proxy, &one, &join(&queue, Exclusive)).await;
         turn().await;
-    }
-    let (turns, listed) = soon_after_another(turn).await;
-    assert!(!listed, "it expects to be the next");
-    let joined = 1 + 100 + 9 + turns;
-    stranger.delete(&path, None).await.unwrap();
-    admitted(other.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
-    count_on(&stranger, &path, joined - 2).await;
-    let holder = admitted(other.join(&join(&queue, Exclusive)).await);
-    let node = waiting(one.join(&join(&queue, Exclusive)).await);
-    let names = stranger.list_children(&path).await.unwrap();
-    assert!(
-        names.iter().any(|name| name.ends_with(&format!("-{joined:010}"))),
-        "as if it were the next: {names:?}"
-    );
-    assert!(still_waits(&one, &queue, node.admitted()).await);
-    holder.leave().await.unwrap();
-    soon(node.admitted()).await.unwrap();
+        count_on(&stranger, &path, 100).await;
+        for _ in 0..9 {
+            turn().await;
+        }
+        let (turns, listed) = soon_after_another(turn).await;
+        assert!(!listed, "it expects to be the next");
+        let joined = 1 + 100 + 9 + turns;
+        stranger.delete(&path, None).await.unwrap();
+        admitted(other.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
+        count_on(&stranger, &path, joined - 2).await;
+        let holder = admitted(other.join(&join(&queue, Exclusive)).await);
+        let node = waiting(one.join(&join(&queue, Exclusive)).await);
+        let names = stranger.list_children(&path).await.unwrap();
+        assert!(
+            names.iter().any(|name| name.ends_with(&format!("-{joined:010}"))),
+            "as if it were the next: {names:?}"
+        );
+        assert!(still_waits(&one, &queue, node.admitted()).await);
+        holder.leave().await.unwrap();
+        soon(node.admitted()).await.unwrap();
+    })
+    .await;
 }
 
 /// A mutex and a read/write lock at one exact address share a directory and its numbers, and do not
 /// wait for each other.
 #[tokio::test]
 async fn the_number_behind_a_node_of_another_kind_admits_nobody() {
-    let server = own_server().await;
-    let config = config(server.addr());
-    let (proxy, [one, other]) = one_proxied(&config).await;
-    let at = |kind| address(&config, kind, Address::exact(format!("/{}/shared", config.namespace)));
-    for (kind, turns_of) in [(Kind::RwLock, Kind::Mutex), (Kind::Mutex, Kind::RwLock)] {
-        let holder = admitted(other.join(&join(&at(kind), Exclusive)).await);
-        let turn = async || turn_lists(&proxy, &one, &join(&at(turns_of), Exclusive)).await;
-        for _ in 0..14 {
-            turn().await;
+    alone(async |server| {
+        let config = config(server.addr());
+        let (proxy, [one, other]) = one_proxied(&config).await;
+        let at = |kind| address(&config, kind, Address::exact(format!("/{}/shared", config.namespace)));
+        for (kind, turns_of) in [(Kind::RwLock, Kind::Mutex), (Kind::Mutex, Kind::RwLock)] {
+            let holder = admitted(other.join(&join(&at(kind), Exclusive)).await);
+            let turn = async || turn_lists(&proxy, &one, &join(&at(turns_of), Exclusive)).await;
+            for _ in 0..14 {
+                turn().await;
+            }
+            assert!(!soon_after_another(turn).await.1, "it expects to be the next");
+            let node = waiting(one.join(&join(&at(kind), Exclusive)).await);
+            assert!(still_waits(&one, &at(kind), node.admitted()).await);
+            holder.leave().await.unwrap();
+            soon(node.admitted()).await.unwrap();
+            node.leave().await.unwrap();
         }
-        assert!(!soon_after_another(turn).await.1, "it expects to be the next");
-        let node = waiting(one.join(&join(&at(kind), Exclusive)).await);
-        assert!(still_waits(&one, &at(kind), node.admitted()).await);
-        holder.leave().await.unwrap();
-        soon(node.admitted()).await.unwrap();
-        node.leave().await.unwrap();
-    }
+    })
+    .await;
 }
 
 /// A waiter that gave up knows nothing of the nodes ahead of it.
 #[tokio::test]
 async fn the_number_behind_a_node_that_was_never_admitted_admits_nobody() {
-    let server = own_server().await;
-    let config = config(server.addr());
-    let (one, other) = (backend(&config).await, backend(&config).await);
-    let queue = address(&config, Kind::Mutex, "a");
-    for _ in 0..12 {
-        admitted(one.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
-    }
-    let holder = admitted(other.join(&join(&queue, Exclusive)).await);
-    for _ in 0..3 {
-        let node = waiting(one.join(&join(&queue, Exclusive)).await);
-        assert!(still_waits(&one, &queue, node.admitted()).await);
-        node.leave().await.unwrap();
-    }
-    holder.leave().await.unwrap();
+    alone(async |server| {
+        let config = config(server.addr());
+        let (one, other) = (backend(&config).await, backend(&config).await);
+        let queue = address(&config, Kind::Mutex, "a");
+        for _ in 0..12 {
+            admitted(one.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
+        }
+        let holder = admitted(other.join(&join(&queue, Exclusive)).await);
+        for _ in 0..3 {
+            let node = waiting(one.join(&join(&queue, Exclusive)).await);
+            assert!(still_waits(&one, &queue, node.admitted()).await);
+            node.leave().await.unwrap();
+        }
+        holder.leave().await.unwrap();
+    })
+    .await;
 }

@@ -1,20 +1,13 @@
 //! The holder watch: owners learn that their nodes were removed by hand.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{address, admitted, backend, config, join, server, soon, stranger, waiting};
+use crate::common::{address, admitted, backend, config, join, promptly, server, soon, stranger, waiting};
 use futures_util::future::try_join_all;
 use latchwork_core::contracts::Page;
 use latchwork_core::decide::Claim::Exclusive;
 use latchwork_core::{Kind, LostReason};
-
-/// Well before a hold or a wait looks again by itself, at a TTL of 10 s.
-async fn promptly<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(5), work).await.expect("not before the re-check")
-}
 
 #[tokio::test]
 async fn of_many_holds_of_a_client_each_learns_its_own_removal_only() {

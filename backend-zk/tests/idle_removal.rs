@@ -1,29 +1,31 @@
 //! What a server removes by its path, some time after it has decided so (CELL-IDLE).
 
-mod common;
-
 use std::collections::HashSet;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use latchwork_conformance::servers::{Kind as ServerKind, Options, Server};
+use latchwork_conformance::servers::{Options, Server};
 use latchwork_core::Kind;
 use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected, TimeToIdle};
+use tokio::sync::OnceCell;
 use tokio::time::{sleep, timeout};
 use zookeeper_client::{Acls, Client, CreateMode};
 
-use crate::common::{PATIENCE, address, backend, config, stranger};
+use crate::common::{PATIENCE, address, backend, config, started, stranger};
+use crate::idle_cells::ROUNDS;
 
 const ACLS: Acls<'static> = Acls::anyone_all();
 
 /// So many end at once. The server removes one in 6 ms, so the last waits for most of a second.
 const CELLS: usize = 150;
 /// How often the control is tried at most.
-const ROUNDS: usize = 8;
+const TRIES: usize = 8;
 
-async fn server() -> Server {
-    let args = ["extendedTypesEnabled=true", "-Dznode.container.checkIntervalMs=250"];
-    Server::start(ServerKind::Zookeeper, Options::new().own().args(args)).await.unwrap()
+static SHARED: OnceCell<Server> = OnceCell::const_new();
+
+/// A server that has idle cells, and removes what is over soon.
+async fn server() -> &'static Server {
+    SHARED.get_or_init(async || started(Options::new().own().args(ROUNDS)).await).await
 }
 
 /// Waits until the server has removed one of these: it has decided to remove them all then.
@@ -45,7 +47,7 @@ async fn a_plain_node_is_removed_in_the_place_of_a_container() {
     let server = server().await;
     let client = stranger(server.addr()).await;
     let mut replaced = 0;
-    for round in 0..ROUNDS {
+    for round in 0..TRIES {
         let (made, left) = replaced_and_left(&client, round).await;
         if left < made {
             return;

@@ -1,8 +1,6 @@
 //! Stored data that are no limit: errors show them, and they stay until a limit is set.
 
-mod common;
-
-use common::{address, admitted, backend, config, join, server, soon, still_waits, stranger, waiting};
+use crate::common::{address, admitted, backend, config, join, server, soon, still_waits, stranger, waiting};
 use latchwork_conformance::limits::{StoredLimit, bad_limits_are_reported_and_stay, shows_bad_limit};
 use latchwork_core::Kind;
 use latchwork_core::contracts::{AskedLimit, Join};

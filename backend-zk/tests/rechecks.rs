@@ -1,13 +1,11 @@
 //! A waiter whose event is lost finds its admission by its own look, and that counts.
 
-mod common;
-
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::rewriter::Rewriter;
-use common::{config, coordinator, own_server, soon};
+use crate::common::rewriter::Rewriter;
+use crate::common::{config, coordinator, server, soon};
 use latchwork_conformance::recorder::Recorder;
 use latchwork_core::Release;
 use tokio::sync::watch;
@@ -28,7 +26,7 @@ fn watches(request: &[u8], node: &str) -> Option<i32> {
 
 #[tokio::test]
 async fn an_admission_without_an_event_is_found_and_counted() {
-    let server = own_server().await;
+    let server = server().await;
     let (losing, lost) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let (loses, count) = (Arc::clone(&losing), Arc::clone(&lost));
     let (asked, armed) = (Arc::new(AtomicI32::new(0)), watch::Sender::new(0));
@@ -59,7 +57,7 @@ async fn an_admission_without_an_event_is_found_and_counted() {
     through.hosts = vec![rewriter.addr()];
     let (holder, recorder) = (coordinator(&direct).await, Recorder::new());
     let waiting = recorder.scope(coordinator(&through)).await;
-    let stranger = common::stranger(server.addr()).await;
+    let stranger = crate::common::stranger(server.addr()).await;
     let found = || recorder.sum("latchwork_rechecks_found_total", &[("what", "admission")]);
     for (loses, counted) in [(false, 0.0), (true, 1.0)] {
         let mutex = holder.mutex("a").unwrap();

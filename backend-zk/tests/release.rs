@@ -1,8 +1,6 @@
 //! A release answers what the server reports of its node, not what the client believes.
 
-mod common;
-
-use common::{address, config, coordinator, holds, server, soon, stranger};
+use crate::common::{address, config, coordinator, holds, server, soon, stranger};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_core::{Coordinator, ErrorKind, Hold, Kind, LostReason, Release};
 use zookeeper_client::Client;

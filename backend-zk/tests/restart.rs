@@ -1,11 +1,9 @@
 //! The cost of many clients for a server that comes back. `LATCHWORK_CLIENTS` sets their number.
 //! The figures are printed.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{backend, config, soon};
+use crate::common::{backend, config, soon};
 use futures_util::StreamExt;
 use futures_util::stream;
 use latchwork_conformance::servers::{Kind, Options, Server};
@@ -30,7 +28,7 @@ async fn a_restart_costs_a_server_few_requests_for_each_client_and_no_lease() {
     let options = Options::new().own().args(["maxClientCnxns=0"]);
     let server = Server::start(Kind::Zookeeper, options).await.unwrap();
     let mut config = config(server.addr());
-    (config.ttl, config.connect_timeout) = (Duration::from_secs(30), Duration::from_secs(30));
+    (config.ttl, config.connect_timeout) = (Duration::from_secs(60), Duration::from_secs(60));
     let all: Vec<_> = stream::iter(0..clients).map(|_| backend(&config)).buffer_unordered(32).collect().await;
     server.stop().await.unwrap();
     soon(async {

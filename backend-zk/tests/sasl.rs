@@ -1,35 +1,42 @@
 //! Logins by SASL, at a server with a JAAS file.
 
-mod common;
+use std::io::Write as _;
+use std::path::Path;
 
-use std::time::Duration;
-
-use common::acls::{lists, made};
-use common::{config, own_server, soon};
+use crate::common::acls::{lists, made};
+use crate::common::{config, server, soon, started};
 use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::proxy::{Direction, Proxy};
-use latchwork_conformance::servers::{Certificates, Kind, Options, Server};
+use latchwork_conformance::servers::{Certificates, Options, Server};
 use latchwork_core::{Config, Coordinator, Error, ErrorKind, Release, Secret, connect};
-use tempfile::TempDir;
-use zookeeper_client::{Client, SaslOptions};
+use tempfile::NamedTempFile;
+use tokio::sync::OnceCell;
+use zookeeper_client::SaslOptions;
 
 const RIGHT: &str = "right-hunter2";
 const WRONG: &str = "wrong-hunter3";
 
-/// What a server knows of its users, in a folder that must live as long.
-fn users() -> (TempDir, Options) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("jaas.conf");
+/// What a server knows of its users.
+fn users() -> Options {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("jaas.conf");
     let module = "org.apache.zookeeper.server.auth.DigestLoginModule";
     let text = format!("Server {{ {module} required user_app=\"{RIGHT}\" user_other=\"{RIGHT}\"; }};");
-    std::fs::write(&file, text).expect("written");
+    // The same text each time. A server that starts reads all of it or none.
+    let mut written = NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a file");
+    written
+        .write_all(text.as_bytes())
+        .and_then(|()| written.persist(&file).map_err(|error| error.error))
+        .expect("written");
     let provider = "authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
     let jaas = format!("-Djava.security.auth.login.config={}", file.display());
-    (folder, Options::new().own().args([jaas.as_str(), provider]))
+    Options::new().own().args([jaas.as_str(), provider])
 }
 
-async fn start(options: Options) -> Server {
-    Server::start(Kind::Zookeeper, options).await.unwrap_or_else(|error| panic!("{error}"))
+static SHARED: OnceCell<Server> = OnceCell::const_new();
+
+/// A server with users, which is lenient in nothing and demands nothing.
+async fn strict() -> &'static Server {
+    SHARED.get_or_init(async || started(users()).await).await
 }
 
 fn login(addr: &str, user: &str, password: &str) -> Config {
@@ -54,7 +61,7 @@ async fn refused(config: &Config) -> Error {
 /// Every node of a namespace belongs to this user alone.
 async fn are_all_of(server: &Server, config: &Config, user: &str) {
     let login = SaslOptions::digest_md5(user.to_owned(), RIGHT);
-    let owner = Client::connector().with_sasl(login).connect(server.addr()).await.expect("logged in");
+    let owner = crate::common::foreign().with_sasl(login).connect(server.addr()).await.expect("logged in");
     let lists = lists(&owner, &format!("/{}", config.namespace)).await;
     assert!(lists.len() > 10, "{lists:?}");
     for (path, acls) in lists {
@@ -65,12 +72,11 @@ async fn are_all_of(server: &Server, config: &Config, user: &str) {
 
 #[tokio::test]
 async fn every_node_is_of_the_user_alone_and_no_other_one_gets_in() {
-    let (_folder, options) = users();
-    let server = start(options).await;
+    let server = strict().await;
     let config = login(server.addr(), "app", RIGHT);
     let client = at(&config).await.unwrap_or_else(|error| panic!("{error}"));
     let held = made(&client).await;
-    are_all_of(&server, &config, "app").await;
+    are_all_of(server, &config, "app").await;
     // Another user, a wrong password, a user that there is not.
     let mut other = login(server.addr(), "other", RIGHT);
     other.namespace.clone_from(&config.namespace);
@@ -93,8 +99,7 @@ async fn every_node_is_of_the_user_alone_and_no_other_one_gets_in() {
 /// The client says a number of its own at each login, and the server's has another one each time.
 #[tokio::test]
 async fn the_login_works_each_time() {
-    let (_folder, options) = users();
-    let server = start(options).await;
+    let server = strict().await;
     let config = login(server.addr(), "app", RIGHT);
     for time in 0..48 {
         let client = at(&config).await.unwrap_or_else(|error| panic!("{time}: {error}"));
@@ -104,11 +109,9 @@ async fn the_login_works_each_time() {
 
 #[tokio::test]
 async fn a_session_that_is_opened_anew_is_logged_in_too() {
-    let (_folder, options) = users();
-    let server = start(options).await;
+    let server = strict().await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
-    let mut config = login(&proxy.addr().to_string(), "app", RIGHT);
-    config.ttl = Duration::from_secs(6);
+    let config = login(&proxy.addr().to_string(), "app", RIGHT);
     let client = at(&config).await.unwrap_or_else(|error| panic!("{error}"));
     let mutex = client.mutex("a").unwrap();
     // The connection breaks: the session is logged in on the next one.
@@ -119,10 +122,12 @@ async fn a_session_that_is_opened_anew_is_logged_in_too() {
     let hold = soon(mutex.acquire()).await.unwrap();
     proxy.hold(Direction::ToServer);
     proxy.hold(Direction::ToClient);
+    let lease = client.lease();
+    lease.clock().jump(lease.ttl());
     soon(hold.lost()).await;
     proxy.resume();
     let held = soon(made(&client)).await;
-    are_all_of(&server, &config, "app").await;
+    are_all_of(server, &config, "app").await;
     drop(held);
     client.close().await.unwrap();
 }
@@ -143,9 +148,8 @@ async fn goes_on_behind(proxy: &Proxy, client: &Coordinator) {
 /// its login is through: the watches that it sets again.
 #[tokio::test]
 async fn a_session_outlives_a_connection_where_a_login_is_demanded() {
-    let (_folder, options) = users();
     let demands = ["-Dzookeeper.enforce.auth.enabled=true", "-Dzookeeper.enforce.auth.schemes=sasl"];
-    let server = start(options.args(demands)).await;
+    let server = started(users().args(demands)).await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
     let client = at(&login(&proxy.addr().to_string(), "app", RIGHT)).await;
     let client = client.unwrap_or_else(|error| panic!("{error}"));
@@ -157,20 +161,18 @@ async fn a_session_outlives_a_connection_where_a_login_is_demanded() {
 #[tokio::test]
 async fn every_mistake_is_called_what_the_guide_says() {
     let mut table = Mistakes::of(include_str!("../../src/guide/connecting.md"), "## SASL");
-    let without = own_server().await;
-    let (_folder, options) = users();
-    let lenient = start(options.args(["-Dzookeeper.allowSaslFailedClients=true"])).await;
+    let without = server().await;
+    let lenient = started(users().args(["-Dzookeeper.allowSaslFailedClients=true"])).await;
     let lets_in = "the server lets those in whose login failed (`zookeeper.allowSaslFailedClients`)";
     for (server, password, mistake) in
-        [(&without, RIGHT, "the server has no users"), (&lenient, WRONG, lets_in)]
+        [(without, RIGHT, "the server has no users"), (&lenient, WRONG, lets_in)]
     {
         let error = refused(&login(server.addr(), "app", password)).await;
         let named = matches!(error.kind(), ErrorKind::Forbidden { what } if what == "to log in by SASL");
         assert!(named, "{error}");
         table.made(mistake, &error);
     }
-    let (_folder, options) = users();
-    let strict = start(options).await;
+    let strict = strict().await;
     table.made("the user or the password", &refused(&login(strict.addr(), "app", WRONG)).await);
     let mut nobody = config(strict.addr());
     nobody.sasl = true;
@@ -184,8 +186,7 @@ async fn every_mistake_is_called_what_the_guide_says() {
 #[tokio::test]
 async fn it_goes_over_tls_with_certificates_on_both_sides() {
     let certificates = Certificates::new().unwrap();
-    let (_folder, options) = users();
-    let server = start(options.tls(certificates.server(true))).await;
+    let server = started(users().tls(certificates.server(true))).await;
     let over_tls = |password: &str| {
         let mut config = login(&server.tls_addr().expect("it speaks TLS"), "app", password);
         config.tls = true;

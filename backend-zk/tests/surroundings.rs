@@ -1,14 +1,12 @@
 //! A ZooKeeper with bounds and rights of its own: longer and shorter sessions, a closed chroot,
 //! required logins.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{config, own_server, server, soon, stranger};
-use latchwork_conformance::servers::{Kind, Options, Server};
+use crate::common::{config, server, soon, started, stranger};
+use latchwork_conformance::servers::{Options, Server};
 use latchwork_core::{Config, Coordinator, Error, ErrorKind, Secret, connect};
-use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
+use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 
 async fn user(config: &Config) -> Result<Coordinator, Error> {
     soon(connect(&[latchwork_zookeeper::connector()], config)).await
@@ -27,17 +25,16 @@ fn log_in(config: &mut Config, user: &str) {
 }
 
 async fn with(lines: &[&str]) -> Server {
-    let options = Options::new().own().args(lines.iter().copied());
-    Server::start(Kind::Zookeeper, options).await.unwrap_or_else(|error| panic!("{error}"))
+    started(Options::new().own().args(lines.iter().copied())).await
 }
 
 #[tokio::test]
 async fn a_server_that_grants_more_is_believed_and_one_that_grants_less_is_refused_with_its_bound() {
-    let server = with(&["minSessionTimeout=6000", "maxSessionTimeout=20000"]).await;
+    let server = with(&["minSessionTimeout=12000", "maxSessionTimeout=20000"]).await;
     let mut config = config(server.addr());
     config.ttl = Duration::from_secs(4);
     let client = user(&config).await.unwrap();
-    assert_eq!(client.lease().ttl(), Duration::from_secs(6));
+    assert_eq!(client.lease().ttl(), Duration::from_secs(12));
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
     let lease = client.lease();
     // A proof from before ends earlier, by the margin.
@@ -55,7 +52,7 @@ async fn a_server_that_grants_more_is_believed_and_one_that_grants_less_is_refus
 #[tokio::test]
 async fn a_chroot_that_may_not_be_made_or_used_is_named() {
     let addr = server().await.addr();
-    let owner = Client::connector().with_auth("digest", b"app:secret").connect(addr).await.unwrap();
+    let owner = crate::common::foreign().with_auth("digest", b"app:secret").connect(addr).await.unwrap();
     let mut config = config(addr);
     let root = format!("closed-{}", config.namespace);
     let mut rights = Acls::creator_all().to_vec();
@@ -95,7 +92,7 @@ async fn a_server_that_insists_on_a_login_says_so() {
 /// The error names the queue, and the queue works again when the right is back.
 #[tokio::test]
 async fn a_queue_that_is_closed_under_way_is_named() {
-    let server = own_server().await;
+    let server = server().await;
     let config = config(server.addr());
     let client = user(&config).await.unwrap();
     let mutex = client.mutex("a").unwrap();

@@ -4,15 +4,13 @@
 //! and no case counts requests so closely. The short tier plays the short cases about queues, each
 //! with one recipe.
 
-use std::process::ExitCode;
-
-use latchwork_conformance::servers::{Kind, Options, Server};
-use latchwork_conformance::testbed::Testbed;
+use latchwork_conformance::servers::Options;
 use latchwork_conformance::testbeds::zookeeper_testbed;
-use latchwork_conformance::{Adapter, Case, cases, contender_main, run};
+use latchwork_conformance::{Adapter, Case, cases};
 use latchwork_zookeeper::connector_without_fast_path;
-use libtest_mimic::Arguments;
 use tokio::runtime::Runtime;
+
+use crate::common::{play_all, started};
 
 /// What lasts, in names of cases: left to the long tier.
 const LASTING: [&str; 3] = ["under_chaos", "cancel_thousands", "every_future"];
@@ -20,19 +18,21 @@ const LASTING: [&str; 3] = ["under_chaos", "cancel_thousands", "every_future"];
 /// The clauses of the short tier begin so.
 const QUEUES: [&str; 5] = ["NODE-", "MUTEX-", "RWLOCK-", "SEMAPHORE-", "DOWNGRADE-"];
 
-fn main() -> ExitCode {
-    if let Some(code) = contender_main(&[connector_without_fast_path()]) {
-        return code;
+#[test]
+fn cases_pass_over_the_plain_protocol() {
+    if !latchwork_conformance::own_process!() {
+        return;
     }
-    let runtime = Runtime::new().expect("a runtime starts");
-    let server = runtime.block_on(Server::start(Kind::Zookeeper, Options::new())).expect("a server");
-    let mut testbed = zookeeper_testbed(server).expect("a testbed");
+    let runtime = Runtime::new().unwrap();
+    let server = runtime.block_on(started(Options::new()));
+    let mut testbed = zookeeper_testbed(server).unwrap();
     (testbed.name, testbed.connector) = ("zookeeper-plain", connector_without_fast_path());
-    let testbed: &'static dyn Testbed = Box::leak(Box::new(testbed));
-    // The results stay out of the summary, which has a column for each backend.
-    let ended = run(Arguments::from_args(), testbed, played());
-    runtime.block_on(testbed.close());
-    ended.code
+    play_all(&runtime, testbed, played());
+}
+
+/// Whether this process belongs to the test above: it, or one of its contenders.
+pub(crate) fn started_this_process() -> bool {
+    latchwork_conformance::own_process_test().is_some_and(|test| test.starts_with("without_fast_path::"))
 }
 
 fn played() -> Vec<Case> {

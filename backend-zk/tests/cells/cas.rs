@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::{MULTI, READ, cell, delete, put_value, seen, set, value, written};
 use crate::common::{address, backend, config, holds, one_proxied, put, server, soon, stranger};
-use crate::{MULTI, READ, cell, delete, put_value, seen, set, value, written};
 use futures_util::future::join_all;
 use latchwork_core::Kind;
 use latchwork_core::contracts::{Backend, CellWrite, CellWritten, Expected, Version};

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::{MULTI, cell, delete, lease, put_value, seen, set, value, written};
 use crate::common::{
     address, admitted, backend, config, holds, join, one_proxied, one_proxied_with, server, soon, stranger,
 };
-use crate::{MULTI, cell, delete, lease, put_value, seen, set, value, written};
 use latchwork_core::contracts::{Backend, CellWrite, CellWritten, Close, Expected};
 use latchwork_core::decide::Claim::Exclusive;
 use latchwork_core::{Address, Config, ErrorKind, Kind};
@@ -164,7 +164,7 @@ async fn a_held_write_under_a_lease_is_made_only_while_the_node_stands() {
 #[tokio::test]
 async fn a_client_that_lost_its_session_writes_on_the_next() {
     let config = config(server().await.addr());
-    let short = |one: &mut Config| one.ttl = Duration::from_secs(6);
+    let short = |one: &mut Config| one.ttl = Duration::from_secs(12);
     let (proxy, [one, other]) = one_proxied_with(&config, short).await;
     let at = value(&config, "a");
     made(&one, &at, &lease(Expected::Absent, b"before")).await;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::{MULTI, cell, delete, put_value, set, value, written};
 use crate::common::{
     address, admitted, backend, config, holds, join, one_proxied, one_proxied_with, server, soon, waiting,
 };
-use crate::{MULTI, cell, delete, put_value, set, value, written};
 use latchwork_conformance::proxy::Direction;
 use latchwork_core::contracts::{Backend, CellWritten, Expected, LeaseState, Node};
 use latchwork_core::decide::Claim::{Exclusive, Permits};
@@ -111,7 +111,7 @@ async fn a_write_after_the_end_of_the_lease_is_lost_and_not_made() {
     let config = config(server().await.addr());
     // The lease ends before the request does.
     let short = |one: &mut Config| {
-        (one.ttl, one.request_timeout) = (Duration::from_secs(6), Duration::from_secs(20));
+        (one.ttl, one.request_timeout) = (Duration::from_secs(10), Duration::from_secs(60));
     };
     let (proxy, [one, other]) = one_proxied_with(&config, short).await;
     let at = value(&config, "a");

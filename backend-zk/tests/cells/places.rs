@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use super::{cell, delete, lease, put_value, seen, set, value, written};
 use crate::common::{address, admitted, backend, config, join, put, server, soon, stranger, waiting};
-use crate::{cell, delete, lease, put_value, seen, set, value, written};
 use latchwork_core::contracts::{CellWritten, Close, Expected};
 use latchwork_core::decide::Claim::Exclusive;
 use latchwork_core::{Address, Config, ErrorKind, Kind, Secret};
-use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Error, Permission};
+use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Error, Permission};
 
 const KINDS: [Kind; 4] = [Kind::Value, Kind::Counter, Kind::Ids, Kind::Latch];
 
@@ -100,7 +100,7 @@ async fn an_address_where_no_cell_may_stand_is_refused() {
 async fn a_cell_outlives_its_clients_and_their_leases() {
     let config = config(server().await.addr());
     let mut short = config.clone();
-    short.ttl = Duration::from_secs(6);
+    short.ttl = Duration::from_secs(10);
     let at = value(&config, "a");
     let (orderly, killed) = (backend(&config).await, backend(&short).await);
     let first = put_value(&orderly, &at, b"one").await;
@@ -202,7 +202,7 @@ async fn cells_are_their_logins_and_a_closed_directory_is_named() {
         assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
     }
     // Who may write a cell, but not make another one.
-    let owner = Client::connector().with_auth("digest", b"app:secret").connect(addr).await.unwrap();
+    let owner = crate::common::foreign().with_auth("digest", b"app:secret").connect(addr).await.unwrap();
     let rights = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
     owner.set_acl(&path, &rights, None).await.unwrap();
     put_value(&ours, &at, b"again").await;

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{backend, config, holds, one_proxied, one_proxied_with, server, soon};
-use crate::{MULTI, READ, cell, delete, put_value, set, value, written};
+use super::{MULTI, READ, cell, delete, put_value, set, value, written};
+use crate::common::{backend, config, holds, one_proxied, one_proxied_with, server, soon, started};
 use latchwork_conformance::proxy::Direction;
-use latchwork_conformance::servers::{Kind, Options, Server};
+use latchwork_conformance::servers::Options;
 use latchwork_core::contracts::{
     CellLife, CellWrite, CellWritten, Expected, LeaseState, TimeToIdle, Version,
 };
@@ -94,7 +94,7 @@ async fn a_write_that_was_not_sent_is_unavailable_and_is_not_made() {
 #[tokio::test]
 async fn a_silent_server_leaves_a_write_unknown_within_the_request_timeout() {
     let config = config(server().await.addr());
-    let short = |one: &mut Config| one.request_timeout = Duration::from_secs(2);
+    let short = |one: &mut Config| one.request_timeout = Duration::from_secs(4);
     let (proxy, [one, other]) = one_proxied_with(&config, short).await;
     let at = value(&config, "a");
     put_value(&one, &at, b"old").await;
@@ -104,7 +104,8 @@ async fn a_silent_server_leaves_a_write_unknown_within_the_request_timeout() {
     assert_eq!(*error.kind(), ErrorKind::Unknown, "{error}");
     let error = one.read_cell(&at).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
-    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    // Before the connection is given up as silent, which would end them too.
+    assert!(started.elapsed() < config.ttl * 2 / 5, "{:?}", started.elapsed());
     proxy.resume();
     assert_eq!(&*cell(&other, &at).await.value, b"new");
 }
@@ -154,8 +155,8 @@ async fn a_dropped_write_was_made_or_not() {
 #[tokio::test]
 async fn a_write_of_an_idle_cell_that_was_made_and_not_made_to_last_is_unknown() {
     let idle = TimeToIdle::new(Duration::from_secs(8)).unwrap();
-    let own = Options::new().own().args(["extendedTypesEnabled=true"]);
-    let server = Server::start(Kind::Zookeeper, own).await.unwrap();
+    // The server removes what is over once in a minute, so the cell is there to the end.
+    let server = started(Options::new().own().args(["extendedTypesEnabled=true"])).await;
     let mut config = config(server.addr());
     config.ttl = Duration::from_secs(30);
     let (proxy, [one, other]) =

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::{cell, delete, put_value, seen, set, value};
 use crate::common::{
-    backend, config, count, holds, one_proxied, one_proxied_with, own_server, server, soon, stranger, watches,
+    alone, backend, config, count, holds, one_proxied, one_proxied_with, promptly, server, soon, stranger,
+    watches,
 };
-use crate::{cell, delete, put_value, seen, set, value};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::Proxy;
@@ -160,12 +161,12 @@ async fn a_gap_alone_is_told_and_then_the_watch_is_quiet_and_alive() {
 #[tokio::test]
 async fn a_watch_goes_on_with_the_next_session() {
     let config = config(server().await.addr());
-    let short = |one: &mut Config| one.ttl = Duration::from_secs(6);
-    let (proxy, [one, other]) = one_proxied_with(&config, short).await;
+    let (proxy, [one, other]) = one_proxied(&config).await;
     let at = value(&config, "a");
     let mut watch = watching(&one, &at).await;
     let lease = one.lease();
     proxy.cut();
+    lease.clock().jump(lease.ttl());
     soon(lease.until_lost()).await;
     proxy.resume();
     soon(watch.changed()).await.unwrap();
@@ -179,7 +180,7 @@ async fn a_watch_goes_on_with_the_next_session() {
 #[tokio::test]
 async fn a_watch_that_cannot_reach_the_server_is_unavailable_and_can_be_asked_again() {
     let config = config(server().await.addr());
-    let short = |one: &mut Config| one.request_timeout = Duration::from_secs(2);
+    let short = |one: &mut Config| one.request_timeout = Duration::from_secs(4);
     let (proxy, [one, other]) = one_proxied_with(&config, short).await;
     let at = value(&config, "a");
     let mut watch = watching(&one, &at).await;
@@ -206,7 +207,7 @@ async fn a_watch_of_a_closed_client_ends_at_once() {
             Some(how) => one.close(how).await.unwrap(),
             None => drop(one),
         }
-        let ended = tokio::time::timeout(Duration::from_secs(3), waiting).await.expect("at once").unwrap();
+        let ended = promptly(waiting).await.unwrap();
         assert_eq!(*ended.unwrap_err().kind(), ErrorKind::Closed, "{how:?}");
         for watch in [&mut asked_later, &mut never_asked] {
             assert_eq!(*soon(watch.changed()).await.unwrap_err().kind(), ErrorKind::Closed, "{how:?}");
@@ -216,75 +217,79 @@ async fn a_watch_of_a_closed_client_ends_at_once() {
 
 #[tokio::test]
 async fn a_dropped_watch_leaves_nothing_on_the_server() {
-    let server = own_server().await;
-    let proxy = Proxy::start(server.addr()).await.unwrap();
-    let config = config(&proxy.addr().to_string());
-    let one = backend(&config).await;
-    let (at, absent) = (value(&config, "a"), value(&config, "b"));
-    put_value(&one, &at, b"one").await;
-    let never_asked = one.watch_cell(&at);
-    watches(&server, 0).await;
-    drop(never_asked);
-    // Of a cell that is there, of one that is not, and two of one cell.
-    let watched = [watching(&one, &at).await, watching(&one, &absent).await, watching(&one, &at).await];
-    watches(&server, 2).await;
-    drop(watched);
-    watches(&server, 0).await;
-    // Waiting.
-    let mut watch = watching(&one, &at).await;
-    assert!(watch.changed().now_or_never().is_none());
-    watches(&server, 1).await;
-    drop(watch);
-    watches(&server, 0).await;
-    // Arming: the server has it before the client knows.
-    let mut watch = one.watch_cell(&at);
-    let mut armed = proxy.hold_reply_to(|chunk| holds(chunk, EXISTS));
-    tokio::select! {
-        answer = watch.changed() => panic!("its answer is held: {answer:?}"),
-        fired = armed.fired() => fired.unwrap(),
-    }
-    watches(&server, 1).await;
-    drop(watch);
-    proxy.resume();
-    watches(&server, 0).await;
-    // And behind a break of the connection.
-    let mut watch = watching(&one, &at).await;
-    proxy.sever();
-    soon(watch.changed()).await.unwrap();
-    watches(&server, 1).await;
-    drop(watch);
-    watches(&server, 0).await;
+    alone(async |server| {
+        let proxy = Proxy::start(server.addr()).await.unwrap();
+        let config = config(&proxy.addr().to_string());
+        let one = backend(&config).await;
+        let (at, absent) = (value(&config, "a"), value(&config, "b"));
+        put_value(&one, &at, b"one").await;
+        let never_asked = one.watch_cell(&at);
+        watches(server, 0).await;
+        drop(never_asked);
+        // Of a cell that is there, of one that is not, and two of one cell.
+        let watched = [watching(&one, &at).await, watching(&one, &absent).await, watching(&one, &at).await];
+        watches(server, 2).await;
+        drop(watched);
+        watches(server, 0).await;
+        // Waiting.
+        let mut watch = watching(&one, &at).await;
+        assert!(watch.changed().now_or_never().is_none());
+        watches(server, 1).await;
+        drop(watch);
+        watches(server, 0).await;
+        // Arming: the server has it before the client knows.
+        let mut watch = one.watch_cell(&at);
+        let mut armed = proxy.hold_reply_to(|chunk| holds(chunk, EXISTS));
+        tokio::select! {
+            answer = watch.changed() => panic!("its answer is held: {answer:?}"),
+            fired = armed.fired() => fired.unwrap(),
+        }
+        watches(server, 1).await;
+        drop(watch);
+        proxy.resume();
+        watches(server, 0).await;
+        // And behind a break of the connection.
+        let mut watch = watching(&one, &at).await;
+        proxy.sever();
+        soon(watch.changed()).await.unwrap();
+        watches(server, 1).await;
+        drop(watch);
+        watches(server, 0).await;
+    })
+    .await;
 }
 
 /// The client crate cannot set so many again on one session.
 #[tokio::test(flavor = "multi_thread")]
 async fn more_watches_than_one_session_can_have_outlive_a_break() {
-    let server = own_server().await;
-    let config = config(server.addr());
-    let (proxy, [one, other]) = one_proxied(&config).await;
-    let cells: Vec<_> =
-        (0..400).map(|number| value(&config, &format!("{number:0>3}{}", "/".repeat(252)))).collect();
-    let mut watched = soon(join_all(cells.iter().map(|cell| watching(&one, cell)))).await;
-    let sessions = count(&server, "zk_global_sessions").await;
-    assert!(sessions > 2, "{sessions}");
-    let lease = one.lease();
-    for round in 0..2 {
-        for (cell, watch) in cells.iter().zip(&mut watched).step_by(40) {
-            put_value(&other, cell, &[round]).await;
-            soon(async {
-                while one.read_cell(cell).await.unwrap().is_none_or(|found| *found.value != [round]) {
-                    watch.changed().await.unwrap();
-                }
-            })
-            .await;
+    alone(async |server| {
+        let config = config(server.addr());
+        let (proxy, [one, other]) = one_proxied(&config).await;
+        let cells: Vec<_> =
+            (0..400).map(|number| value(&config, &format!("{number:0>3}{}", "/".repeat(252)))).collect();
+        let mut watched = soon(join_all(cells.iter().map(|cell| watching(&one, cell)))).await;
+        let sessions = count(server, "zk_global_sessions").await;
+        assert!(sessions > 2, "{sessions}");
+        let lease = one.lease();
+        for round in 0..2 {
+            for (cell, watch) in cells.iter().zip(&mut watched).step_by(40) {
+                put_value(&other, cell, &[round]).await;
+                soon(async {
+                    while one.read_cell(cell).await.unwrap().is_none_or(|found| *found.value != [round]) {
+                        watch.changed().await.unwrap();
+                    }
+                })
+                .await;
+            }
+            proxy.sever();
+            soon(join_all(watched.iter_mut().map(|watch| async { while watch.changed().await.is_err() {} })))
+                .await;
         }
-        proxy.sever();
-        soon(join_all(watched.iter_mut().map(|watch| async { while watch.changed().await.is_err() {} })))
-            .await;
-    }
-    assert_eq!(lease.lost(), None);
-    drop(watched);
-    watches(&server, 0).await;
-    let stranger = stranger(server.addr()).await;
-    stranger.sync("/").await.unwrap();
+        assert_eq!(lease.lost(), None);
+        drop(watched);
+        watches(server, 0).await;
+        let stranger = stranger(server.addr()).await;
+        stranger.sync("/").await.unwrap();
+    })
+    .await;
 }

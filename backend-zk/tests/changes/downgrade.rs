@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use super::{ALL, MULTI, listed, names, waits};
 use crate::common::{
-    address, admitted, backend, config, holds, join, one_proxied, server, soon, still_waits, stranger,
-    waiting,
+    address, admitted, backend, config, holds, join, one_proxied, promptly, server, soon, still_waits,
+    stranger, waiting,
 };
-use crate::{ALL, MULTI, listed, names, promptly, waits};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_core::contracts::Page;
 use latchwork_core::decide::Claim::{Exclusive, Shared};

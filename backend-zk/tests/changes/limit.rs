@@ -1,7 +1,9 @@
 //! Another limit.
 
-use crate::common::{address, admitted, backend, config, join, server, still_waits, stranger, waiting};
-use crate::{listed, names, promptly, waits};
+use super::{listed, names, waits};
+use crate::common::{
+    address, admitted, backend, config, join, promptly, server, still_waits, stranger, waiting,
+};
 use latchwork_core::contracts::{AskedLimit, Join};
 use latchwork_core::decide::Claim::Permits;
 use latchwork_core::{ErrorKind, Kind};

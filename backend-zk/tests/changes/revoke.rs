@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use super::{DELETE, names, waits};
 use crate::common::{
-    address, admitted, backend, config, holds, join, one_proxied, put, server, soon, still_waits, stranger,
-    waiting,
+    address, admitted, backend, config, holds, join, one_proxied, promptly, put, server, soon, still_waits,
+    stranger, waiting,
 };
-use crate::{DELETE, names, promptly, waits};
 use latchwork_core::contracts::{Node, NodeId, Page};
 use latchwork_core::decide::Claim::{Exclusive, Permits};
 use latchwork_core::{Address, ErrorKind, Kind, LostReason};

@@ -1,43 +1,32 @@
-//! Fixtures: one server, clients of it in a namespace of their own, and a foreign client.
-#![allow(dead_code, reason = "every test file uses a part of it")]
+//! Fixtures: servers, clients in a namespace of their own, and a foreign client.
 
 pub(crate) mod acls;
+mod cases;
 pub(crate) mod rewriter;
+mod servers;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_conformance::proxy::Proxy;
-use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_core::contracts::{AskedLimit, Backend, Join, Joined, Node, NodeId, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Config, Coordinator, Name, Result};
 use latchwork_zookeeper::connector;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::sync::OnceCell;
-use zookeeper_client::{Acls, Client, CreateMode};
+use zookeeper_client::{Acls, Client, Connector, CreateMode};
+
+pub(crate) use cases::play_all;
+pub(crate) use servers::{alone, count, own_server, server, sessions, settled_watches, started, watches};
 
 /// Only work that never ends meets this bound.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-static SHARED: OnceCell<Server> = OnceCell::const_new();
-
-/// The server that all tests of a file share.
-pub(crate) async fn server() -> &'static Server {
-    SHARED.get_or_init(own_server).await
-}
-
-/// A server of a test's own, with fast clocks.
-pub(crate) async fn own_server() -> Server {
-    Server::start(Kind::Zookeeper, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"))
-}
-
-/// The configuration of a client in a namespace that no other test has.
+/// The configuration of a client in a namespace that no other test has. No pause of the machine ends its session, and
+/// no request of it takes longer than it may.
 pub(crate) fn config(addr: &str) -> Config {
     let namespace = format!("t{}", &NodeId::random().to_string()[..12]);
     let url = format!(
-        "zookeeper://{addr}?namespace={namespace}&ttl=10s&tick=100ms&request_timeout=5s&connect_timeout=15s"
+        "zookeeper://{addr}?namespace={namespace}&ttl=40s&tick=100ms&request_timeout=15s&connect_timeout=30s"
     );
     url.parse().unwrap()
 }
@@ -71,9 +60,16 @@ pub(crate) async fn coordinator(config: &Config) -> Coordinator {
     Coordinator::new(backend(config).await, config)
 }
 
+/// A client of another program, before it connects.
+pub(crate) fn foreign() -> Connector {
+    Client::connector()
+        .with_session_timeout(Duration::from_secs(60))
+        .with_connection_timeout(Duration::from_secs(30))
+}
+
 /// A client of another program.
 pub(crate) async fn stranger(addr: &str) -> Client {
-    Client::connector().with_session_timeout(Duration::from_secs(20)).connect(addr).await.unwrap()
+    foreign().connect(addr).await.unwrap()
 }
 
 /// Makes a node as another program would, and answers its path.
@@ -123,6 +119,11 @@ pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, work).await.expect("it never came")
 }
 
+/// Awaits what an event must bring: long before a hold or a wait looks again by itself, after three quarters of a TTL.
+pub(crate) async fn promptly<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), work).await.expect("not before the re-check")
+}
+
 /// Whether the node's wait goes on. Round trips of another request on its client prove that it was
 /// polled through everything that has happened.
 pub(crate) async fn still_waits(
@@ -147,42 +148,6 @@ pub(crate) async fn still_waits(
 pub(crate) async fn hear(backend: &Arc<dyn Backend>, config: &Config) {
     let nothing = address(config, latchwork_core::Kind::Value, "nothing");
     assert_eq!(soon(backend.read_cell(&nothing)).await.unwrap(), None);
-}
-
-/// A counter of a server.
-pub(crate) async fn count(server: &Server, of: &str) -> u64 {
-    let mut stream = TcpStream::connect(server.addr()).await.unwrap();
-    stream.write_all(b"mntr").await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    let value = answer.lines().find_map(|line| line.strip_prefix(of));
-    value.expect("mntr has it").trim().parse().unwrap()
-}
-
-/// Waits until a server watches so many times.
-pub(crate) async fn watches(server: &Server, expected: u64) {
-    soon(async {
-        while count(server, "zk_watch_count").await != expected {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    })
-    .await;
-}
-
-/// Waits until a server watches at least so many times, and for a second no more and no fewer. Answers
-/// how many times.
-pub(crate) async fn settled_watches(server: &Server, least: u64) -> u64 {
-    soon(async {
-        let (mut last, mut looks) = (0, 0);
-        while last < least || looks < 10 {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            let now = count(server, "zk_watch_count").await;
-            looks = if now == last { looks + 1 } else { 0 };
-            last = now;
-        }
-        last
-    })
-    .await
 }
 
 /// Whether a chunk from the client holds a request of this kind: length, xid, then its number.

@@ -45,7 +45,7 @@ pub(crate) fn start(source: &str, arguments: &[&str]) -> Child {
     Command::new(java.filter(|java| java.exists()).unwrap_or_else(|| "java".into()))
         .args(["-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp"])
         .arg(class_path())
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/curator").join(source))
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("curator").join(source))
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

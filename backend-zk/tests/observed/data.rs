@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use super::{MULTI, data, entries, texts, with_data};
 use crate::common::{
     address, admitted, backend, config, holds, join, one_proxied, one_proxied_with, server, soon,
     still_waits, stranger, waiting,
 };
-use crate::{MULTI, data, entries, texts, with_data};
 use latchwork_conformance::proxy::Direction;
 use latchwork_core::contracts::{Close, Join, LeaseState};
 use latchwork_core::decide::Claim::{Exclusive, Permits, Shared};
@@ -181,7 +181,7 @@ async fn data_that_were_surely_not_written_are_never_written() {
     let config = config(server().await.addr());
     // The session outlasts what is refused.
     let short = |one: &mut Config| {
-        (one.ttl, one.request_timeout) = (Duration::from_secs(30), Duration::from_secs(2));
+        (one.ttl, one.request_timeout) = (Duration::from_secs(60), Duration::from_secs(5));
     };
     let (proxy, [one, other]) = one_proxied_with(&config, short).await;
     let queue = address(&config, Kind::Semaphore, "a");

@@ -1,19 +1,18 @@
 //! Watches of queues (WATCH-QUEUE).
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::{data, entries, texts, with_data};
 use crate::common::{
-    address, admitted, backend, config, count, holds, join, one_proxied, one_proxied_with, own_server,
-    server, soon, still_waits, stranger, waiting, watches,
+    address, admitted, alone, backend, config, count, holds, join, one_proxied, promptly, server, soon,
+    still_waits, stranger, waiting, watches,
 };
-use crate::{data, entries, texts, with_data};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::Proxy;
 use latchwork_core::contracts::{Backend, ChangeWatch, Close, LeaseState};
 use latchwork_core::decide::Claim::{Exclusive, Shared};
-use latchwork_core::{Address, Config, ErrorKind, Kind};
+use latchwork_core::{Address, ErrorKind, Kind};
 use zookeeper_client::Error;
 
 /// The request that lists, and watches.
@@ -196,12 +195,12 @@ async fn a_watch_outlives_a_break_of_the_connection_and_tells_of_the_gap() {
 #[tokio::test]
 async fn a_watch_goes_on_with_the_next_session() {
     let config = config(server().await.addr());
-    let short = |one: &mut Config| one.ttl = Duration::from_secs(6);
-    let (proxy, [one, other]) = one_proxied_with(&config, short).await;
+    let (proxy, [one, other]) = one_proxied(&config).await;
     let queue = address(&config, Kind::Group, "a");
     let mut watch = watching(&one, &queue).await;
     let lease = one.lease();
     proxy.cut();
+    lease.clock().jump(lease.ttl());
     soon(lease.until_lost()).await;
     proxy.resume();
     soon(async { while watch.changed().await.is_err() {} }).await;
@@ -229,93 +228,98 @@ async fn a_watch_ends_with_its_client() {
             Some(how) => one.close(how).await.unwrap(),
             None => drop(one),
         }
-        let ended = tokio::time::timeout(Duration::from_secs(3), waiting).await.expect("at once").unwrap();
+        let ended = promptly(waiting).await.unwrap();
         assert_eq!(*ended.unwrap_err().kind(), ErrorKind::Closed, "{how:?}");
     }
 }
 
 #[tokio::test]
 async fn a_dropped_watch_leaves_nothing_on_the_server() {
-    let server = own_server().await;
-    let proxy = Proxy::start(server.addr()).await.unwrap();
-    let config = config(&proxy.addr().to_string());
-    let one = backend(&config).await;
-    let other = backend(&crate::common::config(server.addr())).await;
-    let (queue, absent) = (address(&config, Kind::Group, "a"), address(&config, Kind::Group, "b"));
-    // A hold is watched too.
-    let _node = admitted(other.join(&join(&queue, Shared)).await);
-    watches(&server, 1).await;
-    let never_asked = one.watch_queue(&queue);
-    drop(never_asked);
-    // Of a queue that is there, of one that is not, and two of one queue.
-    let watched = [watching(&one, &queue).await, watching(&one, &absent).await, watching(&one, &queue).await];
-    watches(&server, 1 + 3).await;
-    let [first, second, mut third] = watched;
-    drop(first);
-    assert!(is_quiet(&one, &queue, &mut third).await);
-    watches(&server, 1 + 3).await;
-    drop((second, third));
-    watches(&server, 1).await;
-    // Waiting.
-    let mut watch = watching(&one, &queue).await;
-    assert!(watch.changed().now_or_never().is_none());
-    watches(&server, 1 + 2).await;
-    // Told, and armed again.
-    let next = admitted(other.join(&join(&queue, Shared)).await);
-    soon(watch.changed()).await.unwrap();
-    watches(&server, 2 + 2).await;
-    drop(watch);
-    watches(&server, 2).await;
-    next.leave().await.unwrap();
-    watches(&server, 1).await;
-    // Arming: the server has it before the client knows.
-    let mut watch = one.watch_queue(&queue);
-    let mut armed = proxy.hold_reply_to(|chunk| holds(chunk, LIST));
-    tokio::select! {
-        answer = watch.changed() => panic!("its answer is held: {answer:?}"),
-        fired = armed.fired() => fired.unwrap(),
-    }
-    watches(&server, 1 + 2).await;
-    drop(watch);
-    proxy.resume();
-    watches(&server, 1).await;
-    // And behind a break of the connection.
-    let mut watch = watching(&one, &queue).await;
-    proxy.sever();
-    soon(watch.changed()).await.unwrap();
-    watches(&server, 1 + 2).await;
-    drop(watch);
-    watches(&server, 1).await;
+    alone(async |server| {
+        let proxy = Proxy::start(server.addr()).await.unwrap();
+        let config = config(&proxy.addr().to_string());
+        let one = backend(&config).await;
+        let other = backend(&crate::common::config(server.addr())).await;
+        let (queue, absent) = (address(&config, Kind::Group, "a"), address(&config, Kind::Group, "b"));
+        // A hold is watched too.
+        let _node = admitted(other.join(&join(&queue, Shared)).await);
+        watches(server, 1).await;
+        let never_asked = one.watch_queue(&queue);
+        drop(never_asked);
+        // Of a queue that is there, of one that is not, and two of one queue.
+        let watched =
+            [watching(&one, &queue).await, watching(&one, &absent).await, watching(&one, &queue).await];
+        watches(server, 1 + 3).await;
+        let [first, second, mut third] = watched;
+        drop(first);
+        assert!(is_quiet(&one, &queue, &mut third).await);
+        watches(server, 1 + 3).await;
+        drop((second, third));
+        watches(server, 1).await;
+        // Waiting.
+        let mut watch = watching(&one, &queue).await;
+        assert!(watch.changed().now_or_never().is_none());
+        watches(server, 1 + 2).await;
+        // Told, and armed again.
+        let next = admitted(other.join(&join(&queue, Shared)).await);
+        soon(watch.changed()).await.unwrap();
+        watches(server, 2 + 2).await;
+        drop(watch);
+        watches(server, 2).await;
+        next.leave().await.unwrap();
+        watches(server, 1).await;
+        // Arming: the server has it before the client knows.
+        let mut watch = one.watch_queue(&queue);
+        let mut armed = proxy.hold_reply_to(|chunk| holds(chunk, LIST));
+        tokio::select! {
+            answer = watch.changed() => panic!("its answer is held: {answer:?}"),
+            fired = armed.fired() => fired.unwrap(),
+        }
+        watches(server, 1 + 2).await;
+        drop(watch);
+        proxy.resume();
+        watches(server, 1).await;
+        // And behind a break of the connection.
+        let mut watch = watching(&one, &queue).await;
+        proxy.sever();
+        soon(watch.changed()).await.unwrap();
+        watches(server, 1 + 2).await;
+        drop(watch);
+        watches(server, 1).await;
+    })
+    .await;
 }
 
 /// The client crate cannot set so many again on one session.
 #[tokio::test(flavor = "multi_thread")]
 async fn more_watches_than_one_session_can_have_are_told_and_outlive_a_break() {
-    let server = own_server().await;
-    let config = config(server.addr());
-    let (proxy, [one, other]) = one_proxied(&config).await;
-    let queues: Vec<_> = (0..200)
-        .map(|number| address(&config, Kind::Group, format!("{number:0>3}{}", "/".repeat(252))))
-        .collect();
-    let mut watched = soon(join_all(queues.iter().map(|queue| watching(&one, queue)))).await;
-    let sessions = count(&server, "zk_global_sessions").await;
-    assert!(sessions > 2, "{sessions}");
-    let lease = one.lease();
-    for round in 0..2_usize {
-        for (queue, watch) in queues.iter().zip(&mut watched).step_by(20) {
-            other.join(&join(queue, Shared)).await.unwrap();
-            soon(async {
-                while entries(&one, queue).await.len() <= round {
-                    watch.changed().await.unwrap();
-                }
-            })
-            .await;
+    alone(async |server| {
+        let config = config(server.addr());
+        let (proxy, [one, other]) = one_proxied(&config).await;
+        let queues: Vec<_> = (0..200)
+            .map(|number| address(&config, Kind::Group, format!("{number:0>3}{}", "/".repeat(252))))
+            .collect();
+        let mut watched = soon(join_all(queues.iter().map(|queue| watching(&one, queue)))).await;
+        let sessions = count(server, "zk_global_sessions").await;
+        assert!(sessions > 2, "{sessions}");
+        let lease = one.lease();
+        for round in 0..2_usize {
+            for (queue, watch) in queues.iter().zip(&mut watched).step_by(20) {
+                other.join(&join(queue, Shared)).await.unwrap();
+                soon(async {
+                    while entries(&one, queue).await.len() <= round {
+                        watch.changed().await.unwrap();
+                    }
+                })
+                .await;
+            }
+            proxy.sever();
+            soon(join_all(watched.iter_mut().map(|watch| async { while watch.changed().await.is_err() {} })))
+                .await;
         }
-        proxy.sever();
-        soon(join_all(watched.iter_mut().map(|watch| async { while watch.changed().await.is_err() {} })))
-            .await;
-    }
-    assert_eq!(lease.lost(), None);
+        assert_eq!(lease.lost(), None);
+    })
+    .await;
 }
 
 /// A waiter behind the writer of data lists again, and waits on.

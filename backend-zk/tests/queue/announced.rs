@@ -2,10 +2,10 @@
 
 use std::pin::pin;
 
+use super::{ALL, LIST, MULTI, all_hold_and_release, line_up};
 use crate::common::{
     address, backend, config, hear, holds, join, one_proxied, server, soon, still_waits, stranger, waiting,
 };
-use crate::{ALL, LIST, MULTI, all_hold_and_release, line_up};
 use latchwork_core::decide::Claim::Exclusive;
 use latchwork_core::{Address, ErrorKind, Kind, LostReason};
 use zookeeper_client::Acls;

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::common::{
-    address, admitted, backend, config, coordinator, join, put, server, soon, still_waits, stranger, waiting,
+    address, admitted, backend, config, coordinator, join, promptly, put, server, soon, still_waits,
+    stranger, waiting,
 };
 use latchwork_core::contracts::Close;
 use latchwork_core::decide::Claim::Exclusive;
@@ -75,8 +76,8 @@ async fn a_holder_and_a_waiter_whose_nodes_are_deleted_are_revoked_at_once() {
     // The waiter first: it must not take the end of the holder for its admission.
     stranger.delete(&format!("{path}/{waiting}"), None).await.unwrap();
     stranger.delete(&format!("{path}/{holding}"), None).await.unwrap();
-    let lost = tokio::time::timeout(backend.lease().ttl(), holder.state().until_lost()).await;
-    assert_eq!(lost, Ok(LostReason::Revoked));
+    let lost = promptly(holder.state().until_lost()).await;
+    assert_eq!(lost, LostReason::Revoked);
     assert_eq!(soon(waits).await.unwrap().unwrap_err().lost_reason(), Some(LostReason::Revoked));
     assert_eq!(backend.lease().lost(), None, "the lease is none the worse");
     backend.close(Close::Orderly).await.unwrap();

@@ -2,10 +2,10 @@
 
 use std::pin::pin;
 
+use super::{ALL, CREATE, LIST, READ, all_hold_and_release, line_up};
 use crate::common::{
     address, admitted, config, hear, holds, join, one_proxied, server, soon, still_waits, waiting,
 };
-use crate::{ALL, CREATE, LIST, READ, all_hold_and_release, line_up};
 use latchwork_core::Kind;
 use latchwork_core::decide::Claim::Exclusive;
 

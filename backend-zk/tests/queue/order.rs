@@ -1,6 +1,6 @@
 //! Order, tokens, and the names of nodes.
 
-use crate::ALL;
+use super::ALL;
 use crate::common::{
     address, admitted, backend, config, coordinator, join, server, soon, still_waits, stranger, waiting,
 };

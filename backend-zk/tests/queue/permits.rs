@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use crate::ALL;
-use crate::common::{address, admitted, backend, config, join, server, soon, still_waits, stranger, waiting};
+use super::ALL;
+use crate::common::{
+    address, admitted, backend, config, join, promptly, server, soon, still_waits, stranger, waiting,
+};
 use latchwork_core::contracts::{AskedLimit, Joined};
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::Claim::Permits;
@@ -141,8 +143,7 @@ async fn a_lowered_limit_puts_nobody_to_sleep() {
     soon(marked).await;
     assert!(backend.list(&queue, ALL).await.unwrap().iter().filter(|entry| entry.admitted).count() == 2);
     first.leave().await.unwrap();
-    // Well before the re-check.
-    tokio::time::timeout(Duration::from_secs(5), waits).await.unwrap().unwrap().unwrap();
+    promptly(waits).await.unwrap().unwrap();
     second.leave().await.unwrap();
     third.leave().await.unwrap();
 }

@@ -2,10 +2,10 @@
 
 use std::pin::pin;
 
+use super::{ALL, LIST, all_hold_and_release, line_up};
 use crate::common::{
     address, admitted, backend, config, hear, holds, join, one_proxied, server, soon, still_waits, waiting,
 };
-use crate::{ALL, LIST, all_hold_and_release, line_up};
 use latchwork_core::decide::Claim::{Exclusive, Shared};
 use latchwork_core::{Kind, LostReason};
 

@@ -1,7 +1,7 @@
 //! Creates that are carried out late: a stranger makes what a server does that goes on after a stall.
 
+use super::{ALL, CREATE2, DELETE, through};
 use crate::common::{address, admitted, backend, holds, join, put, server, soon, stranger, waiting};
-use crate::{ALL, CREATE2, DELETE, through};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_core::contracts::{Backend, Join, Patience};
 use latchwork_core::decide::Claim::Exclusive;

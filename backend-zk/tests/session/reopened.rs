@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::{CREATE2, connects, end_session, opens_a_session, through};
 use crate::common::{
-    address, admitted, backend, config, coordinator, holds, join, one_proxied_with, own_server, server, soon,
-    waiting,
+    address, admitted, alone, backend, config, coordinator, holds, join, one_proxied_with, promptly, server,
+    sessions, soon, waiting,
 };
-use crate::{CREATE2, connects, end_session, opens_a_session, sessions, through};
 use latchwork_conformance::proxy::{Direction, Event, Proxy};
 use latchwork_conformance::servers::Server;
 use latchwork_core::contracts::{Backend, Close, LeaseState};
@@ -17,31 +17,32 @@ use tokio::runtime::Builder;
 
 /// For example a future that its owner keeps in a `select!` and no longer polls.
 async fn a_session_ends_though_a_request_of_it_is_not_polled(end: impl AsyncFnOnce(&dyn Backend)) {
-    let own = own_server().await;
-    let mut config = config(own.addr());
-    // The server ends one session. The other must not run out where the machine stands still for a
-    // second.
-    config.ttl = Duration::from_secs(6);
-    let short = |client: &mut Config| client.request_timeout = Duration::from_secs(2);
-    let (proxy, [client, other]) = one_proxied_with(&config, short).await;
-    let queue = address(&config, Kind::Mutex, "a");
-    admitted(client.join(&join(&queue, Exclusive)).await);
-    let next = waiting(other.join(&join(&queue, Exclusive)).await);
+    alone(async |own| {
+        let mut config = config(own.addr());
+        // No session runs out while this test lasts.
+        config.ttl = Duration::from_secs(60);
+        let short = |client: &mut Config| client.request_timeout = Duration::from_secs(5);
+        let (proxy, [client, other]) = one_proxied_with(&config, short).await;
+        let queue = address(&config, Kind::Mutex, "a");
+        admitted(client.join(&join(&queue, Exclusive)).await);
+        let next = waiting(other.join(&join(&queue, Exclusive)).await);
 
-    let mut answered = proxy.hold_reply_to(|chunk| holds(chunk, CREATE2));
-    let elsewhere = join(&address(&config, Kind::Mutex, "b"), Exclusive);
-    let mut request = client.join(&elsewhere);
-    tokio::select! {
-        biased;
-        joined = &mut request => panic!("its answer is held back: {joined:?}"),
-        fired = soon(answered.fired()) => fired.unwrap(),
-    }
-    proxy.resume();
-    assert_eq!(sessions(&own).await, 2);
-    end(&*client).await;
-    soon(next.admitted()).await.unwrap();
-    soon(async { while sessions(&own).await > 1 {} }).await;
-    soon(request).await.unwrap_err();
+        let mut answered = proxy.hold_reply_to(|chunk| holds(chunk, CREATE2));
+        let elsewhere = join(&address(&config, Kind::Mutex, "b"), Exclusive);
+        let mut request = client.join(&elsewhere);
+        tokio::select! {
+            biased;
+            joined = &mut request => panic!("its answer is held back: {joined:?}"),
+            fired = soon(answered.fired()) => fired.unwrap(),
+        }
+        proxy.resume();
+        assert_eq!(sessions(own).await, 2);
+        end(&*client).await;
+        promptly(next.admitted()).await.unwrap();
+        promptly(async { while sessions(own).await > 1 {} }).await;
+        soon(request).await.unwrap_err();
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,85 +94,91 @@ async fn a_join_that_opens_a_session_and_is_not_polled_keeps_no_other_from_it() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_is_being_opened_is_closed_when_its_client_ends_meanwhile() {
-    let own = own_server().await;
-    for closed in [true, false] {
-        let (proxy, mut opened, config, client) = about_to_open(&own).await;
-        let elsewhere = join(&address(&config, Kind::Mutex, "a"), Exclusive);
-        let joining = tokio::spawn({
-            let (client, elsewhere) = (Arc::clone(&client), elsewhere.clone());
-            async move { client.join(&elsewhere).await }
-        });
-        soon(opened.fired()).await.unwrap();
-        if closed {
-            soon(client.close(Close::Orderly)).await.unwrap();
-            // Not when the opening is over.
-            let error = soon(joining).await.unwrap().unwrap_err();
-            assert_eq!(*error.kind(), ErrorKind::Closed, "{error}");
-            assert_eq!(*client.join(&elsewhere).await.unwrap_err().kind(), ErrorKind::Closed);
-        } else {
-            joining.abort();
-            assert!(soon(joining).await.unwrap_err().is_cancelled());
+    alone(async |own| {
+        for closed in [true, false] {
+            let (proxy, mut opened, config, client) = about_to_open(own).await;
+            let elsewhere = join(&address(&config, Kind::Mutex, "a"), Exclusive);
+            let joining = tokio::spawn({
+                let (client, elsewhere) = (Arc::clone(&client), elsewhere.clone());
+                async move { client.join(&elsewhere).await }
+            });
+            soon(opened.fired()).await.unwrap();
+            if closed {
+                soon(client.close(Close::Orderly)).await.unwrap();
+                // Not when the opening is over.
+                let error = soon(joining).await.unwrap().unwrap_err();
+                assert_eq!(*error.kind(), ErrorKind::Closed, "{error}");
+                assert_eq!(*client.join(&elsewhere).await.unwrap_err().kind(), ErrorKind::Closed);
+            } else {
+                joining.abort();
+                assert!(soon(joining).await.unwrap_err().is_cancelled());
+            }
+            drop(client);
+            proxy.resume();
+            soon(async { while sessions(own).await > 0 {} }).await;
         }
-        drop(client);
-        proxy.resume();
-        soon(async { while sessions(&own).await > 0 {} }).await;
-    }
+    })
+    .await;
 }
 
 /// The session is there, and the answer to its first node is held back. A request has 20 s. Behind its close a
 /// process may end, and what had not reached the server then would never do.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_close_waits_for_the_end_of_the_session_that_is_being_opened_and_nobody_else_does() {
-    let own = own_server().await;
-    let proxy = Proxy::start(own.addr()).await.unwrap();
-    let mut config = through(&proxy).await;
-    config.ttl = Duration::from_secs(60);
-    config.request_timeout = Duration::from_secs(20);
-    config.connect_timeout = Duration::from_secs(30);
-    let client = backend(&config).await;
-    client.lease().clock().jump(config.ttl);
-    let mut made = proxy.hold_reply_to(|chunk| holds(chunk, CREATE2));
-    let queue = address(&config, Kind::Mutex, "a");
-    let joining = tokio::spawn({
-        let client = Arc::clone(&client);
-        async move { client.join(&join(&queue, Exclusive)).await }
-    });
-    soon(made.fired()).await.unwrap();
-    let closing = tokio::spawn(async move { client.close(Close::Orderly).await });
-    let joined = tokio::time::timeout(config.request_timeout / 2, joining).await;
-    let error = joined.expect("it waits for the answer").unwrap().unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Closed, "{error}");
-    soon(async { while sessions(&own).await > 0 {} }).await;
-    assert!(!closing.is_finished(), "the server's answer is held back");
-    proxy.resume();
-    soon(closing).await.unwrap().unwrap();
+    alone(async |own| {
+        let proxy = Proxy::start(own.addr()).await.unwrap();
+        let mut config = through(&proxy).await;
+        config.ttl = Duration::from_secs(60);
+        config.request_timeout = Duration::from_secs(20);
+        config.connect_timeout = Duration::from_secs(30);
+        let client = backend(&config).await;
+        client.lease().clock().jump(config.ttl);
+        let mut made = proxy.hold_reply_to(|chunk| holds(chunk, CREATE2));
+        let queue = address(&config, Kind::Mutex, "a");
+        let joining = tokio::spawn({
+            let client = Arc::clone(&client);
+            async move { client.join(&join(&queue, Exclusive)).await }
+        });
+        soon(made.fired()).await.unwrap();
+        let closing = tokio::spawn(async move { client.close(Close::Orderly).await });
+        let joined = tokio::time::timeout(config.request_timeout / 2, joining).await;
+        let error = joined.expect("it waits for the answer").unwrap().unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Closed, "{error}");
+        soon(async { while sessions(own).await > 0 {} }).await;
+        assert!(!closing.is_finished(), "the server's answer is held back");
+        proxy.resume();
+        soon(closing).await.unwrap().unwrap();
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn joins_that_give_up_before_a_session_is_open_get_it_between_them() {
-    let own = own_server().await;
-    let proxy = Proxy::start(own.addr()).await.unwrap();
-    let config = through(&proxy).await;
-    let client = backend(&config).await;
-    let queue = address(&config, Kind::Mutex, "a");
-    // Makes the directory, so that a join is one trip.
-    admitted(client.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
-    let trip = Duration::from_millis(200);
-    proxy.delay(Direction::ToServer, trip);
-    let lease = client.lease();
-    lease.clock().jump(lease.ttl());
-    let joined = soon(async {
-        loop {
-            let request = join(&queue, Exclusive);
-            // An opening takes four trips, and the end of the old session another.
-            if let Ok(joined) = tokio::time::timeout(trip * 5 / 2, client.join(&request)).await {
-                break joined;
+    alone(async |own| {
+        let proxy = Proxy::start(own.addr()).await.unwrap();
+        let config = through(&proxy).await;
+        let client = backend(&config).await;
+        let queue = address(&config, Kind::Mutex, "a");
+        // Makes the directory, so that a join is one trip.
+        admitted(client.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
+        let trip = Duration::from_millis(200);
+        proxy.delay(Direction::ToServer, trip);
+        let lease = client.lease();
+        lease.clock().jump(lease.ttl());
+        let joined = soon(async {
+            loop {
+                let request = join(&queue, Exclusive);
+                // An opening takes four trips, and the end of the old session another.
+                if let Ok(joined) = tokio::time::timeout(trip * 5 / 2, client.join(&request)).await {
+                    break joined;
+                }
             }
-        }
-    });
-    joined.await.unwrap();
-    assert_eq!(sessions(&own).await, 1, "none was left half open");
-    client.close(Close::Orderly).await.unwrap();
+        });
+        joined.await.unwrap();
+        assert_eq!(sessions(own).await, 1, "none was left half open");
+        client.close(Close::Orderly).await.unwrap();
+    })
+    .await;
 }
 
 /// The join that asks for the new session may be on a runtime that ends soon after.
@@ -179,7 +186,7 @@ async fn joins_that_give_up_before_a_session_is_open_get_it_between_them() {
 async fn a_new_session_does_not_end_with_the_runtime_that_asked_for_it() {
     let proxy = Proxy::start(server().await.addr()).await.unwrap();
     let mut config = through(&proxy).await;
-    config.ttl = Duration::from_secs(6);
+    config.ttl = Duration::from_secs(12);
     let client = coordinator(&config).await;
     let mutex = client.mutex("a").unwrap();
     let hold = soon(mutex.acquire()).await.unwrap();

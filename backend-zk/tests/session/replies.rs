@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::{ALL, CREATE2, LIST, READ, through};
 use crate::common::{address, admitted, backend, holds, join, server, soon, try_backend};
-use crate::{ALL, CREATE2, LIST, READ, through};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_core::contracts::{Close, Join, LeaseState};
 use latchwork_core::decide::Claim::Exclusive;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::{long_key, through};
 use crate::common::{
-    address, admitted, backend, config, coordinator, join, own_server, server, settled_watches, soon,
-    stranger, waiting, watches,
+    address, admitted, alone, backend, config, coordinator, count, join, promptly, server, settled_watches,
+    soon, stranger, waiting, watches,
 };
-use crate::{count, long_key, through};
 use futures_util::future::join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use latchwork_conformance::proxy::Proxy;
@@ -22,7 +22,8 @@ use tokio::task::JoinSet;
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_of_holds_survive_a_cut_that_is_shorter_than_their_lease() {
     let proxy = Proxy::start(server().await.addr()).await.unwrap();
-    let config = through(&proxy).await;
+    let mut config = through(&proxy).await;
+    config.ttl = Duration::from_secs(20);
     let client = coordinator(&config).await;
     let acquired = (0..6000).map(|number| {
         let mutex = client.mutex(format!("held-{number}")).unwrap();
@@ -57,7 +58,7 @@ async fn thousands_of_holds_survive_a_cut_that_is_shorter_than_their_lease() {
 #[tokio::test(flavor = "multi_thread")]
 async fn permits_beyond_the_watch_budget_are_marked_when_the_limit_changes() {
     let mut config = config(server().await.addr());
-    config.ttl = Duration::from_secs(6);
+    config.ttl = Duration::from_secs(12);
     let (client, permits, other) = over_budget(&config, 2600).await;
     let mut operator = other.semaphore_as_stored("held-2599").unwrap();
     operator.set_limit(1).await.unwrap();
@@ -117,7 +118,7 @@ async fn a_release_gives_its_watch_budget_back() {
     let hold = soon(mutex.acquire()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(other.mutex("watched").unwrap().force_release(hold.token().sequence()).await.unwrap());
-    let lost = tokio::time::timeout(Duration::from_secs(10), hold.lost()).await.expect("nobody watches it");
+    let lost = promptly(hold.lost()).await;
     assert_eq!(lost.reason(), LostReason::Revoked);
     client.close().await.unwrap();
     other.close().await.unwrap();
@@ -126,44 +127,46 @@ async fn a_release_gives_its_watch_budget_back() {
 /// More watches than the client crate can set again would cost the session.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_is_watched_again_after_an_event_only_within_the_budget() {
-    let own = own_server().await;
-    let mut config = config(own.addr());
-    // No look comes while this test lasts.
-    config.ttl = Duration::from_secs(60);
-    let (client, other) = (backend(&config).await, backend(&config).await);
-    let enter = async |backend: &Arc<dyn Backend>, number: usize| {
-        let queue = address(&config, Kind::Mutex, long_key(number));
-        backend.join(&join(&queue, Exclusive)).await
-    };
-    // They need most of the budget for holds, and most of the whole budget.
-    let (holds, waits) = (0..60, 60..140);
-    let mut held = Vec::new();
-    for number in holds.clone() {
-        held.push(admitted(enter(&client, number).await));
-    }
-    watches(&own, 60).await;
-    let mut waiters = JoinSet::new();
-    for number in waits {
-        admitted(enter(&other, number).await);
-        let node = waiting(enter(&client, number).await);
-        waiters.spawn(async move { node.admitted().await });
-    }
-    // All waits are watched, and so many of the holds of the other as its budget allows.
-    let before = settled_watches(&own, 140).await;
-    let stranger = stranger(own.addr()).await;
-    for number in holds {
-        let queue = format!("/{}/mutex/{}", config.namespace, encode(&long_key(number)));
-        let node = stranger.list_children(&queue).await.unwrap().remove(0);
-        stranger.set_data(&format!("{queue}/{node}"), b"changed", None).await.unwrap();
-    }
-    // The events have come, and none of them is watched again.
-    watches(&own, before - 60).await;
-    for _ in 0..10 {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        assert_eq!(count(&own, "zk_watch_count").await, before - 60);
-    }
-    assert!(held.iter().all(|node| node.state().lost().is_none()));
-    client.close(Close::Orderly).await.unwrap();
+    alone(async |own| {
+        let mut config = config(own.addr());
+        // No look comes while this test lasts.
+        config.ttl = Duration::from_secs(60);
+        let (client, other) = (backend(&config).await, backend(&config).await);
+        let enter = async |backend: &Arc<dyn Backend>, number: usize| {
+            let queue = address(&config, Kind::Mutex, long_key(number));
+            backend.join(&join(&queue, Exclusive)).await
+        };
+        // They need most of the budget for holds, and most of the whole budget.
+        let (holds, waits) = (0..60, 60..140);
+        let mut held = Vec::new();
+        for number in holds.clone() {
+            held.push(admitted(enter(&client, number).await));
+        }
+        watches(own, 60).await;
+        let mut waiters = JoinSet::new();
+        for number in waits {
+            admitted(enter(&other, number).await);
+            let node = waiting(enter(&client, number).await);
+            waiters.spawn(async move { node.admitted().await });
+        }
+        // All waits are watched, and so many of the holds of the other as its budget allows.
+        let before = settled_watches(own, 140).await;
+        let stranger = stranger(own.addr()).await;
+        for number in holds {
+            let queue = format!("/{}/mutex/{}", config.namespace, encode(&long_key(number)));
+            let node = stranger.list_children(&queue).await.unwrap().remove(0);
+            stranger.set_data(&format!("{queue}/{node}"), b"changed", None).await.unwrap();
+        }
+        // The events have come, and none of them is watched again.
+        watches(own, before - 60).await;
+        for _ in 0..10 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert_eq!(count(own, "zk_watch_count").await, before - 60);
+        }
+        assert!(held.iter().all(|node| node.state().lost().is_none()));
+        client.close(Close::Orderly).await.unwrap();
+    })
+    .await;
 }
 
 /// A client with permits on so many semaphores that there is no budget to watch them all, and

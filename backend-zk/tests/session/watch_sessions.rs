@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use super::{connects, end_session, long_key, opens_a_session};
 use crate::common::{
-    address, admitted, config, coordinator, join, one_proxied, own_server, server, settled_watches, soon,
-    stranger, waiting,
+    address, admitted, alone, config, coordinator, join, one_proxied, server, sessions, settled_watches,
+    soon, stranger, waiting,
 };
-use crate::{connects, end_session, long_key, opens_a_session, sessions};
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
 use latchwork_conformance::proxy::Proxy;
@@ -39,93 +39,95 @@ async fn waits_outlive_a_cut<G: Hold + Send + 'static>(
     count: usize,
     acquire: fn(&Coordinator, &str) -> BoxFuture<'static, latchwork_core::Result<G>>,
 ) {
-    let own = own_server().await;
-    let proxy = Proxy::start(own.addr()).await.unwrap();
-    let mut direct = config(own.addr());
-    // No look comes while this test lasts: only watches report.
-    direct.ttl = Duration::from_secs(60);
-    let mut proxied = direct.clone();
-    proxied.hosts = vec![proxy.addr().to_string()];
-    let (holder, client) = (coordinator(&direct).await, coordinator(&proxied).await);
-    let stranger = stranger(own.addr()).await;
-    let keys: Vec<_> = (0..count).map(|number| format!("held-{number}")).collect();
-    let held = stream::iter(&keys).map(|key| acquire(&holder, key)).buffer_unordered(64);
-    let held: Vec<_> = soon(held.try_collect()).await.unwrap();
-    // Its owner is the session that all nodes hang on.
-    let main = soon(client.mutex("main").unwrap().acquire()).await.unwrap();
-    let queue = format!("/{}/mutex/main", direct.namespace);
-    let node = stranger.list_children(&queue).await.unwrap().remove(0);
-    let (_, stat) = stranger.get_data(&format!("{queue}/{node}")).await.unwrap();
-    let mut waits: JoinSet<_> = keys.iter().map(|key| acquire(&client, key)).collect();
-    let places = async || {
-        let queues = stream::iter(&keys).map(async |key| {
-            let queue = format!("/{}/{kind}/{key}", direct.namespace);
-            loop {
-                let mut places = stranger.list_children(&queue).await.unwrap();
-                if places.len() == 2 {
-                    places.sort();
-                    return places;
+    alone(async |own| {
+        let proxy = Proxy::start(own.addr()).await.unwrap();
+        let mut direct = config(own.addr());
+        // No look comes while this test lasts: only watches report.
+        direct.ttl = Duration::from_secs(60);
+        let mut proxied = direct.clone();
+        proxied.hosts = vec![proxy.addr().to_string()];
+        let (holder, client) = (coordinator(&direct).await, coordinator(&proxied).await);
+        let stranger = stranger(own.addr()).await;
+        let keys: Vec<_> = (0..count).map(|number| format!("held-{number}")).collect();
+        let held = stream::iter(&keys).map(|key| acquire(&holder, key)).buffer_unordered(64);
+        let held: Vec<_> = soon(held.try_collect()).await.unwrap();
+        // Its owner is the session that all nodes hang on.
+        let main = soon(client.mutex("main").unwrap().acquire()).await.unwrap();
+        let queue = format!("/{}/mutex/main", direct.namespace);
+        let node = stranger.list_children(&queue).await.unwrap().remove(0);
+        let (_, stat) = stranger.get_data(&format!("{queue}/{node}")).await.unwrap();
+        let mut waits: JoinSet<_> = keys.iter().map(|key| acquire(&client, key)).collect();
+        let places = async || {
+            let queues = stream::iter(&keys).map(async |key| {
+                let queue = format!("/{}/{kind}/{key}", direct.namespace);
+                loop {
+                    let mut places = stranger.list_children(&queue).await.unwrap();
+                    if places.len() == 2 {
+                        places.sort();
+                        return places;
+                    }
                 }
+            });
+            soon(queues.buffered(64).collect::<Vec<_>>()).await
+        };
+        let before = places().await;
+        // Each of them is watched, and not from the one session alone.
+        soon(async {
+            while sessions(own).await <= 3 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
-        });
-        soon(queues.buffered(64).collect::<Vec<_>>()).await
-    };
-    let before = places().await;
-    // Each of them is watched, and not from the one session alone.
-    soon(async {
-        while sessions(&own).await <= 3 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await;
-    settled_watches(&own, u64::try_from(count).unwrap()).await;
-    let (lease, (connects, _hear)) = (client.lease(), connects(&proxy));
-    proxy.cut();
-    soon(lease.changed(LeaseState::Live)).await;
-    proxy.resume();
-    let then = soon(lease.changed(LeaseState::Suspended)).await;
-    assert_eq!(then, LeaseState::Live, "the session did not come back");
-    assert_eq!(places().await, before);
+        })
+        .await;
+        settled_watches(own, u64::try_from(count).unwrap()).await;
+        let (lease, (connects, _hear)) = (client.lease(), connects(&proxy));
+        proxy.cut();
+        soon(lease.changed(LeaseState::Live)).await;
+        proxy.resume();
+        let then = soon(lease.changed(LeaseState::Suspended)).await;
+        assert_eq!(then, LeaseState::Live, "the session did not come back");
+        assert_eq!(places().await, before);
 
-    let of_others = || -> Vec<_> {
-        let connects = connects.lock().unwrap();
-        connects
-            .iter()
-            .filter(|(session, _)| **session != stat.ephemeral_owner)
-            .map(|(_, connect)| connect.clone())
-            .collect()
-    };
-    soon(async {
-        while of_others().len() < 2 {
-            tokio::task::yield_now().await;
+        let of_others = || -> Vec<_> {
+            let connects = connects.lock().unwrap();
+            connects
+                .iter()
+                .filter(|(session, _)| **session != stat.ephemeral_owner)
+                .map(|(_, connect)| connect.clone())
+                .collect()
+        };
+        soon(async {
+            while of_others().len() < 2 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        proxy.refuse();
+        for connect in of_others() {
+            end_session(own.addr(), &connect).await;
         }
-    })
-    .await;
-    proxy.refuse();
-    for connect in of_others() {
-        end_session(own.addr(), &connect).await;
-    }
-    proxy.resume();
-    assert_eq!(places().await, before);
-    main.check().expect("the end of a watch session is not that of the main one");
-    let _ = main.release().await.unwrap();
-    for released in held.chunks(64) {
-        for outcome in join_all(released.iter().map(Hold::release)).await {
-            let _ = outcome.unwrap();
+        proxy.resume();
+        assert_eq!(places().await, before);
+        main.check().expect("the end of a watch session is not that of the main one");
+        let _ = main.release().await.unwrap();
+        for released in held.chunks(64) {
+            for outcome in join_all(released.iter().map(Hold::release)).await {
+                let _ = outcome.unwrap();
+            }
         }
-    }
-    let mut granted = Vec::new();
-    while let Some(hold) = soon(waits.join_next()).await {
-        granted.push(hold.unwrap().unwrap());
-    }
-    assert!(granted.iter().all(Hold::is_held));
-    client.close().await.unwrap();
-    holder.close().await.unwrap();
-    // What is left is that of the stranger.
-    soon(async {
-        while sessions(&own).await != 1 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+        let mut granted = Vec::new();
+        while let Some(hold) = soon(waits.join_next()).await {
+            granted.push(hold.unwrap().unwrap());
         }
+        assert!(granted.iter().all(Hold::is_held));
+        client.close().await.unwrap();
+        holder.close().await.unwrap();
+        // What is left is that of the stranger.
+        soon(async {
+            while sessions(own).await != 1 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await;
     })
     .await;
 }

@@ -1,8 +1,6 @@
 //! The queue on a real server.
 
 mod announced;
-#[path = "../common/mod.rs"]
-mod common;
 mod foreign;
 mod known;
 mod order;

@@ -1,7 +1,5 @@
 //! The session as a lease: kept, lost, opened anew; and requests whose replies are lost.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod late;
 mod lease;
 mod reopened;
@@ -12,9 +10,8 @@ mod watch_sessions;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use crate::common::{config, count, soon};
+use crate::common::{config, soon};
 use latchwork_conformance::proxy::{Event, Proxy};
-use latchwork_conformance::servers::Server;
 use latchwork_core::Config;
 use latchwork_core::contracts::Page;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -73,11 +70,6 @@ async fn end_session(addr: &str, connect: &[u8]) {
     let close: [[u8; 4]; 3] = [8_i32, 1, -11].map(i32::to_be_bytes);
     stream.write_all(&close.concat()).await.unwrap();
     soon(stream.read_to_end(&mut Vec::new())).await.unwrap();
-}
-
-/// The number of sessions on a server.
-async fn sessions(server: &Server) -> u64 {
-    count(server, "zk_global_sessions").await
 }
 
 /// The request that opens a session: length, version of the protocol.

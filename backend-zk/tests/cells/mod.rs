@@ -1,8 +1,6 @@
 //! Cells on a real server: compare-and-set, held writes, lost replies, watches, leases, and their places.
 
 mod cas;
-#[path = "../common/mod.rs"]
-mod common;
 mod ephemeral;
 mod held;
 mod places;

@@ -1,13 +1,11 @@
 //! Curator and this library take turns on one lock, and in one election. The Java launcher compiles
 //! `curator/Contender.java` and `curator/Latch.java`.
 
-mod common;
-#[path = "curator/java.rs"]
-mod java;
+pub(crate) mod java;
 
 use std::time::Duration;
 
-use common::{
+use crate::common::{
     address, admitted, backend, config, coordinator, join, put, server, soon, still_waits, stranger, waiting,
 };
 use latchwork_core::contracts::{Entry, Join, Page};

@@ -1,14 +1,13 @@
 //! Three servers: a holder whose follower is cut off from its leader must give up before another is
 //! admitted, and a connect while there is no leader waits for one.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, config, try_backend};
+use super::to_cut;
+use crate::common::{PATIENCE, config, try_backend};
 use latchwork_conformance::mistakes::Mistakes;
-use latchwork_conformance::servers::{Certificates, Ensemble};
+use latchwork_conformance::servers::Ensemble;
 use latchwork_core::contracts::{Backend, Close};
 use latchwork_core::{Config, Coordinator, LostReason};
 use latchwork_zookeeper::ZooKeeperBackend;
@@ -25,7 +24,7 @@ async fn two_hold(ensemble: &Ensemble, connect: impl AsyncFn(Config) -> ZooKeepe
     config.ttl = Duration::from_secs(6);
     let holder = Coordinator::new(Arc::new(connect(config.clone()).await) as Arc<dyn Backend>, &config);
     config.hosts = vec![ensemble.addr(leader)];
-    let other = common::coordinator(&config).await;
+    let other = crate::common::coordinator(&config).await;
 
     let held = Arc::new(holder.mutex("a").unwrap().acquire().await.unwrap());
     let waiting = tokio::spawn({
@@ -57,7 +56,7 @@ async fn two_hold(ensemble: &Ensemble, connect: impl AsyncFn(Config) -> ZooKeepe
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_behind_a_cut_off_follower_gives_up_before_the_next_is_admitted() {
-    let ensemble = Ensemble::zookeeper(3).await.unwrap();
+    let ensemble = to_cut().await;
     let honest = async |config| ZooKeeperBackend::connect(&config).await.unwrap();
     assert!(!two_hold(&ensemble, honest).await, "two hold");
 
@@ -73,7 +72,7 @@ async fn a_holder_behind_a_cut_off_follower_gives_up_before_the_next_is_admitted
 /// For example while it elects a leader. Another host is silent, as the leader's machine may be.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connect_waits_until_its_ensemble_has_a_quorum() {
-    let ensemble = Ensemble::zookeeper(3).await.unwrap();
+    let ensemble = to_cut().await;
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut config = config(&silent.local_addr().unwrap().to_string());
     config.hosts.extend((0..3).map(|server| ensemble.addr(server)));
@@ -83,10 +82,9 @@ async fn a_connect_waits_until_its_ensemble_has_a_quorum() {
 /// Its servers hang up on who connects.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connect_by_tls_waits_until_its_ensemble_has_a_quorum() {
-    let certificates = Certificates::new().unwrap();
-    let ensemble = Ensemble::zookeeper_with_tls(3, &certificates.server(true)).await.unwrap();
+    let ensemble = to_cut().await;
     let hosts: Vec<_> = (0..3).map(|server| ensemble.tls_addr(server).unwrap()).collect();
-    let url = format!("zookeeper+tls://{}?{}", hosts.join(","), certificates.mutual());
+    let url = format!("zookeeper+tls://{}?{}", hosts.join(","), ensemble.certificates.mutual());
     connects_with_the_quorum(&ensemble, url.parse().unwrap()).await;
 }
 
@@ -102,7 +100,7 @@ async fn connects_with_the_quorum(ensemble: &Ensemble, mut config: Config) {
     let error = try_backend(&config).await.expect_err("nobody serves");
     assert!(started.elapsed() >= config.connect_timeout, "{:?}: {error}", started.elapsed());
     // The other row is etcd's.
-    let page = include_str!("../../src/guide/connecting.md");
+    let page = include_str!("../../../src/guide/connecting.md");
     Mistakes::of(page, "## When an ensemble has no quorum")
         .made("most servers of a ZooKeeper ensemble are down, or cut off from each other", &error);
 

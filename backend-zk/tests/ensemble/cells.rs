@@ -1,11 +1,9 @@
 //! Cells and queues on three servers: a follower that lags shows nothing old, and versions are those of
 //! all.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{address, admitted, backend, config, join, soon};
+use crate::common::{address, admitted, backend, config, join, soon};
 use futures_util::future::join_all;
 use latchwork_conformance::servers::Ensemble;
 use latchwork_core::contracts::{Backend, CellLife, CellWrite, CellWritten, Expected, Join, Page};
@@ -27,7 +25,7 @@ async fn one_at_each(ensemble: &Ensemble) -> (Config, Vec<Arc<dyn Backend>>) {
 /// A follower answers reads by itself, and hears of a write some time after it was confirmed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_at_any_server_shows_what_was_confirmed_at_another_and_each_success_counts_once() {
-    let ensemble = Ensemble::zookeeper(3).await.unwrap();
+    let ensemble = super::well().await;
     let (config, clients) = one_at_each(&ensemble).await;
     let at = address(&config, Kind::Counter, "a");
     let write = |expected, number: u32| CellWrite {
@@ -75,7 +73,7 @@ async fn a_read_at_any_server_shows_what_was_confirmed_at_another_and_each_succe
 /// The same of queues: what is confirmed at one server is listed at all, and told at all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_listing_at_any_server_shows_what_was_confirmed_at_another() {
-    let ensemble = Ensemble::zookeeper(3).await.unwrap();
+    let ensemble = super::well().await;
     let (config, clients) = one_at_each(&ensemble).await;
     let queue = address(&config, Kind::Group, "a");
     let data = async |client: &Arc<dyn Backend>, queue: &Address| {

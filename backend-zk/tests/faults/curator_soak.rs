@@ -2,16 +2,13 @@
 //! and both sides are served all the time. Each process reports when it held, on the machine's
 //! clock. The log is judged afterwards, by neither library.
 
-mod common;
-#[path = "curator/java.rs"]
-mod java;
-
 use std::cell::Cell;
 use std::ops::Range;
-use std::process::{ExitCode, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
-use common::{config, own_server};
+use crate::common::{config, server};
+use crate::curator::java;
 use futures_util::future::join_all;
 use latchwork_conformance::Adapter;
 use latchwork_conformance::cases::is_long;
@@ -19,10 +16,9 @@ use latchwork_conformance::hold_record::{HoldRecord, in_order_of_tokens, none_ov
 use latchwork_conformance::order::{Event, Order, Soak, SoakKind};
 use latchwork_core::Config;
 use latchwork_core::decide::Claim;
-use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout};
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
 
 /// Tasks or threads of a process.
 const EACH: usize = 3;
@@ -40,30 +36,12 @@ struct Size {
     seconds: u64,
 }
 
-fn main() -> ExitCode {
-    if let Some(code) = latchwork_conformance::contender_main(&[latchwork_zookeeper::connector()]) {
-        return code;
-    }
+/// Each has many processes of its own.
+static ONE_BY_ONE: Mutex<()> = Mutex::const_new(());
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_of_curator_and_ours_share_a_read_write_lock() {
     let size = if is_long() { Size { processes: 4, seconds: 30 } } else { Size { processes: 2, seconds: 5 } };
-    let mut arguments = Arguments::from_args();
-    // Each has many processes of its own.
-    arguments.test_threads = Some(1);
-    let trials = vec![
-        trial("processes_of_curator_and_ours_share_a_read_write_lock", move || share(size)),
-        trial("the_log_of_processes_on_two_locks_is_found_bad", on_two_locks),
-    ];
-    libtest_mimic::run(&arguments, trials).exit_code()
-}
-
-fn trial<F: Future<Output = ()>>(name: &str, test: impl FnOnce() -> F + Send + 'static) -> Trial {
-    Trial::test(name, move || {
-        let runtime = tokio::runtime::Runtime::new().map_err(Failed::from)?;
-        runtime.block_on(test());
-        Ok(())
-    })
-}
-
-async fn share(size: Size) {
     let sides = contend(size, "/ledger", "/ledger").await;
     for (name, processes) in [("Curator", &sides.curators), ("Latchwork", &sides.ours)] {
         let grants = |claim| {
@@ -90,7 +68,8 @@ async fn share(size: Size) {
 
 /// The control: the same judgement of the same log finds processes that do not exclude the other
 /// side.
-async fn on_two_locks() {
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_of_processes_on_two_locks_is_found_bad() {
     let sides = contend(Size { processes: 1, seconds: 2 }, "/ledger", "/another").await;
     for side in [&sides.curators, &sides.ours] {
         assert_eq!(none_overlap(&side.concat(), u32::MAX), Ok(()), "each side is right by itself");
@@ -140,9 +119,10 @@ impl Sides {
     }
 }
 
-/// Processes of both sides contend for the locks at these paths, on a server of their own.
+/// Processes of both sides contend for the locks at these paths.
 async fn contend(size: Size, curators: &str, ours: &str) -> Sides {
-    let server = own_server().await;
+    let _alone = ONE_BY_ONE.lock().await;
+    let server = server().await;
     let config = config(server.addr());
     let path = |name: &str| format!("/{}-app{name}", config.namespace);
     let (threads, seconds) = (EACH.to_string(), (size.seconds + SPARE).to_string());
@@ -237,8 +217,13 @@ impl Process {
 
     /// The next time that it tells of; none when it has ended.
     async fn record(&mut self) -> Option<HoldRecord> {
-        let line = self.says().await;
-        match serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}")) {
+        let event = loop {
+            let line = self.says().await;
+            if let Some(event) = Event::of_line(&line) {
+                break event.unwrap_or_else(|error| panic!("{line:?}: {error}"));
+            }
+        };
+        match event {
             Event::HoldRecord(record) => {
                 self.records.push(record);
                 let (first, last) = self.span.unwrap_or((record.from, record.from));

@@ -1,8 +1,6 @@
 //! What others see of a queue on a real server: the data of its nodes, the watch of it, and which
 //! queues there are.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod data;
 mod queues;
 mod watch;

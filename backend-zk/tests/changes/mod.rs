@@ -1,13 +1,10 @@
 //! Changes under holders and waiters: a downgrade, another limit, a removal by hand.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod downgrade;
 mod limit;
 mod revoke;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use latchwork_core::contracts::{Backend, Entry, Node, Page};
 use latchwork_core::decide::Claim;
@@ -41,9 +38,4 @@ async fn names(stranger: &Client, config: &Config, kind: Kind) -> Vec<String> {
 fn waits(node: &Arc<dyn Node>) -> JoinHandle<Result<()>> {
     let node = Arc::clone(node);
     tokio::spawn(async move { node.admitted().await })
-}
-
-/// Well before the re-check, which would hide a lost wake-up.
-async fn promptly<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(5), work).await.expect("not before the re-check")
 }

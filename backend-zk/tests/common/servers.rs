@@ -1,0 +1,98 @@
+//! The servers of the tests. A Java machine takes seconds of the processor to start, so most tests share one.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use latchwork_conformance::servers::{Clocks, Kind, Options, Server};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::{OnceCell, Semaphore};
+
+use super::soon;
+
+/// How many tests are [`alone`] at the same time.
+const ALONE: usize = 3;
+
+static SHARED: OnceCell<Server> = OnceCell::const_new();
+static TURNS: Semaphore = Semaphore::const_new(ALONE);
+/// Servers without a session.
+static IDLE: Mutex<Vec<Server>> = Mutex::new(Vec::new());
+
+/// The server of all tests that need no more than a place on one. The environment may name it, with fast clocks.
+pub(crate) async fn server() -> &'static Server {
+    let found = SHARED.get_or_init(async || {
+        let server = started(Options::new()).await;
+        if server.clocks() == Clocks::Fast { server } else { own_server().await }
+    });
+    found.await
+}
+
+/// A server of a test's own, with fast clocks.
+pub(crate) async fn own_server() -> Server {
+    started(Options::new().own()).await
+}
+
+/// A server with these options.
+pub(crate) async fn started(options: Options) -> Server {
+    Server::start(Kind::Zookeeper, options).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Runs a test on a server that has no other client: the test counts sessions, watches or transactions.
+pub(crate) async fn alone(test: impl AsyncFnOnce(&Server)) {
+    let _turn = TURNS.acquire().await.unwrap();
+    let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let server = match idle {
+        Some(server) => server,
+        None => own_server().await,
+    };
+    test(&server).await;
+    // The clients of the test have been dropped, and close in the background.
+    soon(async {
+        while sessions(&server).await > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(server);
+}
+
+/// A counter of a server.
+pub(crate) async fn count(server: &Server, of: &str) -> u64 {
+    let mut stream = TcpStream::connect(server.addr()).await.unwrap();
+    stream.write_all(b"mntr").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let value = answer.lines().find_map(|line| line.strip_prefix(of));
+    value.expect("mntr has it").trim().parse().unwrap()
+}
+
+/// The number of sessions on a server.
+pub(crate) async fn sessions(server: &Server) -> u64 {
+    count(server, "zk_global_sessions").await
+}
+
+/// Waits until a server watches so many times.
+pub(crate) async fn watches(server: &Server, expected: u64) {
+    soon(async {
+        while count(server, "zk_watch_count").await != expected {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+}
+
+/// Waits until a server watches at least so many times, and for a second no more and no fewer. Answers
+/// how many times.
+pub(crate) async fn settled_watches(server: &Server, least: u64) -> u64 {
+    soon(async {
+        let (mut last, mut looks) = (0, 0);
+        while last < least || looks < 10 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let now = count(server, "zk_watch_count").await;
+            looks = if now == last { looks + 1 } else { 0 };
+            last = now;
+        }
+        last
+    })
+    .await
+}

@@ -1,0 +1,12 @@
+//! Servers of an ensemble are killed and cut off while processes contend: no two hold at once.
+
+use latchwork_conformance::ensemble_faults::failover;
+use latchwork_conformance::servers::Ensemble;
+use latchwork_conformance::testbeds::zookeeper_ensemble_testbed;
+use tokio::runtime::Runtime;
+
+#[test]
+fn no_two_processes_hold_while_servers_are_killed_and_cut_off() {
+    let runtime = Runtime::new().unwrap();
+    failover(async || Ensemble::zookeeper(3).await, zookeeper_ensemble_testbed, &runtime).unwrap();
+}

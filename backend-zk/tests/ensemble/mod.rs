@@ -1,0 +1,72 @@
+//! Three servers. The tests that only cut them off share one ensemble.
+
+mod cells;
+mod chaos;
+mod failover;
+mod late;
+mod quorum;
+
+use std::ops::Deref;
+use std::sync::{Arc, LazyLock, Weak};
+
+use latchwork_conformance::servers::{Certificates, Ensemble};
+use tokio::runtime::Runtime;
+use tokio::sync::{Mutex, OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
+
+/// An ensemble whose servers speak TLS too.
+#[derive(Debug)]
+struct Shared {
+    ensemble: Ensemble,
+    certificates: Certificates,
+}
+
+impl Deref for Shared {
+    type Target = Ensemble;
+
+    fn deref(&self) -> &Ensemble {
+        &self.ensemble
+    }
+}
+
+/// The proxies of the ensemble run here: the runtime of a test ends with the test.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
+
+/// The ensemble, while a test uses it.
+static SHARED: Mutex<Weak<RwLock<Shared>>> = Mutex::const_new(Weak::new());
+
+async fn shared() -> Arc<RwLock<Shared>> {
+    let mut shared = SHARED.lock().await;
+    if let Some(running) = shared.upgrade() {
+        return running;
+    }
+    let starting = RUNTIME.spawn(async {
+        let certificates = Certificates::new().unwrap();
+        let ensemble = Ensemble::zookeeper_with_tls(3, &certificates.server(true)).await.unwrap();
+        Arc::new(RwLock::new(Shared { ensemble, certificates }))
+    });
+    let started = starting.await.unwrap();
+    *shared = Arc::downgrade(&started);
+    started
+}
+
+/// An ensemble whose servers are well, and stay so.
+async fn well() -> OwnedRwLockReadGuard<Shared> {
+    let ensemble = shared().await.read_owned().await;
+    heal(&ensemble).await;
+    ensemble
+}
+
+/// An ensemble whose servers are well, for a test that cuts them off.
+async fn to_cut() -> OwnedRwLockWriteGuard<Shared> {
+    let ensemble = shared().await.write_owned().await;
+    heal(&ensemble).await;
+    ensemble
+}
+
+/// A test that failed may have left a cut.
+async fn heal(ensemble: &Ensemble) {
+    ensemble.heal();
+    for server in 0..ensemble.size() {
+        ensemble.wait_until_serving(server).await.unwrap();
+    }
+}

@@ -1,0 +1,39 @@
+//! The tests of Latchwork on ZooKeeper. [`ensemble`] and [`faults`] belong to tier 2, all others to tier 1.
+
+mod cells;
+mod changes;
+mod common;
+mod connect;
+mod credentials;
+mod curator;
+mod ensemble;
+mod faults;
+mod foreign;
+mod forgotten;
+mod history;
+mod holder_watch;
+mod idle_cells;
+mod idle_removal;
+mod limits;
+mod long_queue;
+mod observed;
+mod outages;
+mod queue;
+mod rechecks;
+mod release;
+mod restart;
+mod sasl;
+mod session;
+mod surroundings;
+mod trust;
+mod without_fast_path;
+
+use latchwork_zookeeper::{connector, connector_without_fast_path};
+
+/// The client processes of all tests: each is this program again, with this test alone.
+#[test]
+fn contender() {
+    let connector =
+        if without_fast_path::started_this_process() { connector_without_fast_path() } else { connector() };
+    latchwork_conformance::contender_test(&[connector]);
+}
