@@ -212,9 +212,13 @@ impl Contender {
 
     /// The next event, whenever it comes.
     pub(crate) async fn next_in_time(&mut self) -> Event {
-        let line = self.events.next_line().await.expect("its output is read");
-        let line = line.expect("the process lives");
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?} is no event: {error}"))
+        loop {
+            let line = self.events.next_line().await.expect("its output is read");
+            let line = line.expect("the process lives");
+            if let Some(event) = Event::of_line(&line) {
+                return event.unwrap_or_else(|error| panic!("{line:?} is no event: {error}"));
+            }
+        }
     }
 
     pub(crate) async fn ask_look(&mut self) {
@@ -253,8 +257,11 @@ impl Contender {
 
     /// Waits for its end, which comes before it has said anything: whether it has failed.
     pub(crate) async fn fails(mut self) -> bool {
-        let said = soon("the process ends", self.events.next_line()).await.expect("its output is read");
-        assert_eq!(said, None, "it has begun");
+        while let Some(line) =
+            soon("the process ends", self.events.next_line()).await.expect("its output is read")
+        {
+            assert!(Event::of_line(&line).is_none(), "it has begun: {line}");
+        }
         !soon("the process ends", self.child.wait()).await.expect("waited").success()
     }
 

@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep};
 
 use crate::cases::chaos::pause;
-use crate::failover::{self, Failover, Plan, TTL, now, verdict};
+use crate::failover::{Failover, Plan, TTL, now, under_load, verdict};
 use crate::testbeds::ServerTestbed;
 use latchwork_servers::{Ensemble, ServerError};
 
@@ -93,7 +93,7 @@ pub async fn cuts_and_kills(ensemble: &Ensemble, lasts: Duration) {
     eprintln!("{cuts} cuts, {kills} kills");
 }
 
-/// As [`failover::main`], on an ensemble of three: leaders are killed, followers cut off or killed, and
+/// As [`failover::main`](crate::failover::main), on an ensemble of three: leaders are killed, followers cut off or killed, and
 /// the majority is lost and comes back. These servers forget nothing, so no two may hold at once.
 ///
 /// ZooKeeper before 3.9.3 can keep a node on one server alone, for good, after its leader was lost under
@@ -102,19 +102,21 @@ pub async fn cuts_and_kills(ensemble: &Ensemble, lasts: Duration) {
 /// session lives on, as long as that does; the server logs then that its data is not the leader's. So a play
 /// that fails where the servers [have diverged](Ensemble::divergence) when all sessions are over says nothing
 /// of the client: it is played again on new servers. A play that ends is judged in any case.
-pub fn failover_main(
+///
+/// # Errors
+/// The verdict.
+pub fn failover(
     start: impl AsyncFn() -> Result<Ensemble, ServerError>,
     testbed_of: impl Fn(Arc<Ensemble>) -> latchwork_core::Result<ServerTestbed>,
     runtime: &Runtime,
-) -> ExitCode {
+) -> Result<(), String> {
     let plan = Plan::new(&TURNS, &EACH, SECOND * 28);
-    println!("running 1 test");
     for play in 1..=PLAYS {
         let ensemble = Arc::new(runtime.block_on(start()).expect("servers start"));
         let testbed = testbed_of(Arc::clone(&ensemble)).expect("its URL");
         let befall = || plan.carry_out(async |_, failure| failure.befall(&ensemble).await);
-        let why = match failover::under_load(testbed, runtime, plan.lasts, false, befall) {
-            Ok(judged) => return verdict(judged),
+        let why = match under_load(testbed, runtime, plan.lasts, false, befall) {
+            Ok(judged) => return judged,
             Err(why) => why,
         };
         let divergence = runtime.block_on(async {
@@ -124,11 +126,21 @@ pub fn failover_main(
             ensemble.divergence().await
         });
         if divergence.is_empty() || play == PLAYS {
-            return verdict(Err(why));
+            return Err(why);
         }
         println!("{why}\nthe servers have diverged, so this play is not judged: {divergence:#?}");
     }
     unreachable!("the last play has a verdict")
+}
+
+/// [`failover`] as the `main` of a test target with `harness = false`.
+pub fn failover_main(
+    start: impl AsyncFn() -> Result<Ensemble, ServerError>,
+    testbed_of: impl Fn(Arc<Ensemble>) -> latchwork_core::Result<ServerTestbed>,
+    runtime: &Runtime,
+) -> ExitCode {
+    println!("running 1 test");
+    verdict(failover(start, testbed_of, runtime))
 }
 
 impl Failure {

@@ -136,20 +136,34 @@ pub fn main_on<T: Testbed + 'static>(
 
 /// Acts as a contender when the suite started this process as one.
 pub fn contender_main(connectors: &[Arc<dyn Connector>]) -> Option<ExitCode> {
+    contended(connectors).map(|ended| if ended { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Acts as a contender, and ends the process, when a test of the program started this process as one. To be called by a
+/// test `contender` at the top level of a program of the standard test harness.
+pub fn contender_test(connectors: &[Arc<dyn Connector>]) {
+    if let Some(ended) = contended(connectors) {
+        // The harness would print a result behind the events.
+        std::process::exit(if ended { 0 } else { 1 });
+    }
+}
+
+/// Whether this process has ended in order as a contender. `None` when it is none.
+fn contended(connectors: &[Arc<dyn Connector>]) -> Option<bool> {
     let order = match Order::from_environment()? {
         Ok(order) => order,
         Err(error) => {
             eprintln!("{}: {error}", order::VARIABLE);
-            return Some(ExitCode::FAILURE);
+            return Some(false);
         }
     };
     // What goes on in the background when work ends early gets no thread of its own to finish on.
     let runtime = if order.early.is_some() { current_thread() } else { runtime(false) };
     Some(match runtime.block_on(contend(connectors, order)) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => true,
         Err(error) => {
             eprintln!("contender: {error}");
-            ExitCode::FAILURE
+            false
         }
     })
 }

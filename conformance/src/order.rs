@@ -22,6 +22,11 @@ const NEWER_BUILD: &str = "LATCHWORK_NEWER_BUILD";
 /// Where a contender finds the password of its login, which no configuration shows.
 const PASSWORD: &str = "LATCHWORK_CONTENDER_PASSWORD";
 
+/// The test that is a contender in a program of the standard test harness, and how the harness runs it: alone,
+/// and with its output on standard output. A program whose `main` calls [`contender_main`](crate::contender_main)
+/// does not look at its arguments.
+const TEST: [&str; 5] = ["contender", "--exact", "--nocapture", "--quiet", "--test-threads=2"];
+
 /// What a contender is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Order {
@@ -129,7 +134,8 @@ impl Order {
     }
 
     /// This executable again, as the contender that this order makes of it: its `main` calls
-    /// [`contender_main`](crate::contender_main) first. Or, where the order is for the next layout and there is
+    /// [`contender_main`](crate::contender_main) first, or its test `contender` calls
+    /// [`contender_test`](crate::contender_test). Or, where the order is for the next layout and there is
     /// such a build, that build, as it is.
     ///
     /// # Errors
@@ -141,11 +147,22 @@ impl Order {
             None => (std::env::current_exe()?, self.clone()),
         };
         let mut command = Command::new(program);
-        command.env(VARIABLE, serde_json::to_string(&order)?).kill_on_drop(true);
+        command.args(TEST).env(VARIABLE, serde_json::to_string(&order)?).kill_on_drop(true);
         if let Some(password) = &self.config.password {
             command.env(PASSWORD, password.expose());
         }
         Ok(command)
+    }
+}
+
+impl Event {
+    /// Reads a line of a contender. `None` for the lines that the test harness prints before its test begins.
+    ///
+    /// # Errors
+    /// When the line is no event.
+    pub fn of_line(line: &str) -> Option<serde_json::Result<Self>> {
+        let of_harness = line.is_empty() || line == "running 1 test";
+        (!of_harness).then(|| serde_json::from_str(line))
     }
 }
 

@@ -47,6 +47,11 @@ pub fn is_own_process(here: &str) -> bool {
     false
 }
 
+/// The test that this process, or the one that started it, runs alone.
+pub fn own_process_test() -> Option<String> {
+    std::env::var(VARIABLE).ok()
+}
+
 /// The name by which the harness knows a test, out of the path of an item inside it.
 fn test_of(here: &str) -> &str {
     let path = here.split_once("::").map_or(here, |(_, path)| path);
