@@ -66,6 +66,8 @@ mod connector;
 mod driver;
 mod error;
 mod facts;
+#[cfg(test)]
+mod internals;
 mod layout;
 mod lease;
 mod probe;

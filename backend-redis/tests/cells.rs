@@ -1,11 +1,10 @@
 //! Cells on a real server: what a write demands, what a held write proves, and what a watch tells.
 
-mod common;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use common::{
+use crate::common::{
     LONG, Operator, SHORT, admitted, ask, client, connect, is_script, limited, own, promptly, queue, says,
     soon,
 };
@@ -186,7 +185,7 @@ async fn of_clients_that_race_each_success_is_counted_once() {
 /// Admitted nodes of every shape, alone (folded) and with one waiting behind it.
 async fn holders(backend: &Arc<dyn Backend>, other: &Arc<dyn Backend>) -> Vec<(Address, Arc<dyn Node>)> {
     let mut holders = Vec::new();
-    for (kind, claim) in common::KINDS {
+    for (kind, claim) in crate::common::KINDS {
         for contended in [false, true] {
             let queue = queue(kind, if contended { "contended" } else { "alone" });
             let join = match kind {
@@ -196,7 +195,7 @@ async fn holders(backend: &Arc<dyn Backend>, other: &Arc<dyn Backend>) -> Vec<(A
             let node = admitted(backend, &join).await;
             if contended {
                 let next = ask(&queue, claim);
-                common::waiting(other, &next).await;
+                crate::common::waiting(other, &next).await;
             }
             holders.push((queue, node));
         }

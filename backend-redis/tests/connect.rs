@@ -1,11 +1,10 @@
 //! Connecting: how servers are told apart, and how long it takes.
 
-mod common;
 
 use std::time::{Duration, Instant};
 
-use common::coordinators::at;
-use common::{Operator, connect, own, refused, says, soon};
+use crate::common::coordinators::at;
+use crate::common::{Operator, connect, own, refused, says, soon};
 use latchwork_conformance::mistakes::{Mistakes, namespaces_are_named};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{ClosedPort, Kind, Options, Server};
@@ -211,11 +210,11 @@ async fn a_cluster_node_is_misconfigured() {
 async fn the_database_of_the_url_is_used_and_the_client_has_a_name() {
     let server = own(&[]).await;
     let client = connect(&format!("{}/3", server.url())).await.unwrap();
-    let join = common::ask(
-        &common::queue(latchwork_core::Kind::Mutex, "a"),
+    let join = crate::common::ask(
+        &crate::common::queue(latchwork_core::Kind::Mutex, "a"),
         latchwork_core::decide::Claim::Exclusive,
     );
-    let node = common::admitted(&client, &join).await;
+    let node = crate::common::admitted(&client, &join).await;
     let mut operator = Operator::of(&server).await;
     let keyspace: String = operator.say("INFO keyspace").await;
     assert!(keyspace.contains("db3:") && !keyspace.contains("db0:"), "{keyspace}");
@@ -239,7 +238,7 @@ async fn the_system_asks_whether_a_silent_connection_still_stands() {
         words.get(2).is_some_and(|address| address.ends_with(&remote)) && words[5].starts_with("02:")
     };
     let mut looks = tokio::time::interval(Duration::from_millis(10));
-    common::soon(async {
+    crate::common::soon(async {
         while !std::fs::read_to_string("/proc/net/tcp").unwrap().lines().any(is_watched) {
             looks.tick().await;
         }
@@ -269,7 +268,7 @@ async fn a_reply_that_is_announced_as_a_gigabyte_is_not_collected() {
     });
     let error = refused(&url).await;
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
-    let sent = common::soon(server).await.unwrap();
+    let sent = crate::common::soon(server).await.unwrap();
     // The buffers of the two sockets.
     assert!(sent < 1 << 26, "{sent} bytes were taken");
 }

@@ -1,13 +1,12 @@
 //! Logins: passwords that change under way, and the rights that a client needs.
 
-mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use common::{Operator, own, soon};
+use crate::common::{Operator, own, soon};
 use latchwork_conformance::testbed::Testbed;
 use latchwork_conformance::testbeds::redis_acl_testbed;
 use latchwork_core::{

@@ -1,11 +1,10 @@
 //! What reconnecting clients cost a server.
 
-mod common;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{Operator, admitted, ask, client, connect, own, queue, soon};
+use crate::common::{Operator, admitted, ask, client, connect, own, queue, soon};
 use latchwork_core::Kind;
 use latchwork_core::contracts::Backend;
 use latchwork_core::decide::Claim;

@@ -117,7 +117,21 @@ pub fn main<F: Future<Output = Vec<Failover>>>(
     failures: impl FnOnce() -> F,
 ) -> ExitCode {
     println!("running 1 test");
-    verdict(under_load(testbed, runtime, lasts, forgets, failures).and_then(|judged| judged))
+    verdict(play(testbed, runtime, lasts, forgets, failures))
+}
+
+/// As [`main`], for a test of the standard harness.
+///
+/// # Errors
+/// The verdict.
+pub fn play<F: Future<Output = Vec<Failover>>>(
+    testbed: ServerTestbed,
+    runtime: &Runtime,
+    lasts: Duration,
+    forgets: bool,
+    failures: impl FnOnce() -> F,
+) -> Result<(), String> {
+    under_load(testbed, runtime, lasts, forgets, failures).and_then(|judged| judged)
 }
 
 /// Prints the verdict of the one test, as the program's last line.

@@ -9,7 +9,7 @@
 mod bounded;
 mod by_slot;
 mod cluster;
-mod command;
+pub(crate) mod command;
 mod confirming;
 mod connection;
 mod cursor;
@@ -17,7 +17,7 @@ mod dial;
 mod facts;
 mod handshake;
 mod incarnation;
-mod info;
+pub(crate) mod info;
 mod link;
 mod listen;
 mod map;

@@ -3,7 +3,6 @@
 #![allow(dead_code, unreachable_pub, reason = "each test target uses a part")]
 
 pub mod coordinators;
-pub mod sharded;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

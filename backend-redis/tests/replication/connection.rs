@@ -7,15 +7,12 @@ use latchwork_conformance::proxy::Proxy;
 use latchwork_core::contracts::Close;
 use latchwork_core::decide::{Claim, margin};
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{Clock, Config, ErrorKind, Kind, connect_lazy};
+use latchwork_core::{Config, ErrorKind, Kind, connect_lazy};
 
-use crate::common::{Operator, PATIENCE, admitted, ask, connect, own, queue, soon};
-use crate::config::Settings;
-use crate::driver::ConfirmingConnection;
-use crate::layout::QueueKeys;
-use crate::replicas::Replicas;
-use crate::scripts::{self, RenewAnswer};
-use crate::{NOISE, PATIENT, SOON, at, by, is_unconfirmed, user};
+use crate::common::coordinators::at;
+use crate::common::{Operator, PATIENCE, admitted, ask, connect, own, queue, soon, standing};
+use super::replicas::Replicas;
+use super::{NOISE, PATIENT, SOON, by, is_unconfirmed, user};
 
 #[tokio::test]
 async fn it_is_made_at_the_first_confirmation_made_again_when_it_breaks_and_closed_with_the_client() {
@@ -186,9 +183,7 @@ async fn it_moves_no_deadline_but_by_its_renewal_and_a_demoted_primary_confirms_
 /// During a failover there may be two, each with a replica.
 #[tokio::test]
 async fn another_master_where_the_first_one_was_confirms_nothing() {
-    const TTL: Duration = Duration::from_secs(60);
     let replicas = Replicas::start().await;
-    let config = Config::from_url(&replicas.url("ttl=60s")).unwrap();
     let client = connect(&replicas.url("ttl=60s")).await.unwrap();
     let join = ask(&queue(Kind::Mutex, "a"), Claim::Exclusive);
     let node = admitted(&client, &join).await;
@@ -201,13 +196,11 @@ async fn another_master_where_the_first_one_was_confirms_nothing() {
     assert_eq!(node.state().lost(), None, "its own master still has it");
 
     // The control: the other one has the node too, and a replica that says yes.
-    let settings = Settings::of(&config).unwrap();
-    let mut there = ConfirmingConnection::dial(&settings, &Clock::system(), NOISE).await.unwrap();
-    let keys = QueueKeys::of(&join.queue).unwrap();
-    let renewal = scripts::renew([(&keys, vec![(join.id, node.state().sequence())])], TTL, None);
-    let mut burst = there.write_and_wait(&[renewal], 1, NOISE, NOISE).await.unwrap();
-    let (_, queues) = scripts::renewed(burst.replies.remove(0).unwrap()).unwrap();
-    assert_eq!((&queues[0].as_ref().unwrap().1[..], burst.replicas), (&[RenewAnswer::Held][..], 1));
+    let there = connect(&replicas.url("ttl=60s")).await.unwrap();
+    assert_eq!(standing(&there, &join.queue).await, [true]);
+    let mut operator = Operator::of(&replicas.primary).await;
+    operator.say::<()>("SET written 2").await;
+    assert_eq!(operator.say::<u64>("WAIT 1 60000").await, 1);
 }
 
 #[tokio::test]

@@ -7,8 +7,8 @@ use latchwork_core::{Coordinator, Error, Owner};
 use tokio::time::sleep;
 
 use crate::common::{Operator, soon};
-use crate::replicas::Replicas;
-use crate::{PATIENT, is_unconfirmed, user};
+use super::replicas::Replicas;
+use super::{PATIENT, is_unconfirmed, user};
 
 #[tokio::test]
 async fn every_recipe_is_refused_while_replication_is_held_back_and_acquired_after_that() {

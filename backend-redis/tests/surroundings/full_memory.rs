@@ -7,7 +7,8 @@ use latchwork_core::{ErrorKind, Eviction, LostReason};
 use tracing::Level;
 
 use crate::common::{Operator, own, soon};
-use crate::{DEADLINE, outlive, said, user};
+use crate::common::coordinators::{said};
+use super::{DEADLINE, outlive, user};
 
 #[tokio::test]
 async fn a_full_memory_takes_nothing_from_holders_and_waiters() {
@@ -83,6 +84,9 @@ async fn a_full_memory_takes_nothing_from_holders_and_waiters() {
 
 #[tokio::test]
 async fn every_policy_that_evicts_is_warned_of_and_refused_when_strict() {
+    if !latchwork_conformance::own_process!() {
+        return;
+    }
     let server = own(&["--maxmemory", "64mb"]).await;
     let mut operator = Operator::of(&server).await;
     for (policy, eviction) in [

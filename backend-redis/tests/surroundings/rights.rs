@@ -3,7 +3,8 @@
 use latchwork_core::{ErrorKind, LostReason};
 
 use crate::common::{Operator, own, soon};
-use crate::{at, outlive, said};
+use crate::common::coordinators::{at, said};
+use super::{outlive};
 
 #[tokio::test]
 async fn rights_that_are_taken_away_are_reported_and_the_hold_ends_in_time() {

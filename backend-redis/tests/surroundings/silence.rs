@@ -7,7 +7,8 @@ use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_core::{ErrorKind, Hold};
 
 use crate::common::{PATIENCE, is_script, own, says, soon};
-use crate::{at, outlive};
+use crate::common::coordinators::{at};
+use super::{outlive};
 
 /// One connection swallows everything; another would be served.
 #[tokio::test]

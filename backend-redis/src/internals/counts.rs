@@ -1,0 +1,280 @@
+//! The same random requests for the script on a real server and for [`Count::decide`]: every answer,
+//! and every byte of the cell, must agree.
+
+use std::fmt::Write;
+
+use latchwork_core::decide::count::request::{Decided, Outcome, Request};
+use latchwork_core::decide::count::{Change, Count, NotThisCount, Operation};
+use latchwork_core::{Address, ErrorKind, Kind};
+
+use super::dice::Dice;
+use super::fixture::Fixture;
+use crate::layout::CellKey;
+use crate::scripts;
+
+/// Numbers at which texts, doubles and 64 bits differ.
+const EDGES: &[i64] = &[
+    0,
+    1,
+    -1,
+    9,
+    -9,
+    999_999_999_999_999,
+    -999_999_999_999_999,
+    9_999_999_999,
+    10_000_000_000,
+    -10_000_000_001,
+    9_007_199_254_740_993,
+    -9_007_199_254_740_993,
+    i64::MAX,
+    i64::MAX - 1,
+    i64::MIN,
+    i64::MIN + 1,
+    4_611_686_018_427_387_904,
+    -4_611_686_018_427_387_905,
+];
+
+struct Cell<'a> {
+    fixture: &'a Fixture,
+    key: CellKey,
+}
+
+impl<'a> Cell<'a> {
+    fn new(fixture: &'a Fixture) -> Self {
+        let address: Address = Fixture::queue(Kind::Counter, "count");
+        Self { fixture, key: CellKey::of(&address).unwrap() }
+    }
+
+    async fn text(&self) -> Option<Vec<u8>> {
+        self.fixture.raw(redis::cmd("HGET").arg(self.key.to_string()).arg("v")).await.unwrap()
+    }
+
+    async fn version(&self) -> Option<String> {
+        self.fixture.raw(redis::cmd("HGET").arg(self.key.to_string()).arg("n")).await.unwrap()
+    }
+
+    async fn set(&self, text: &[u8]) {
+        let mut set = redis::cmd("HSET");
+        set.arg(self.key.to_string()).arg("v").arg(text).arg("n").arg("1-a");
+        self.fixture.raw::<()>(&set).await.unwrap();
+    }
+
+    /// Sends a request to the server and to the twin. They must agree.
+    async fn send(&self, request: &Request, nonce: u64) -> Result<Decided, NotThisCount> {
+        let (before, version) = (self.text().await, self.version().await);
+        let twin = Count::in_cell(before.as_deref(), request.initial).map(|count| count.decide(request));
+        let reply = self.fixture.run(scripts::change_count(&self.key, request, nonce, None)).await;
+        let (answer, _) = scripts::count_changed(reply, request.initial).unwrap();
+        let shown = before.as_deref().map(String::from_utf8_lossy);
+        assert_eq!(answer, twin.clone().map(|(decided, _)| decided), "{request:?} on {shown:?}");
+        let (after, newer) = (self.text().await, self.version().await);
+        match twin {
+            Ok((_, Some(next))) => {
+                assert_eq!(after, Some(next.to_string().into_bytes()), "{request:?} on {shown:?}");
+                let newer = newer.expect("it was written");
+                assert!(newer.ends_with(&format!("-{nonce:x}")), "{newer}");
+                let number = |version: &str| version.split('-').next().unwrap().parse::<u64>().unwrap();
+                assert!(version.is_none_or(|version| number(&version) < number(&newer)));
+            }
+            _ => assert_eq!((after, newer), (before.clone(), version), "{request:?} on {shown:?}"),
+        }
+        answer
+    }
+}
+
+fn number(dice: &mut Dice) -> i64 {
+    match dice.roll(3) {
+        0 => *dice.pick(EDGES).unwrap(),
+        1 => dice.roll(u64::MAX).cast_signed() >> dice.roll(64),
+        _ => dice.roll(7).cast_signed() - 3,
+    }
+}
+
+/// What one history has met.
+#[derive(Default)]
+struct Met {
+    applied: u32,
+    refused: u32,
+    untold: u32,
+}
+
+/// Requests of some writers, some of them sent again, some late, and deletions.
+async fn history(fixture: &Fixture, seed: u64, met: &mut Met) {
+    let mut dice = Dice(seed);
+    let cell = Cell::new(fixture);
+    let initial = (dice.roll(3) == 0).then(|| u32::try_from(1 + dice.roll(5)).unwrap());
+    let writers = [3, 60, 90][usize::try_from(dice.roll(3)).unwrap()];
+    let ids: Vec<u64> = (0..writers).map(|_| dice.roll(u64::MAX) >> (4 * dice.roll(16))).collect();
+    let (mut last, mut sent): (u64, Vec<Request>) = (0, Vec::new());
+    let mut known: Option<u64> = None;
+    for step in 0..250 {
+        if dice.roll(250) == 0 {
+            fixture.raw::<()>(redis::cmd("DEL").arg(cell.key.to_string())).await.unwrap();
+        }
+        let change = match dice.roll(5) {
+            0 => Change::Down,
+            1 => {
+                let text = cell.text().await;
+                let now = Count::in_cell(text.as_deref(), initial).map_or(0, |count| count.value());
+                Change::Swap {
+                    from: if dice.roll(3) > 0 { now } else { number(&mut dice) },
+                    to: number(&mut dice),
+                }
+            }
+            _ => Change::Add(number(&mut dice)),
+        };
+        last += 2;
+        let operation = Operation { writer: *dice.pick(&ids).unwrap(), number: last };
+        let since =
+            if dice.roll(4) == 0 { None } else { known.map(|known| known.saturating_sub(dice.roll(90))) };
+        let mut request = Request { change, operation, initial, since, in_doubt: dice.roll(3) == 0 };
+        if dice.roll(4) == 0 && !sent.is_empty() {
+            request = *dice.pick(&sent[sent.len().saturating_sub(60)..]).unwrap();
+            request.in_doubt |= dice.roll(2) == 0;
+        }
+        sent.push(request);
+        let decided = cell.send(&request, 1 + step).await.unwrap();
+        known = Some(decided.writes);
+        match decided.outcome {
+            Outcome::Applied(_) => met.applied += 1,
+            Outcome::Refused => met.refused += 1,
+            Outcome::Untold => met.untold += 1,
+        }
+    }
+}
+
+#[tokio::test]
+async fn random_requests_agree_with_the_twin() {
+    let (fixture, mut met) = (Fixture::start().await, Met::default());
+    for seed in 0..40 {
+        history(&fixture, seed, &mut met).await;
+    }
+    let Met { applied, refused, untold } = met;
+    assert!(applied > 2000 && refused > 500 && untold > 200, "{applied} {refused} {untold}");
+}
+
+/// Sums of each pair of numbers at the edges.
+#[tokio::test]
+async fn sums_are_exact_in_64_bits() {
+    let fixture = Fixture::start().await;
+    let cell = Cell::new(&fixture);
+    for one in EDGES {
+        for other in EDGES {
+            cell.set(format!("{one} 7").as_bytes()).await;
+            let operation = Operation { writer: 1, number: 2 };
+            let request = Request {
+                change: Change::Add(*other),
+                operation,
+                initial: None,
+                since: None,
+                in_doubt: false,
+            };
+            let outcome = cell.send(&request, 5).await.unwrap().outcome;
+            let sum = one.checked_add(*other).map_or(Outcome::Refused, Outcome::Applied);
+            assert_eq!(outcome, sum, "{one} {other}");
+        }
+    }
+}
+
+fn record(writer: u64, number: &str, result: &str) -> String {
+    format!(" {writer:016x}:{number}:{result}")
+}
+
+/// Texts that are counts to the letter, and texts that nearly are.
+#[tokio::test]
+async fn texts_are_read_as_the_twin_reads_them() {
+    let fixture = Fixture::start().await;
+    let cell = Cell::new(&fixture);
+    let mut texts: Vec<Vec<u8>> = Vec::new();
+    for value in [
+        "0",
+        "-0",
+        "5",
+        "05",
+        "+5",
+        "-5",
+        "9223372036854775807",
+        "9223372036854775808",
+        "-9223372036854775808",
+        "-9223372036854775809",
+        "99999999999999999999999",
+        "",
+        "x",
+        "-",
+        " 5",
+    ] {
+        for writes in ["0", "1", "01", "-1", "18446744073709551615", "18446744073709551616", "", "x"] {
+            for of in
+                ["", " of 3", " of 0", " of 03", " of 4294967295", " of 4294967296", " of", " of x", "x", " "]
+            {
+                texts.push(format!("{value} {writes}{of}").into_bytes());
+            }
+        }
+    }
+    for number in ["0", "2", "02", "18446744073709551615", "18446744073709551616", "-2", ""] {
+        for result in [
+            "0",
+            "-0",
+            "7",
+            "07",
+            "-07",
+            "9223372036854775807",
+            "9223372036854775808",
+            "-9223372036854775808",
+            "-9223372036854775809",
+            "",
+            "-",
+            "7:7",
+            "7 ",
+        ] {
+            texts.push(format!("5 1{}", record(1, number, result)).into_bytes());
+            texts.push(format!("5 1{}{}", record(2, "4", "4"), record(1, number, result)).into_bytes());
+        }
+    }
+    for text in [
+        "5 1 000000000000000A:1:1",
+        "5 1 00000000000000001:1:1",
+        "5 1 1:1:1",
+        "5 1  0000000000000001:1:1",
+        "5 1 0000000000000001:1:1\n",
+        "5",
+        "5 1\0",
+        "5 1 \0",
+    ] {
+        texts.push(text.as_bytes().to_vec());
+    }
+    texts.push(b"5 1 \xff".to_vec());
+    for writers in [47, 48, 49] {
+        let mut text = "5 400".to_owned();
+        (0..writers).for_each(|writer| write!(text, "{}", record(writer + 2, "2", "3")).unwrap());
+        texts.push(text.clone().into_bytes());
+        // A writer that is there twice.
+        texts.push(format!("{text}{}", record(3, "9", "1")).into_bytes());
+        texts.push(format!("{text}{}", record(1, "9", "1")).into_bytes());
+    }
+    for text in texts {
+        for initial in [None, Some(3)] {
+            for (writer, number) in [(1, 2), (3, 4)] {
+                cell.set(&text).await;
+                let operation = Operation { writer, number };
+                let (change, since) = (Change::Add(1), Some(350 + 2 * writer));
+                let request = Request { change, operation, initial, since, in_doubt: false };
+                let _agreed = cell.send(&request, 5).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn another_thing_in_the_place_of_a_count_is_refused_and_stays() {
+    let fixture = Fixture::start().await;
+    let cell = Cell::new(&fixture);
+    let mut set = redis::cmd("SET");
+    fixture.raw::<()>(set.arg(cell.key.to_string()).arg("5 1")).await.unwrap();
+    let operation = Operation { writer: 1, number: 2 };
+    let request = Request { change: Change::Add(1), operation, initial: None, since: None, in_doubt: false };
+    let error = fixture.try_run(scripts::change_count(&cell.key, &request, 5, None)).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    let stays: String = fixture.raw(redis::cmd("GET").arg(cell.key.to_string())).await.unwrap();
+    assert_eq!(stays, "5 1");
+}

@@ -1,0 +1,259 @@
+//! An operator or an eviction deletes one key in the middle of a history: every node stands as
+//! before or is reported as gone, and no two hold that the rule excludes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use latchwork_core::Kind;
+use latchwork_core::contracts::{AskedLimit, Join, NodeId, Patience};
+use latchwork_core::decide::Claim;
+
+use super::fixture::{FAR, Fixture, TICK};
+use super::history::History;
+use super::operations::LIMIT;
+use crate::scripts::{self, JoinAnswer, RenewAnswer};
+
+/// The parts with the nodes themselves. Without another part all nodes are still there.
+const NODES: [&str; 4] = ["seq", "exp", "node", "one"];
+
+/// A node that stood in the queue when the key was deleted.
+struct Stood {
+    id: NodeId,
+    sequence: u64,
+    claim: Claim,
+    admitted: bool,
+}
+
+impl History<'_> {
+    /// Deletes a part of the queue, and checks what becomes of every node. Answers whether the part
+    /// was there, and nodes too.
+    async fn lose(&mut self, part: &str) -> bool {
+        self.list().await;
+        let before: Vec<_> = (self.twin.iter())
+            .map(|(sequence, slot, admitted)| Stood { id: slot.id, sequence, claim: slot.claim, admitted })
+            .collect();
+        if self.delete(&[part]).await == 0 || before.is_empty() {
+            return false;
+        }
+        self.now -= self.dice.roll(2) * self.dice.roll(TICK);
+        self.log.push(format!("{part} is deleted, now {}", self.now));
+
+        if self.dice.roll(2) == 0 {
+            self.standings(&before).await;
+        }
+        let newcomer = self.newcomer().await;
+        self.standings(&before).await;
+        let after = self.standings(&before).await;
+        let again = self.standings(&before).await;
+        let history = || self.log.join("\n");
+        assert_eq!(after, again, "it stands differently at the next look, after:\n{}", history());
+
+        // Only the hash knows the permits that were taken above a lowered limit. A join without a
+        // limit stores none.
+        let limit = self.twin.limit().unwrap_or(0);
+        let weight = |claim| if let Claim::Permits(weight) = claim { weight } else { 0 };
+        let taken: u32 = before.iter().filter(|stood| stood.admitted).map(|stood| weight(stood.claim)).sum();
+        let forgotten = part == "meta" && taken > limit;
+        let limitless = part == "limit" && matches!(newcomer.1, JoinAnswer::Conflict { .. });
+        let mut holders = Vec::new();
+        for stood in &before {
+            let answer = &after[&stood.sequence];
+            let as_before = match answer {
+                RenewAnswer::Unsettled => {
+                    panic!("a queue this short is mended at once, after:\n{}", history())
+                }
+                RenewAnswer::Gone => NODES.contains(&part),
+                _ if NODES.contains(&part) => false,
+                RenewAnswer::Held => stood.admitted,
+                RenewAnswer::Waiting { .. } => !stood.admitted && !limitless || forgotten,
+                RenewAnswer::Unfit { .. } => {
+                    forgotten || limitless || !stood.admitted && weight(stood.claim) > limit
+                }
+            };
+            let Stood { sequence, admitted, .. } = stood;
+            assert!(as_before, "{sequence}, admitted {admitted}, is {answer:?} after:\n{}", history());
+            if *answer == RenewAnswer::Held {
+                holders.push(stood.claim);
+            }
+        }
+        if let JoinAnswer::Admitted { sequence } | JoinAnswer::Waiting { sequence, .. } = newcomer.1 {
+            let behind = before
+                .iter()
+                .all(|stood| sequence > stood.sequence || after[&stood.sequence] == RenewAnswer::Gone);
+            assert!(behind, "{sequence} stands before others after:\n{}", history());
+        }
+        if matches!(newcomer.1, JoinAnswer::Admitted { .. }) {
+            holders.push(newcomer.0);
+        }
+        let excluded = match self.address.kind() {
+            Kind::Semaphore => holders.iter().map(|claim| weight(*claim)).sum::<u32>() > limit.max(taken),
+            _ => holders.len() > 1 && holders.contains(&Claim::Exclusive),
+        };
+        assert!(!excluded, "{holders:?} hold after:\n{}", history());
+        // A second message about the same admission does no harm.
+        self.fixture.notified().await;
+        true
+    }
+
+    /// Deletes these parts of the queue at once, and answers how many were there.
+    async fn delete(&mut self, parts: &[&str]) -> u32 {
+        let keys = self.queue.keys().chain([self.queue.left()]).map(|key| key.to_string());
+        let named: Vec<_> =
+            keys.filter(|key| parts.iter().any(|part| key.ends_with(&format!(":{part}")))).collect();
+        self.fixture.raw(redis::cmd("DEL").arg(named)).await.unwrap()
+    }
+
+    async fn newcomer(&mut self) -> (Claim, JoinAnswer) {
+        let join = Join {
+            queue: self.address.clone(),
+            id: NodeId::random(),
+            claim: self.claim(),
+            limit: AskedLimit::Exactly(self.twin.limit().unwrap_or(LIMIT)),
+            label: "newcomer".into(),
+            data: Default::default(),
+            patience: Patience::Wait,
+            repeated: false,
+        };
+        let ttl = FAR;
+        let call = scripts::join(&self.queue, &join, ttl, self.fixture.inbox(), Some(self.now));
+        let (answer, _, _) = scripts::joined(self.fixture.run(call).await).unwrap();
+        self.log.push(format!("newcomer {:?}: {answer:?}", join.claim));
+        (join.claim, answer)
+    }
+
+    /// The answers to a renewal of each node, by sequence number.
+    async fn standings(&mut self, before: &[Stood]) -> BTreeMap<u64, RenewAnswer> {
+        let mut standings = BTreeMap::new();
+        for stood in before {
+            let nodes = vec![(stood.id, stood.sequence)];
+            let call = scripts::renew([(&self.queue, nodes)], FAR, Some(self.now));
+            let (_, queues) = scripts::renewed(self.fixture.run(call).await).unwrap();
+            let (_, answers) = queues.into_iter().next().unwrap().unwrap();
+            standings.insert(stood.sequence, answers[0].clone());
+        }
+        self.log.push(format!("standings {standings:?}"));
+        standings
+    }
+}
+
+async fn histories(kind: Kind, parts: &[&str]) {
+    let fixture = Fixture::start().await;
+    for part in parts {
+        let mut lost = 0;
+        for seed in 0..100 {
+            let address = Fixture::queue(kind, "deleted");
+            let mut history = History::new(&fixture, address, seed);
+            for _ in 0..10 + seed % 30 {
+                history.step().await;
+            }
+            lost += usize::from(history.lose(part).await);
+        }
+        assert!(lost > 3, "{part} was there {lost} times only");
+    }
+}
+
+#[tokio::test]
+async fn a_node_of_an_exclusive_queue_outlives_a_deleted_key_or_is_gone() {
+    histories(Kind::Mutex, &["seq", "exp", "node", "meta", "one", "left"]).await;
+}
+
+#[tokio::test]
+async fn a_node_of_a_shared_queue_outlives_a_deleted_key_or_is_gone() {
+    histories(Kind::RwLock, &["seq", "exp", "node", "meta", "one", "writers", "left"]).await;
+}
+
+#[tokio::test]
+async fn a_node_of_a_queue_of_permits_outlives_a_deleted_key_or_is_gone() {
+    histories(Kind::Semaphore, &["seq", "exp", "node", "meta", "limit", "left"]).await;
+}
+
+/// The nodes' keys run out by themselves when all owners are dead and no script ran: then nothing
+/// is taken.
+#[tokio::test]
+async fn a_join_after_the_nodes_have_run_out_unseen_is_admitted() {
+    let fixture = Fixture::start().await;
+    for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore] {
+        let mut admitted = 0;
+        for seed in 0..60 {
+            let address = Fixture::queue(kind, "lapsed");
+            let mut history = History::new(&fixture, address, seed);
+            for _ in 0..10 + seed % 30 {
+                history.step().await;
+            }
+            let lapsed = history.delete(&["seq", "exp", "node", "writers"]).await;
+            history.now += 60 * TICK;
+            let (_, answer) = history.newcomer().await;
+            let waits = matches!(answer, JoinAnswer::Waiting { .. });
+            assert!(lapsed < 3 || !waits, "{answer:?} after:\n{}", history.log.join("\n"));
+            admitted += u32::from(lapsed >= 3 && matches!(answer, JoinAnswer::Admitted { .. }));
+        }
+        assert!(admitted > 3, "{kind:?}: {admitted} times only");
+    }
+}
+
+/// More nodes than one call of a script admits.
+#[tokio::test]
+async fn hundreds_of_holders_outlive_a_deleted_hash() {
+    let fixture = Fixture::start().await;
+    for kind in [Kind::RwLock, Kind::Semaphore] {
+        let address = Fixture::queue(kind, "deleted");
+        let mut history = History::new(&fixture, address, 7);
+        let claim = if kind == Kind::RwLock { Claim::Shared } else { Claim::Permits(1) };
+        let mut held = Vec::new();
+        for _ in 0..600 {
+            let join = Join {
+                queue: history.address.clone(),
+                id: NodeId::random(),
+                claim,
+                limit: AskedLimit::Exactly(600),
+                label: "one of many".into(),
+                data: Default::default(),
+                patience: Patience::Wait,
+                repeated: false,
+            };
+            let call = scripts::join(&history.queue, &join, FAR, history.fixture.inbox(), Some(history.now));
+            let (answer, ..) = scripts::joined(history.fixture.run(call).await).unwrap();
+            let JoinAnswer::Admitted { sequence } = answer else { panic!("{answer:?}") };
+            held.push((join.id, sequence));
+        }
+        assert_eq!(history.delete(&["meta"]).await, 1);
+        let mut unsettled = 0;
+        for (number, node) in held.iter().enumerate().rev().step_by(100) {
+            loop {
+                let call = scripts::renew([(&history.queue, vec![*node])], FAR, Some(history.now));
+                let (_, queues) = scripts::renewed(history.fixture.run(call).await).unwrap();
+                let (_, answers) = queues.into_iter().next().unwrap().unwrap();
+                if answers != [RenewAnswer::Unsettled] {
+                    assert_eq!(answers, [RenewAnswer::Held], "{kind:?}, number {number}");
+                    break;
+                }
+                unsettled += 1;
+            }
+        }
+        // No renewal answers "waits" or "gone" before all nodes were read.
+        assert!((1..10).contains(&unsettled), "{kind:?}: {unsettled} times");
+    }
+}
+
+#[tokio::test]
+async fn a_late_join_of_an_abandoned_attempt_meets_its_tombstone_without_the_hash() {
+    let fixture = Fixture::start().await;
+    let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore];
+    for (kind, others_first) in kinds.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
+        let address = Fixture::queue(kind, "deleted");
+        let mut history = History::new(&fixture, address, 7);
+        while history.contenders.is_empty() {
+            history.join_new().await;
+        }
+        history.abandon().await;
+        assert_eq!(history.delete(&["meta"]).await, 1);
+        if others_first {
+            // This script cannot read the tombstones, and writes the hash anew.
+            let sweep =
+                scripts::renew([(&history.queue, Vec::new())], Duration::from_secs(1), Some(history.now));
+            history.fixture.run(sweep).await;
+        }
+        history.join_again().await;
+        assert!(history.twin.is_empty(), "the twin has the tombstone");
+    }
+}

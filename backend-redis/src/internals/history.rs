@@ -1,0 +1,238 @@
+//! One history, for the scripts and for their twin in core.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_core::contracts::{Join, NodeId};
+use latchwork_core::decide::Claim;
+use latchwork_core::decide::queue::{Answer, Queue as Twin, TOMBSTONE};
+use latchwork_core::{Address, Kind};
+
+use super::dice::Dice;
+use super::fixture::{Fixture, TICK};
+use super::forms::Forms;
+use crate::layout::{QueueKeys, Shape};
+
+/// The TTLs of the clients of a history, in microseconds.
+pub(crate) const TTLS: [u64; 3] = [TICK, 3 * TICK, 10 * TICK];
+
+/// The nodes that an operation admitted, without the caller's own.
+pub(crate) type Notified = Vec<(NodeId, u64)>;
+
+/// One attempt of a history, and the sequence number that the server answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Contender {
+    pub(crate) join: Join,
+    pub(crate) ttl: u64,
+    pub(crate) sequence: u64,
+}
+
+/// One history: random operations on one queue, each carried out by a script and by the twin.
+pub(crate) struct History<'a> {
+    pub(crate) fixture: &'a Fixture,
+    pub(crate) forms: Forms,
+    pub(crate) folded: bool,
+    // Mostly one client at a time, without contention.
+    quiet: bool,
+    pub(crate) queue: QueueKeys,
+    pub(crate) twin: Twin,
+    pub(crate) dice: Dice,
+    pub(crate) ttls: &'static [u64],
+    pub(crate) now: u64,
+    pub(crate) contenders: Vec<Contender>,
+    pub(crate) address: Address,
+    pub(crate) log: Vec<String>,
+    // The data of the nodes, by sequence number.
+    pub(crate) data: HashMap<u64, Arc<[u8]>>,
+    // The nodes, as the watches were told last: sequence number, claim, whether admitted.
+    seen: Vec<(u64, Claim, bool)>,
+    // What the watches are told beside the twin's changes, in the operation under way.
+    pub(crate) extra_news: ExtraNews,
+}
+
+/// News that the twin's nodes do not show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ExtraNews {
+    #[default]
+    None,
+    /// There must be news.
+    Sure,
+    /// Somebody has changed the queue by hand, or a client has found that.
+    Perhaps,
+}
+
+impl<'a> History<'a> {
+    pub(crate) fn new(fixture: &'a Fixture, address: Address, seed: u64) -> Self {
+        Self {
+            fixture,
+            forms: Forms::default(),
+            folded: false,
+            quiet: seed.is_multiple_of(2),
+            queue: QueueKeys::of(&address).unwrap(),
+            twin: Twin::new(),
+            dice: Dice(seed),
+            ttls: &TTLS,
+            now: 1_763_690_000_000_000,
+            contenders: Vec::new(),
+            address,
+            log: vec![format!("seed {seed}")],
+            data: HashMap::new(),
+            seen: Vec::new(),
+            extra_news: ExtraNews::None,
+        }
+    }
+
+    pub(crate) async fn step(&mut self) {
+        if self.quiet {
+            // Only the last contenders act, so that leaves meet their nodes.
+            let gone = self.contenders.len().saturating_sub(3);
+            self.contenders.drain(..gone);
+        }
+        match self.dice.roll(24) {
+            // Half of the histories are quiet: a queue folds only without contention.
+            0..=5 if self.quiet && !self.twin.is_empty() && self.dice.roll(4) > 0 => self.renew().await,
+            15 if self.quiet && self.dice.roll(4) > 0 => self.outlive_tombstones(),
+            0..=5 => self.join_new().await,
+            6 => self.join_again().await,
+            7..=10 => self.renew().await,
+            11..=14 => self.leave().await,
+            15 => self.abandon().await,
+            16 if self.address.kind().is_observed() && self.dice.roll(2) == 0 => self.look().await,
+            16 => self.list().await,
+            17 => self.remove().await,
+            18 => self.revoke().await,
+            19..=21 => match self.address.kind() {
+                Kind::RwLock => self.downgrade().await,
+                Kind::Semaphore => self.set_limit().await,
+                kind if kind.is_observed() => self.write_data().await,
+                _ => self.pass_time(),
+            },
+            _ => self.pass_time(),
+        }
+        self.check_form().await;
+    }
+
+    pub(crate) fn pass_time(&mut self) {
+        match self.dice.roll(12) {
+            // The server's clock is set back.
+            0 => self.now -= self.dice.roll(3 * TICK),
+            1 => self.now += self.dice.roll(12 * TICK),
+            _ => self.now += self.dice.roll(TICK),
+        }
+        self.log.push(format!("now {}", self.now));
+    }
+
+    /// All tombstones run out, by so much that a clock set back does not revive them.
+    pub(crate) fn outlive_tombstones(&mut self) {
+        self.now += 2 * u64::try_from(TOMBSTONE.as_micros()).unwrap();
+        self.log.push(format!("now {}", self.now));
+    }
+
+    pub(crate) fn claim(&mut self) -> Claim {
+        match (self.address.kind(), self.dice.roll(3)) {
+            (Kind::Semaphore, _) => Claim::Permits(u32::try_from(1 + self.dice.roll(5)).unwrap()),
+            (kind, 1..) if kind.takes_shared() => Claim::Shared,
+            _ => Claim::Exclusive,
+        }
+    }
+
+    /// A folded queue has no other key, and only a live tombstone keeps an empty queue unfolded.
+    pub(crate) async fn check_form(&mut self) {
+        let keys: Vec<_> = self.queue.keys().map(|key| key.to_string()).collect();
+        if self.queue.shape == Shape::Permits {
+            return;
+        }
+        let (one, rest) = (&keys[4], keys[..4].iter().chain(&keys[5..]));
+        let text: Option<Vec<u8>> = self.fixture.raw(redis::cmd("GET").arg(one)).await.unwrap();
+        let others: u32 = self.fixture.raw(redis::cmd("EXISTS").arg(rest.collect::<Vec<_>>())).await.unwrap();
+        let folded = text.is_some();
+        let history = || self.log.join("\n");
+        assert!(!folded || others == 0, "folded, and unfolded too, after:\n{}", history());
+        let used = self.twin.last_sequence() > 0;
+        assert!(folded || !used || !self.twin.is_forgettable(self.now), "not folded after:\n{}", history());
+        match &text {
+            None => self.forms.unfolded += usize::from(others > 0),
+            Some(text) if text.contains(&b' ') => self.forms.folded_held += 1,
+            Some(_) => self.forms.folded_free += 1,
+        }
+        self.forms.folds += usize::from(folded && !self.folded);
+        self.forms.unfolds += usize::from(!folded && self.folded);
+        self.folded = folded;
+    }
+
+    /// The sequence number of a contender, or in one of ten cases the next.
+    pub(crate) fn sequence(&mut self, contender: &Contender) -> u64 {
+        contender.sequence + u64::from(self.dice.roll(10) == 0)
+    }
+
+    pub(crate) fn waiting(&self, sequence: u64, ahead: Duration) -> Answer {
+        Answer::Waiting { sequence, ahead_expires: self.now + u64::try_from(ahead.as_micros()).unwrap() }
+    }
+
+    /// An expired node that is not dropped yet expires now: the scripts know no negative durations.
+    pub(crate) fn not_before_now(&self, answer: Answer) -> Answer {
+        match answer {
+            Answer::Waiting { sequence, ahead_expires } => {
+                Answer::Waiting { sequence, ahead_expires: ahead_expires.max(self.now) }
+            }
+            answer => answer,
+        }
+    }
+
+    pub(crate) async fn check<T: PartialEq + Debug>(
+        &mut self,
+        caller: Option<NodeId>,
+        script: T,
+        twin: T,
+        notified: Notified,
+    ) {
+        self.check_messages(caller, script, twin, notified, None).await;
+    }
+
+    /// `rechecked` is the node whose owner the script asks to recheck, beside the unfit head of the
+    /// queue.
+    pub(crate) async fn check_messages<T: PartialEq + Debug>(
+        &mut self,
+        caller: Option<NodeId>,
+        script: T,
+        twin: T,
+        notified: Notified,
+        rechecked: Option<(NodeId, u64)>,
+    ) {
+        let history = || self.log.join("\n");
+        assert_eq!(script, twin, "script (left) and twin differ after:\n{}", history());
+        let unfit = self.twin.unfit_head().filter(|(id, _)| Some(*id) != caller);
+        let signed = |sequence| i64::try_from(sequence).unwrap();
+        let mut expected: Vec<_> = notified
+            .into_iter()
+            .map(|(id, sequence)| (id.to_string(), signed(sequence)))
+            .chain(
+                rechecked.into_iter().chain(unfit).map(|(id, sequence)| (id.to_string(), -signed(sequence))),
+            )
+            .collect();
+        expected.sort_unstable();
+        let published = self.fixture.notified().await;
+        assert_eq!(published, expected, "notified by script (left) and twin differ after:\n{}", history());
+        self.check_news();
+    }
+
+    /// An observed queue tells its watches of each change, once for a script.
+    fn check_news(&mut self) {
+        let told = self.fixture.told(&self.queue);
+        let nodes =
+            self.twin.iter().map(|(sequence, slot, admitted)| (sequence, slot.claim, admitted)).collect();
+        let has_changed = std::mem::replace(&mut self.seen, nodes) != self.seen;
+        let extra = std::mem::take(&mut self.extra_news);
+        if self.address.kind().is_observed() && extra != ExtraNews::Perhaps {
+            let expected = usize::from(has_changed || extra == ExtraNews::Sure);
+            assert_eq!(
+                told,
+                expected,
+                "told by script (left) and twin differ after:\n{}",
+                self.log.join("\n")
+            );
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The scripts and core read a stored limit alike, whatever is stored.
+
+use std::time::Duration;
+
+use latchwork_core::Kind;
+use latchwork_core::contracts::{AskedLimit, Join, NodeId, Patience, StoredLimit};
+use latchwork_core::decide::Claim;
+
+use super::dice::Dice;
+use super::fixture::Fixture;
+use crate::layout::QueueKeys;
+use crate::scripts::{self, JoinAnswer};
+
+/// Texts that another program may store as a limit, and any bytes.
+fn stored(dice: &mut Dice) -> Vec<u8> {
+    const PARTS: [&str; 12] =
+        ["0", "1", "42", "4294967295", "4294967296", "99999999999999999999", "-", "+", " ", ".", "e", "inf"];
+    if dice.roll(2) == 0 {
+        return (0..dice.roll(6)).map(|_| u8::try_from(dice.roll(256)).unwrap()).collect();
+    }
+    (0..1 + dice.roll(3)).flat_map(|_| dice.pick(&PARTS).unwrap().bytes()).collect()
+}
+
+#[tokio::test]
+async fn the_scripts_and_core_read_the_same_from_any_bytes() {
+    let fixture = Fixture::start().await;
+    let address = Fixture::queue(Kind::Semaphore, "limits");
+    let queue = QueueKeys::of(&address).unwrap();
+    let key = queue.keys().last().unwrap().to_string();
+    let (mut dice, mut limits) = (Dice(1), 0);
+    for _ in 0..2000 {
+        let stored = stored(&mut dice);
+        fixture.raw::<()>(redis::cmd("SET").arg(&key).arg(&stored)).await.unwrap();
+        let core = StoredLimit::read(Some(&stored));
+        let read = scripts::stored_limit(fixture.run(scripts::limit(&queue)).await).unwrap();
+        assert_eq!(read, core, "{stored:?}");
+        let join = Join {
+            queue: address.clone(),
+            id: NodeId::random(),
+            claim: Claim::Permits(1),
+            limit: AskedLimit::UnlessStored(3),
+            label: "any bytes".into(),
+            data: Default::default(),
+            patience: Patience::Try,
+            repeated: false,
+        };
+        let call = scripts::join(&queue, &join, Duration::from_secs(60), fixture.inbox(), None);
+        let (answer, ..) = scripts::joined(fixture.run(call).await).unwrap();
+        match (join.settle(&core), answer) {
+            (Ok(_), JoinAnswer::Admitted { sequence }) => {
+                limits += 1;
+                fixture.run(scripts::leave(&queue, join.id, sequence, None)).await;
+            }
+            (Err(_), JoinAnswer::Conflict { stored }) => assert_eq!(stored, core),
+            (settled, answer) => panic!("{stored:?}: {settled:?}, but {answer:?}"),
+        }
+        let stays: Vec<u8> = fixture.raw(redis::cmd("GET").arg(&key)).await.unwrap();
+        assert_eq!(stays, stored, "a join has written it");
+    }
+    assert!((100..1900).contains(&limits), "{limits} of 2000 were limits");
+}

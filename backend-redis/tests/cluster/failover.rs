@@ -1,0 +1,137 @@
+//! Masters of a cluster are killed and cut off while processes contend, who reach both sides of the cut. In the
+//! long tier they also stand still, as replicas do, and most masters are lost and come back, empty.
+//!
+//! Replication is asynchronous: a failover may forget a lock, and then two hold it. These plain
+//! overlaps are expected, and are printed. No fence lets two through in turns.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_conformance::failover::{self, Failover, Plan, TTL, now};
+use latchwork_conformance::servers::ClusteredRedis;
+use latchwork_conformance::testbeds::clustered_redis_testbed;
+use tokio::runtime::Runtime;
+
+/// After so much silence a replica takes over.
+const NODE_TIMEOUT: Duration = Duration::from_millis(1500);
+
+/// What a takeover may need: the silence, which a majority notes within as long again; up to a second until a replica
+/// asks for votes; and, where it has not most of them, four times the silence and again up to a second until it asks
+/// anew.
+const TAKEOVER: Duration = NODE_TIMEOUT.saturating_mul(6).saturating_add(Duration::from_secs(2));
+
+/// The masters of these keys are killed in turns: of what is contended for, in any namespace.
+const KEYS: [&str; 3] = ["{mutex}", "{rwlock}", "{permits}"];
+
+/// How long most masters are lost.
+const OUTAGE: Duration = Duration::from_secs(2);
+
+/// How the servers fail, one after the other.
+#[derive(Clone, Copy)]
+enum Failure {
+    MasterKilled,
+    MasterCutOff,
+    MasterSilent,
+    ReplicaSilent,
+    MajorityLost,
+}
+
+/// As often as this each in turns: of 36, 21 are masters that are killed, and 6 that are cut off.
+const TURNS: [Failure; 12] = [
+    Failure::MasterKilled,
+    Failure::MasterKilled,
+    Failure::MasterCutOff,
+    Failure::MasterKilled,
+    Failure::MasterSilent,
+    Failure::MasterKilled,
+    Failure::MasterKilled,
+    Failure::MasterCutOff,
+    Failure::ReplicaSilent,
+    Failure::MasterKilled,
+    Failure::MasterKilled,
+    Failure::MajorityLost,
+];
+
+#[test]
+fn no_fence_lets_two_through_in_turns_while_masters_fail_under_load() {
+    let short = [Failure::MasterKilled, Failure::MasterCutOff, Failure::MasterKilled];
+    let plan = Plan::new(&TURNS, &short, Duration::from_secs(30));
+    let runtime = Runtime::new().expect("a runtime starts");
+    let cluster =
+        Arc::new(runtime.block_on(ClusteredRedis::start_cuttable(NODE_TIMEOUT)).expect("servers start"));
+    let testbed = clustered_redis_testbed(Arc::clone(&cluster)).expect("its URL");
+    let befall = || {
+        plan.carry_out(async |number, failure| {
+            // One further in each round of turns, so that each key meets each failure.
+            let first = number + number / TURNS.len();
+            let [key, other] = [0, 1].map(|next| KEYS[(first + next) % KEYS.len()]);
+            failure.befall(&cluster, key, other).await
+        })
+    };
+    failover::play(testbed, &runtime, plan.lasts, true, befall).unwrap();
+}
+
+impl Failure {
+    /// On the masters of these keys.
+    async fn befall(self, cluster: &ClusteredRedis, key: &str, other: &str) -> Failover {
+        let master = cluster.master_of(key).await.expect("a master");
+        let killed = now();
+        let within = match self {
+            Self::ReplicaSilent => None,
+            Self::MajorityLost => Some(OUTAGE + TAKEOVER),
+            _ => Some(TAKEOVER),
+        };
+        let failover = |what| Failover { what, killed, replaced: now(), within };
+        let failover = match self {
+            // It comes back as a replica.
+            Self::MasterKilled => {
+                cluster.kill(master).await.expect("killed");
+                cluster.wait_until_replaced(key, master).await.expect("another master");
+                let failover = failover("master killed");
+                cluster.launch(master).await.expect("started again");
+                failover
+            }
+            // It serves until it notices, and has no more to say then until it is a replica.
+            Self::MasterCutOff => {
+                cluster.cut(master);
+                cluster.wait_until_replaced(key, master).await.expect("another master");
+                let failover = failover("master cut off");
+                let sees = cluster.master_seen_by(master, key).await.expect("it answers");
+                assert_eq!(sees, Some(master), "it was told");
+                cluster.heal();
+                failover
+            }
+            Self::MasterSilent => {
+                cluster.pause(master).await.expect("stopped");
+                cluster.wait_until_replaced(key, master).await.expect("another master");
+                let failover = failover("master silent");
+                cluster.resume(master).expect("it goes on");
+                failover
+            }
+            Self::ReplicaSilent => {
+                let servers = cluster.servers().len();
+                let replica = (master + servers / 2) % servers;
+                cluster.pause(replica).await.expect("stopped");
+                tokio::time::sleep(TTL).await;
+                cluster.resume(replica).expect("it goes on");
+                failover("replica silent")
+            }
+            // Nobody is left who could agree on a replica that takes over.
+            Self::MajorityLost => {
+                let other = cluster.master_of(other).await.expect("a master");
+                for master in BTreeSet::from([master, other]) {
+                    cluster.kill(master).await.expect("killed");
+                }
+                tokio::time::sleep(OUTAGE).await;
+                for master in BTreeSet::from([master, other]) {
+                    cluster.launch(master).await.expect("started again");
+                }
+                cluster.wait_until_whole().await.expect("whole again");
+                failover("most masters lost and back")
+            }
+        };
+        cluster.wait_until_whole().await.expect("whole again");
+        failover
+    }
+}

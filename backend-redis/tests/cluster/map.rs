@@ -1,0 +1,219 @@
+//! Whom a client of a Redis Cluster asks who has which slot, whom it believes, and whom it goes on to ask.
+
+
+use std::time::{Duration, Instant};
+
+use crate::common::coordinators::at;
+use super::keys::{key_of, lock_at};
+use crate::common::{LONG, Operator, PATIENCE, soon};
+use futures_util::StreamExt;
+use latchwork_conformance::servers::ClusteredRedis;
+use latchwork_core::contracts::LeaseState;
+use latchwork_core::recipes::Acquire;
+use latchwork_core::{Coordinator, Release};
+
+/// No master is replaced by itself, however busy the machine is.
+const CALM: Duration = Duration::from_secs(10);
+/// A request, a dial and a renewal may take long: none of them is given up while a test keeps it waiting.
+const PATIENT: &str = "ttl=60s&request_timeout=20s&connect_timeout=30s";
+
+async fn user(cluster: &ClusteredRedis, options: &str) -> Coordinator {
+    at(&format!("{}?{options}", cluster.url())).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+async fn operator(cluster: &ClusteredRedis, server: usize) -> Operator {
+    Operator::at(&format!("redis://{}", cluster.servers()[server])).await
+}
+
+/// A number in a section of INFO, behind these characters; 0 where there is none.
+async fn counted(server: &mut Operator, section: &str, field: &str) -> u64 {
+    let info: String = server.say(&format!("INFO {section}")).await;
+    info.lines().find_map(|line| line.strip_prefix(field)?.trim().parse().ok()).unwrap_or(0)
+}
+
+/// How often a server has sent a request elsewhere: for good (`MOVED`), or this once (`ASK`).
+async fn redirections(server: &mut Operator, how: &str) -> u64 {
+    counted(server, "errorstats", &format!("errorstat_{how}:count=")).await
+}
+
+/// Whether a client of ours has a connection to a server.
+async fn is_connected(server: &mut Operator) -> bool {
+    server.say::<String>("CLIENT LIST").await.contains("name=latchwork:")
+}
+
+/// Waits until a server was asked for the map so many times more.
+async fn is_asked_for_the_map(server: &mut Operator, times: u64) {
+    let before = server.calls("cluster|slots").await;
+    soon(async {
+        while server.calls("cluster|slots").await < before + times {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+}
+
+/// No map names a master that has just joined. It is silent here when the first request for a slot that it is
+/// to get comes to it, and the map is asked for again and again meanwhile.
+#[tokio::test]
+async fn a_master_that_is_about_to_get_its_first_slot_is_waited_for_on_one_connection() {
+    const NEW: usize = 5;
+    let cluster = ClusteredRedis::start(CALM).await.unwrap();
+    cluster.make_empty_master(NEW).await.unwrap();
+    let client = user(&cluster, PATIENT).await;
+    let key = lock_at(&cluster, 0, &mut 0).await;
+    let slot = cluster.slot(&key_of(&key)).await.unwrap();
+    let (mut old, mut other) = (operator(&cluster, 0).await, operator(&cluster, 1).await);
+    let mut new = operator(&cluster, NEW).await;
+    cluster.begin_move(slot, 0, NEW).await.unwrap();
+
+    let connected = counted(&mut new, "stats", "total_connections_received:").await;
+    assert!(connected > 0, "this operator at least");
+    cluster.pause(NEW).await.unwrap();
+    let counter = client.counter(key.as_str()).unwrap();
+    let asked = redirections(&mut old, "ASK").await;
+    let adding = tokio::spawn({
+        let counter = counter.clone();
+        async move { counter.add(1).await }
+    });
+    soon(async {
+        while redirections(&mut old, "ASK").await == asked {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    // A lost connection: from here on the map is asked for as long as a server is down, and one is.
+    other.say::<()>("CLIENT KILL TYPE pubsub").await;
+    is_asked_for_the_map(&mut old, 2).await;
+    assert!(!adding.is_finished(), "a server that stands still has answered");
+    cluster.resume(NEW).unwrap();
+    assert_eq!(soon(adding).await.unwrap().unwrap(), 1);
+    let connections = counted(&mut new, "stats", "total_connections_received:").await - connected;
+    assert_eq!(connections, 1, "it was cut off, as a server without slots, while a request waited for it");
+
+    cluster.move_slot(slot, 0, NEW).await.unwrap();
+    assert_eq!(soon(counter.add(1)).await.unwrap(), 2);
+    let hold = soon(client.mutex(key.as_str()).unwrap().acquire()).await.unwrap();
+    assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+    soon(client.close()).await.unwrap();
+}
+
+/// They were emptied, know nobody, and answer: two of the three that are asked, and all that the URL names.
+/// The third alone knows who has taken over.
+#[tokio::test]
+async fn servers_that_have_left_are_not_believed_though_they_are_most_and_are_disconnected() {
+    let cluster = ClusteredRedis::start(CALM).await.unwrap();
+    let client = user(&cluster, PATIENT).await;
+    let mut taken = 0;
+    let locks = [lock_at(&cluster, 0, &mut taken).await, lock_at(&cluster, 1, &mut taken).await];
+    let mut left = Vec::new();
+    for server in [0, 1] {
+        let mut emptied = operator(&cluster, server).await;
+        assert!(is_connected(&mut emptied).await);
+        emptied.say::<()>("FLUSHALL").await;
+        emptied.say::<()>("CLUSTER RESET HARD").await;
+        left.push(emptied);
+        operator(&cluster, server + 3).await.say::<()>("CLUSTER FAILOVER TAKEOVER").await;
+    }
+    for lock in &locks {
+        let hold = soon(client.mutex(lock.as_str()).unwrap().acquire_within(PATIENCE)).await.unwrap();
+        assert_eq!(soon(hold.release()).await.unwrap(), Release::Released, "{lock}");
+    }
+    for emptied in &mut left {
+        soon(async {
+            while is_connected(emptied).await {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        })
+        .await;
+    }
+    soon(client.close()).await.unwrap();
+}
+
+/// As one that is cut off: a server takes nobody's word on a slot that it imports itself, so this one goes
+/// on saying that the slot is where it was. A request that went by its word would be sent on (`MOVED`).
+#[tokio::test]
+async fn a_master_that_says_what_it_knew_is_not_believed_while_the_others_agree() {
+    const ROUNDS: i64 = 20;
+    let cluster = ClusteredRedis::start(CALM).await.unwrap();
+    // The first that is asked: that is the order of their hosts.
+    let servers = cluster.servers();
+    let port = |server: &usize| -> u16 { servers[*server].rsplit(':').next().unwrap().parse().unwrap() };
+    let behind = (0..3).min_by_key(port).unwrap();
+    let (from, to) = ((behind + 1) % 3, (behind + 2) % 3);
+    let mut taken = 0;
+    let key = lock_at(&cluster, from, &mut taken).await;
+    let open = lock_at(&cluster, from, &mut taken).await;
+    let slot = cluster.slot(&key_of(&key)).await.unwrap();
+    let slot_of_open = cluster.slot(&key_of(&open)).await.unwrap();
+    assert_ne!(slot, slot_of_open);
+    let (mut old, mut new) = (operator(&cluster, from).await, operator(&cluster, to).await);
+    let id: String = old.say("CLUSTER MYID").await;
+    let importing = format!("CLUSTER SETSLOT {slot} IMPORTING {id}");
+    operator(&cluster, behind).await.say::<()>(&importing).await;
+    let client = user(&cluster, PATIENT).await;
+    cluster.move_slot(slot, from, to).await.unwrap();
+    // The client hears of it where the slot was.
+    let counter = client.counter(key.as_str()).unwrap();
+    assert_eq!(soon(counter.add(1)).await.unwrap(), 1);
+    let sent_on = redirections(&mut old, "MOVED").await;
+    assert!(sent_on > 0, "it did not ask where the slot was");
+
+    // A lock's script is not carried out in a slot that stands open, and each time that it is tried the map
+    // is asked for.
+    cluster.begin_move(slot_of_open, from, to).await.unwrap();
+    let mutex = client.mutex(open.as_str()).unwrap();
+    let acquiring = tokio::spawn(async move { mutex.acquire().await });
+    for round in 1..=ROUNDS {
+        is_asked_for_the_map(&mut new, 1).await;
+        assert_eq!(soon(counter.add(1)).await.unwrap(), round + 1);
+    }
+    assert_eq!(redirections(&mut old, "MOVED").await, sent_on, "the old map was believed");
+    let seen = cluster.master_seen_by(behind, &key_of(&key)).await.unwrap();
+    assert_eq!(seen, Some(from), "the old map stands no longer");
+    cluster.move_slot(slot_of_open, from, to).await.unwrap();
+    let hold = soon(acquiring).await.unwrap().unwrap();
+    assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+    soon(client.close()).await.unwrap();
+}
+
+/// Its process stands still: its connections do not end, and no server says that it is away. No renewal is
+/// due for 20 s. An operator lets its replica take over.
+#[tokio::test]
+async fn a_server_that_falls_silent_costs_no_hold_of_the_others_and_its_own_go_on_at_its_replica() {
+    let cluster = ClusteredRedis::start(CALM).await.unwrap();
+    let (mut taken, mut locks) = (0, Vec::new());
+    for server in [0, 1, 2, 0] {
+        locks.push(lock_at(&cluster, server, &mut taken).await);
+    }
+    let next = locks.pop().unwrap();
+    let client = user(&cluster, &format!("ttl={LONG}")).await;
+    let mut holds = Vec::new();
+    for lock in &locks {
+        let confirmed = Acquire::new().min_replicas(1).within(PATIENCE);
+        holds.push(soon(client.mutex(lock.as_str()).unwrap().acquire_with(confirmed)).await.unwrap());
+    }
+    let mut others = Vec::new();
+    for hold in &holds[1..] {
+        others.push(tokio::spawn(hold.states().collect::<Vec<_>>()));
+    }
+    let lease = client.lease();
+    cluster.pause(0).await.unwrap();
+    let silent = Instant::now();
+    let mutex = client.mutex(next.as_str()).unwrap();
+    let acquiring = tokio::spawn(async move { mutex.acquire().await });
+    assert_eq!(soon(lease.changed(LeaseState::Live)).await, LeaseState::Suspended);
+    assert!(silent.elapsed() < Duration::from_secs(15), "by a late renewal: {:?}", silent.elapsed());
+    assert_eq!(holds[0].state(), LeaseState::Suspended);
+    operator(&cluster, 3).await.say::<()>("CLUSTER FAILOVER TAKEOVER").await;
+    assert_eq!(soon(lease.changed(LeaseState::Suspended)).await, LeaseState::Live);
+    assert_eq!(holds[0].state(), LeaseState::Live, "its replica has it");
+    holds.push(soon(acquiring).await.unwrap().unwrap());
+    for hold in holds {
+        assert_eq!(soon(hold.release()).await.unwrap(), Release::Released, "{}", hold.key());
+    }
+    for states in others {
+        let states = soon(states).await.unwrap();
+        assert_eq!(states, [LeaseState::Live], "of a hold on a server that is well");
+    }
+    soon(client.close()).await.unwrap();
+}

@@ -1,0 +1,9 @@
+//! Tests on a Redis Cluster.
+
+mod cells;
+mod failover;
+mod keys;
+mod map;
+mod shards;
+mod silent;
+mod tls;

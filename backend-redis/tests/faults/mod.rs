@@ -1,0 +1,6 @@
+//! Servers that are killed and stopped under load, failovers to a replica, and default clocks.
+
+mod chaos;
+mod default_clocks;
+mod quorum;
+mod replicas;

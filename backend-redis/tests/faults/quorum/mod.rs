@@ -1,0 +1,73 @@
+//! A lock on a majority of five Redis servers, two of which are killed and started again at random:
+//! one keeps what it has confirmed (`appendfsync always`), one comes back empty, or both do. Four
+//! contenders, each a process; one of them reaches three of the servers only, and is mostly cut off
+//! from those that are killed, so that it does not hear that they have forgotten it. Another tries all
+//! the time.
+//!
+//! A contender is this program again, with the test [`contender`] alone and an order in its environment.
+
+mod clients;
+mod contender;
+mod down;
+mod play;
+mod seen;
+mod tombstones;
+
+use std::time::Duration;
+
+use latchwork_conformance::servers::{Kind, Options, Server};
+
+const SERVERS: usize = 5;
+/// The servers that are killed.
+const KILLED: [usize; 2] = [0, 1];
+const TTL: Duration = Duration::from_secs(2);
+const KEY: &str = "quorum";
+/// Only a process or a server that has died or hangs meets this bound.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_holds_beside_another_while_two_of_five_servers_come_back_empty() {
+    play::nobody_overlaps("both empty", [false, false]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_holds_beside_another_while_one_server_comes_back_empty_and_one_with_its_data() {
+    play::nobody_overlaps("one empty, one durable", [true, false]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hold_at_once_where_servers_that_came_back_empty_count_at_once() {
+    play::two_overlap_without_the_rule().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_three_of_five_servers_down_it_fails_in_time_and_holds_nothing() {
+    down::three_of_five().await.expect("what it needs answers");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_uncontended_quorum_leaves_no_tombstone_where_it_did_not_wait_for_the_answer() {
+    tombstones::none_of_late_tries().await.expect("what it needs answers");
+}
+
+/// The processes that contend: this program again, with this test alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn contender() {
+    if let Some(order) = contender::Order::given() {
+        contender::contend(order).await;
+        // The harness would print a result behind the events.
+        std::process::exit(0);
+    }
+}
+
+/// Five servers; those that are killed keep what they confirm, or forget it.
+async fn start(keeps: [bool; 2]) -> Vec<Server> {
+    let mut servers = Vec::new();
+    for number in 0..SERVERS {
+        let keeps = KILLED.iter().position(|killed| *killed == number).is_some_and(|at| keeps[at]);
+        let durable: &[&str] = if keeps { &["--appendonly", "yes", "--appendfsync", "always"] } else { &[] };
+        let options = Options::new().own().args(durable.iter().copied());
+        servers.push(Server::start(Kind::Redis, options).await.expect("a server"));
+    }
+    servers
+}

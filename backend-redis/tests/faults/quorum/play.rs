@@ -1,0 +1,157 @@
+//! Four processes that contend while servers are killed.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use latchwork_conformance::cases::is_long;
+use latchwork_conformance::servers::Server;
+use rand::RngExt;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, ChildStdin};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::clients::{Clients, Links};
+use super::contender::{Event, Order, Way};
+use super::seen::Seen;
+use super::{KILLED, PATIENCE, TTL, start};
+
+/// Those that the first contender does not reach.
+const APART: [usize; 2] = [3, 4];
+const CONTENDERS: [Way; 4] = [Way::HoldsLong, Way::Waits, Way::Waits, Way::Tries];
+/// How often it is looked how late the machine is.
+const NAP: Duration = Duration::from_millis(10);
+
+/// A contender's process.
+struct Process {
+    child: Child,
+    // It goes on until its input ends.
+    input: ChildStdin,
+    hearing: JoinHandle<()>,
+}
+
+impl Process {
+    async fn start(number: usize, order: &Order, seen: &Arc<Seen>) -> Self {
+        let mut child = order.command().spawn().expect("the own executable runs");
+        let input = child.stdin.take().expect("piped");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let first = tokio::time::timeout(PATIENCE, next_of(&mut lines)).await.expect("it connects in time");
+        assert_eq!(first.as_deref(), Some("connected"));
+        let seen = Arc::clone(seen);
+        let hearing = tokio::spawn(async move {
+            while let Some(line) = next_of(&mut lines).await {
+                seen.hear(number, line.parse::<Event>().expect("an event"));
+            }
+        });
+        Self { child, input, hearing }
+    }
+
+    async fn end(mut self) {
+        drop(self.input);
+        let status = tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("it ends in time");
+        assert!(status.expect("waited").success(), "a contender failed");
+        self.hearing.await.expect("it said events alone");
+    }
+}
+
+/// The next line of a contender, without those that the test harness prints before its test begins.
+async fn next_of(lines: &mut Lines<BufReader<ChildStdout>>) -> Option<String> {
+    loop {
+        let line = lines.next_line().await.expect("its output is read");
+        if line.as_ref().is_none_or(|line| !line.is_empty() && line != "running 1 test") {
+            return line;
+        }
+    }
+}
+
+/// Kills the servers and starts them again, one or both, mostly while the first contender holds and
+/// is parted from them; until `ends`, or until two have held at once.
+async fn kill(seen: &Seen, first: &Links, servers: &[Server], ends: Instant) -> usize {
+    let mut restarts = 0;
+    while Instant::now() < ends && seen.overlap().is_none() {
+        let time = rand::rng().random_range(500..3500);
+        sleep(Duration::from_millis(time)).await;
+        let killed: &[usize] = match rand::rng().random_range(0..4) {
+            0 => &KILLED[..1],
+            1 => &KILLED[1..],
+            _ => &KILLED,
+        };
+        let parted = rand::rng().random_ratio(3, 4);
+        if parted {
+            // Just after the first one has acquired, if it does in time.
+            let patience = Instant::now() + TTL;
+            for holds in [false, true] {
+                while seen.holds(0) != holds && Instant::now() < patience {
+                    sleep(Duration::from_millis(2)).await;
+                }
+            }
+            first.part_from(killed);
+        }
+        join_all(killed.iter().map(async |server| {
+            servers[*server].kill().await.expect("killed");
+            servers[*server].launch().await.expect("started");
+        }))
+        .await;
+        restarts += killed.len();
+        if parted {
+            sleep(TTL / 2).await;
+            first.rejoin(killed);
+        }
+    }
+    restarts
+}
+
+/// Notes how late the machine wakes who sleeps: so late it is with all that it does.
+async fn feel_the_load(seen: Arc<Seen>) {
+    loop {
+        let begun = Instant::now();
+        sleep(NAP).await;
+        seen.overslept(begun.elapsed().saturating_sub(NAP));
+    }
+}
+
+/// Plays until `lasts` is over, or two have held at once. Prints what was seen.
+async fn play(name: &str, keeps: [bool; 2], guarded: bool, lasts: Duration) -> (Arc<Seen>, usize) {
+    let servers = start(keeps).await;
+    let direct: Vec<_> = servers.iter().map(|server| server.url().to_owned()).collect();
+    // However long that takes: no server is killed yet.
+    let patient = Clients::connect_with(&direct, TTL, PATIENCE).await;
+    patient.lock(guarded).initialize().await.expect("all answer");
+    drop(patient);
+    let (seen, mut processes, mut links) = (Arc::new(Seen::default()), Vec::new(), Vec::new());
+    for (number, way) in CONTENDERS.into_iter().enumerate() {
+        let its = Links::to(&servers).await;
+        let order = Order { way, guarded, urls: its.urls(&servers) };
+        processes.push(Process::start(number, &order, &seen).await);
+        if number == 0 {
+            its.part_from(&APART);
+        }
+        links.push(its);
+    }
+    let begun = Instant::now();
+    let feeling = tokio::spawn(feel_the_load(Arc::clone(&seen)));
+    let restarts = kill(&seen, &links[0], &servers, begun + lasts).await;
+    let took = begun.elapsed();
+    join_all(processes.into_iter().map(Process::end)).await;
+    feeling.abort();
+    seen.print(name, took, restarts);
+    (seen, restarts)
+}
+
+pub(crate) async fn nobody_overlaps(name: &str, keeps: [bool; 2]) {
+    let lasts = Duration::from_secs(if is_long() { 60 } else { 10 });
+    let (seen, restarts) = play(name, keeps, true, lasts).await;
+    assert_eq!(seen.overlap(), None, "two held at once");
+    assert!(restarts >= 2, "{restarts}");
+    let acquired: usize = seen.acquired()[1..].iter().sum();
+    assert!(acquired as u64 >= 2 * lasts.as_secs(), "{acquired}");
+    // A hold that ends with its lease, twice, and what a busy machine adds.
+    assert!(seen.longest_gap() < 3 * TTL, "{:?}", seen.longest_gap());
+}
+
+/// The control: without the rule, what is to be prevented is seen.
+pub(crate) async fn two_overlap_without_the_rule() {
+    let (seen, _) = play("the control", [false, false], false, Duration::from_secs(60)).await;
+    assert!(seen.overlap().is_some(), "nothing was seen");
+}

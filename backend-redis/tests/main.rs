@@ -1,0 +1,20 @@
+//! The tests of Latchwork on Redis. [`cluster`], [`sentinel`] and [`faults`] belong to tier 2, all others to tier 1.
+
+mod cells;
+mod cluster;
+mod common;
+mod connect;
+mod credentials;
+mod faults;
+mod outages;
+mod reconnect;
+mod replication;
+mod sentinel;
+mod server;
+mod surroundings;
+
+/// The client processes of all tests: each is this program again, with this test alone.
+#[test]
+fn contender() {
+    latchwork_conformance::contender_test(&[latchwork_redis::connector()]);
+}

@@ -1,0 +1,5 @@
+//! Tests on a master that Sentinels watch.
+
+mod failover;
+mod master;
+mod tls;
