@@ -30,6 +30,9 @@ pub struct Row {
     /// Why it was not played: what its testbed has not.
     #[serde(default)]
     pub left_out: Option<String>,
+    /// Why the failure is excused: a pause of the machine that is longer than the case allows.
+    #[serde(default)]
+    pub excused: Option<String>,
     /// How long it took, in seconds.
     pub seconds: f64,
 }
@@ -49,6 +52,7 @@ impl Row {
             clause: case.clause.to_owned(),
             failure,
             left_out,
+            excused: None,
             seconds: took.as_secs_f64(),
         }
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use latchwork_conformance::log::Text;
+use latchwork_conformance::own_process;
 use latchwork_core::memory::Memory;
 use latchwork_core::recipes::Acquire;
 use latchwork_core::{Clock, Config};
@@ -10,6 +11,9 @@ use tracing_subscriber::fmt::format::FmtSpan;
 
 #[tokio::test(start_paused = true)]
 async fn a_hold_is_a_span_and_its_loss_is_logged_once() {
+    if !own_process!() {
+        return;
+    }
     let log = Text::default();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::DEBUG)
