@@ -154,14 +154,20 @@ impl Settings {
     }
 }
 
-/// SASL logs somebody in, in a build that has it.
-fn check_sasl(config: &Config) -> Result<()> {
-    if !config.sasl {
-        return Ok(());
-    }
-    if !cfg!(feature = "sasl") {
+/// Refuses SASL in a build that has none.
+pub(crate) fn check_sasl_is_built(config: &Config, built: bool) -> Result<()> {
+    if config.sasl && !built {
         let why = "needs the feature `sasl` of the crate latchwork, or of this backend's own crate";
         return Err(Error::invalid("sasl", why));
+    }
+    Ok(())
+}
+
+/// SASL logs somebody in, in a build that has it.
+fn check_sasl(config: &Config) -> Result<()> {
+    check_sasl_is_built(config, cfg!(feature = "sasl"))?;
+    if !config.sasl {
+        return Ok(());
     }
     if !Logins::of(config).are_given() {
         let why = "logs in, but as nobody: zookeeper://user:password@host?sasl=true, or a provider";

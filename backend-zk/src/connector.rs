@@ -8,7 +8,7 @@ use latchwork_core::{Address, Config, Connector, Result};
 
 use crate::backend::ZooKeeperBackend;
 use crate::client::Client;
-use crate::config::{NAME, Settings};
+use crate::config::{NAME, Settings, check_sasl_is_built};
 use crate::layout::QueuePaths;
 use crate::sweep::sweep;
 
@@ -17,11 +17,12 @@ use crate::sweep::sweep;
 #[derive(Clone, Copy, Debug)]
 pub struct ZooKeeperConnector {
     fast_path: bool,
+    sasl: bool,
 }
 
 impl Default for ZooKeeperConnector {
     fn default() -> Self {
-        Self { fast_path: true }
+        Self { fast_path: true, sasl: cfg!(feature = "sasl") }
     }
 }
 
@@ -33,7 +34,13 @@ pub fn connector() -> Arc<dyn Connector> {
 /// For tests: clients that run the plain protocol, without its fast path.
 #[cfg(feature = "controls")]
 pub fn connector_without_fast_path() -> Arc<dyn Connector> {
-    Arc::new(ZooKeeperConnector { fast_path: false })
+    Arc::new(ZooKeeperConnector { fast_path: false, ..ZooKeeperConnector::default() })
+}
+
+/// For tests: the connector of a build without the feature `sasl`.
+#[doc(hidden)]
+pub fn connector_without_sasl() -> Arc<dyn Connector> {
+    Arc::new(ZooKeeperConnector { sasl: false, ..ZooKeeperConnector::default() })
 }
 
 /// Deletes all that stands in the namespace of this configuration, and answers how many nodes that were.
@@ -57,6 +64,7 @@ impl Connector for ZooKeeperConnector {
     }
 
     fn validate(&self, config: &Config) -> Result<()> {
+        check_sasl_is_built(config, self.sasl)?;
         Settings::read(config).map(drop)
     }
 

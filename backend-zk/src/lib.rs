@@ -113,4 +113,4 @@ pub use backend::ZooKeeperBackend;
 pub use connector::connector_without_fast_path;
 #[doc(hidden)]
 pub use connector::delete_namespace;
-pub use connector::{ZooKeeperConnector, connector};
+pub use connector::{ZooKeeperConnector, connector, connector_without_sasl};

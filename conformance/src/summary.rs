@@ -1,6 +1,7 @@
-//! The reports of one run or several as one table of backends x cases x adapters.
+//! The reports of one run or several: in short for a reader, and as one table of backends x cases x adapters.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 
 use crate::adapter::Adapter;
 use crate::case::Case;
@@ -15,6 +16,8 @@ pub struct Counts {
     pub passed: usize,
     /// Failed, or expected and without a result.
     pub failed: usize,
+    /// Failed during a pause of the machine, and not played since.
+    pub excused: usize,
     /// Not played, since the testbed has not what they need.
     pub left_out: usize,
     /// Neither expected nor run.
@@ -38,15 +41,23 @@ pub struct Expected {
 enum Cell<'a> {
     Passed(&'a Row),
     Failed(&'a str),
+    Excused,
     LeftOut(&'a str),
     Missing,
     NotRun,
 }
 
+/// The slowest plays that the short form names.
+const SLOWEST: usize = 10;
+/// The lines of a list that the short form has at most: all of them are in the matrix.
+const LISTED: usize = 4;
+
 /// The summary of reports.
 #[derive(Debug)]
 pub struct Summary {
     rows: BTreeMap<(String, Adapter, String), Row>,
+    /// Each failure that a pause of the machine excuses. The case may have been played again since.
+    excused: Vec<Row>,
     backends: BTreeSet<String>,
     parts: BTreeSet<String>,
     left_out: BTreeSet<String>,
@@ -55,17 +66,21 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Puts rows together. Of several rows of one case a failure counts, else the last. Cases of
-    /// the long tier are part of it when one has a result, or in the long tier.
+    /// Puts rows together. Of several rows of one case a failure counts, otherwise the last; an excused failure
+    /// does not count. Cases of the long tier are part of it when one has a result, or in the long tier.
     pub fn of(rows: impl IntoIterator<Item = Row>, expected: Expected) -> Self {
         let mut backends: BTreeSet<_> = expected.backends.into_iter().collect();
         let parts: BTreeSet<_> = expected.parts.into_iter().filter(|name| !backends.contains(name)).collect();
         backends.extend(parts.iter().cloned());
-        let mut merged = BTreeMap::<_, Row>::new();
+        let (mut merged, mut excused) = (BTreeMap::<_, Row>::new(), Vec::new());
         for row in rows {
             backends.insert(row.backend.clone());
+            if row.excused.is_some() {
+                excused.push(row.clone());
+            }
             let key = (row.case.clone(), row.adapter, row.backend.clone());
-            if merged.get(&key).is_none_or(|known| known.failure.is_none()) {
+            let has_failed = |known: &Row| known.failure.is_some() && known.excused.is_none();
+            if !merged.get(&key).is_some_and(has_failed) {
                 merged.insert(key, row);
             }
         }
@@ -74,11 +89,12 @@ impl Summary {
         let mut cases = cases::of_both_tiers();
         let names: BTreeSet<_> = merged.keys().map(|(case, ..)| case.as_str()).collect();
         cases.retain(|case| !case.long || cases::is_long() || names.contains(case.name));
-        Self { rows: merged, backends, parts, left_out, expected: expected.cases, cases }
+        Self { rows: merged, excused, backends, parts, left_out, expected: expected.cases, cases }
     }
 
     fn cell(&self, case: &Case, backend: &str) -> Cell<'_> {
         match self.rows.get(&(case.name.to_owned(), case.adapter, backend.to_owned())) {
+            Some(Row { excused: Some(_), .. }) => Cell::Excused,
             Some(Row { failure: Some(why), .. }) => Cell::Failed(why),
             Some(Row { left_out: Some(why), .. }) => Cell::LeftOut(why),
             Some(row) => Cell::Passed(row),
@@ -105,12 +121,19 @@ impl Summary {
     /// silence; a row of a case that there is no more counts for nothing.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
-        for (case, backend) in
-            self.cases.iter().flat_map(|case| self.backends.iter().map(move |backend| (case, backend)))
-        {
+        for backend in &self.backends {
+            counts += self.counts_of(&self.cases, backend);
+        }
+        counts
+    }
+
+    fn counts_of<'a>(&self, cases: impl IntoIterator<Item = &'a Case>, backend: &str) -> Counts {
+        let mut counts = Counts::default();
+        for case in cases {
             match self.cell(case, backend) {
                 Cell::Passed(_) => counts.passed += 1,
                 Cell::Failed(_) | Cell::Missing => counts.failed += 1,
+                Cell::Excused => counts.excused += 1,
                 Cell::LeftOut(_) => counts.left_out += 1,
                 Cell::NotRun => counts.not_run += 1,
             }
@@ -118,16 +141,112 @@ impl Summary {
         counts
     }
 
-    /// A table of cases x backends with a line for each adapter, the failures, and what was run
-    /// nowhere. [`counts`](Summary::counts) has the sums.
-    pub fn render(&self) -> String {
+    /// The short form: a table of contracts x backends, the slowest plays, the cases that were left out or
+    /// excused, and the failures in full. Without failures it has at most 60 lines.
+    pub fn brief(&self) -> String {
+        let mut text = format!("{}\n", self.contracts());
+        let mut slowest: Vec<_> = self.rows.values().filter(|row| row.left_out.is_none()).collect();
+        slowest.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
+        text.push_str("\nslowest plays:\n");
+        for row in slowest.into_iter().take(SLOWEST) {
+            let _ = writeln!(text, "  {:6.1} s  {}::{}", row.seconds, row.backend, row.title());
+        }
+        let mut reasons = BTreeMap::<&str, usize>::new();
+        for why in self.rows.values().filter_map(|row| row.left_out.as_deref()) {
+            *reasons.entry(why).or_default() += 1;
+        }
+        let mut reasons: Vec<_> = reasons.into_iter().collect();
+        reasons.sort_by_key(|(_, plays)| std::cmp::Reverse(*plays));
+        list(&mut text, "left out", reasons.iter().map(|(why, plays)| format!("{plays:5}  {why}")));
+        let names: Vec<_> = self.left_out.iter().map(String::as_str).collect();
+        if !names.is_empty() {
+            let _ = writeln!(text, "\nleft out, as asked: {}", names.join(", "));
+        }
+        list(&mut text, "excused by a pause of the machine", self.excused.iter().map(|row| self.excuse(row)));
+        text.push_str(&self.failures());
+        let Counts { excused, left_out, not_run, .. } = self.counts();
+        let _ = writeln!(text, "\n{left_out} left out, {not_run} not run, {excused} excused");
+        text
+    }
+
+    /// An excused failure, and what became of the case since.
+    fn excuse(&self, row: &Row) -> String {
+        let why = row.excused.as_deref().unwrap_or_default();
+        let last = self.rows.get(&(row.case.clone(), row.adapter, row.backend.clone()));
+        let since = match last {
+            Some(Row { excused: Some(_), .. }) => "and no result",
+            Some(Row { failure: Some(_), .. }) => "and it failed",
+            _ => "and it passed",
+        };
+        format!("  {}::{}: {why}, {since}", row.backend, row.title())
+    }
+
+    /// Contracts x backends: how many plays passed, failed, were excused and were left out.
+    fn contracts(&self) -> comfy_table::Table {
+        let mut table = comfy_table::Table::new();
+        table.load_style(comfy_table::presets::NOTHING);
+        let mut header = vec!["contract".to_owned()];
+        // One word a line keeps the columns narrow.
+        header.extend(self.backends.iter().map(|backend| backend.replace('-', "\n")));
+        table.set_header(header);
+        let contracts = self.cases.iter().map(|case| contract(case.clause));
+        let contracts = contracts.fold(Vec::new(), |mut known, contract| {
+            if !known.contains(&contract) {
+                known.push(contract);
+            }
+            known
+        });
+        let counts = |of: &dyn Fn(&Case) -> bool| {
+            let of_backend =
+                |backend: &String| shown(self.counts_of(self.cases.iter().filter(|case| of(case)), backend));
+            self.backends.iter().map(of_backend).collect::<Vec<_>>()
+        };
+        for name in contracts {
+            let row = counts(&|case| contract(case.clause) == name);
+            table.add_row([vec![name.to_owned()], row].concat());
+        }
+        let all = counts(&|_| true).into_iter().zip(&self.backends).map(|(all, backend)| {
+            if self.parts.contains(backend) { format!("{all} of {}", self.cases.len()) } else { all }
+        });
+        table.add_row(["all".to_owned()].into_iter().chain(all));
+        for column in table.column_iter_mut().skip(1) {
+            column.set_cell_alignment(comfy_table::CellAlignment::Right);
+        }
+        table
+    }
+
+    /// The failures in full, and the results that are missing.
+    fn failures(&self) -> String {
+        let (mut failures, mut missing) = (String::new(), String::new());
+        for (case, backend) in
+            self.cases.iter().flat_map(|case| self.backends.iter().map(move |backend| (case, backend)))
+        {
+            match self.cell(case, backend) {
+                Cell::Failed(why) => {
+                    let _ = writeln!(failures, "\n{backend}::{}: {why}", case.title());
+                }
+                Cell::Missing => {
+                    let _ = writeln!(missing, "  {backend}::{}", case.title());
+                }
+                Cell::Passed(_) | Cell::Excused | Cell::LeftOut(_) | Cell::NotRun => {}
+            }
+        }
+        match missing.is_empty() {
+            true => failures,
+            false => format!("{failures}\nexpected, and without a result:\n{missing}"),
+        }
+    }
+
+    /// The whole matrix: a table of cases x backends with a line for each adapter, the failures, and the cases that no
+    /// backend has played. [`counts`](Summary::counts) has the sums.
+    pub fn matrix(&self) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
         let mut header = vec!["clause".to_owned(), "case".to_owned(), "as".to_owned()];
         header.extend(self.backends.iter().map(|backend| self.title(backend)));
         header.extend(self.left_out.iter().cloned());
         table.set_header(header);
-        let (mut failures, mut nowhere) = (String::new(), Vec::new());
+        let mut nowhere = Vec::new();
         // All of a case in one row of the table, a line for each adapter.
         for plays in self.cases.chunk_by(|case, next| case.name == next.name) {
             let not_run = |case: &Case, backend| matches!(self.cell(case, backend), Cell::NotRun);
@@ -136,19 +255,17 @@ impl Summary {
                 continue;
             }
             let column =
-                |cell: &mut dyn FnMut(&Case) -> String| plays.iter().map(cell).collect::<Vec<_>>().join("\n");
+                |cell: &dyn Fn(&Case) -> String| plays.iter().map(cell).collect::<Vec<_>>().join("\n");
             let mut cells = vec![plays[0].clause.to_owned(), plays[0].name.to_owned()];
-            cells.push(column(&mut |case| {
+            cells.push(column(&|case| {
                 if case.adapted { case.adapter.to_string() } else { String::new() }
             }));
             for backend in &self.backends {
-                cells.push(column(&mut |case| match self.cell(case, backend) {
+                cells.push(column(&|case| match self.cell(case, backend) {
                     Cell::Passed(row) => format!("ok {:.1}s", row.seconds),
                     Cell::LeftOut(why) => format!("- {why}"),
-                    Cell::Failed(why) => {
-                        failures.push_str(&format!("\n{backend}::{}: {why}\n", case.title()));
-                        "FAILED".to_owned()
-                    }
+                    Cell::Failed(_) => "FAILED".to_owned(),
+                    Cell::Excused => "excused".to_owned(),
                     Cell::Missing => "MISSING".to_owned(),
                     // Most of a part's column.
                     Cell::NotRun if self.parts.contains(backend) => "·".to_owned(),
@@ -172,10 +289,56 @@ impl Summary {
                 self.parts.iter().cloned().collect::<Vec<_>>().join(", ")
             ),
         };
+        let excused: String =
+            self.excused.iter().map(|row| format!("\nexcused: {}\n", self.excuse(row).trim())).collect();
         format!(
-            "{table}\n{failures}{nowhere}\n{whole} backends x {} cases, {} with their adapters\n{parts}",
+            "{table}\n{}{excused}{nowhere}\n{whole} backends x {} cases, {} with their adapters\n{parts}",
+            self.failures(),
             names.len(),
             self.cases.len()
         )
+    }
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        let Self { passed, failed, excused, left_out, not_run } = other;
+        self.passed += passed;
+        self.failed += failed;
+        self.excused += excused;
+        self.left_out += left_out;
+        self.not_run += not_run;
+    }
+}
+
+/// The contract of a clause: its first word.
+fn contract(clause: &str) -> &str {
+    clause.split('-').next().unwrap_or(clause)
+}
+
+/// `7`, `7 -2` where two were left out; failures and excused ones come first. Empty where nothing was run.
+fn shown(counts: Counts) -> String {
+    let Counts { passed, failed, excused, left_out, .. } = counts;
+    let part = |count: usize, text: String| (count > 0).then_some(text);
+    let parts = [
+        part(failed, format!("{failed} FAILED")),
+        part(excused, format!("{excused} excused")),
+        part(passed, passed.to_string()),
+        part(left_out, format!("-{left_out}")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+/// Adds a heading and lines below it, of which the matrix has more than the first few.
+fn list(text: &mut String, heading: &str, lines: impl ExactSizeIterator<Item = String>) {
+    let left = lines.len().saturating_sub(LISTED);
+    if lines.len() > 0 {
+        let _ = writeln!(text, "\n{heading}:");
+    }
+    for line in lines.take(LISTED) {
+        let _ = writeln!(text, "{line}");
+    }
+    if left > 0 {
+        let _ = writeln!(text, "  and {left} more: see the matrix");
     }
 }

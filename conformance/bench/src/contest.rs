@@ -261,10 +261,9 @@ async fn contend(play: Play, lock: Lock, room: Arc<Room>, contender: usize) -> R
             continue;
         };
         let hold = hold?;
-        let granted = room.now();
-        let last = room.enter(weight);
+        let (granted, last) = room.enter(weight);
         if room.phase() == Phase::Recorded {
-            let handed_over = tally.granted(contender, granted.saturating_sub(asked), last, granted);
+            let handed_over = tally.granted(contender, granted - asked, last, granted);
             room.records(handed_over);
         }
         room.leave(weight, contender);

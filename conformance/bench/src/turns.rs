@@ -14,8 +14,9 @@ use crate::target::Target;
 
 /// Subjects take turns after so many times, so that what else the machine does falls on all of them.
 const TURN: usize = 20;
-/// How often each is done while the server's requests are counted.
+/// How often each is done while the server's requests are counted, and in how many parts.
 const COUNTED: u64 = 200;
+const PARTS: u64 = 5;
 /// The parameter of what is timed.
 pub(super) const ONE_TASK: &str = "1 task";
 
@@ -80,20 +81,39 @@ async fn warm_and_measure(subjects: &mut [Subject], plan: &Plan, terms: &Terms<'
         for _ in 0..TURN {
             subject.pair.once().await?;
         }
-        let before = look(terms).await?;
-        for _ in 0..COUNTED {
-            subject.pair.once().await?;
+        let mut looks = vec![look(terms).await?];
+        for _ in 0..PARTS {
+            for _ in 0..COUNTED / PARTS {
+                subject.pair.once().await?;
+            }
+            looks.push(look(terms).await?);
         }
-        let after = look(terms).await?;
-        for (((_, param), before), after) in terms.counted.iter().zip(before).zip(after) {
+        for (counter, (_, param)) in terms.counted.iter().enumerate() {
             let line = line(subject.peer, "M4", param, terms.unit);
-            asked.extend(Counted::per_acquisition(line, before, after, COUNTED));
+            asked.extend(of_the_middle_part(&line, looks.iter().map(|look| look[counter].as_ref())));
         }
     }
     let timed = take_turns(subjects, plan.time).await?;
     let timed =
         timed.iter().map(|(peer, timings)| line(peer, terms.measure, terms.param, "us").timed(timings));
     Ok(timed.chain(asked).collect())
+}
+
+/// The requests of the part that has neither many nor few of them: a client asks for more after a pause of the
+/// machine, and when it renews its lease.
+fn of_the_middle_part<'a>(
+    line: &Line,
+    looks: impl Iterator<Item = Option<&'a Counted>> + Clone,
+) -> Option<Line> {
+    let parts = looks.clone().zip(looks.skip(1));
+    let mut parts: Vec<_> = parts
+        .filter_map(|(before, after)| {
+            Counted::per_acquisition(line.clone(), before.cloned(), after.cloned(), COUNTED / PARTS)
+        })
+        .collect();
+    parts.sort_by(|one, other| one.value.partial_cmp(&other.value).expect("a number of requests"));
+    let middle = parts.len() / 2;
+    parts.into_iter().nth(middle).map(|part| Line { n: Some(COUNTED), ..part })
 }
 
 /// The counters of all servers.

@@ -49,8 +49,9 @@ enum Command {
     /// Takes a lock, reports what it believes as lines of JSON, and obeys lines on its input:
     /// `look`, `release` (or its end).
     Hold(Hold),
-    /// Puts the reports of one run or several together, as a table of cases and backends. A case
-    /// that has failed in one of them has failed.
+    /// Puts the reports of one run or several together: a table of contracts and backends, the slowest plays, and each
+    /// case that was left out, excused or failed. A case that has failed in one report has failed. The exit code is 3
+    /// if no case failed, but the failure of one is excused.
     Summary {
         /// Files that `run --json` has written, or folders of reports (LATCHWORK_REPORTS).
         #[arg(required = true, value_name = "FILE")]
@@ -67,6 +68,9 @@ enum Command {
         /// The backends that were left out on purpose, separated by commas.
         #[arg(long, value_delimiter = ',')]
         left_out: Vec<String>,
+        /// Writes the table of all cases, adapters and backends to this file.
+        #[arg(long, value_name = "FILE")]
+        matrix: Option<PathBuf>,
     },
     /// Measures what the recipes cost, beside the same requests sent raw: a table with the budgets
     /// at its end.
@@ -123,9 +127,9 @@ impl Cli {
             Command::List { clock: false, chosen } => list::list(&chosen.selection()?),
             Command::Run(run) => run.run(),
             Command::Hold(hold) => hold.run(),
-            Command::Summary { reports, chosen, backends, parts, left_out } => {
+            Command::Summary { reports, chosen, backends, parts, left_out, matrix } => {
                 let expected = Expected { backends, parts, cases: chosen.selection()?, left_out };
-                summary::summary(&reports, expected)
+                summary::summary(&reports, expected, matrix.as_deref())
             }
             #[cfg(feature = "bench")]
             Command::Bench(bench) => bench.run(),

@@ -1,6 +1,7 @@
 //! `summary`.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use latchwork_conformance::report;
@@ -8,16 +9,28 @@ use latchwork_conformance::summary::{Counts, Expected, Summary};
 
 use super::Outcome;
 
-pub(super) fn summary(reports: &[PathBuf], expected: Expected) -> Outcome<ExitCode> {
+/// What excused cases end with: neither a success nor a failure.
+const EXCUSED: u8 = 3;
+
+pub(super) fn summary(reports: &[PathBuf], expected: Expected, matrix: Option<&Path>) -> Outcome<ExitCode> {
     let mut rows = Vec::new();
     for path in reports {
         let read = report::read(path).map_err(|error| format!("no report can be read: {error}"))?;
         rows.extend(read);
     }
     let summary = Summary::of(rows, expected);
-    let Counts { passed, failed, left_out, not_run } = summary.counts();
-    print!("{}", summary.render());
-    println!("{passed} passed, {failed} failed; {left_out} that a testbed cannot play, {not_run} not run");
-    // No result at all is no success either.
-    Ok(if passed > 0 && failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    print!("{}", summary.brief());
+    if let Some(file) = matrix {
+        let shown = file.display();
+        fs::write(file, summary.matrix()).map_err(|error| format!("{shown} cannot be written: {error}"))?;
+        println!("the whole matrix: {shown}");
+    }
+    let Counts { passed, failed, excused, .. } = summary.counts();
+    println!("{passed} passed, {failed} failed");
+    Ok(match (passed, failed, excused) {
+        (1.., 0, 0) => ExitCode::SUCCESS,
+        (_, 0, 1..) => ExitCode::from(EXCUSED),
+        // No result at all is no success either.
+        _ => ExitCode::FAILURE,
+    })
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::verdict::{Broken, Rule};
+
 /// The counter's key.
 pub(super) const COUNTER: &str = "adds";
 
@@ -53,18 +55,19 @@ impl fmt::Display for Counted {
 impl Adds {
     /// Whether a counter that stands at `total` behind all of them was added to once by each that was
     /// confirmed, in an order that fits their times.
-    pub(super) fn judge(&self, total: i64) -> Result<Counted, String> {
+    pub(super) fn judge(&self, total: i64) -> Result<Counted, Broken> {
         let mut by_number = BTreeMap::new();
         for added in &self.confirmed {
             if let Some(other) = by_number.insert(added.number, *added) {
-                return Err(format!("two adds came to the same: {added:?} and {other:?}"));
+                return Err(Rule::Once.broken(format!("two adds came to the same: {added:?} and {other:?}")));
             }
         }
         // Of those that came to less, the one that was asked for last.
         let mut latest: Option<Added> = None;
         for added in by_number.values() {
             if let Some(before) = latest.filter(|before| added.at < before.asked) {
-                return Err(format!("the counter went back: {before:?} was asked for behind {added:?}"));
+                let why = format!("the counter went back: {before:?} was asked for after {added:?}");
+                return Err(Rule::Forward.broken(why));
             }
             if latest.is_none_or(|before| before.asked < added.asked) {
                 latest = Some(*added);
@@ -74,42 +77,13 @@ impl Adds {
         let at_least = i64::try_from(confirmed).expect("few");
         let at_most = at_least + i64::try_from(in_doubt).expect("few");
         if !(at_least..=at_most).contains(&total) {
-            return Err(format!(
-                "the counter stands at {total} behind {confirmed} adds and {in_doubt} in doubt"
-            ));
+            let why = format!("the counter is at {total} after {confirmed} adds and {in_doubt} in doubt");
+            return Err(Rule::Total.broken(why));
         }
         if confirmed == 0 {
-            return Err(NOTHING_ADDED.to_owned());
+            return Err(Rule::Added.broken(NOTHING_ADDED));
         }
         let longest = self.confirmed.iter().map(|added| added.at - added.asked).max().unwrap_or_default();
         Ok(Counted { confirmed, in_doubt, total, longest: Duration::from_nanos(longest) })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn adds(of: &[(u64, u64, i64)], in_doubt: usize) -> Adds {
-        let added = |&(asked, at, number): &(u64, u64, i64)| Added { asked, at, number };
-        Adds { confirmed: of.iter().map(added).collect(), in_doubt }
-    }
-
-    #[test]
-    fn each_add_is_made_once_and_in_its_turn() {
-        // Two at once may come in either order, and one whose answer was lost may be between them.
-        let sound = adds(&[(0, 9, 2), (1, 8, 1), (10, 11, 4)], 1);
-        assert_eq!(sound.judge(4).unwrap().longest, Duration::from_nanos(9));
-        assert!(sound.judge(3).is_ok());
-        for (wrong, total) in [
-            // Lost; made twice; the same number for two; a later one that came to less; none.
-            (adds(&[(0, 1, 1), (2, 3, 2)], 0), 1),
-            (adds(&[(0, 1, 1), (2, 3, 2)], 0), 3),
-            (adds(&[(0, 1, 1), (2, 3, 1)], 0), 2),
-            (adds(&[(0, 1, 2), (2, 3, 1)], 0), 2),
-            (adds(&[], 3), 2),
-        ] {
-            wrong.judge(total).expect_err("it is wrong");
-        }
     }
 }

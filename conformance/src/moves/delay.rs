@@ -7,6 +7,7 @@ use latchwork_core::decide::moving::{MovePhase, Sides};
 
 use super::grant::Grant;
 use super::keys::OWN;
+use super::verdict::{Broken, Rule};
 use super::walk::Change;
 
 /// What acquisitions took that nobody else was in the way of.
@@ -54,11 +55,12 @@ impl Delay {
     }
 
     /// Judges that no change delayed an acquisition by more than its bound and `allowed`.
-    pub(super) fn judge(&self, allowed: Duration) -> Result<(), String> {
-        let bound = self.bound() + allowed;
-        match self.at_change > bound {
+    pub(super) fn judge(&self, allowed: Duration) -> Result<(), Broken> {
+        let (bound, took) = (self.bound() + allowed, self.at_change);
+        match took > bound {
             true => {
-                Err(format!("an acquisition took {:?} at a change: {bound:?} is allowed", self.at_change))
+                Err(Rule::Delay
+                    .broken(format!("an acquisition took {took:?} at a change: {bound:?} is allowed")))
             }
             false => Ok(()),
         }

@@ -12,8 +12,7 @@ use super::operates::said;
 use super::run::Run;
 use super::side::MovingSide;
 use super::there_and_back::Plants;
-use super::verdict::Happening;
-use super::walk::Change;
+use super::verdict::{Happening, judge_steps};
 use crate::failover::{TTL, noise, now};
 
 /// So many steps lead to *done*.
@@ -57,26 +56,11 @@ pub async fn with_processes_killed(
     if stopped == 0 {
         return Err("no process was stopped".to_owned());
     }
-    judge_steps(&run)?;
-    run.end(Ends { some_die: true, finishes: true, ..Ends::default() }).await
-}
-
-/// A step waits for the dead and for one who is stopped, and for nobody for longer: it comes within its bound
-/// behind the last of them, of whom some die while it waits for others.
-fn judge_steps(run: &Run) -> Result<(), String> {
-    let took = |change: &Change| {
-        let away = run.happenings.iter().map(|of| of.begun).filter(|begun| *begun < change.written).max();
-        Duration::from_nanos(change.written - change.begun.max(away.unwrap_or_default()))
-    };
     let (bound, name) = (run.sides.step_bound(), run.sides.name());
-    let longest = run.walk.changes.iter().map(took).max().unwrap_or_default();
-    println!("{name}: a step came at most {longest:.1?} behind the last who died, of {bound:.1?}");
-    match longest > bound {
-        true => {
-            Err(format!("{name}: a step came {longest:?} behind the last who died: {bound:?} is allowed"))
-        }
-        false => Ok(()),
-    }
+    let longest = judge_steps(&run.walk.changes, &run.happenings, bound);
+    let longest = longest.map_err(|broken| format!("{name}: {}", broken.why))?;
+    println!("{name}: a step came at most {longest:.1?} after the last process that died, of {bound:.1?}");
+    run.end(Ends { some_die: true, finishes: true, ..Ends::default() }).await
 }
 
 /// Kills half in a phase as it stands, and half while the next step waits for them. `stops`: and for one more,

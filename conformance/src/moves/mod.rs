@@ -28,6 +28,8 @@ mod fault;
 mod fleet;
 mod grant;
 mod heard;
+#[cfg(test)]
+mod histories;
 mod keys;
 mod killed_operators;
 mod killed_processes;

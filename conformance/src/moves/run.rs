@@ -80,7 +80,8 @@ impl Run {
         // Else the move was given up. Either side has what it has for good, and a client of one side alone
         // reads it.
         let side = if ends.finishes { &sides.new } else { &sides.old };
-        println!("{name}: {}", heard.adds.judge(side.takes_count().await?)?);
+        let counted = heard.adds.judge(side.takes_count().await?).map_err(|broken| broken.why)?;
+        println!("{name}: {counted}");
         operator.close().await.map_err(said)?;
         sides.nothing_is_left(ends).await
     }

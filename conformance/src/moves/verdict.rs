@@ -28,6 +28,62 @@ impl Happening {
     }
 }
 
+macro_rules! rules {
+    ($($(#[doc = $line:literal])+ $rule:ident,)+) => {
+        /// A rule of the verdict.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Rule {
+            $($(#[doc = $line])+ $rule,)+
+        }
+
+        impl Rule {
+            #[cfg(test)]
+            pub(super) const ALL: &[Self] = &[$(Self::$rule),+];
+        }
+    };
+}
+
+rules! {
+    /// No two clients hold at once, and permits never exceed their limit.
+    Alone,
+    /// Tokens rise in the order of holding, and no two writers have the same token.
+    Order,
+    /// A resource that the tokens fence refuses no write.
+    Fence,
+    /// Each key is granted again after each happening.
+    Again,
+    /// No key is without a grant for longer than its bound.
+    Bound,
+    /// Something has happened: otherwise the rules about happenings judge nothing.
+    Happened,
+    /// A change of phase delays no acquisition by more than its bound.
+    Delay,
+    /// A step comes within its bound after the last process that died.
+    Step,
+    /// No two adds come to the same number.
+    Once,
+    /// The counter never goes back.
+    Forward,
+    /// The counter has each confirmed add, and no more than those and the ones in doubt.
+    Total,
+    /// Something was added: otherwise the rules about adds judge nothing.
+    Added,
+}
+
+/// A rule that a run has broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Broken {
+    pub(super) rule: Rule,
+    /// The explanation for people.
+    pub(super) why: String,
+}
+
+impl Rule {
+    pub(super) fn broken(self, why: impl Into<String>) -> Broken {
+        Broken { rule: self, why: why.into() }
+    }
+}
+
 /// A run, as it is judged.
 pub(super) struct Verdict<'a> {
     /// Which it is.
@@ -43,21 +99,26 @@ impl Verdict<'_> {
     /// Prints what was seen.
     ///
     /// # Errors
-    /// Each key with an overlap, a stale write, tokens out of order or a time without a grant above its bound;
-    /// and a delay above its bound.
+    /// The rule that each key breaks; and a delay above its bound.
     pub(super) fn judge(&self) -> Result<(), String> {
+        let broken: Vec<_> = self.broken().into_iter().map(|broken| broken.why).collect();
+        if broken.is_empty() { Ok(()) } else { Err(format!("{}: {}", self.name, broken.join("\n"))) }
+    }
+
+    /// Returns the rules that are broken, and prints its observations.
+    pub(super) fn broken(&self) -> Vec<Broken> {
         let name = self.name;
         self.print_changes();
         let delay = Delay::of(&self.heard.grants, self.changes);
         println!("{name}: {delay}; the machine may add {:.1?}", noise());
-        let mut wrong: Vec<_> = delay.judge(noise() + self.away).err().into_iter().collect();
+        let mut broken: Vec<_> = delay.judge(noise() + self.away).err().into_iter().collect();
         for (key, (of, kind)) in KEYS.into_iter().enumerate() {
             match self.judge_key(key, kind, delay.bound()) {
                 Ok(seen) => println!("{name}, {of}: {seen}"),
-                Err(why) => wrong.push(format!("{of}: {why}")),
+                Err(Broken { rule, why }) => broken.push(rule.broken(format!("{of}: {why}"))),
             }
         }
-        if wrong.is_empty() { Ok(()) } else { Err(format!("{name}: {}", wrong.join("\n"))) }
+        broken
     }
 
     fn print_changes(&self) {
@@ -81,7 +142,7 @@ impl Verdict<'_> {
         println!("{name}: {} requests failed; the first: {:?}", failed.len(), failed.first());
     }
 
-    fn judge_key(&self, key: usize, kind: SoakKind, adds: Duration) -> Result<String, String> {
+    fn judge_key(&self, key: usize, kind: SoakKind, adds: Duration) -> Result<String, Broken> {
         let of_key = self.heard.grants.iter().filter(|grant| grant.held.key == key);
         let mut delays = Vec::new();
         let mut records: Vec<HoldRecord> = Vec::new();
@@ -89,12 +150,13 @@ impl Verdict<'_> {
             delays.push(Duration::from_nanos(grant.held.from - grant.asked));
             records.push(grant.held);
         }
-        none_overlap(&records, limit(kind))?;
+        none_overlap(&records, limit(kind)).map_err(|why| Rule::Alone.broken(why))?;
         if !matches!(kind, SoakKind::Permits { .. }) {
-            in_order_of_tokens(&records)?;
-            let fenced = fenced(&records)?;
+            in_order_of_tokens(&records).map_err(|why| Rule::Order.broken(why))?;
+            let fenced = fenced(&records).map_err(|why| Rule::Fence.broken(why))?;
             if fenced.refused > 0 || fenced.overlaps > 0 {
-                return Err(format!("{fenced:?}: tokens went back, or two held at once"));
+                let why = format!("{fenced:?}: tokens went back, or two held at once");
+                return Err(Rule::Fence.broken(why));
             }
         }
         let mut grants: Vec<_> = records.iter().map(|record| record.from).collect();
@@ -103,18 +165,21 @@ impl Verdict<'_> {
         let (mut worst, mut nearest) = (Duration::ZERO, None::<(Duration, Duration, &Happening)>);
         for happening in self.happenings {
             let waited = longest_wait(&grants, happening.begun, happening.over)
-                .ok_or_else(|| format!("no grant after {happening:?}"))?;
+                .ok_or_else(|| Rule::Again.broken(format!("no grant after {happening:?}")))?;
             let bound = elsewhere + adds + happening.allowed + noise();
             if waited > bound {
-                return Err(format!("{waited:?} without a grant at {happening:?}: {bound:?} is allowed"));
+                let why = format!("{waited:?} without a grant at {happening:?}: {bound:?} is allowed");
+                return Err(Rule::Bound.broken(why));
             }
             worst = worst.max(waited);
             if nearest.is_none_or(|(of_another, its, _)| bound - waited < its - of_another) {
                 nearest = Some((waited, bound, happening));
             }
         }
-        let Some((waited, bound, happening)) = nearest else { return Err("nothing has happened".to_owned()) };
-        let took = spread(delays.into_iter()).ok_or("it was never granted")?;
+        let Some((waited, bound, happening)) = nearest else {
+            return Err(Rule::Happened.broken("nothing has happened"));
+        };
+        let took = spread(delays.into_iter()).expect("a grant came after each happening");
         Ok(format!(
             "{} grants, asked for {took} before; without a grant at most {worst:.1?} (elsewhere {elsewhere:.1?}), \
              nearest to its bound {waited:.1?} of {bound:.1?} ({})",
@@ -129,6 +194,31 @@ impl Verdict<'_> {
         let pairs = grants.windows(2).map(|pair| (pair[0], pair[1]));
         let waits = pairs.filter(|(from, to)| apart(*from, *to)).map(|(from, to)| to - from);
         Duration::from_nanos(waits.max().unwrap_or_default())
+    }
+}
+
+/// The longest time by which a step came after the last process that died before it: some die while the step waits
+/// for others.
+///
+/// # Errors
+/// If it is longer than `bound`.
+pub(super) fn judge_steps(
+    changes: &[Change],
+    happenings: &[Happening],
+    bound: Duration,
+) -> Result<Duration, Broken> {
+    let took = |change: &Change| {
+        let away = happenings.iter().map(|of| of.begun).filter(|begun| *begun < change.written).max();
+        Duration::from_nanos(change.written - change.begun.max(away.unwrap_or_default()))
+    };
+    let longest = changes.iter().map(took).max().unwrap_or_default();
+    match longest > bound {
+        true => {
+            let why =
+                format!("a step came {longest:?} after the last process that died: {bound:?} is allowed");
+            Err(Rule::Step.broken(why))
+        }
+        false => Ok(longest),
     }
 }
 

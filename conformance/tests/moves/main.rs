@@ -1,6 +1,9 @@
 //! Locks move while processes contend for them: there and back on pairs of servers, and between two namespaces of
 //! one; while processes are killed, while servers fail, and while operators are killed at each of their requests.
-//! Planted faults show that the verdict would find them.
+//! Planted faults show that the verdict would find them; histories in `conformance/src/moves/histories.rs` show it for
+//! each of its rules.
+//!
+//! In `faults`: runs with processes or operators that die, with servers that fail, and the planted faults.
 
 mod plants;
 
@@ -77,28 +80,29 @@ fn main() -> ExitCode {
     }));
     let (many, turns) = if is_long() { (20, true) } else { (2, false) };
     for &(old, new) in chosen(&KILLED) {
-        trials.push(Trial::test(format!("{old}_to_{new}_with_processes_killed"), move || {
+        trials.push(Trial::test(format!("faults::{old}_to_{new}_with_processes_killed"), move || {
             on((old, new), async |[old, new]| with_processes_killed(old, new, many, turns).await)
         }));
     }
     let extent = if is_long() { Extent::All } else { Extent::OneInEachPhase };
     for &(old, new) in chosen(&FAILING) {
-        trials.push(Trial::test(format!("{old}_to_{new}_with_servers_failing"), move || {
+        trials.push(Trial::test(format!("faults::{old}_to_{new}_with_servers_failing"), move || {
             on((old, new), async |[old, new]| with_servers_failing(old, new, extent).await)
         }));
     }
     for &(old, new) in chosen(&OPERATED) {
         let apart = if OPERATED.contains(&(old, new)) { 1 } else { APART };
         let points = if is_long() { Points::Each { apart } } else { Points::Some(1) };
-        trials.push(Trial::test(format!("{old}_to_{new}_with_operators_killed"), move || {
+        trials.push(Trial::test(format!("faults::{old}_to_{new}_with_operators_killed"), move || {
             on((old, new), async |[old, new]| with_operators_killed(old, new, points).await)
         }));
     }
-    for plant in plants::ALL {
-        trials.push(Trial::test(format!("planted_{}_is_found", plant.name), move || is_found(plant)));
+    for plant in plants::ALL.into_iter().filter(|plant| is_long() || !plant.long) {
+        trials.push(Trial::test(format!("faults::planted_{}_is_found", plant.name), move || is_found(plant)));
     }
-    // One at a time: each has eight processes.
-    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    let mut arguments = Arguments::from_args();
+    // One at a time, unless the caller says how many: each has eight processes.
+    arguments.test_threads.get_or_insert(1);
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 /// The waiters and the holders, and what they came to since the last [`begin`](Free::begin). Times
-/// are of one clock.
+/// are of one clock, in the order of the calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Free {
+    latest: Duration,
     waiting: u64,
     inside: u64,
     since: Option<Duration>,
@@ -15,6 +16,7 @@ pub(super) struct Free {
 impl Free {
     /// From now on it counts; a spell that is under way counts from now.
     pub(super) fn begin(&mut self, now: Duration) {
+        self.reach(now);
         self.spells.clear();
         self.since = self.since.map(|_| now);
     }
@@ -38,12 +40,19 @@ impl Free {
         self.look(now);
     }
 
+    /// An older instant would count one time twice, and the spells could be longer than the contest.
+    fn reach(&mut self, now: Duration) {
+        debug_assert!(self.latest <= now, "{now:?} comes after {:?}", self.latest);
+        self.latest = now;
+    }
+
     fn look(&mut self, now: Duration) {
+        self.reach(now);
         let free = self.inside == 0 && self.waiting > 0;
         match self.since {
             None if free => self.since = Some(now),
             Some(since) if !free => {
-                self.spells.push(now.saturating_sub(since));
+                self.spells.push(now - since);
                 self.since = None;
             }
             _ => {}
@@ -52,7 +61,7 @@ impl Free {
 
     /// The spells so far, one that is under way among them.
     pub(super) fn spells(&self, now: Duration) -> Vec<Duration> {
-        self.spells.iter().copied().chain(self.since.map(|since| now.saturating_sub(since))).collect()
+        self.spells.iter().copied().chain(self.since.map(|since| now - since)).collect()
     }
 }
 
@@ -78,5 +87,12 @@ mod tests {
         assert_eq!(free.spells(ms(21)), [ms(2), ms(4), ms(1)]);
         free.waited(true, ms(23));
         assert_eq!(free.spells(ms(30)), [ms(2), ms(4), ms(3)]);
+    }
+    #[test]
+    #[should_panic(expected = "1ms comes after 2ms")]
+    fn an_older_instant_is_refused() {
+        let mut free = Free::default();
+        free.waits(ms(2));
+        free.waited(true, ms(1));
     }
 }

@@ -1,7 +1,7 @@
 //! Where the contenders meet: those inside, and the last departure, on one clock.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::free::Free;
@@ -24,38 +24,38 @@ pub(super) struct Departure {
 
 /// Where the contenders meet.
 pub(super) struct Room {
-    began: Instant,
     capacity: u32,
     inside: AtomicU32,
     overlaps: AtomicU64,
     phase: AtomicU8,
-    last: Mutex<Option<Departure>>,
     // What was recorded: grants, and those among them that were handed over.
     grants: AtomicU64,
     handoffs: AtomicU64,
-    free: Mutex<Free>,
+    book: Mutex<Book>,
     // What was free by the end of what is recorded.
     was_free: OnceLock<Vec<Duration>>,
+}
+
+/// What happened in the room, in the order of its instants: only the holder of the lock reads the clock. A thread that
+/// reads it first and waits for the lock then would note an instant older than the one before.
+struct Book {
+    began: Instant,
+    free: Free,
+    last: Option<Departure>,
 }
 
 impl Room {
     pub(super) fn new(capacity: u32) -> Self {
         Self {
-            began: Instant::now(),
             capacity,
             inside: AtomicU32::new(0),
             overlaps: AtomicU64::new(0),
             phase: AtomicU8::new(Phase::Warm as u8),
-            last: Mutex::new(None),
             grants: AtomicU64::new(0),
             handoffs: AtomicU64::new(0),
-            free: Mutex::default(),
+            book: Mutex::new(Book { began: Instant::now(), free: Free::default(), last: None }),
             was_free: OnceLock::new(),
         }
-    }
-
-    pub(super) fn now(&self) -> Duration {
-        self.began.elapsed()
     }
 
     pub(super) fn phase(&self) -> Phase {
@@ -63,12 +63,11 @@ impl Room {
     }
 
     pub(super) fn enter_phase(&self, phase: Phase) {
-        let now = self.now();
         match phase {
             Phase::Warm => {}
-            Phase::Recorded => self.with_free(|free| free.begin(now)),
+            Phase::Recorded => self.note(|book, now| book.free.begin(now)),
             Phase::Over => {
-                self.was_free.get_or_init(|| self.with_free(|free| free.spells(now)));
+                self.was_free.get_or_init(|| self.note(|book, now| book.free.spells(now)));
             }
         }
         self.phase.store(phase as u8, Ordering::SeqCst);
@@ -76,15 +75,15 @@ impl Room {
 
     /// Begins to wait, and answers since when.
     pub(super) fn asks(&self) -> Duration {
-        let now = self.now();
-        self.with_free(|free| free.waits(now));
-        now
+        self.note(|book, now| {
+            book.free.waits(now);
+            now
+        })
     }
 
     /// Waits no more.
     pub(super) fn gives_up(&self) {
-        let now = self.now();
-        self.with_free(|free| free.waited(false, now));
+        self.note(|book, now| book.free.waited(false, now));
     }
 
     /// For how long nobody was inside while somebody waited, each time in what was recorded.
@@ -92,19 +91,23 @@ impl Room {
         self.was_free.get().map_or(&[], Vec::as_slice)
     }
 
-    fn with_free<T>(&self, look: impl FnOnce(&mut Free) -> T) -> T {
-        look(&mut self.free.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Notes what happens now.
+    fn note<T>(&self, what: impl FnOnce(&mut Book, Duration) -> T) -> T {
+        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = book.began.elapsed();
+        what(&mut book, now)
     }
 
-    /// Comes in, and answers the last departure. More inside than there is room for is an overlap.
-    pub(super) fn enter(&self, weight: u32) -> Option<Departure> {
+    /// Comes in, and answers when, and the last departure. More inside than there is room for is an overlap.
+    pub(super) fn enter(&self, weight: u32) -> (Duration, Option<Departure>) {
         let inside = self.inside.fetch_add(weight, Ordering::SeqCst) + weight;
         if inside > self.capacity {
             self.overlaps.fetch_add(1, Ordering::SeqCst);
         }
-        let now = self.now();
-        self.with_free(|free| free.waited(true, now));
-        *self.last()
+        self.note(|book, now| {
+            book.free.waited(true, now);
+            (now, book.last)
+        })
     }
 
     /// A grant was recorded.
@@ -122,13 +125,10 @@ impl Room {
     /// Goes out: called just before the release.
     pub(super) fn leave(&self, weight: u32, contender: usize) {
         self.inside.fetch_sub(weight, Ordering::SeqCst);
-        let now = self.now();
-        self.with_free(|free| free.releases(now));
-        *self.last() = Some(Departure { contender, at: now });
-    }
-
-    fn last(&self) -> MutexGuard<'_, Option<Departure>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        self.note(|book, at| {
+            book.free.releases(at);
+            book.last = Some(Departure { contender, at });
+        });
     }
 
     pub(super) fn overlaps(&self) -> u64 {
@@ -150,7 +150,31 @@ mod tests {
         }
         room.leave(3, 0);
         room.asks();
-        assert_eq!(room.enter(2).map(|last| last.contender), Some(0));
+        assert_eq!(room.enter(2).1.map(|last| last.contender), Some(0));
         assert_eq!(room.overlaps(), 1);
+    }
+    /// `Free` refuses an older instant: threads that read the clock outside of the lock meet that at once.
+    #[test]
+    fn instants_are_noted_in_their_order() {
+        let room = Room::new(4);
+        room.enter_phase(Phase::Recorded);
+        std::thread::scope(|scope| {
+            for contender in 0..4 {
+                let room = &room;
+                scope.spawn(move || {
+                    for turn in 0..5_000 {
+                        room.asks();
+                        if turn % 2 == 0 {
+                            room.gives_up();
+                        } else {
+                            room.enter(1);
+                            room.leave(1, contender);
+                        }
+                    }
+                });
+            }
+        });
+        room.enter_phase(Phase::Over);
+        assert!(room.free().iter().sum::<Duration>() <= room.asks());
     }
 }

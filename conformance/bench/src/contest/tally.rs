@@ -33,7 +33,7 @@ impl Tally {
         match last {
             Some(last) if last.contender == contender => self.self_regrants += 1,
             Some(last) => {
-                self.handoffs.push(at.saturating_sub(last.at));
+                self.handoffs.push(at - last.at);
                 return true;
             }
             None => {}

@@ -185,7 +185,7 @@ async fn without_a_file_those_are_trusted_whom_the_system_trusts(kind: Kind) {
     let stranger = Authority::new("a stranger").expect("made");
     server.certificates.write("other.pem", stranger.certificate()).expect("written");
     for (file, says) in [("ca.pem", "it is trusted"), ("other.pem", "nobody who is trusted has signed")] {
-        let name = format!("{kind}::without_a_file_those_are_trusted_whom_the_system_trusts");
+        let name = format!("tls::{kind}::without_a_file_those_are_trusted_whom_the_system_trusts");
         let mut program = tokio::process::Command::new(std::env::current_exe().expect("this program"));
         program.args(["--exact", &name, "--nocapture"]).env(URL, &url).kill_on_drop(true);
         program.env("SSL_CERT_FILE", server.certificates.path(file)).env_remove("SSL_CERT_DIR");

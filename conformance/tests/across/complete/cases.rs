@@ -1,31 +1,8 @@
-//! Every clause has cases, and every clause has a broken backend.
+//! Every clause has cases.
 
 use std::collections::BTreeSet;
 
 use latchwork_conformance::{Adapter, Case, cases};
-
-use super::broken::controls;
-
-/// Clauses without a broken backend, each with the reason.
-const WITHOUT_CONTROL: &[(&str, &str)] = &[
-    ("MUTEX-OPTIONS", "options are refused before any backend is asked: no backend can break it"),
-    ("REENTRY-OWNER", OWNERS),
-    ("REENTRY-COUNT", OWNERS),
-    ("REENTRY-LOSS", OWNERS),
-    ("REENTRY-RACE", OWNERS),
-    ("RWLOCK-OWNER", OWNERS),
-    ("VALUE-ARGUMENTS", "arguments are refused before any backend is asked: no backend can break it"),
-    ("SEEN-RECHECKS", "each backend counts where its own re-check is: core has none to break"),
-    ("SEEN-ACQUISITIONS", "core counts them above every backend"),
-    (
-        "SEEN-REQUESTS",
-        "memory's testbed has its figure from where they are counted; elsewhere it is the server's own",
-    ),
-    ("SEMAPHORE-ARGUMENTS", "arguments are refused before any backend is asked: no backend can break it"),
-];
-
-const OWNERS: &str =
-    "kept by core's ledger above every backend: its own tests play each rule on the code that runs";
 
 /// Clauses about one recipe, or about what lies below all of them: their cases are played as they
 /// are.
@@ -103,41 +80,18 @@ const RECIPE: &str = "plays one recipe of three, since a long queue takes its ti
 
 const BELOW: &str = "joins below the recipes, with the claims that it is about";
 
-fn promised() -> BTreeSet<&'static str> {
-    cases::CLAUSES.iter().chain(cases::PROPERTIES).copied().collect()
-}
-
 #[test]
 fn every_clause_has_a_case_and_every_case_a_clause() {
     let checked: BTreeSet<_> = cases::all().iter().map(|case| case.clause).collect();
-    assert_eq!(checked, promised());
-}
-
-#[test]
-fn every_clause_has_a_broken_backend() {
-    let clause_of =
-        |title: &str| cases::all().iter().find(|case| case.title() == title).map(|case| case.clause);
-    let mut broken = BTreeSet::new();
-    for control in controls() {
-        let clause = clause_of(control.case);
-        broken
-            .insert(clause.unwrap_or_else(|| panic!("{}: there is no case {}", control.name, control.case)));
-        assert!(clause_of(control.beside).is_some(), "{}: there is no case {}", control.name, control.beside);
-        assert_ne!(control.case, control.beside, "{}", control.name);
-    }
-    for (clause, why) in WITHOUT_CONTROL {
-        assert!(!why.is_empty());
-        assert!(broken.insert(clause), "{clause} has a broken backend after all");
-    }
-    assert_eq!(broken, promised());
+    let promised: BTreeSet<_> = cases::CLAUSES.iter().chain(cases::PROPERTIES).copied().collect();
+    assert_eq!(checked, promised);
 }
 
 #[test]
 fn names_are_unique() {
-    let (cases, controls) = (cases::all(), controls());
-    let (titles, broken): (BTreeSet<_>, BTreeSet<_>) =
-        (cases.iter().map(Case::title).collect(), controls.iter().map(|control| control.name).collect());
-    assert_eq!((titles.len(), broken.len()), (cases.len(), controls.len()));
+    let cases = cases::all();
+    let titles: BTreeSet<_> = cases.iter().map(Case::title).collect();
+    assert_eq!(titles.len(), cases.len());
 }
 
 #[test]

@@ -158,21 +158,6 @@ const BESIDE_RAW: [(&str, &str, [&str; 2]); 5] = [
     ("VALUE_write", "write", ["latchwork-value", "raw-same"]),
 ];
 
-/// Whether of the lines of one job those of ours ask as those beside them do.
-#[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
-fn asks_as_raw(lines: &[Line]) -> bool {
-    BESIDE_RAW.iter().all(|(_, asked, beside)| {
-        let of = |peer: &str| {
-            lines.iter().find(|line| line.peer == peer && line.measure == "M4" && line.param == *asked)
-        };
-        match beside.map(of) {
-            [Some(ours), Some(raw)] => ours.asks_as(raw),
-            // It is of another job.
-            _ => true,
-        }
-    })
-}
-
 /// One short round of what is sent raw beside ours, on a server of our own: others' requests would
 /// be counted too.
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
@@ -186,16 +171,7 @@ async fn plays_on(kind: Kind, connector: Arc<dyn Connector>) {
     let (mut lines, mut summary) = (Vec::new(), Summary::default());
     let measures = [Measure::Uncontended, Measure::Handoff, Measure::Counter, Measure::Latch, Measure::Value];
     for job in bench.jobs(&measures, &[Recipe::Mutex]) {
-        let mut played = bench.play(&job).await;
-        // A client that a busy machine lets wait asks once more (a ZooKeeper for the queue, which may have
-        // changed meanwhile). What the recipe asks too much, it asks each time.
-        for _ in 0..2 {
-            if asks_as_raw(&played) {
-                break;
-            }
-            played = bench.play(&job).await;
-        }
-        lines.extend(played);
+        lines.extend(bench.play(&job).await);
     }
     summary.add(lines.iter().cloned());
     assert!(summary.is_good(), "{summary}");

@@ -1,0 +1,234 @@
+//! Histories written by hand: for each rule of the verdict pairs of a run that it accepts and one that it refuses.
+
+use std::time::Duration;
+
+use latchwork_core::Token;
+use latchwork_core::decide::Claim::{self, Exclusive, Permits, Shared};
+use latchwork_core::decide::moving::MovePhase;
+
+use super::counted::{Added, Adds};
+use super::grant::Grant;
+use super::heard::Heard;
+use super::keys::{KEYS, OWN};
+use super::verdict::{Broken, Happening, Rule, Verdict, judge_steps};
+use super::walk::Change;
+use crate::failover::noise;
+use crate::hold_record::HoldRecord;
+use crate::order::SoakKind;
+
+const MUTEX: usize = 0;
+/// Three permits.
+const PERMITS: usize = 6;
+const RWLOCK: usize = 8;
+
+/// The change of each history, which holds up a key for at most [`DEAD`].
+const CHANGE: Change =
+    Change { what: "a step forward", phase: MovePhase::BothByOld, begun: 100, written: 110, known: 120 };
+const DEAD: Duration = Duration::from_nanos(50);
+/// The bound of a step.
+const STEP: Duration = Duration::from_nanos(10);
+
+/// A run of one change. Each key was granted before it and after it.
+struct History {
+    heard: Heard,
+    change: Change,
+    happenings: Vec<Happening>,
+    away: Duration,
+    /// What the counter came to.
+    total: i64,
+}
+
+impl History {
+    fn sound() -> Self {
+        let mut heard = Heard::default();
+        for (key, (_, kind)) in KEYS.into_iter().enumerate() {
+            let claim = if matches!(kind, SoakKind::Permits { .. }) { Permits(1) } else { Exclusive };
+            heard.grants.extend([hold(key, claim, 1, 10, 20), hold(key, claim, 2, 140, 150)]);
+        }
+        heard.adds = adds(&[(0, 1, 1)], 0);
+        let happenings = vec![Happening::of(&CHANGE, DEAD)];
+        Self { heard, change: CHANGE, happenings, away: Duration::ZERO, total: 1 }
+    }
+
+    /// Only these holds of `key` instead.
+    fn holds(key: usize, holds: &[(Claim, u64, u64, u64)]) -> Self {
+        let mut history = Self::sound();
+        history.heard.grants.retain(|grant| grant.held.key != key);
+        let holds = holds.iter().map(|&(claim, token, from, to)| hold(key, claim, token, from, to));
+        history.heard.grants.extend(holds);
+        history
+    }
+
+    /// Adds that were asked for, answered and numbered so, and where the counter stands.
+    fn adds(confirmed: &[(u64, u64, i64)], in_doubt: usize, total: i64) -> Self {
+        let mut history = Self::sound();
+        (history.heard.adds, history.total) = (adds(confirmed, in_doubt), total);
+        history
+    }
+
+    /// An acquisition of a key that no other process wants, which takes so long at the change; those before it
+    /// took 5 ns.
+    fn delayed(took: Duration, away: Duration) -> Self {
+        let mut history = Self::sound();
+        history.away = away;
+        let steady = Grant { asked: 5, ..hold(OWN, Exclusive, 1, 10, 20) };
+        let changing = Grant { asked: 100, ..hold(OWN, Exclusive, 2, 100 + nanos(took), 900 + nanos(took)) };
+        history.heard.grants.extend([steady, changing]);
+        history
+    }
+
+    /// The first grant of a mutex after the change comes so long after the beginning of the change.
+    fn granted_after(waited: Duration) -> Self {
+        let from = 100 + nanos(waited);
+        Self::holds(MUTEX, &[(Exclusive, 1, 10, 20), (Exclusive, 2, from, from + 10)])
+    }
+
+    /// A step that takes ten times its bound, and a process that is killed so long before its end.
+    fn killed_before_the_end(waited: Duration) -> Self {
+        let mut history = Self::sound();
+        history.change.begun = CHANGE.written - nanos(STEP * 10);
+        let (what, begun) = ("1 killed at once".to_owned(), CHANGE.written - nanos(waited));
+        history.happenings.push(Happening { what, begun, over: begun, allowed: DEAD });
+        history
+    }
+
+    fn broken(&self) -> Vec<Rule> {
+        let Self { heard, change, happenings, away, total } = self;
+        let changes = &[*change];
+        let mut broken = Verdict { name: "a history", heard, changes, happenings, away: *away }.broken();
+        broken.extend(heard.adds.judge(*total).err());
+        broken.extend(judge_steps(changes, happenings, STEP).err());
+        broken.into_iter().map(|Broken { rule, .. }| rule).collect()
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).expect("short")
+}
+
+fn hold(key: usize, claim: Claim, token: u64, from: u64, to: u64) -> Grant {
+    let token = Some(Token::new(0, token).expect("in range"));
+    Grant { asked: from.saturating_sub(5), held: HoldRecord { key, claim, token, from, to } }
+}
+
+fn adds(confirmed: &[(u64, u64, i64)], in_doubt: usize) -> Adds {
+    let added = |&(asked, at, number): &(u64, u64, i64)| Added { asked, at, number };
+    Adds { confirmed: confirmed.iter().map(added).collect(), in_doubt }
+}
+
+/// A rule, a history that it accepts, and the nearest one that it refuses.
+struct Pair {
+    rule: Rule,
+    accepted: History,
+    refused: History,
+}
+
+fn pairs() -> Vec<Pair> {
+    let nano = Duration::from_nanos(1);
+    let pair = |rule, accepted, refused| Pair { rule, accepted, refused };
+    let bound = DEAD + noise();
+    let delay = Duration::from_nanos(5) + noise();
+    let away = Duration::from_secs(1);
+    let mut unseen = History::sound();
+    unseen.happenings.clear();
+    vec![
+        pair(
+            Rule::Alone,
+            History::holds(MUTEX, &[(Exclusive, 1, 10, 140), (Exclusive, 2, 140, 150)]),
+            History::holds(MUTEX, &[(Exclusive, 1, 10, 141), (Exclusive, 2, 140, 150)]),
+        ),
+        pair(
+            Rule::Alone,
+            History::holds(PERMITS, &[(Permits(2), 1, 10, 150), (Permits(1), 2, 140, 150)]),
+            History::holds(PERMITS, &[(Permits(2), 1, 10, 150), (Permits(2), 2, 140, 150)]),
+        ),
+        pair(
+            Rule::Alone,
+            History::holds(RWLOCK, &[(Shared, 1, 10, 150), (Shared, 2, 140, 150)]),
+            History::holds(RWLOCK, &[(Shared, 1, 10, 150), (Exclusive, 2, 140, 150)]),
+        ),
+        // A hold of which only the beginning is known, inside another.
+        pair(
+            Rule::Alone,
+            History::holds(MUTEX, &[(Exclusive, 1, 10, 140), (Exclusive, 2, 140, 140)]),
+            History::holds(MUTEX, &[(Exclusive, 1, 10, 150), (Exclusive, 2, 140, 140)]),
+        ),
+        pair(
+            Rule::Order,
+            History::holds(MUTEX, &[(Exclusive, 1, 10, 20), (Exclusive, 2, 140, 150)]),
+            History::holds(MUTEX, &[(Exclusive, 2, 10, 20), (Exclusive, 1, 140, 150)]),
+        ),
+        // A writer that reads on keeps its token; two writers have two.
+        pair(
+            Rule::Order,
+            History::holds(RWLOCK, &[(Exclusive, 1, 10, 20), (Shared, 1, 140, 150)]),
+            History::holds(RWLOCK, &[(Exclusive, 1, 10, 20), (Exclusive, 1, 140, 150)]),
+        ),
+        pair(
+            Rule::Order,
+            History::holds(RWLOCK, &[(Shared, 2, 10, 20), (Shared, 1, 140, 150)]),
+            History::holds(RWLOCK, &[(Shared, 2, 10, 20), (Exclusive, 1, 140, 150)]),
+        ),
+        // Of two in one instant the log alone says which came first.
+        pair(
+            Rule::Fence,
+            History::holds(MUTEX, &[(Exclusive, 1, 140, 140), (Exclusive, 2, 140, 140)]),
+            History::holds(MUTEX, &[(Exclusive, 2, 140, 140), (Exclusive, 1, 140, 140)]),
+        ),
+        pair(
+            Rule::Again,
+            History::holds(MUTEX, &[(Exclusive, 1, 10, 20), (Exclusive, 2, 121, 130)]),
+            History::holds(MUTEX, &[(Exclusive, 1, 10, 20), (Exclusive, 2, 120, 130)]),
+        ),
+        pair(Rule::Bound, History::granted_after(bound), History::granted_after(bound + nano)),
+        pair(Rule::Happened, History::sound(), unseen),
+        pair(
+            Rule::Delay,
+            History::delayed(delay, Duration::ZERO),
+            History::delayed(delay + nano, Duration::ZERO),
+        ),
+        // A server was away meanwhile.
+        pair(Rule::Delay, History::delayed(delay + away, away), History::delayed(delay + away + nano, away)),
+        pair(Rule::Step, History::killed_before_the_end(STEP), History::killed_before_the_end(STEP + nano)),
+        pair(
+            Rule::Once,
+            History::adds(&[(0, 1, 1), (2, 3, 2)], 0, 2),
+            History::adds(&[(0, 1, 1), (2, 3, 1)], 0, 2),
+        ),
+        // Two at once may come in either order.
+        pair(
+            Rule::Forward,
+            History::adds(&[(0, 9, 2), (1, 8, 1)], 0, 2),
+            History::adds(&[(0, 1, 2), (2, 3, 1)], 0, 2),
+        ),
+        // An add whose answer was lost may count or not.
+        pair(
+            Rule::Total,
+            History::adds(&[(0, 1, 1), (2, 3, 3)], 1, 3),
+            History::adds(&[(0, 1, 1), (2, 3, 3)], 1, 4),
+        ),
+        pair(
+            Rule::Total,
+            History::adds(&[(0, 1, 1), (2, 3, 2)], 1, 2),
+            History::adds(&[(0, 1, 1), (2, 3, 2)], 1, 1),
+        ),
+        pair(Rule::Added, History::adds(&[(0, 1, 1)], 2, 2), History::adds(&[], 3, 2)),
+    ]
+}
+
+#[test]
+fn verdict_accepts_and_refuses_by_each_rule() {
+    assert_eq!(History::sound().broken(), []);
+    for (number, Pair { rule, accepted, refused }) in pairs().into_iter().enumerate() {
+        assert_eq!(accepted.broken(), [], "pair {number}: {rule:?}");
+        assert_eq!(refused.broken(), [rule], "pair {number}");
+    }
+}
+
+#[test]
+fn each_rule_has_a_pair() {
+    let pairs = pairs();
+    let without: Vec<_> =
+        Rule::ALL.iter().filter(|rule| pairs.iter().all(|pair| pair.rule != **rule)).collect();
+    assert!(without.is_empty(), "{without:?}");
+}

@@ -1,0 +1,180 @@
+//! Broken backends: each breaks one promise, and one case of the suite must catch it and another must pass. A case
+//! that lets its broken backend pass proves nothing on a real one.
+
+mod cells;
+mod clients;
+mod counts;
+mod elections;
+mod endings;
+mod foreign;
+mod key;
+mod lease;
+mod leaves;
+mod mutex;
+mod node;
+mod observed;
+mod order;
+mod recipes;
+mod seen;
+mod states;
+mod terms;
+mod waits;
+mod wrapper;
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+
+use latchwork_conformance::testbed::Testbed;
+use latchwork_conformance::testbeds::MemoryTestbed;
+use latchwork_conformance::{Case, Played, cases, play};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use self::foreign::PlantTestbed;
+use self::wrapper::Defect;
+
+/// Clauses without a broken backend, each with the reason.
+const WITHOUT_CONTROL: &[(&str, &str)] = &[
+    ("MUTEX-OPTIONS", "options are refused before any backend is asked: no backend can break it"),
+    ("REENTRY-OWNER", OWNERS),
+    ("REENTRY-COUNT", OWNERS),
+    ("REENTRY-LOSS", OWNERS),
+    ("REENTRY-RACE", OWNERS),
+    ("RWLOCK-OWNER", OWNERS),
+    ("VALUE-ARGUMENTS", "arguments are refused before any backend is asked: no backend can break it"),
+    ("SEEN-RECHECKS", "each backend counts where its own re-check is: core has none to break"),
+    ("SEEN-ACQUISITIONS", "core counts them above every backend"),
+    (
+        "SEEN-REQUESTS",
+        "memory's testbed has its figure from where they are counted; elsewhere it is the server's own",
+    ),
+    ("SEMAPHORE-ARGUMENTS", "arguments are refused before any backend is asked: no backend can break it"),
+];
+
+const OWNERS: &str =
+    "kept by core's ledger above every backend: its own tests play each rule on the code that runs";
+
+fn main() -> ExitCode {
+    // What panics here is meant to; its message is in the result.
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut trials: Vec<_> =
+        controls().into_iter().map(|control| trial(control.name, move || caught(&control))).collect();
+    trials.push(trial("an_honest_backend_beside_plants_passes", || {
+        played(play(leak(Box::new(PlantTestbed::honest())), &case("node_foreign_entries_do_no_harm")?))
+    }));
+    trials.push(trial("every_clause_has_one", || {
+        every_clause_has_a_broken_backend();
+        Ok(())
+    }));
+    trials.push(trial("names_are_unique", || {
+        let names: BTreeSet<_> = controls().iter().map(|control| control.name).collect();
+        assert_eq!(names.len(), controls().len());
+        Ok(())
+    }));
+    let mut arguments = Arguments::from_args();
+    // libtest-mimic does not read the variable that the standard harness reads.
+    let threads = || std::env::var("RUST_TEST_THREADS").ok()?.parse().ok();
+    arguments.test_threads = arguments.test_threads.or_else(threads);
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// A broken backend, and the case that exists for it.
+struct Control {
+    /// What is broken, as the test's name.
+    name: &'static str,
+    /// The title of the case that must fail: with a plain mutex, unless it names an adapter.
+    case: &'static str,
+    /// A case that has nothing to do with it, and must pass: the defect is no wider than it says.
+    beside: &'static str,
+    /// The memory backend, broken.
+    testbed: fn(&'static str) -> Box<dyn Testbed>,
+}
+
+/// Every broken backend.
+fn controls() -> Vec<Control> {
+    [
+        key::CONTROLS,
+        lease::CONTROLS,
+        node::CONTROLS,
+        mutex::CONTROLS,
+        recipes::CONTROLS,
+        cells::CONTROLS,
+        counts::CONTROLS,
+        elections::CONTROLS,
+        observed::CONTROLS,
+        clients::CONTROLS,
+        terms::CONTROLS,
+        seen::CONTROLS,
+    ]
+    .into_iter()
+    .flatten()
+    .map(Control::copy)
+    .collect()
+}
+
+impl Control {
+    fn copy(&self) -> Self {
+        Self { ..*self }
+    }
+}
+
+/// The memory backend with a defect, which all clients of the testbed share.
+fn on_memory(name: &'static str, defect: impl Defect) -> Box<dyn Testbed> {
+    Box::new(MemoryTestbed::broken(name, wrapper::wrap(defect)))
+}
+
+fn every_clause_has_a_broken_backend() {
+    let clause_of =
+        |title: &str| cases::all().iter().find(|case| case.title() == title).map(|case| case.clause);
+    let mut broken = BTreeSet::new();
+    for control in controls() {
+        let clause = clause_of(control.case);
+        broken
+            .insert(clause.unwrap_or_else(|| panic!("{}: there is no case {}", control.name, control.case)));
+        assert!(clause_of(control.beside).is_some(), "{}: there is no case {}", control.name, control.beside);
+        assert_ne!(control.case, control.beside, "{}", control.name);
+    }
+    for (clause, why) in WITHOUT_CONTROL {
+        assert!(!why.is_empty());
+        assert!(broken.insert(clause), "{clause} has a broken backend after all");
+    }
+    let promised: BTreeSet<_> = cases::CLAUSES.iter().chain(cases::PROPERTIES).copied().collect();
+    assert_eq!(broken, promised);
+}
+
+fn trial(name: &str, run: impl FnOnce() -> Result<(), String> + Send + 'static) -> Trial {
+    Trial::test(format!("broken::{name}"), || run().map_err(Failed::from))
+}
+
+fn caught(control: &Control) -> Result<(), String> {
+    let Control { name, case: exists_for_it, beside, testbed } = *control;
+    match play(leak(testbed(name)), &case(exists_for_it)?) {
+        Ok(_) => return Err(format!("{exists_for_it} does not see it")),
+        // That would be said of anything.
+        Err(message) if ["no fixture", "took longer"].iter().any(|start| message.starts_with(start)) => {
+            return Err(format!("{exists_for_it} was not played to its end: {message}"));
+        }
+        Err(message) => println!("{name}: {exists_for_it} fails: {message}"),
+    }
+    played(play(leak(testbed(name)), &case(beside)?))
+        .map_err(|message| format!("{beside} fails too, which has nothing to do with it: {message}"))
+}
+
+/// What is left out says nothing.
+fn played(outcome: Result<Played, String>) -> Result<(), String> {
+    match outcome? {
+        Played::Whole => Ok(()),
+        Played::LeftOut(why) => Err(format!("it was not played: {why}")),
+    }
+}
+
+fn case(title: &str) -> Result<Case, String> {
+    cases::all()
+        .into_iter()
+        .find(|case| case.title() == title)
+        .ok_or_else(|| format!("there is no case {title}"))
+}
+
+/// A testbed lives as long as the run.
+fn leak(testbed: Box<dyn Testbed>) -> &'static dyn Testbed {
+    Box::leak(testbed)
+}
