@@ -3,7 +3,7 @@
 
 use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_conformance::testbed::Testbed;
-use latchwork_conformance::testbeds::{ServerTestbed, etcd_testbed};
+use latchwork_conformance::testbeds::etcd_testbed;
 use latchwork_conformance::{Adapter, Case, cases, own_process, own_process_test, run};
 use libtest_mimic::Arguments;
 use tokio::runtime::Runtime;

@@ -132,7 +132,7 @@ async fn every_mistake_is_called_what_the_guide_says(kind: Kind) {
     assert_eq!(hold.release().await.expect("released"), Release::Released);
     coordinator.close().await.expect("closed");
 
-    let mut table = Mistakes::of(include_str!("../../src/guide/connecting.md"), "# When TLS fails");
+    let mut table = Mistakes::of(include_str!("../../../src/guide/connecting.md"), "# When TLS fails");
     for (mistake, error) in mistakes(kind, &demanding).await {
         println!("{kind}: {error}");
         table.made(mistake, &error);
