@@ -19,5 +19,4 @@ mod quorum_lock;
 mod registry;
 mod runtimes;
 mod silence;
-#[cfg(feature = "tls")]
 mod tls;
