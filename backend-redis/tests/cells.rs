@@ -1,6 +1,5 @@
 //! Cells on a real server: what a write demands, what a held write proves, and what a watch tells.
 
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -1,6 +1,5 @@
 //! Connecting: how servers are told apart, and how long it takes.
 
-
 use std::time::{Duration, Instant};
 
 use crate::common::coordinators::at;

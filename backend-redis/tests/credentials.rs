@@ -1,12 +1,11 @@
 //! Logins: passwords that change under way, and the rights that a client needs.
 
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use crate::common::{Operator, own, soon};
+use async_trait::async_trait;
 use latchwork_conformance::testbed::Testbed;
 use latchwork_conformance::testbeds::redis_acl_testbed;
 use latchwork_core::{

@@ -1,6 +1,5 @@
 //! What reconnecting clients cost a server.
 
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

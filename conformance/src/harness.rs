@@ -51,7 +51,10 @@ pub struct Beds {
 
 impl fmt::Debug for Beds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Beds").field("shared", &self.shared.name()).field("alone", &self.alone.is_some()).finish()
+        f.debug_struct("Beds")
+            .field("shared", &self.shared.name())
+            .field("alone", &self.alone.is_some())
+            .finish()
     }
 }
 

@@ -7,10 +7,10 @@ use latchwork_core::contracts::{LeaseWriter, NodeId, NodeWriter};
 use latchwork_core::{Address, Clock, Kind, Moment};
 use proptest::prelude::*;
 
-use crate::layout::QueueKeys;
-use crate::scripts::{self, Reply};
 use crate::driver::{command, info};
 use crate::error;
+use crate::layout::QueueKeys;
+use crate::scripts::{self, Reply};
 use crate::watch::{Attempt, Inbox};
 
 fn number() -> impl Strategy<Value = i64> {

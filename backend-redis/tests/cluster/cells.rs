@@ -2,7 +2,6 @@
 //!
 //! Each cell has a script of its own, and 64 of them are under way at once.
 
-
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,10 +1,9 @@
 //! Whom a client of a Redis Cluster asks who has which slot, whom it believes, and whom it goes on to ask.
 
-
 use std::time::{Duration, Instant};
 
-use crate::common::coordinators::at;
 use super::keys::{key_of, lock_at};
+use crate::common::coordinators::at;
 use crate::common::{LONG, Operator, PATIENCE, soon};
 use futures_util::StreamExt;
 use latchwork_conformance::servers::ClusteredRedis;

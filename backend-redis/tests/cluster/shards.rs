@@ -1,13 +1,12 @@
 //! A Redis Cluster: slots that move, shards that are lost, masters that are replaced.
 
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::coordinators::{at, said};
 use super::keys::{key_of, lock_at, migrate, settled, write_leased};
+use crate::common::coordinators::{at, said};
 use crate::common::{Operator, PATIENCE, connect, own, queue, soon};
 use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::servers::ClusteredRedis;

@@ -1,6 +1,5 @@
 //! One server of a Redis Cluster is silent: what waits for it keeps nothing from the others.
 
-
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,10 +1,9 @@
 //! A Redis Cluster over TLS: every server of it, those too that the cluster names under way.
 
-
 use std::time::Duration;
 
-use crate::common::coordinators::{at, refused, said};
 use super::keys::{key_of, lock_at};
+use crate::common::coordinators::{at, refused, said};
 use crate::common::{Operator, PATIENCE, own, soon};
 use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::servers::{Certificates, ClusteredRedis, Validity};

@@ -9,10 +9,10 @@ use latchwork_core::decide::{Claim, margin};
 use latchwork_core::recipes::Acquire;
 use latchwork_core::{Config, ErrorKind, Kind, connect_lazy};
 
-use crate::common::coordinators::at;
-use crate::common::{Operator, PATIENCE, admitted, ask, connect, own, queue, soon, standing};
 use super::replicas::Replicas;
 use super::{NOISE, PATIENT, SOON, by, is_unconfirmed, user};
+use crate::common::coordinators::at;
+use crate::common::{Operator, PATIENCE, admitted, ask, connect, own, queue, soon, standing};
 
 #[tokio::test]
 async fn it_is_made_at_the_first_confirmation_made_again_when_it_breaks_and_closed_with_the_client() {

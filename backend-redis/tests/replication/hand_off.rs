@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
+use latchwork_core::Kind;
 use latchwork_core::contracts::Close;
 use latchwork_core::decide::Claim;
-use latchwork_core::Kind;
 
-use crate::common::{Operator, PATIENCE, admitted, ask, connect, queue, soon, waiting};
 use super::replicas::Replicas;
 use super::{PATIENT, by, is_unconfirmed, surely_by, user};
+use crate::common::{Operator, PATIENCE, admitted, ask, connect, queue, soon, waiting};
 
 const SHORTLY: Duration = Duration::from_secs(2);
 

@@ -3,8 +3,8 @@
 
 mod connection;
 mod hand_off;
-pub(crate) mod replicas;
 mod recipes;
+pub(crate) mod replicas;
 
 use std::time::{Duration, Instant};
 

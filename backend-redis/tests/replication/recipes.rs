@@ -6,9 +6,9 @@ use latchwork_core::recipes::{Acquire, Member, MultiLock};
 use latchwork_core::{Coordinator, Error, Owner};
 use tokio::time::sleep;
 
-use crate::common::{Operator, soon};
 use super::replicas::Replicas;
 use super::{PATIENT, is_unconfirmed, user};
+use crate::common::{Operator, soon};
 
 #[tokio::test]
 async fn every_recipe_is_refused_while_replication_is_held_back_and_acquired_after_that() {

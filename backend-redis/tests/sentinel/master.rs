@@ -1,7 +1,6 @@
 //! A master that Sentinels watch: how it is found, what becomes of holds in a failover, and what the
 //! errors say.
 
-
 use std::time::{Duration, Instant};
 
 use crate::common::coordinators::{at, refused, said};

@@ -1,7 +1,6 @@
 //! Sentinels and the servers that they watch, over TLS: a failover, whose names are checked, and what each
 //! mistake is called.
 
-
 use crate::common::coordinators::{at, refused, said};
 use crate::common::{Operator, PATIENCE, soon};
 use latchwork_conformance::mistakes::Mistakes;

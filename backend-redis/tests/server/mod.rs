@@ -1,6 +1,5 @@
 //! One server of the test's own, and what clients and operators do with it.
 
-
 mod bad_limits;
 mod closing;
 mod counts;

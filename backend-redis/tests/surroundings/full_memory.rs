@@ -6,9 +6,9 @@ use latchwork_conformance::log::{Line, Log};
 use latchwork_core::{ErrorKind, Eviction, LostReason};
 use tracing::Level;
 
-use crate::common::{Operator, own, soon};
-use crate::common::coordinators::{said};
 use super::{DEADLINE, outlive, user};
+use crate::common::coordinators::said;
+use crate::common::{Operator, own, soon};
 
 #[tokio::test]
 async fn a_full_memory_takes_nothing_from_holders_and_waiters() {

@@ -1,7 +1,6 @@
 //! A Redis that is full, loads, is demoted, loses its scripts or takes rights away: what users of
 //! the recipes learn, and what they keep.
 
-
 mod full_memory;
 mod rights;
 mod server_state;

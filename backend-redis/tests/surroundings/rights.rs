@@ -2,9 +2,9 @@
 
 use latchwork_core::{ErrorKind, LostReason};
 
-use crate::common::{Operator, own, soon};
+use super::outlive;
 use crate::common::coordinators::{at, said};
-use super::{outlive};
+use crate::common::{Operator, own, soon};
 
 #[tokio::test]
 async fn rights_that_are_taken_away_are_reported_and_the_hold_ends_in_time() {

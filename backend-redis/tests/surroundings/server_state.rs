@@ -7,9 +7,9 @@ use std::time::Duration;
 use latchwork_core::decide::Claim;
 use latchwork_core::{ErrorKind, Kind};
 
-use crate::common::{Operator, own, soon};
-use crate::common::coordinators::{said};
 use super::{DEADLINE, user};
+use crate::common::coordinators::said;
+use crate::common::{Operator, own, soon};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twenty_contenders_are_served_one_by_one_while_scripts_are_flushed() {

@@ -6,9 +6,9 @@ use futures_util::future::join_all;
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_core::{ErrorKind, Hold};
 
+use super::outlive;
+use crate::common::coordinators::at;
 use crate::common::{PATIENCE, is_script, own, says, soon};
-use crate::common::coordinators::{at};
-use super::{outlive};
 
 /// One connection swallows everything; another would be served.
 #[tokio::test]
