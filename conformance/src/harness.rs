@@ -37,8 +37,8 @@ const AT_ONCE: usize = 40;
 /// The same on a topology, where a run is short and each case talks to several servers.
 const AT_ONCE_ON_A_TOPOLOGY: usize = 16;
 
-/// The exit code of a run whose excused cases were excused again when they were played once more.
-pub const EXCUSED_TWICE: u8 = 75;
+/// The exit code of a run in which no case failed, but a case was excused and has no other result.
+pub const EXCUSED: u8 = 3;
 
 /// The testbeds of a run.
 #[derive(Clone, Copy)]
@@ -146,7 +146,7 @@ fn contended(connectors: &[Arc<dyn Connector>]) -> Option<bool> {
 /// Runs `cases`, each as a test of its own.
 ///
 /// A pause of the machine that is longer than the bounds of a [clock case](Case::clock) allow excuses its failure.
-/// An excused case plays once more at the end. The run ends with [`EXCUSED_TWICE`] when it is excused again.
+/// An excused case plays once more at the end. The run ends with [`EXCUSED`] when it is excused again.
 pub fn run(mut arguments: Arguments, beds: impl Into<Beds>, mut cases: Vec<Case>) -> Ended {
     let stage = Arc::new(Stage::new(beds.into()));
     witness::begin();
@@ -164,7 +164,7 @@ pub fn run(mut arguments: Arguments, beds: impl Into<Beds>, mut cases: Vec<Case>
     let again = stage.play_excused();
     let code = match (conclusion.has_failed() || again == Again::Failed, again) {
         (true, _) => ExitCode::FAILURE,
-        (false, Again::Excused) => ExitCode::from(EXCUSED_TWICE),
+        (false, Again::Excused) => ExitCode::from(EXCUSED),
         (false, _) => ExitCode::SUCCESS,
     };
     Ended { rows: std::mem::take(&mut *lock(&stage.rows)), code }
@@ -207,14 +207,15 @@ impl Stage {
         }
     }
 
-    /// Plays a case in its place, and stores its row. An excused failure is stored later, by [`play_excused`](Self::play_excused).
+    /// Plays a case in its place, and stores its row. [`play_excused`](Self::play_excused) plays an excused one again.
     fn play(&self, case: &Case) -> Result<(), String> {
-        let (outcome, still, row) = self.play_once(case);
-        if outcome.is_err() && still.is_some() {
+        let (outcome, row) = self.play_once(case);
+        let is_excused = row.excused.is_some();
+        lock(&self.rows).push(row);
+        if is_excused {
             lock(&self.excused).push(*case);
             return Ok(());
         }
-        lock(&self.rows).push(row);
         outcome
     }
 
@@ -222,10 +223,9 @@ impl Stage {
     fn play_excused(&self) -> Again {
         let mut again = Again::Passed;
         for case in std::mem::take(&mut *lock(&self.excused)) {
-            let (outcome, still, mut row) = self.play_once(&case);
+            let (outcome, row) = self.play_once(&case);
             let name = format!("{}::{}", row.backend, row.title());
-            row.excused = Some("the machine stood still during its first play".to_owned());
-            again = match (&outcome, still) {
+            again = match (&outcome, &row.excused) {
                 (Ok(()), _) => again,
                 (Err(_), Some(_)) if again != Again::Failed => Again::Excused,
                 _ => Again::Failed,
@@ -239,8 +239,8 @@ impl Stage {
         again
     }
 
-    /// Answers the outcome, how long the machine stood still if that excuses a failure, and the row.
-    fn play_once(&self, case: &Case) -> (Result<(), String>, Option<Duration>, Row) {
+    /// Answers the outcome and its row, which says so if the machine excuses a failure.
+    fn play_once(&self, case: &Case) -> (Result<(), String>, Row) {
         let timed = |testbed| {
             let started = Instant::now();
             (play(testbed, case), started)
@@ -268,8 +268,11 @@ impl Stage {
             ),
             false => why,
         });
-        let row = Row::new(shared.name(), case, &outcome, started.elapsed());
-        (outcome.map(drop), (stood_still && case.is_excusable()).then_some(still), row)
+        let mut row = Row::new(shared.name(), case, &outcome, started.elapsed());
+        if outcome.is_err() && stood_still && case.is_excusable() {
+            row.excused = Some(format!("the machine stood still for {still:.1?}"));
+        }
+        (outcome.map(drop), row)
     }
 }
 

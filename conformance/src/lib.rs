@@ -47,6 +47,6 @@ pub use latchwork_servers::{self as servers, proxy};
 pub use adapter::Adapter;
 pub use case::Case;
 pub use context::Context;
-pub use harness::{Beds, EXCUSED_TWICE, Ended, contender_main, contender_test, main, play, run};
+pub use harness::{Beds, EXCUSED, Ended, contender_main, contender_test, main, play, run};
 pub use own_process::{is_own_process, own_process_test};
 pub use played::Played;

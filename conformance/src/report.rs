@@ -30,7 +30,8 @@ pub struct Row {
     /// Why it was not played: what its testbed has not.
     #[serde(default)]
     pub left_out: Option<String>,
-    /// Why its first failure does not count: the machine stood still. This row is that of its second play.
+    /// Why the failure is excused: a pause of the machine that is longer than the case allows. Its second play has a row
+    /// of its own.
     #[serde(default)]
     pub excused: Option<String>,
     /// How long it took, in seconds.

@@ -7,7 +7,7 @@ use crate::adapter::Adapter;
 use crate::case::Case;
 use crate::cases::{self, ON_EVERY_TOPOLOGY};
 use crate::report::Row;
-use crate::selection::Selection;
+use crate::selection::{self, Selection};
 
 /// What became of the cases, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,7 +104,10 @@ impl Summary {
     }
 
     fn expects(&self, case: &Case, backend: &str) -> bool {
-        self.expected.contains(case) && (!self.parts.contains(backend) || case.is_on_every_topology())
+        let is_whole = selection::is_topology(backend) && !self.parts.contains(backend);
+        self.expected.contains(case)
+            && selection::is_played_on(case, backend, is_whole)
+            && (!self.parts.contains(backend) || case.is_on_every_topology())
     }
 
     /// A backend's name, and of a part how much was played.

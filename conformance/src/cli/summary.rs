@@ -4,13 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use latchwork_conformance::report;
+use latchwork_conformance::{EXCUSED, report};
 use latchwork_conformance::summary::{Counts, Expected, Summary};
 
 use super::Outcome;
-
-/// What excused cases end with: neither a success nor a failure.
-const EXCUSED: u8 = 3;
 
 pub(super) fn summary(reports: &[PathBuf], expected: Expected, matrix: Option<&Path>) -> Outcome<ExitCode> {
     let mut rows = Vec::new();
