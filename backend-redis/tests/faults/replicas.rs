@@ -1,6 +1,6 @@
 //! The primary is killed at once after an acquisition, and a replica promoted.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use latchwork_conformance::cases::is_long;
 use latchwork_core::{Coordinator, LostReason, Release};

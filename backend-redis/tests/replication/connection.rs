@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::Proxy;
-use latchwork_core::contracts::Close;
 use latchwork_core::decide::{Claim, margin};
 use latchwork_core::recipes::Acquire;
 use latchwork_core::{Config, ErrorKind, Kind, connect_lazy};

@@ -6,7 +6,7 @@ mod hand_off;
 mod recipes;
 pub(crate) mod replicas;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use latchwork_core::recipes::Acquire;
 use latchwork_core::{Coordinator, Error, ErrorKind};

@@ -7,8 +7,8 @@ use futures_util::future::join_all;
 use latchwork_conformance::cases::is_long;
 use latchwork_conformance::servers::Server;
 use rand::RngExt;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, ChildStdin};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
