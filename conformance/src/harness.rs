@@ -45,7 +45,8 @@ pub const EXCUSED: u8 = 3;
 pub struct Beds {
     /// Where cases play next to each other.
     pub shared: &'static dyn Testbed,
-    /// A server for the cases that need one for themselves. Without it, such a case stops all others.
+    /// A server for the cases that need one for themselves. Without it, such a case stops all others. A case about the
+    /// log or the metrics stops all others in any case: these are of the whole process.
     pub alone: Option<&'static dyn Testbed>,
 }
 
@@ -151,9 +152,9 @@ pub fn run(mut arguments: Arguments, beds: impl Into<Beds>, mut cases: Vec<Case>
     let stage = Arc::new(Stage::new(beds.into()));
     witness::begin();
     // The longest first, since the run waits for the case that ends last. A waiting case that must be alone takes a
-    // thread of the harness, but no processor.
-    cases.sort_by_key(|case| (!case.alone, !case.lasting));
-    let waiting = cases.iter().filter(|case| case.alone).count();
+    // thread of the harness, but no processor. A case that stops all others comes at the end, when few are left.
+    cases.sort_by_key(|case| (stage.stops_others(case), !case.alone, !case.lasting));
+    let waiting = cases.iter().filter(|case| case.alone && !stage.stops_others(case)).count();
     arguments.test_threads.get_or_insert(at_once(stage.beds.shared) + waiting);
     let trials = cases.into_iter().map(|case| {
         let stage = Arc::clone(&stage);
@@ -207,6 +208,11 @@ impl Stage {
         }
     }
 
+    /// Whether no other case of this process may play at the same time.
+    fn stops_others(&self, case: &Case) -> bool {
+        case.alone && (self.beds.alone.is_none() || case.clause.starts_with("SEEN-"))
+    }
+
     /// Plays a case in its place, and stores its row. [`play_excused`](Self::play_excused) plays an excused one again.
     fn play(&self, case: &Case) -> Result<(), String> {
         let (outcome, row) = self.play_once(case);
@@ -246,16 +252,17 @@ impl Stage {
             (play(testbed, case), started)
         };
         let shared = self.beds.shared;
-        let (outcome, started) = match (case.alone && !shared.is_paused(), self.beds.alone) {
-            (true, Some(alone)) => {
-                let _turn = lock(&self.alone);
-                timed(alone)
-            }
-            (true, None) => {
+        let (outcome, started) = match self.beds.alone {
+            _ if self.stops_others(case) => {
                 let _alone = self.quiet.write().unwrap_or_else(PoisonError::into_inner);
                 timed(shared)
             }
-            (false, _) => {
+            Some(alone) if case.alone => {
+                let _turn = lock(&self.alone);
+                let _shared = self.quiet.read().unwrap_or_else(PoisonError::into_inner);
+                timed(alone)
+            }
+            _ => {
                 let _shared = self.quiet.read().unwrap_or_else(PoisonError::into_inner);
                 timed(shared)
             }

@@ -153,8 +153,9 @@ cases! {
         next.coordinator.crash().await;
         middle.coordinator.crash().await;
         leads_first.coordinator.crash().await;
-        join_all([&next, &middle, &leads_first].map(|dead| context.end_lease(dead))).await;
-        context.outlast(&leads_first);
+        let dead_clients = [&next, &middle, &leads_first];
+        join_all(dead_clients.map(|dead| context.end_lease(dead))).await;
+        dead_clients.map(|dead| context.outlast(dead));
         let third = within(bound, "the next leader", third).await.expect("no panic").expect("leads");
         assert!(dead.term() < third.term() && !dead.is_held());
         for candidate in [first, second] {

@@ -9,7 +9,7 @@ use latchwork_core::recipes::Acquire;
 use latchwork_core::{Ended, ErrorKind, Hold, LostReason, Release};
 
 use crate::actions::{acquire, in_time, listing, queue_up, try_acquire};
-use crate::bounds::{LONG_TTL, NOISE, QUIET_TTL, SHORT_TTL};
+use crate::bounds::{LONG_TTL, NOISE};
 use crate::case::cases;
 use crate::testbed::Client;
 use crate::waits::{soon, until, within};
@@ -152,10 +152,7 @@ cases! {
     /// a deadline that passes behind others is a timeout; one that passes while nobody answers is
     /// an outage, and says so
     async fn mutex_within_distinguishes_an_outage_from_contention(context) {
-        let config = context.config(if context.keeps_time() { SHORT_TTL } else { LONG_TTL });
-        let (holder, client) = (context.client().await, context.client_with(&config).await);
-        // Its lease outlasts the two times that pass for it.
-        let beside = context.client_with(&context.config(QUIET_TTL)).await;
+        let (holder, client, beside) = (context.client().await, context.mortal().await, context.client().await);
         let guard = acquire(&context.mutex(&holder, "a")).await;
         let ttl = client.ttl();
         // Before the loss, and behind it: the place in the queue is lost then, and nobody lets it
@@ -168,9 +165,6 @@ cases! {
             let (cut_off, told) = (wait(&client), wait(&beside));
             until("both stand in the queue", || async { listing(&context.mutex(&holder, "a")).await.len() == 3 }).await;
             client.link.cut();
-            for waits in [&client, &beside] {
-                context.passes(waits, deadline);
-            }
             let outage = soon("its deadline", cut_off).await.expect("no panic").expect_err("nobody answers");
             assert_eq!((outage.kind(), outage.key()), (&ErrorKind::Unavailable, Some("a")), "{outage}");
             assert!(outage.cause().is_some(), "{outage}");

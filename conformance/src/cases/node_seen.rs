@@ -133,7 +133,9 @@ cases! {
             in_time(next.release().await.expect("released"));
         } else {
             assert!(listed.iter().all(|entry| entry.lease_left.is_none()), "it promises not to tell: {listed:?}");
-            drop(waiter);
+            context.end_lease(&client).await;
+            let next = within(context.over(&client), "the next admission", waiter.guard()).await;
+            in_time(next.release().await.expect("released"));
         }
     }
 }

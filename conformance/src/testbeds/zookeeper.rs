@@ -206,9 +206,9 @@ async fn session_left(addr: &str, session: i64) -> Result<Duration> {
     for addr in addr.split(',') {
         let dump = ask(addr, "dump").await;
         let dump = dump.map_err(|error| Error::new(ErrorKind::Unavailable, "no dump").because(error))?;
-        let mut lines = dump.lines().take_while(|line| !line.starts_with("ephemeral nodes"));
+        let lines = dump.lines().take_while(|line| !line.starts_with("ephemeral nodes"));
         let mut expires = None;
-        while let Some(line) = lines.next() {
+        for line in lines {
             if let Some((_, date)) = line.split_once(" expire at ") {
                 expires = minutes(date);
             } else if line == named {
