@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use latchwork_conformance::{EXCUSED, report};
 use latchwork_conformance::summary::{Counts, Expected, Summary};
+use latchwork_conformance::{EXCUSED, report};
 
 use super::Outcome;
 
