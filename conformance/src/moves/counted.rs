@@ -87,3 +87,17 @@ impl Adds {
         Ok(Counted { confirmed, in_doubt, total, longest: Duration::from_nanos(longest) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn longest_add_is_reported_and_one_in_doubt_may_count_or_not() {
+        let added = |(asked, at, number)| Added { asked, at, number };
+        let confirmed = [(0, 9, 2), (1, 8, 1), (10, 11, 4)].map(added).to_vec();
+        let adds = Adds { confirmed, in_doubt: 1 };
+        assert_eq!(adds.judge(4).expect("sound").longest, Duration::from_nanos(9));
+        assert!(adds.judge(3).is_ok());
+    }
+}

@@ -88,7 +88,7 @@ impl History {
         let mut history = Self::sound();
         history.change.begun = CHANGE.written - nanos(STEP * 10);
         let (what, begun) = ("1 killed at once".to_owned(), CHANGE.written - nanos(waited));
-        history.happenings.push(Happening { what, begun, over: begun, allowed: DEAD });
+        history.happenings = vec![Happening { what, begun, over: begun, allowed: DEAD }];
         history
     }
 
@@ -98,7 +98,10 @@ impl History {
         let mut broken = Verdict { name: "a history", heard, changes, happenings, away: *away }.broken();
         broken.extend(heard.adds.judge(*total).err());
         broken.extend(judge_steps(changes, happenings, STEP).err());
-        broken.into_iter().map(|Broken { rule, .. }| rule).collect()
+        let mut rules: Vec<_> = broken.into_iter().map(|Broken { rule, .. }| rule).collect();
+        // Each key may break the rule.
+        rules.dedup();
+        rules
     }
 }
 
