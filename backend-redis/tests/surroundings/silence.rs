@@ -102,7 +102,7 @@ async fn a_join_after_a_loss_is_answered_in_time_however_much_was_lost() {
 async fn a_hold_after_a_loss_is_renewed_while_lost_nodes_are_removed() {
     let server = own(&[]).await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
-    let options = "ttl=6s&request_timeout=500ms";
+    let options = "ttl=6s&request_timeout=15s";
     let client = at(&format!("redis://{}?{options}", proxy.addr())).await.unwrap();
     let mut lost = Vec::new();
     for part in 0..20 {

@@ -155,7 +155,7 @@ cases! {
         leads_first.coordinator.crash().await;
         let dead_clients = [&next, &middle, &leads_first];
         join_all(dead_clients.map(|dead| context.end_lease(dead))).await;
-        dead_clients.map(|dead| context.outlast(dead));
+        dead_clients.iter().for_each(|dead| context.outlast(dead));
         let third = within(bound, "the next leader", third).await.expect("no panic").expect("leads");
         assert!(dead.term() < third.term() && !dead.is_held());
         for candidate in [first, second] {
