@@ -131,6 +131,10 @@ impl Fixture for PlantFixture {
         self.memory.requests().await
     }
 
+    async fn end_lease(&self, label: &str, granted: Duration) -> Result<Vec<Duration>> {
+        self.memory.end_lease(label, granted).await
+    }
+
     fn expiry_bound(&self) -> Duration {
         self.memory.expiry_bound()
     }
