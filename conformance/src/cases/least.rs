@@ -5,10 +5,11 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use latchwork_core::recipes::Acquire;
 use latchwork_core::{Hold, Release};
+use tokio::sync::Barrier;
 use tokio::time::Instant;
 
 use crate::actions::{acquire, in_time, listing, try_acquire};
-use crate::bounds::{NOISE, QUIET_TTL, SHORT_TTL};
+use crate::bounds::{LONG_TTL, NOISE, QUIET_TTL, SHORT_TTL};
 use crate::case::cases;
 use crate::waits::{soon, until, within};
 
@@ -18,17 +19,20 @@ const LEAST: Duration = NOISE.saturating_mul(4);
 const BRIEF: Duration = Duration::from_millis(1200);
 
 cases! {
-    "MUTEX-AT-LEAST" adapted =>
+    "MUTEX-AT-LEAST" adapted clock =>
     /// a hold that is released or dropped at once stays until its least time is over, and then goes
     /// to the next
     async fn mutex_at_least_keeps_others_out(context) {
-        let (client, other) = (&context.client().await, &context.client().await);
-        // Side by side, each on a key of its own.
+        // It does not end while the least time passes.
+        let (client, other) = (&context.client_with(&context.config(QUIET_TTL)).await, &context.client().await);
+        // Side by side, each on a key of its own. Their time passes when both were tried.
+        let tried = &Barrier::new(2);
         let both = [(true, "released"), (false, "dropped")].map(|(released, key)| async move {
             context.take_others(key).await;
             let (here, there) = (context.mutex(client, key), context.mutex(other, key));
             let options = Acquire::new().hold_at_least(LEAST);
-            let from = Instant::now();
+            let clock = client.coordinator.lease().clock().clone();
+            let (from, asked) = (Instant::now(), clock.now());
             let guard = soon("acquire", here.acquire_with(options)).await.expect("acquired");
             match released {
                 true => {
@@ -44,8 +48,13 @@ cases! {
             for lock in [&here, &there] {
                 assert!(try_acquire(lock).await.is_none(), "given back too soon");
             }
+            tried.wait().await;
+            if released {
+                context.passes(client, LEAST);
+            }
             let next = within(LEAST + context.late(), "the next", there.acquire()).await.expect("acquired");
-            assert!(from.elapsed() >= LEAST, "given back after {:?}", from.elapsed());
+            let kept = clock.now().since(asked);
+            assert!(kept >= LEAST, "given back after {kept:?}");
             in_time(next.release().await.expect("released"));
         });
         join_all(both).await;
@@ -80,7 +89,7 @@ cases! {
     /// back elsewhere
     async fn mutex_at_least_outlives_a_close_as_promised(context) {
         // What it leaves to its expiry must be there until it is looked at.
-        let ttl = if context.keeps_time() { 2 * SHORT_TTL } else { QUIET_TTL };
+        let ttl = if context.keeps_time() { 2 * SHORT_TTL } else { LONG_TTL };
         let client = context.client_with(&context.config(ttl)).await;
         let other = context.client().await;
         let options = Acquire::new().hold_at_least(Duration::from_secs(60));

@@ -55,6 +55,9 @@ cases! {
             false => client.ttl() + context.late(),
         };
         remove(context, "a", guard.token().sequence()).await;
+        if !client.coordinator.capabilities().prompt_revocation {
+            context.passes(&client, client.ttl() / 3);
+        }
         let lost = within(bound, "the loss", guard.lost()).await;
         assert_eq!(lost.reason(), LostReason::Revoked);
         assert_eq!(guard.release().await.expect("answered"), Release::AlreadyLost(LostReason::Revoked));
