@@ -1,6 +1,6 @@
 //! The servers of the tests. A Java machine takes seconds of the processor to start, so most tests share one.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use latchwork_conformance::servers::{Clocks, Kind, Options, Server};
@@ -15,8 +15,8 @@ const ALONE: usize = 3;
 
 static SHARED: OnceCell<Server> = OnceCell::const_new();
 static TURNS: Semaphore = Semaphore::const_new(ALONE);
-/// Servers without a session.
-static IDLE: Mutex<Vec<Server>> = Mutex::new(Vec::new());
+/// Servers of tests that have ended.
+static USED: Mutex<Vec<Server>> = Mutex::new(Vec::new());
 
 /// The server of all tests that need no more than a place on one. The environment may name it, with fast clocks.
 pub(crate) async fn server() -> &'static Server {
@@ -40,20 +40,29 @@ pub(crate) async fn started(options: Options) -> Server {
 /// Runs a test on a server that has no other client: the test counts sessions, watches or transactions.
 pub(crate) async fn alone(test: impl AsyncFnOnce(&Server)) {
     let _turn = TURNS.acquire().await.unwrap();
-    let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
-    let server = match idle {
+    let server = match without_sessions().await {
         Some(server) => server,
         None => own_server().await,
     };
     test(&server).await;
-    // The clients of the test have been dropped, and close in the background.
-    soon(async {
-        while sessions(&server).await > 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    })
-    .await;
-    IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(server);
+    used().push(server);
+}
+
+/// A used server, unless each of them still has sessions: a client behind a proxy that is gone cannot close its own.
+async fn without_sessions() -> Option<Server> {
+    let found = std::mem::take(&mut *used());
+    let (mut free, mut busy) = (Vec::new(), Vec::new());
+    for server in found {
+        let kept = if sessions(&server).await == 0 { &mut free } else { &mut busy };
+        kept.push(server);
+    }
+    let server = free.pop();
+    used().extend(free.into_iter().chain(busy));
+    server
+}
+
+fn used() -> MutexGuard<'static, Vec<Server>> {
+    USED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A counter of a server.
