@@ -16,7 +16,9 @@ use latchwork_zookeeper::connector;
 use zookeeper_client::{Acls, Client, Connector, CreateMode};
 
 pub(crate) use cases::play_all;
-pub(crate) use servers::{alone, count, own_server, server, sessions, settled_watches, started, watches};
+pub(crate) use servers::{
+    alone, beside_none, beside_others, count, own_server, server, sessions, settled_watches, started, watches,
+};
 
 /// Only work that never ends meets this bound.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

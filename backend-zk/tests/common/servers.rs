@@ -6,12 +6,26 @@ use std::time::Duration;
 use latchwork_conformance::servers::{Clocks, Kind, Options, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore};
 
 use super::soon;
 
 /// How many tests are [`alone`] at the same time.
 const ALONE: usize = 3;
+
+/// Tests of tier 2 that share the processors hold it for reading.
+static PROCESSORS: RwLock<()> = RwLock::const_new(());
+
+/// For a test of tier 2 without a bound on its servers: such tests share the processors.
+pub(crate) async fn beside_others() -> RwLockReadGuard<'static, ()> {
+    PROCESSORS.read().await
+}
+
+/// For a test of tier 2 that bounds what its servers take to elect a leader: no other test of tier 2 starts servers
+/// at the same time.
+pub(crate) async fn beside_none() -> RwLockWriteGuard<'static, ()> {
+    PROCESSORS.write().await
+}
 
 static SHARED: OnceCell<Server> = OnceCell::const_new();
 static TURNS: Semaphore = Semaphore::const_new(ALONE);

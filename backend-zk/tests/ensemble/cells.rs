@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::common::{address, admitted, backend, config, join, soon};
+use crate::common::{address, admitted, backend, beside_others, config, join, soon};
 use futures_util::future::join_all;
 use latchwork_conformance::servers::Ensemble;
 use latchwork_core::contracts::{Backend, CellLife, CellWrite, CellWritten, Expected, Join, Page};
@@ -25,6 +25,7 @@ async fn one_at_each(ensemble: &Ensemble) -> (Config, Vec<Arc<dyn Backend>>) {
 /// A follower answers reads by itself, and hears of a write some time after it was confirmed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_at_any_server_shows_what_was_confirmed_at_another_and_each_success_counts_once() {
+    let _beside = beside_others().await;
     let ensemble = super::well().await;
     let (config, clients) = one_at_each(&ensemble).await;
     let at = address(&config, Kind::Counter, "a");
@@ -73,6 +74,7 @@ async fn a_read_at_any_server_shows_what_was_confirmed_at_another_and_each_succe
 /// The same of queues: what is confirmed at one server is listed at all, and told at all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_listing_at_any_server_shows_what_was_confirmed_at_another() {
+    let _beside = beside_others().await;
     let ensemble = super::well().await;
     let (config, clients) = one_at_each(&ensemble).await;
     let queue = address(&config, Kind::Group, "a");

@@ -10,10 +10,13 @@ use latchwork_conformance::servers::Ensemble;
 use latchwork_conformance::testbeds::zookeeper_ensemble_testbed;
 use tokio::runtime::Runtime;
 
+use crate::common::beside_others;
+
 /// `ensemble.rs` has the control: a client that believes a follower which is cut off.
 #[test]
 fn nobody_holds_beside_another_while_servers_are_cut_off_and_killed() {
     let runtime = Runtime::new().unwrap();
+    let _beside = runtime.block_on(beside_others());
     let ensemble = Arc::new(runtime.block_on(Ensemble::zookeeper(3)).unwrap());
     let testbed = zookeeper_ensemble_testbed(Arc::clone(&ensemble)).unwrap();
     let faults = |lasts| cuts_and_kills(&ensemble, lasts);

@@ -1,6 +1,6 @@
 //! Three servers: a leader that was deposed is not believed about what there is.
 
-use crate::common::{address, admitted, backend, config, join, soon};
+use crate::common::{address, admitted, backend, beside_others, config, join, soon};
 use latchwork_conformance::servers::Ensemble;
 use latchwork_core::contracts::{Close, Page};
 use latchwork_core::decide::Claim::Exclusive;
@@ -8,6 +8,7 @@ use latchwork_core::{Kind, QueuePrefix};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_without_a_majority_confirms_no_abandon_and_lists_no_values() {
+    let _beside = beside_others().await;
     let ensemble = super::to_cut().await;
     let leader = ensemble.leader().await.unwrap();
     let mut config = config(&ensemble.addr(leader));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::to_cut;
-use crate::common::{PATIENCE, config, try_backend};
+use crate::common::{PATIENCE, beside_others, config, try_backend};
 use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::servers::Ensemble;
 use latchwork_core::contracts::{Backend, Close};
@@ -56,6 +56,7 @@ async fn two_hold(ensemble: &Ensemble, connect: impl AsyncFn(Config) -> ZooKeepe
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_behind_a_cut_off_follower_gives_up_before_the_next_is_admitted() {
+    let _beside = beside_others().await;
     let ensemble = to_cut().await;
     let honest = async |config| ZooKeeperBackend::connect(&config).await.unwrap();
     assert!(!two_hold(&ensemble, honest).await, "two hold");
@@ -72,6 +73,7 @@ async fn a_holder_behind_a_cut_off_follower_gives_up_before_the_next_is_admitted
 /// For example while it elects a leader. Another host is silent, as the leader's machine may be.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connect_waits_until_its_ensemble_has_a_quorum() {
+    let _beside = beside_others().await;
     let ensemble = to_cut().await;
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut config = config(&silent.local_addr().unwrap().to_string());
@@ -82,6 +84,7 @@ async fn a_connect_waits_until_its_ensemble_has_a_quorum() {
 /// Its servers hang up on who connects.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connect_by_tls_waits_until_its_ensemble_has_a_quorum() {
+    let _beside = beside_others().await;
     let ensemble = to_cut().await;
     let hosts: Vec<_> = (0..3).map(|server| ensemble.tls_addr(server).unwrap()).collect();
     let url = format!("zookeeper+tls://{}?{}", hosts.join(","), ensemble.certificates.mutual());

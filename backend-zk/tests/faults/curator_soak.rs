@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::common::{config, server};
+use crate::common::{beside_others, config, server};
 use crate::curator::java;
 use futures_util::future::join_all;
 use latchwork_conformance::Adapter;
@@ -121,6 +121,7 @@ impl Sides {
 
 /// Processes of both sides contend for the locks at these paths.
 async fn contend(size: Size, curators: &str, ours: &str) -> Sides {
+    let _beside = beside_others().await;
     let _alone = ONE_BY_ONE.lock().await;
     let server = server().await;
     let config = config(server.addr());

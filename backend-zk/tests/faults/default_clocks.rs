@@ -5,9 +5,12 @@ use latchwork_conformance::testbed::Testbed;
 use latchwork_conformance::testbeds::{ServerTestbed, zookeeper_testbed};
 use latchwork_conformance::{cases, play};
 
+use crate::common::beside_others;
+
 #[test]
 fn a_lease_is_kept_and_ends_as_stated_at_default_clocks() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
+    let _beside = runtime.block_on(beside_others());
     let options = Options::new().own().clocks(Clocks::Default);
     let server = runtime.block_on(Server::start(Kind::Zookeeper, options)).unwrap();
     let testbed: &'static ServerTestbed = Box::leak(Box::new(zookeeper_testbed(server).unwrap()));
