@@ -67,14 +67,14 @@ fn places(backend: &Backend, others: &[Backend]) -> Vec<Place> {
         place(".ci/lib.sh", "packages_of() {", "\n}", format!("    {name})")),
         place(".ci/run", "for features in", ";", name),
         place(".ci/run", "packages=(", ")", format!(" {folder}")),
-        place(".ci/run", "", "", format!("\nabsent {name} ")),
+        place(".ci/run", "", "", format!("\n  absent {name} ")),
         place("src/guide/connecting.md", "# Cargo features", "\n# ", format!("\n| `{name}` |")),
     ];
     if name != WITHOUT_PROTOC {
         places.push(place("test", "features=(", ")\n", format!("latchwork/{name}")));
     }
     for other in others.iter().filter(|other| other.name != *name) {
-        let absent = format!("\nabsent {} ", other.name);
+        let absent = format!("\n  absent {} ", other.name);
         places.push(place(".ci/run", &absent, "\n", format!("latchwork-{name}")));
     }
     for table in ["README.md", "src/guide/choosing.md"] {
