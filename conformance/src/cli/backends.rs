@@ -109,42 +109,42 @@ async fn topology(name: &str, rights: Option<&Path>) -> Outcome<Box<dyn Testbed>
     };
     #[cfg(not(any(feature = "redis", feature = "etcd")))]
     let _ = rights;
-    Ok(match name {
+    match name {
         #[cfg(feature = "zookeeper")]
         "zookeeper-3" => {
             let ensemble = latchwork_servers::Ensemble::zookeeper(3).await?;
-            Box::new(testbeds::zookeeper_ensemble_testbed(Arc::new(ensemble))?)
+            Ok(Box::new(testbeds::zookeeper_ensemble_testbed(Arc::new(ensemble))?))
         }
         #[cfg(feature = "etcd")]
         "etcd-3" => {
             let cluster = latchwork_servers::Ensemble::etcd(3).await?;
-            Box::new(testbeds::etcd_cluster_testbed(Arc::new(cluster))?)
+            Ok(Box::new(testbeds::etcd_cluster_testbed(Arc::new(cluster))?))
         }
         #[cfg(feature = "redis")]
         "redis-sentinel" => {
             let watched = latchwork_servers::WatchedRedis::start().await?;
-            Box::new(testbeds::watched_redis_testbed(Arc::new(watched))?)
+            Ok(Box::new(testbeds::watched_redis_testbed(Arc::new(watched))?))
         }
         #[cfg(feature = "redis")]
         "redis-cluster" => {
             let cluster = latchwork_servers::ClusteredRedis::start(NODE_TIMEOUT).await?;
-            Box::new(testbeds::clustered_redis_testbed(Arc::new(cluster))?)
+            Ok(Box::new(testbeds::clustered_redis_testbed(Arc::new(cluster))?))
         }
-        #[cfg(feature = "tls")]
-        "redis-tls" => Box::new(testbeds::tls_testbed(Kind::Redis).await?),
-        #[cfg(feature = "tls")]
-        "zookeeper-tls" => Box::new(testbeds::tls_testbed(Kind::Zookeeper).await?),
-        #[cfg(feature = "tls")]
-        "etcd-tls" => Box::new(testbeds::tls_testbed(Kind::Etcd).await?),
+        #[cfg(all(feature = "tls", feature = "redis"))]
+        "redis-tls" => Ok(Box::new(testbeds::tls_testbed(Kind::Redis).await?)),
         #[cfg(all(feature = "tls", feature = "zookeeper"))]
-        "zookeeper-3-tls" => Box::new(testbeds::zookeeper_tls_ensemble_testbed().await?),
+        "zookeeper-tls" => Ok(Box::new(testbeds::tls_testbed(Kind::Zookeeper).await?)),
+        #[cfg(all(feature = "tls", feature = "etcd"))]
+        "etcd-tls" => Ok(Box::new(testbeds::tls_testbed(Kind::Etcd).await?)),
+        #[cfg(all(feature = "tls", feature = "zookeeper"))]
+        "zookeeper-3-tls" => Ok(Box::new(testbeds::zookeeper_tls_ensemble_testbed().await?)),
         #[cfg(feature = "redis")]
         "redis-acl" => {
             let page = page()?;
             let command = page.lines().find(|line| line.starts_with("ACL SETUSER "));
             let server = Server::start(Kind::Redis, Options::new().own()).await?;
             let command = command.ok_or("the page of --rights has no line `ACL SETUSER …`")?;
-            Box::new(testbeds::redis_acl_testbed(server, command).await?)
+            Ok(Box::new(testbeds::redis_acl_testbed(server, command).await?))
         }
         #[cfg(feature = "etcd")]
         "etcd-auth" => {
@@ -155,15 +155,13 @@ async fn topology(name: &str, rights: Option<&Path>) -> Outcome<Box<dyn Testbed>
             let commands = commands.ok_or("the page of --rights has no section `# etcd` with commands")?;
             // Each client of each case logs in, and the server compares one password after the other.
             let server = Server::start(Kind::Etcd, Options::new().own().args(["--bcrypt-cost=4"])).await?;
-            Box::new(testbeds::etcd_auth_testbed(server, commands).await?)
+            Ok(Box::new(testbeds::etcd_auth_testbed(server, commands).await?))
         }
         _ => {
-            return Err(format!(
-                "this build has no {name}: build it with the feature of its backend, and `tls`"
-            )
-            .into());
+            Err(format!("this build has no {name}: build it with the feature of its backend, and `tls`")
+                .into())
         }
-    })
+    }
 }
 
 fn not_compiled(kind: Kind) -> Box<dyn std::error::Error> {
