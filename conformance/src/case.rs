@@ -44,12 +44,6 @@ impl Case {
         }
     }
 
-    /// Whether a pause of the machine excuses its failure. Cases about load, a close or being alone measure what
-    /// the library does to the machine, so nothing excuses them.
-    pub(crate) fn is_excusable(&self) -> bool {
-        self.keeps_time() && !self.alone && self.clause != "LEASE-CLOSE"
-    }
-
     /// Whether this play of it keeps real time on a server: it is of the clock class, and played with a plain mutex.
     pub fn keeps_time(&self) -> bool {
         self.clock && self.adapter == Adapter::Mutex
@@ -90,10 +84,7 @@ macro_rules! cases {
                 long: false,
                 lasting: false,
                 clock: false,
-                play: |context| {
-                    $(context.tagged(stringify!($tag));)*
-                    Box::pin($name(context))
-                },
+                play: |context| Box::pin($name(context)),
             };
             $(case.$tag = true;)*
             case

@@ -29,8 +29,8 @@ pub struct Context {
     pub(crate) adapter: Adapter,
     // What is to be held beside it by a client of its own.
     taken: Option<Arc<Taken>>,
-    // Leases run out by themselves.
-    keeps_time: OnceLock<()>,
+    // The case is of the clock class.
+    keeps_time: bool,
     // Why the case is not played.
     left_out: OnceLock<&'static str>,
 }
@@ -45,11 +45,15 @@ impl fmt::Debug for Context {
 }
 
 impl Context {
-    /// Opens a context on a testbed.
+    /// Opens a context on a testbed, for a case that [keeps real time](crate::Case::keeps_time) or not.
     ///
     /// # Errors
     /// When the testbed has no fixture to give.
-    pub async fn open(testbed: &'static dyn Testbed, adapter: Adapter) -> latchwork_core::Result<Self> {
+    pub async fn open(
+        testbed: &'static dyn Testbed,
+        adapter: Adapter,
+        keeps_time: bool,
+    ) -> latchwork_core::Result<Self> {
         let fixture = testbed.fixture().await?;
         let taken = match adapter {
             Adapter::SemaphoreOfFive => {
@@ -59,19 +63,12 @@ impl Context {
             }
             _ => None,
         };
-        Ok(Self { testbed, fixture, adapter, taken, keeps_time: OnceLock::new(), left_out: OnceLock::new() })
+        Ok(Self { testbed, fixture, adapter, taken, keeps_time, left_out: OnceLock::new() })
     }
 
-    /// The case has this tag.
-    pub(crate) fn tagged(&self, tag: &str) {
-        if tag == "clock" && self.adapter == Adapter::Mutex {
-            self.keeps_time.get_or_init(|| ());
-        }
-    }
-
-    /// Whether leases run out by themselves here: in the clock class, and on a paused clock, where it takes no time.
+    /// Whether the case waits until leases run out: in the clock class, and on a paused clock, which takes no time.
     pub(crate) fn keeps_time(&self) -> bool {
-        self.testbed.is_paused() || self.keeps_time.get().is_some()
+        self.testbed.is_paused() || self.keeps_time
     }
 
     /// Says that the fixture has not what the case needs.
@@ -196,7 +193,7 @@ impl Context {
 
     /// The same for a process that was killed: the client with this label and this granted TTL.
     pub(crate) async fn end_lease_of(&self, label: &str, granted: Duration) {
-        if self.keeps_time.get().is_some() {
+        if self.keeps_time {
             return;
         }
         let bound = granted + self.fixture.expiry_bound();
@@ -215,7 +212,7 @@ impl Context {
         self.passes(client, client.ttl());
     }
 
-    /// For a client so much time passes at once: its clock jumps, unless time is kept.
+    /// The clock of a client jumps by this time, unless time is kept.
     pub(crate) fn passes(&self, client: &Client, time: Duration) {
         if !self.keeps_time() {
             client.coordinator.lease().clock().jump(time);

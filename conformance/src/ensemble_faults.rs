@@ -1,6 +1,5 @@
 //! What the servers of an ensemble suffer: cut off from each other, and killed.
 
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep};
 
 use crate::cases::chaos::pause;
-use crate::failover::{Failover, Plan, TTL, now, under_load, verdict};
+use crate::failover::{Failover, Plan, TTL, now, under_load};
 use crate::testbeds::ServerTestbed;
 use latchwork_servers::{Ensemble, ServerError};
 
@@ -93,8 +92,8 @@ pub async fn cuts_and_kills(ensemble: &Ensemble, lasts: Duration) {
     eprintln!("{cuts} cuts, {kills} kills");
 }
 
-/// As [`failover::main`](crate::failover::main), on an ensemble of three: leaders are killed, followers cut off or killed, and
-/// the majority is lost and comes back. These servers forget nothing, so no two may hold at once.
+/// As [`failover::play`](crate::failover::play), on an ensemble of three: leaders are killed, followers cut off or
+/// killed, and the majority is lost and comes back. These servers forget nothing, so no two may hold at once.
 ///
 /// ZooKeeper before 3.9.3 can keep a node on one server alone, for good, after its leader was lost under
 /// load (ZOOKEEPER-4712: a server that lives on writes old transactions behind newer ones, and believes
@@ -131,16 +130,6 @@ pub fn failover(
         println!("{why}\nthe servers have diverged, so this play is not judged: {divergence:#?}");
     }
     unreachable!("the last play has a verdict")
-}
-
-/// [`failover`] as the `main` of a test target with `harness = false`.
-pub fn failover_main(
-    start: impl AsyncFn() -> Result<Ensemble, ServerError>,
-    testbed_of: impl Fn(Arc<Ensemble>) -> latchwork_core::Result<ServerTestbed>,
-    runtime: &Runtime,
-) -> ExitCode {
-    println!("running 1 test");
-    verdict(failover(start, testbed_of, runtime))
 }
 
 impl Failure {

@@ -1,7 +1,6 @@
 //! Processes that contend while servers are killed and others take over.
 
 use std::fmt;
-use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -105,25 +104,10 @@ impl fmt::Display for Seen {
 /// Where `forgets`, the servers may forget what they had acknowledged: holds may overlap then, which
 /// is printed, and no fence may let two through in turns. Else none may overlap.
 ///
-/// It is the `main` of a test target with `harness = false`. It fails, and prints what was wrong: an
-/// overlap, a takeover beyond [its own bound](Failover::within), a time without a grant above the bound (the time
-/// of the takeover, a TTL, what a server may be late by in ending a lease, and four seconds for the machine and its
-/// servers, some of which have just started), something left behind.
-pub fn main<F: Future<Output = Vec<Failover>>>(
-    testbed: ServerTestbed,
-    runtime: &Runtime,
-    lasts: Duration,
-    forgets: bool,
-    failures: impl FnOnce() -> F,
-) -> ExitCode {
-    println!("running 1 test");
-    verdict(play(testbed, runtime, lasts, forgets, failures))
-}
-
-/// As [`main`], for a test of the standard harness.
-///
 /// # Errors
-/// The verdict.
+/// What was wrong: an overlap, a takeover beyond [its own bound](Failover::within), a time without a grant above the
+/// bound (the time of the takeover, a TTL, the time by which a server may be late in ending a lease, and four seconds
+/// for the machine and its servers, some of which have just started), something left behind.
 pub fn play<F: Future<Output = Vec<Failover>>>(
     testbed: ServerTestbed,
     runtime: &Runtime,
@@ -132,20 +116,6 @@ pub fn play<F: Future<Output = Vec<Failover>>>(
     failures: impl FnOnce() -> F,
 ) -> Result<(), String> {
     under_load(testbed, runtime, lasts, forgets, failures).and_then(|judged| judged)
-}
-
-/// Prints the verdict of the one test, as the program's last line.
-pub(crate) fn verdict(judged: Result<(), String>) -> ExitCode {
-    match judged {
-        Ok(()) => {
-            println!("test result: ok. 1 passed; 0 failed");
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            println!("{why}\ntest result: FAILED. 0 passed; 1 failed");
-            ExitCode::FAILURE
-        }
-    }
 }
 
 /// The failures of one play, by what a test calls them.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::verdict::{Broken, Rule};
+use super::rule::{Broken, Rule};
 
 /// The counter's key.
 pub(super) const COUNTER: &str = "adds";

@@ -7,7 +7,7 @@ use latchwork_core::decide::moving::{MovePhase, Sides};
 
 use super::grant::Grant;
 use super::keys::OWN;
-use super::verdict::{Broken, Rule};
+use super::rule::{Broken, Rule};
 use super::walk::Change;
 
 /// What acquisitions took that nobody else was in the way of.

@@ -34,6 +34,7 @@ mod keys;
 mod killed_operators;
 mod killed_processes;
 mod operates;
+mod rule;
 mod run;
 mod server_faults;
 mod side;

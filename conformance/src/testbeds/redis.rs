@@ -142,14 +142,14 @@ async fn open(addr: &str) -> Result<MultiplexedConnection> {
 /// What a client sends: commands by their names in INFO.
 const COUNTED: [&str; 7] = ["ping", "evalsha", "eval", "fcall", "script|load", "subscribe", "wait"];
 
-/// What the server has no expiry for had this long left, in microseconds.
+/// The remaining time of a node without an expiry, in microseconds.
 const NEVER: u64 = 1 << 52;
 
-/// Expires the nodes of a client in one queue now, and has everybody look who waits there or watches it. No
-/// waiter is woken by an expiry: it looks when that should come.
+/// Expires the nodes of a client in one queue now, and makes its waiters and watchers look. Redis wakes no waiter at an
+/// expiry: the waiter looks when the expiry is due.
 ///
 /// KEYS  one node exp seq
-/// ARGV  label | the channel of the queue's watches | what a node without an expiry has left
+/// ARGV  label | the channel of the queue's watches | the remaining time of a node without an expiry
 /// ->    how long each node had left, in microseconds
 const EXPIRE: &str = r"
 local function num(n) return string.format('%.0f', n) end

@@ -1,5 +1,6 @@
 //! LEASE-: leases that go wrong. The table; what is broken stands in `states.rs` and `endings.rs`.
 
+use latchwork_conformance::testbed::Testbed;
 use latchwork_core::LostReason;
 use latchwork_core::contracts::LeaseWriter;
 
@@ -12,6 +13,16 @@ use super::states::{
     unproven, without_margin,
 };
 use super::{Control, on_memory};
+
+/// A lease that reports half of the TTL that the server keeps it for.
+fn half_of_its_ttl(name: &'static str) -> Box<dyn Testbed> {
+    on_memory(
+        name,
+        Reports(|honest| {
+            LeaseWriter::new(honest.clock().clone(), honest.ttl() / 2, honest.clock().now()).into()
+        }),
+    )
+}
 
 pub(super) const CONTROLS: &[Control] = &[
     Control {
@@ -114,14 +125,7 @@ pub(super) const CONTROLS: &[Control] = &[
         name: "the_ttl_is_reported_as_half_of_what_was_asked",
         case: "lease_ttl_granted_is_readable",
         beside: "mutex_is_fair",
-        testbed: |name| {
-            on_memory(
-                name,
-                Reports(|honest| {
-                    LeaseWriter::new(honest.clock().clone(), honest.ttl() / 2, honest.clock().now()).into()
-                }),
-            )
-        },
+        testbed: half_of_its_ttl,
     },
     Control {
         name: "the_deadline_forgets_the_margin",
@@ -188,14 +192,7 @@ pub(super) const CONTROLS: &[Control] = &[
         // With a plain mutex the lease runs out by itself, and the case does not end it.
         case: "lease_expiry_frees_what_a_dead_client_held@semaphore-1",
         beside: "mutex_is_fair",
-        testbed: |name| {
-            on_memory(
-                name,
-                Reports(|honest| {
-                    LeaseWriter::new(honest.clock().clone(), honest.ttl() / 2, honest.clock().now()).into()
-                }),
-            )
-        },
+        testbed: half_of_its_ttl,
     },
     Control {
         name: "the_silence_of_a_dead_renewal_counts_as_life",
