@@ -1,6 +1,6 @@
 //! Tests of this backend on real etcd servers, beside what the suite checks.
 //!
-//! `faults` and `ensemble` need more time or more servers: `./test --faults` runs them.
+//! `faults`, `larger` and `ensemble` need more time or more servers: `./test --faults` runs them.
 
 mod common;
 
@@ -16,6 +16,7 @@ mod faults;
 mod foreign;
 mod idle_cells;
 mod incarnation;
+mod larger;
 mod lease;
 mod limits;
 mod mutex;
@@ -25,12 +26,11 @@ mod rechecks;
 mod release;
 mod release_notice;
 mod surroundings;
-mod without_fast_path;
 
 /// Acts as a client process of another test, which starts this program again with this test alone.
 #[test]
 fn contender() {
-    let connector = match without_fast_path::started_this_process() {
+    let connector = match larger::without_fast_path::started_this_process() {
         true => latchwork_etcd::connector_without_fast_path(),
         false => latchwork_etcd::connector(),
     };

@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::common::{PATIENCE, address, backend, config, started, stranger};
-use crate::idle_cells::ROUNDS;
+use crate::larger::idle_cells::ROUNDS;
 
 const ACLS: Acls<'static> = Acls::anyone_all();
 

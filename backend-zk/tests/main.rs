@@ -1,4 +1,5 @@
-//! The tests of Latchwork on ZooKeeper. [`ensemble`] and [`faults`] belong to tier 2, all others to tier 1.
+//! The tests of Latchwork on ZooKeeper. [`ensemble`], [`faults`] and modules `larger` belong to tier 2,
+//! all others to tier 1.
 
 mod cells;
 mod changes;
@@ -12,8 +13,8 @@ mod foreign;
 mod forgotten;
 mod history;
 mod holder_watch;
-mod idle_cells;
 mod idle_removal;
+mod larger;
 mod limits;
 mod long_queue;
 mod observed;
@@ -26,14 +27,16 @@ mod sasl;
 mod session;
 mod surroundings;
 mod trust;
-mod without_fast_path;
 
 use latchwork_zookeeper::{connector, connector_without_fast_path};
 
 /// The client processes of all tests: each is this program again, with this test alone.
 #[test]
 fn contender() {
-    let connector =
-        if without_fast_path::started_this_process() { connector_without_fast_path() } else { connector() };
+    let connector = if larger::without_fast_path::started_this_process() {
+        connector_without_fast_path()
+    } else {
+        connector()
+    };
     latchwork_conformance::contender_test(&[connector]);
 }

@@ -12,9 +12,11 @@ pub(crate) const QUIET_TTL: Duration = Duration::from_secs(40);
 pub(crate) const NOISE: Duration = Duration::from_millis(1500);
 /// The TTL of cases about loss and expiry: as short as it may be so that nothing is lost to
 /// [`NOISE`] alone, and half as much again. From the send of a renewal to the deadline there is
-/// T - T / 10, and the next is sent after T / 3.
-pub(crate) const SHORT_TTL: Duration = Duration::from_secs(4);
+/// T - T / 10, and the next is sent after T / 3. A client of ZooKeeper gives a server up that was silent
+/// for two fifths of it: these are a third more than [`NOISE`].
+pub(crate) const SHORT_TTL: Duration = Duration::from_secs(5);
 const _: () = assert!(SHORT_TTL.as_millis() * 17 / 30 >= NOISE.as_millis() * 3 / 2, "as is said above");
+const _: () = assert!(SHORT_TTL.as_millis() * 2 / 5 >= NOISE.as_millis() * 4 / 3, "as is said above");
 /// What a busy machine and its server may be late by together, where something comes by itself: at the
 /// end of a lease, say. It is a part of limits only, which nobody waits out in good order. A lease of
 /// [`SHORT_TTL`] has ended within it before a re-check at [`LONG_TTL`] could hide that.

@@ -30,6 +30,11 @@ pub struct Case {
     /// Whether it is of the clock class: with a plain mutex its leases run out by themselves, and not because the case
     /// [ends them](crate::testbed::Fixture::end_lease).
     pub clock: bool,
+    /// Whether servers play it in tier 2: chaos.
+    pub faults: bool,
+    /// Whether it is about code of the client alone, as adapters [may be](Adapter::is_client_code): one of the servers
+    /// plays it.
+    pub client_code: bool,
     /// Plays it; a failed assertion panics.
     pub play: for<'a> fn(&'a Context) -> BoxFuture<'a, ()>,
 }
@@ -49,6 +54,11 @@ impl Case {
         self.clock && self.adapter == Adapter::Mutex
     }
 
+    /// Whether this play of it is about code of the client alone.
+    pub fn is_client_code(&self) -> bool {
+        self.client_code || self.adapter.is_client_code()
+    }
+
     /// The case as it is played: once, or once with every adapter.
     pub(crate) fn plays(self) -> impl Iterator<Item = Self> {
         let adapters = Adapter::ALL.into_iter().take(if self.adapted { Adapter::ALL.len() } else { 1 });
@@ -63,7 +73,8 @@ impl fmt::Debug for Case {
 }
 
 /// Declares cases: each becomes a public async function, and a row of `CASES`. Between the clause
-/// and the arrow stand its tags: `adapted`, `alone`, `long`, `lasting` and `clock`, as the fields of [`Case`] say.
+/// and the arrow stand its tags: `adapted`, `alone`, `long`, `lasting`, `clock`, `faults` and `client_code`, as the fields
+/// of [`Case`] say.
 macro_rules! cases {
     ($($clause:literal $($tag:ident)* => $(#[doc = $line:literal])+ async fn $name:ident($context:ident) $body:block)+) => {
         $(
@@ -84,6 +95,8 @@ macro_rules! cases {
                 long: false,
                 lasting: false,
                 clock: false,
+                faults: false,
+                client_code: false,
                 play: |context| Box::pin($name(context)),
             };
             $(case.$tag = true;)*

@@ -9,7 +9,7 @@ use crate::cases;
 /// The environment variable with the patterns of a run, separated by spaces.
 pub const VARIABLE: &str = "LATCHWORK_CASES";
 
-/// The servers that share the adapters of client code among them.
+/// The servers that share the cases about code of the client among them.
 const IN_ROTATION: [&str; 3] = ["redis", "zookeeper", "etcd"];
 
 /// The names of the testbeds that are topologies: several servers, TLS, or a login.
@@ -31,23 +31,48 @@ pub fn is_topology(backend: &str) -> bool {
     TOPOLOGIES.contains(&backend)
 }
 
-/// Whether a run plays this case on the backend of this name.
-///
-/// With `whole`, and in the long tier, each backend plays each case with each adapter. Otherwise a topology plays
-/// [the cases of every topology](cases::ON_EVERY_TOPOLOGY), and a case with an adapter of client code (reentrant,
-/// multi, quorum) plays on one of the three servers. Memory and other backends play everything.
-pub fn is_played_on(case: &Case, backend: &str, whole: bool) -> bool {
-    if whole || cases::is_long() {
+/// A tier of the tests: how much of the suite a run plays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tier {
+    /// Each case on each server, but those of tier 2. A case about [code of the client](Case::is_client_code) plays on
+    /// one of the three servers. Memory and other backends play everything.
+    #[default]
+    One,
+    /// On servers [chaos](Case::faults), and on a topology [what differs there](cases::ON_EVERY_TOPOLOGY).
+    Two,
+    /// Each case with each adapter.
+    Three,
+}
+
+impl FromStr for Tier {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "1" => Ok(Self::One),
+            "2" => Ok(Self::Two),
+            "3" => Ok(Self::Three),
+            _ => Err("a tier is 1, 2 or 3"),
+        }
+    }
+}
+
+/// Whether a run of this tier plays this case on the backend of this name. A topology has no cases of tier 1: it plays
+/// those of tier 2. With `LATCHWORK_LONG` everything is played.
+pub fn is_played_on(case: &Case, backend: &str, tier: Tier) -> bool {
+    if tier == Tier::Three || cases::is_long() {
         return true;
     }
     if is_topology(backend) {
         return case.is_on_every_topology();
     }
-    let shares = case.adapter.is_client_code() && IN_ROTATION.contains(&backend);
-    !shares || turn_of(case) == backend
+    if !IN_ROTATION.contains(&backend) {
+        return tier == Tier::One;
+    }
+    case.faults == (tier == Tier::Two) && (!case.is_client_code() || turn_of(case) == backend)
 }
 
-/// The server whose turn it is to play a case with an adapter of client code. The title alone decides, so a new case
+/// The server whose turn it is to play a case about code of the client. The title alone decides, so a new case
 /// moves no other.
 fn turn_of(case: &Case) -> &'static str {
     let sum: usize = case.title().bytes().map(usize::from).sum();
@@ -134,9 +159,9 @@ impl Selection {
     }
 
     /// Its cases that [are played](is_played_on) on this backend, in the order of the suite.
-    pub fn cases_on(&self, backend: &str, whole: bool) -> Vec<Case> {
+    pub fn cases_on(&self, backend: &str, tier: Tier) -> Vec<Case> {
         let mut cases = self.cases();
-        cases.retain(|case| is_played_on(case, backend, whole));
+        cases.retain(|case| is_played_on(case, backend, tier));
         cases
     }
 
@@ -171,18 +196,24 @@ mod tests {
         assert_eq!(chosen(&["key-exact", "*_under_chaos"]).unwrap().len(), clause.len() + 3);
     }
 
-    /// Each case plays on each server, and each adapter of client code on one server.
+    /// Each case plays on each server in tier 1 or 2, and what is code of the client on one server.
     #[test]
     fn rotation_loses_no_case_and_shares_adapters_evenly() {
         let mut turns = std::collections::BTreeMap::new();
         for case in cases::all() {
-            let on: Vec<_> =
-                IN_ROTATION.into_iter().filter(|backend| is_played_on(&case, backend, false)).collect();
-            assert_eq!(on.len(), if case.adapter.is_client_code() { 1 } else { 3 }, "{case:?}: {on:?}");
+            let on = |tier| IN_ROTATION.into_iter().filter(move |backend| is_played_on(&case, backend, tier));
+            let (on, beyond): (Vec<_>, Vec<_>) = (on(Tier::One).collect(), on(Tier::Two).collect());
+            let (played, empty) = if case.faults { (beyond, on) } else { (on, beyond) };
+            assert_eq!(played.len(), if case.is_client_code() { 1 } else { 3 }, "{case:?}: {played:?}");
+            assert!(empty.is_empty(), "{case:?}: {empty:?}");
             if case.adapter.is_client_code() {
-                *turns.entry((on[0], case.adapter)).or_insert(0) += 1;
+                *turns.entry((played[0], case.adapter)).or_insert(0) += 1;
             }
-            assert!(is_played_on(&case, "memory", false) && is_played_on(&case, "redis", true));
+            assert!(is_played_on(&case, "memory", Tier::One) && !is_played_on(&case, "memory", Tier::Two));
+            assert!(
+                is_played_on(&case, "redis", Tier::Three)
+                    && is_played_on(&case, "redis-cluster", Tier::Three)
+            );
         }
         assert_eq!(turns.len(), 9, "each of three adapters plays on each of three servers: {turns:?}");
         assert!(turns.values().all(|turns| *turns >= 10), "{turns:?}");

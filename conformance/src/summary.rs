@@ -5,9 +5,9 @@ use std::fmt::Write;
 
 use crate::adapter::Adapter;
 use crate::case::Case;
-use crate::cases::{self, ON_EVERY_TOPOLOGY};
+use crate::cases;
 use crate::report::Row;
-use crate::selection::{self, Selection};
+use crate::selection::{self, Selection, Tier};
 
 /// What became of the cases, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Counts {
 pub struct Expected {
     /// These, and those that have a result.
     pub backends: Vec<String>,
-    /// Of these the cases of every topology alone, unless they are among `backends`.
+    /// Of these the cases of tier 2 alone, unless they are among `backends`.
     pub parts: Vec<String>,
     /// These cases.
     pub cases: Selection,
@@ -104,10 +104,12 @@ impl Summary {
     }
 
     fn expects(&self, case: &Case, backend: &str) -> bool {
-        let is_whole = selection::is_topology(backend) && !self.parts.contains(backend);
-        self.expected.contains(case)
-            && selection::is_played_on(case, backend, is_whole)
-            && (!self.parts.contains(backend) || case.is_on_every_topology())
+        let tier = match (self.parts.contains(backend), selection::is_topology(backend)) {
+            (true, _) => Tier::Two,
+            (false, true) => Tier::Three,
+            (false, false) => Tier::One,
+        };
+        self.expected.contains(case) && selection::is_played_on(case, backend, tier)
     }
 
     /// A backend's name, and of a part how much was played.
@@ -287,8 +289,7 @@ impl Summary {
         let parts = match self.parts.len() {
             0 => String::new(),
             parts => format!(
-                "{parts} topologies x the {} cases of every topology, no more: {}\n",
-                ON_EVERY_TOPOLOGY.len(),
+                "{parts} backends x their cases of tier 2, no more: {}\n",
                 self.parts.iter().cloned().collect::<Vec<_>>().join(", ")
             ),
         };

@@ -15,24 +15,6 @@ use latchwork_core::decide::Claim::Exclusive;
 use latchwork_core::{Coordinator, Hold, Kind};
 use tokio::task::JoinSet;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn thousands_of_waits_for_locks_keep_their_places_over_a_cut() {
-    waits_outlive_a_cut("mutex", 5000, |client, key| {
-        let mutex = client.mutex(key).unwrap();
-        async move { mutex.acquire().await }.boxed()
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn thousands_of_waits_for_permits_keep_their_places_over_a_cut() {
-    waits_outlive_a_cut("semaphore", 2500, |client, key| {
-        let semaphore = client.semaphore(key, 3).unwrap();
-        async move { semaphore.acquire(2).await }.boxed()
-    })
-    .await;
-}
-
 /// Further sessions of the client watch what one session cannot, and they may end as well.
 async fn waits_outlive_a_cut<G: Hold + Send + 'static>(
     kind: &str,
@@ -161,4 +143,27 @@ async fn a_wait_that_needs_a_further_session_and_is_not_polled_keeps_no_other_fr
     soon(polled).await.unwrap();
     drop(unpolled);
     client.close(Close::Orderly).await.unwrap();
+}
+
+/// Thousands of waits: tier 2.
+mod larger {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn thousands_of_waits_for_locks_keep_their_places_over_a_cut() {
+        waits_outlive_a_cut("mutex", 5000, |client, key| {
+            let mutex = client.mutex(key).unwrap();
+            async move { mutex.acquire().await }.boxed()
+        })
+        .await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn thousands_of_waits_for_permits_keep_their_places_over_a_cut() {
+        waits_outlive_a_cut("semaphore", 2500, |client, key| {
+            let semaphore = client.semaphore(key, 3).unwrap();
+            async move { semaphore.acquire(2).await }.boxed()
+        })
+        .await;
+    }
 }

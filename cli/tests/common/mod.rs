@@ -25,7 +25,7 @@ const _: () = assert!(SOON.as_secs() < TTL.as_secs() * 2 / 3);
 /// The lock of the tests.
 pub(crate) const KEY: &str = "the/lock";
 /// Says its process, and waits to be ended.
-pub(crate) const WAITS: &str = "ulimit -c 0; echo $$; exec sleep 300";
+pub(crate) const WAITS: &str = r#"ulimit -c 0; exec perl -e '$| = 1; print "$$\n"; sleep 300'"#;
 
 /// Counts signals until a moment after the first, says how many they were, and ends with the code 3. A
 /// shell would take two that come at once for one.

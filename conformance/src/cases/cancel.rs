@@ -97,21 +97,21 @@ cases! {
         every_future(context, Adapter::Mutex).await;
     }
 
-    "NODE-CANCEL" =>
+    "NODE-CANCEL" client_code =>
     /// every future of a MultiLock, dropped at each of its await points: no node stays, and
     /// the next acquires at once
     async fn node_cancel_every_future_of_a_multi_lock(context) {
         every_future(context, Adapter::Multi).await;
     }
 
-    "NODE-CANCEL" =>
+    "NODE-CANCEL" client_code =>
     /// every future of a QuorumLock, dropped at each of its await points: no node stays, and
     /// the next acquires at once
     async fn node_cancel_every_future_of_a_quorum_lock(context) {
         every_future(context, Adapter::Quorum).await;
     }
 
-    "NODE-CANCEL" =>
+    "NODE-CANCEL" client_code =>
     /// every future of a reentrant mutex, dropped at each of its await points: no node stays, and
     /// the next acquires at once
     async fn node_cancel_every_future_of_a_reentrant_mutex(context) {

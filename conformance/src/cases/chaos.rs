@@ -45,14 +45,14 @@ const LOOK: Duration = Duration::from_millis(5);
 const PAUSED_LOOK: Duration = Duration::from_millis(20);
 
 cases! {
-    "MUTEX-EXCLUSION" lasting =>
+    "MUTEX-EXCLUSION" lasting faults =>
     /// random faults and crashes while 48 tasks of 12 clients contend and drop what they begin:
     /// none overlap, tokens rise, and all are served when it is over
     async fn mutex_under_chaos(context) {
         chaos(context, SoakKind::Exclusive, length(context)).await;
     }
 
-    "RWLOCK-EXCLUSION" lasting =>
+    "RWLOCK-EXCLUSION" lasting faults =>
     /// random faults and crashes while 48 tasks of 12 clients read, write and downgrade: nobody
     /// beside a writer, writers and readers in the order of their tokens, and all are served when
     /// it is over
@@ -60,7 +60,7 @@ cases! {
         chaos(context, SoakKind::ReadWrite, length(context)).await;
     }
 
-    "SEMAPHORE-LIMIT" lasting =>
+    "SEMAPHORE-LIMIT" lasting faults =>
     /// random faults and crashes while 48 tasks of 12 clients take permits in all weights: never
     /// more than the limit, and all are served when it is over
     async fn semaphore_under_chaos(context) {

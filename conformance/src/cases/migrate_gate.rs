@@ -171,7 +171,7 @@ cases! {
     /// a client that was cut off while its namespace was retired is sent on when it is back: it joins
     /// no queue before that is clear
     async fn migrate_gate_after_a_client_was_cut_off(context) {
-        let (operator, away) = (operator(context).await, build(context, LAYOUT, "away").await.expect("connected"));
+        let (operator, away) = (operator(context).await, brief_build(context, LAYOUT, "away").await.expect("connected"));
         away.link.cut();
         context.outlast(&away);
         context.end_lease(&away).await;

@@ -61,7 +61,7 @@ enum Command {
         /// The backends that must have a result for every case, separated by commas.
         #[arg(long, value_delimiter = ',')]
         backends: Vec<String>,
-        /// The backends, or topologies, that must have a result for the cases of every topology alone,
+        /// The backends, or topologies, that must have a result for their cases of tier 2 alone,
         /// separated by commas.
         #[arg(long, value_delimiter = ',')]
         parts: Vec<String>,

@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use clap::Args;
+use latchwork_conformance::selection::Tier;
 use latchwork_conformance::testbed::Testbed;
 use latchwork_conformance::{Beds, Ended, report};
 use libtest_mimic::Arguments;
@@ -20,10 +22,10 @@ pub(super) struct Run {
     backend: String,
     #[command(flatten)]
     chosen: Chosen,
-    /// Each case with each adapter: otherwise a topology plays the cases of every topology, and one of three servers
-    /// plays a case with an adapter of client code.
-    #[arg(long)]
-    whole: bool,
+    /// How much to play. 1: each case, but chaos, and what is code of the client on one of three servers; 2: chaos, and on
+    /// a topology what differs there (a topology has no tier 1); 3: each case with each adapter.
+    #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = Tier::from_str)]
+    tier: Tier,
     /// How many cases play at once.
     #[arg(long, value_name = "NUMBER")]
     test_threads: Option<usize>,
@@ -41,10 +43,10 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn run(self) -> Outcome<ExitCode> {
-        let cases = self.chosen.selection()?.cases_on(&self.backend, self.whole);
+        let cases = self.chosen.selection()?.cases_on(&self.backend, self.tier);
         if cases.is_empty() {
             return Err(format!(
-                "{} plays none of these cases: another server has their turn; --whole plays each case",
+                "{} plays none of these cases in this tier, or another server has their turn; --tier 3 plays each case",
                 self.backend
             )
             .into());

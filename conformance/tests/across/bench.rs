@@ -240,61 +240,67 @@ async fn moves(kinds: [Kind; 2], connectors: Vec<Arc<dyn Connector>>) {
     }
 }
 
-#[cfg(feature = "redis")]
-#[tokio::test(flavor = "multi_thread")]
-async fn who_takes_part_in_a_move_on_redis_asks_for_what_plain_clients_ask() {
-    moves([Kind::Redis; 2], vec![latchwork_redis::connector()]).await;
-}
+/// Each counts the requests of so many acquisitions that a renewal in between counts little: tier 2.
+#[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
+mod larger {
+    use super::*;
 
-/// On ZooKeeper a client expects a queue to be as it was for a tenth of a second. A busy machine takes longer for an
-/// acquisition on both sides, so that the client looks anew, and that hides what is judged here.
-#[cfg(feature = "zookeeper")]
-fn is_quiet_enough() -> bool {
-    if !is_long() {
-        println!("left out: it is of the long tier");
+    #[cfg(feature = "redis")]
+    #[tokio::test(flavor = "multi_thread")]
+    async fn who_takes_part_in_a_move_on_redis_asks_for_what_plain_clients_ask() {
+        moves([Kind::Redis; 2], vec![latchwork_redis::connector()]).await;
     }
-    is_long()
-}
 
-#[cfg(feature = "zookeeper")]
-#[tokio::test(flavor = "multi_thread")]
-async fn who_takes_part_in_a_move_on_zookeeper_asks_for_what_plain_clients_ask() {
-    if !is_quiet_enough() {
-        return;
+    /// On ZooKeeper a client expects a queue to be as it was for a tenth of a second. A busy machine takes longer for an
+    /// acquisition on both sides, so that the client looks anew, and that hides what is judged here.
+    #[cfg(feature = "zookeeper")]
+    fn is_quiet_enough() -> bool {
+        if !is_long() {
+            println!("left out: it is of the long tier");
+        }
+        is_long()
     }
-    moves([Kind::Zookeeper; 2], vec![latchwork_zookeeper::connector()]).await;
-}
 
-#[cfg(feature = "etcd")]
-#[tokio::test(flavor = "multi_thread")]
-async fn who_takes_part_in_a_move_on_etcd_asks_for_what_plain_clients_ask() {
-    moves([Kind::Etcd; 2], vec![latchwork_etcd::connector()]).await;
-}
-
-#[cfg(all(feature = "redis", feature = "zookeeper"))]
-#[tokio::test(flavor = "multi_thread")]
-async fn who_takes_part_in_a_move_from_redis_to_zookeeper_asks_for_what_plain_clients_ask() {
-    if !is_quiet_enough() {
-        return;
+    #[cfg(feature = "zookeeper")]
+    #[tokio::test(flavor = "multi_thread")]
+    async fn who_takes_part_in_a_move_on_zookeeper_asks_for_what_plain_clients_ask() {
+        if !is_quiet_enough() {
+            return;
+        }
+        moves([Kind::Zookeeper; 2], vec![latchwork_zookeeper::connector()]).await;
     }
-    let connectors = vec![latchwork_redis::connector(), latchwork_zookeeper::connector()];
-    moves([Kind::Redis, Kind::Zookeeper], connectors).await;
-}
 
-#[cfg(feature = "redis")]
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_sent_raw_on_redis_is_what_the_recipes_send() {
-    plays_on(Kind::Redis, latchwork_redis::connector()).await;
-}
+    #[cfg(feature = "etcd")]
+    #[tokio::test(flavor = "multi_thread")]
+    async fn who_takes_part_in_a_move_on_etcd_asks_for_what_plain_clients_ask() {
+        moves([Kind::Etcd; 2], vec![latchwork_etcd::connector()]).await;
+    }
 
-#[cfg(feature = "zookeeper")]
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_sent_raw_on_zookeeper_is_what_the_recipes_send() {
-    plays_on(Kind::Zookeeper, latchwork_zookeeper::connector()).await;
-}
+    #[cfg(all(feature = "redis", feature = "zookeeper"))]
+    #[tokio::test(flavor = "multi_thread")]
+    async fn who_takes_part_in_a_move_from_redis_to_zookeeper_asks_for_what_plain_clients_ask() {
+        if !is_quiet_enough() {
+            return;
+        }
+        let connectors = vec![latchwork_redis::connector(), latchwork_zookeeper::connector()];
+        moves([Kind::Redis, Kind::Zookeeper], connectors).await;
+    }
 
-#[cfg(feature = "etcd")]
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_sent_raw_on_etcd_is_what_the_recipes_send() {
-    plays_on(Kind::Etcd, latchwork_etcd::connector()).await;
+    #[cfg(feature = "redis")]
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_is_sent_raw_on_redis_is_what_the_recipes_send() {
+        plays_on(Kind::Redis, latchwork_redis::connector()).await;
+    }
+
+    #[cfg(feature = "zookeeper")]
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_is_sent_raw_on_zookeeper_is_what_the_recipes_send() {
+        plays_on(Kind::Zookeeper, latchwork_zookeeper::connector()).await;
+    }
+
+    #[cfg(feature = "etcd")]
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_is_sent_raw_on_etcd_is_what_the_recipes_send() {
+        plays_on(Kind::Etcd, latchwork_etcd::connector()).await;
+    }
 }

@@ -97,10 +97,10 @@ fn a_part_shows_how_much_was_played_and_misses_nothing_of_it() {
     let cases = cases::all();
     let part: Vec<_> = cases.iter().filter(|case| case.is_on_every_topology()).copied().collect();
     let summary = |played: &[Case]| {
-        let rows = [passed("one", &cases), passed("one-3", played)].concat();
+        let rows = [passed("one", &cases), passed("etcd-3", played)].concat();
         let expected = Expected {
             backends: vec!["one".to_owned()],
-            parts: vec!["one-3".to_owned(), "one".to_owned()],
+            parts: vec!["etcd-3".to_owned(), "one".to_owned()],
             ..Expected::default()
         };
         Summary::of(rows, expected)
@@ -112,7 +112,10 @@ fn a_part_shows_how_much_was_played_and_misses_nothing_of_it() {
     let table = whole.matrix();
     assert!(table.contains(&format!("{played} of {all}")), "{table}");
     assert!(whole.brief().contains(&format!(" {played} of {all}")), "{}", whole.brief());
-    assert!(table.contains("1 topologies x") && table.contains("1 backends x"), "{table}");
+    assert!(
+        table.contains("1 backends x their cases of tier 2") && table.contains("1 backends x"),
+        "{table}"
+    );
     assert_eq!(summary(&part[1..]).counts().failed, 1);
     assert!(summary(&part[1..]).matrix().contains("MISSING"));
 }

@@ -3,7 +3,8 @@
 //! Planted faults show that the verdict would find them; histories in `conformance/src/moves/histories.rs` show it for
 //! each of its rules.
 //!
-//! In `faults`: runs with processes or operators that die, with servers that fail, and the planted faults.
+//! In `faults`, which is tier 2: runs with processes or operators that die, with servers that fail, the planted faults,
+//! and moves between two servers of one kind.
 
 mod plants;
 
@@ -44,6 +45,8 @@ const THERE_AND_BACK: [(Kind, Kind); 4] = [
     (Kind::Zookeeper, Kind::Zookeeper),
     (Kind::Etcd, Kind::Etcd),
 ];
+/// These of them are tier 2.
+const OF_ONE_KIND: [(Kind, Kind); 2] = [(Kind::Zookeeper, Kind::Zookeeper), (Kind::Etcd, Kind::Etcd)];
 const KILLED: [(Kind, Kind); 1] = [(Kind::Redis, Kind::Zookeeper)];
 const FAILING: [(Kind, Kind); 1] = [(Kind::Zookeeper, Kind::Etcd)];
 const OPERATED: [(Kind, Kind); 1] = [(Kind::Redis, Kind::Redis)];
@@ -66,7 +69,8 @@ fn main() -> ExitCode {
     // Once there and back, or somewhat more.
     let lasts = Duration::from_secs(if is_long() { 300 } else { 1 });
     for &(old, new) in chosen(&THERE_AND_BACK) {
-        trials.push(Trial::test(format!("{old}_to_{new}"), move || {
+        let tier = if OF_ONE_KIND.contains(&(old, new)) { "faults::" } else { "" };
+        trials.push(Trial::test(format!("{tier}{old}_to_{new}"), move || {
             on((old, new), async |[old, new]| there_and_back(old, new, lasts, Plants::NONE).await)
         }));
     }

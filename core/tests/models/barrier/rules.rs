@@ -8,7 +8,7 @@ fn rounds() -> Barrier {
 }
 
 fn with_deaths() -> Barrier {
-    Barrier { clients: 4, rounds: 1, deaths: 1, emptied: false, fault: None }
+    Barrier { rounds: 1, deaths: 1, ..rounds() }
 }
 
 #[test]
@@ -35,4 +35,16 @@ fn barrier_delete_under_version() {
 fn barrier_count_behind() {
     let model = Barrier { fault: Some(Fault::CountsThePassed), ..rounds() };
     assert_found_as("barrier: counts the passed", model, Broken::PassedAlone);
+}
+
+/// Larger bounds: tier 2.
+mod larger {
+    use super::*;
+
+    #[test]
+    fn as_many_of_four_pass_together_as_the_barrier_has_parties() {
+        let four = Barrier { clients: 4, ..with_deaths() };
+        assert_sound("barrier: deaths", four.clone());
+        assert_sound("barrier: emptied, deaths", Barrier { emptied: true, ..four });
+    }
 }

@@ -1,6 +1,6 @@
 //! Runs the model of the Redis queue: it is sound without a fault, and finds every planted one.
 
-use latchwork_core::decide::Claim::{Exclusive as W, Permits, Shared as R};
+use latchwork_core::decide::Claim::{self, Exclusive as W, Permits, Shared as R};
 
 use super::{Fault, Redis};
 use crate::explore::Broken::{
@@ -176,21 +176,20 @@ fn a_server_clock_that_steps_back_delays_nobody_beyond_the_ttl() {
     planted("redis: clamp", Fault::NoClamp, Redis { crashes: 1, back: 2, ..small() }, Slow);
 }
 
-/// All kinds of failure together, within bounds that can be searched to the end.
 #[test]
-fn every_state_of_two_clients() {
-    let time = if long() { 3 } else { 2 };
-    let attempts = vec![2, 1];
-    let bounds = Redis { ttl: time, ticks: time, attempts, losses: 1, crashes: 1, in_flight: 2, ..small() };
+fn every_state_of_two_clients_and_lost_messages() {
+    let bounds = Redis { ttl: 2, ticks: 2, losses: 1, in_flight: 2, ..small() };
     assert_sound("redis: two clients", bounds);
+}
+
+fn three_clients() -> [(Vec<Claim>, u32); 3] {
+    [(vec![W, W, W], 0), (vec![R, W, R], 0), (vec![Permits(1), Permits(2), Permits(1)], 2)]
 }
 
 #[test]
 fn every_state_of_three_clients_without_time() {
-    for (claims, limit) in
-        [(vec![W, W, W], 0), (vec![R, W, R], 0), (vec![Permits(1), Permits(2), Permits(1)], 2)]
-    {
-        assert_sound("redis: three clients", Redis { claims, limit, losses: 1, crashes: 1, ..small() });
+    for (claims, limit) in three_clients() {
+        assert_sound("redis: three clients", Redis { claims, limit, crashes: 1, ..small() });
     }
 }
 
@@ -219,5 +218,27 @@ fn long_walks() {
             only: None,
         };
         walk("redis", &model, 400, 150_000);
+    }
+}
+
+/// Larger bounds: tier 2.
+mod larger {
+    use super::*;
+
+    /// All kinds of failure together, within bounds that can be searched to the end.
+    #[test]
+    fn every_state_of_two_clients() {
+        let time = if long() { 3 } else { 2 };
+        let attempts = vec![2, 1];
+        let bounds =
+            Redis { ttl: time, ticks: time, attempts, losses: 1, crashes: 1, in_flight: 2, ..small() };
+        assert_sound("redis: two clients", bounds);
+    }
+
+    #[test]
+    fn every_state_of_three_clients_and_lost_messages() {
+        for (claims, limit) in three_clients() {
+            assert_sound("redis: three clients", Redis { claims, limit, losses: 1, crashes: 1, ..small() });
+        }
     }
 }

@@ -59,15 +59,12 @@ fn who_was_away_while_a_move_was_given_up_holds_beside_nobody() {
 
 #[test]
 fn no_member_is_left_behind_by_an_operator_beside_another() {
-    assert_sound("ends: beside another operator", beside_another());
-    // From the beginning.
     assert_sound("ends: begun", Ends { from: None, operators: 1, writes: 6, ..beside_another() });
 }
 
 #[test]
 fn who_comes_late_to_a_move_that_is_finished_holds_beside_nobody() {
     assert_sound("ends: finished", finished());
-    assert_sound("ends: finished by two", finished_by_two());
     assert_sound("ends: finished while one is away", Ends { writes: 4, ..one_is_away() });
 }
 
@@ -126,4 +123,19 @@ fn migrate_finished_shut() {
     let bounds = finished_by_two();
     planted("ends: keeps the marker", bounds.clone(), Fault::FinishKeepsTheMarker, Broken::TwoHolders);
     planted("ends: keeps the stage", bounds, Fault::FinishKeepsTheStage, Broken::TwoHolders);
+}
+
+/// Larger bounds: tier 2.
+mod larger {
+    use super::*;
+
+    #[test]
+    fn no_member_is_left_behind_by_an_operator_who_comes_in_the_middle() {
+        assert_sound("ends: beside another operator", beside_another());
+    }
+
+    #[test]
+    fn who_comes_late_to_a_move_that_two_finished_holds_beside_nobody() {
+        assert_sound("ends: finished by two", finished_by_two());
+    }
 }

@@ -64,8 +64,6 @@ fn nothing_is_broken_there_and_back() {
     assert_sound("values: there", there());
     assert_sound("values: back", back(there()));
     assert_sound("values: there, with an add that is sent again", Copying { tries: 2, ..one_add() });
-    let deletes = vec![vec![Kind::Add], vec![Kind::Delete]];
-    assert_sound("values: there, with a deletion", Copying { changes: deletes, ..there() });
     assert_sound("values: there, and a membership is lost", Copying { losses: 1, ..alone() });
     if long() {
         assert_sound("values: two operators, one of which loses its node", two_operators());
@@ -181,12 +179,23 @@ fn migrate_values_mirror() {
 }
 
 #[test]
-fn migrate_values_clear() {
-    planted("values: deletes by what it read", clears(), Fault::ClearsByWhatItRead, Broken::ReadBack);
-}
-
-#[test]
 fn migrate_values_compare_and_set() {
     let bounds = Copying { operators: 2, writes: 4, changes: vec![vec![Kind::Add]], ..alone() };
     planted("values: compares nothing", bounds, Fault::ComparesNothing, Broken::ReadBack);
+}
+
+/// Larger bounds: tier 2.
+mod larger {
+    use super::*;
+
+    #[test]
+    fn migrate_values_clear() {
+        planted("values: deletes by what it read", clears(), Fault::ClearsByWhatItRead, Broken::ReadBack);
+    }
+
+    #[test]
+    fn nothing_is_broken_by_a_deletion() {
+        let deletes = vec![vec![Kind::Add], vec![Kind::Delete]];
+        assert_sound("values: there, with a deletion", Copying { changes: deletes, ..there() });
+    }
 }

@@ -37,7 +37,7 @@ fn cases_pass_over_the_plain_protocol() {
 
 /// Whether this process runs the test above, or is one of its client processes.
 pub(crate) fn started_this_process() -> bool {
-    own_process_test().is_some_and(|test| test.starts_with("without_fast_path::"))
+    own_process_test().is_some_and(|test| test.starts_with("larger::without_fast_path::"))
 }
 
 fn chosen() -> Vec<Case> {

@@ -32,7 +32,8 @@ fn cases_pass_over_the_plain_protocol() {
 
 /// Whether this process belongs to the test above: it, or one of its contenders.
 pub(crate) fn started_this_process() -> bool {
-    latchwork_conformance::own_process_test().is_some_and(|test| test.starts_with("without_fast_path::"))
+    latchwork_conformance::own_process_test()
+        .is_some_and(|test| test.starts_with("larger::without_fast_path::"))
 }
 
 fn played() -> Vec<Case> {
