@@ -8,7 +8,7 @@ use latchwork_conformance::servers::{Options, Server};
 use latchwork_core::Kind;
 use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected, TimeToIdle};
 use tokio::sync::OnceCell;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::common::{PATIENCE, address, backend, config, started, stranger};
@@ -32,6 +32,16 @@ async fn server() -> &'static Server {
 async fn one_is_gone(client: &Client, directory: &str, names: &[String]) {
     let gone = async { while there(client, directory, names).await == names.len() {} };
     timeout(PATIENCE, gone).await.expect("the server removes what is over");
+}
+
+/// Waits until the server has made all removals that it has decided before this call. It makes the removals of a round
+/// one by one, and this container, which has lost its only child, is removed in a later round.
+async fn decided_removals_are_over(client: &Client, name: &str) {
+    let (path, child) = (format!("/{name}"), format!("/{name}/used"));
+    client.create(&path, b"", &CreateMode::Container.with_acls(ACLS)).await.unwrap();
+    client.create(&child, b"", &CreateMode::Persistent.with_acls(ACLS)).await.unwrap();
+    client.delete(&child, None).await.unwrap();
+    one_is_gone(client, "/", &[name.to_owned()]).await;
 }
 
 /// How many of these are there, by one look.
@@ -83,7 +93,7 @@ async fn replaced_and_left(client: &Client, round: usize) -> (usize, usize) {
     .await;
     let replaced: Vec<_> =
         names.iter().zip(replaced).filter(|(_, made)| *made).map(|(name, _)| name.clone()).collect();
-    sleep(Duration::from_secs(3)).await;
+    decided_removals_are_over(client, &format!("marker-{round}")).await;
     (replaced.len(), there(client, "/", &replaced).await)
 }
 
@@ -112,7 +122,7 @@ async fn a_cell_that_is_written_as_an_idle_one_ends_is_not_removed_in_its_place(
     one_is_gone(&client, &directory, &names).await;
     let long = CellLife::Idle(TimeToIdle::new(Duration::from_secs(60)).unwrap());
     write_all([CellLife::Stays, CellLife::Lease, long]).await;
-    sleep(Duration::from_secs(3)).await;
+    decided_removals_are_over(&client, "marker").await;
     assert_eq!(there(&client, &directory, &names).await, CELLS);
     for cell in &cells {
         assert!(backend.read_cell(cell).await.unwrap().is_some(), "{cell}");

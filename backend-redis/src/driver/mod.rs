@@ -24,6 +24,8 @@ mod map;
 mod open;
 mod refresh;
 mod routing;
+#[cfg(test)]
+mod scripted;
 mod sentinels;
 mod silence;
 mod slots;

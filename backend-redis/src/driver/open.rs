@@ -7,6 +7,7 @@ use latchwork_core::support::Transport;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use super::bounded::BoundedStream;
@@ -39,6 +40,10 @@ pub(super) async fn connect(
     transport: &Transport,
     config: AsyncConnectionConfig,
 ) -> redis::RedisResult<MultiplexedConnection> {
+    #[cfg(test)]
+    if let Some(stream) = super::scripted::dial(host) {
+        return over(stream?, login, config).await;
+    }
     let stream = TcpStream::connect((host.name.as_str(), host.port)).await?;
     // Small requests must not wait for the answers to others.
     stream.set_nodelay(true)?;
@@ -46,7 +51,15 @@ pub(super) async fn connect(
     // waiter listen on one that is forgotten.
     let probes = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 6);
     SockRef::from(&stream).set_tcp_keepalive(&probes)?;
-    let stream = transport.secure(stream, &host.name).await?;
+    over(transport.secure(stream, &host.name).await?, login, config).await
+}
+
+/// Logs in over this stream.
+async fn over(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    login: &RedisConnectionInfo,
+    config: AsyncConnectionConfig,
+) -> redis::RedisResult<MultiplexedConnection> {
     let (connection, work) =
         MultiplexedConnection::new_with_config(login, BoundedStream::new(stream), config).await?;
     // Ends with the last handle of the connection.

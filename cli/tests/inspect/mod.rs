@@ -5,7 +5,7 @@ mod server_data;
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use latchwork::contracts::Entry;
 use latchwork_servers::ask;
@@ -139,43 +139,38 @@ async fn a_watch_shows_what_the_server_has_while_fifty_processes_contend() {
     coordinator.close().await.expect("a close");
 }
 
-/// The processor's time that the server has had. What it notes of its commands is the time by the clock: where
-/// others had the processor meanwhile, that counts too.
-async fn worked(fixture: &Fixture) -> Duration {
-    let stats = ask(fixture.server.addr(), "INFO cpu\r\nQUIT\r\n").await.expect("statistics");
-    let of = |name: &str| {
-        let seconds = stats.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
-        seconds.unwrap_or_else(|| panic!("no {name} in {stats}"))
-    };
-    Duration::from_secs_f64(of("used_cpu_sys:") + of("used_cpu_user:"))
+/// The commands that the server has processed.
+async fn commands(fixture: &Fixture) -> u64 {
+    let stats = ask(fixture.server.addr(), "INFO stats\r\nQUIT\r\n").await.expect("statistics");
+    let count =
+        stats.lines().find_map(|line| line.strip_prefix("total_commands_processed:")?.trim().parse().ok());
+    count.unwrap_or_else(|| panic!("no count of commands in {stats}"))
 }
 
+/// Each look reads the server again, so it must be cheap: ten commands, with many waiters too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_watch_costs_the_server_less_than_a_hundredth_of_its_time() {
+async fn watch_takes_few_commands_a_look_with_many_waiters() {
+    const LOOKS: u64 = 20;
     let fixture = Fixture::new().await;
-    let (mut processes, coordinator, _lock) = contending(&fixture).await;
-    let span = Duration::from_secs(4);
-    let in_span = async || {
-        let (before, begun) = (worked(&fixture).await, Instant::now());
-        sleep(span).await;
-        (worked(&fixture).await - before).as_secs_f64() / begun.elapsed().as_secs_f64()
-    };
-    // Those that have come last still start.
-    sleep(Duration::from_secs(2)).await;
-    let without = in_span().await;
-    // Ten times as often as by default, so that the cost stands out of what the processes cost.
+    let coordinator = fixture.client().await;
+    let lock = coordinator.mutex(KEY).expect("a lock");
+    let guard = lock.acquire().await.expect("held");
+    let waiters: Vec<_> = (1..PROCESSES).map(|_| tokio::spawn(lock.acquire().into_future())).collect();
+    let all = async { while listed(&lock).await.len() < PROCESSES {} };
+    timeout(3 * SOON, all).await.expect("all wait in time");
     let mut watched = Watched::start(&fixture, "100ms");
     assert_eq!(watched.next().await.len(), PROCESSES);
-    let with = in_span().await;
-    let cost = (with - without) / 10.0;
-    println!(
-        "the server works {:.3} % of the time without a watch, {:.3} % more with one",
-        100.0 * without,
-        100.0 * cost
-    );
-    assert!(cost < 0.01, "{without} {with}");
+    let before = commands(&fixture).await;
+    for _ in 0..LOOKS {
+        assert_eq!(watched.next().await.len(), PROCESSES);
+    }
+    let sent = commands(&fixture).await - before;
+    println!("{sent} commands in {LOOKS} looks");
+    // At least one command reads the queue, or nothing was counted.
+    assert!((LOOKS..=10 * LOOKS).contains(&sent), "{sent} commands in {LOOKS} looks");
     watched.end().await;
-    end(&mut processes).await;
+    waiters.iter().for_each(tokio::task::JoinHandle::abort);
+    drop(guard);
     coordinator.close().await.expect("a close");
 }
 

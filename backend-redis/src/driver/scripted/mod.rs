@@ -1,0 +1,97 @@
+//! A scripted server on streams in memory, for tests of the driver's times under a paused clock.
+
+mod answers;
+mod times;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncWriteExt, BufReader, DuplexStream, duplex};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+use self::answers::{answer, read_request};
+use crate::config::Host;
+
+thread_local! {
+    /// The servers of the test of this thread, by host. A paused runtime has one thread.
+    static SERVERS: RefCell<HashMap<String, Scripted>> = RefCell::default();
+}
+
+/// The behaviour of a scripted server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Answers,
+    /// It accepts connections and requests, and answers none.
+    Silent,
+    /// It works so long on each request, one after the other.
+    Slow(Duration),
+    /// It closes its connections and refuses new ones.
+    Down,
+}
+
+/// A server that a test controls. It knows every script, and answers each with an empty list.
+#[derive(Clone)]
+struct Scripted {
+    mode: Arc<watch::Sender<Mode>>,
+    dials: Arc<Mutex<Vec<Instant>>>,
+}
+
+impl Scripted {
+    /// Starts a server for this host, `name:port`.
+    fn start(host: &str, mode: Mode) -> Self {
+        let server = Self { mode: Arc::new(watch::Sender::new(mode)), dials: Arc::default() };
+        SERVERS.with_borrow_mut(|servers| servers.insert(host.to_owned(), server.clone()));
+        server
+    }
+
+    fn set(&self, mode: Mode) {
+        self.mode.send_replace(mode);
+    }
+
+    /// The moments at which a client dialled.
+    fn dials(&self) -> Vec<Instant> {
+        self.dials.lock().clone()
+    }
+
+    fn accept(&self) -> io::Result<DuplexStream> {
+        self.dials.lock().push(Instant::now());
+        if *self.mode.borrow() == Mode::Down {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        let (client, server) = duplex(1 << 16);
+        tokio::spawn(serve(server, self.mode.subscribe()));
+        Ok(client)
+    }
+}
+
+/// Connects to the scripted server of this host, if the test has one.
+pub(super) fn dial(host: &Host) -> Option<io::Result<DuplexStream>> {
+    let server = SERVERS.with_borrow(|servers| servers.get(&host.to_string()).cloned())?;
+    Some(server.accept())
+}
+
+/// Serves one connection until the client closes it or the server goes down.
+async fn serve(stream: DuplexStream, mut mode: watch::Receiver<Mode>) {
+    let mut stream = BufReader::new(stream);
+    let mut goes_down = mode.clone();
+    let serves = async {
+        while let Some(request) = read_request(&mut stream).await {
+            let now = *mode.borrow_and_update();
+            if let Mode::Slow(work) = now {
+                sleep(work).await;
+            }
+            if now != Mode::Silent && stream.write_all(&answer(&request)).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = serves => {}
+        _ = goes_down.wait_for(|mode| *mode == Mode::Down) => {}
+    }
+}
