@@ -30,10 +30,9 @@ pub struct Case {
     /// Whether it is of the clock class: with a plain mutex its leases run out by themselves, and not because the case
     /// [ends them](crate::testbed::Fixture::end_lease).
     pub clock: bool,
-    /// Whether servers play it in tier 2: chaos.
+    /// Whether servers play it in tier 2, not in tier 1: chaos.
     pub faults: bool,
-    /// Whether it is about code of the client alone, as adapters [may be](Adapter::is_client_code): one of the servers
-    /// plays it.
+    /// Whether it tests client code only, as some [adapters](Adapter::is_client_code) do: one of the servers plays it.
     pub client_code: bool,
     /// Plays it; a failed assertion panics.
     pub play: for<'a> fn(&'a Context) -> BoxFuture<'a, ()>,
@@ -54,7 +53,7 @@ impl Case {
         self.clock && self.adapter == Adapter::Mutex
     }
 
-    /// Whether this play of it is about code of the client alone.
+    /// Whether this play tests client code only.
     pub fn is_client_code(&self) -> bool {
         self.client_code || self.adapter.is_client_code()
     }
@@ -73,7 +72,7 @@ impl fmt::Debug for Case {
 }
 
 /// Declares cases: each becomes a public async function, and a row of `CASES`. Between the clause
-/// and the arrow stand its tags: `adapted`, `alone`, `long`, `lasting`, `clock`, `faults` and `client_code`, as the fields
+/// and the arrow are its tags: `adapted`, `alone`, `long`, `lasting`, `clock`, `faults` and `client_code`, as the fields
 /// of [`Case`] say.
 macro_rules! cases {
     ($($clause:literal $($tag:ident)* => $(#[doc = $line:literal])+ async fn $name:ident($context:ident) $body:block)+) => {

@@ -9,7 +9,7 @@ use crate::cases;
 /// The environment variable with the patterns of a run, separated by spaces.
 pub const VARIABLE: &str = "LATCHWORK_CASES";
 
-/// The servers that share the cases about code of the client among them.
+/// The servers that share the cases of client code among them.
 const IN_ROTATION: [&str; 3] = ["redis", "zookeeper", "etcd"];
 
 /// The names of the testbeds that are topologies: several servers, TLS, or a login.
@@ -34,11 +34,11 @@ pub fn is_topology(backend: &str) -> bool {
 /// A tier of the tests: how much of the suite a run plays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tier {
-    /// Each case on each server, but those of tier 2. A case about [code of the client](Case::is_client_code) plays on
-    /// one of the three servers. Memory and other backends play everything.
+    /// Each case on each server, except the cases of tier 2. [Client code](Case::is_client_code) plays on one of the three
+    /// servers. Memory and other backends play everything.
     #[default]
     One,
-    /// On servers [chaos](Case::faults), and on a topology [what differs there](cases::ON_EVERY_TOPOLOGY).
+    /// On servers [chaos](Case::faults), and on a topology [the cases in which it differs](cases::ON_EVERY_TOPOLOGY).
     Two,
     /// Each case with each adapter.
     Three,
@@ -57,8 +57,8 @@ impl FromStr for Tier {
     }
 }
 
-/// Whether a run of this tier plays this case on the backend of this name. A topology has no cases of tier 1: it plays
-/// those of tier 2. With `LATCHWORK_LONG` everything is played.
+/// Whether a run of this tier plays this case on the backend of this name. A topology plays its cases of tier 2 in tier 1
+/// too. With `LATCHWORK_LONG` each backend plays all cases.
 pub fn is_played_on(case: &Case, backend: &str, tier: Tier) -> bool {
     if tier == Tier::Three || cases::is_long() {
         return true;
@@ -72,7 +72,7 @@ pub fn is_played_on(case: &Case, backend: &str, tier: Tier) -> bool {
     case.faults == (tier == Tier::Two) && (!case.is_client_code() || turn_of(case) == backend)
 }
 
-/// The server whose turn it is to play a case about code of the client. The title alone decides, so a new case
+/// The server whose turn it is to play a case of client code. The title alone decides, so a new case
 /// moves no other.
 fn turn_of(case: &Case) -> &'static str {
     let sum: usize = case.title().bytes().map(usize::from).sum();
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(chosen(&["key-exact", "*_under_chaos"]).unwrap().len(), clause.len() + 3);
     }
 
-    /// Each case plays on each server in tier 1 or 2, and what is code of the client on one server.
+    /// Each case plays on each server in tier 1 or 2, and client code on one server.
     #[test]
     fn rotation_loses_no_case_and_shares_adapters_evenly() {
         let mut turns = std::collections::BTreeMap::new();

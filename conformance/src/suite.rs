@@ -165,17 +165,17 @@ impl Stage {
         }
     }
 
-    /// Plays a case on each server before the others begin. A server that has just started loads its code with its first
-    /// requests, and on a busy machine leases would run out meanwhile.
+    /// Plays a case on each server before the others begin. A new server loads its code with its first requests. On a busy
+    /// machine that takes longer than some leases last.
     fn warm_up(&self) {
         let first = cases::all().into_iter().find(|case| case.name == "node_wait_a_handoff_is_an_event");
         let first = first.expect("a case of the suite");
         for testbed in
             [Some(self.beds.shared), self.beds.alone].into_iter().flatten().filter(|bed| !bed.is_paused())
         {
-            // The cases that follow meet what was wrong: they have the results.
+            // The results are those of the cases that follow, which meet the same fault.
             if let Err(why) = play(testbed, &first) {
-                eprintln!("{}: the case that warms the server up failed: {why}", testbed.name());
+                eprintln!("{}: the warm-up case failed: {why}", testbed.name());
             }
         }
     }

@@ -32,8 +32,10 @@ async fn record(by: &Client, of: &Client) -> Option<ClientRecord> {
 
 /// The TTL of those that stay beside [`brief_build`]s: a renewal may be late.
 pub(super) const STAYING_TTL: Duration = Duration::from_millis(7_500);
-const _: () =
-    assert!(STAYING_TTL.as_millis() < CLEAN_UP.as_millis(), "what a close leaves behind goes in time");
+const _: () = assert!(
+    STAYING_TTL.as_millis() < CLEAN_UP.as_millis(),
+    "a node that a close leaves to its lease expires in time"
+);
 
 /// A client as of another build, with a label.
 pub(super) async fn build(context: &Context, layout: u32, label: &str) -> Result<Client, Error> {

@@ -4,8 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use latchwork_conformance::Case;
-use latchwork_conformance::selection::Selection;
-
+use latchwork_conformance::selection::{Selection, Tier, is_played_on};
 use latchwork_servers::Kind;
 
 use super::Outcome;
@@ -16,9 +15,12 @@ pub(super) fn clock(selection: &Selection) -> Outcome<ExitCode> {
     cases.sort_by_key(|case| case.clause);
     let width = |of: fn(&Case) -> usize| cases.iter().map(of).max().unwrap_or(0);
     let (clauses, names) = (width(|case| case.clause.len()), width(|case| case.name.len()));
-    let servers = Kind::ALL.map(|kind| kind.to_string()).join(" ");
     let mut out = std::io::stdout().lock();
-    for Case { clause, name, .. } in cases {
+    for case in cases {
+        let Case { clause, name, .. } = case;
+        let on = Kind::ALL.map(|kind| kind.to_string()).into_iter();
+        let on: Vec<_> = on.filter(|server| is_played_on(&case, server, Tier::One)).collect();
+        let servers = on.join(" ");
         if writeln!(out, "{clause:clauses$}  {name:names$}  {servers}").is_err() {
             break;
         }

@@ -22,8 +22,8 @@ pub(super) struct Run {
     backend: String,
     #[command(flatten)]
     chosen: Chosen,
-    /// How much to play. 1: each case, but chaos, and what is code of the client on one of three servers; 2: chaos, and on
-    /// a topology what differs there (a topology has no tier 1); 3: each case with each adapter.
+    /// The tier. 1: each case except chaos, and client code on one of the three servers. 2: chaos, or on a topology the
+    /// cases in which it differs (a topology has no tier 1). 3: each case with each adapter.
     #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = Tier::from_str)]
     tier: Tier,
     /// How many cases play at once.

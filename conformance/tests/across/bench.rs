@@ -240,19 +240,19 @@ async fn moves(kinds: [Kind; 2], connectors: Vec<Arc<dyn Connector>>) {
     }
 }
 
-/// Each counts the requests of so many acquisitions that a renewal in between counts little: tier 2.
+/// Request counts over many acquisitions, so that a renewal in between changes little: tier 2.
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 mod larger {
     use super::*;
 
     #[cfg(feature = "redis")]
     #[tokio::test(flavor = "multi_thread")]
-    async fn who_takes_part_in_a_move_on_redis_asks_for_what_plain_clients_ask() {
+    async fn participants_of_a_move_on_redis_send_the_requests_of_plain_clients() {
         moves([Kind::Redis; 2], vec![latchwork_redis::connector()]).await;
     }
 
-    /// On ZooKeeper a client expects a queue to be as it was for a tenth of a second. A busy machine takes longer for an
-    /// acquisition on both sides, so that the client looks anew, and that hides what is judged here.
+    /// On ZooKeeper a client trusts its view of a queue for a tenth of a second. On a busy machine an acquisition on both
+    /// sides takes longer. The client then lists the queue again, and the counts differ.
     #[cfg(feature = "zookeeper")]
     fn is_quiet_enough() -> bool {
         if !is_long() {
@@ -263,7 +263,7 @@ mod larger {
 
     #[cfg(feature = "zookeeper")]
     #[tokio::test(flavor = "multi_thread")]
-    async fn who_takes_part_in_a_move_on_zookeeper_asks_for_what_plain_clients_ask() {
+    async fn participants_of_a_move_on_zookeeper_send_the_requests_of_plain_clients() {
         if !is_quiet_enough() {
             return;
         }
@@ -272,13 +272,13 @@ mod larger {
 
     #[cfg(feature = "etcd")]
     #[tokio::test(flavor = "multi_thread")]
-    async fn who_takes_part_in_a_move_on_etcd_asks_for_what_plain_clients_ask() {
+    async fn participants_of_a_move_on_etcd_send_the_requests_of_plain_clients() {
         moves([Kind::Etcd; 2], vec![latchwork_etcd::connector()]).await;
     }
 
     #[cfg(all(feature = "redis", feature = "zookeeper"))]
     #[tokio::test(flavor = "multi_thread")]
-    async fn who_takes_part_in_a_move_from_redis_to_zookeeper_asks_for_what_plain_clients_ask() {
+    async fn participants_of_a_move_from_redis_to_zookeeper_send_the_requests_of_plain_clients() {
         if !is_quiet_enough() {
             return;
         }
@@ -288,19 +288,19 @@ mod larger {
 
     #[cfg(feature = "redis")]
     #[tokio::test(flavor = "multi_thread")]
-    async fn what_is_sent_raw_on_redis_is_what_the_recipes_send() {
+    async fn raw_requests_on_redis_equal_those_of_the_recipes() {
         plays_on(Kind::Redis, latchwork_redis::connector()).await;
     }
 
     #[cfg(feature = "zookeeper")]
     #[tokio::test(flavor = "multi_thread")]
-    async fn what_is_sent_raw_on_zookeeper_is_what_the_recipes_send() {
+    async fn raw_requests_on_zookeeper_equal_those_of_the_recipes() {
         plays_on(Kind::Zookeeper, latchwork_zookeeper::connector()).await;
     }
 
     #[cfg(feature = "etcd")]
     #[tokio::test(flavor = "multi_thread")]
-    async fn what_is_sent_raw_on_etcd_is_what_the_recipes_send() {
+    async fn raw_requests_on_etcd_equal_those_of_the_recipes() {
         plays_on(Kind::Etcd, latchwork_etcd::connector()).await;
     }
 }

@@ -28,7 +28,7 @@ enum Mode {
     Answers,
     /// It accepts connections and requests, and answers none.
     Silent,
-    /// It works so long on each request, one after the other.
+    /// It takes this time for each request, one after the other.
     Slow(Duration),
     /// It closes its connections and refuses new ones.
     Down,

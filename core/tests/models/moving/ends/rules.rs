@@ -130,12 +130,12 @@ mod larger {
     use super::*;
 
     #[test]
-    fn no_member_is_left_behind_by_an_operator_who_comes_in_the_middle() {
+    fn a_second_operator_in_the_middle_forgets_no_member() {
         assert_sound("ends: beside another operator", beside_another());
     }
 
     #[test]
-    fn who_comes_late_to_a_move_that_two_finished_holds_beside_nobody() {
+    fn a_late_member_of_a_move_that_two_operators_finished_holds_alone() {
         assert_sound("ends: finished by two", finished_by_two());
     }
 }
