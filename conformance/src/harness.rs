@@ -22,6 +22,10 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// Nor one of the long tier.
 const LONG_LIMIT: Duration = Duration::from_secs(600);
 
+/// The stack of a thread that plays cases. The futures of cases that are not optimised need more than the 2 MiB of
+/// a thread by default.
+const STACK: usize = 16 << 20;
+
 /// What a case that took too long may need to say so.
 const ENDING: Duration = Duration::from_secs(30);
 
@@ -78,7 +82,8 @@ fn watched(
     play: impl FnOnce() -> Result<Played, String> + Send + 'static,
 ) -> Result<Played, String> {
     let (sender, outcome) = mpsc::sync_channel(1);
-    std::thread::spawn(move || sender.send(play()));
+    let playing = std::thread::Builder::new().stack_size(STACK);
+    playing.spawn(move || sender.send(play())).map_err(|error| format!("no thread for the case: {error}"))?;
     outcome.recv_timeout(limit).unwrap_or_else(|_| Err(format!("no end after {limit:?} of real time")))
 }
 
@@ -148,7 +153,7 @@ pub(crate) fn runtime(paused: bool) -> Runtime {
     } else {
         builder.worker_threads(2);
     }
-    builder.enable_all().build().expect("a runtime starts")
+    builder.enable_all().thread_stack_size(STACK).build().expect("a runtime starts")
 }
 
 #[cfg(test)]

@@ -155,7 +155,11 @@ async fn watch_takes_few_commands_a_look_with_many_waiters() {
     let coordinator = fixture.client().await;
     let lock = coordinator.mutex(KEY).expect("a lock");
     let guard = lock.acquire().await.expect("held");
-    let waiters: Vec<_> = (1..PROCESSES).map(|_| tokio::spawn(lock.acquire().into_future())).collect();
+    let waits = |_| {
+        let lock = lock.clone();
+        tokio::spawn(async move { lock.acquire().await })
+    };
+    let waiters: Vec<_> = (1..PROCESSES).map(waits).collect();
     let all = async { while listed(&lock).await.len() < PROCESSES {} };
     timeout(3 * SOON, all).await.expect("all wait in time");
     let mut watched = Watched::start(&fixture, "100ms");

@@ -7,6 +7,7 @@ mod complete;
 mod log;
 #[cfg(all(feature = "redis", feature = "zookeeper", feature = "etcd", feature = "tls"))]
 mod names;
+mod program;
 #[cfg(all(feature = "redis", feature = "zookeeper", feature = "etcd", feature = "sasl"))]
 mod secrets;
 mod summary;

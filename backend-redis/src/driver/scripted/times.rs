@@ -42,7 +42,7 @@ async fn connect_to_a_silent_server_fails_at_its_bound() {
         ("connect_timeout=500ms&request_timeout=1m", Duration::from_millis(250)),
     ] {
         let began = Instant::now();
-        let failure = connect(options).await.err().expect("no answer");
+        let failure = connect(options).await.expect_err("no answer");
         assert_eq!(*failure.error.kind(), ErrorKind::Unavailable, "{}", failure.error);
         let took = began.elapsed();
         assert!((bound..bound + Duration::from_millis(10)).contains(&took), "{options}: {took:?}");
