@@ -139,17 +139,17 @@ async fn a_watch_shows_what_the_server_has_while_fifty_processes_contend() {
     coordinator.close().await.expect("a close");
 }
 
-/// The commands that the server has processed.
-async fn commands(fixture: &Fixture) -> u64 {
+/// The requests that the server has read. (Its count of commands has those inside of scripts, a few for each node.)
+async fn requests(fixture: &Fixture) -> u64 {
     let stats = ask(fixture.server.addr(), "INFO stats\r\nQUIT\r\n").await.expect("statistics");
     let count =
-        stats.lines().find_map(|line| line.strip_prefix("total_commands_processed:")?.trim().parse().ok());
-    count.unwrap_or_else(|| panic!("no count of commands in {stats}"))
+        stats.lines().find_map(|line| line.strip_prefix("total_reads_processed:")?.trim().parse().ok());
+    count.unwrap_or_else(|| panic!("no count of reads in {stats}"))
 }
 
-/// Each look reads the server again, so it must be cheap: ten commands, with many waiters too.
+/// Each look reads the server again, so it must be cheap: ten requests, with many waiters too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn watch_takes_few_commands_a_look_with_many_waiters() {
+async fn watch_takes_few_requests_a_look_with_many_waiters() {
     const LOOKS: u64 = 20;
     let fixture = Fixture::new().await;
     let coordinator = fixture.client().await;
@@ -164,14 +164,14 @@ async fn watch_takes_few_commands_a_look_with_many_waiters() {
     timeout(3 * SOON, all).await.expect("all wait in time");
     let mut watched = Watched::start(&fixture, "100ms");
     assert_eq!(watched.next().await.len(), PROCESSES);
-    let before = commands(&fixture).await;
+    let before = requests(&fixture).await;
     for _ in 0..LOOKS {
         assert_eq!(watched.next().await.len(), PROCESSES);
     }
-    let sent = commands(&fixture).await - before;
-    println!("{sent} commands in {LOOKS} looks");
-    // At least one command reads the queue, or nothing was counted.
-    assert!((LOOKS..=10 * LOOKS).contains(&sent), "{sent} commands in {LOOKS} looks");
+    let sent = requests(&fixture).await - before;
+    println!("{sent} requests in {LOOKS} looks");
+    // At least one request reads the queue, or nothing was counted.
+    assert!((LOOKS..=10 * LOOKS).contains(&sent), "{sent} requests in {LOOKS} looks");
     watched.end().await;
     waiters.iter().for_each(tokio::task::JoinHandle::abort);
     drop(guard);
