@@ -45,8 +45,6 @@ const THERE_AND_BACK: [(Kind, Kind); 4] = [
     (Kind::Zookeeper, Kind::Zookeeper),
     (Kind::Etcd, Kind::Etcd),
 ];
-/// These of them are tier 2.
-const OF_ONE_KIND: [(Kind, Kind); 2] = [(Kind::Zookeeper, Kind::Zookeeper), (Kind::Etcd, Kind::Etcd)];
 const KILLED: [(Kind, Kind); 1] = [(Kind::Redis, Kind::Zookeeper)];
 const FAILING: [(Kind, Kind); 1] = [(Kind::Zookeeper, Kind::Etcd)];
 const OPERATED: [(Kind, Kind); 1] = [(Kind::Redis, Kind::Redis)];
@@ -69,7 +67,7 @@ fn main() -> ExitCode {
     // Once there and back, or somewhat more.
     let lasts = Duration::from_secs(if is_long() { 300 } else { 1 });
     for &(old, new) in chosen(&THERE_AND_BACK) {
-        let tier = if OF_ONE_KIND.contains(&(old, new)) { "faults::" } else { "" };
+        let tier = if old == new { "faults::" } else { "" };
         trials.push(Trial::test(format!("{tier}{old}_to_{new}"), move || {
             on((old, new), async |[old, new]| there_and_back(old, new, lasts, Plants::NONE).await)
         }));

@@ -46,10 +46,11 @@
 //! * **`owner`**: the tasks of one owner, over the ledger that runs (`src/reentrancy/ledger.rs`).
 //!
 //! **Bounds.** The models visit every state within these bounds. Modules `larger` have larger bounds:
-//! tier 2 runs them. `redis`: two clients with three
-//! attempts, one loss and (larger) one crash over one TTL of two ticks (three with
-//! `LATCHWORK_LONG=1`); three clients without time, with (larger) a loss; and the bounds of each
-//! rule's own test (a TTL of two to six ticks, up to three of time). A client sends only while at most two or three messages are on their way.
+//! tier 2 runs them. `redis`: two clients with one attempt each and one loss over one TTL of two
+//! ticks, and (larger) with three attempts and one crash (three ticks with `LATCHWORK_LONG=1`);
+//! three clients without time, with (larger) a loss; and the bounds of each rule's own test (a TTL
+//! of two to six ticks, up to three of time). A client sends only while at most two or three
+//! messages are on their way.
 //! `chain`: three clients (four where a rule needs them) with one unknown outcome, one failure and
 //! one lost watch, or one downgrade; two clients that use names again, with two unknown outcomes
 //! and one failure. `lease`: two nodes over five ticks, a session over 30. Random walks go further:

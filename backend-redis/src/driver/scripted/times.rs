@@ -108,9 +108,7 @@ async fn bound_of_a_hanging_dial_doubles_up_to_the_request_timeout() {
         connect("ttl=6s&request_timeout=3s&connect_timeout=10s").await.expect("connected");
     scripted.set(Mode::Down);
     // The driver sees the end of its connection, and then a server that accepts and is silent.
-    while server.is_up() {
-        sleep(Duration::from_millis(1)).await;
-    }
+    server.losses().next().await.expect("the driver lives");
     scripted.set(Mode::Silent);
     sleep(seconds(12)).await;
     let dials = scripted.dials();
@@ -130,9 +128,7 @@ async fn request_during_an_outage_waits_for_the_next_connection_up_to_its_time()
     let scripted = Scripted::start(HOST, Mode::Answers);
     let (server, _) = connect("ttl=30s&request_timeout=2s").await.expect("connected");
     scripted.set(Mode::Down);
-    while server.is_up() {
-        sleep(Duration::from_millis(1)).await;
-    }
+    server.losses().next().await.expect("the driver lives");
     let began = Instant::now();
     let error = ask(&server, "TIME", seconds(2)).await.expect_err("down");
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
