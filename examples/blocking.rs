@@ -10,8 +10,8 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-use latchwork::blocking::{self, Coordinator, MutexGuard};
-use latchwork::{Acquire, Ended, Error, LostReason, Result};
+use latchwork::blocking::BlockOn;
+use latchwork::{Acquire, Coordinator, Ended, Error, LostReason, MutexGuard, Result};
 
 const THREADS: u64 = 4;
 const INVOICES: u64 = 5;
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 fn main() -> Result<()> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://".to_owned());
     // Connects, and gives everything back on each way out.
-    blocking::with(&url, |coordinator| {
+    latchwork::with(&url, async |coordinator| {
         let ledger = Ledger::default();
         thread::scope(|scope| {
             let workers: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| work(&coordinator, &ledger))).collect();
@@ -32,15 +32,16 @@ fn main() -> Result<()> {
         assert_eq!(booked, THREADS * INVOICES);
         stops_at_a_loss(&coordinator)
     })
+    .block_on()
 }
 
 /// Books some invoices, each under a hold of its own.
 fn work(coordinator: &Coordinator, ledger: &Ledger) -> Result<()> {
     let lock = coordinator.mutex("examples/blocking")?;
     for _ in 0..INVOICES {
-        let hold = lock.acquire_within(PATIENCE)?; // stops this thread until it is its turn
-        hold.run(|| ledger.book(&hold))??;
-        let _how = hold.release()?; // the answer matters where nothing fences
+        let hold = lock.acquire_within(PATIENCE).block_on()?; // stops this thread until it is its turn
+        ledger.book(&hold)?;
+        let _how = hold.release().block_on()?; // the answer matters where nothing fences
     }
     Ok(())
 }
@@ -48,10 +49,10 @@ fn work(coordinator: &Coordinator, ledger: &Ledger) -> Result<()> {
 /// Nothing stops a thread from outside, so work looks at its hold between steps.
 fn stops_at_a_loss(coordinator: &Coordinator) -> Result<()> {
     let bounded = Acquire::new().max_hold(Duration::from_secs(2));
-    let hold = coordinator.mutex("examples/blocking")?.acquire_with(bounded)?;
+    let hold = coordinator.mutex("examples/blocking")?.acquire_with(bounded).block_on()?;
     // A thread beside the work hears of the loss at once.
     let lost = hold.lost();
-    let watching = thread::spawn(move || lost.wait());
+    let watching = thread::spawn(move || lost.block_on());
     let mut steps = 0;
     while hold.is_held() {
         thread::sleep(Duration::from_millis(20)); // the work

@@ -19,8 +19,8 @@
 //! [`with`] connects and closes; by hand it is [`connect`] and [`Coordinator::close`].
 //!
 //! The cargo features `redis`, `zookeeper` and `etcd` (which needs `protoc` to build) choose the
-//! backends; the URL chooses among them. Latchwork runs on tokio only. The feature `blocking` adds the
-//! module `blocking`: every recipe, for threads without a runtime of their own.
+//! backends; the URL chooses among them. Latchwork runs on tokio only. The feature `blocking` adds
+//! `block_on()` to every future, for threads without a runtime of their own.
 //!
 //! # The guide
 //! * [Choosing a backend](guide::choosing): what each promises, and its limits.
@@ -52,7 +52,7 @@
 pub mod guide;
 
 #[cfg(feature = "blocking")]
-pub mod blocking;
+pub use latchwork_core::blocking;
 
 use std::sync::Arc;
 

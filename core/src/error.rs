@@ -30,6 +30,8 @@ struct Parts {
     key: Option<Arc<str>>,
     context: Cow<'static, str>,
     source: Option<Arc<dyn StdError + Send + Sync>>,
+    // Whether the call may have been carried out although its kind says nothing of that.
+    perhaps_done: bool,
 }
 
 impl Error {
@@ -41,7 +43,14 @@ impl Error {
         {
             *text = clean;
         }
-        Self(Box::new(Parts { kind, operation: None, key: None, context: context.into(), source: None }))
+        Self(Box::new(Parts {
+            kind,
+            operation: None,
+            key: None,
+            context: context.into(),
+            source: None,
+            perhaps_done: false,
+        }))
     }
 
     /// A bad argument.
@@ -92,6 +101,14 @@ impl Error {
             }
             .into();
         }
+        self
+    }
+
+    /// Says that the call may have been carried out: it is not retryable.
+    #[cfg(feature = "blocking")]
+    #[must_use]
+    pub(crate) fn perhaps_done(mut self) -> Self {
+        self.0.perhaps_done = true;
         self
     }
 
@@ -151,6 +168,7 @@ impl Error {
     /// Whether the same call may succeed later with nothing changed.
     pub fn is_retryable(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Timeout)
+            && !self.0.perhaps_done
     }
 }
 
@@ -180,6 +198,7 @@ impl fmt::Display for Error {
             }
             ErrorKind::Closed => f.write_str("closed")?,
             ErrorKind::RuntimeGone => f.write_str("the coordinator's runtime is gone")?,
+            ErrorKind::InChildProcess => f.write_str("a blocking call in a forked process")?,
             ErrorKind::InAsyncCode => f.write_str("a blocking call in async code")?,
         }
         if !self.0.context.is_empty() {
@@ -198,7 +217,7 @@ impl fmt::Debug for Error {
         if !f.alternate() {
             return fmt::Display::fmt(self, f);
         }
-        let Parts { kind, operation, key, context, source } = &*self.0;
+        let Parts { kind, operation, key, context, source, perhaps_done: _ } = &*self.0;
         f.debug_struct("Error")
             .field("kind", kind)
             .field("operation", operation)

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! moving::operator               a move between two coordinators, as its operator makes it
+//! blocking                       futures on threads
 //! connect, memory                from a Config to a Coordinator; the backend without a server
 //! coordinator, lazy              the user's handle; a backend that connects at its first use
 //! recipes                        mutex, rwlock, semaphore, and their guards
@@ -33,6 +34,8 @@
 
 mod address;
 mod attempt;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod capabilities;
 mod cleanup;
 mod client;

@@ -102,4 +102,7 @@ pub enum ErrorKind {
     /// Fix the call: a blocking call was made in async code of a tokio runtime, whose thread it
     /// would stop. Use the async API there, or make the call on a thread that may block.
     InAsyncCode,
+    /// A blocking call in a process that was forked after the first blocking call: only the parent
+    /// has the thread behind it. Fork before the first use, or start the program again by `exec`.
+    InChildProcess,
 }
