@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use latchwork::blocking::BlockOn;
-use latchwork::{Acquire, Coordinator, Ended, Error, LostReason, MutexGuard, Result};
+use latchwork::{Coordinator, Ended, Error, LostReason, MutexGuard, Result};
 
 const THREADS: u64 = 4;
 const INVOICES: u64 = 5;
@@ -39,17 +39,17 @@ fn main() -> Result<()> {
 fn work(coordinator: &Coordinator, ledger: &Ledger) -> Result<()> {
     let lock = coordinator.mutex("examples/blocking")?;
     for _ in 0..INVOICES {
-        let hold = lock.acquire_within(PATIENCE).block_on()?; // stops this thread until it is its turn
+        let hold = lock.acquire().within(PATIENCE).block_on()?; // stops this thread until it is its turn
         ledger.book(&hold)?;
-        let _how = hold.release().block_on()?; // the answer matters where nothing fences
+        hold.release().block_on()?; // the answer matters where nothing fences
     }
     Ok(())
 }
 
 /// Nothing stops a thread from outside, so work looks at its hold between steps.
 fn stops_at_a_loss(coordinator: &Coordinator) -> Result<()> {
-    let bounded = Acquire::new().max_hold(Duration::from_secs(2));
-    let hold = coordinator.mutex("examples/blocking")?.acquire_with(bounded).block_on()?;
+    let hold =
+        coordinator.mutex("examples/blocking")?.acquire().max_hold(Duration::from_secs(2)).block_on()?;
     // A thread beside the work hears of the loss at once.
     let lost = hold.lost();
     let watching = thread::spawn(move || lost.block_on());

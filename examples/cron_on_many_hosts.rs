@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use latchwork::{Acquire, Coordinator, ErrorKind, MutexGuard, Release, Result};
+use latchwork::{Coordinator, ErrorKind, MutexGuard, Result};
 
 /// How late each host's clock is. Three hosts start at one instant, the last a second later.
 const LATE: [Duration; 5] =
@@ -46,8 +46,8 @@ async fn tick(number: usize, host: &Coordinator, key: &str) -> Result<bool> {
     println!("host {number}, {late:.1} s late: runs the job, with fence {}", hold.token());
     hold.run(job()).await?;
     // Returns at once. The lock stays taken for the rest of the time, and close waits for that.
-    if let Release::AlreadyLost(why) = hold.release().await? {
-        println!("host {number}: another may have run it too, since {why}");
+    if let Err(error) = hold.release().await {
+        println!("host {number}: another may have run it too: {error}");
     }
     Ok(true)
 }
@@ -56,17 +56,18 @@ async fn try_for(host: &Coordinator, key: &str) -> Result<Option<MutexGuard>> {
     let lock = host.mutex(key)?;
     // The job takes 10 ms. If the lock were free then, the host with the late clock would run the
     // job again.
-    let taken = || Acquire::new().hold_at_least(TAKEN);
-    match lock.try_acquire_with(taken()).await? {
+    match lock.try_acquire().min_hold(TAKEN).await? {
         // Some backends (ZooKeeper) may refuse all of several tries at one instant, and no host
         // would run the job. In the queue one host is first, and the others give up long before the
         // tick is free again.
-        None if !host.capabilities().clean_try => match lock.acquire_with(taken().within(TAKEN / 3)).await {
-            // Another host has the tick. (In an outage the error is `Unavailable`, and possibly no
-            // host has it.)
-            Err(error) if error.kind() == &ErrorKind::Timeout => Ok(None),
-            acquired => acquired.map(Some),
-        },
+        None if !host.capabilities().clean_try => {
+            match lock.acquire().min_hold(TAKEN).within(TAKEN / 3).await {
+                // Another host has the tick. (In an outage the error is `Unavailable`, and possibly no
+                // host has it.)
+                Err(error) if error.kind() == &ErrorKind::Timeout => Ok(None),
+                acquired => acquired.map(Some),
+            }
+        }
         tried => Ok(tried),
     }
 }

@@ -9,10 +9,11 @@
 //! process may stop for any length of time (a virtual machine moves, a laptop sleeps, `kill
 //! -STOP`). In that time the lease runs out, and another process holds.
 
+use latchwork::Ended;
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
-use latchwork::{Config, LostReason, Release, Result};
+use latchwork::{Config, LostReason, Result};
 use tokio::sync::oneshot;
 
 const SQL: &str = "UPDATE ledger SET total = $2, fence = $1 WHERE id = 7 AND fence <= $1";
@@ -99,7 +100,7 @@ async fn alice(
     assert_eq!(rows, 0, "a stale write is refused");
     // A second look would have shown her the loss. It makes the gap small; only the fence closes
     // it.
-    assert_eq!(hold.lost().reason(), Some(LostReason::Expired));
+    assert_eq!(hold.lost().ended(), Some(Ended::Lost(LostReason::Expired)));
     coordinator.close().await
 }
 
@@ -125,7 +126,7 @@ async fn bob(
     plain.lock().expect("no panic").write("250, says Bob");
     let rows = fenced.lock().expect("no panic").write_fenced(hold.token().as_i64(), "250, says Bob");
     assert_eq!(rows, 1, "the holder's write is taken");
-    assert_eq!(hold.release().await?, Release::Released);
+    hold.release().await?;
     wake.send(()).expect("Alice is stopped until now");
     coordinator.close().await
 }

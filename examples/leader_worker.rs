@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use latchwork::{Coordinator, GroupMember, Leader, Release, Result, Token};
+use latchwork::{Coordinator, GroupMember, Leadership, Result, Token};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -99,11 +99,11 @@ async fn main() -> Result<()> {
         assert_eq!(table.term, terms.last().copied());
         assert_eq!(table.shards.len(), SHARDS);
         let (label, data) = (String::new(), (*b"a leader of the past").into());
-        let late = [GroupMember { number: 1, label, data }];
+        let late = [GroupMember { sequence: 1, label, data }];
         assert!(!table.assign(terms[0], &late), "an older term is refused");
     }
     for membership in memberships {
-        assert_eq!(membership.release().await?, Release::Released);
+        membership.release().await?;
     }
     for instance in instances {
         instance.close().await?;
@@ -120,18 +120,18 @@ async fn lead_once(
     seen: watch::Receiver<Option<Token>>,
 ) -> Result<Token> {
     let workers = instance.group(key.as_str())?;
-    let assign = |leader: Arc<Leader>| {
+    let assign = |leader: Arc<Leadership>| {
         let (workers, table, mut seen) = (workers.clone(), Arc::clone(&table), seen.clone());
         async move {
             match workers.members().await {
                 Ok(members) => {
-                    let assigned = table.lock().expect("no panic").assign(leader.term(), &members);
+                    let assigned = table.lock().expect("no panic").assign(leader.token(), &members);
                     assert!(assigned, "nobody leads after this one yet");
                     // A leader's work takes its time: here until it was seen.
-                    let own = Some(leader.term());
+                    let own = Some(leader.token());
                     let was_seen = timeout(PATIENCE, seen.wait_for(|term| *term >= own)).await.is_ok();
                     assert!(was_seen, "nobody has seen this leader within {PATIENCE:?}");
-                    ControlFlow::Break(Ok(leader.term()))
+                    ControlFlow::Break(Ok(leader.token()))
                 }
                 Err(error) => ControlFlow::Break(Err(error)),
             }

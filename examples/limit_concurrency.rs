@@ -9,11 +9,12 @@
 //! in a second. Ten thousand short exports may pass in a second; to limit those takes a rate
 //! limiter.
 
+use latchwork::Limit;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
-use latchwork::{Coordinator, ErrorKind, Release, Result, Semaphore};
+use latchwork::{Coordinator, ErrorKind, Result, Semaphore};
 
 const INSTANCES: usize = 3;
 const LIMIT: u32 = 4;
@@ -29,8 +30,8 @@ async fn main() -> Result<()> {
     let fleet = try_join_all((0..INSTANCES).map(|_| latchwork::connect(&url))).await?;
     // The stored limit is everyone's limit. If none is stored, the first acquisition stores this
     // one for good.
-    let exports = |instance: usize| fleet[instance].semaphore_or_stored(KEY, LIMIT);
-    assert_eq!(exports(0)?.acquire(1).await?.release().await?, Release::Released);
+    let exports = |instance: usize| fleet[instance].semaphore(KEY, Limit::UnlessStored(LIMIT));
+    exports(0)?.acquire(1).await?.release().await?;
     let limit = exports(0)?.stored_limit().await?.expect("stored by the acquisition, if not before");
 
     // A heavy export takes all permits or none. While it runs, none is left for others.
@@ -41,7 +42,7 @@ async fn main() -> Result<()> {
     let conflict = fleet[2].semaphore(KEY, limit + 1)?.acquire(1).await.expect_err("another limit is stored");
     assert_eq!(conflict.kind(), &ErrorKind::Conflict);
     println!("instance 2 insisted on the limit {}: {conflict}", limit + 1);
-    assert_eq!(heavy.release().await?, Release::Released);
+    heavy.release().await?;
 
     let (database, start) = (Database::default(), Instant::now());
     let crowd = (0..EXPORTS).map(|number| {
@@ -64,7 +65,7 @@ async fn main() -> Result<()> {
 async fn export(semaphore: &Semaphore, weight: u32, database: &Database) -> Result<()> {
     // Acquires, runs the work and releases. In order: no export overtakes a heavy one that does not
     // fit yet.
-    semaphore.with_permits(weight, async |_| database.export(weight).await).await
+    semaphore.acquire(weight).with(async |_| database.export(weight).await).await
 }
 
 /// Records how many exports ran at once.

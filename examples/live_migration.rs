@@ -76,7 +76,7 @@ async fn work(
             from,
             Instant::now(),
         ));
-        let _ = hold.release().await?;
+        hold.release().await?;
     }
     coordinator.close().await
 }

@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use latchwork::{Coordinator, Member, MultiLock, Release, Result, Token};
+use latchwork::{Coordinator, MultiLock, Result, Token};
 
 const TELLERS: usize = 4;
 const TRANSFERS: usize = 10;
@@ -68,9 +68,9 @@ async fn transfer(
     bank: &Mutex<[Account; ACCOUNTS]>,
     accounts: [(usize, String); 2],
 ) -> Result<()> {
-    let members = accounts.iter().map(|(_, key)| Ok(Member::from(coordinator.mutex(key)?)));
-    let both = MultiLock::new(members.collect::<Result<Vec<_>>>()?)?;
-    let hold = both.acquire_within(Duration::from_secs(30)).await?;
+    let members: Result<Vec<_>> = accounts.iter().map(|(_, key)| coordinator.mutex(key)).collect();
+    let both = MultiLock::new(members?)?;
+    let hold = both.acquire().within(Duration::from_secs(30)).await?;
     // Read, think, write: another transfer in between would be overwritten.
     let before = *bank.lock().expect("no panic");
     tokio::time::sleep(Duration::from_millis(2)).await;
@@ -79,10 +79,10 @@ async fn transfer(
         let mut bank = bank.lock().expect("no panic");
         // The tokens come in the order in which the accounts were given.
         for (((account, _), change), token) in accounts.iter().zip([-1, 1]).zip(hold.tokens()) {
-            assert!(bank[*account].fence < Some(token), "an older holder writes");
-            bank[*account] = Account { balance: before[*account].balance + change, fence: Some(token) };
+            assert!(bank[*account].fence < token, "an older holder writes");
+            bank[*account] = Account { balance: before[*account].balance + change, fence: token };
         }
     }
-    assert_eq!(hold.release().await?, Release::Released);
+    hold.release().await?;
     Ok(())
 }

@@ -12,9 +12,8 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use latchwork::contracts::LeaseState;
 use latchwork::memory::{Link, Memory};
-use latchwork::{Acquire, Clock, Config, LostReason, Mutex, Release, Result, Token};
+use latchwork::{Clock, Config, Ended, HoldState, LostReason, Mutex, Result, Token};
 
 /// How long the work takes once it holds again: there is time to press ctrl-c.
 const WORK: Duration = Duration::from_secs(5);
@@ -64,7 +63,7 @@ async fn service(lock: &Mutex, link: Option<Link>) -> Result<()> {
     println!("holds again, with fence {}", hold.token());
     assert!(hold.token() > first);
     hold.run(tokio::time::sleep(WORK)).await?;
-    assert_eq!(hold.release().await?, Release::Released);
+    hold.release().await?;
     println!("worked for {WORK:?}, and released");
     Ok(())
 }
@@ -72,7 +71,7 @@ async fn service(lock: &Mutex, link: Option<Link>) -> Result<()> {
 /// Works until the hold is lost. Returns its fence.
 async fn lose(lock: &Mutex, link: Option<&Link>) -> Result<Token> {
     // With a fixed end, so that a job that hangs does not hold for ever.
-    let hold = lock.acquire_with(Acquire::new().max_hold(Duration::from_secs(8))).await?;
+    let hold = lock.acquire().max_hold(Duration::from_secs(8)).await?;
     println!("holds with fence {}", hold.token());
 
     // For services that pause their writes as soon as the coordinator does not answer, while they
@@ -95,14 +94,14 @@ async fn lose(lock: &Mutex, link: Option<&Link>) -> Result<Token> {
 
     let states = states.await.expect("no panic");
     alert.await.expect("no panic");
-    assert_eq!(states.first(), Some(&LeaseState::Live));
-    assert_eq!(states.last(), Some(&LeaseState::Lost(reason)));
+    assert_eq!(states.first(), Some(&HoldState::Held));
+    assert_eq!(states.last(), Some(&HoldState::Ended(Ended::Lost(reason))));
     if link.is_some() {
-        assert!(states.contains(&LeaseState::Suspended), "one is warned before the deadline");
+        assert!(states.contains(&HoldState::Suspended), "one is warned before the deadline");
         assert_eq!(reason, LostReason::Expired);
     }
     // The release reports the loss too: another client may have held since.
-    assert_eq!(hold.release().await?, Release::AlreadyLost(reason));
+    assert_eq!(hold.release().await.expect_err("it was lost").lost_reason(), Some(reason));
     Ok(hold.token())
 }
 

@@ -3,14 +3,11 @@
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> latchwork::Result<()> {
-//! use latchwork::Release;
-//!
 //! latchwork::with("memory://", async |coordinator| { // or redis://, zookeeper://, etcd://
 //!     let invoices = coordinator.mutex("invoices/2026-11")?; // validates, no I/O, cheap to clone
 //!     let hold = invoices.acquire().await?; // waits its turn, fair
 //!     println!("writing with fence {}", hold.token()); // the fence travels with the write
-//!     assert_eq!(hold.release().await?, Release::Released); // or AlreadyLost, and why
-//!     Ok(())
+//!     hold.release().await // `Lost`, and why, if another may have held since
 //! })
 //! .await // gives everything back on each way out, bounded
 //! # }
@@ -31,7 +28,7 @@
 //!   holder: send it with each write, and let the resource refuse a lower one.
 //! * [Fencing with SQL](guide::fencing): `UPDATE ledger SET total = $2, fence = $1 WHERE id = 7 AND
 //!   fence <= $1`.
-//! * [Recipes](guide::recipes): [`Mutex`], [`ReentrantMutex`], [`RwLock`] with downgrade,
+//! * [Recipes](guide::recipes): [`Mutex`], [`RwLock`] with downgrade,
 //!   [`Semaphore`] with weights; how a job ends.
 //! * [Coming from](guide::coming_from) Redisson, Curator, kazoo, etcd or Redlock: their words, and
 //!   ours.
@@ -57,17 +54,18 @@ pub use latchwork_core::blocking;
 use std::sync::Arc;
 
 pub use latchwork_core::recipes::{
-    Acquire, Barrier, CountDownLatch, Counter, DoubleBarrier, Election, Group, GroupChanges, GroupMember,
-    GroupWatch, IdGenerator, Inside, Leader, Leading, Member, Membership, MultiGuard, MultiLock, Mutex,
-    MutexGuard, Observer, Permit, QuorumGuard, QuorumLock, ReadGuard, ReentrantGuard, ReentrantMutex, RwLock,
-    Semaphore, SharedValue, Stored, ValueWatch, WriteGuard,
+    Acquire, Acquired, Barrier, CountDownLatch, Counter, DoubleBarrier, Election, Fenced, Group,
+    GroupChanges, GroupMember, GroupWatch, Guard, Hold, IdGenerator, Inside, Leader, Leadership, Membership,
+    MultiGuard, MultiLock, MultiMember, Mutex, MutexGuard, Observer, Permit, QuorumGuard, QuorumLock,
+    ReadGuard, Reentrant, RwLock, Semaphore, SharedValue, Stored, ValueWatch, WriteGuard,
 };
 pub use latchwork_core::{
     Address, Capabilities, ClientRecord, Clock, Config, Connector, Coordinator, Credentials,
-    CredentialsProvider, Ended, Error, ErrorKind, Eviction, Fenced, Hold, Kind, Loss, LostReason, Moment,
-    Move, MoveBlocker, MoveClient, MoveConfig, MoveLate, MoveOutsider, MovePlan, MoveProgress, MovePromises,
-    MoveState, MoveStatus, Name, Owner, QueuesInUse, Release, Result, Run, Secret, Token, ValuesInUse,
-    contracts, decide, facts, memory, registry, seen, support,
+    CredentialsProvider, Ended, Error, ErrorKind, Eviction, HoldState, Kind, Loss, LostReason, Moment, Move,
+    MoveBlocker, MoveClient, MoveConfig, MoveLate, MoveOutsider, MovePlan, MoveProgress, MovePromises,
+    MoveState, MoveStatus, Name, Owner, QueuesInUse, Result, Secret, Token, ValuesInUse,
+    contracts::{self, Limit},
+    decide, facts, memory, registry, seen, support,
 };
 
 /// Connects to the coordinator that a URL (or a [`Config`]) names.

@@ -200,7 +200,7 @@ async fn reports_it_from_its_operations(kind: Kind, at: SocketAddr) {
     let mutex = lazy.mutex("a").expect("a good key");
     for _ in 0..2 {
         // It takes that long, and has tried to connect meanwhile on a busy machine too.
-        let error = mutex.acquire_within(Duration::from_secs(3)).await.expect_err("nobody is there");
+        let error = mutex.acquire().within(Duration::from_secs(3)).await.expect_err("nobody is there");
         println!("{url}\n  {error}");
         assert!(error.is_retryable() && error.key() == Some("a"), "{error}");
         assert!(error.to_string().contains(&at.to_string()), "{error}");
@@ -216,10 +216,9 @@ async fn reports_it_from_its_operations(kind: Kind, at: SocketAddr) {
 async fn the_longest_durations_mean_no_end() {
     let coordinator = latchwork::connect("memory://").await.expect("memory");
     let mutex = coordinator.mutex("a").expect("a good key");
-    let options = latchwork::Acquire::new().within(Duration::MAX).max_hold(Duration::MAX);
-    let hold = mutex.acquire_with(options).await.expect("free");
+    let hold = mutex.acquire().within(Duration::MAX).max_hold(Duration::MAX).await.expect("free");
     assert!(hold.is_held());
-    let _ = hold.release().await.expect("released");
+    hold.release().await.expect("released");
     let mut config: Config = "memory://".parse().expect("a good URL");
     (config.connect_timeout, config.request_timeout) = (Duration::MAX, Duration::MAX);
     let coordinator = latchwork::connect(config).await.expect("memory");

@@ -254,7 +254,7 @@ async fn a_foreign_holder_is_revoked_at_an_exact_address_only() {
     until_keys(&server, "jobs/x/", 2).await;
     assert!(revoke_first(&queue).await);
     let hold = soon(acquiring).await.unwrap();
-    let _ = hold.release().await.unwrap();
+    hold.release().await.unwrap();
 
     // A name that is no text holds as long as its lease lives.
     let granted = etcdctl(&server, &["lease", "grant", "60"]).await;

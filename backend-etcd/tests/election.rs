@@ -7,7 +7,7 @@ use crate::common::{
 };
 use latchwork_conformance::servers::Server;
 use latchwork_core::contracts::{
-    AskedLimit, Entry, Join, Joined, Leave, MAX_LABEL_BYTES, Node, NodeId, Page, Patience,
+    Entry, Join, Joined, Leave, Limit, MAX_LABEL_BYTES, Node, NodeId, Page, Patience,
 };
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Coordinator, Kind};
@@ -26,7 +26,7 @@ async fn ask(client: &Coordinator, data: &[u8], patience: Patience) -> Joined {
         queue: exact(),
         id: NodeId::random(),
         claim: Claim::Exclusive,
-        limit: AskedLimit::Stored,
+        limit: Limit::Stored,
         label: Arc::from("not shown"),
         data: data.into(),
         patience,
@@ -181,7 +181,7 @@ async fn an_election_and_a_mutex_of_one_exact_name_exclude_each_other() {
     assert_eq!(soon(node.leave()).await.unwrap(), Leave::Removed);
     let held = soon(mutex.try_acquire()).await.unwrap().expect("it is free");
     assert!(matches!(ask(&client, b"", Patience::Try).await, Joined::Refused));
-    let _ = held.release().await.unwrap();
+    held.release().await.unwrap();
     // Nor is one where this library keeps keys of its own.
     for own in ["latchwork/counter", "latchwork/data/semaphore/a", "latchwork/value"] {
         let name = Address::exact(own);

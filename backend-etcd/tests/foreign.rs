@@ -34,8 +34,8 @@ async fn one_of_each(client: &Coordinator) {
     assert!(soon(mutex.try_acquire()).await.unwrap().is_none());
     let waiting = acquiring(&mutex);
     soon(async { while mutex.queue(0, 9).await.unwrap().len() < 2 {} }).await;
-    let _ = held.release().await.unwrap();
-    let _ = soon(waiting).await.unwrap().unwrap().release().await.unwrap();
+    held.release().await.unwrap();
+    soon(waiting).await.unwrap().unwrap().release().await.unwrap();
 
     let writer = soon(rwlock.write()).await.unwrap();
     assert!(soon(rwlock.try_read()).await.unwrap().is_none());
@@ -45,13 +45,13 @@ async fn one_of_each(client: &Coordinator) {
     let claims: Vec<_> =
         listed.iter().map(|entry| (entry.claim, entry.admitted, entry.label.as_str())).collect();
     assert_eq!(claims, [(Claim::Shared, true, client.label()); 2]);
-    let _ = reader.release().await.unwrap();
-    let _ = beside.release().await.unwrap();
+    reader.release().await.unwrap();
+    beside.release().await.unwrap();
 
     let two = soon(semaphore.acquire(2)).await.unwrap();
     assert!(soon(semaphore.try_acquire(1)).await.unwrap().is_none());
     assert_eq!(semaphore.queue(0, 9).await.unwrap()[0].claim, Claim::Permits(2));
-    let _ = two.release().await.unwrap();
+    two.release().await.unwrap();
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn large_values_at_an_exact_address_are_in_nobodys_way() {
     let waiting = acquiring(&mutex);
     soon(async { while mutex.queue(0, 100).await.unwrap().len() <= KEYS {} }).await;
     soon(program.lease_revoke(lease)).await.unwrap();
-    let _ = soon(waiting).await.unwrap().unwrap().release().await.unwrap();
+    soon(waiting).await.unwrap().unwrap().release().await.unwrap();
     client.close().await.unwrap();
 }
 
@@ -107,9 +107,9 @@ async fn a_queue_is_read_page_by_page() {
     let beside = soon(rwlock.read()).await.unwrap();
     assert!(soon(rwlock.try_write()).await.unwrap().is_none(), "two read");
     assert_eq!(soon(rwlock.queue(0, 9)).await.unwrap().len(), 2);
-    let _ = reader.release().await.unwrap();
-    let _ = beside.release().await.unwrap();
-    let _ = soon(rwlock.try_write()).await.unwrap().expect("it is free").release().await.unwrap();
+    reader.release().await.unwrap();
+    beside.release().await.unwrap();
+    soon(rwlock.try_write()).await.unwrap().expect("it is free").release().await.unwrap();
     client.close().await.unwrap();
 }
 
@@ -148,8 +148,8 @@ async fn a_key_without_a_lease_or_deeper_below_holds_no_exact_address() {
     etcdctl(&server, &["put", "b/notes", "by hand"]).await;
     for name in ["b", "b/limit/semaphore", "b/mutex"] {
         let mutex = a.mutex(Address::exact(name)).unwrap();
-        let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
-        let _ = soon(mutex.try_acquire()).await.unwrap().expect("it is free").release().await.unwrap();
+        soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+        soon(mutex.try_acquire()).await.unwrap().expect("it is free").release().await.unwrap();
     }
     a.close().await.unwrap();
     b.close().await.unwrap();

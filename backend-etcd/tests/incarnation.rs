@@ -1,11 +1,13 @@
 //! A server that is started without its data: holders lose their locks as forgotten, and waiters go
 //! on waiting by themselves.
 
+use latchwork_core::Ended;
+use latchwork_core::contracts::Limit;
 use std::time::{Duration, Instant};
 
 use crate::common::{client, etcdctl, soon, until_keys};
 use latchwork_conformance::servers::{Kind, Options, Server};
-use latchwork_core::{LostReason, Release};
+use latchwork_core::LostReason;
 use tempfile::TempDir;
 
 /// A server with its data in this folder.
@@ -27,14 +29,14 @@ async fn a_holder_is_forgotten_and_a_waiter_joins_anew() {
     let data = tempfile::tempdir().unwrap();
     let server = server_in(&data).await;
     let (a, b) = (client(&server, "ttl=15s").await, client(&server, "ttl=15s").await);
-    let (mutex, semaphore) = (a.mutex("a").unwrap(), a.semaphore_or_stored("s", 1).unwrap());
+    let (mutex, semaphore) = (a.mutex("a").unwrap(), a.semaphore("s", Limit::UnlessStored(1)).unwrap());
     let held = (mutex.acquire().await.unwrap(), semaphore.acquire(1).await.unwrap());
     let waiting = tokio::spawn({
-        let (mutex, semaphore) = (b.mutex("a").unwrap(), b.semaphore_or_stored("s", 1).unwrap());
+        let (mutex, semaphore) = (b.mutex("a").unwrap(), b.semaphore("s", Limit::UnlessStored(1)).unwrap());
         async move {
             tokio::join!(
-                mutex.acquire_within(Duration::from_secs(50)),
-                semaphore.acquire_within(1, Duration::from_secs(50))
+                mutex.acquire().within(Duration::from_secs(50)),
+                semaphore.acquire(1).within(Duration::from_secs(50))
             )
         }
     });
@@ -42,18 +44,18 @@ async fn a_holder_is_forgotten_and_a_waiter_joins_anew() {
     until_keys(&server, "latchwork/semaphore/s/", 2).await;
     restart_without_data(&server, &data).await;
     // Within its lease: by a re-check, or by the renewal.
-    for reason in [soon(held.0.lost()).await.reason(), soon(held.1.lost()).await.reason()] {
-        assert_eq!(reason, LostReason::Forgotten);
+    for ended in [soon(held.0.lost()).await, soon(held.1.lost()).await] {
+        assert_eq!(ended, Ended::Lost(LostReason::Forgotten));
     }
     assert_eq!(a.lease().lost(), Some(LostReason::Forgotten));
     let (lock, permit) = soon(waiting).await.unwrap();
     let (lock, permit) = (lock.unwrap(), permit.unwrap());
     assert!(lock.is_held() && permit.is_held());
     // The forgotten hold is not in the way of the next one of its client.
-    assert_eq!(lock.release().await.unwrap(), Release::Released);
-    assert_eq!(permit.release().await.unwrap(), Release::Released);
+    lock.release().await.unwrap();
+    permit.release().await.unwrap();
     let again = soon(mutex.acquire()).await.unwrap();
-    assert_eq!(again.release().await.unwrap(), Release::Released);
+    again.release().await.unwrap();
 }
 
 /// The release asks the server, which does not know the node.
@@ -66,7 +68,7 @@ async fn a_release_behind_a_restart_without_data_says_that_it_was_forgotten() {
     restart_without_data(&server, &data).await;
     // The next renewal is 20 s away.
     let asked = Instant::now();
-    assert_eq!(soon(hold.release()).await.unwrap(), Release::AlreadyLost(LostReason::Forgotten));
+    assert_eq!(soon(hold.release()).await.unwrap_err().lost_reason(), Some(LostReason::Forgotten));
     assert!(asked.elapsed() < Duration::from_secs(15), "the renewal noticed it");
 }
 
@@ -79,12 +81,12 @@ async fn a_deletion_by_an_operator_is_no_other_incarnation() {
     let (mutex, other) = (client.mutex("a").unwrap(), client.mutex("b").unwrap());
     let hold = mutex.acquire().await.unwrap();
     etcdctl(&server, &["del", "--prefix", "latchwork/mutex/a/"]).await;
-    assert_eq!(soon(hold.lost()).await.reason(), LostReason::Revoked);
+    assert_eq!(soon(hold.lost()).await, Ended::Lost(LostReason::Revoked));
     // Restarted with its data, it is the same incarnation.
     let hold = other.acquire().await.unwrap();
     server.kill().await.unwrap();
     server.launch().await.unwrap();
     let lease = etcdctl(&server, &["lease", "list"]).await.lines().last().unwrap().to_owned();
     etcdctl(&server, &["lease", "revoke", &lease]).await;
-    assert_eq!(soon(hold.lost()).await.reason(), LostReason::Revoked);
+    assert_eq!(soon(hold.lost()).await, Ended::Lost(LostReason::Revoked));
 }

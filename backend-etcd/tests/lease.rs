@@ -79,8 +79,8 @@ async fn an_acquire_that_is_polled_no_more_keeps_no_other_from_the_next_lease() 
     let mut unpolled = Box::pin(first.acquire());
     assert!((&mut unpolled).now_or_never().is_none(), "the acquire asks for a lease");
     proxy.resume();
-    let _ = soon(second.acquire()).await.unwrap().release().await.unwrap();
-    let _ = soon(unpolled).await.unwrap().release().await.unwrap();
+    soon(second.acquire()).await.unwrap().release().await.unwrap();
+    soon(unpolled).await.unwrap().release().await.unwrap();
     client.close().await.unwrap();
 }
 
@@ -94,12 +94,12 @@ async fn acquires_that_end_too_soon_get_on_with_the_next_lease() {
     let mutex = client.mutex("b").unwrap();
     let opened = async {
         while client.lease().same_as(&lease) {
-            mutex.acquire_within(Duration::from_millis(100)).await.map(drop).unwrap_err();
+            mutex.acquire().within(Duration::from_millis(100)).await.map(drop).unwrap_err();
         }
     };
     soon(opened).await;
     proxy.resume();
-    let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+    soon(mutex.acquire()).await.unwrap().release().await.unwrap();
     client.close().await.unwrap();
 }
 

@@ -1,5 +1,6 @@
 //! The mutex on a real etcd: hand-off, interoperation, removal, faults.
 
+use latchwork_core::Ended;
 use std::time::{Duration, Instant};
 
 use crate::common::{
@@ -8,7 +9,7 @@ use crate::common::{
 };
 use latchwork_core::contracts::{Join, Joined, NodeId, Patience};
 use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Coordinator, ErrorKind, Kind, LostReason, Release};
+use latchwork_core::{Address, Coordinator, ErrorKind, Kind, LostReason};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::runtime::Builder;
@@ -28,7 +29,7 @@ async fn hand_offs(clients: &[Coordinator], rounds: usize, held: Duration) -> Ve
                 let acquired = Instant::now();
                 tokio::time::sleep(held).await;
                 let (token, released) = (hold.token(), Instant::now());
-                let _ = hold.release().await.unwrap();
+                hold.release().await.unwrap();
                 sender.send((token, acquired, released)).unwrap();
             }
         });
@@ -141,7 +142,7 @@ async fn a_lock_that_is_taken_again_and_again_makes_no_new_keys() {
         if round > 0 {
             assert!(mutex.try_acquire().await.unwrap().is_none());
         }
-        let _ = hold.release().await.unwrap();
+        hold.release().await.unwrap();
         seen.extend(held);
     }
     seen.sort();
@@ -152,7 +153,7 @@ async fn a_lock_that_is_taken_again_and_again_makes_no_new_keys() {
     let waiting = acquiring(&mutex);
     until_keys(&server, "latchwork/mutex/a/", 2).await;
     assert!(!waiting.is_finished() && hold.is_held());
-    let _ = hold.release().await.unwrap();
+    hold.release().await.unwrap();
     let next = soon(waiting).await.unwrap().unwrap();
     assert!(next.token() > hold.token());
     client.close().await.unwrap();
@@ -173,7 +174,7 @@ async fn etcdctl_lock_waits_for_us_and_we_for_it() {
     assert!(mutex.try_acquire().await.unwrap().is_none());
     assert_eq!(keys(&server, "jobs/nightly/").await, waiting, "a refused try leaves nothing");
 
-    assert_eq!(hold.release().await.unwrap(), Release::Released);
+    hold.release().await.unwrap();
     let taken = soon(lines.next_line()).await.unwrap().expect("etcdctl names its key");
     assert!(waiting.contains(&taken), "{taken}");
 
@@ -205,9 +206,9 @@ async fn a_key_deleted_by_an_operator_ends_the_hold_or_the_wait() {
     assert_eq!(soon(waiting).await.unwrap().unwrap_err().lost_reason(), Some(LostReason::Revoked));
     assert!(hold.is_held());
     etcdctl(&server, &["del", &held]).await;
-    assert_eq!(soon(hold.lost()).await.reason(), LostReason::Revoked);
+    assert_eq!(soon(hold.lost()).await, Ended::Lost(LostReason::Revoked));
     assert!(started.elapsed() < a.lease().ttl(), "noticed within one TTL");
-    assert_eq!(hold.release().await.unwrap(), Release::AlreadyLost(LostReason::Revoked));
+    assert_eq!(hold.release().await.unwrap_err().lost_reason(), Some(LostReason::Revoked));
     assert!(a.lease().lost().is_none(), "the lease lives");
     let _next = soon(a.mutex("a").unwrap().acquire()).await.unwrap();
 }
@@ -219,7 +220,7 @@ async fn a_revoked_lease_is_lost_and_the_next_acquire_opens_another() {
     let mutex = client.mutex("a").unwrap();
     let (hold, lease) = (mutex.acquire().await.unwrap(), client.lease());
     etcdctl(&server, &["lease", "revoke", &lease_of(&server, "a").await]).await;
-    assert_eq!(soon(hold.lost()).await.reason(), LostReason::Revoked);
+    assert_eq!(soon(hold.lost()).await, Ended::Lost(LostReason::Revoked));
     let next = soon(mutex.acquire()).await.unwrap();
     assert!(next.token() > hold.token() && !client.lease().same_as(&lease) && lease.lost().is_some());
 }
@@ -237,7 +238,7 @@ async fn a_lease_that_is_opened_anew_does_not_end_with_the_runtime_that_asked_fo
     let hold = soon(tokio::task::spawn_blocking(asked)).await.unwrap().unwrap();
     renewed(&client.lease()).await;
     hold.check().expect("the lease is renewed");
-    let _ = hold.release().await.unwrap();
+    hold.release().await.unwrap();
 }
 
 #[tokio::test]
@@ -257,12 +258,12 @@ async fn compaction_while_waiting_and_holding_loses_nobody() {
     server.kill().await.unwrap();
     server.launch().await.unwrap();
     assert!(hold.is_held() && !waiting.is_finished());
-    let _ = hold.release().await.unwrap();
+    hold.release().await.unwrap();
     let next = soon(waiting).await.unwrap().unwrap();
     assert!(next.token() > hold.token());
     let key = until_keys(&server, "latchwork/mutex/a/", 1).await.remove(0);
     etcdctl(&server, &["del", &key]).await;
-    assert_eq!(soon(next.lost()).await.reason(), LostReason::Revoked);
+    assert_eq!(soon(next.lost()).await, Ended::Lost(LostReason::Revoked));
 }
 
 #[tokio::test]
@@ -276,7 +277,7 @@ async fn a_crash_of_the_server_is_survived_by_holder_and_waiter() {
     assert!(hold.is_held(), "held until the deadline");
     server.launch().await.unwrap();
     assert!(hold.is_held() && !waiting.is_finished());
-    assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+    soon(hold.release()).await.unwrap();
     let next = soon(waiting).await.unwrap().unwrap();
     assert!(next.token() > hold.token() && next.is_held());
     // Renewal goes on over the new streams.
@@ -294,7 +295,7 @@ async fn a_frozen_server_suspends_then_loses_and_the_next_acquire_recovers() {
     // By its own clock, however late this task is told.
     lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
     assert!(!hold.is_held(), "the server may have ended the lease before");
-    assert_eq!(soon(hold.lost()).await.reason(), LostReason::Expired);
+    assert_eq!(soon(hold.lost()).await, Ended::Lost(LostReason::Expired));
     server.resume().await.unwrap();
     let next = soon(mutex.acquire()).await.unwrap();
     assert!(next.token() > hold.token());
@@ -422,6 +423,6 @@ async fn a_foreign_entry_in_our_own_layout_does_no_harm() {
     assert!(second.try_acquire().await.unwrap().is_none());
     let waiting = acquiring(&second);
     until_keys(&server, "latchwork/mutex/a/", 3).await;
-    let _ = hold.release().await.unwrap();
+    hold.release().await.unwrap();
     let _next = soon(waiting).await.unwrap().unwrap();
 }

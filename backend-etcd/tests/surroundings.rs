@@ -1,6 +1,7 @@
 //! An etcd that is full, asks for a log-in, or has bounds of its own: the errors that users of the
 //! recipes get, and the locks that they keep.
 
+use latchwork_core::Ended;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -13,9 +14,7 @@ use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected, Join, Joined, Leave, Patience};
 use latchwork_core::decide::Claim;
-use latchwork_core::{
-    Address, Config, Coordinator, Error, ErrorKind, Kind as Lock, LostReason, Release, connect,
-};
+use latchwork_core::{Address, Config, Coordinator, Error, ErrorKind, Kind as Lock, LostReason, connect};
 
 async fn at(config: &Config) -> Result<Coordinator, Error> {
     soon(connect(&[latchwork_etcd::connector()], config)).await
@@ -101,7 +100,7 @@ async fn a_full_server_takes_nothing_from_holders_and_waiters() {
 
     let fresh = b.mutex("fresh").unwrap();
     for error in [
-        fresh.acquire_within(Duration::from_secs(10)).await.map(drop).unwrap_err(),
+        fresh.acquire().within(Duration::from_secs(10)).await.map(drop).unwrap_err(),
         soon(fresh.acquire()).await.map(drop).unwrap_err(),
         fresh.try_acquire().await.map(drop).unwrap_err(),
     ] {
@@ -120,21 +119,21 @@ async fn a_full_server_takes_nothing_from_holders_and_waiters() {
     assert!(!waiting.is_finished());
 
     assert!(b.mutex("m").unwrap().force_release(held.0.token().sequence()).await.unwrap());
-    assert_eq!(soon(held.0.lost()).await.reason(), LostReason::Revoked);
-    let _ = held.1.release().await.unwrap();
-    let _ = held.2.release().await.unwrap();
+    assert_eq!(soon(held.0.lost()).await, Ended::Lost(LostReason::Revoked));
+    held.1.release().await.unwrap();
+    held.2.release().await.unwrap();
     let (mutex, reader, permit) = soon(waiting).await.unwrap();
     let next = (mutex.unwrap(), reader.unwrap(), permit.unwrap());
     renewed(&b.lease()).await;
     assert!(next.0.is_held() && next.1.is_held() && next.2.is_held());
-    let _ = next.0.release().await.unwrap();
-    let _ = next.1.release().await.unwrap();
-    let _ = next.2.release().await.unwrap();
+    next.0.release().await.unwrap();
+    next.1.release().await.unwrap();
+    next.2.release().await.unwrap();
     for queue in ["latchwork/mutex/", "latchwork/rwlock/"] {
         assert_eq!(keys(&server, queue).await, [""; 0], "nothing is left");
     }
     make_space(&server).await;
-    let _ = soon(fresh.acquire()).await.unwrap().release().await.unwrap();
+    soon(fresh.acquire()).await.unwrap().release().await.unwrap();
 }
 
 /// The node of a join that may still be under way is deleted at once, and gets its tombstone when
@@ -296,15 +295,15 @@ async fn permissions_that_are_revoked_are_reported_and_held_locks_are_kept_until
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
     let root = ["--user", "root:secret"];
     etcdctl(&server, &[&root[..], &["user", "revoke-role", "app", "locks"]].concat()).await;
-    let error = client.mutex("b").unwrap().acquire_within(Duration::from_secs(5)).await.unwrap_err();
+    let error = client.mutex("b").unwrap().acquire().within(Duration::from_secs(5)).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
     assert_eq!(error.key(), Some("b"));
     says(&error, &["permission denied"]);
     renewed(&client.lease()).await;
     assert!(hold.is_held());
     etcdctl(&server, &[&root[..], &["user", "grant-role", "app", "locks"]].concat()).await;
-    let _ = soon(client.mutex("b").unwrap().acquire()).await.unwrap().release().await.unwrap();
-    assert_eq!(hold.release().await.unwrap(), Release::Released);
+    soon(client.mutex("b").unwrap().acquire()).await.unwrap().release().await.unwrap();
+    hold.release().await.unwrap();
     client.close().await.unwrap();
 }
 
@@ -332,12 +331,12 @@ async fn a_hold_of_a_revoked_role_costs_others_no_watch() {
     server.launch().await.unwrap();
     let removed = Instant::now();
     as_root(&["del", "--prefix", "two/"]).await;
-    assert_eq!(soon(two.lost()).await.reason(), LostReason::Revoked);
+    assert_eq!(soon(two.lost()).await, Ended::Lost(LostReason::Revoked));
     assert!(removed.elapsed() < client.lease().ttl(), "noticed within one TTL");
     assert!(one.is_held());
     as_root(&["user", "grant-role", "app", "one"]).await;
     as_root(&["del", "--prefix", "one/"]).await;
-    assert_eq!(soon(one.lost()).await.reason(), LostReason::Revoked);
+    assert_eq!(soon(one.lost()).await, Ended::Lost(LostReason::Revoked));
     client.close().await.unwrap();
 }
 
@@ -352,9 +351,9 @@ async fn a_log_in_from_before_a_change_of_any_role_is_renewed() {
     let client = at(&login_config(&server, "app:hunter2", "")).await.unwrap();
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
     etcdctl(&server, &["--user", "root:secret", "user", "add", "another:secret"]).await;
-    assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+    soon(hold.release()).await.unwrap();
     etcdctl(&server, &["--user", "root:secret", "user", "delete", "another"]).await;
-    let _ = soon(client.mutex("b").unwrap().acquire()).await.unwrap().release().await.unwrap();
+    soon(client.mutex("b").unwrap().acquire()).await.unwrap().release().await.unwrap();
     client.close().await.unwrap();
 }
 
@@ -379,6 +378,6 @@ async fn many_acquires_that_need_a_lease_from_a_silent_server_fail_soon() {
     // under way: for its pass, and for its answer.
     assert!(asked.elapsed() < TIMEOUT * ACQUIRES / 2, "after {:?}", asked.elapsed());
     proxy.resume();
-    let _ = soon(client.mutex("m0").unwrap().acquire()).await.unwrap().release().await.unwrap();
+    soon(client.mutex("m0").unwrap().acquire()).await.unwrap().release().await.unwrap();
     client.close().await.unwrap();
 }

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use latchwork_conformance::testbed::Testbed;
 use latchwork_conformance::testbeds::redis_acl_testbed;
 use latchwork_core::{
-    Config, Coordinator, Credentials, CredentialsProvider, ErrorKind, Eviction, Move, MoveConfig, Release,
-    Result, connect,
+    Config, Coordinator, Credentials, CredentialsProvider, ErrorKind, Eviction, Move, MoveConfig, Result,
+    connect,
 };
 use parking_lot::Mutex;
 
@@ -60,11 +60,11 @@ async fn a_password_that_is_changed_under_way_is_healed_at_the_next_dial() {
     let killed: u64 = operator.say("CLIENT KILL USER app").await;
     assert_eq!(killed, 2);
     let other = soon(healed.mutex("b").unwrap().acquire()).await.unwrap();
-    assert_eq!(other.release().await.unwrap(), Release::Released);
-    assert_eq!(hold.release().await.unwrap(), Release::Released);
+    other.release().await.unwrap();
+    hold.release().await.unwrap();
     assert!(vault.asked() > 1);
     // Without a provider there is nothing to heal it with, and the error says why.
-    let error = fixed.mutex("c").unwrap().acquire_within(Duration::from_secs(3)).await.unwrap_err();
+    let error = fixed.mutex("c").unwrap().acquire().within(Duration::from_secs(3)).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("log in") && !error.to_string().contains("first"), "{error}");
     healed.close().await.unwrap();
@@ -80,10 +80,10 @@ async fn work(config: &Config) -> Result<Eviction> {
         async move { mutex.acquire().await }
     });
     while mutex.queue(0, 9).await?.len() < 2 {}
-    let _ = hold.release().await?;
-    let _ = soon(waiting).await.expect("it did not panic")?.release().await?;
+    hold.release().await?;
+    soon(waiting).await.expect("it did not panic")?.release().await?;
     let permit = a.semaphore("a", 2)?.acquire(1).await?;
-    let _ = permit.release().await?;
+    permit.release().await?;
     a.counter("a")?.add(1).await?;
     let eviction = a.capabilities().eviction;
     a.close().await?;

@@ -14,7 +14,7 @@ use crate::layout::{
     is_admitted, numbered, plain, prefix,
 };
 use crate::probe::{is_foreign, judge, read_state};
-use crate::queue::{Birth, History, Limit};
+use crate::queue::{Birth, History, WrittenLimit};
 
 const LIMIT: u32 = 3;
 
@@ -155,7 +155,7 @@ proptest! {
                 prop_assert!(read.label.chars().count() <= 2 * MAX_LABEL_BYTES && !read.label.contains(char::is_control));
             }
         }
-        let _ = Limit::read(&data, &stat);
+        let _ = WrittenLimit::read(&data, &stat);
     }
 
     #[test]

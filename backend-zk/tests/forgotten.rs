@@ -1,10 +1,11 @@
 //! A server that is restarted without its data has forgotten its clients.
 
+use latchwork_core::Ended;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::common::{config, coordinator, own_server, put, soon, stranger};
-use latchwork_core::{LostReason, Release};
+use latchwork_core::LostReason;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zookeeper_client::CreateMode;
@@ -48,15 +49,15 @@ async fn a_restart_without_data_is_reported_as_forgotten_and_waiters_join_anew()
             // The session lives on, since its server knows it.
             soon(async { while one.mutex("a").unwrap().queue(0, 10).await.is_err() {} }).await;
             assert!(held.is_held() && !waits.is_finished());
-            assert_eq!(held.release().await.unwrap(), Release::Released);
+            held.release().await.unwrap();
         } else {
-            assert_eq!(soon(held.lost()).await.reason(), LostReason::Forgotten);
+            assert_eq!(soon(held.lost()).await, Ended::Lost(LostReason::Forgotten));
         }
         let next = soon(waits).await.unwrap().unwrap();
         assert!(next.is_held());
         if !keeps_data {
-            assert_eq!(held.release().await.unwrap(), Release::AlreadyLost(LostReason::Forgotten));
+            assert_eq!(held.release().await.unwrap_err().lost_reason(), Some(LostReason::Forgotten));
         }
-        assert_eq!(next.release().await.unwrap(), Release::Released);
+        next.release().await.unwrap();
     }
 }

@@ -3,7 +3,7 @@
 use crate::common::{address, admitted, backend, config, join, server, soon, still_waits, stranger, waiting};
 use latchwork_conformance::limits::{StoredLimit, bad_limits_are_reported_and_stay, shows_bad_limit};
 use latchwork_core::Kind;
-use latchwork_core::contracts::{AskedLimit, Join};
+use latchwork_core::contracts::{Join, Limit};
 use latchwork_core::decide::Claim;
 use zookeeper_client::Client;
 
@@ -39,7 +39,7 @@ async fn a_waiter_learns_it_and_a_holder_goes_on() {
     let config = config(addr);
     let queue = address(&config, Kind::Semaphore, "a");
     let (client, stranger) = (backend(&config).await, stranger(addr).await);
-    let asked = || Join { limit: AskedLimit::Exactly(1), ..join(&queue, Claim::Permits(1)) };
+    let asked = || Join { limit: Limit::Exactly(1), ..join(&queue, Claim::Permits(1)) };
     let held = admitted(client.join(&asked()).await);
     let waiter = waiting(client.join(&asked()).await);
     assert!(still_waits(&client, &queue, waiter.admitted()).await);

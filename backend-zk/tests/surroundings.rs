@@ -85,7 +85,7 @@ async fn a_server_that_insists_on_a_login_says_so() {
     said(&error, &["connect", "log in"]);
     log_in(&mut config, "app");
     let client = user(&config).await.unwrap();
-    let _ = client.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
+    client.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
     client.close().await.unwrap();
 }
 
@@ -96,7 +96,7 @@ async fn a_queue_that_is_closed_under_way_is_named() {
     let config = config(server.addr());
     let client = user(&config).await.unwrap();
     let mutex = client.mutex("a").unwrap();
-    let _ = mutex.acquire().await.unwrap().release().await.unwrap();
+    mutex.acquire().await.unwrap().release().await.unwrap();
     let operator = stranger(server.addr()).await;
     let path = format!("/{}/mutex", config.namespace);
     let readers = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
@@ -106,6 +106,6 @@ async fn a_queue_that_is_closed_under_way_is_named() {
     assert_eq!(error.key(), Some("b"));
     said(&error, &["acquire", "ACL"]);
     operator.set_acl(&path, &Acls::anyone_all(), None).await.unwrap();
-    let _ = client.mutex("b").unwrap().acquire().await.unwrap().release().await.unwrap();
+    client.mutex("b").unwrap().acquire().await.unwrap().release().await.unwrap();
     client.close().await.unwrap();
 }

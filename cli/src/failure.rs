@@ -77,9 +77,7 @@ fn say(level: &str, color: AnsiColor, line: &str) {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let (code, next) = match error.kind() {
-            ErrorKind::InvalidArgument { .. } | ErrorKind::Deadlock | ErrorKind::NoOwner => {
-                (exit::USAGE, "see `latchwork help`")
-            }
+            ErrorKind::InvalidArgument { .. } | ErrorKind::Deadlock => (exit::USAGE, "see `latchwork help`"),
             ErrorKind::Timeout => {
                 (exit::NOT_ACQUIRED, "`latchwork inspect` shows who holds; a longer --within waits longer")
             }

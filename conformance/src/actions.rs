@@ -1,9 +1,9 @@
 //! What cases do with a client: by the recipes, and below them.
 
-use latchwork_core::contracts::{AskedLimit, Entry, Join, Joined, NodeId, Page, Patience};
+use latchwork_core::Address;
+use latchwork_core::contracts::{Entry, Join, Joined, Limit, NodeId, Page, Patience};
 use latchwork_core::decide::Claim;
-use latchwork_core::recipes::ReentrantMutex;
-use latchwork_core::{Address, Release};
+use latchwork_core::recipes::Mutex;
 
 use crate::adapter::Adapter;
 use crate::exclusive::{Guard, Lock};
@@ -16,17 +16,12 @@ pub(crate) fn mutex(client: &Client, key: &str) -> Lock {
     Adapter::Mutex.lock(&client.coordinator, key, None).expect("a good key")
 }
 
-pub(crate) fn reentrant(client: &Client, key: &str) -> ReentrantMutex {
-    client.coordinator.reentrant_mutex(key).expect("a good key")
+pub(crate) fn reentrant(client: &Client, key: &str) -> Mutex {
+    client.coordinator.mutex(key).expect("a good key")
 }
 
 pub(crate) async fn acquire(mutex: &Lock) -> Guard {
     soon("acquire", mutex.acquire()).await.expect("acquired")
-}
-
-/// What a release must answer of a hold that nobody has taken.
-pub(crate) fn in_time(release: Release) {
-    assert_eq!(release, Release::Released, "it was held until now");
 }
 
 pub(crate) async fn try_acquire(mutex: &Lock) -> Option<Guard> {
@@ -87,8 +82,8 @@ pub(crate) fn join_of(queue: &Address, claim: Claim) -> Join {
         id: NodeId::random(),
         claim,
         limit: match claim {
-            Claim::Permits(_) => AskedLimit::Exactly(2),
-            _ => AskedLimit::Stored,
+            Claim::Permits(_) => Limit::Exactly(2),
+            _ => Limit::Stored,
         },
         label: "conformance".into(),
         data: Default::default(),

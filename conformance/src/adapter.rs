@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use latchwork_core::contracts::AskedLimit;
+use latchwork_core::contracts::Limit;
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::MAX_TTL;
 use latchwork_core::recipes::{MultiLock, QuorumLock};
@@ -82,11 +82,11 @@ impl Adapter {
     }
 
     /// The limit that its joins are made with.
-    pub(crate) fn limit(self) -> AskedLimit {
+    pub(crate) fn limit(self) -> Limit {
         match self {
-            Self::Mutex | Self::Writer | Self::Reentrant | Self::Multi | Self::Quorum => AskedLimit::Stored,
-            Self::SemaphoreOfOne => AskedLimit::Exactly(1),
-            Self::SemaphoreOfFive => AskedLimit::Exactly(TAKEN + 1),
+            Self::Mutex | Self::Writer | Self::Reentrant | Self::Multi | Self::Quorum => Limit::Stored,
+            Self::SemaphoreOfOne => Limit::Exactly(1),
+            Self::SemaphoreOfFive => Limit::Exactly(TAKEN + 1),
         }
     }
 
@@ -114,15 +114,15 @@ impl Adapter {
             }
             Self::Writer => Lock::Writer(coordinator.rwlock(key)?),
             Self::Reentrant => {
-                Lock::Owners { lock: coordinator.reentrant_mutex(key)?, label: coordinator.label().into() }
+                Lock::Owners { lock: coordinator.mutex(key)?, label: coordinator.label().into() }
             }
             Self::Multi => {
                 let mutex = coordinator.mutex(key)?;
-                Lock::Multi { lock: MultiLock::new([mutex.clone().into()])?, mutex }
+                Lock::Multi { lock: MultiLock::new([&mutex])?, mutex }
             }
             Self::Quorum => {
                 let mutex = coordinator.mutex(key)?;
-                Lock::Quorum { lock: QuorumLock::new([mutex.clone()], MAX_TTL)?, mutex }
+                Lock::Quorum { lock: QuorumLock::new(key, [coordinator.clone()], MAX_TTL)?, mutex }
             }
         })
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use latchwork_core::decide::Claim;
-use latchwork_core::{Clock, Config, Connector, Coordinator, Hold, LostReason, Result, connect};
+use latchwork_core::{Clock, Config, Connector, Coordinator, Ended, LostReason, Result, connect};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 
@@ -69,7 +69,7 @@ pub async fn contend(connectors: &[Arc<dyn Connector>], order: Order) -> Result<
     say(&Event::Held { token: guard.token(), waited_ms });
     obey(&guard, BufReader::new(tokio::io::stdin()).lines(), order.reports_loss).await;
     // Its loss was reported when it happened, if that was asked for.
-    let _ = guard.release().await?;
+    guard.release().await?;
     coordinator.close().await?;
     say(&Event::Released);
     Ok(())
@@ -85,7 +85,7 @@ async fn take_turns(coordinator: &Coordinator, order: &Order) -> Result<()> {
             guard = order.acquire(coordinator) => guard?,
         };
         report(&*guard, Claim::Exclusive, guard.token(), tokio::task::yield_now()).await?;
-        let _ = guard.release().await?;
+        guard.release().await?;
     }
 }
 
@@ -135,7 +135,9 @@ async fn obey(guard: &Guard, mut lines: Lines<BufReader<Stdin>>, reports_loss: b
             },
             loss = watching => {
                 lost = None;
-                say(&Event::Lost { reason: loss.reason() });
+                if let Ended::Lost(reason) = loss {
+                    say(&Event::Lost { reason });
+                }
             }
         }
     }

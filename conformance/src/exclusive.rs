@@ -1,12 +1,18 @@
 //! What is acquired by one at a time, of whatever recipe: a handle and a guard that cases take for
 //! a mutex and its guard.
 
+use std::future::Future;
+use std::ops::Deref;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
+
+use futures_util::future::BoxFuture;
 
 use latchwork_core::contracts::Entry;
 use latchwork_core::recipes::{
-    Acquire, MultiGuard, MultiLock, Mutex, Permit, QuorumGuard, QuorumLock, ReentrantMutex, RwLock, Semaphore,
+    Acquire, Acquired, MultiGuard, MultiLock, Mutex, Permit, QuorumGuard, QuorumLock, RwLock, Semaphore,
 };
 use latchwork_core::{Fenced, Hold, Owner, Result, Token};
 
@@ -20,7 +26,7 @@ pub(crate) enum Lock {
     /// By a fresh owner each time, with the client's own label, so that a listing shows the same as
     /// for a mutex.
     Owners {
-        lock: ReentrantMutex,
+        lock: Mutex,
         label: Arc<str>,
     },
     /// As the only member.
@@ -42,41 +48,54 @@ pub(crate) enum Lock {
 }
 
 impl Lock {
-    pub(crate) async fn acquire(&self) -> Result<Guard> {
-        self.acquire_with(Acquire::new()).await
+    /// Acquires, with the options of the request.
+    pub(crate) fn acquire(&self) -> Request<Guard> {
+        Request::new(self, |lock, options| Box::pin(async move { lock.wait(options).await }))
     }
 
-    pub(crate) async fn acquire_within(&self, deadline: Duration) -> Result<Guard> {
-        self.acquire_with(Acquire::new().within(deadline)).await
+    /// Tries, with the options of the request.
+    pub(crate) fn try_acquire(&self) -> Request<Option<Guard>> {
+        Request::new(self, |lock, options| Box::pin(async move { lock.attempt(options).await }))
     }
 
-    pub(crate) async fn acquire_with(&self, options: Acquire) -> Result<Guard> {
+    async fn wait(self, options: Options) -> Result<Guard> {
         self.others().await?;
-        match self {
-            Self::Mutex(mutex) => mutex.acquire_with(options).await.map(Guard::fenced),
-            Self::Writer(lock) => lock.write_with(options).await.map(Guard::fenced),
+        let within = options.within;
+        macro_rules! wait {
+            ($request:expr) => {{
+                let request = options.on($request);
+                match within {
+                    Some(within) => request.within(within),
+                    None => request,
+                }
+                .await
+            }};
+        }
+        match &self {
+            Self::Mutex(mutex) => wait!(mutex.acquire()).map(Guard::fenced),
+            Self::Writer(lock) => wait!(lock.write()).map(Guard::fenced),
             Self::Owners { lock, label } => {
-                lock.acquire_as_with(&Owner::new(Arc::clone(label)), options).await.map(Guard::fenced)
+                wait!(lock.acquire().by(&Owner::new(Arc::clone(label)))).map(Guard::fenced)
             }
-            Self::Multi { lock, .. } => lock.acquire_with(options).await.map(Guard::only_member),
-            Self::Quorum { lock, .. } => lock.acquire_with(options).await.map(Guard::whole_quorum),
-            Self::Permits { semaphore, weight, .. } => {
-                semaphore.acquire_with(*weight, options).await.map(Guard::sole)
-            }
+            Self::Multi { lock, .. } => wait!(lock.acquire()).map(Guard::only_member),
+            Self::Quorum { lock, .. } => wait!(lock.acquire()).map(Guard::whole_quorum),
+            Self::Permits { semaphore, weight, .. } => wait!(semaphore.acquire(*weight)).map(Guard::sole),
         }
     }
 
-    pub(crate) async fn try_acquire(&self) -> Result<Option<Guard>> {
+    async fn attempt(self, options: Options) -> Result<Option<Guard>> {
         self.others().await?;
-        Ok(match self {
-            Self::Mutex(mutex) => mutex.try_acquire().await?.map(Guard::fenced),
-            Self::Writer(lock) => lock.try_write().await?.map(Guard::fenced),
+        Ok(match &self {
+            Self::Mutex(mutex) => options.on(mutex.try_acquire()).await?.map(Guard::fenced),
+            Self::Writer(lock) => options.on(lock.try_write()).await?.map(Guard::fenced),
             Self::Owners { lock, label } => {
-                lock.try_acquire_as(&Owner::new(Arc::clone(label))).await?.map(Guard::fenced)
+                options.on(lock.try_acquire().by(&Owner::new(Arc::clone(label)))).await?.map(Guard::fenced)
             }
-            Self::Multi { lock, .. } => lock.try_acquire().await?.map(Guard::only_member),
-            Self::Quorum { lock, .. } => lock.try_acquire().await?.map(Guard::whole_quorum),
-            Self::Permits { semaphore, weight, .. } => semaphore.try_acquire(*weight).await?.map(Guard::sole),
+            Self::Multi { lock, .. } => options.on(lock.try_acquire()).await?.map(Guard::only_member),
+            Self::Quorum { lock, .. } => options.on(lock.try_acquire()).await?.map(Guard::whole_quorum),
+            Self::Permits { semaphore, weight, .. } => {
+                options.on(semaphore.try_acquire(*weight)).await?.map(Guard::sole)
+            }
         })
     }
 
@@ -117,32 +136,134 @@ impl Lock {
     }
 }
 
+/// The options of a request of whatever recipe.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    within: Option<Duration>,
+    max_hold: Option<Duration>,
+    min_hold: Option<Duration>,
+    fail_fast: bool,
+    min_replicas: Option<u32>,
+    label: Option<Arc<str>>,
+}
+
+impl Options {
+    /// Sets all but `within`, which a try does not have.
+    fn on<T: Acquired>(self, mut request: Acquire<T>) -> Acquire<T> {
+        if let Some(time) = self.max_hold {
+            request = request.max_hold(time);
+        }
+        if let Some(time) = self.min_hold {
+            request = request.min_hold(time);
+        }
+        if self.fail_fast {
+            request = request.fail_fast();
+        }
+        if let Some(replicas) = self.min_replicas {
+            request = request.min_replicas(replicas);
+        }
+        match self.label {
+            Some(label) => request.label(label),
+            None => request,
+        }
+    }
+}
+
+/// A request of whatever recipe: a future that starts at its first poll, as the library's.
+#[must_use = "an acquisition does nothing until it is awaited"]
+pub(crate) struct Request<T>(Stage<T>);
+
+type Begin<T> = fn(Lock, Options) -> BoxFuture<'static, Result<T>>;
+
+enum Stage<T> {
+    Asked(Box<(Lock, Options)>, Begin<T>),
+    Running(BoxFuture<'static, Result<T>>),
+}
+
+impl<T> Request<T> {
+    fn new(lock: &Lock, begin: Begin<T>) -> Self {
+        Self(Stage::Asked(Box::new((lock.clone(), Options::default())), begin))
+    }
+
+    fn set(mut self, set: impl FnOnce(&mut Options)) -> Self {
+        match &mut self.0 {
+            Stage::Asked(asked, _) => set(&mut asked.1),
+            Stage::Running(_) => panic!("an option after the first poll"),
+        }
+        self
+    }
+
+    pub(crate) fn max_hold(self, time: Duration) -> Self {
+        self.set(|options| options.max_hold = Some(time))
+    }
+
+    pub(crate) fn min_hold(self, time: Duration) -> Self {
+        self.set(|options| options.min_hold = Some(time))
+    }
+
+    pub(crate) fn fail_fast(self) -> Self {
+        self.set(|options| options.fail_fast = true)
+    }
+
+    pub(crate) fn min_replicas(self, replicas: u32) -> Self {
+        self.set(|options| options.min_replicas = Some(replicas))
+    }
+
+    pub(crate) fn label(self, label: impl Into<Arc<str>>) -> Self {
+        let label = label.into();
+        self.set(|options| options.label = Some(label))
+    }
+}
+
+impl Request<Guard> {
+    pub(crate) fn within(self, time: Duration) -> Self {
+        self.set(|options| options.within = Some(time))
+    }
+}
+
+impl<T> Future for Request<T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+        if let Stage::Asked(asked, begin) = &self.0 {
+            let (lock, options) = (**asked).clone();
+            let running = begin(lock, options);
+            self.0 = Stage::Running(running);
+        }
+        match &mut self.0 {
+            Stage::Running(running) => running.as_mut().poll(context),
+            Stage::Asked(..) => unreachable!("begun above"),
+        }
+    }
+}
+
 /// The guard of any of them.
 #[must_use = "a guard that is dropped at once releases at once"]
 #[derive(Debug)]
 pub(crate) struct Guard {
-    hold: Box<dyn Hold>,
+    hold: Hold,
     // A quorum that was lost as it was acquired has none.
     token: Option<Token>,
 }
 
 impl Guard {
-    pub(crate) fn fenced(hold: impl Fenced + 'static) -> Self {
-        Self { token: Some(hold.token()), hold: Box::new(hold) }
+    pub(crate) fn fenced(guard: impl Fenced) -> Self {
+        Self { token: Some(guard.token()), hold: guard.into() }
     }
 
-    /// Permits do not fence; the holder of the only one has the tokens of a mutex all the same.
+    /// Permits do not fence; the holder of the only one has the sequence of a mutex all the same.
     fn sole(permit: Permit) -> Self {
-        Self { token: Some(permit.token()), hold: Box::new(permit) }
+        Self { token: Some(permit.place()), hold: permit.into() }
     }
 
-    fn only_member(hold: MultiGuard) -> Self {
-        Self { token: Some(hold.tokens()[0]), hold: Box::new(hold) }
+    fn only_member(guard: MultiGuard) -> Self {
+        Self { token: guard.tokens()[0], hold: guard.into() }
     }
 
-    /// A quorum does not fence; that of one server has its tokens all the same.
-    fn whole_quorum(hold: QuorumGuard) -> Self {
-        Self { token: hold.tokens()[0], hold: Box::new(hold) }
+    /// A quorum does not fence; that of one server has the sequence of its mutex all the same.
+    fn whole_quorum(guard: QuorumGuard) -> Self {
+        let token = guard.sequences()[0].map(|sequence| Token::new(0, sequence).expect("a sequence"));
+        Self { token, hold: guard.into() }
     }
 
     pub(crate) fn token(&self) -> Token {
@@ -150,10 +271,16 @@ impl Guard {
     }
 }
 
-impl std::ops::Deref for Guard {
-    type Target = Box<dyn Hold>;
+impl From<Guard> for Hold {
+    fn from(guard: Guard) -> Self {
+        guard.hold
+    }
+}
 
-    fn deref(&self) -> &Box<dyn Hold> {
+impl Deref for Guard {
+    type Target = Hold;
+
+    fn deref(&self) -> &Hold {
         &self.hold
     }
 }

@@ -1,6 +1,6 @@
 //! What others may have stored where a semaphore's limit stands, and is none.
 
-use latchwork_core::contracts::{AskedLimit, Backend, Join, Joined, NodeId, Page, Patience};
+use latchwork_core::contracts::{Backend, Join, Joined, Limit, NodeId, Page, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Error, ErrorKind};
 
@@ -23,7 +23,7 @@ fn none() -> Vec<(String, String)> {
 }
 
 /// An attempt to get one permit.
-pub fn permit(queue: &Address, limit: AskedLimit, patience: Patience) -> Join {
+pub fn permit(queue: &Address, limit: Limit, patience: Patience) -> Join {
     Join {
         queue: queue.clone(),
         id: NodeId::random(),
@@ -58,7 +58,7 @@ pub async fn bad_limits_are_reported_and_stay(
 ) {
     for (stored, shown) in none() {
         place.write(&stored).await;
-        for limit in [AskedLimit::Exactly(3), AskedLimit::UnlessStored(3), AskedLimit::Stored] {
+        for limit in [Limit::Exactly(3), Limit::UnlessStored(3), Limit::Stored] {
             for patience in [Patience::Wait, Patience::Try] {
                 let refused = backend.join(&permit(queue, limit, patience)).await;
                 shows_bad_limit(&refused.expect_err("no limit is stored"), &shown);
@@ -70,7 +70,7 @@ pub async fn bad_limits_are_reported_and_stay(
     let listed = backend.list(queue, Page::new(0, 9)).await.expect("answered");
     assert!(listed.is_empty(), "a refused join left its node: {listed:?}");
     backend.set_limit(queue, 2).await.expect("set");
-    match backend.join(&permit(queue, AskedLimit::Exactly(2), Patience::Wait)).await {
+    match backend.join(&permit(queue, Limit::Exactly(2), Patience::Wait)).await {
         Ok(Joined::Admitted(node)) => _ = node.leave().await.expect("left"),
         other => panic!("not admitted: {other:?}"),
     }

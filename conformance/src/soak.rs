@@ -65,30 +65,30 @@ impl Soak {
         match self.kind {
             SoakKind::Exclusive => {
                 let guard = order.lock(coordinator)?.acquire().await?;
-                report(&**guard, Claim::Exclusive, guard.token(), self.work()).await?;
-                let _ = guard.release().await?;
+                report(&guard, Claim::Exclusive, guard.token(), self.work()).await?;
+                guard.release().await?;
             }
             SoakKind::ReadWrite if round.is_multiple_of(4) => {
                 let guard = coordinator.rwlock(order.name())?.write().await?;
                 report(&guard, Claim::Exclusive, guard.token(), self.work()).await?;
                 if round.is_multiple_of(8) {
                     let guard = guard.downgrade().await?;
-                    report(&guard, Claim::Shared, guard.token(), self.work()).await?;
-                    let _ = guard.release().await?;
+                    report(&guard, Claim::Shared, guard.place(), self.work()).await?;
+                    guard.release().await?;
                 } else {
-                    let _ = guard.release().await?;
+                    guard.release().await?;
                 }
             }
             SoakKind::ReadWrite => {
                 let guard = coordinator.rwlock(order.name())?.read().await?;
-                report(&guard, Claim::Shared, guard.token(), self.work()).await?;
-                let _ = guard.release().await?;
+                report(&guard, Claim::Shared, guard.place(), self.work()).await?;
+                guard.release().await?;
             }
             SoakKind::Permits { limit } => {
                 let weight = u32::try_from(round).map_or(1, |round| round % limit + 1);
                 let permit = coordinator.semaphore(order.name(), limit)?.acquire(weight).await?;
-                report(&permit, Claim::Permits(weight), permit.token(), self.work()).await?;
-                let _ = permit.release().await?;
+                report(&permit, Claim::Permits(weight), permit.place(), self.work()).await?;
+                permit.release().await?;
             }
         }
         Ok(())
@@ -107,7 +107,7 @@ pub(crate) fn is_of_an_outage(error: &Error) -> bool {
 async fn hold_a_pair(coordinator: &Coordinator, order: &Order, keys: usize) -> Result<()> {
     let pair = rand::seq::index::sample(&mut rand::rng(), keys, 2);
     let name = |key: usize| format!("{}/{key}", order.key);
-    let mutexes = pair.iter().map(|key| Ok(coordinator.mutex(name(key))?.into()));
+    let mutexes = pair.iter().map(|key| coordinator.mutex(name(key)));
     let guard = MultiLock::new(mutexes.collect::<Result<Vec<_>>>()?)?.acquire().await?;
     let from = monotonic();
     sleep(WORK).await;
@@ -115,15 +115,15 @@ async fn hold_a_pair(coordinator: &Coordinator, order: &Order, keys: usize) -> R
     guard.check()?;
     for (key, token) in pair.iter().zip(guard.tokens()) {
         let claim = Claim::Exclusive;
-        say(&Event::HoldRecord(HoldRecord { key, claim, token: Some(token), from, to }));
+        say(&Event::HoldRecord(HoldRecord { key, claim, token, from, to }));
     }
-    let _ = guard.release().await?;
+    guard.release().await?;
     Ok(())
 }
 
 /// Works under a hold, and reports for how long it held: only if it did to the end.
 pub(crate) async fn report(
-    hold: &dyn Hold,
+    hold: &Hold,
     claim: Claim,
     token: Token,
     work: impl Future<Output = ()>,

@@ -35,7 +35,7 @@ pub struct Capabilities {
     /// renewal. (On ZooKeeper a client that holds more than some hundred nodes hears of some within
     /// a TTL.)
     pub prompt_revocation: bool,
-    /// A node under [`hold_at_least`](crate::recipes::Acquire::hold_at_least) outlives a client
+    /// A node under [`min_hold`](crate::recipes::Acquire::min_hold) outlives a client
     /// that is closed at once ([`close_now`](crate::Coordinator::close_now)): it stays until its
     /// expiry, at most a TTL later, however long its least time. Elsewhere it goes with the
     /// client's lease, which such a close gives back.

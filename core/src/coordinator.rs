@@ -1,6 +1,7 @@
 //! The user's handle on one connected client, which makes the recipes.
 
 mod operator;
+mod quorum;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -13,13 +14,13 @@ use crate::capabilities::Capabilities;
 use crate::client::Client;
 use crate::config::Config;
 use crate::connector::Connector;
-use crate::contracts::{AskedLimit, Backend, Close, Lease};
+use crate::contracts::{Backend, Close, Lease, Limit};
 use crate::error::{Error, Result};
 use crate::facts::ServerFacts;
 use crate::moving::Participant;
 use crate::recipes::{
     Barrier, CellHandle, CountDownLatch, Counter, DoubleBarrier, Election, Group, IdGenerator, Mutex,
-    QueueHandle, ReentrantMutex, RwLock, Semaphore, SharedValue,
+    QueueHandle, RwLock, Semaphore, SharedValue,
 };
 use crate::reentrancy::Owners;
 use crate::registry::{Clients, Place, Queues, Values};
@@ -109,15 +110,6 @@ impl Coordinator {
         self.handle("mutex", Kind::Mutex, key).map(Mutex::new)
     }
 
-    /// A mutex that its owner may acquire again: validates the key, no I/O. It excludes the
-    /// [`mutex`](Coordinator::mutex) of the same key.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming `key`.
-    pub fn reentrant_mutex(&self, key: impl Into<Name>) -> Result<ReentrantMutex> {
-        self.handle("reentrant_mutex", Kind::Mutex, key).map(ReentrantMutex::new)
-    }
-
     /// A read/write lock: validates the key, no I/O.
     ///
     /// # Errors
@@ -126,34 +118,21 @@ impl Coordinator {
         self.handle("rwlock", Kind::RwLock, key).map(RwLock::new)
     }
 
-    /// A semaphore of exactly `limit` permits: validates key and limit, no I/O. The first
-    /// acquisition stores the limit. While another limit is stored, acquisitions answer `Conflict`,
-    /// also after a restart. For a limit that changes while a fleet runs, use
-    /// [`semaphore_or_stored`](Coordinator::semaphore_or_stored).
+    /// A semaphore: validates key and limit, no I/O. The limit says how the handle relates to the
+    /// limit that is stored on the coordinator, where the first acquisition stores it.
+    ///
+    /// * `3`, or [`Limit::Exactly(3)`](Limit::Exactly): while another limit is stored, acquisitions
+    ///   answer `Conflict`, also after a restart.
+    /// * [`Limit::UnlessStored(3)`](Limit::UnlessStored): the stored limit, or this one if none is. A
+    ///   limit that [`set_limit`](Semaphore::set_limit) stores outlives the configuration of every
+    ///   client, so this is for a limit that changes while a fleet runs.
+    /// * [`Limit::Stored`]: the limit that others have stored. While none is, acquisitions answer
+    ///   `Conflict`.
     ///
     /// # Errors
     /// `InvalidArgument` naming `key` or `limit`.
-    pub fn semaphore(&self, key: impl Into<Name>, limit: u32) -> Result<Semaphore> {
-        Semaphore::new(self.handle("semaphore", Kind::Semaphore, key)?, AskedLimit::Exactly(limit))
-    }
-
-    /// A semaphore of the stored limit, or of `limit` when none is stored: validates key and limit,
-    /// no I/O. An acquisition that finds no stored limit stores this one in the same step. A limit
-    /// that [`set_limit`](Semaphore::set_limit) stores outlives the configuration of every client.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming `key` or `limit`.
-    pub fn semaphore_or_stored(&self, key: impl Into<Name>, limit: u32) -> Result<Semaphore> {
-        Semaphore::new(self.handle("semaphore", Kind::Semaphore, key)?, AskedLimit::UnlessStored(limit))
-    }
-
-    /// A semaphore that follows the limit that others have stored: validates the key, no I/O. Its
-    /// acquisitions answer `Conflict` while none is stored.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming `key`.
-    pub fn semaphore_as_stored(&self, key: impl Into<Name>) -> Result<Semaphore> {
-        Semaphore::new(self.handle("semaphore", Kind::Semaphore, key)?, AskedLimit::Stored)
+    pub fn semaphore(&self, key: impl Into<Name>, limit: impl Into<Limit>) -> Result<Semaphore> {
+        Semaphore::new(self.handle("semaphore", Kind::Semaphore, key)?, limit.into())
     }
 
     /// A value that all clients share: validates the key, no I/O.
@@ -339,7 +318,7 @@ impl Coordinator {
     /// Holds are lost as `Closed`, and later calls answer `Closed`. It waits, in this order, for
     ///
     /// 1. the least time of every hold under
-    ///    [`hold_at_least`](crate::recipes::Acquire::hold_at_least) that exists at the call (one
+    ///    [`min_hold`](crate::recipes::Acquire::min_hold) that exists at the call (one
     ///    that begins meanwhile is cut short);
     /// 2. one [margin](Lease::margin), if a guard is alive, or was dropped just after its fixed
     ///    end. Guards are lost as `Closed` first, so that the work under them is over when the next
@@ -365,7 +344,7 @@ impl Coordinator {
         self.close_now().await
     }
 
-    /// As [`close`](Coordinator::close), without waiting for holds under `hold_at_least`. Whether
+    /// As [`close`](Coordinator::close), without waiting for holds under `min_hold`. Whether
     /// those outlive it is a capability
     /// ([`minimum_outlives_close`](Capabilities::minimum_outlives_close)).
     ///

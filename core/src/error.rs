@@ -186,7 +186,6 @@ impl fmt::Display for Error {
             ErrorKind::Lost { reason } => write!(f, "lost: {reason}")?,
             ErrorKind::NotHeld => f.write_str("not held")?,
             ErrorKind::Deadlock => f.write_str("it would wait for itself")?,
-            ErrorKind::NoOwner => f.write_str("no owner")?,
             ErrorKind::Conflict => f.write_str("conflict")?,
             ErrorKind::Unsupported { capability } => write!(f, "unsupported here: {capability}")?,
             ErrorKind::Forbidden { what } => write!(f, "forbidden: {what}")?,

@@ -12,7 +12,7 @@ use crate::contracts::Node;
 use crate::decide::given_back_at;
 use crate::decide::life::{AfterTry, By, Failure, Life, Outcome, TakeBack};
 use crate::error::{Error, ErrorKind, LostReason, Result};
-use crate::hold::{Release, Tenure};
+use crate::hold::{Ended, Tenure};
 use crate::seen::{self, SeenHold};
 use crate::token::Token;
 
@@ -24,13 +24,13 @@ pub(crate) struct HeldNode {
 }
 
 impl HeldNode {
-    /// `at_least`: how long the node stays on the server, however soon it is released. `seen`: as what it
+    /// `min_hold`: how long the node stays on the server, however soon it is released. `seen`: as what it
     /// is reported.
     pub(crate) fn new(
         client: Arc<Client>,
         queue: Address,
         node: Arc<dyn Node>,
-        at_least: Option<Duration>,
+        min_hold: Option<Duration>,
         seen: SeenHold,
     ) -> Self {
         let tenure = Tenure::new(client.id, queue, Arc::clone(&node));
@@ -42,7 +42,7 @@ impl HeldNode {
             // it, for as long as the close may take.
             held.take_back();
         }
-        held.keep(at_least);
+        held.keep(min_hold);
         held.leave_at_fixed_end();
         held
     }
@@ -55,17 +55,17 @@ impl HeldNode {
     }
 
     /// Bounds the hold after its admission: it ends at `end` at the latest, and stays on the server
-    /// for `at_least` from now on.
-    pub(crate) fn bind(&self, end: Option<Moment>, at_least: Option<Duration>) {
-        self.keep(at_least);
+    /// for `min_hold` from now on.
+    pub(crate) fn bind(&self, end: Option<Moment>, min_hold: Option<Duration>) {
+        self.keep(min_hold);
         if let Some(end) = end {
             self.node.state().change(|life, _| life.end_by(end));
             self.leave_at_fixed_end();
         }
     }
 
-    fn keep(&self, at_least: Option<Duration>) {
-        if let Some(length) = at_least {
+    fn keep(&self, min_hold: Option<Duration>) {
+        if let Some(length) = min_hold {
             self.node.state().change(|life, seen| life.keep_until(seen.now + length));
             self.client.cleanup.keep(&self.node);
         }
@@ -108,6 +108,10 @@ impl HeldNode {
         self.client.backend.name()
     }
 
+    pub(crate) fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
     fn queue(&self) -> &Address {
         &self.tenure.queue
     }
@@ -134,7 +138,7 @@ impl HeldNode {
             }
             let state = node.state();
             // The holder gave it back in time, or a close does.
-            if tenure.by_its_owner() == Some(Release::Released) || state.lost() != Some(LostReason::MaxHold) {
+            if tenure.by_its_owner() == Some(Ended::Released) || state.lost() != Some(LostReason::MaxHold) {
                 return;
             }
             clock.sleep_until(given_back_at(end, state.lease().ttl())).await;
@@ -154,7 +158,7 @@ impl HeldNode {
             return None;
         }
         let lost = match self.tenure.by_its_owner() {
-            Some(Release::AlreadyLost(reason)) => Some(reason),
+            Some(Ended::Lost(reason)) => Some(reason),
             _ => None,
         };
         let (state, clock) = (self.node.state(), self.node.state().lease().clock());
@@ -182,19 +186,19 @@ impl HeldNode {
     }
 
     /// Gives it back, as [`Hold::release`](crate::Hold::release).
-    pub(crate) async fn release(&self) -> Result<Release> {
+    pub(crate) async fn release(&self) -> Result<Ended> {
         self.give_back().await.map_err(|error| error.in_operation("release").on(self.queue().name()))
     }
 
-    async fn give_back(&self) -> Result<Release> {
+    async fn give_back(&self) -> Result<Ended> {
         let first = self.end(By::Release);
-        let release = self.tenure.by_its_owner().expect("ended above, if not before");
-        if matches!(release, Release::AlreadyLost(_)) || self.is_kept() {
+        let ended = self.tenure.by_its_owner().expect("ended above, if not before");
+        if matches!(ended, Ended::Lost(_)) || self.is_kept() {
             // Nothing to wait for: it was lost, or its least time keeps others out anyway.
             if first.is_some() {
                 self.take_back();
             }
-            return Ok(release);
+            return Ok(ended);
         }
         let lease = self.node.state().lease();
         // Before the first await: a release that is dropped there goes on too.
@@ -228,15 +232,13 @@ impl HeldNode {
     }
 
     /// What a release answers when the node is gone.
-    fn answer(&self, outcome: (Outcome, Option<Error>)) -> Result<Release> {
+    fn answer(&self, outcome: (Outcome, Option<Error>)) -> Result<Ended> {
         let lease = self.node.state().lease();
         match outcome {
-            (Outcome::Removed, _) => Ok(Release::Released),
+            (Outcome::Removed, _) => Ok(Ended::Released),
             // The server's word. After the deadline, the node may be absent because our own lease
             // ended.
-            (Outcome::Absent(reason), _) if lease.clock().now() < lease.deadline() => {
-                Ok(Release::AlreadyLost(reason))
-            }
+            (Outcome::Absent(reason), _) if lease.clock().now() < lease.deadline() => Ok(Ended::Lost(reason)),
             (Outcome::Absent(_), _) => Err(late()),
             (Outcome::Unsure, _) => Err(unknown("the release was not confirmed").because(Error::new(
                 ErrorKind::Unknown,

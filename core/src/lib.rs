@@ -79,12 +79,13 @@ pub use connector::Connector;
 pub use coordinator::Coordinator;
 pub use credentials::{Credentials, CredentialsProvider};
 pub use error::{Error, ErrorKind, LostReason, Result};
-pub use hold::{Ended, Fenced, Hold, Loss, Release, Run};
+pub use hold::{Ended, HoldState, Loss};
 pub use logins::Logins;
 pub use moving::operator::{
     Move, MoveBlocker, MoveClient, MoveLate, MoveOutsider, MovePlan, MoveProgress, MovePromises, MoveState,
     MoveStatus, QueuesInUse, ValuesInUse,
 };
+pub use recipes::{Fenced, Hold};
 pub use reentrancy::Owner;
 pub use registry::ClientRecord;
 pub use secret::Secret;

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use latchwork_core::contracts::{
-    AskedLimit, Backend, Cell, CellLife, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry,
-    Expected, Incarnation, Join, Joined, Lease, LeaseState, LeaseWriter, Leave, ListedCell, Node, NodeId,
+    Backend, Cell, CellLife, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Expected,
+    Incarnation, Join, Joined, Lease, LeaseState, LeaseWriter, Leave, Limit, ListedCell, Node, NodeId,
     NodeState, NodeWriter, Page, Patience, QueuePage, SequentialNodes, StoredLimit, TimeToIdle, Version,
 };
 use latchwork_core::decide::barrier::{NoPassage, Passage};
@@ -35,10 +35,10 @@ use latchwork_core::facts::{
 };
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::{
-    Acquire, Barrier, CountDownLatch, Counter, DoubleBarrier, Election, Group, GroupChanges, GroupMember,
-    GroupWatch, IdGenerator, Inside, Leader, Leading, Member, Membership, MultiGuard, MultiLock, Mutex,
-    MutexGuard, Observer, Permit, QuorumGuard, QuorumLock, ReadGuard, ReentrantGuard, ReentrantMutex, RwLock,
-    Semaphore, SharedValue, Stored, ValueWatch, WriteGuard,
+    Barrier, CountDownLatch, Counter, DoubleBarrier, Election, Group, GroupChanges, GroupMember, GroupWatch,
+    IdGenerator, Inside, Leader, Leadership, Membership, MultiGuard, MultiLock, MultiMember, Mutex,
+    MutexGuard, Observer, Permit, QuorumGuard, QuorumLock, ReadGuard, RwLock, Semaphore, SharedValue, Stored,
+    Take, ValueWatch, WriteGuard,
 };
 use latchwork_core::registry::{ClientRecord, Clients, Queues, Stamp, Values};
 use latchwork_core::seen::{Event, Metric, MetricKind, Rechecks, Requests, Span};
@@ -47,9 +47,9 @@ use latchwork_core::support::{
 };
 use latchwork_core::{
     Address, Capabilities, Clock, Config, Connector, Coordinator, Credentials, CredentialsProvider, Ended,
-    Error, ErrorKind, Eviction, Fenced, Hold, Kind, Logins, Loss, LostReason, Moment, Move, MoveBlocker,
+    Error, ErrorKind, Eviction, Hold, HoldState, Kind, Logins, Loss, LostReason, Moment, Move, MoveBlocker,
     MoveClient, MoveConfig, MoveLate, MoveOutsider, MovePlan, MovePromises, MoveState, MoveStatus, Name,
-    Owner, QueuePrefix, QueuesInUse, Release, Result, Secret, Token, ValuesInUse, connect, memory,
+    Owner, QueuePrefix, QueuesInUse, Result, Secret, Token, ValuesInUse, connect, memory,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -66,8 +66,11 @@ type Pass = support::Pass<'static>;
 // Any lease will do.
 type CellStore = latchwork_core::decide::CellStore<u64>;
 
-/// Types that are `pub` in their module but not reachable by a path that a user can name.
-const UNNAMEABLE: [&str; 4] = ["Run", "Tenure", "HeldBy", "Majority"];
+// Any answer of a request will do.
+type Acquire = latchwork_core::recipes::Acquire<Option<MutexGuard>>;
+
+/// Traits that no `dyn` names.
+const OF_TYPES: [&str; 5] = ["Acquired", "BlockOn", "Fenced", "Guard", "Reentrant"];
 
 fn travels<T: Send + Sync + Unpin + Debug + 'static>() {}
 fn travels_unsized<T: Send + Sync + ?Sized + 'static>() {}
@@ -94,16 +97,16 @@ macro_rules! each {
 fn every_public_type_is_send_sync_unpin_and_debug() {
     let types = each!(travels:
         Coordinator Config Secret Credentials Logins Transport Stream Capabilities Eviction Address Name Kind Clock Moment
-        Mutex MutexGuard ReentrantMutex ReentrantGuard Owner RwLock ReadGuard WriteGuard Semaphore Permit
-        MultiLock MultiGuard QuorumLock QuorumGuard Member
+        Hold Mutex MutexGuard Owner RwLock ReadGuard WriteGuard Semaphore Permit
+        MultiLock MultiGuard QuorumLock QuorumGuard MultiMember
         SharedValue Stored ValueWatch Counter IdGenerator CountDownLatch
-        Election Leader Leading Observer Group GroupChanges GroupMember GroupWatch Membership Barrier DoubleBarrier Inside
+        Election Leader Leadership Observer Group GroupChanges GroupMember GroupWatch Membership Barrier DoubleBarrier Inside
         Passage NoPassage
         Version Cell Expected CellWrite CellWritten CellStore Count Operation Change Changed Told NotACount
-        Acquire Token Release Loss Ended LostReason Error ErrorKind
+        Acquire Token Loss Ended HoldState LostReason Error ErrorKind
         CellLife CellPage ListedCell TimeToIdle QueuePage QueuePrefix Unobserved
         Lease LeaseWriter LeaseState Leave NamePool NodeWriter NodeState NodeId Join Joined Entry Page Patience Close SingleFlight SharedTask
-        Throttle Pass LinkLog AskedLimit StoredLimit Backoff CloseOnce
+        Throttle Pass LinkLog Limit StoredLimit Backoff CloseOnce
         Gather Next MajorityGather NextStep Marker NoMarker Terms Trial Verdict Incarnation
         Advance AfterTry By Failure Joining Life Outcome Phase Residue Seen TakeBack
         ServerFacts Fact Topology Role ClockDifference MemoryPolicy WhenFull Persistence
@@ -116,13 +119,14 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Scheme Hosts
         AcquireNext Course GateMarker Holding MovePhase Side Sides Stage Step ValuesAt Way WholeStage WholeStep Who
     );
-    let traits = each!(travels_unsized dyn: Backend SequentialNodes Cells Node Connector Hold Fenced CredentialsProvider);
+    let traits =
+        each!(travels_unsized dyn: Backend SequentialNodes Cells Node Connector Take CredentialsProvider);
     let alone = each!(moves_unsized dyn: ChangeWatch);
-    each!(shows_itself dyn: Backend ChangeWatch Node Connector Hold Fenced);
+    each!(shows_itself dyn: Backend ChangeWatch Node Connector);
 
     let mut declared = BTreeSet::new();
     declared_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../src"), &mut declared);
-    let looked_at = types.into_iter().chain(traits).chain(alone).chain(UNNAMEABLE);
+    let looked_at = types.into_iter().chain(traits).chain(alone).chain(OF_TYPES);
     assert_eq!(declared, looked_at.map(str::to_owned).collect());
 }
 
@@ -137,11 +141,18 @@ fn declared_in(folder: &Path, into: &mut BTreeSet<String>) {
         for line in fs::read_to_string(&path).expect("a source").lines() {
             let rest =
                 ["pub struct ", "pub enum ", "pub trait "].iter().find_map(|word| line.strip_prefix(word));
-            if let Some(rest) = rest {
-                into.insert(rest.chars().take_while(|char| char.is_alphanumeric()).collect());
+            if let Some(name) = rest.or_else(|| guard(line)) {
+                into.insert(name.chars().take_while(|char| char.is_alphanumeric()).collect());
             }
         }
     }
+}
+
+/// What a line of core's macro `guards!` declares: `    MutexGuard: Reentrant Fenced;`.
+fn guard(line: &str) -> Option<&str> {
+    let (name, is) = line.strip_prefix("    ")?.strip_suffix(';')?.split_once(':')?;
+    let words = |text: &str| text.chars().all(|char| char.is_alphanumeric() || char == ' ');
+    (name.starts_with(char::is_uppercase) && words(name) && words(is)).then_some(name)
 }
 
 /// The test is that this compiles: no future is awaited.
@@ -161,7 +172,7 @@ fn every_future_can_be_spawned() {
         }),
         Box::pin({
             let mutex = mutex.clone();
-            async move { drop(mutex.acquire_within(Duration::from_secs(1)).await) }
+            async move { drop(mutex.acquire().within(Duration::from_secs(1)).await) }
         }),
         Box::pin(async move {
             if let Ok(guard) = mutex.acquire().await {
@@ -191,7 +202,7 @@ fn a_guard_dropped_on_a_thread_without_a_runtime_is_released() {
     std::thread::spawn(move || drop(guard)).join().expect("no panic outside a runtime");
     let again = runtime.block_on(mutex.try_acquire()).expect("answered").expect("free");
     assert!(again.token() > first);
-    let _ = runtime.block_on(again.release()).expect("released");
+    runtime.block_on(again.release()).expect("released");
 }
 
 #[test]
@@ -210,7 +221,7 @@ fn a_guard_that_outlives_its_runtime_is_dropped_in_peace() {
     assert!(guard.is_held());
     coordinator.lease().clock().jump(coordinator.lease().ttl());
     assert_eq!(guard.check().expect_err("lost").lost_reason(), Some(LostReason::Expired));
-    assert_eq!(loss.reason(), Some(LostReason::Expired));
+    assert_eq!(loss.ended(), Some(Ended::Lost(LostReason::Expired)));
     drop(guard);
     drop((loss, mutex, coordinator));
 }
@@ -230,11 +241,11 @@ fn a_dropped_acquire_outside_its_runtime_does_not_panic() {
         waiting
     };
     std::thread::spawn(move || drop(waiting)).join().expect("no panic");
-    let _ = runtime.block_on(guard.release()).expect("released");
+    runtime.block_on(guard.release()).expect("released");
     let again =
-        runtime.block_on(mutex.acquire_within(Duration::from_secs(5))).expect("nobody is left in front");
+        runtime.block_on(mutex.acquire().within(Duration::from_secs(5))).expect("nobody is left in front");
     assert_eq!(runtime.block_on(mutex.queue(0, 10)).expect("listed").len(), 1);
-    let _ = runtime.block_on(again.release()).expect("released");
+    runtime.block_on(again.release()).expect("released");
 }
 
 #[test]

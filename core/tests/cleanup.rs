@@ -1,6 +1,8 @@
 //! The end of a hold: a release reports the truth, and no leave keeps the next acquisition waiting
 //! for ever.
 
+use latchwork_core::Ended;
+use latchwork_core::HoldState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,12 +10,9 @@ use std::time::Duration;
 use crate::common::{Plant, planted};
 use async_trait::async_trait;
 use futures_util::{FutureExt, StreamExt};
-use latchwork_core::contracts::{self, LeaseState, Node};
+use latchwork_core::contracts::{self, Node};
 use latchwork_core::memory::{Link, Memory};
-use latchwork_core::recipes::Acquire;
-use latchwork_core::{
-    Capabilities, Clock, Config, Coordinator, Error, ErrorKind, LostReason, Owner, Release, Result,
-};
+use latchwork_core::{Capabilities, Clock, Config, Coordinator, Error, ErrorKind, LostReason, Owner, Result};
 
 fn config() -> Config {
     Config::new("memory")
@@ -144,7 +143,7 @@ fn faulty_with_link(leave: Leave, config: &Config) -> (Coordinator, Arc<Faulty>,
 async fn a_backend_that_grants_no_lease_is_not_asked_in_a_tight_loop() {
     let (coordinator, backend) = faulty_backend(Leave::NeverJoins);
     let mutex = coordinator.mutex("a").expect("a good key");
-    let error = mutex.acquire_within(Duration::from_secs(5)).await.expect_err("never");
+    let error = mutex.acquire().within(Duration::from_secs(5)).await.expect_err("never");
     assert_eq!(error.kind(), &ErrorKind::Unavailable);
     let joins = backend.joins.load(Ordering::Relaxed);
     assert!((5..100).contains(&joins), "{joins}");
@@ -197,7 +196,7 @@ async fn a_lost_hold_that_is_released_twice_gives_the_same_answer_twice() {
     link.cut();
     guard.lost().await;
     for _ in 0..2 {
-        assert_eq!(guard.release().await.expect("answered"), Release::AlreadyLost(LostReason::Expired));
+        assert_eq!(guard.release().await.expect_err("it was lost").lost_reason(), Some(LostReason::Expired));
     }
 }
 
@@ -210,8 +209,8 @@ async fn of_two_releases_at_once_neither_answers_before_the_server() {
     assert!((&mut first).now_or_never().is_none());
     assert!((&mut second).now_or_never().is_none(), "the server has not answered");
     link.resume();
-    assert_eq!(first.await.expect("confirmed"), Release::Released);
-    assert_eq!(second.await.expect("confirmed"), Release::Released);
+    first.await.expect("confirmed");
+    second.await.expect("confirmed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -234,10 +233,10 @@ async fn a_stream_of_states_reports_the_loss_also_when_the_release_comes_first()
     let (coordinator, link) = connected();
     let guard = coordinator.mutex("a").expect("a good key").acquire().await.expect("acquired");
     let mut states = guard.states();
-    assert_eq!(states.next().await, Some(LeaseState::Live));
+    assert_eq!(states.next().await, Some(HoldState::Held));
     link.lose_lease();
-    assert_eq!(guard.release().await.expect("answered"), Release::AlreadyLost(LostReason::Revoked));
-    assert_eq!(states.next().await, Some(LeaseState::Lost(LostReason::Revoked)));
+    assert_eq!(guard.release().await.expect_err("it was lost").lost_reason(), Some(LostReason::Revoked));
+    assert_eq!(states.next().await, Some(HoldState::Ended(Ended::Lost(LostReason::Revoked))));
     assert_eq!(states.next().await, None);
 }
 
@@ -273,7 +272,7 @@ async fn a_leave_that_a_full_server_refused_succeeds_when_it_has_space() {
     let guard = mutex.acquire().await.expect("acquired");
     assert_eq!(guard.release().await.expect_err("full").kind(), &ErrorKind::Unknown);
     drop(guard);
-    let next = mutex.acquire_within(Duration::from_secs(3600)).await;
+    let next = mutex.acquire().within(Duration::from_secs(3600)).await;
     assert!(next.is_ok(), "{:?}: the live lease holds it for ever", next.err());
 }
 
@@ -282,8 +281,8 @@ async fn a_downgrade_that_a_full_server_refused_succeeds_when_it_has_space() {
     for released in [true, false] {
         let coordinator = faulty(Leave::FullUntil(tokio::time::Instant::now() + Duration::from_secs(3)));
         let (lock, owner) = (coordinator.rwlock("a").expect("a good key"), Owner::new("o"));
-        let writer = lock.write_as(&owner).await.expect("acquired");
-        let reader = lock.read_as(&owner).await.expect("it writes already");
+        let writer = lock.write().by(&owner).await.expect("acquired");
+        let reader = lock.read().by(&owner).await.expect("it writes already");
         match released {
             true => {
                 let error = writer.release().await.expect_err("full");
@@ -293,8 +292,7 @@ async fn a_downgrade_that_a_full_server_refused_succeeds_when_it_has_space() {
             }
             false => drop(writer.downgrade().await.expect_err("full")),
         }
-        let hour = Acquire::new().within(Duration::from_secs(3600));
-        let other = lock.read_with(hour).await;
+        let other = lock.read().within(Duration::from_secs(3600)).await;
         assert!(
             other.is_ok(),
             "released: {released}: {:?}: the live lease keeps it out for ever",
@@ -310,11 +308,9 @@ async fn a_downgrade_that_a_full_server_refused_succeeds_when_it_has_space() {
 async fn a_downgrade_that_was_refused_is_not_put_off_to_the_end_of_a_least_time() {
     let coordinator = faulty(Leave::FullUntil(tokio::time::Instant::now() + Duration::from_secs(3)));
     let lock = coordinator.rwlock("a").expect("a good key");
-    let kept = Acquire::new().hold_at_least(Duration::from_secs(3600));
-    let writer = lock.write_with(kept).await.expect("acquired");
+    let writer = lock.write().min_hold(Duration::from_secs(3600)).await.expect("acquired");
     writer.downgrade().await.expect_err("full");
-    let minute = Acquire::new().within(Duration::from_secs(60));
-    let other = lock.read_with(minute).await;
+    let other = lock.read().within(Duration::from_secs(60)).await;
     assert!(other.is_ok(), "{:?}", other.err());
 }
 
@@ -348,15 +344,15 @@ async fn a_try_behind_a_hold_that_ended_before_its_least_time_waits_for_its_leav
     let mutex = coordinator.mutex("a").expect("a good key");
     let second = Duration::from_secs(1);
     link.delay(second / 3);
-    let guard = mutex.acquire_with(Acquire::new().max_hold(second).hold_at_least(second)).await;
+    let guard = mutex.acquire().max_hold(second).min_hold(second).await;
     let guard = guard.expect("acquired");
     link.delay(Duration::ZERO);
     while guard.is_held() {
         coordinator.lease().clock().jump(second / 100);
     }
     // Released by hand: after a drop, the leave would wait for a margin.
-    let released = guard.release().await.expect("answered");
-    assert_eq!(released, Release::AlreadyLost(LostReason::MaxHold));
+    let lost = guard.release().await.expect_err("its fixed end has come");
+    assert_eq!(lost.lost_reason(), Some(LostReason::MaxHold));
     let tried = mutex.try_acquire().await;
     assert!(matches!(tried, Ok(Some(_))), "{tried:?}");
 }
@@ -428,16 +424,13 @@ async fn an_attempt_is_abandoned_until_its_slowest_request_is_obsolete() {
 #[tokio::test(start_paused = true)]
 async fn a_release_whose_reply_was_lost_is_unknown_where_the_next_try_finds_nothing() {
     for (loses, expected) in
-        [(true, Err(ErrorKind::Unknown)), (false, Ok(Release::AlreadyLost(LostReason::Revoked)))]
+        [(true, ErrorKind::Unknown), (false, ErrorKind::Lost { reason: LostReason::Revoked })]
     {
         let coordinator = faulty(Leave::FindsNothing { loses });
         let guard = coordinator.mutex("a").expect("a good key").acquire().await.expect("acquired");
         for _ in 0..2 {
-            assert_eq!(
-                guard.release().await.map_err(|error| error.kind().clone()),
-                expected,
-                "loses: {loses}"
-            );
+            let error = guard.release().await.expect_err("it finds nothing");
+            assert_eq!(error.kind(), &expected, "loses: {loses}");
         }
     }
     // Whether a dropped release was sent is unknown.

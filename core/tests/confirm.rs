@@ -9,7 +9,6 @@ use crate::common::{Plant, planted};
 use async_trait::async_trait;
 use latchwork_core::contracts::{Leave, Node};
 use latchwork_core::memory::{self, Memory};
-use latchwork_core::recipes::Acquire;
 use latchwork_core::{
     Capabilities, Clock, Config, Coordinator, Error, ErrorKind, LostReason, Result, connect_lazy,
 };
@@ -70,10 +69,6 @@ impl Replicas {
     }
 }
 
-fn by(replicas: u32) -> Acquire {
-    Acquire::new().min_replicas(replicas)
-}
-
 #[tokio::test(start_paused = true)]
 async fn replicas_are_asked_once_for_each_admission_and_only_where_it_is_demanded() {
     let (store, replicas) = (Memory::new(Clock::tokio()), Replicas::new(Answer::Confirmed));
@@ -82,11 +77,11 @@ async fn replicas_are_asked_once_for_each_admission_and_only_where_it_is_demande
     let held = mutex.acquire().await.expect("acquired");
     assert_eq!(replicas.asked(), 0);
     // A waiter asks when it is admitted, and not before; a refused try does not ask.
-    let mut waits = Box::pin(mutex.acquire_with(by(2)));
+    let mut waits = Box::pin(mutex.acquire().min_replicas(2));
     assert!(tokio::time::timeout(SECOND, &mut waits).await.is_err());
-    assert!(mutex.try_acquire_with(by(2)).await.expect("answered").is_none());
+    assert!(mutex.try_acquire().min_replicas(2).await.expect("answered").is_none());
     assert_eq!(replicas.asked(), 0);
-    let _ = held.release().await.expect("released");
+    held.release().await.expect("released");
     let held = waits.await.expect("confirmed");
     assert_eq!(replicas.asked(), 2);
     assert!(held.is_held());
@@ -101,9 +96,9 @@ async fn what_is_not_confirmed_is_no_hold_and_goes_to_the_next() {
         let replicas = Replicas::new(Answer::Error(kind.clone()));
         let (client, other) = (replicas.client(&store), replicas.client(&store));
         let (mutex, there) = (client.mutex("a").expect("a key"), other.mutex("a").expect("a key"));
-        let error = mutex.acquire_with(by(1)).await.expect_err("not confirmed");
+        let error = mutex.acquire().min_replicas(1).await.expect_err("not confirmed");
         assert_eq!((error.kind(), error.is_retryable(), error.key()), (&kind, retryable, Some("a")));
-        let tried = mutex.try_acquire_with(by(1)).await.expect_err("not confirmed");
+        let tried = mutex.try_acquire().min_replicas(1).await.expect_err("not confirmed");
         assert_eq!(tried.kind(), &kind);
         let next = tokio::time::timeout(SECOND, there.acquire()).await.expect("it was given back");
         assert!(next.expect("acquired").is_held());
@@ -116,15 +111,15 @@ async fn a_deadline_bounds_the_confirmation_and_its_error_says_what_it_waited_fo
     let (store, replicas) = (Memory::new(Clock::tokio()), Replicas::new(Answer::Silence));
     let client = replicas.client(&store);
     let (mutex, begun) = (client.mutex("a").expect("a good key"), Instant::now());
-    let error = mutex.acquire_with(by(3).within(SECOND)).await.expect_err("nobody answers");
+    let error = mutex.acquire().min_replicas(3).within(SECOND).await.expect_err("nobody answers");
     assert_eq!((error.kind(), begun.elapsed()), (&ErrorKind::Unavailable, SECOND), "{error}");
     assert!(error.to_string().contains("not yet confirmed by 3 replicas"), "{error}");
     let within = *replicas.within.lock();
     assert!(within < SECOND && within > SECOND * 9 / 10, "there is time for an answer: {within:?}");
     assert!(mutex.try_acquire().await.expect("answered").is_some(), "it was given back");
     // Without a deadline, and in a long one, it has the time of one request.
-    for options in [by(3), by(3).within(100 * SECOND)] {
-        let asking = mutex.acquire_with(options);
+    for asking in [mutex.acquire(), mutex.acquire().within(100 * SECOND)] {
+        let asking = asking.min_replicas(3);
         assert!(tokio::time::timeout(SECOND, asking).await.is_err());
         assert_eq!(*replicas.within.lock(), Config::new("memory").request_timeout);
     }
@@ -136,7 +131,7 @@ async fn a_place_that_is_lost_while_replicas_are_asked_is_joined_for_again() {
     let replicas = Replicas::new(Answer::Error(ErrorKind::Lost { reason: LostReason::Expired }));
     let client = replicas.client(&store);
     let mutex = client.mutex("a").expect("a good key");
-    let mut asking = Box::pin(mutex.acquire_with(by(1)));
+    let mut asking = Box::pin(mutex.acquire().min_replicas(1));
     assert!(tokio::time::timeout(SECOND, &mut asking).await.is_err());
     assert!(replicas.asked() > 1, "it asks again for each new node");
     *replicas.answer.lock() = Answer::Confirmed;
@@ -152,15 +147,15 @@ async fn where_no_replica_can_be_asked_a_demand_is_refused_by_name() {
     for client in [&client, &lazy] {
         let mutex = client.mutex("a").expect("a good key");
         for _ in 0..2 {
-            assert_eq!(mutex.acquire_with(by(1)).await.expect_err("refused").kind(), &refused);
-            assert_eq!(mutex.try_acquire_with(by(1)).await.expect_err("refused").kind(), &refused);
+            assert_eq!(mutex.acquire().min_replicas(1).await.expect_err("refused").kind(), &refused);
+            assert_eq!(mutex.try_acquire().min_replicas(1).await.expect_err("refused").kind(), &refused);
         }
-        assert!(mutex.acquire_with(by(0)).await.expect("nothing is demanded").is_held());
+        assert!(mutex.acquire().min_replicas(0).await.expect("nothing is demanded").is_held());
     }
     // Before anything is sent.
     link.cut();
     let mutex = client.mutex("b").expect("a good key");
-    assert_eq!(mutex.acquire_with(by(1)).await.expect_err("refused").kind(), &refused);
+    assert_eq!(mutex.acquire().min_replicas(1).await.expect_err("refused").kind(), &refused);
 }
 
 #[test]

@@ -8,14 +8,14 @@ use crate::common::{Plant, planted};
 use async_trait::async_trait;
 use latchwork_core::contracts::{Entry, Leave, Node};
 use latchwork_core::memory::{Link, Memory};
-use latchwork_core::recipes::{GroupMember, Leading};
+use latchwork_core::recipes::{GroupMember, Leader};
 use latchwork_core::{Clock, Config, Coordinator, LostReason, Result};
 
 fn connected(store: &Memory) -> (Coordinator, Link) {
     store.connect(&Config::new("memory")).expect("connected")
 }
 
-fn data(leading: Option<Leading>) -> Option<Vec<u8>> {
+fn data(leading: Option<Leader>) -> Option<Vec<u8>> {
     leading.map(|leading| leading.data.to_vec())
 }
 
@@ -81,7 +81,7 @@ async fn a_term_that_falls_ends_the_observers_as_forgotten_and_another_begins_an
         let (leader, member) = (election.campaign(b"it").await.unwrap(), group.join(b"it").await.unwrap());
         while observer.changed().await.unwrap().is_none() {}
         while watch.changed().await.unwrap().is_empty() {}
-        let _ = (leader.resign().await.unwrap(), member.release().await.unwrap());
+        let _ = (leader.release().await.unwrap(), member.release().await.unwrap());
     }
     while observer.changed().await.unwrap().is_some() {}
     while !watch.changed().await.unwrap().is_empty() {}

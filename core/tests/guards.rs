@@ -1,13 +1,12 @@
 //! Guards of one owner, guards with a least time, and guards at a downgrade.
 
+use latchwork_core::HoldState;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
-use latchwork_core::contracts::LeaseState;
 use latchwork_core::memory::{Link, Memory};
-use latchwork_core::recipes::Acquire;
-use latchwork_core::{Clock, Config, Coordinator, Ended, ErrorKind, LostReason, Owner, Release};
+use latchwork_core::{Clock, Config, Coordinator, Ended, ErrorKind, LostReason, Owner};
 
 fn connected(store: &Memory) -> (Coordinator, Link) {
     store.connect(&Config::new("memory")).expect("connected")
@@ -18,12 +17,12 @@ async fn run_ends_when_one_of_an_owners_guards_is_released_by_another_task() {
     let store = Memory::new(Clock::tokio());
     let ((one, _), (two, _)) = (connected(&store), connected(&store));
     let (lock, owner) = (one.rwlock("a").unwrap(), Owner::new("o"));
-    let writer = Arc::new(lock.write_as(&owner).await.unwrap());
-    let _reader = lock.read_as(&owner).await.unwrap();
+    let writer = Arc::new(lock.write().by(&owner).await.unwrap());
+    let _reader = lock.read().by(&owner).await.unwrap();
     let same = Arc::clone(&writer);
     let work = tokio::spawn(async move { same.run(std::future::pending::<()>()).await });
     tokio::task::yield_now().await;
-    let _ = writer.release().await.unwrap();
+    writer.release().await.unwrap();
     assert!(two.rwlock("a").unwrap().try_read().await.unwrap().is_some(), "others read now");
     assert!(!writer.is_held());
     let ended = tokio::time::timeout(Duration::from_secs(1), work).await;
@@ -34,17 +33,17 @@ async fn run_ends_when_one_of_an_owners_guards_is_released_by_another_task() {
 async fn lost_ends_with_the_release_of_one_of_an_owners_guards() {
     let store = Memory::new(Clock::tokio());
     let (one, _) = connected(&store);
-    let (lock, owner) = (one.reentrant_mutex("a").unwrap(), Owner::new("o"));
-    let outer = lock.acquire_as(&owner).await.unwrap();
-    let inner = lock.acquire_as(&owner).await.unwrap();
+    let (lock, owner) = (one.mutex("a").unwrap(), Owner::new("o"));
+    let outer = lock.acquire().by(&owner).await.unwrap();
+    let inner = lock.acquire().by(&owner).await.unwrap();
     let (loss, mut states) = (inner.lost(), inner.states());
     states.next().await;
-    let _ = inner.release().await.unwrap();
+    inner.release().await.unwrap();
     let ended = states.next().now_or_never();
     lock.force_release(outer.token().sequence()).await.unwrap();
     assert_eq!(
         (ended, loss.ended()),
-        (Some(None), Some(Ended::Released)),
+        (Some(Some(HoldState::Ended(Ended::Released))), Some(Ended::Released)),
         "the release ends it, whatever happens to the node later"
     );
 }
@@ -53,8 +52,8 @@ async fn lost_ends_with_the_release_of_one_of_an_owners_guards() {
 async fn a_second_release_of_an_owners_last_hold_reports_no_success_before_the_server() {
     let store = Memory::new(Clock::tokio());
     let (one, link) = connected(&store);
-    let (lock, owner) = (one.reentrant_mutex("a").unwrap(), Owner::new("o"));
-    let guard = lock.acquire_as(&owner).await.unwrap();
+    let (lock, owner) = (one.mutex("a").unwrap(), Owner::new("o"));
+    let guard = lock.acquire().by(&owner).await.unwrap();
     link.cut();
     assert!(tokio::time::timeout(Duration::from_millis(100), guard.release()).await.is_err());
     let second = guard.release().await;
@@ -65,9 +64,8 @@ async fn a_second_release_of_an_owners_last_hold_reports_no_success_before_the_s
 async fn two_closes_both_wait_for_a_least_time() {
     let store = Memory::new(Clock::tokio());
     let ((one, _), (two, _)) = (connected(&store), connected(&store));
-    let kept = || Acquire::new().hold_at_least(Duration::from_secs(5));
-    let guard = one.mutex("a").unwrap().acquire_with(kept()).await.unwrap();
-    let _ = guard.release().await.unwrap();
+    let guard = one.mutex("a").unwrap().acquire().min_hold(Duration::from_secs(5)).await.unwrap();
+    guard.release().await.unwrap();
     assert!(tokio::time::timeout(Duration::from_millis(100), one.close()).await.is_err());
     let again = tokio::time::timeout(Duration::from_millis(100), one.close()).await;
     let taken = two.mutex("a").unwrap().try_acquire().await.unwrap();
@@ -83,10 +81,8 @@ async fn a_close_waits_for_earlier_least_times_and_not_for_later_ones() {
         let mutex = one.mutex(key).unwrap();
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_secs(after)).await;
-            while let Ok(guard) =
-                mutex.acquire_with(Acquire::new().hold_at_least(Duration::from_secs(10))).await
-            {
-                let _ = guard.release().await.unwrap();
+            while let Ok(guard) = mutex.acquire().min_hold(Duration::from_secs(10)).await {
+                guard.release().await.unwrap();
             }
         });
     }
@@ -99,12 +95,12 @@ async fn a_close_waits_for_earlier_least_times_and_not_for_later_ones() {
 async fn the_state_of_a_released_guard_is_not_live() {
     let store = Memory::new(Clock::tokio());
     let (one, _) = connected(&store);
-    let (lock, owner) = (one.reentrant_mutex("a").unwrap(), Owner::new("o"));
-    let (outer, inner) = (lock.acquire_as(&owner).await.unwrap(), lock.acquire_as(&owner).await.unwrap());
-    let _ = inner.release().await.unwrap();
-    let released = LeaseState::Lost(LostReason::Released);
-    assert_eq!((outer.state(), inner.state()), (LeaseState::Live, released));
-    let _ = outer.release().await.unwrap();
+    let (lock, owner) = (one.mutex("a").unwrap(), Owner::new("o"));
+    let (outer, inner) = (lock.acquire().by(&owner).await.unwrap(), lock.acquire().by(&owner).await.unwrap());
+    inner.release().await.unwrap();
+    let released = HoldState::Ended(Ended::Released);
+    assert_eq!((outer.state(), inner.state()), (HoldState::Held, released));
+    outer.release().await.unwrap();
     assert_eq!(outer.state(), released);
 }
 
@@ -113,12 +109,12 @@ async fn a_try_of_an_owner_does_not_wait_for_its_other_task() {
     let store = Memory::new(Clock::tokio());
     let ((one, _), (two, _)) = (connected(&store), connected(&store));
     let _held = two.mutex("a").unwrap().acquire().await.unwrap();
-    let (lock, owner) = (one.reentrant_mutex("a").unwrap(), Owner::new("o"));
+    let (lock, owner) = (one.mutex("a").unwrap(), Owner::new("o"));
     let (first, same) = (lock.clone(), owner.clone());
-    let _waiting = tokio::spawn(async move { first.acquire_as(&same).await });
+    let _waiting = tokio::spawn(async move { first.acquire().by(&same).await });
     tokio::time::sleep(Duration::from_millis(10)).await;
     let from = tokio::time::Instant::now();
-    let tried = lock.try_acquire_as(&owner).await;
+    let tried = lock.try_acquire().by(&owner).await;
     assert!(matches!(tried, Ok(None)), "{tried:?} after {:?}", from.elapsed());
 }
 
@@ -126,14 +122,14 @@ async fn a_try_of_an_owner_does_not_wait_for_its_other_task() {
 async fn a_try_answers_within_the_request_timeout() {
     let store = Memory::new(Clock::tokio());
     let (one, link) = connected(&store);
-    let (lock, owner) = (one.reentrant_mutex("a").unwrap(), Owner::new("o"));
+    let (lock, owner) = (one.mutex("a").unwrap(), Owner::new("o"));
     link.hold();
     let (first, same) = (lock.clone(), owner.clone());
-    let short = Acquire::new().within(Duration::from_millis(1900));
-    let _waiting = tokio::spawn(async move { first.acquire_as_with(&same, short).await });
+    let _waiting =
+        tokio::spawn(async move { first.acquire().by(&same).within(Duration::from_millis(1900)).await });
     tokio::task::yield_now().await;
     let from = tokio::time::Instant::now();
-    let tried = lock.try_acquire_as(&owner).await;
+    let tried = lock.try_acquire().by(&owner).await;
     assert!(from.elapsed() < Duration::from_millis(2100), "{tried:?} after {:?}", from.elapsed());
 }
 
@@ -143,11 +139,11 @@ async fn a_deadline_that_passed_in_an_outage_has_a_cause_and_behind_a_holder_non
     let ((one, _), (two, link)) = (connected(&store), connected(&store));
     let held = one.mutex("a").unwrap().acquire().await.unwrap();
     let mutex = two.mutex("a").unwrap();
-    let busy = mutex.acquire_within(Duration::from_secs(1)).await.unwrap_err();
+    let busy = mutex.acquire().within(Duration::from_secs(1)).await.unwrap_err();
     assert!(busy.kind() == &ErrorKind::Timeout && busy.cause().is_none(), "{busy}");
-    let _ = held.release().await.unwrap();
+    held.release().await.unwrap();
     link.cut();
-    let outage = mutex.acquire_within(Duration::from_secs(1)).await.unwrap_err();
+    let outage = mutex.acquire().within(Duration::from_secs(1)).await.unwrap_err();
     assert!(outage.kind() == &ErrorKind::Unavailable && outage.cause().is_some(), "{outage}");
 }
 
@@ -159,7 +155,7 @@ async fn the_remaining_time_of_a_hold_is_readable_until_it_is_lost_or_released()
     let hold = open.acquire().await.unwrap();
     let (second, lease) = (Duration::from_secs(1), one.lease());
     let full = lease.ttl() - lease.margin();
-    let fixed = bounded.acquire_with(Acquire::new().max_hold(3 * second)).await.unwrap();
+    let fixed = bounded.acquire().max_hold(3 * second).await.unwrap();
     assert_eq!((hold.remaining(), fixed.remaining()), (full, 3 * second));
     link.cut();
     tokio::time::advance(second).await;
@@ -171,7 +167,7 @@ async fn the_remaining_time_of_a_hold_is_readable_until_it_is_lost_or_released()
     link.heal();
     let hold = open.acquire().await.unwrap();
     assert!(hold.remaining() > 5 * second);
-    let _ = hold.release().await.unwrap();
+    hold.release().await.unwrap();
     assert_eq!(hold.remaining(), Duration::ZERO);
 }
 
@@ -180,17 +176,17 @@ async fn a_task_that_waits_for_its_owners_acquisition_distinguishes_an_outage_fr
     let store = Memory::new(Clock::tokio());
     let ((one, _), (two, link)) = (connected(&store), connected(&store));
     let _held = one.mutex("a").unwrap().acquire().await.unwrap();
-    let (lock, owner) = (two.reentrant_mutex("a").unwrap(), Owner::new("o"));
+    let (lock, owner) = (two.mutex("a").unwrap(), Owner::new("o"));
     let (first, same) = (lock.clone(), owner.clone());
-    let _waiting = tokio::spawn(async move { first.acquire_as(&same).await });
+    let _waiting = tokio::spawn(async move { first.acquire().by(&same).await });
     tokio::task::yield_now().await;
-    let within = |length| lock.acquire_as_with(&owner, Acquire::new().within(length));
+    let within = |length| lock.acquire().by(&owner).within(length);
     let busy = within(Duration::from_secs(1)).await.unwrap_err();
     assert!(busy.kind() == &ErrorKind::Timeout && busy.cause().is_none(), "{busy}");
     link.cut();
     let outage = within(two.lease().ttl() * 3 / 4).await.unwrap_err();
     assert!(outage.kind() == &ErrorKind::Unavailable && outage.cause().is_some(), "{outage}");
-    let fast = lock.acquire_as_with(&owner, Acquire::new().fail_fast()).await.unwrap_err();
+    let fast = lock.acquire().by(&owner).fail_fast().await.unwrap_err();
     assert_eq!(fast.kind(), &ErrorKind::Unavailable, "{fast}");
 }
 
@@ -199,8 +195,8 @@ async fn a_writers_release_beside_a_readers_is_no_error() {
     let store = Memory::new(Clock::tokio());
     let (one, link) = connected(&store);
     let (lock, owner) = (one.rwlock("a").unwrap(), Owner::new("o"));
-    let writer = lock.write_as(&owner).await.unwrap();
-    let reader = lock.read_as(&owner).await.unwrap();
+    let writer = lock.write().by(&owner).await.unwrap();
+    let reader = lock.read().by(&owner).await.unwrap();
     link.park_next_request(); // the downgrade's connection breaks; it is repeated after 20 ms
     let both = tokio::join!(writer.release(), async {
         tokio::task::yield_now().await;
@@ -215,16 +211,16 @@ async fn a_writers_second_release_answers_as_its_first_whatever_becomes_of_the_r
         let store = Memory::new(Clock::tokio());
         let (one, link) = connected(&store);
         let (lock, owner) = (one.rwlock("a").unwrap(), Owner::new("o"));
-        let writer = lock.write_as(&owner).await.unwrap();
-        let reader = lock.read_as(&owner).await.unwrap();
-        assert_eq!(writer.release().await.unwrap(), Release::Released);
+        let writer = lock.write().by(&owner).await.unwrap();
+        let reader = lock.read().by(&owner).await.unwrap();
+        writer.release().await.unwrap();
         match removed {
             true => assert!(lock.force_release(writer.token().sequence()).await.unwrap()),
             false => link.cut(),
         }
         assert_eq!(reader.is_held(), !removed);
         let second = writer.release().now_or_never();
-        assert!(matches!(second, Some(Ok(Release::Released))), "removed: {removed}: {second:?}");
+        assert!(matches!(second, Some(Ok(()))), "removed: {removed}: {second:?}");
     }
 }
 
@@ -233,23 +229,26 @@ async fn a_writers_release_that_meets_a_removal_reports_it() {
     let store = Memory::new(Clock::tokio());
     let (one, link) = connected(&store);
     let (lock, owner) = (one.rwlock("a").unwrap(), Owner::new("o"));
-    let writer = lock.write_as(&owner).await.unwrap();
-    let _reader = lock.read_as(&owner).await.unwrap();
+    let writer = lock.write().by(&owner).await.unwrap();
+    let _reader = lock.read().by(&owner).await.unwrap();
     link.delay(Duration::from_millis(20));
     let released =
         tokio::join!(writer.release(), async { store.remove(lock.address(), writer.token().sequence()) });
-    assert!(matches!(released, (Ok(Release::AlreadyLost(LostReason::Revoked)), true)), "{released:?}");
+    assert!(
+        matches!(&released, (Err(error), true) if error.lost_reason() == Some(LostReason::Revoked)),
+        "{released:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_lost_all_holds_nothing() {
     let store = Memory::new(Clock::tokio());
     let (one, _) = connected(&store);
-    let (lock, owner) = (one.reentrant_mutex("a").unwrap(), Owner::new("o"));
-    let guard = lock.acquire_as(&owner).await.unwrap();
+    let (lock, owner) = (one.mutex("a").unwrap(), Owner::new("o"));
+    let guard = lock.acquire().by(&owner).await.unwrap();
     lock.force_release(guard.token().sequence()).await.unwrap();
     assert_eq!(guard.check().unwrap_err().lost_reason(), Some(LostReason::Revoked));
-    assert_eq!(lock.holds(&owner), 0);
+    assert_eq!(lock.hold_count(&owner), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -257,27 +256,17 @@ async fn a_least_time_of_a_writer_keeps_readers_out_too() {
     let store = Memory::new(Clock::tokio());
     let ((one, _), (two, _)) = (connected(&store), connected(&store));
     let (lock, owner) = (one.rwlock("a").unwrap(), Owner::new("o"));
-    let kept = Acquire::new().hold_at_least(Duration::from_secs(5));
-    let writer = lock.write_as_with(&owner, kept).await.unwrap();
-    let _reader = lock.read_as(&owner).await.unwrap();
-    let _ = writer.release().await.unwrap();
+    let writer = lock.write().by(&owner).min_hold(Duration::from_secs(5)).await.unwrap();
+    let _reader = lock.read().by(&owner).await.unwrap();
+    writer.release().await.unwrap();
     assert!(two.rwlock("a").unwrap().try_read().await.unwrap().is_none(), "the least time keeps readers out");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_try_without_an_owner_names_the_try() {
-    let store = Memory::new(Clock::tokio());
-    let (one, _) = connected(&store);
-    let error = one.reentrant_mutex("a").unwrap().try_acquire().await.unwrap_err();
-    assert_eq!((error.kind(), error.operation()), (&ErrorKind::NoOwner, Some("try_acquire")));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_hold_whose_fixed_end_was_before_a_close_was_lost_by_its_fixed_end() {
     let store = Memory::new(Clock::tokio());
     let (one, _) = connected(&store);
-    let short = Acquire::new().max_hold(Duration::from_secs(1));
-    let guard = one.mutex("a").unwrap().acquire_with(short).await.unwrap();
+    let guard = one.mutex("a").unwrap().acquire().max_hold(Duration::from_secs(1)).await.unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
     one.close().await.unwrap();
     assert_eq!(guard.check().unwrap_err().lost_reason(), Some(LostReason::MaxHold));
@@ -290,7 +279,7 @@ async fn a_close_waits_for_a_hold_that_was_dropped_after_its_fixed_end() {
         let store = Memory::new(Clock::tokio());
         let ((one, _), (two, _)) = (connected(&store), connected(&store));
         let second = Duration::from_secs(1);
-        let guard = one.mutex("a").unwrap().acquire_with(Acquire::new().max_hold(second)).await.unwrap();
+        let guard = one.mutex("a").unwrap().acquire().max_hold(second).await.unwrap();
         let end = tokio::time::Instant::now() + second;
         let next = tokio::spawn(async move {
             let _next = two.mutex("a").unwrap().acquire().await.unwrap();
@@ -298,7 +287,7 @@ async fn a_close_waits_for_a_hold_that_was_dropped_after_its_fixed_end() {
         });
         guard.lost().await;
         match released {
-            true => assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost(LostReason::MaxHold)),
+            true => assert_eq!(guard.release().await.unwrap_err().lost_reason(), Some(LostReason::MaxHold)),
             false => drop(guard),
         }
         let margin = one.lease().margin();
@@ -313,7 +302,7 @@ async fn a_close_does_not_wait_for_a_hold_that_left_after_its_fixed_end() {
     let store = Memory::new(Clock::tokio());
     let (one, _) = connected(&store);
     let second = Duration::from_secs(1);
-    let guard = one.mutex("a").unwrap().acquire_with(Acquire::new().max_hold(second)).await.unwrap();
+    let guard = one.mutex("a").unwrap().acquire().max_hold(second).await.unwrap();
     let lost = guard.lost();
     lost.clone().await;
     drop(guard);
@@ -328,8 +317,7 @@ async fn a_close_does_not_wait_for_a_hold_that_left_after_its_fixed_end() {
 async fn a_downgrade_that_comes_after_the_fixed_end_is_lost() {
     let store = Memory::new(Clock::tokio());
     let (one, link) = connected(&store);
-    let short = Acquire::new().max_hold(Duration::from_millis(100));
-    let writer = one.rwlock("a").unwrap().write_with(short).await.unwrap();
+    let writer = one.rwlock("a").unwrap().write().max_hold(Duration::from_millis(100)).await.unwrap();
     link.delay(Duration::from_millis(200));
     let reader = writer.downgrade().await;
     assert!(reader.as_ref().is_err() || reader.as_ref().unwrap().is_held(), "{reader:?}");
@@ -347,11 +335,11 @@ async fn a_watcher_is_notified_of_the_release_and_keeps_nothing_alive() {
         assert!((&mut polled).now_or_never().is_none() && idle.ended().is_none());
         tokio::task::yield_now().await;
         if released {
-            assert_eq!(guard.release().await.unwrap(), Release::Released);
+            guard.release().await.unwrap();
         }
         drop(guard);
         assert_eq!(task.await.unwrap(), Ended::Released);
-        assert_eq!((idle.ended(), idle.reason()), (Some(Ended::Released), Some(LostReason::Released)));
+        assert_eq!(idle.ended(), Some(Ended::Released));
         assert_eq!((&mut polled).await, Ended::Released);
         coordinator.close().await.unwrap();
         drop((coordinator, link));
@@ -372,10 +360,8 @@ async fn work_under_a_hold_need_not_be_send_and_the_errors_are_the_librarys() {
     ) -> latchwork_core::Result<T> {
         let hold = coordinator.mutex(key)?.acquire().await?;
         let done = hold.run(work(hold.token())).await?;
-        match hold.release().await? {
-            Release::Released => Ok(done),
-            Release::AlreadyLost(reason) => Err(latchwork_core::Error::lost(reason).on(key)),
-        }
+        hold.release().await?;
+        Ok(done)
     }
     let store = Memory::new(Clock::tokio());
     let (coordinator, link) = connected(&store);
@@ -391,7 +377,8 @@ async fn work_under_a_hold_need_not_be_send_and_the_errors_are_the_librarys() {
                 })
                 .await?;
                 let given = lock
-                    .with_lock(async |_| {
+                    .acquire()
+                    .with(async |_| {
                         tokio::task::yield_now().await;
                         counted.get()
                     })
@@ -403,11 +390,12 @@ async fn work_under_a_hold_need_not_be_send_and_the_errors_are_the_librarys() {
         .await;
     // The whole future is `Send` if the work is.
     let lock = mutex.clone();
-    let sent = tokio::spawn(async move { lock.with_lock(async |hold| hold.token()).await });
+    let sent = tokio::spawn(async move { lock.acquire().with(async |hold| hold.token()).await });
     assert!(sent.await.unwrap().is_ok());
     // A loss under the work is an error that names the key, also when only the release notices it.
     let lost = mutex
-        .with_lock(async |_| {
+        .acquire()
+        .with(async |_| {
             link.lose_lease();
             std::future::pending::<()>().await
         })

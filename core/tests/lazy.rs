@@ -9,7 +9,6 @@ use async_trait::async_trait;
 use futures_util::FutureExt;
 use latchwork_core::contracts::{Backend, LeaseState};
 use latchwork_core::memory::{self, Memory};
-use latchwork_core::recipes::Acquire;
 use latchwork_core::{
     Clock, Config, Connector, Coordinator, Error, ErrorKind, LostReason, Result, connect_lazy,
 };
@@ -90,9 +89,9 @@ async fn an_acquire_with_a_deadline_waits_for_the_server_until_then_and_one_with
     };
     let minute = Duration::from_secs(60);
     for deadline in [minute, Duration::MAX] {
-        assert!(down_for(20).acquire_within(deadline).await.expect("the server came in time").is_held());
+        assert!(down_for(20).acquire().within(deadline).await.expect("the server came in time").is_held());
     }
-    let error = down_for(200).acquire_within(minute).await.expect_err("not up");
+    let error = down_for(200).acquire().within(minute).await.expect_err("not up");
     assert!(error.kind() == &ErrorKind::Unavailable && error.cause().is_some(), "{error}");
     assert_eq!(down_for(200).acquire().await.expect_err("not up").kind(), &ErrorKind::Unavailable);
 }
@@ -100,7 +99,7 @@ async fn an_acquire_with_a_deadline_waits_for_the_server_until_then_and_one_with
 #[tokio::test(start_paused = true)]
 async fn a_fixed_end_counts_from_the_join_and_not_from_the_connecting_before_it() {
     let mutex = Late::new(Duration::from_secs(3)).coordinator().mutex("a").expect("no I/O");
-    let guard = mutex.acquire_with(Acquire::new().max_hold(Duration::from_secs(1))).await.expect("held");
+    let guard = mutex.acquire().max_hold(Duration::from_secs(1)).await.expect("held");
     tokio::time::sleep(Duration::from_millis(990)).await;
     assert!(guard.is_held());
     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -206,7 +205,7 @@ async fn a_service_that_connects_lazily_is_tested_on_the_paused_clock_of_its_sto
     let mutex = coordinator.mutex("a").expect("no I/O");
     let hour = Duration::from_secs(3600);
     // The first operation, whose durations are given before the store is known.
-    let guard = mutex.acquire_with(Acquire::new().within(hour).max_hold(hour)).await.expect("acquired");
+    let guard = mutex.acquire().within(hour).max_hold(hour).await.expect("acquired");
     tokio::time::sleep(hour + Duration::from_millis(1)).await;
     assert_eq!(guard.check().expect_err("its end has come").lost_reason(), Some(LostReason::MaxHold));
 }

@@ -1,6 +1,7 @@
 //! Many holds that end at once. The leaves in flight are bounded, a leave that a join waits for
 //! goes first, and none is forgotten.
 
+use latchwork_core::Ended;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,8 +11,8 @@ use async_trait::async_trait;
 use latchwork_core::contracts::{self, Node};
 use latchwork_core::decide::{IN_ONE_STEP, LEAVES_AT_ONCE, giving_back_bound};
 use latchwork_core::memory::{Link, Memory};
-use latchwork_core::recipes::{Acquire, MutexGuard};
-use latchwork_core::{Clock, Config, Coordinator, Error, ErrorKind, LostReason, Release, Result};
+use latchwork_core::recipes::MutexGuard;
+use latchwork_core::{Clock, Config, Coordinator, Error, ErrorKind, LostReason, Result};
 use tokio::time::{Instant, sleep, timeout};
 
 const HOLDS: usize = 1000;
@@ -194,7 +195,7 @@ async fn a_close_gives_back_in_bursts_what_is_too_much_for_one_step() {
     // Without a pause between the bursts.
     let bursts = Duration::from_millis(10) * SURPLUS.div_ceil(LEAVES_AT_ONCE) as u32;
     assert!(began.elapsed() <= margin + bursts + bursts / 4, "{:?}", began.elapsed());
-    assert!(guards.iter().all(|guard| guard.lost().reason() == Some(LostReason::Closed)));
+    assert!(guards.iter().all(|guard| guard.lost().ended() == Some(Ended::Lost(LostReason::Closed))));
     all_are_free(&other, BURSTS).await;
 }
 
@@ -272,8 +273,8 @@ async fn a_hold_that_its_owner_gives_back_meanwhile_is_not_left_again() {
     let released = async {
         for guard in &guards {
             guard.lost().await;
-            let lost = Release::AlreadyLost(LostReason::Closed);
-            assert_eq!(guard.release().await.expect("answered"), lost);
+            let lost = guard.release().await.expect_err("closed");
+            assert_eq!(lost.lost_reason(), Some(LostReason::Closed));
         }
     };
     let (closed, ()) = tokio::join!(client.close(), released);
@@ -310,8 +311,7 @@ async fn a_waiter_of_the_closing_client_that_gets_the_hand_off_hands_it_on() {
     assert_eq!(leaves.at_close(), 0, "the client has not ended");
     closing.await.expect("no panic").expect("closed");
     while let Some(next) = behind.join_next().await {
-        let release = next.expect("no panic").release().await.expect("answered");
-        assert_eq!(release, Release::Released);
+        next.expect("no panic").release().await.expect("held");
     }
     while let Some(ended) = own.join_next().await {
         // Held by nobody: lost when it was admitted, or closed.
@@ -326,8 +326,7 @@ async fn what_is_held_at_least_for_a_time_is_not_given_back_before_by_a_close_no
     let mut guards = hold_all(&client, IN_ONE_STEP).await;
     for number in 0..100 {
         let mutex = client.mutex(format!("kept-{number}")).expect("a good key");
-        let kept = Acquire::new().hold_at_least(PATIENCE);
-        guards.push(mutex.acquire_with(kept).await.expect("acquired"));
+        guards.push(mutex.acquire().min_hold(PATIENCE).await.expect("acquired"));
     }
     client.close_now().await.expect("closed");
     assert_eq!(leaves.all(), 100, "as many, of those that are not kept");
@@ -368,7 +367,7 @@ async fn what_is_dropped_on_a_server_that_is_there_does_not_wait_for_one_that_is
         if guard.token().sequence() > last {
             break guard;
         }
-        let _ = guard.release().await.expect("released");
+        guard.release().await.expect("released");
     };
     plant.up_to.store(last, Ordering::Relaxed);
     drop(away);

@@ -8,7 +8,7 @@ use crate::common::{Plant, planted_on};
 use async_trait::async_trait;
 use latchwork_core::contracts::{Backend, Leave, Node};
 use latchwork_core::memory::Memory;
-use latchwork_core::recipes::{Acquire, Mutex};
+use latchwork_core::recipes::Mutex;
 use latchwork_core::{
     Capabilities, Clock, Config, Connector, Coordinator, Error, ErrorKind, Move, MoveBlocker, MoveConfig,
     Result, connect,
@@ -124,14 +124,11 @@ const MEMORY: &str = "memory://new";
 #[tokio::test(start_paused = true)]
 async fn replicas_confirm_on_the_side_whose_url_asks_for_it_alone() {
     let moved = Moved::between(REDIS, MEMORY, Replicated::default()).await;
-    let (by_url, by_hand) =
-        (moved.mutex("url").acquire().await.expect("free"), Acquire::new().min_replicas(2));
+    let by_url = moved.mutex("url").acquire().await.expect("free");
     assert_eq!(moved.asked(), 1);
-    assert!(
-        moved.mutex("a").try_acquire_with(Acquire::new().min_replicas(0)).await.expect("asked").is_some()
-    );
+    assert!(moved.mutex("a").try_acquire().min_replicas(0).await.expect("asked").is_some());
     assert_eq!(moved.asked(), 0, "what an acquisition says counts");
-    let by_hand = moved.mutex("hand").acquire_with(by_hand).await.expect("free");
+    let by_hand = moved.mutex("hand").acquire().min_replicas(2).await.expect("free");
     assert_eq!(moved.asked(), 2);
 
     // The other side has no replicas, and holds no step up by that.
@@ -139,8 +136,7 @@ async fn replicas_confirm_on_the_side_whose_url_asks_for_it_alone() {
         moved.steps(phase).await;
         assert!(moved.mutex(phase).acquire().await.expect("free").is_held(), "{phase}");
         assert_eq!(moved.asked(), asked, "{phase}");
-        let demands = Acquire::new().min_replicas(1);
-        let refused = moved.mutex(phase).try_acquire_with(demands).await.expect_err("one side has none");
+        let refused = moved.mutex(phase).try_acquire().min_replicas(1).await.expect_err("one side has none");
         assert_eq!(*refused.kind(), ErrorKind::Unsupported { capability: "confirms_on_replicas" }, "{phase}");
         assert!(by_url.is_held() && by_hand.is_held(), "{phase}");
     }

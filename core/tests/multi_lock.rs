@@ -1,12 +1,13 @@
 //! Several locks as one, on memory: what is refused, round trips, and what a lost lease does.
 
+use latchwork_core::Ended;
+use latchwork_core::HoldState;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use latchwork_core::contracts::LeaseState;
 use latchwork_core::memory::{Link, Memory};
-use latchwork_core::recipes::{Acquire, Member, MultiLock};
-use latchwork_core::{Clock, Config, Coordinator, ErrorKind, LostReason, Release};
+use latchwork_core::recipes::{MultiLock, MultiMember};
+use latchwork_core::{Clock, Config, Coordinator, ErrorKind, LostReason};
 use tokio::time::Instant;
 
 const TRIP: Duration = Duration::from_millis(100);
@@ -17,7 +18,7 @@ fn connected(store: &Memory, name: Option<&str>) -> (Coordinator, Link) {
     store.connect(&config).expect("connected")
 }
 
-fn members(coordinator: &Coordinator, keys: &[&str]) -> Vec<Member> {
+fn members(coordinator: &Coordinator, keys: &[&str]) -> Vec<MultiMember> {
     keys.iter().map(|key| coordinator.mutex(*key).expect("a good key").into()).collect()
 }
 
@@ -30,7 +31,7 @@ async fn members_that_have_no_order_are_refused_by_name() {
     let store = Memory::new(Clock::tokio());
     let ((one, _), (two, _)) = (connected(&store, None), connected(&store, None));
     let named = [connected(&store, Some("a")).0, connected(&store, Some("a")).0];
-    let refused = |members: Vec<Member>| MultiLock::new(members).expect_err("no order").to_string();
+    let refused = |members: Vec<MultiMember>| MultiLock::new(members).expect_err("no order").to_string();
 
     assert!(refused(Vec::new()).contains("`members`: there is no lock"));
     assert!(
@@ -39,7 +40,7 @@ async fn members_that_have_no_order_are_refused_by_name() {
     );
     // One queue by two recipes.
     let mut same = members(&one, &["x"]);
-    same.push(one.reentrant_mutex("x").unwrap().into());
+    same.push(one.mutex("x").unwrap().into());
     assert!(refused(same).contains("given twice"));
     let unnamed = refused([members(&one, &["x"]), members(&two, &["y"])].concat());
     assert!(unnamed.contains("`name`: two coordinators have no name"), "{unnamed}");
@@ -49,8 +50,8 @@ async fn members_that_have_no_order_are_refused_by_name() {
     // Clones are one coordinator, and one of two may do without a name.
     assert!(MultiLock::new([members(&one, &["x"]), members(&one.clone(), &["y"])].concat()).is_ok());
     assert!(MultiLock::new([members(&one, &["x"]), members(&named[0], &["x"])].concat()).is_ok());
-    let error = lock(&one, &["x"]).acquire_within(Duration::ZERO).await.expect_err("zero");
-    assert_eq!(error.argument(), Some("deadline"), "{error}");
+    let error = lock(&one, &["x"]).acquire().within(Duration::ZERO).await.expect_err("zero");
+    assert_eq!(error.argument(), Some("within"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -58,13 +59,13 @@ async fn all_are_acquired_and_released_in_one_round_trip_each() {
     let store = Memory::new(Clock::tokio());
     let (one, link) = connected(&store, None);
     let three = lock(&one, &["c", "a", "b"]);
-    assert_eq!(three.acquire().await.unwrap().release().await.unwrap(), Release::Released);
+    three.acquire().await.unwrap().release().await.unwrap();
     link.delay(TRIP);
     let begun = Instant::now();
     let guard = three.acquire().await.unwrap();
     let acquired = begun.elapsed();
     assert_eq!(guard.waited(), acquired);
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap();
     let released = begun.elapsed() - acquired;
     // A delay is laid on each way.
     assert!(acquired <= 2 * TRIP && released <= 2 * TRIP, "{acquired:?}, {released:?}");
@@ -78,7 +79,7 @@ async fn a_lease_that_is_lost_during_the_wait_begins_the_acquisition_again() {
     let holder = two.mutex("b").unwrap().acquire().await.unwrap();
     let waiting = tokio::spawn({
         let lock = lock(&one, &["a", "b"]);
-        async move { lock.acquire_within(Duration::from_secs(120)).await }
+        async move { lock.acquire().within(Duration::from_secs(120)).await }
     });
     let queue = two.mutex("a").unwrap();
     while queue.queue(0, 10).await.unwrap().is_empty() {
@@ -93,10 +94,10 @@ async fn a_lease_that_is_lost_during_the_wait_begins_the_acquisition_again() {
         tokio::time::sleep(TRIP).await;
     }
     assert!(!waiting.is_finished());
-    assert_eq!(holder.release().await.unwrap(), Release::Released);
+    holder.release().await.unwrap();
     let guard = waiting.await.unwrap().expect("acquired under a new lease");
-    assert!(guard.tokens()[0].sequence() > first && guard.is_held());
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    assert!(guard.tokens()[0].expect("a mutex").sequence() > first && guard.is_held());
+    guard.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,15 +107,15 @@ async fn the_states_are_those_of_the_worst_member() {
     let both = MultiLock::new([members(&one, &["a"]), members(&two, &["b"])].concat()).unwrap();
     let guard = both.acquire().await.unwrap();
     let mut states = guard.states();
-    assert_eq!(states.next().await, Some(LeaseState::Live));
+    assert_eq!(states.next().await, Some(HoldState::Held));
     link.cut();
-    assert_eq!(states.next().await, Some(LeaseState::Suspended));
+    assert_eq!(states.next().await, Some(HoldState::Suspended));
     assert!(guard.is_held());
-    assert_eq!(states.next().await, Some(LeaseState::Lost(LostReason::Expired)));
+    assert_eq!(states.next().await, Some(HoldState::Ended(Ended::Lost(LostReason::Expired))));
     assert_eq!(states.next().await, None);
     assert_eq!(guard.lost().key(), "b");
     link.heal();
-    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost(LostReason::Expired));
+    assert_eq!(guard.release().await.unwrap_err().lost_reason(), Some(LostReason::Expired));
     // The member that was not lost is free again too.
     assert!(one.mutex("a").unwrap().try_acquire().await.unwrap().is_some());
 }
@@ -127,17 +128,17 @@ async fn an_outage_of_one_coordinator_is_waited_for_and_named() {
     link.cut();
     let error = both.try_acquire().await.expect_err("no answer");
     assert_eq!((error.kind(), error.key()), (&ErrorKind::Unavailable, Some("b")), "{error}");
-    let fast = both.acquire_with(Acquire::new().fail_fast()).await.expect_err("no answer");
+    let fast = both.acquire().fail_fast().await.expect_err("no answer");
     assert_eq!((fast.kind(), fast.key()), (&ErrorKind::Unavailable, Some("b")), "{fast}");
     assert!(one.mutex("a").unwrap().try_acquire().await.unwrap().is_some(), "nothing stays held");
     let waiting = tokio::spawn({
         let both = both.clone();
-        async move { both.acquire_within(Duration::from_secs(60)).await }
+        async move { both.acquire().within(Duration::from_secs(60)).await }
     });
     tokio::time::sleep(Duration::from_secs(30)).await;
     link.heal();
     let guard = waiting.await.unwrap().expect("acquired after the outage");
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,6 +156,6 @@ async fn a_close_ends_the_acquisition_as_closed_and_leaves_nothing() {
     one.close().await.unwrap();
     let error = waiting.await.unwrap().expect_err("closed");
     assert_eq!(error.kind(), &ErrorKind::Closed, "{error}");
-    assert_eq!(holder.release().await.unwrap(), Release::Released);
+    holder.release().await.unwrap();
     assert_eq!(store.contents(), Vec::<String>::new());
 }

@@ -1,16 +1,14 @@
 //! One lock on a majority, on memory: what is refused, what it costs, outages, and servers that have
 //! forgotten.
 
+use latchwork_core::HoldState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use latchwork_core::contracts::LeaseState;
 use latchwork_core::memory::{self, Link, Memory};
-use latchwork_core::recipes::{Acquire, Mutex, QuorumGuard, QuorumLock};
-use latchwork_core::{
-    Address, Clock, Config, Coordinator, Ended, ErrorKind, LostReason, Release, connect_lazy,
-};
+use latchwork_core::recipes::{QuorumGuard, QuorumLock};
+use latchwork_core::{Clock, Config, Coordinator, Ended, ErrorKind, LostReason, connect_lazy};
 use tokio::time::{Instant, sleep};
 
 const TTL: Duration = Duration::from_secs(10);
@@ -51,21 +49,17 @@ impl Servers {
 }
 
 impl Clients {
-    fn mutexes(&self) -> Vec<Mutex> {
-        self.coordinators.iter().map(|coordinator| coordinator.mutex("x").expect("a good key")).collect()
-    }
-
     fn lock(&self) -> QuorumLock {
-        QuorumLock::new(self.mutexes(), TTL).expect("good members")
+        QuorumLock::new("x", self.coordinators.clone(), TTL).expect("good members")
     }
 
     fn trusting(&self) -> QuorumLock {
-        QuorumLock::trusting(self.mutexes(), TTL).expect("good members")
+        QuorumLock::trusting("x", self.coordinators.clone(), TTL).expect("good members")
     }
 }
 
 fn held(guard: &QuorumGuard) -> Vec<bool> {
-    guard.tokens().iter().map(Option::is_some).collect()
+    guard.sequences().iter().map(Option::is_some).collect()
 }
 
 async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
@@ -85,22 +79,19 @@ async fn members_that_are_no_quorum_are_refused_by_name() {
         store.connect(&config).expect("connected").0
     };
     let (one, two, unnamed) = (named(Some("one")), named(Some("two")), named(None));
-    let mutex = |of: &Coordinator, key: &str| of.mutex(key).expect("a good key");
-    let refused =
-        |members: Vec<Mutex>, longest| QuorumLock::new(members, longest).expect_err("refused").to_string();
-    assert!(refused(Vec::new(), TTL).contains("`members`: there is no lock"));
-    let keys = refused(vec![mutex(&one, "x"), mutex(&two, "y")], TTL);
-    assert!(keys.contains("`members`: all need the same key"), "{keys}");
-    let name = refused(vec![mutex(&one, "x"), mutex(&unnamed, "x")], TTL);
+    let refused = |key: &str, members: &[&Coordinator], longest| {
+        let members = members.iter().map(|&member| member.clone());
+        QuorumLock::new(key, members, longest).expect_err("refused").to_string()
+    };
+    assert!(refused("x", &[], TTL).contains("`members`: there is no coordinator"));
+    assert!(refused("", &[&one, &two], TTL).contains("`key`"));
+    let name = refused("x", &[&one, &unnamed], TTL);
     assert!(name.contains("`name`: a coordinator has no name"), "{name}");
-    let twice = refused(vec![mutex(&one, "x"), mutex(&one, "x")], TTL);
+    let twice = refused("x", &[&one, &one], TTL);
     assert!(twice.contains("`name`: two coordinators have the name \"one\""), "{twice}");
-    let short = refused(vec![mutex(&one, "x"), mutex(&two, "x")], TTL / 2);
+    let short = refused("x", &[&one, &two], TTL / 2);
     assert!(short.contains("`longest_ttl`: is 5s"), "{short}");
-    let exact = |of: &Coordinator| of.mutex(Address::exact("x")).expect("a good name");
-    let foreign = refused(vec![exact(&one), exact(&two)], TTL);
-    assert!(foreign.contains("`members`: the lock of another program"), "{foreign}");
-    assert!(QuorumLock::new([mutex(&unnamed, "x")], TTL).is_ok(), "one needs no name");
+    assert!(QuorumLock::new("x", [unnamed], TTL).is_ok(), "one needs no name");
 }
 
 #[tokio::test(start_paused = true)]
@@ -111,7 +102,7 @@ async fn servers_without_a_marker_count_after_the_longest_ttl_or_when_they_are_d
     assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
     let guard = lock.acquire().await.expect("acquired");
     assert!(from.elapsed() >= TTL && from.elapsed() < TTL + Duration::from_secs(2), "{:?}", from.elapsed());
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap();
     // A client that comes later need not wait.
     let from = Instant::now();
     drop(servers.clients().lock().acquire().await.expect("acquired"));
@@ -126,13 +117,13 @@ async fn servers_without_a_marker_count_after_the_longest_ttl_or_when_they_are_d
 async fn other_terms_are_a_conflict_until_the_markers_are_deleted() {
     let servers = Servers::initialized(3).await;
     let clients = servers.clients();
-    let longer = QuorumLock::new(clients.mutexes(), 2 * TTL).expect("good members");
-    let fewer = QuorumLock::new(clients.mutexes().into_iter().take(2), TTL).expect("good members");
+    let longer = QuorumLock::new("x", clients.coordinators.clone(), 2 * TTL).expect("good members");
+    let fewer = QuorumLock::new("x", clients.coordinators[..2].to_vec(), TTL).expect("good members");
     for other in [&longer, &fewer] {
         let error = other.acquire().await.expect_err("other terms");
         assert_eq!((error.kind(), error.key()), (&ErrorKind::Conflict, Some("x")), "{error}");
     }
-    longer.delete().await.expect("deleted");
+    longer.reset().await.expect("deleted");
     let from = Instant::now();
     drop(longer.acquire().await.expect("acquired"));
     assert!(from.elapsed() >= 2 * TTL, "{:?}", from.elapsed());
@@ -145,7 +136,7 @@ async fn an_acquisition_takes_as_long_as_the_slowest_of_the_fastest_majority_and
     // The first acquisition of a client reads the markers too.
     let guard = lock.acquire().await.unwrap();
     until("all join", async || held(&guard) == [true; 5]).await;
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap();
     sleep(TRIP).await;
     for (link, trips) in clients.links.iter().zip([9, 1, 3, 2, 12]) {
         link.delay(trips * TRIP);
@@ -158,9 +149,9 @@ async fn an_acquisition_takes_as_long_as_the_slowest_of_the_fastest_majority_and
     sleep(13 * TRIP).await;
     assert_eq!(held(&guard), [true; 5]);
     let from = Instant::now();
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap();
     assert!(from.elapsed() >= 3 * TRIP && from.elapsed() < 4 * TRIP, "{:?}", from.elapsed());
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap();
     assert_eq!(guard.lost().ended(), Some(Ended::Released));
 }
 
@@ -172,7 +163,7 @@ async fn a_hold_outlives_a_minority_and_is_lost_with_the_majority() {
     until("all join", async || held(&guard) == [true; 3]).await;
     clients.links[1].cut();
     sleep(3 * TTL).await;
-    assert_eq!((held(&guard), guard.state()), (vec![true, false, true], LeaseState::Live));
+    assert_eq!((held(&guard), guard.state()), (vec![true, false, true], HoldState::Held));
     assert!(guard.remaining() > TTL / 2 && others.lock().try_acquire().await.unwrap().is_none());
     // What is missing is taken again.
     clients.links[1].heal();
@@ -189,7 +180,7 @@ async fn a_hold_outlives_a_minority_and_is_lost_with_the_majority() {
     until("all are free", async || others.lock().try_acquire().await.unwrap().is_some()).await;
     clients.links.iter().for_each(Link::heal);
     sleep(TTL).await;
-    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost(LostReason::Expired));
+    assert_eq!(guard.release().await.unwrap_err().lost_reason(), Some(LostReason::Expired));
 }
 
 #[tokio::test(start_paused = true)]
@@ -211,9 +202,9 @@ async fn the_validity_is_that_of_the_qth_best_member() {
     left.sort_unstable();
     assert_eq!(guard.remaining(), left[1]);
     assert!(left[0] < left[1] && left[1] < left[2], "{left:?}");
-    assert_eq!(guard.state(), LeaseState::Live, "a renewal of the second one is not overdue yet");
+    assert_eq!(guard.state(), HoldState::Held, "a renewal of the second one is not overdue yet");
     sleep(TTL / 4).await;
-    assert_eq!(guard.state(), LeaseState::Suspended);
+    assert_eq!(guard.state(), HoldState::Suspended);
 }
 
 #[tokio::test(start_paused = true)]
@@ -231,7 +222,7 @@ async fn a_server_that_has_forgotten_a_hold_does_not_count_until_the_hold_has_en
         // Both servers can be reached by the second one. The first holder does not hear of it.
         one.links[1].cut();
         servers.0[1].wipe();
-        let second = locks[1].acquire_within(TTL / 2).await;
+        let second = locks[1].acquire().within(TTL / 2).await;
         assert_eq!((second.is_ok(), guard.is_held()), (overlap, true), "guarded: {guarded}, {second:?}");
         if guarded {
             drop(second);
@@ -271,13 +262,13 @@ async fn without_a_majority_it_fails_in_time_and_holds_nothing() {
     sleep(TRIP).await;
     clients.links[..3].iter().for_each(Link::cut);
     let from = Instant::now();
-    let error = lock.acquire_within(TTL / 2).await.expect_err("three are down");
+    let error = lock.acquire().within(TTL / 2).await.expect_err("three are down");
     assert_eq!((error.kind(), error.key()), (&ErrorKind::Unavailable, Some("x")), "{error}");
     assert!(from.elapsed() < TTL / 2 + TRIP, "{:?}", from.elapsed());
     let error = lock.try_acquire().await.expect_err("three are down");
     assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
     let from = Instant::now();
-    let error = lock.acquire_with(Acquire::new().fail_fast()).await.expect_err("three are down");
+    let error = lock.acquire().fail_fast().await.expect_err("three are down");
     assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
     assert!(from.elapsed() < TTL / 2, "{:?}", from.elapsed());
     let from = Instant::now();
@@ -286,7 +277,7 @@ async fn without_a_majority_it_fails_in_time_and_holds_nothing() {
     assert!(from.elapsed() < 2 * TTL, "{:?}", from.elapsed());
     sleep(TRIP).await;
     let others = servers.clients();
-    for mutex in others.mutexes() {
+    for mutex in others.lock().members() {
         assert!(mutex.queue(0, 10).await.unwrap().is_empty(), "nothing is held");
     }
     // With a majority it goes on.
@@ -316,7 +307,7 @@ async fn contenders_hold_one_at_a_time_and_none_waits_for_ever() {
                         assert!(guard.is_held());
                         inside.fetch_sub(1, Ordering::AcqRel);
                         turns.fetch_add(1, Ordering::AcqRel);
-                        assert_eq!(guard.release().await.unwrap(), Release::Released);
+                        guard.release().await.unwrap();
                         clients.links.iter().for_each(Link::heal);
                     }
                 })
@@ -333,17 +324,17 @@ async fn contenders_hold_one_at_a_time_and_none_waits_for_ever() {
 async fn a_member_that_another_never_releases_is_done_without() {
     let servers = Servers::initialized(3).await;
     let (one, two, three) = (servers.clients(), servers.clients(), servers.clients());
-    let stuck = three.mutexes()[0].acquire().await.unwrap();
+    let stuck = three.lock().members()[0].acquire().await.unwrap();
     let guard = one.lock().acquire().await.unwrap();
     assert_eq!(held(&guard), [false, true, true]);
     let lock = two.lock();
     let waiting = tokio::spawn(async move { lock.acquire().await });
-    until("it waits", async || three.mutexes()[0].queue(0, 10).await.unwrap().len() == 2).await;
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    until("it waits", async || three.lock().members()[0].queue(0, 10).await.unwrap().len() == 2).await;
+    guard.release().await.unwrap();
     let from = Instant::now();
     let guard = waiting.await.unwrap().expect("acquired");
     assert!(from.elapsed() <= TTL + TRIP, "{:?}", from.elapsed());
-    assert_eq!(stuck.release().await.unwrap(), Release::Released);
+    stuck.release().await.unwrap();
     until("it joins", async || held(&guard) == [true; 3]).await;
 }
 
@@ -352,13 +343,13 @@ async fn a_fixed_end_ends_all_members_and_a_least_time_keeps_them() {
     let servers = Servers::initialized(3).await;
     let (one, two) = (servers.clients(), servers.clients());
     let from = Instant::now();
-    let guard = one.lock().acquire_with(Acquire::new().max_hold(TTL)).await.unwrap();
+    let guard = one.lock().acquire().max_hold(TTL).await.unwrap();
     assert_eq!(guard.lost().await, Ended::Lost(LostReason::MaxHold));
     assert!(from.elapsed() <= TTL + TRIP, "{:?}", from.elapsed());
     let lock = two.lock();
-    let second = lock.acquire_with(Acquire::new().hold_at_least(TTL)).await.unwrap();
+    let second = lock.acquire().min_hold(TTL).await.unwrap();
     let from = Instant::now();
-    assert_eq!(second.release().await.unwrap(), Release::Released);
+    second.release().await.unwrap();
     drop(one.lock().acquire().await.unwrap());
     assert!(from.elapsed() >= TTL - TRIP, "{:?}", from.elapsed());
     drop(guard);
@@ -368,9 +359,9 @@ async fn a_fixed_end_ends_all_members_and_a_least_time_keeps_them() {
 async fn a_release_behind_a_fixed_end_leaves_at_once() {
     let servers = Servers::initialized(3).await;
     let (one, two) = (servers.clients(), servers.clients());
-    let guard = one.lock().acquire_with(Acquire::new().max_hold(TTL / 2)).await.unwrap();
+    let guard = one.lock().acquire().max_hold(TTL / 2).await.unwrap();
     assert_eq!(guard.lost().await, Ended::Lost(LostReason::MaxHold));
-    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost(LostReason::MaxHold));
+    assert_eq!(guard.release().await.unwrap_err().lost_reason(), Some(LostReason::MaxHold));
     let from = Instant::now();
     drop(two.lock().acquire().await.unwrap());
     let margin = one.coordinators[0].lease().margin();
@@ -384,13 +375,13 @@ async fn a_dropped_acquisition_and_a_dropped_guard_leave_nothing() {
     let guard = one.lock().acquire().await.unwrap();
     let lock = two.lock();
     let waiting = tokio::spawn(async move { lock.acquire().await });
-    until("it waits", async || one.mutexes()[0].queue(0, 10).await.unwrap().len() == 2).await;
+    until("it waits", async || one.lock().members()[0].queue(0, 10).await.unwrap().len() == 2).await;
     waiting.abort();
     drop(guard);
     // By the same client, at once.
     drop(one.lock().try_acquire().await.unwrap().expect("free again"));
     sleep(TRIP).await;
-    for mutex in one.mutexes() {
+    for mutex in one.lock().members() {
         assert!(mutex.queue(0, 10).await.unwrap().is_empty());
     }
 }
@@ -399,13 +390,13 @@ async fn a_dropped_acquisition_and_a_dropped_guard_leave_nothing() {
 async fn lazy_coordinators_connect_at_the_first_acquisition() {
     let members = ["a", "b", "c"].map(|name| {
         let config = Config::from_url(&format!("memory://lazy-{name}?name={name}&ttl=10s")).unwrap();
-        connect_lazy(&[memory::connector()], &config).unwrap().mutex("x").unwrap()
+        connect_lazy(&[memory::connector()], &config).unwrap()
     });
-    let lock = QuorumLock::new(members, TTL).unwrap();
+    let lock = QuorumLock::new("x", members, TTL).unwrap();
     let error = lock.try_acquire().await.expect_err("no server counts");
     assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
-    lock.delete().await.unwrap();
+    lock.reset().await.unwrap();
     lock.initialize().await.unwrap();
     let guard = lock.try_acquire().await.unwrap().expect("free");
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap();
 }

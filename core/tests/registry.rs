@@ -1,5 +1,6 @@
 //! A client in the registry, beside what the suite sees on every backend.
 
+use latchwork_core::Ended;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,7 +113,7 @@ async fn a_client_that_comes_back_too_old_ends_and_its_holds_run_out() {
     link.cut();
     tokio::time::sleep(ttl + Duration::from_secs(1)).await;
     assert_eq!(newer.raise_layout().await.expect("nobody older is listed"), LAYOUT + 1);
-    assert_eq!(held.lost().await.reason(), LostReason::Expired);
+    assert_eq!(held.lost().await, Ended::Lost(LostReason::Expired));
     link.heal();
     tokio::time::sleep(ttl).await;
     let error = older.mutex("b").expect("a good key").acquire().await.expect_err("too old");

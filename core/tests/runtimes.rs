@@ -1,6 +1,7 @@
 //! A client on more than one runtime: its background tasks belong to the runtime that it was made
 //! on.
 
+use latchwork_core::Ended;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use crate::common::{Plant, planted};
 use async_trait::async_trait;
 use latchwork_core::contracts::{Backend, Leave, Node};
 use latchwork_core::memory::{Link, Memory};
-use latchwork_core::recipes::{Acquire, QuorumLock};
+use latchwork_core::recipes::QuorumLock;
 use latchwork_core::{
     Clock, Config, Connector, Coordinator, ErrorKind, LostReason, Owner, Result, connect_lazy,
 };
@@ -57,8 +58,7 @@ fn a_hold_leaves_at_its_fixed_end_though_the_runtime_of_the_acquire_is_not_drive
     let store = Memory::new(Clock::system());
     let (client, _link, other) = kept.block_on(async { two_clients(&store, &config()) });
     let mutex = client.mutex("a").expect("a good key");
-    let max_hold = Acquire::new().max_hold(TTL / 5);
-    let guard = passing.block_on(mutex.acquire_with(max_hold)).expect("acquired");
+    let guard = passing.block_on(mutex.acquire().max_hold(TTL / 5)).expect("acquired");
     let next = other.mutex("a").expect("a good key");
     let next = kept.block_on(async { timeout(PATIENCE, next.acquire()).await });
     assert!(next.expect("the node has not left").is_ok());
@@ -82,9 +82,9 @@ fn an_owners_acquire_does_not_wait_for_ever_on_a_runtime_that_is_not_driven() {
     let [kept, passing] = runtimes();
     let (client, _link) =
         passing.block_on(async { Memory::new(Clock::system()).connect(&config()).expect("connected") });
-    let mutex = client.reentrant_mutex("a").expect("a good key");
+    let mutex = client.mutex("a").expect("a good key");
     let owner = Owner::new("job");
-    let answer = kept.block_on(async { timeout(PATIENCE, mutex.acquire_as(&owner)).await });
+    let answer = kept.block_on(async { timeout(PATIENCE, mutex.acquire().by(&owner)).await });
     let error = answer.expect("no answer, and no error").expect_err("nobody acquires");
     assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
 }
@@ -146,8 +146,7 @@ fn a_first_use_on_a_runtime_that_is_not_driven_does_not_keep_others_from_connect
     let slow: Arc<dyn Connector> = Arc::new(Slow(Memory::new(Clock::system()), Arc::clone(&may)));
     let lazy = kept.block_on(async { connect_lazy(&[slow], &config()) }).expect("nothing is asked of it yet");
     let mutex = lazy.mutex("a").expect("a good key");
-    let within = Acquire::new().within(Duration::from_millis(10));
-    let error = passing.block_on(mutex.acquire_with(within)).expect_err("not so soon");
+    let error = passing.block_on(mutex.acquire().within(Duration::from_millis(10))).expect_err("not so soon");
     assert_eq!(error.kind(), &ErrorKind::Unavailable);
     may.notify_one();
     let acquired = kept.block_on(async { timeout(PATIENCE, mutex.acquire()).await });
@@ -167,13 +166,12 @@ fn a_client_whose_runtime_is_gone_reports_it_at_once_in_every_operation() {
     let (client, _link, _) = passing.block_on(async { two_clients(&store, &slow_to_give_up()) });
     let (other, _link) = kept.block_on(async { store.connect(&config_of(LONG)).expect("connected") });
     let key = "a";
-    let (mutex, reentrant) =
-        (client.mutex(key).expect("a good key"), client.reentrant_mutex(key).expect("a good key"));
+    let (mutex, reentrant) = (client.mutex(key).expect("a good key"), client.mutex(key).expect("a good key"));
     let (rwlock, permits) =
         (client.rwlock(key).expect("a good key"), client.semaphore(key, 1).expect("a good key"));
     let owner = latchwork_core::Owner::new("o");
     let (guard, reader, again) = kept.block_on(async {
-        let again = client.reentrant_mutex("b").expect("a good key").acquire_as(&owner).await;
+        let again = client.mutex("b").expect("a good key").acquire().by(&owner).await;
         let held = (mutex.acquire().await, rwlock.read().await, again);
         (held.0.expect("acquired"), held.1.expect("acquired"), held.2.expect("acquired"))
     });
@@ -182,10 +180,10 @@ fn a_client_whose_runtime_is_gone_reports_it_at_once_in_every_operation() {
     let all: Vec<std::pin::Pin<Box<dyn Future<Output = latchwork_core::Error>>>> = vec![
         Box::pin(async { mutex.acquire().await.expect_err("gone") }),
         Box::pin(async { mutex.try_acquire().await.expect_err("gone") }),
-        Box::pin(async { mutex.acquire_within(PATIENCE).await.expect_err("gone") }),
+        Box::pin(async { mutex.acquire().within(PATIENCE).await.expect_err("gone") }),
         Box::pin(async { mutex.queue(0, 1).await.expect_err("gone") }),
         Box::pin(async { mutex.force_release(1).await.expect_err("gone") }),
-        Box::pin(async { reentrant.acquire_as(&owner).await.expect_err("gone") }),
+        Box::pin(async { reentrant.acquire().by(&owner).await.expect_err("gone") }),
         Box::pin(async { rwlock.write().await.expect_err("gone") }),
         Box::pin(async { permits.acquire(1).await.expect_err("gone") }),
         Box::pin(async { permits.stored_limit().await.expect_err("gone") }),
@@ -198,8 +196,8 @@ fn a_client_whose_runtime_is_gone_reports_it_at_once_in_every_operation() {
     }
     // Without renewal its holds expire, and the next client gets in.
     assert_eq!(
-        kept.block_on(async { timeout(PATIENCE, reader.lost()).await }).expect("lost").reason(),
-        LostReason::Expired
+        kept.block_on(async { timeout(PATIENCE, reader.lost()).await }).expect("lost"),
+        Ended::Lost(LostReason::Expired)
     );
     let next = other.rwlock(key).expect("a good key");
     let next = kept.block_on(async { timeout(PATIENCE, next.write()).await });
@@ -302,17 +300,17 @@ fn a_quorum_is_widened_though_the_runtime_of_its_acquisition_has_ended() {
             kept.block_on(async { Memory::new(Clock::system()).connect(&config).expect("connected") })
         })
         .collect();
-    let mutexes: Vec<_> = members.iter().map(|(member, _)| member.mutex("x").expect("a good key")).collect();
-    let lock = QuorumLock::trusting(mutexes, LONG).expect("good members");
+    let clients = members.iter().map(|(client, _)| client.clone());
+    let lock = QuorumLock::trusting("x", clients, LONG).expect("good members");
     // It is asked first.
     members[0].1.hold();
     let guard = passing.block_on(async { lock.acquire().await }).expect("a majority is quick");
-    assert!(guard.tokens()[0].is_none(), "it answers later");
+    assert!(guard.sequences()[0].is_none(), "it answers later");
     drop(passing);
     members[0].1.resume();
     kept.block_on(async {
         let widened = async {
-            while guard.tokens().iter().any(Option::is_none) {
+            while guard.sequences().iter().any(Option::is_none) {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
@@ -334,8 +332,8 @@ fn members(runtime: &Runtime, ttl: Duration, names: &[&str]) -> Vec<(Memory, Coo
 }
 
 fn quorum(members: &[(Memory, Coordinator)], ttl: Duration) -> QuorumLock {
-    let mutexes: Vec<_> = members.iter().map(|(_, client)| client.mutex("x").expect("a good key")).collect();
-    QuorumLock::trusting(mutexes, ttl).expect("good members")
+    let clients = members.iter().map(|(_, client)| client.clone());
+    QuorumLock::trusting("x", clients, ttl).expect("good members")
 }
 
 #[test]

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use latchwork_core::memory::{Link, Memory};
-use latchwork_core::recipes::Acquire;
-use latchwork_core::{Clock, Config, Coordinator, ErrorKind, Owner, Release};
+use latchwork_core::{Clock, Config, Coordinator, ErrorKind, Owner};
 use tokio::time::{Instant, sleep, timeout};
 
 /// Timers count whole milliseconds.
@@ -73,7 +72,7 @@ async fn an_acquire_with_a_deadline_waits_until_then() {
         away(&link);
         let (began, deadline) = (Instant::now(), 3 * config.ttl);
         let mutex = client.mutex("a").expect("a good key");
-        mutex.acquire_with(Acquire::new().within(deadline)).await.expect_err("nobody answers");
+        mutex.acquire().within(deadline).await.expect_err("nobody answers");
         assert!(
             began.elapsed() >= deadline && began.elapsed() <= deadline + ROUNDING,
             "{:?}",
@@ -118,8 +117,8 @@ async fn an_owner_waits_on_when_its_lease_was_lost_and_another_has_followed() {
     let Fixture { config, client, link, other } = fixture();
     let held = other.mutex("a").expect("a good key").acquire().await.expect("acquired");
     let waiting = tokio::spawn({
-        let (mutex, owner) = (client.reentrant_mutex("a").expect("a good key"), Owner::new("job"));
-        async move { mutex.acquire_as(&owner).await }
+        let (mutex, owner) = (client.mutex("a").expect("a good key"), Owner::new("job"));
+        async move { mutex.acquire().by(&owner).await }
     });
     sleep(config.ttl).await;
     link.cut();
@@ -132,7 +131,7 @@ async fn an_owner_waits_on_when_its_lease_was_lost_and_another_has_followed() {
             waiting.await.expect("no panic").map(drop)
         );
     }
-    assert_eq!(held.release().await.expect("released"), Release::Released);
+    held.release().await.expect("released");
     drop(waiting.await.expect("no panic").expect("it is free"));
 }
 

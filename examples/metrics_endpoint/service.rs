@@ -13,7 +13,7 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use latchwork::{Coordinator, Hold, Release, Result};
+use latchwork::{Coordinator, Hold, Result};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 use tracing_subscriber::EnvFilter;
 
@@ -72,10 +72,10 @@ async fn once(coordinator: &Coordinator, kind: Work, round: u64) -> Result<()> {
     match kind {
         Work::Invoice => {
             let key = format!("invoices/{}", round % 2);
-            held(coordinator.mutex(key)?.acquire_within(within).await?, length).await
+            held(coordinator.mutex(key)?.acquire().within(within).await?, length).await
         }
-        Work::Read => held(coordinator.rwlock("prices")?.read_within(within).await?, length).await,
-        Work::Write => held(coordinator.rwlock("prices")?.write_within(within).await?, length).await,
+        Work::Read => held(coordinator.rwlock("prices")?.read().within(within).await?, length).await,
+        Work::Write => held(coordinator.rwlock("prices")?.write().within(within).await?, length).await,
         Work::Export => {
             let exports = coordinator.semaphore("exports", 2)?;
             // Somebody else has both permits, or one export more runs.
@@ -94,13 +94,15 @@ async fn once(coordinator: &Coordinator, kind: Work, round: u64) -> Result<()> {
     }
 }
 
-async fn held(hold: impl Hold, length: Duration) -> Result<()> {
+async fn held(hold: impl Into<Hold>, length: Duration) -> Result<()> {
+    let hold = hold.into();
     let worked = hold.run(tokio::time::sleep(length)).await;
-    match hold.release().await? {
-        Release::Released => worked,
-        Release::AlreadyLost(reason) => {
-            println!("lost: {reason}");
+    match hold.release().await {
+        Ok(()) => worked,
+        Err(error) if error.lost_reason().is_some() => {
+            println!("{error}");
             Ok(())
         }
+        Err(error) => Err(error),
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use latchwork::{Config, Coordinator, Release, Result};
+use latchwork::{Config, Coordinator, Result};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
@@ -33,8 +33,8 @@ pub(crate) async fn work(coordinator: &Coordinator, plan: &Plan, tell: impl Fn(W
         // The work that needs the lock. If the hold were lost, the work would be dropped.
         hold.run(one_turn(plan.worker, turn)).await?;
         tell(What::Releases);
-        if let Release::AlreadyLost(reason) = hold.release().await? {
-            tell(What::Fails { error: format!("the hold was lost before its release: {reason}") });
+        if let Err(error) = hold.release().await {
+            tell(What::Fails { error: error.to_string() });
         }
     }
     coordinator.close().await

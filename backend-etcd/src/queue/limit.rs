@@ -1,6 +1,6 @@
 //! The stored limit of a semaphore, and what a join of permits compares of it.
 
-use latchwork_core::contracts::{AskedLimit, Join, Patience, QueuePage, StoredLimit};
+use latchwork_core::contracts::{Join, Limit, Patience, QueuePage, StoredLimit};
 use latchwork_core::{Error, QueuePrefix, Result};
 
 use crate::driver::{Compare, Driver, Found, Op, Txn, end_of};
@@ -94,10 +94,10 @@ impl LimitCompare {
     /// The common case: this limit was stored before.
     pub(crate) fn expected(join: &Join) -> Self {
         match (join.limit, join.patience) {
-            (AskedLimit::Exactly(limit), _) => Self::Is(limit.to_string().into_bytes()),
+            (Limit::Exactly(limit), _) => Self::Is(limit.to_string().into_bytes()),
             // A try is decided by a limit that is known before.
-            (AskedLimit::UnlessStored(limit), Patience::Try) => Self::Is(limit.to_string().into_bytes()),
-            (AskedLimit::UnlessStored(_) | AskedLimit::Stored, _) => Self::Stored,
+            (Limit::UnlessStored(limit), Patience::Try) => Self::Is(limit.to_string().into_bytes()),
+            (Limit::UnlessStored(_) | Limit::Stored, _) => Self::Stored,
         }
     }
 

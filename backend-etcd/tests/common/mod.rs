@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{self, Kind, Options, Server};
-use latchwork_core::contracts::{AskedLimit, Join, Joined, Lease, Node, NodeId, Patience};
+use latchwork_core::contracts::{Join, Joined, Lease, Limit, Node, NodeId, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::recipes::{Mutex, MutexGuard};
 use latchwork_core::{Address, Config, Coordinator, Kind as Lock, Result, connect};
@@ -88,7 +88,7 @@ pub(crate) fn ask(kind: Lock, claim: Claim, limit: Option<u32>, patience: Patien
         queue: Address::new("latchwork", kind, "a").unwrap(),
         id: NodeId::random(),
         claim,
-        limit: limit.map_or(AskedLimit::Stored, AskedLimit::Exactly),
+        limit: limit.map_or(Limit::Stored, Limit::Exactly),
         label: Arc::from("claims"),
         data: Default::default(),
         patience,

@@ -62,7 +62,7 @@ impl Crowd {
     async fn others_go_on(&self, times: usize) {
         let elsewhere = self.others.mutex("elsewhere").unwrap();
         for _ in 0..times {
-            let _ = elsewhere.acquire().await.unwrap().release().await.unwrap();
+            elsewhere.acquire().await.unwrap().release().await.unwrap();
         }
     }
 

@@ -3,7 +3,7 @@
 //! the scripts' place.
 
 use latchwork_core::Kind;
-use latchwork_core::contracts::{AskedLimit, Join, NodeId, Patience};
+use latchwork_core::contracts::{Join, Limit, NodeId, Patience};
 use latchwork_core::decide::Claim;
 
 use super::fixture::{Fixture, TICK};
@@ -64,7 +64,7 @@ async fn a_question_while_the_clock_is_back_shortens_a_folded_node_too() {
                 queue: history.address.clone(),
                 id: NodeId::random(),
                 claim: Claim::Exclusive,
-                limit: AskedLimit::Stored,
+                limit: Limit::Stored,
                 label: "label".into(),
                 data: Default::default(),
                 patience,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use latchwork_core::Kind;
-use latchwork_core::contracts::{AskedLimit, Join, NodeId, Patience};
+use latchwork_core::contracts::{Join, Limit, NodeId, Patience};
 use latchwork_core::decide::Claim;
 
 use super::fixture::{FAR, Fixture, TICK};
@@ -108,7 +108,7 @@ impl History<'_> {
             queue: self.address.clone(),
             id: NodeId::random(),
             claim: self.claim(),
-            limit: AskedLimit::Exactly(self.twin.limit().unwrap_or(LIMIT)),
+            limit: Limit::Exactly(self.twin.limit().unwrap_or(LIMIT)),
             label: "newcomer".into(),
             data: Default::default(),
             patience: Patience::Wait,
@@ -205,7 +205,7 @@ async fn hundreds_of_holders_outlive_a_deleted_hash() {
                 queue: history.address.clone(),
                 id: NodeId::random(),
                 claim,
-                limit: AskedLimit::Exactly(600),
+                limit: Limit::Exactly(600),
                 label: "one of many".into(),
                 data: Default::default(),
                 patience: Patience::Wait,

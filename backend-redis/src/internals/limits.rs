@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use latchwork_core::Kind;
-use latchwork_core::contracts::{AskedLimit, Join, NodeId, Patience, StoredLimit};
+use latchwork_core::contracts::{Join, Limit, NodeId, Patience, StoredLimit};
 use latchwork_core::decide::Claim;
 
 use super::dice::Dice;
@@ -38,7 +38,7 @@ async fn the_scripts_and_core_read_the_same_from_any_bytes() {
             queue: address.clone(),
             id: NodeId::random(),
             claim: Claim::Permits(1),
-            limit: AskedLimit::UnlessStored(3),
+            limit: Limit::UnlessStored(3),
             label: "any bytes".into(),
             data: Default::default(),
             patience: Patience::Try,

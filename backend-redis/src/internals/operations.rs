@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::{AskedLimit, Join, NodeId, Patience};
+use latchwork_core::contracts::{Join, Limit, NodeId, Patience};
 use latchwork_core::decide::queue::{Answer, Ask, TOMBSTONE};
 
 use super::history::{Contender, ExtraNews, History};
@@ -17,10 +17,10 @@ impl History<'_> {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.dice.roll(u64::MAX).to_be_bytes());
         let limit = match self.dice.roll(8) {
-            0 => AskedLimit::Stored,
-            1 => AskedLimit::Exactly(LIMIT + 1),
-            2 => AskedLimit::UnlessStored(LIMIT + 1),
-            _ => AskedLimit::Exactly(self.twin.limit().unwrap_or(LIMIT)),
+            0 => Limit::Stored,
+            1 => Limit::Exactly(LIMIT + 1),
+            2 => Limit::UnlessStored(LIMIT + 1),
+            _ => Limit::Exactly(self.twin.limit().unwrap_or(LIMIT)),
         };
         let join = Join {
             queue: self.address.clone(),

@@ -2,7 +2,7 @@
 //! two of these hold.
 
 use latchwork_core::Kind;
-use latchwork_core::contracts::{AskedLimit, Join, NodeId, Patience};
+use latchwork_core::contracts::{Join, Limit, NodeId, Patience};
 use latchwork_core::decide::Claim;
 
 use super::fixture::{FAR, Fixture, TICK};
@@ -71,7 +71,7 @@ async fn join(history: &mut History<'_>) -> Option<(NodeId, u64)> {
         queue: history.address.clone(),
         id: NodeId::random(),
         claim,
-        limit: AskedLimit::UnlessStored(1),
+        limit: Limit::UnlessStored(1),
         label: "honest".into(),
         data: Default::default(),
         patience: Patience::Wait,

@@ -219,7 +219,7 @@ async fn end(client: &Client, how: Close, attempts: Vec<Arc<Attempt>>) -> Result
     result
 }
 
-/// Nothing for a node that its owner keeps for a while yet (`hold_at_least`). It is left to its
+/// Nothing for a node that its owner keeps for a while yet (`min_hold`). It is left to its
 /// expiry, which nothing puts off: no node outlives its client by more than a TTL.
 fn removal_at_close(attempt: &Attempt, now: Moment) -> Option<Call> {
     let kept = attempt.state().is_some_and(|state| state.kept_until() > now);

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use latchwork_core::Result;
-use latchwork_core::contracts::{AskedLimit, Join, Patience, StoredLimit};
+use latchwork_core::contracts::{Join, Limit, Patience, StoredLimit};
 use latchwork_core::decide::Claim;
 
 use super::call::{Call, TimeOverride, time_word};
@@ -45,9 +45,9 @@ pub(crate) fn join(
         .arg(weight)
         .arg(ttl.as_micros())
         .arg(match join.limit {
-            AskedLimit::Exactly(limit) => limit.to_string(),
-            AskedLimit::UnlessStored(limit) => format!("~{limit}"),
-            AskedLimit::Stored => String::new(),
+            Limit::Exactly(limit) => limit.to_string(),
+            Limit::UnlessStored(limit) => format!("~{limit}"),
+            Limit::Stored => String::new(),
         })
         .arg(notify);
     // A node without data is written as nodes were before there was any.

@@ -7,9 +7,9 @@ use crate::common::coordinators::at;
 use crate::common::{LONG, Operator, PATIENCE, soon};
 use futures_util::StreamExt;
 use latchwork_conformance::servers::ClusteredRedis;
+use latchwork_core::Coordinator;
 use latchwork_core::contracts::LeaseState;
-use latchwork_core::recipes::Acquire;
-use latchwork_core::{Coordinator, Release};
+use latchwork_core::{Ended, HoldState};
 
 /// No master is replaced by itself, however busy the machine is.
 const CALM: Duration = Duration::from_secs(10);
@@ -92,7 +92,7 @@ async fn a_master_that_is_about_to_get_its_first_slot_is_waited_for_on_one_conne
     cluster.move_slot(slot, 0, NEW).await.unwrap();
     assert_eq!(soon(counter.add(1)).await.unwrap(), 2);
     let hold = soon(client.mutex(key.as_str()).unwrap().acquire()).await.unwrap();
-    assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+    soon(hold.release()).await.unwrap();
     soon(client.close()).await.unwrap();
 }
 
@@ -114,8 +114,8 @@ async fn servers_that_have_left_are_not_believed_though_they_are_most_and_are_di
         operator(&cluster, server + 3).await.say::<()>("CLUSTER FAILOVER TAKEOVER").await;
     }
     for lock in &locks {
-        let hold = soon(client.mutex(lock.as_str()).unwrap().acquire_within(PATIENCE)).await.unwrap();
-        assert_eq!(soon(hold.release()).await.unwrap(), Release::Released, "{lock}");
+        let hold = soon(client.mutex(lock.as_str()).unwrap().acquire().within(PATIENCE)).await.unwrap();
+        soon(hold.release()).await.unwrap();
     }
     for emptied in &mut left {
         soon(async {
@@ -171,7 +171,7 @@ async fn a_master_that_says_what_it_knew_is_not_believed_while_the_others_agree(
     assert_eq!(seen, Some(from), "the old map stands no longer");
     cluster.move_slot(slot_of_open, from, to).await.unwrap();
     let hold = soon(acquiring).await.unwrap().unwrap();
-    assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+    soon(hold.release()).await.unwrap();
     soon(client.close()).await.unwrap();
 }
 
@@ -188,8 +188,11 @@ async fn a_server_that_falls_silent_costs_no_hold_of_the_others_and_its_own_go_o
     let client = user(&cluster, &format!("ttl={LONG}")).await;
     let mut holds = Vec::new();
     for lock in &locks {
-        let confirmed = Acquire::new().min_replicas(1).within(PATIENCE);
-        holds.push(soon(client.mutex(lock.as_str()).unwrap().acquire_with(confirmed)).await.unwrap());
+        holds.push(
+            soon(client.mutex(lock.as_str()).unwrap().acquire().min_replicas(1).within(PATIENCE))
+                .await
+                .unwrap(),
+        );
     }
     let mut others = Vec::new();
     for hold in &holds[1..] {
@@ -202,17 +205,21 @@ async fn a_server_that_falls_silent_costs_no_hold_of_the_others_and_its_own_go_o
     let acquiring = tokio::spawn(async move { mutex.acquire().await });
     assert_eq!(soon(lease.changed(LeaseState::Live)).await, LeaseState::Suspended);
     assert!(silent.elapsed() < Duration::from_secs(15), "by a late renewal: {:?}", silent.elapsed());
-    assert_eq!(holds[0].state(), LeaseState::Suspended);
+    assert_eq!(holds[0].state(), HoldState::Suspended);
     operator(&cluster, 3).await.say::<()>("CLUSTER FAILOVER TAKEOVER").await;
     assert_eq!(soon(lease.changed(LeaseState::Suspended)).await, LeaseState::Live);
-    assert_eq!(holds[0].state(), LeaseState::Live, "its replica has it");
+    assert_eq!(holds[0].state(), HoldState::Held, "its replica has it");
     holds.push(soon(acquiring).await.unwrap().unwrap());
     for hold in holds {
-        assert_eq!(soon(hold.release()).await.unwrap(), Release::Released, "{}", hold.key());
+        soon(hold.release()).await.unwrap();
     }
     for states in others {
         let states = soon(states).await.unwrap();
-        assert_eq!(states, [LeaseState::Live], "of a hold on a server that is well");
+        assert_eq!(
+            states,
+            [HoldState::Held, HoldState::Ended(Ended::Released)],
+            "of a hold on a server that is well"
+        );
     }
     soon(client.close()).await.unwrap();
 }

@@ -1,5 +1,6 @@
 //! A Redis Cluster: slots that move, shards that are lost, masters that are replaced.
 
+use latchwork_core::Ended;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,8 +12,7 @@ use crate::common::{Operator, PATIENCE, connect, own, queue, soon};
 use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::servers::ClusteredRedis;
 use latchwork_core::contracts::{Close, LeaseState};
-use latchwork_core::recipes::Acquire;
-use latchwork_core::{Coordinator, ErrorKind, Kind, LostReason, Release};
+use latchwork_core::{Coordinator, ErrorKind, Kind, LostReason};
 
 /// No master is replaced by itself, however busy the machine is.
 const CALM: Duration = Duration::from_secs(10);
@@ -49,7 +49,7 @@ async fn no_hold_is_lost_while_the_slots_of_contended_keys_move() {
             let (over, inside, grants) = (Arc::clone(&over), Arc::clone(&inside), Arc::clone(&grants));
             tasks.push(tokio::spawn(async move {
                 while !over.load(Ordering::Acquire) {
-                    let hold = match mutex.acquire_within(PATIENCE).await {
+                    let hold = match mutex.acquire().within(PATIENCE).await {
                         Ok(hold) => hold,
                         // A slot that is being moved.
                         Err(error) if error.is_retryable() => continue,
@@ -61,7 +61,7 @@ async fn no_hold_is_lost_while_the_slots_of_contended_keys_move() {
                     inside[key].fetch_sub(1, Ordering::AcqRel);
                     grants[key].fetch_add(1, Ordering::AcqRel);
                     match hold.release().await {
-                        Ok(how) => assert_eq!(how, Release::Released, "lock-{key}"),
+                        Ok(()) => {}
                         Err(error) => {
                             assert!(error.is_retryable() || *error.kind() == ErrorKind::Unknown, "{error}")
                         }
@@ -109,7 +109,7 @@ async fn no_hold_is_lost_while_the_slots_of_contended_keys_move() {
     }
     for hold in standing {
         hold.check().expect("its shard kept it");
-        assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+        soon(hold.release()).await.unwrap();
     }
     println!(
         "{moves} slots moved in {took:.1?}, {} grants meanwhile, no hold lost",
@@ -152,7 +152,7 @@ async fn what_is_not_there_yet_in_a_slot_on_its_way_is_asked_for_at_its_new_serv
     cluster.move_slot(slot, 0, 1).await.unwrap();
     let hold = soon(acquiring).await.unwrap().unwrap();
     assert!(hold.is_held());
-    assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+    soon(hold.release()).await.unwrap();
     assert_eq!(soon(counter.add(1)).await.unwrap(), 2);
     soon(client.close()).await.unwrap();
 }
@@ -224,15 +224,15 @@ async fn the_map_of_a_server_that_has_left_the_cluster_is_none() {
     let mutex = client.mutex(lock.as_str()).unwrap();
     let before = soon(mutex.acquire()).await.unwrap();
     let token = before.token();
-    let _ = before.release().await.unwrap();
+    before.release().await.unwrap();
     let mut emptied = Operator::at(&format!("redis://{}", servers[first])).await;
     emptied.say::<()>("FLUSHALL").await;
     emptied.say::<()>("CLUSTER RESET HARD").await;
     let mut replica = Operator::at(&format!("redis://{}", servers[first + 3])).await;
     replica.say::<()>("CLUSTER FAILOVER TAKEOVER").await;
-    let hold = soon(mutex.acquire_within(PATIENCE)).await.unwrap();
+    let hold = soon(mutex.acquire().within(PATIENCE)).await.unwrap();
     assert!(hold.token() > token, "by the replica that took over");
-    let _ = hold.release().await.unwrap();
+    hold.release().await.unwrap();
     soon(client.close()).await.unwrap();
 }
 
@@ -252,15 +252,15 @@ async fn a_lost_shard_loses_its_own_holds_only() {
     cluster.kill(4).await.unwrap();
     cluster.kill(1).await.unwrap();
     assert_eq!(soon(lease.changed(LeaseState::Live)).await, LeaseState::Suspended);
-    assert_eq!(soon(holds[1].lost()).await.reason(), LostReason::Expired);
+    assert_eq!(soon(holds[1].lost()).await, Ended::Lost(LostReason::Expired));
     // Renewed several times since.
     lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 2).await;
     assert!(holds[0].is_held() && holds[2].is_held(), "the other shards are well");
-    let _ = soon(client.mutex(other).unwrap().acquire()).await.unwrap().release().await.unwrap();
+    soon(client.mutex(other).unwrap().acquire()).await.unwrap().release().await.unwrap();
     let error = client.mutex(locks[1].as_str()).unwrap().try_acquire().await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
     for hold in [holds.remove(2), holds.remove(0)] {
-        assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+        soon(hold.release()).await.unwrap();
     }
 }
 
@@ -269,10 +269,13 @@ async fn a_hold_goes_on_at_the_replica_that_takes_over_and_one_that_it_does_not_
     let cluster = ClusteredRedis::start(PROMPT).await.unwrap();
     let client = user(&cluster, "ttl=20s").await;
     let locks = locks_of_all(&cluster).await;
-    let confirmed = || Acquire::new().min_replicas(1).within(PATIENCE);
     let mut holds = Vec::new();
     for lock in &locks {
-        holds.push(soon(client.mutex(lock.as_str()).unwrap().acquire_with(confirmed())).await.unwrap());
+        holds.push(
+            soon(client.mutex(lock.as_str()).unwrap().acquire().min_replicas(1).within(PATIENCE))
+                .await
+                .unwrap(),
+        );
     }
     let replaced = async |server: usize| {
         let master = cluster.wait_until_replaced(&key_of(&locks[server]), server).await.unwrap();
@@ -288,7 +291,7 @@ async fn a_hold_goes_on_at_the_replica_that_takes_over_and_one_that_it_does_not_
     cluster.kill(1).await.unwrap();
     replica.say::<()>("FLUSHALL").await;
     replaced(1).await;
-    assert_eq!(soon(holds[1].lost()).await.reason(), LostReason::Forgotten);
+    assert_eq!(soon(holds[1].lost()).await, Ended::Lost(LostReason::Forgotten));
     let lease = client.lease();
     lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
     assert!(holds[0].is_held() && holds[2].is_held(), "renewed at the replica, and at a master that is well");
@@ -297,7 +300,7 @@ async fn a_hold_goes_on_at_the_replica_that_takes_over_and_one_that_it_does_not_
         let _ = soon(hold.release()).await;
         let again = soon(client.mutex(lock.as_str()).unwrap().acquire()).await.unwrap();
         assert!(again.token() > before, "{lock}");
-        let _ = again.release().await.unwrap();
+        again.release().await.unwrap();
     }
 }
 
@@ -310,13 +313,12 @@ async fn a_hold_goes_on_beside_a_master_that_is_cut_off_and_what_that_alone_know
     let mut taken = 0;
     let (lock, late) = (lock_at(&cluster, 0, &mut taken).await, lock_at(&cluster, 0, &mut taken).await);
     let mutex = client.mutex(lock.as_str()).unwrap();
-    let confirmed = Acquire::new().min_replicas(1).within(PATIENCE);
-    let hold = soon(mutex.acquire_with(confirmed)).await.unwrap();
+    let hold = soon(mutex.acquire().min_replicas(1).within(PATIENCE)).await.unwrap();
     cluster.cut(0);
     let too_late = soon(client.mutex(late.as_str()).unwrap().acquire()).await.unwrap();
     take_over(&cluster, 3, &lock).await;
     assert_eq!(cluster.master_seen_by(0, &key_of(&lock)).await.unwrap(), Some(0), "it was told");
-    assert_eq!(soon(too_late.lost()).await.reason(), LostReason::Forgotten);
+    assert_eq!(soon(too_late.lost()).await, Ended::Lost(LostReason::Forgotten));
     hold.check().expect("the replica knew it");
     let again = soon(client.mutex(late.as_str()).unwrap().acquire()).await.unwrap();
     assert!(again.token() > too_late.token(), "the new master knows of no token that the old one gave last");
@@ -328,7 +330,7 @@ async fn a_hold_goes_on_beside_a_master_that_is_cut_off_and_what_that_alone_know
         hold.check().expect("the new master renews it");
     }
     for hold in [hold, again] {
-        assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+        soon(hold.release()).await.unwrap();
     }
     soon(client.close()).await.unwrap();
 }
@@ -340,16 +342,16 @@ async fn a_hold_that_a_master_renews_alone_for_a_ttl_is_forgotten_by_its_replica
     let client = user(&cluster, "ttl=12s").await;
     let lock = lock_at(&cluster, 0, &mut 0).await;
     let mutex = client.mutex(lock.as_str()).unwrap();
-    let hold = soon(mutex.acquire_with(Acquire::new().min_replicas(1).within(PATIENCE))).await.unwrap();
+    let hold = soon(mutex.acquire().min_replicas(1).within(PATIENCE)).await.unwrap();
     cluster.cut(0);
     let lease = client.lease();
     lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
     hold.check().expect("the old master renews it");
     take_over(&cluster, 3, &lock).await;
-    assert_eq!(soon(hold.lost()).await.reason(), LostReason::Forgotten);
+    assert_eq!(soon(hold.lost()).await, Ended::Lost(LostReason::Forgotten));
     let again = soon(mutex.acquire()).await.unwrap();
     assert!(again.token() > hold.token());
-    let _ = again.release().await.unwrap();
+    again.release().await.unwrap();
 }
 
 /// Makes a replica the master of this lock, although its old master is alive.
@@ -403,7 +405,7 @@ async fn a_hand_off_costs_the_bus_one_message_to_each_other_server() {
                 let hold = soon(mutex.acquire()).await.unwrap();
                 // The other one is in the queue behind it.
                 tokio::time::sleep(Duration::from_millis(1)).await;
-                assert_eq!(hold.release().await.unwrap(), Release::Released);
+                hold.release().await.unwrap();
             }
         }
     });
@@ -450,6 +452,6 @@ async fn what_is_wrong_with_the_servers_is_named() {
     mistakes.all_made();
     let client = at(&format!("redis-cluster://app:word@{}", cluster.servers()[0])).await.unwrap();
     for lock in locks_of_all(&cluster).await {
-        let _ = soon(client.mutex(lock).unwrap().acquire()).await.unwrap().release().await.unwrap();
+        soon(client.mutex(lock).unwrap().acquire()).await.unwrap().release().await.unwrap();
     }
 }

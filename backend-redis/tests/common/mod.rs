@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use latchwork_conformance::servers::{Kind as ServerKind, Options, Server};
-use latchwork_core::contracts::{AskedLimit, Backend, Join, Joined, Node, NodeId, Page, Patience};
+use latchwork_core::contracts::{Backend, Join, Joined, Limit, Node, NodeId, Page, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Config, Connector, Error, Kind, Result};
 use latchwork_redis::RedisConnector;
@@ -82,7 +82,7 @@ pub fn ask(queue: &Address, claim: Claim) -> Join {
         queue: queue.clone(),
         id: NodeId::random(),
         claim,
-        limit: AskedLimit::Stored,
+        limit: Limit::Stored,
         label: "test".into(),
         data: Default::default(),
         patience: Patience::Wait,
@@ -95,12 +95,12 @@ pub fn permits(queue: &Address, weight: u32) -> Join {
 }
 
 pub fn limited(queue: &Address, weight: u32, limit: u32) -> Join {
-    Join { limit: AskedLimit::Exactly(limit), ..permits(queue, weight) }
+    Join { limit: Limit::Exactly(limit), ..permits(queue, weight) }
 }
 
 /// The limit that makes a claim of [`KINDS`] exclusive.
-pub fn limit(kind: Kind) -> AskedLimit {
-    if kind == Kind::Semaphore { AskedLimit::Exactly(1) } else { AskedLimit::Stored }
+pub fn limit(kind: Kind) -> Limit {
+    if kind == Kind::Semaphore { Limit::Exactly(1) } else { Limit::Stored }
 }
 
 /// Whether each node of the queue is admitted, in order.

@@ -1,13 +1,14 @@
 //! The primary is killed at once after an acquisition, and a replica promoted.
 
+use latchwork_core::Ended;
 use std::time::Instant;
 
 use latchwork_conformance::cases::is_long;
-use latchwork_core::{Coordinator, LostReason, Release};
+use latchwork_core::{Coordinator, LostReason};
 
 use crate::common::soon;
 use crate::replication::replicas::Replicas;
-use crate::replication::{NOISE, PATIENT, by, is_unconfirmed, surely_by, user};
+use crate::replication::{NOISE, PATIENT, SOON, is_unconfirmed, user};
 
 /// What became of the locks of one kind.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -37,12 +38,12 @@ async fn a_confirmed_lock_outlives_a_failover_to_its_replica_and_a_plain_one_doe
         let client = user(&replicas.url(PATIENT)).await;
         let mutex = |key: &str| client.mutex(key).unwrap();
         replicas.hold_back_all();
-        is_unconfirmed(&mutex("refused").acquire_with(by(1)).await.unwrap_err(), 0, 1);
+        is_unconfirmed(&mutex("refused").acquire().min_replicas(1).within(SOON).await.unwrap_err(), 0, 1);
         refused += 1;
         replicas.let_through(0);
         replicas.caught_up(1).await;
         let begun = Instant::now();
-        let kept = soon(mutex("confirmed").acquire_with(surely_by(1))).await.unwrap();
+        let kept = soon(mutex("confirmed").acquire().min_replicas(1)).await.unwrap();
         waited.push(begun.elapsed());
         replicas.hold_back(0);
         let lost = soon(mutex("plain").acquire()).await.unwrap();
@@ -79,8 +80,8 @@ async fn a_confirmed_lock_is_lost_in_a_failover_to_a_replica_that_did_not_confir
     let client = user(&replicas.url(PATIENT)).await;
     replicas.hold_back(1);
     let mutex = client.mutex("a").unwrap();
-    is_unconfirmed(&mutex.acquire_with(by(2).within(2 * NOISE)).await.unwrap_err(), 1, 2);
-    let hold = soon(mutex.acquire_with(surely_by(1))).await.unwrap();
+    is_unconfirmed(&mutex.acquire().min_replicas(2).within(2 * NOISE).await.unwrap_err(), 1, 2);
+    let hold = soon(mutex.acquire().min_replicas(1)).await.unwrap();
     replicas.fail_over_to(1).await;
     let promoted = user(&replicas.url_of(1, PATIENT)).await;
     let other = soon(promoted.mutex("a").unwrap().try_acquire()).await.unwrap();
@@ -92,14 +93,14 @@ async fn a_confirmed_hold_goes_on_where_its_replica_takes_the_address_of_the_pri
     let replicas = Replicas::start().await;
     let client = user(&replicas.url("ttl=6s")).await;
     replicas.hold_back(1);
-    let kept = soon(client.mutex("confirmed").unwrap().acquire_with(surely_by(1))).await.unwrap();
+    let kept = soon(client.mutex("confirmed").unwrap().acquire().min_replicas(1)).await.unwrap();
     replicas.hold_back(0);
     let lost = soon(client.mutex("plain").unwrap().acquire()).await.unwrap();
     replicas.fail_over_in_place_to(0).await;
-    assert_eq!(soon(lost.lost()).await.reason(), LostReason::Forgotten);
+    assert_eq!(soon(lost.lost()).await, Ended::Lost(LostReason::Forgotten));
     let lease = client.lease();
     lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 3 / 2).await;
     assert!(kept.is_held(), "it was renewed on the replica");
-    assert_eq!(kept.release().await.unwrap(), Release::Released);
+    kept.release().await.unwrap();
     client.close().await.unwrap();
 }

@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::Proxy;
 use latchwork_core::decide::{Claim, margin};
-use latchwork_core::recipes::Acquire;
 use latchwork_core::{Config, ErrorKind, Kind, connect_lazy};
 
 use super::replicas::Replicas;
-use super::{NOISE, PATIENT, SOON, by, is_unconfirmed, user};
+use super::{NOISE, PATIENT, SOON, is_unconfirmed, user};
 use crate::common::coordinators::at;
 use crate::common::{Operator, PATIENCE, admitted, ask, connect, own, queue, soon, standing};
 
@@ -20,15 +19,15 @@ async fn it_is_made_at_the_first_confirmation_made_again_when_it_breaks_and_clos
     let config = Config::from_url(&format!("redis://{}?min_replicas=2", proxy.addr())).unwrap();
     let client = connect_lazy(&[latchwork_redis::connector()], &config).unwrap();
     let mutex = client.mutex("a").unwrap();
-    let plain = soon(mutex.acquire_with(Acquire::new().min_replicas(0))).await.unwrap();
-    let _ = plain.release().await.unwrap();
+    let plain = soon(mutex.acquire().min_replicas(0)).await.unwrap();
+    plain.release().await.unwrap();
     assert_eq!(proxy.connections(), 1, "it costs nothing where nothing is confirmed");
     for _ in 0..2 {
-        let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+        soon(mutex.acquire()).await.unwrap().release().await.unwrap();
         assert_eq!(proxy.connections(), 2, "one for all");
     }
     proxy.sever();
-    let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+    soon(mutex.acquire()).await.unwrap().release().await.unwrap();
     soon(proxy.wait_for_connections(2)).await;
     client.close().await.unwrap();
     soon(proxy.wait_for_connections(0)).await;
@@ -41,7 +40,7 @@ async fn a_confirmation_that_waits_holds_up_no_other_request() {
     let (confirmed, mutex) = (client.mutex("a").unwrap(), client.mutex("b").unwrap());
     let round = async || {
         let begun = Instant::now();
-        let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+        soon(mutex.acquire()).await.unwrap().release().await.unwrap();
         begun.elapsed()
     };
     let twenty = async || {
@@ -53,7 +52,7 @@ async fn a_confirmation_that_waits_holds_up_no_other_request() {
     };
     let before = twenty().await;
     replicas.hold_back_all();
-    let waits = tokio::spawn(async move { confirmed.acquire_with(Acquire::new().min_replicas(1)).await });
+    let waits = tokio::spawn(async move { confirmed.acquire().min_replicas(1).await });
     let mut beside = Vec::new();
     while !waits.is_finished() {
         beside.push(round().await);
@@ -89,7 +88,7 @@ async fn many_at_once_share_their_questions() {
     let replicas = Replicas::start().await;
     replicas.follow_directly().await;
     let client = user(&replicas.url("ttl=60s&min_replicas=2&request_timeout=10s")).await;
-    let _ = soon(client.mutex("first").unwrap().acquire()).await.unwrap().release().await.unwrap();
+    soon(client.mutex("first").unwrap().acquire()).await.unwrap().release().await.unwrap();
     let mut operator = Operator::of(&replicas.primary).await;
     let before = operator.calls("wait").await;
     let begun = Instant::now();
@@ -103,11 +102,15 @@ async fn many_at_once_share_their_questions() {
     // One after another: what it costs, on this machine.
     let mutex = client.mutex("alone").unwrap();
     let mut medians = Vec::new();
-    for options in [Acquire::new().min_replicas(0), Acquire::new()] {
+    for replicas in [Some(0), None] {
         let mut took = Vec::new();
         for _ in 0..MANY {
             let begun = Instant::now();
-            let _ = mutex.acquire_with(options.clone()).await.unwrap().release().await.unwrap();
+            let request = match replicas {
+                Some(replicas) => mutex.acquire().min_replicas(replicas),
+                None => mutex.acquire(),
+            };
+            request.await.unwrap().release().await.unwrap();
             took.push(begun.elapsed());
         }
         medians.push(median(took));
@@ -122,27 +125,27 @@ async fn a_deadline_bounds_it_a_dropped_one_leaves_nothing_and_a_close_ends_it()
     let mutex = client.mutex("a").unwrap();
     replicas.hold_back_all();
     let begun = Instant::now();
-    is_unconfirmed(&mutex.acquire_with(by(1)).await.unwrap_err(), 0, 1);
+    is_unconfirmed(&mutex.acquire().min_replicas(1).within(SOON).await.unwrap_err(), 0, 1);
     assert!(begun.elapsed() < SOON + NOISE, "{:?}", begun.elapsed());
     let is_free = async || while !mutex.queue(0, 10).await.unwrap().is_empty() {};
     soon(is_free()).await;
 
     let stands = async || while mutex.queue(0, 10).await.unwrap().is_empty() {};
     tokio::select! {
-        answer = mutex.acquire_with(Acquire::new().min_replicas(1)) => panic!("{answer:?}"),
+        answer = mutex.acquire().min_replicas(1) => panic!("{answer:?}"),
         () = stands() => {}
     }
     soon(is_free()).await;
     for dropped in 0..50_u32 {
         let after = Duration::from_micros(100) * dropped;
-        let asking = mutex.acquire_with(Acquire::new().min_replicas(1));
+        let asking = mutex.acquire().min_replicas(1);
         assert!(tokio::time::timeout(after, asking).await.is_err(), "nobody has confirmed it");
     }
     soon(is_free()).await;
 
     let waits = tokio::spawn({
         let mutex = mutex.clone();
-        async move { mutex.acquire_with(Acquire::new().min_replicas(1)).await }
+        async move { mutex.acquire().min_replicas(1).await }
     });
     soon(stands()).await;
     let begun = Instant::now();
@@ -222,8 +225,8 @@ async fn a_server_that_does_not_allow_it_is_named() {
     // Who does not ask needs no right to, and whoever does hears it at once.
     let mute = user(&url("mute", "ttl=10s")).await;
     let mutex = mute.mutex("b").unwrap();
-    is_named(&mutex.acquire_with(Acquire::new().min_replicas(1)).await.unwrap_err());
-    let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+    is_named(&mutex.acquire().min_replicas(1).await.unwrap_err());
+    soon(mutex.acquire()).await.unwrap().release().await.unwrap();
     for client in [app, mute] {
         client.close().await.unwrap();
     }

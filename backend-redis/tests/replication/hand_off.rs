@@ -8,7 +8,7 @@ use latchwork_core::contracts::Close;
 use latchwork_core::decide::Claim;
 
 use super::replicas::Replicas;
-use super::{PATIENT, by, is_unconfirmed, surely_by, user};
+use super::{PATIENT, is_unconfirmed, user};
 use crate::common::{Operator, PATIENCE, admitted, ask, connect, queue, soon, waiting};
 
 const SHORTLY: Duration = Duration::from_secs(2);
@@ -55,24 +55,24 @@ async fn a_waiter_that_is_not_confirmed_is_given_back_and_the_next_one_comes_in(
     let replicas = Replicas::start().await;
     let (holder, winner) = (user(&replicas.url(PATIENT)).await, user(&replicas.url(PATIENT)).await);
     let _ =
-        soon(winner.mutex("b").unwrap().acquire_with(surely_by(2))).await.unwrap().release().await.unwrap();
+        soon(winner.mutex("b").unwrap().acquire().min_replicas(2)).await.unwrap().release().await.unwrap();
     let held = soon(holder.mutex("a").unwrap().acquire()).await.unwrap();
     let mutex = winner.mutex("a").unwrap();
     let waits = tokio::spawn({
         let mutex = mutex.clone();
-        async move { mutex.acquire_with(by(1).within(3 * SHORTLY)).await }
+        async move { mutex.acquire().min_replicas(1).within(3 * SHORTLY).await }
     });
     while holder.mutex("a").unwrap().queue(0, 10).await.unwrap().len() < 2 {
         tokio::task::yield_now().await;
     }
     replicas.hold_back_all();
-    let _ = held.release().await.unwrap();
+    held.release().await.unwrap();
     let error = soon(waits).await.unwrap().unwrap_err();
     is_unconfirmed(&error, 0, 1);
     let next = soon(holder.mutex("a").unwrap().acquire()).await.unwrap();
     assert!(next.is_held());
     replicas.let_through(0);
-    let _ = next.release().await.unwrap();
-    let confirmed = soon(mutex.acquire_with(surely_by(1))).await.unwrap();
+    next.release().await.unwrap();
+    let confirmed = soon(mutex.acquire().min_replicas(1)).await.unwrap();
     assert!(confirmed.is_held());
 }

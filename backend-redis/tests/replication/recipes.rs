@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use latchwork_core::recipes::{Acquire, Member, MultiLock};
+use latchwork_core::recipes::{MultiLock, MultiMember};
 use latchwork_core::{Coordinator, Error, Owner};
 use tokio::time::sleep;
 
@@ -23,8 +23,8 @@ async fn every_recipe_is_refused_while_replication_is_held_back_and_acquired_aft
     }
     // Not asked for, whatever the URL says.
     let mutex = client.mutex("mutex").unwrap();
-    let plain = soon(mutex.acquire_with(Acquire::new().min_replicas(0))).await.unwrap();
-    let _ = plain.release().await.unwrap();
+    let plain = soon(mutex.acquire().min_replicas(0)).await.unwrap();
+    plain.release().await.unwrap();
     // Nothing that was refused is left, and stands in the way of the other client's try.
     soon(nothing_is_held(&mut Operator::of(&replicas.primary).await)).await;
     soon(client.close()).await.unwrap();
@@ -34,10 +34,10 @@ async fn every_recipe_is_refused_while_replication_is_held_back_and_acquired_aft
         answer.unwrap_or_else(|error| panic!("{what}: {error}"));
     }
     // A re-entry asks nobody.
-    let (reentrant, owner) = (patient.reentrant_mutex("owner").unwrap(), Owner::new("an owner"));
-    let held = soon(reentrant.acquire_as(&owner)).await.unwrap();
+    let (reentrant, owner) = (patient.mutex("owner").unwrap(), Owner::new("an owner"));
+    let held = soon(reentrant.acquire().by(&owner)).await.unwrap();
     replicas.hold_back_all();
-    let again = soon(reentrant.acquire_as(&owner)).await.unwrap();
+    let again = soon(reentrant.acquire().by(&owner)).await.unwrap();
     assert_eq!(again.token(), held.token());
 }
 
@@ -62,16 +62,16 @@ async fn nothing_is_held(operator: &mut Operator) {
 /// What each recipe answers; all are asked at once. The writer and the reader wait for each other.
 async fn all(client: &Coordinator) -> [(&'static str, Result<(), Error>); 8] {
     let (mutex, other) = (client.mutex("mutex").unwrap(), client.mutex("other").unwrap());
-    let (reentrant, rwlock) = (client.reentrant_mutex("owner").unwrap(), client.rwlock("rwlock").unwrap());
+    let (reentrant, rwlock) = (client.mutex("owner").unwrap(), client.rwlock("rwlock").unwrap());
     let (semaphore, election) = (client.semaphore("permits", 2).unwrap(), client.election("leader").unwrap());
-    let members: [Member; 2] =
-        [client.mutex("one").unwrap().into(), Member::write(client.rwlock("two").unwrap())];
+    let members: [MultiMember; 2] =
+        [client.mutex("one").unwrap().into(), MultiMember::write(&client.rwlock("two").unwrap())];
     let (multi, owner) = (MultiLock::new(members).unwrap(), Owner::new("an owner"));
     let tried = async { other.try_acquire().await.map(|hold| hold.expect("it is free")) };
     let answers = tokio::join!(
         given_back("mutex", mutex.acquire()),
         given_back("a try", tried),
-        given_back("an owner", reentrant.acquire_as(&owner)),
+        given_back("an owner", reentrant.acquire().by(&owner)),
         given_back("a reader", rwlock.read()),
         given_back("a writer", rwlock.write()),
         given_back("permits", semaphore.acquire(2)),

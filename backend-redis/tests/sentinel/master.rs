@@ -1,6 +1,7 @@
 //! A master that Sentinels watch: how it is found, what becomes of holds in a failover, and what the
 //! errors say.
 
+use latchwork_core::Ended;
 use std::time::{Duration, Instant};
 
 use crate::common::coordinators::{at, refused, said};
@@ -9,8 +10,7 @@ use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::WatchedRedis;
 use latchwork_core::contracts::LeaseState;
-use latchwork_core::recipes::Acquire;
-use latchwork_core::{Coordinator, ErrorKind, LostReason, Release};
+use latchwork_core::{Coordinator, ErrorKind, LostReason};
 
 /// A request and a renewal may take long: what comes within [`PROMPT`] came by an event.
 const PATIENT: &str = "ttl=60s&request_timeout=20s&connect_timeout=30s";
@@ -30,9 +30,8 @@ async fn a_hold_goes_on_at_the_new_master_and_tokens_rise() {
     let watched = WatchedRedis::start().await.unwrap();
     let (holder, waiting) = tokio::join!(user(&watched, "ttl=20s"), user(&watched, "ttl=20s"));
     // Confirmed by both, so that whichever is promoted has it.
-    let confirmed = Acquire::new().min_replicas(2).within(PATIENCE);
     let mutex = holder.mutex("a").unwrap();
-    let hold = soon(mutex.acquire_with(confirmed)).await.unwrap();
+    let hold = soon(mutex.acquire().min_replicas(2).within(PATIENCE)).await.unwrap();
     let waiter = waiting.mutex("a").unwrap();
     let waiter = tokio::spawn(async move { waiter.acquire().await });
     while mutex.queue(0, 10).await.unwrap().len() < 2 {
@@ -47,14 +46,13 @@ async fn a_hold_goes_on_at_the_new_master_and_tokens_rise() {
     assert_eq!(soon(lease.changed(LeaseState::Suspended)).await, LeaseState::Live);
     assert!(hold.is_held());
     let token = hold.token();
-    assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+    soon(hold.release()).await.unwrap();
     let next = soon(waiter).await.unwrap().unwrap();
     assert!(next.token() > token);
-    let _ = next.release().await.unwrap();
+    next.release().await.unwrap();
     // The other replica follows the new master, and may be asked to confirm.
-    let confirmed = Acquire::new().min_replicas(1).within(PATIENCE);
-    let hold = soon(mutex.acquire_with(confirmed)).await.unwrap();
-    let _ = hold.release().await.unwrap();
+    let hold = soon(mutex.acquire().min_replicas(1).within(PATIENCE)).await.unwrap();
+    hold.release().await.unwrap();
 }
 
 /// A write that has not reached the replica that is promoted.
@@ -62,8 +60,7 @@ async fn a_hold_goes_on_at_the_new_master_and_tokens_rise() {
 async fn a_hold_that_the_new_master_does_not_know_is_forgotten() {
     let watched = WatchedRedis::start().await.unwrap();
     let client = user(&watched, "ttl=20s").await;
-    let confirmed = Acquire::new().min_replicas(2).within(PATIENCE);
-    let hold = soon(client.mutex("a").unwrap().acquire_with(confirmed)).await.unwrap();
+    let hold = soon(client.mutex("a").unwrap().acquire().min_replicas(2).within(PATIENCE)).await.unwrap();
     let master = watched.master().await.unwrap();
     for (server, addr) in watched.servers().iter().enumerate() {
         if server != master {
@@ -73,7 +70,7 @@ async fn a_hold_that_the_new_master_does_not_know_is_forgotten() {
         }
     }
     watched.kill(master).await.unwrap();
-    assert_eq!(soon(hold.lost()).await.reason(), LostReason::Forgotten);
+    assert_eq!(soon(hold.lost()).await, Ended::Lost(LostReason::Forgotten));
     let again = soon(client.mutex("a").unwrap().acquire()).await.unwrap();
     assert!(again.token() > hold.token());
 }
@@ -85,14 +82,13 @@ async fn a_hold_goes_on_beside_a_master_that_is_cut_off_and_what_that_alone_know
     let watched = WatchedRedis::start_cuttable(Duration::from_secs(6)).await.unwrap();
     let client = user(&watched, "ttl=20s&request_timeout=4s").await;
     let mutex = client.mutex("a").unwrap();
-    let confirmed = Acquire::new().min_replicas(2).within(PATIENCE);
-    let hold = soon(mutex.acquire_with(confirmed)).await.unwrap();
+    let hold = soon(mutex.acquire().min_replicas(2).within(PATIENCE)).await.unwrap();
     let master = watched.master().await.unwrap();
     watched.cut(master);
     let too_late = soon(client.mutex("late").unwrap().acquire()).await.unwrap();
     watched.wait_until_replaced(master).await.unwrap();
     assert!(watched.leads(master).await, "it was told");
-    assert_eq!(soon(too_late.lost()).await.reason(), LostReason::Forgotten);
+    assert_eq!(soon(too_late.lost()).await, Ended::Lost(LostReason::Forgotten));
     let again = soon(client.mutex("late").unwrap().acquire()).await.unwrap();
     assert!(again.token() > too_late.token(), "the new master knows of no token that the old one gave last");
     assert!(watched.leads(master).await, "it was told meanwhile");
@@ -102,7 +98,7 @@ async fn a_hold_goes_on_beside_a_master_that_is_cut_off_and_what_that_alone_know
     lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
     assert!(again.is_held());
     for hold in [hold, again] {
-        assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+        soon(hold.release()).await.unwrap();
     }
     soon(client.close()).await.unwrap();
 }
@@ -126,8 +122,8 @@ async fn a_master_that_is_demoted_gets_no_further_write() {
     watched.wait_until_replaced(master).await.unwrap();
     watched.wait_until_whole().await.unwrap();
     let demoted = scripts(old).await;
-    assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
-    let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+    soon(hold.release()).await.unwrap();
+    soon(mutex.acquire()).await.unwrap().release().await.unwrap();
     assert!(demoted <= before + 1, "a renewal at most: {before}, {demoted}");
     assert_eq!(scripts(old).await, demoted, "all of it went to the new master");
 }
@@ -151,7 +147,7 @@ async fn a_client_whose_master_falls_silent_hears_of_the_new_one() {
     // One renewal of the client's place in the registry may have been on its way when it fell silent.
     let after = scripts(&watched.servers()[master]).await;
     assert!(after <= before + 1, "the old master got nothing since: {before}, {after}");
-    let _ = hold.release().await.unwrap();
+    hold.release().await.unwrap();
 }
 
 /// Its process stands still, and its connection does not end. The others tell of the new master.
@@ -178,7 +174,7 @@ async fn all_sentinels_are_listened_to_and_one_that_falls_silent_does_no_harm() 
     assert!(asked.elapsed() < PROMPT, "not by a Sentinel's word: {:?}", asked.elapsed());
     watched.resume(master).unwrap();
     watched.resume_sentinel(0).unwrap();
-    assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+    soon(hold.release()).await.unwrap();
     soon(client.close()).await.unwrap();
 }
 
@@ -216,7 +212,7 @@ async fn a_sentinel_that_names_another_master_than_most_is_outvoted() {
 
     // Where most are left beside it, nobody can know.
     let client = at(&url([&sentinels[2], &one, &other])).await.unwrap();
-    let _ = soon(client.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
+    soon(client.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
     assert!(scripts(lone.addr()).await > 0, "most Sentinels name it");
     soon(client.close()).await.unwrap();
 }
@@ -287,7 +283,7 @@ async fn what_is_wrong_with_the_sentinels_is_named() {
         "sentinel_user=deaf&sentinel_password=word",
     ] {
         let client = at(&at_all(login)).await.unwrap();
-        let _ = soon(client.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
+        soon(client.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
         client.close().await.unwrap();
     }
 }

@@ -2,13 +2,13 @@
 
 use latchwork_conformance::limits::{StoredLimit, bad_limits_are_reported_and_stay, permit, shows_bad_limit};
 use latchwork_core::Kind;
-use latchwork_core::contracts::{AskedLimit, Join, Patience};
+use latchwork_core::contracts::{Join, Limit, Patience};
 
 use crate::common::{Operator, admitted, client, own, queue, soon, waiting};
 
 const KEY: &str = "latchwork:semaphore:{a}:limit";
 
-fn permits(limit: AskedLimit, patience: Patience) -> Join {
+fn permits(limit: Limit, patience: Patience) -> Join {
     permit(&queue(Kind::Semaphore, "a"), limit, patience)
 }
 
@@ -46,8 +46,8 @@ async fn a_waiter_learns_of_it_by_its_next_recheck_and_a_holder_goes_on() {
     let address = queue(Kind::Semaphore, "a");
     for stored in ["-5", "nan", "inf"] {
         client.set_limit(&address, 1).await.unwrap();
-        let held = admitted(&client, &permits(AskedLimit::Exactly(1), Patience::Wait)).await;
-        let waiter = waiting(&client, &permits(AskedLimit::Exactly(1), Patience::Wait)).await;
+        let held = admitted(&client, &permits(Limit::Exactly(1), Patience::Wait)).await;
+        let waiter = waiting(&client, &permits(Limit::Exactly(1), Patience::Wait)).await;
         let before = operator.calls("evalsha").await;
         store(&mut operator, stored).await;
         shows_bad_limit(&soon(waiter.admitted()).await.unwrap_err(), stored);

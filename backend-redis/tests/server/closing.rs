@@ -1,5 +1,6 @@
 //! A close leaves nothing on the server, whatever is under way.
 
+use latchwork_core::Ended;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,6 @@ use latchwork_conformance::servers::Server;
 use latchwork_core::contracts::{Backend, Close, LeaseState, Node};
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::moving::MovePhase;
-use latchwork_core::recipes::Acquire;
 use latchwork_core::{Address, Config, Coordinator, ErrorKind, Kind, LostReason, Move, MoveConfig};
 use tokio::time::{sleep, timeout};
 
@@ -51,14 +51,13 @@ async fn a_client_that_closes_leaves_a_kept_node_to_its_expiry() {
     // Longer than its TTL, which is not renewed after the close: no node outlives its client by
     // more.
     let coordinator = Coordinator::new(Arc::clone(&closing), &Config::new("redis"));
-    let options = Acquire::new().hold_at_least(Duration::from_secs(600));
-    let kept = coordinator.mutex("a").unwrap().acquire_with(options).await.unwrap();
+    let kept = coordinator.mutex("a").unwrap().acquire().min_hold(Duration::from_secs(600)).await.unwrap();
     let free = admitted(&closing, &ask(&b, Claim::Exclusive)).await;
     let next = waiting(&other, &ask(&a, Claim::Exclusive)).await;
     let (clock, margin) = (closing.lease().clock().clone(), closing.lease().margin());
     let deadline = clock.now() + kept.remaining();
     closing.close(Close::Orderly).await.unwrap();
-    assert_eq!(kept.lost().reason(), Some(LostReason::Closed));
+    assert_eq!(kept.lost().ended(), Some(Ended::Lost(LostReason::Closed)));
     assert_eq!(free.state().lost(), Some(LostReason::Closed));
     assert_eq!(standing(&other, &b).await, [false; 0]);
     assert_eq!(standing(&other, &a).await, [true, false], "given back");
@@ -116,9 +115,14 @@ async fn a_client_of_both_sides_leaves_a_kept_hold_to_its_expiry_too() {
         }
         let closing = takes_part().await;
         let key = format!("kept-in-{phase}");
-        let options = Acquire::new().hold_at_least(Duration::from_secs(600));
-        let kept = closing.mutex(&*key).unwrap().acquire_with(options.clone()).await.unwrap();
-        let dropped = closing.mutex(format!("{key}-dropped")).unwrap().acquire_with(options).await.unwrap();
+        let kept = closing.mutex(&*key).unwrap().acquire().min_hold(Duration::from_secs(600)).await.unwrap();
+        let dropped = closing
+            .mutex(format!("{key}-dropped"))
+            .unwrap()
+            .acquire()
+            .min_hold(Duration::from_secs(600))
+            .await
+            .unwrap();
         let free = closing.mutex("free").unwrap().acquire().await.unwrap();
         assert!(closing.capabilities().minimum_outlives_close, "{phase}");
         drop(dropped);

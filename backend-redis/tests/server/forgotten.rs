@@ -2,7 +2,8 @@
 
 use latchwork_conformance::recorder::Recorder;
 use latchwork_conformance::servers::Server;
-use latchwork_core::{Config, Coordinator, LostReason, Release, connect};
+use latchwork_core::Ended;
+use latchwork_core::{Config, Coordinator, LostReason, connect};
 
 use crate::common::{LONG, Operator, SHORT, own, soon};
 
@@ -26,7 +27,7 @@ async fn a_server_that_lost_its_data_has_forgotten_and_a_waiter_joins_anew() {
         let held = recorder.scope(async { ours.mutex("held").unwrap() }).await;
         let hold = soon(held.acquire()).await.unwrap();
         let mutex = others.mutex("held").unwrap();
-        let waiter = tokio::spawn(async move { mutex.acquire_within(crate::common::PATIENCE).await });
+        let waiter = tokio::spawn(async move { mutex.acquire().within(crate::common::PATIENCE).await });
         let queue = ours.mutex("held").unwrap();
         soon(async {
             while queue.queue(0, 10).await.unwrap().len() < 2 {
@@ -35,13 +36,13 @@ async fn a_server_that_lost_its_data_has_forgotten_and_a_waiter_joins_anew() {
         })
         .await;
         restarted(&server).await;
-        assert_eq!(soon(hold.lost()).await.reason(), LostReason::Forgotten, "round {round}");
+        assert_eq!(soon(hold.lost()).await, Ended::Lost(LostReason::Forgotten), "round {round}");
         let lost = recorder.sum("latchwork_losses_total", &[("reason", "forgotten")]);
         assert_eq!(lost, f64::from(round + 1), "{recorder:?}");
         assert!(recorder.sum("latchwork_reconnects_total", &[]) >= lost, "{recorder:?}");
-        assert_eq!(hold.release().await.unwrap(), Release::AlreadyLost(LostReason::Forgotten));
+        assert_eq!(hold.release().await.unwrap_err().lost_reason(), Some(LostReason::Forgotten));
         let next = soon(waiter).await.unwrap().expect("it joined anew, within its deadline");
-        assert_eq!(next.release().await.unwrap(), Release::Released);
+        next.release().await.unwrap();
     }
     ours.close().await.unwrap();
     others.close().await.unwrap();
@@ -65,7 +66,7 @@ async fn a_server_that_was_flushed_has_not_forgotten() {
     })
     .await;
     operator.say::<()>("FLUSHALL").await;
-    assert_eq!(soon(hold.lost()).await.reason(), LostReason::Revoked);
+    assert_eq!(soon(hold.lost()).await, Ended::Lost(LostReason::Revoked));
     let error = soon(waiter).await.unwrap().expect_err("removed by hand");
     assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
 }
@@ -88,7 +89,11 @@ async fn a_release_answers_what_the_server_says_and_not_what_the_client_believes
         if round % 4 < 2 {
             soon(theirs.acquire()).await.unwrap().release().await.map(drop).unwrap();
         }
-        assert_eq!(hold.release().await.unwrap(), Release::AlreadyLost(LostReason::Revoked), "round {round}");
+        assert_eq!(
+            hold.release().await.unwrap_err().lost_reason(),
+            Some(LostReason::Revoked),
+            "round {round}"
+        );
     }
     ours.close().await.unwrap();
     others.close().await.unwrap();

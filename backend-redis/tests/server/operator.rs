@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use latchwork_core::contracts::{AskedLimit, Join, Joined, LeaseState, Patience};
+use latchwork_core::contracts::{Join, Joined, LeaseState, Limit, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Kind, LostReason};
 
@@ -107,7 +107,7 @@ async fn a_revoked_holder_and_a_revoked_waiter_learn_it_at_once() {
         (Kind::Semaphore, Claim::Permits(1)),
     ] {
         let queue = queue(kind, "a");
-        let join = || Join { limit: AskedLimit::Exactly(1), ..ask(&queue, claim) };
+        let join = || Join { limit: Limit::Exactly(1), ..ask(&queue, claim) };
         let held = admitted(&ours, &join()).await;
         let (second, third) = (waiting(&others, &join()).await, waiting(&ours, &join()).await);
         assert!(operator.revoke(&queue, second.state().sequence()).await.unwrap());

@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use latchwork_core::Kind;
-use latchwork_core::contracts::{AskedLimit, Close, Join, Joined, NodeId, Patience};
+use latchwork_core::contracts::{Close, Join, Joined, Limit, NodeId, Patience};
 use latchwork_core::decide::Claim;
 
 use crate::common::{ALL, Operator, SHORT, admitted, ask, client, own, queue, soon, waiting};
@@ -37,7 +37,7 @@ async fn a_refused_try_leaves_nothing() {
     let client = client(&server, "10s").await;
     let queue = queue(Kind::Semaphore, "a");
     let mut join = ask(&queue, Claim::Permits(2));
-    join.limit = AskedLimit::Exactly(2);
+    join.limit = Limit::Exactly(2);
     let held = admitted(&client, &join).await;
     let attempt =
         Join { id: NodeId::random(), patience: Patience::Try, claim: Claim::Permits(1), ..join.clone() };

@@ -1,5 +1,6 @@
 //! A server that is full, or evicts.
 
+use latchwork_core::Ended;
 use std::time::Duration;
 
 use latchwork_conformance::log::{Line, Log};
@@ -46,7 +47,7 @@ async fn a_full_memory_takes_nothing_from_holders_and_waiters() {
     operator.say::<()>("CONFIG SET maxmemory 1").await;
 
     let fresh = b.mutex("fresh").unwrap();
-    said(&fresh.acquire_within(DEADLINE).await.unwrap_err(), &["deadline", "out of memory"]);
+    said(&fresh.acquire().within(DEADLINE).await.unwrap_err(), &["deadline", "out of memory"]);
     let tried = fresh.try_acquire().await.unwrap_err();
     assert_eq!(*tried.kind(), ErrorKind::Unavailable);
     said(&tried, &["out of memory"]);
@@ -61,25 +62,25 @@ async fn a_full_memory_takes_nothing_from_holders_and_waiters() {
     // others are released. All waiters get in, though nothing may grow.
     let node: Vec<String> = operator.say("ZRANGE latchwork:mutex:{doomed}:seq 0 0").await;
     assert_eq!(operator.say::<u32>(&format!("ZREM latchwork:mutex:{{doomed}}:seq {}", node[0])).await, 1);
-    assert_eq!(soon(held.3.lost()).await.reason(), LostReason::Revoked);
+    assert_eq!(soon(held.3.lost()).await, Ended::Lost(LostReason::Revoked));
     assert!(b.mutex("m").unwrap().force_release(held.0.token().sequence()).await.unwrap());
-    assert_eq!(soon(held.0.lost()).await.reason(), LostReason::Revoked);
+    assert_eq!(soon(held.0.lost()).await, Ended::Lost(LostReason::Revoked));
     let reading = held.1.downgrade().await.unwrap();
-    let _ = held.2.release().await.unwrap();
+    held.2.release().await.unwrap();
     let (mutex, reader, permit, freed) = soon(waiting).await.unwrap();
     let next = (mutex.unwrap(), reader.unwrap(), permit.unwrap(), freed.unwrap());
     outlive(&b).await;
     assert!(reading.is_held(), "beside the reader that it let in");
-    let _ = reading.release().await.unwrap();
+    reading.release().await.unwrap();
     assert!(next.0.is_held() && next.1.is_held() && next.2.is_held() && next.3.is_held());
-    let _ = next.0.release().await.unwrap();
-    let _ = next.1.release().await.unwrap();
-    let _ = next.2.release().await.unwrap();
-    let _ = next.3.release().await.unwrap();
+    next.0.release().await.unwrap();
+    next.1.release().await.unwrap();
+    next.2.release().await.unwrap();
+    next.3.release().await.unwrap();
     let nodes: Vec<String> = operator.say("KEYS latchwork:*:node").await;
     assert_eq!(nodes, ["latchwork:clients:{all}:node"], "nothing is left but who is connected");
     operator.say::<()>("CONFIG SET maxmemory 0").await;
-    let _ = fresh.acquire_within(Duration::from_secs(10)).await.unwrap().release().await.unwrap();
+    fresh.acquire().within(Duration::from_secs(10)).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! A server that takes rights away.
 
+use latchwork_core::Ended;
 use latchwork_core::{ErrorKind, LostReason};
 
 use super::outlive;
@@ -19,9 +20,9 @@ async fn rights_that_are_taken_away_are_reported_and_the_hold_ends_in_time() {
     assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
     said(&error, &["ACL", "keys"]);
     assert!(!error.to_string().contains("hunter2"));
-    assert_eq!(soon(hold.lost()).await.reason(), LostReason::Expired);
+    assert_eq!(soon(hold.lost()).await, Ended::Lost(LostReason::Expired));
     operator.say::<()>("ACL SETUSER app ~latchwork:*").await;
-    let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+    soon(mutex.acquire()).await.unwrap().release().await.unwrap();
 }
 
 /// One script renews all of them, and the server refuses it for any forbidden key.
@@ -36,10 +37,10 @@ async fn rights_to_one_queue_that_are_taken_away_cost_nothing_else() {
     let kept = [hold("kept-1").await, hold("kept-2").await, hold("kept-3").await];
     let taken = hold("taken").await;
     operator.say::<()>("ACL SETUSER app resetkeys ~latchwork:*kept*").await;
-    assert_eq!(soon(taken.lost()).await.reason(), LostReason::Expired);
+    assert_eq!(soon(taken.lost()).await, Ended::Lost(LostReason::Expired));
     outlive(&client).await;
     for hold in kept {
         hold.check().expect("its own queue is not forbidden");
-        let _ = hold.release().await.unwrap();
+        hold.release().await.unwrap();
     }
 }

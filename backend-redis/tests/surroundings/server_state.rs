@@ -33,7 +33,7 @@ async fn twenty_contenders_are_served_one_by_one_while_scripts_are_flushed() {
                 assert!(!inside.swap(true, Ordering::AcqRel), "two hold");
                 tokio::task::yield_now().await;
                 inside.store(false, Ordering::Release);
-                let _ = hold.release().await.unwrap();
+                hold.release().await.unwrap();
                 served += 1;
             }
             client.close().await.unwrap();
@@ -60,9 +60,9 @@ async fn a_master_that_is_demoted_is_named_until_it_is_one_again() {
     let mut operator = Operator::of(&server).await;
     let client = user(&server, "ttl=2s").await.unwrap();
     let mutex = client.mutex("a").unwrap();
-    let _ = mutex.acquire().await.unwrap().release().await.unwrap();
+    mutex.acquire().await.unwrap().release().await.unwrap();
     operator.say::<()>("REPLICAOF 127.0.0.1 1").await;
-    let error = mutex.acquire_within(DEADLINE).await.unwrap_err();
+    let error = mutex.acquire().within(DEADLINE).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Unavailable);
     said(&error, &["deadline", "replica"]);
     // An acquire without a deadline gives up after a TTL, with the same reason.
@@ -70,7 +70,7 @@ async fn a_master_that_is_demoted_is_named_until_it_is_one_again() {
     assert_eq!(*error.kind(), ErrorKind::Unavailable);
     said(&error, &["replica"]);
     operator.say::<()>("REPLICAOF NO ONE").await;
-    let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+    soon(mutex.acquire()).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
@@ -138,8 +138,8 @@ async fn a_server_that_loads_its_data_is_waited_for_and_named_when_it_takes_too_
     operator.say::<()>("CONFIG SET key-load-delay 0").await;
     assert!(patient.mutex("a").unwrap().try_acquire().await.unwrap().is_none(), "it is held, as before");
     assert!(hold.is_held());
-    let _ = hold.release().await.unwrap();
-    let _ = soon(patient.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
+    hold.release().await.unwrap();
+    soon(patient.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
@@ -151,7 +151,7 @@ async fn a_server_that_dies_while_a_client_waits_is_an_outage_and_no_timeout() {
     let mutex = client.mutex("a").unwrap();
     let waiting = tokio::spawn({
         let mutex = mutex.clone();
-        async move { mutex.acquire_within(Duration::from_secs(5)).await }
+        async move { mutex.acquire().within(Duration::from_secs(5)).await }
     });
     soon(async {
         while holder.mutex("a").unwrap().queue(0, 10).await.unwrap().len() < 2 {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::{Direction, Proxy};
-use latchwork_core::{ErrorKind, Hold};
+use latchwork_core::ErrorKind;
 
 use super::outlive;
 use crate::common::coordinators::at;
@@ -24,7 +24,7 @@ async fn a_connection_that_falls_silent_is_given_up_before_what_is_held_is_lost(
     let lease = client.lease();
     lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 2 / 3).await;
     hold.check().expect("another connection had time to renew it");
-    let _ = hold.release().await.unwrap();
+    hold.release().await.unwrap();
     client.close().await.unwrap();
 }
 
@@ -43,7 +43,7 @@ async fn dialling_again_that_hangs_is_given_up_before_what_is_held_is_lost() {
     lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 2 / 3).await;
     assert!(hung.has_fired());
     hold.check().expect("dialled once more in time");
-    let _ = hold.release().await.unwrap();
+    hold.release().await.unwrap();
     client.close().await.unwrap();
 }
 
@@ -62,12 +62,12 @@ async fn a_request_on_a_connection_that_fell_silent_is_repeated_on_the_next() {
     soon(left.fired()).await.unwrap();
     let hold = soon(mutex.acquire()).await.unwrap();
     assert!(asked.elapsed() < 2 * ttl, "the leave was stuck for {:?}", asked.elapsed());
-    let _ = hold.release().await.unwrap();
+    hold.release().await.unwrap();
     let joined = proxy.hold_reply_to(is_script);
     let asked = Instant::now();
     let hold = soon(mutex.acquire()).await.unwrap();
     assert!(joined.has_fired() && asked.elapsed() < 2 * ttl, "the join was stuck for {:?}", asked.elapsed());
-    let _ = hold.release().await.unwrap();
+    hold.release().await.unwrap();
     client.close().await.unwrap();
 }
 
@@ -81,11 +81,11 @@ async fn a_join_after_a_loss_is_answered_in_time_however_much_was_lost() {
     let client = at(&format!("redis://{}?{options}", proxy.addr())).await.unwrap();
     let held = (0..400).map(|number| {
         let mutex = client.mutex(format!("held-{number}")).unwrap();
-        async move { mutex.acquire_within(PATIENCE).await.unwrap() }
+        async move { mutex.acquire().within(PATIENCE).await.unwrap() }
     });
     let held = soon(join_all(held)).await;
     proxy.cut();
-    soon(join_all(held.iter().map(Hold::lost))).await;
+    soon(join_all(held.iter().map(|hold| hold.lost()))).await;
     let asked = Instant::now();
     let error = soon(client.mutex("a").unwrap().acquire()).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
@@ -94,7 +94,7 @@ async fn a_join_after_a_loss_is_answered_in_time_however_much_was_lost() {
     assert!(asked.elapsed() < bound, "after {:?}", asked.elapsed());
     proxy.resume();
     let mutex = client.mutex("a").unwrap();
-    let _ = soon(mutex.acquire_within(PATIENCE)).await.unwrap().release().await.unwrap();
+    soon(mutex.acquire().within(PATIENCE)).await.unwrap().release().await.unwrap();
     client.close().await.unwrap();
 }
 

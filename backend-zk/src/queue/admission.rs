@@ -4,7 +4,7 @@ use std::sync::Weak;
 
 use latchwork_core::{Error, Result};
 
-use super::limit::Limit;
+use super::limit::WrittenLimit;
 use super::zk_node::ZkNode;
 use crate::layout::admitted;
 use crate::watch::{Armed, NewHolder};
@@ -29,7 +29,7 @@ impl Admission {
 impl ZkNode {
     /// Admits the node, if the lease is not lost by now (CHAIN-OWN-NODE-AND-DEADLINE). `own`: its
     /// watch, where the wait has armed one. `limit`: the one that counted, for permits.
-    pub(super) fn enter(&self, admission: Admission, own: Option<Armed>, limit: Limit) -> Result<()> {
+    pub(super) fn enter(&self, admission: Admission, own: Option<Armed>, limit: WrittenLimit) -> Result<()> {
         if let Some(reason) = self.state.lost() {
             return Err(Error::lost(reason));
         }

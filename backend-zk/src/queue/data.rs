@@ -24,7 +24,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use latchwork_core::{Error, ErrorKind, LostReason, Result};
+use latchwork_core::{Error, ErrorKind, Result};
 
 use tokio::sync::MutexGuard;
 
@@ -62,7 +62,7 @@ impl ZkNode {
             Ok(Ok(true)) => return Ok(()),
             Ok(Ok(false)) => {
                 self.removed();
-                return Err(Error::lost(self.state.lost().unwrap_or(LostReason::Released)));
+                return Err(self.gone());
             }
             Ok(Err(fault)) => fault,
             Err(_elapsed) => Fault::Unknown(Unanswered::default()),

@@ -14,7 +14,7 @@ use super::admission::Admission;
 use super::created::{CreatedNode, Shown, or_undone};
 use super::fast_path::{self, WithoutListing};
 use super::late::CreateUnderWay;
-use super::limit::{Limit, LimitReply, settle_limit};
+use super::limit::{LimitReply, WrittenLimit, settle_limit};
 use super::session::Session;
 use super::zk_node::{FirstLook, Listing, ZkNode};
 use crate::config::Settings;
@@ -53,7 +53,7 @@ async fn enter(session: &Arc<Session>, queue: &QueuePaths, join: &Join) -> Resul
     }
     let joined = match shown {
         Shown::Nobody => {
-            node.enter(Admission::Seen, None, Limit::default())?;
+            node.enter(Admission::Seen, None, WrittenLimit::default())?;
             Ok(Joined::Admitted(node))
         }
         Shown::Behind(predecessor) => {

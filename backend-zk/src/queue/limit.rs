@@ -16,13 +16,13 @@ pub(crate) type LimitReply = Option<Answer<(Vec<u8>, Stat)>>;
 
 /// The stored limit, as it was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Limit {
+pub(crate) struct WrittenLimit {
     pub(crate) permits: u32,
     /// The transaction that wrote it. Another one may have written the same number.
     pub(crate) written: i64,
 }
 
-impl Limit {
+impl WrittenLimit {
     /// Data that are no limit admit nobody.
     pub(crate) fn read(data: &[u8], stat: &Stat) -> Self {
         Self { permits: StoredLimit::read(Some(data)).permits().unwrap_or(0), written: stat.mzxid }
@@ -37,9 +37,9 @@ pub(crate) async fn settle_limit(
     queue: &QueuePaths,
     join: &Join,
     found: LimitReply,
-) -> Result<(Limit, bool)> {
+) -> Result<(WrittenLimit, bool)> {
     let (Some(path), Claim::Permits(_)) = (&queue.limit, join.claim) else {
-        return Ok((Limit::default(), false));
+        return Ok((WrittenLimit::default(), false));
     };
     let fail = |fault: Fault| session.error(fault, "read the stored limit");
     let read_later = !matches!(found, Some(Ok(_)));
@@ -48,13 +48,13 @@ pub(crate) async fn settle_limit(
         match found.take() {
             Some(Ok((data, stat))) => {
                 let permits = join.settle(&StoredLimit::read(Some(&data)))?;
-                return Ok((Limit { permits, written: stat.mzxid }, read_later));
+                return Ok((WrittenLimit { permits, written: stat.mzxid }, read_later));
             }
             Some(Err(Fault::NoNode)) => {
                 let permits = join.settle(&StoredLimit::Absent)?;
                 // Where another client stores one first, that one counts.
                 if let Some(stat) = store_first(session, path, permits).await.map_err(fail)? {
-                    return Ok((Limit { permits, written: stat.mzxid }, read_later));
+                    return Ok((WrittenLimit { permits, written: stat.mzxid }, read_later));
                 }
             }
             Some(Err(fault)) => return Err(fail(fault)),
@@ -167,9 +167,9 @@ pub(crate) async fn stored(session: &Session, path: &str) -> Answer<StoredLimit>
 /// the limit later: it judges by the same one, or by a later one, and then the admitted holders are
 /// marked (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS). By a limit that is newer than its listing, a node
 /// could be admitted that those behind it can derive from neither sums nor marks.
-pub(crate) fn read_limit(found: LimitReply) -> Answer<Option<Limit>> {
+pub(crate) fn read_limit(found: LimitReply) -> Answer<Option<WrittenLimit>> {
     match found {
-        Some(Ok((data, stat))) => Ok(Some(Limit::read(&data, &stat))),
+        Some(Ok((data, stat))) => Ok(Some(WrittenLimit::read(&data, &stat))),
         Some(Err(Fault::NoNode)) | None => Ok(None),
         Some(Err(fault)) => Err(fault),
     }

@@ -33,5 +33,5 @@ pub(crate) use unsettled::Unsettled;
 #[cfg(test)]
 pub(crate) use {
     fast_path::{Birth, History},
-    limit::Limit,
+    limit::WrittenLimit,
 };

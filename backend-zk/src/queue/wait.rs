@@ -27,7 +27,7 @@ use latchwork_core::{Error, ErrorKind, Moment, Result};
 use super::admission::Admission;
 use super::created::KnownPredecessor;
 use super::fast_path::{self, Shortcut};
-use super::limit::{Limit, read_limit, stored};
+use super::limit::{WrittenLimit, read_limit, stored};
 use super::zk_node::{FirstLook, Listing, ZkNode};
 use crate::driver::{Event, QueueReply};
 use crate::error::{Answer, Fault};
@@ -57,7 +57,7 @@ pub(super) struct Wait<'a> {
 
 /// What a step of the wait has come to.
 enum Step {
-    Admitted(Admission, Limit),
+    Admitted(Admission, WrittenLimit),
     Again,
     /// The node cannot be admitted any more.
     Ended(Error),
@@ -186,7 +186,7 @@ impl<'a> Wait<'a> {
             Some(connection) => Shortcut::behind_several(self.node, &mut self.own, &path, connection).await?,
             None => None,
         };
-        self.until_its_end(path, watched, shortcut, Limit::default()).await
+        self.until_its_end(path, watched, shortcut, WrittenLimit::default()).await
     }
 
     async fn until_its_end(
@@ -194,7 +194,7 @@ impl<'a> Wait<'a> {
         path: String,
         watched: Armed,
         mut shortcut: Option<Shortcut>,
-        limit: Limit,
+        limit: WrittenLimit,
     ) -> Answer<Step> {
         let release = shortcut.as_mut().and_then(|shortcut| shortcut.release.take());
         let woken = self.until(Ahead { watched, release }, Some(&path)).await?;

@@ -9,7 +9,7 @@ use latchwork_core::{Kind, LostReason};
 use parking_lot::Mutex;
 
 use super::created::KnownPredecessor;
-use super::limit::Limit;
+use super::limit::WrittenLimit;
 use super::session::Session;
 use crate::driver::Stat;
 use crate::error::{Answer, Fault};
@@ -41,7 +41,7 @@ pub(crate) enum DowngradeState {
 #[derive(Clone, Debug)]
 pub(crate) struct Listing {
     pub(crate) contenders: Contenders,
-    pub(crate) limit: Limit,
+    pub(crate) limit: WrittenLimit,
 }
 
 /// What a join has seen of the queue. The first wait begins with it.

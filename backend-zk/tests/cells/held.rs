@@ -45,7 +45,8 @@ async fn a_holder_writes_until_it_leaves() {
         assert_eq!(node.write_cell(&at, &delete(Expected::Absent)).await.unwrap(), absent);
         node.leave().await.unwrap();
         for write in [set(Expected::Any, b"x"), set(Expected::Absent, b"x"), delete(Expected::Absent)] {
-            assert_eq!(lost(node.write_cell(&at, &write).await), LostReason::Released, "{write:?}");
+            let error = node.write_cell(&at, &write).await.unwrap_err();
+            assert_eq!(*error.kind(), ErrorKind::NotHeld, "{write:?}");
         }
         assert_eq!(other.read_cell(&at).await.unwrap(), None);
     }

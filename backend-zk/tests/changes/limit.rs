@@ -4,7 +4,7 @@ use super::{listed, names, waits};
 use crate::common::{
     address, admitted, backend, config, join, promptly, server, still_waits, stranger, waiting,
 };
-use latchwork_core::contracts::{AskedLimit, Join};
+use latchwork_core::contracts::{Join, Limit};
 use latchwork_core::decide::Claim::Permits;
 use latchwork_core::{ErrorKind, Kind};
 use zookeeper_client::EventType;
@@ -18,7 +18,7 @@ async fn a_raised_limit_admits_at_once_and_down_the_queue() {
     assert_eq!(backend.limit(&queue).await.unwrap(), None);
     backend.set_limit(&queue, 1).await.unwrap();
     assert_eq!(backend.limit(&queue).await.unwrap(), Some(1));
-    let request = || Join { limit: AskedLimit::Stored, ..join(&queue, Permits(1)) };
+    let request = || Join { limit: Limit::Stored, ..join(&queue, Permits(1)) };
     let holder = admitted(backend.join(&request()).await);
     let [head, next, last] = [
         waiting(backend.join(&request()).await),
@@ -47,13 +47,13 @@ async fn a_lowered_limit_revokes_nobody_and_admits_nobody_until_the_sum_fits() {
     let config = config(server().await.addr());
     let queue = address(&config, Kind::Semaphore, "a");
     let (one, other) = (backend(&config).await, backend(&config).await);
-    let with = |limit: AskedLimit, weight: u32| Join { limit, ..join(&queue, Permits(weight)) };
-    let two = admitted(one.join(&with(AskedLimit::Exactly(3), 2)).await);
-    let single = admitted(other.join(&with(AskedLimit::Stored, 1)).await);
+    let with = |limit: Limit, weight: u32| Join { limit, ..join(&queue, Permits(weight)) };
+    let two = admitted(one.join(&with(Limit::Exactly(3), 2)).await);
+    let single = admitted(other.join(&with(Limit::Stored, 1)).await);
     other.set_limit(&queue, 2).await.unwrap();
-    assert_eq!(*one.join(&with(AskedLimit::Exactly(3), 1)).await.unwrap_err().kind(), ErrorKind::Conflict);
-    let next = waiting(one.join(&with(AskedLimit::Exactly(2), 1)).await);
-    let last = waiting(other.join(&with(AskedLimit::Stored, 1)).await);
+    assert_eq!(*one.join(&with(Limit::Exactly(3), 1)).await.unwrap_err().kind(), ErrorKind::Conflict);
+    let next = waiting(one.join(&with(Limit::Exactly(2), 1)).await);
+    let last = waiting(other.join(&with(Limit::Stored, 1)).await);
     let [next_waits, last_waits] = [&next, &last].map(waits);
     assert!(still_waits(&one, &queue, next.admitted()).await);
     single.leave().await.unwrap();
@@ -69,7 +69,7 @@ async fn a_waiter_that_does_not_fit_any_more_gives_up_promptly_and_those_behind_
     let config = config(server().await.addr());
     let queue = address(&config, Kind::Semaphore, "a");
     let (one, other) = (backend(&config).await, backend(&config).await);
-    let with = |weight: u32| Join { limit: AskedLimit::Exactly(3), ..join(&queue, Permits(weight)) };
+    let with = |weight: u32| Join { limit: Limit::Exactly(3), ..join(&queue, Permits(weight)) };
     let holder = admitted(one.join(&with(1)).await);
     let unfit = waiting(other.join(&with(3)).await);
     let unfit_too = waiting(one.join(&with(3)).await);
@@ -102,9 +102,9 @@ async fn a_limit_that_is_set_between_the_look_and_the_arming_admits_the_head() {
         let with = |limit| Join { limit, ..join(&queue, Permits(1)) };
         let mut held = Vec::new();
         for _ in 0..holders {
-            held.push(admitted(backend.join(&with(AskedLimit::Exactly(holders))).await));
+            held.push(admitted(backend.join(&with(Limit::Exactly(holders))).await));
         }
-        let head = waiting(backend.join(&with(AskedLimit::Stored)).await);
+        let head = waiting(backend.join(&with(Limit::Stored)).await);
         backend.set_limit(&queue, holders + 1).await.unwrap();
         promptly(head.admitted()).await.unwrap();
         assert!(held.iter().all(|node| node.state().lost().is_none()));
@@ -119,8 +119,8 @@ async fn a_limit_that_is_set_and_set_back_has_the_holders_marked() {
     let queue = address(&config, Kind::Semaphore, "a");
     let with = |limit| Join { limit, ..join(&queue, Permits(1)) };
     // The join that stores it is marked at once: others cannot know by which limit it was admitted.
-    admitted(backend.join(&with(AskedLimit::Exactly(2))).await).leave().await.unwrap();
-    let holder = admitted(backend.join(&with(AskedLimit::Exactly(2))).await);
+    admitted(backend.join(&with(Limit::Exactly(2))).await).leave().await.unwrap();
+    let holder = admitted(backend.join(&with(Limit::Exactly(2))).await);
     let path =
         format!("/{}/semaphore/a/{}", config.namespace, names(&stranger, &config, Kind::Semaphore).await[0]);
     let (before, _, marked) = stranger.get_and_watch_data(&path).await.unwrap();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_conformance::proxy::Proxy;
-use latchwork_core::contracts::{AskedLimit, Backend, Join, Joined, Node, NodeId, Patience};
+use latchwork_core::contracts::{Backend, Join, Joined, Limit, Node, NodeId, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Config, Coordinator, Name, Result};
 use latchwork_zookeeper::connector;
@@ -90,8 +90,8 @@ pub(crate) fn join(queue: &Address, claim: Claim) -> Join {
         id: NodeId::random(),
         claim,
         limit: match claim {
-            Claim::Permits(_) => AskedLimit::Exactly(2),
-            _ => AskedLimit::Stored,
+            Claim::Permits(_) => Limit::Exactly(2),
+            _ => Limit::Stored,
         },
         label: "tester".into(),
         data: Default::default(),

@@ -90,7 +90,7 @@ async fn curators_mutex_and_ours_take_turns() {
     curator.does("try", "refused").await;
     curator.order("acquire").await;
     soon(async { while mutex.queue(0, 10).await.unwrap().len() < 2 {} }).await;
-    let _ = guard.release().await.unwrap();
+    guard.release().await.unwrap();
     curator.says("acquired").await;
     curator.does("release", "released").await;
 
@@ -104,7 +104,7 @@ async fn curators_mutex_and_ours_take_turns() {
         last = guard.token();
         put(&stranger, &inside, CreateMode::Ephemeral).await;
         stranger.delete(&inside, None).await.unwrap();
-        let _ = guard.release().await.unwrap();
+        guard.release().await.unwrap();
     }
     curator.says("done").await;
     coordinator.close().await.unwrap();

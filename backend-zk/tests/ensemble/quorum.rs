@@ -1,6 +1,7 @@
 //! Three servers: a holder whose follower is cut off from its leader must give up before another is
 //! admitted, and a connect while there is no leader waits for one.
 
+use latchwork_core::Ended;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -44,11 +45,11 @@ async fn two_hold(ensemble: &Ensemble, connect: impl AsyncFn(Config) -> ZooKeepe
     ensemble.cut(follower);
     let lost = timeout(PATIENCE, held.lost()).await.expect("it learns of its loss");
     let (two_hold, next) = timeout(PATIENCE, waiting).await.expect("the next is admitted").unwrap();
-    assert_eq!(lost.reason(), LostReason::Expired);
+    assert_eq!(lost, Ended::Lost(LostReason::Expired));
     assert!(next.token() > held.token());
     ensemble.heal();
     ensemble.wait_until_serving(follower).await.unwrap();
-    let _ = next.release().await.unwrap();
+    next.release().await.unwrap();
     other.close().await.unwrap();
     holder.close().await.unwrap();
     two_hold

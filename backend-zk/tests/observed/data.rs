@@ -83,7 +83,7 @@ async fn data_of_a_node_that_is_gone_are_lost_and_reach_no_other_node() {
     // Left by itself.
     next.leave().await.unwrap();
     let error = next.write_data(&late).await.unwrap_err();
-    assert_eq!(error.lost_reason(), Some(LostReason::Released), "{error}");
+    assert_eq!(*error.kind(), ErrorKind::NotHeld, "{error}");
     // With its session.
     let last = admitted(one.join(&with_data(&queue, Exclusive, b"last")).await);
     one.close(Close::Orderly).await.unwrap();

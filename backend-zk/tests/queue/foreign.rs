@@ -20,7 +20,7 @@ async fn curators_contenders_are_honoured_at_an_exact_address_and_other_children
     let coordinator = coordinator(&config).await;
     let mutex = coordinator.mutex(Address::exact(path.as_str())).unwrap();
     // The directories are made as Curator makes them.
-    let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+    soon(mutex.acquire()).await.unwrap().release().await.unwrap();
     put(&stranger, &format!("{path}/note"), CreateMode::Persistent).await;
     let foreign = put(
         &stranger,
@@ -45,7 +45,7 @@ async fn curators_contenders_are_honoured_at_an_exact_address_and_other_children
     // A Curator behind us sees our node as one of its own.
     let names = stranger.list_children(&path).await.unwrap();
     assert!(names.iter().any(|name| name.starts_with("_c_") && name.contains("-lock-")), "{names:?}");
-    let _ = guard.release().await.unwrap();
+    guard.release().await.unwrap();
     coordinator.close().await.unwrap();
 }
 

@@ -4,7 +4,7 @@ use super::ALL;
 use crate::common::{
     address, admitted, backend, config, coordinator, join, server, soon, still_waits, stranger, waiting,
 };
-use latchwork_core::contracts::{AskedLimit, Join, Joined, Page, Patience};
+use latchwork_core::contracts::{Join, Joined, Limit, Page, Patience};
 use latchwork_core::decide::Claim::{Exclusive, Permits};
 use latchwork_core::{ErrorKind, Kind};
 use zookeeper_client::Error;
@@ -24,7 +24,7 @@ async fn tokens_rise_though_the_counter_begins_anew_when_the_directory_was_remov
         let queue = format!("/{}/mutex/a", config.namespace);
         let names = stranger.list_children(&queue).await.unwrap();
         assert!(names.len() == 1 && names[0].ends_with("-lock-0000000000"), "{names:?}");
-        let _ = guard.release().await.unwrap();
+        guard.release().await.unwrap();
         // The server does this with an empty container, once a minute, and so may have done it.
         let deleted = stranger.delete(&queue, None).await;
         assert!(matches!(deleted, Ok(()) | Err(Error::NoNode)), "{deleted:?}");
@@ -117,7 +117,7 @@ async fn a_join_that_failed_behind_its_write_takes_its_id_with_it() {
     let queue = address(&config, Kind::Semaphore, "a");
     let asked = join(&queue, Permits(1));
     let kept = admitted(client.join(&asked).await);
-    let other = Join { limit: AskedLimit::Exactly(3), ..join(&queue, Permits(1)) };
+    let other = Join { limit: Limit::Exactly(3), ..join(&queue, Permits(1)) };
     assert_eq!(*client.join(&other).await.unwrap_err().kind(), ErrorKind::Conflict);
     let next = admitted(client.join(&join(&queue, Permits(1))).await);
     let names = stranger.list_children(&format!("/{}/semaphore/a", config.namespace)).await.unwrap();

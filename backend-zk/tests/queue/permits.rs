@@ -6,7 +6,7 @@ use super::ALL;
 use crate::common::{
     address, admitted, backend, config, join, promptly, server, soon, still_waits, stranger, waiting,
 };
-use latchwork_core::contracts::{AskedLimit, Joined};
+use latchwork_core::contracts::{Joined, Limit};
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::Claim::Permits;
 use latchwork_core::{ErrorKind, Kind};
@@ -64,7 +64,7 @@ async fn many_permits_go_round_without_a_sleeper() {
         let (backend, queue) = (backends[n % 2].clone(), queue.clone());
         tasks.spawn(async move {
             let request = latchwork_core::contracts::Join {
-                limit: AskedLimit::Exactly(7),
+                limit: Limit::Exactly(7),
                 ..join(&queue, Permits(1 + u32::try_from(n % 3).unwrap()))
             };
             let node = match backend.join(&request).await.unwrap() {
@@ -92,15 +92,14 @@ async fn another_limit_is_a_conflict_and_leaves_nothing() {
     let config = config(server().await.addr());
     let queue = address(&config, Kind::Semaphore, "a");
     let backend = backend(&config).await;
-    let with =
-        |limit: AskedLimit, claim: Claim| latchwork_core::contracts::Join { limit, ..join(&queue, claim) };
+    let with = |limit: Limit, claim: Claim| latchwork_core::contracts::Join { limit, ..join(&queue, claim) };
     let conflict =
         |joined: latchwork_core::Result<Joined>| *joined.unwrap_err().kind() == ErrorKind::Conflict;
-    assert!(conflict(backend.join(&with(AskedLimit::Stored, Permits(1))).await), "none is stored yet");
-    let held = admitted(backend.join(&with(AskedLimit::Exactly(2), Permits(1))).await);
-    assert!(conflict(backend.join(&with(AskedLimit::Exactly(3), Permits(1))).await));
-    assert!(conflict(backend.join(&with(AskedLimit::Stored, Permits(3))).await));
-    let followed = admitted(backend.join(&with(AskedLimit::Stored, Permits(1))).await);
+    assert!(conflict(backend.join(&with(Limit::Stored, Permits(1))).await), "none is stored yet");
+    let held = admitted(backend.join(&with(Limit::Exactly(2), Permits(1))).await);
+    assert!(conflict(backend.join(&with(Limit::Exactly(3), Permits(1))).await));
+    assert!(conflict(backend.join(&with(Limit::Stored, Permits(3))).await));
+    let followed = admitted(backend.join(&with(Limit::Stored, Permits(1))).await);
     assert_eq!(backend.list(&queue, ALL).await.unwrap().len(), 2);
     for node in [held, followed] {
         node.leave().await.unwrap();
@@ -117,12 +116,11 @@ async fn a_lowered_limit_puts_nobody_to_sleep() {
     let queue = address(&config, Kind::Semaphore, "a");
     let backend = backend(&config).await;
     let stranger = stranger(addr).await;
-    let with =
-        |limit: AskedLimit, claim: Claim| latchwork_core::contracts::Join { limit, ..join(&queue, claim) };
-    let first = admitted(backend.join(&with(AskedLimit::Exactly(3), Permits(2))).await);
-    let second = admitted(backend.join(&with(AskedLimit::Stored, Permits(1))).await);
+    let with = |limit: Limit, claim: Claim| latchwork_core::contracts::Join { limit, ..join(&queue, claim) };
+    let first = admitted(backend.join(&with(Limit::Exactly(3), Permits(2))).await);
+    let second = admitted(backend.join(&with(Limit::Stored, Permits(1))).await);
     stranger.set_data(&format!("/{}/limits/a", config.namespace), b"2", None).await.unwrap();
-    let third = waiting(backend.join(&with(AskedLimit::Stored, Permits(1))).await);
+    let third = waiting(backend.join(&with(Limit::Stored, Permits(1))).await);
     let waits = tokio::spawn({
         let node = third.clone();
         async move { node.admitted().await }

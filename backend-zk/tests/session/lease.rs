@@ -1,5 +1,6 @@
 //! The lease over silences, cuts and restarts.
 
+use latchwork_core::Ended;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -58,7 +59,7 @@ async fn a_mutex_survives_a_cut_that_is_shorter_than_its_lease() {
     assert!(guard.is_held(), "held until the deadline");
     proxy.resume();
     soon(async { while lease.changed(LeaseState::Suspended).await != LeaseState::Live {} }).await;
-    let _ = guard.release().await.unwrap();
+    guard.release().await.unwrap();
     coordinator.close().await.unwrap();
 }
 
@@ -127,14 +128,14 @@ async fn a_session_cut_off_is_lost_before_another_is_admitted_and_a_new_one_is_o
     let next = tokio::select! {
         biased;
         lost = guard.lost() => {
-            assert_eq!(lost.reason(), LostReason::Expired);
+            assert_eq!(lost, Ended::Lost(LostReason::Expired));
             soon(waits).await.unwrap().unwrap()
         }
         _ = tokio::time::sleep(crate::common::PATIENCE) => panic!("neither noticed"),
     };
     assert!(!guard.is_held());
     assert!(next.token() > token);
-    let _ = next.release().await.unwrap();
+    next.release().await.unwrap();
     // Our own old node is in nobody's way when the server is back.
     proxy.sever();
     proxy.resume();
@@ -145,7 +146,7 @@ async fn a_session_cut_off_is_lost_before_another_is_admitted_and_a_new_one_is_o
         Some(LostReason::Expired),
         "the old hold stays lost"
     );
-    let _ = again.release().await.unwrap();
+    again.release().await.unwrap();
     cut_off.close().await.unwrap();
     other.close().await.unwrap();
 }
@@ -170,7 +171,7 @@ async fn a_stopped_server_suspends_and_a_restart_within_the_lease_loses_nothing(
     assert!(guard.is_held());
     let names = member.list_children(&format!("/{}/mutex/a", config.namespace)).await.unwrap();
     assert_eq!(names.len(), 1);
-    let _ = guard.release().await.unwrap();
+    guard.release().await.unwrap();
     coordinator.close().await.unwrap();
 }
 

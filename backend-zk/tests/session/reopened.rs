@@ -10,6 +10,7 @@ use crate::common::{
 };
 use latchwork_conformance::proxy::{Direction, Event, Proxy};
 use latchwork_conformance::servers::Server;
+use latchwork_core::Ended;
 use latchwork_core::contracts::{Backend, Close, LeaseState};
 use latchwork_core::decide::Claim::Exclusive;
 use latchwork_core::{Config, ErrorKind, Kind, LostReason};
@@ -198,7 +199,7 @@ async fn a_new_session_does_not_end_with_the_runtime_that_asked_for_it() {
     let lease = client.lease();
     lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 3 / 2).await;
     hold.check().expect("the session is served and proven");
-    let _ = hold.release().await.unwrap();
+    hold.release().await.unwrap();
     client.close().await.unwrap();
 }
 
@@ -224,12 +225,12 @@ async fn a_session_that_was_ended_on_the_server_is_lost_at_once_and_the_next_joi
     end_session(addr, &connect).await;
     proxy.resume();
 
-    let reason = soon(guard.lost()).await.reason();
-    assert!(matches!(reason, LostReason::Expired | LostReason::Revoked), "{reason}");
+    let ended = soon(guard.lost()).await;
+    assert!(matches!(ended, Ended::Lost(LostReason::Expired | LostReason::Revoked)), "{ended}");
     soon(lease.until_lost()).await;
     assert!(lease.clock().now() < lease.deadline(), "by the server, not by the clock");
     let again = soon(coordinator.mutex("a").unwrap().acquire()).await.unwrap();
     assert!(again.token() > guard.token());
-    let _ = again.release().await.unwrap();
+    again.release().await.unwrap();
     coordinator.close().await.unwrap();
 }

@@ -1,5 +1,7 @@
 //! More holds and waits than one session can watch.
 
+use latchwork_core::Ended;
+use latchwork_core::contracts::Limit;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +16,7 @@ use latchwork_conformance::proxy::Proxy;
 use latchwork_core::contracts::{Backend, Close, LeaseState};
 use latchwork_core::decide::Claim::Exclusive;
 use latchwork_core::recipes::Permit;
-use latchwork_core::{Config, Coordinator, Hold, Kind, LostReason, encode};
+use latchwork_core::{Config, Coordinator, Kind, LostReason, encode};
 use tokio::task::JoinSet;
 
 /// A hold without a watch is marked when the limit has changed: the next waiter is the head behind
@@ -24,7 +26,7 @@ async fn permits_beyond_the_watch_budget_are_marked_when_the_limit_changes() {
     let mut config = config(server().await.addr());
     config.ttl = Duration::from_secs(12);
     let (client, permits, other) = over_budget(&config, 2600).await;
-    let mut operator = other.semaphore_as_stored("held-2599").unwrap();
+    let operator = other.semaphore("held-2599", Limit::Stored).unwrap();
     operator.set_limit(1).await.unwrap();
     let waits = operator.clone();
     let next = tokio::spawn(async move { waits.acquire(1).await });
@@ -59,7 +61,7 @@ async fn permits_beyond_the_watch_budget_are_marked_when_the_limit_changes() {
     assert_eq!(marks().await, [true, false], "the holder, and nobody else");
     assert!(!next.is_finished());
     operator.set_limit(3).await.unwrap();
-    let _ = soon(next).await.unwrap().unwrap().release().await.unwrap();
+    soon(next).await.unwrap().unwrap().release().await.unwrap();
     drop(permits);
     client.close().await.unwrap();
     other.close().await.unwrap();
@@ -74,8 +76,8 @@ async fn a_release_gives_its_watch_budget_back() {
     // By now they are watched, as far as the budget allows.
     tokio::time::sleep(Duration::from_millis(500)).await;
     for released in permits.chunks(64) {
-        for outcome in join_all(released.iter().map(Hold::release)).await {
-            let _ = outcome.unwrap();
+        for outcome in join_all(released.iter().map(|hold| hold.release())).await {
+            outcome.unwrap();
         }
     }
     let mutex = client.mutex("watched").unwrap();
@@ -83,7 +85,7 @@ async fn a_release_gives_its_watch_budget_back() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(other.mutex("watched").unwrap().force_release(hold.token().sequence()).await.unwrap());
     let lost = promptly(hold.lost()).await;
-    assert_eq!(lost.reason(), LostReason::Revoked);
+    assert_eq!(lost, Ended::Lost(LostReason::Revoked));
     client.close().await.unwrap();
     other.close().await.unwrap();
 }
@@ -170,14 +172,14 @@ mod larger {
         proxy.resume();
         let then = soon(lease.changed(LeaseState::Suspended)).await;
         assert_eq!(then, LeaseState::Live, "the session did not come back");
-        assert!(guards.iter().all(Hold::is_held));
+        assert!(guards.iter().all(|hold| hold.is_held()));
         // A hold without a watch learns its removal too, within a TTL (NODE-GONE).
         let last = guards.iter().find(|guard| guard.key() == "held-5999").unwrap();
         let mutex = client.mutex("held-5999").unwrap();
         let sequence = mutex.queue(0, 1).await.unwrap()[0].sequence;
         let removed = std::time::Instant::now();
         assert!(mutex.force_release(sequence).await.unwrap());
-        assert_eq!(soon(last.lost()).await.reason(), LostReason::Revoked);
+        assert_eq!(soon(last.lost()).await, Ended::Lost(LostReason::Revoked));
         // A round of looks takes its time on a busy machine.
         let bound = config.ttl + Duration::from_secs(5);
         assert!(removed.elapsed() <= bound, "noticed after {:?}", removed.elapsed());

@@ -12,11 +12,12 @@ use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_core::contracts::{Close, LeaseState};
 use latchwork_core::decide::Claim::Exclusive;
-use latchwork_core::{Coordinator, Hold, Kind};
+use latchwork_core::recipes::Guard;
+use latchwork_core::{Coordinator, Kind};
 use tokio::task::JoinSet;
 
 /// Further sessions of the client watch what one session cannot, and they may end as well.
-async fn waits_outlive_a_cut<G: Hold + Send + 'static>(
+async fn waits_outlive_a_cut<G: Guard>(
     kind: &str,
     count: usize,
     acquire: fn(&Coordinator, &str) -> BoxFuture<'static, latchwork_core::Result<G>>,
@@ -90,17 +91,17 @@ async fn waits_outlive_a_cut<G: Hold + Send + 'static>(
         proxy.resume();
         assert_eq!(places().await, before);
         main.check().expect("the end of a watch session is not that of the main one");
-        let _ = main.release().await.unwrap();
+        main.release().await.unwrap();
         for released in held.chunks(64) {
-            for outcome in join_all(released.iter().map(Hold::release)).await {
-                let _ = outcome.unwrap();
+            for outcome in join_all(released.iter().map(|hold| hold.release())).await {
+                outcome.unwrap();
             }
         }
         let mut granted = Vec::new();
         while let Some(hold) = soon(waits.join_next()).await {
             granted.push(hold.unwrap().unwrap());
         }
-        assert!(granted.iter().all(Hold::is_held));
+        assert!(granted.iter().all(|hold| hold.is_held()));
         client.close().await.unwrap();
         holder.close().await.unwrap();
         // What is left is that of the stranger.

@@ -46,20 +46,20 @@ pub(super) async fn all(coordinator: &Coordinator, config: &Config) -> Vec<Findi
 }
 
 async fn mutex(coordinator: &Coordinator, key: &str) -> Result<()> {
-    let _ = coordinator.mutex(key)?.acquire().await?.release().await?;
+    coordinator.mutex(key)?.acquire().await?.release().await?;
     Ok(())
 }
 
 async fn rwlock(coordinator: &Coordinator, key: &str) -> Result<()> {
     let lock = coordinator.rwlock(key)?;
-    let _ = lock.write().await?.downgrade().await?.release().await?;
+    lock.write().await?.downgrade().await?.release().await?;
     Ok(())
 }
 
 async fn election(coordinator: &Coordinator, key: &str) -> Result<()> {
     let election = coordinator.election(key)?;
     let observer = election.observe().await?;
-    let _ = election.campaign(b"doctor").await?.resign().await?;
+    election.campaign(b"doctor").await?.release().await?;
     drop(observer);
     Ok(())
 }
@@ -90,7 +90,7 @@ async fn latency(coordinator: &Coordinator, key: &str) -> Result<Finding> {
         let begun = Instant::now();
         let hold = lock.acquire().await?;
         times.push(begun.elapsed());
-        let _ = hold.release().await?;
+        hold.release().await?;
     }
     times.sort_unstable();
     let (median, worst) = (times[ROUNDS / 2], times[ROUNDS - 1]);
@@ -137,13 +137,13 @@ async fn handed_off(coordinator: &Coordinator, other: &Coordinator, key: &str) -
             }
         }
         let begun = Instant::now();
-        let _ = held.release().await?;
+        held.release().await?;
         Ok::<_, latchwork::Error>(begun)
     };
     tokio::pin!(both);
     let (begun, next) = tokio::try_join!(both, waits)?;
     let took = begun.elapsed();
-    let _ = next.release().await?;
+    next.release().await?;
     Ok(took)
 }
 

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use latchwork::contracts::LeaseState;
-use latchwork::{Hold, Moment};
+use latchwork::{Hold, HoldState, Moment};
 
 use super::message::Order;
 
@@ -20,7 +19,7 @@ pub(super) struct Bounds {
 
 impl Bounds {
     /// What the guard is told at `now` of a hold.
-    pub(super) fn order(&self, now: Moment, hold: &dyn Hold) -> Order {
+    pub(super) fn order(&self, now: Moment, hold: &Hold) -> Order {
         // In this order: the time left is read after `now`, so the end is not too late.
         let left = hold.remaining();
         self.of(now, hold.state(), left)
@@ -29,11 +28,11 @@ impl Bounds {
     /// The guard of a live hold is told anew long before the warning, as long as the program runs. A
     /// warning as early as the grace would come between two renewals if the grace is long; so here it
     /// is an eighth of the TTL at most.
-    fn of(&self, now: Moment, state: LeaseState, left: Duration) -> Order {
+    fn of(&self, now: Moment, state: HoldState, left: Duration) -> Order {
         let end = now + left;
         let grace = match state {
-            LeaseState::Live => self.grace.min(self.ttl / 8),
-            LeaseState::Suspended | LeaseState::Lost(_) => self.grace,
+            HoldState::Held => self.grace.min(self.ttl / 8),
+            HoldState::Suspended | HoldState::Ended(_) => self.grace,
         };
         Order::Until { end, warn: (end - grace).min(self.fixed_end - self.grace) }
     }
@@ -54,7 +53,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn told(bounds: Bounds, state: LeaseState, left: u64) -> (Duration, Duration) {
+    fn told(bounds: Bounds, state: HoldState, left: u64) -> (Duration, Duration) {
         let Order::Until { end, warn } = bounds.of(NOW, state, seconds(left)) else { panic!("no end") };
         (end.since(NOW), warn.since(NOW))
     }
@@ -62,15 +61,15 @@ mod tests {
     #[test]
     fn a_suspended_hold_is_warned_a_grace_before_its_end() {
         let bounds = Bounds { grace: seconds(3), ttl: seconds(16), fixed_end: Moment::NEVER };
-        assert_eq!(told(bounds, LeaseState::Suspended, 9), (seconds(9), seconds(6)));
-        assert_eq!(told(bounds, LeaseState::Suspended, 2), (seconds(2), Duration::ZERO), "at once");
-        assert_eq!(told(bounds, LeaseState::Live, 9), (seconds(9), seconds(7)), "an eighth of the TTL");
+        assert_eq!(told(bounds, HoldState::Suspended, 9), (seconds(9), seconds(6)));
+        assert_eq!(told(bounds, HoldState::Suspended, 2), (seconds(2), Duration::ZERO), "at once");
+        assert_eq!(told(bounds, HoldState::Held, 9), (seconds(9), seconds(7)), "an eighth of the TTL");
     }
 
     #[test]
     fn a_fixed_end_is_warned_of_a_grace_before_it_while_the_lease_lives() {
         let bounds = Bounds { grace: seconds(3), ttl: seconds(16), fixed_end: NOW + seconds(5) };
-        assert_eq!(told(bounds, LeaseState::Live, 5), (seconds(5), seconds(2)));
+        assert_eq!(told(bounds, HoldState::Held, 5), (seconds(5), seconds(2)));
     }
 
     /// The longest silence between two proofs of a live lease, and the guard's own period, leave more
@@ -80,7 +79,7 @@ mod tests {
         for ttl in [1, 2, 10, 60, 3600].map(seconds) {
             let bounds = Bounds { grace: seconds(3600), ttl, fixed_end: Moment::NEVER };
             let least = ttl - latchwork::decide::margin(ttl) - latchwork::decide::renewal_period(ttl);
-            let Order::Until { warn, .. } = bounds.of(NOW, LeaseState::Live, least) else { panic!("no end") };
+            let Order::Until { warn, .. } = bounds.of(NOW, HoldState::Held, least) else { panic!("no end") };
             assert!(warn > NOW + bounds.period(), "{ttl:?}");
         }
     }

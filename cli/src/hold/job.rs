@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use latchwork::{Acquire, Coordinator, ErrorKind, Hold, Result, Token};
+use latchwork::{Acquire, Acquired, Coordinator, ErrorKind, Fenced, Guard, Hold, Limit, Result, Token};
 
 /// Which recipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) enum Recipe {
     /// A mutex for a job of many hosts.
     Cron {
         /// How long the job stays taken.
-        hold_at_least: Duration,
+        min_hold: Duration,
     },
     /// Leadership.
     Election {
@@ -60,34 +60,22 @@ pub(crate) struct Job {
 
 /// A hold of any recipe.
 pub(crate) struct Held {
-    pub(crate) hold: Box<dyn Hold>,
-    /// Its number on the server.
-    pub(crate) token: Token,
-    /// Whether the number is a fence.
-    pub(crate) fences: bool,
+    pub(crate) hold: Hold,
+    /// Its place in the queue.
+    pub(crate) sequence: u64,
+    /// The fencing token, of a recipe that fences.
+    pub(crate) fence: Option<Token>,
 }
 
-/// Makes a [`Held`] of a guard.
-macro_rules! held {
-    ($guard:expr, $fences:literal) => {
-        $guard.map(|guard| {
-            let token = guard.token();
-            Held { hold: Box::new(guard), token, fences: $fences }
-        })
-    };
-}
+impl Held {
+    fn fenced(guard: impl Fenced) -> Self {
+        let token = guard.token();
+        Self { sequence: token.sequence(), fence: Some(token), hold: guard.into() }
+    }
 
-/// Calls a verb as the patience says.
-macro_rules! acquire {
-    ($job:ident, $options:ident, $handle:expr, $wait:ident, $try:ident, ($($argument:expr),*)) => {
-        match $job.patience {
-            Patience::Wait { within } => {
-                let options = within.map_or($options.clone(), |within| $options.clone().within(within));
-                Some($handle.$wait($($argument,)* options).await?)
-            }
-            Patience::Try => $handle.$try($($argument,)* $options.clone()).await?,
-        }
-    };
+    fn unfenced(sequence: u64, hold: impl Into<Hold>) -> Self {
+        Self { sequence, fence: None, hold: hold.into() }
+    }
 }
 
 impl Job {
@@ -99,72 +87,76 @@ impl Job {
     /// # Cancel safety
     /// Cancel-safe: leaves nothing.
     pub(crate) async fn acquire(&self, coordinator: &Coordinator) -> Result<Option<Held>> {
-        let options = self.options();
         Ok(match &self.recipe {
             Recipe::Mutex => {
                 let lock = coordinator.mutex(&self.key)?;
-                held!(acquire!(self, options, lock, acquire_with, try_acquire_with, ()), true)
+                self.taken(lock.acquire(), lock.try_acquire()).await?.map(Held::fenced)
             }
             Recipe::Reader => {
                 let lock = coordinator.rwlock(&self.key)?;
-                held!(acquire!(self, options, lock, read_with, try_read_with, ()), false)
+                let reader = self.taken(lock.read(), lock.try_read()).await?;
+                reader.map(|reader| Held::unfenced(reader.sequence(), reader))
             }
             Recipe::Writer => {
                 let lock = coordinator.rwlock(&self.key)?;
-                held!(acquire!(self, options, lock, write_with, try_write_with, ()), true)
+                self.taken(lock.write(), lock.try_write()).await?.map(Held::fenced)
             }
             Recipe::Semaphore { permits, limit } => {
-                let semaphore = match limit {
-                    Some(limit) => coordinator.semaphore(&self.key, *limit)?,
-                    None => coordinator.semaphore_as_stored(&self.key)?,
-                };
-                held!(acquire!(self, options, semaphore, acquire_with, try_acquire_with, (*permits)), false)
+                let semaphore =
+                    coordinator.semaphore(&self.key, limit.map_or(Limit::Stored, Limit::Exactly))?;
+                let (waits, tries) = (semaphore.acquire(*permits), semaphore.try_acquire(*permits));
+                self.taken(waits, tries).await?.map(|permit| Held::unfenced(permit.sequence(), permit))
             }
-            Recipe::Cron { hold_at_least } => self.tick(coordinator, *hold_at_least).await?,
+            Recipe::Cron { min_hold } => self.tick(coordinator, *min_hold).await?,
             Recipe::Election { data } => {
                 let election = coordinator.election(&self.key)?;
-                held!(
-                    acquire!(self, options, election, campaign_with, try_campaign_with, (data.as_bytes())),
-                    true
-                )
+                self.taken(election.campaign(data), election.try_campaign(data)).await?.map(Held::fenced)
             }
         })
+    }
+
+    /// By waiting or by a try, as the patience says.
+    async fn taken<G: Guard>(&self, waits: Acquire<G>, tries: Acquire<Option<G>>) -> Result<Option<G>> {
+        match self.patience {
+            Patience::Wait { within: Some(within) } => {
+                self.with_options(waits).within(within).await.map(Some)
+            }
+            Patience::Wait { within: None } => self.with_options(waits).await.map(Some),
+            Patience::Try => self.with_options(tries).await,
+        }
     }
 
     /// One tick of a job that starts on many hosts.
     async fn tick(&self, coordinator: &Coordinator, taken: Duration) -> Result<Option<Held>> {
         let lock = coordinator.mutex(&self.key)?;
-        let options = || self.options().hold_at_least(taken);
-        let acquired = match lock.try_acquire_with(options()).await? {
+        let tried = self.with_options(lock.try_acquire()).min_hold(taken).await?;
+        let acquired = match tried {
             // Where all of several tries may be refused, one host is first in the queue. The others
             // give up long before the tick is free again.
             None if !coordinator.capabilities().clean_try => {
-                match lock.acquire_with(options().within(taken / 4)).await {
+                match self.with_options(lock.acquire()).min_hold(taken).within(taken / 4).await {
                     Err(error) if error.kind() == &ErrorKind::Timeout => None,
                     acquired => Some(acquired?),
                 }
             }
             tried => tried,
         };
-        Ok(held!(acquired, true))
+        Ok(acquired.map(Held::fenced))
     }
 
-    fn options(&self) -> Acquire {
-        let mut options = Acquire::new();
+    fn with_options<T: Acquired>(&self, mut request: Acquire<T>) -> Acquire<T> {
         if let Some(most) = self.max_hold {
-            options = options.max_hold(most);
+            request = request.max_hold(most);
         }
-        if let Some(label) = &self.owner_label {
-            options = options.label(label.as_str());
+        match &self.owner_label {
+            Some(label) => request.label(label.as_str()),
+            None => request,
         }
-        options
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use latchwork::Release;
-
     use super::*;
 
     fn job(recipe: Recipe, patience: Patience) -> Job {
@@ -191,13 +183,13 @@ mod tests {
         for (recipe, kind, fences) in kinds {
             let held = job(recipe.clone(), Patience::Wait { within: None }).acquire(&coordinator).await?;
             let held = held.expect("free");
-            assert_eq!(held.fences, fences, "{kind}");
+            assert_eq!(held.fence.is_some(), fences, "{kind}");
             let other = job(recipe.clone(), Patience::Try).acquire(&coordinator).await?;
             assert!(other.is_none(), "{kind}");
             let within = Some(Duration::from_millis(10));
             let late = job(recipe, Patience::Wait { within }).acquire(&coordinator).await;
             assert_eq!(late.err().expect("taken").kind(), &ErrorKind::Timeout, "{kind}");
-            assert_eq!(held.hold.release().await?, Release::Released);
+            held.hold.release().await?;
         }
         let reader = job(Recipe::Reader, Patience::Try).acquire(&coordinator).await?.expect("free");
         assert!(job(Recipe::Reader, Patience::Try).acquire(&coordinator).await?.is_some(), "beside a reader");
@@ -210,9 +202,9 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn a_tick_that_has_run_stays_taken() -> Result<()> {
         let coordinator = latchwork::connect("memory://").await?;
-        let cron = || job(Recipe::Cron { hold_at_least: Duration::from_millis(300) }, Patience::Try);
+        let cron = || job(Recipe::Cron { min_hold: Duration::from_millis(300) }, Patience::Try);
         let first = cron().acquire(&coordinator).await?.expect("free");
-        assert_eq!(first.hold.release().await?, Release::Released);
+        first.hold.release().await?;
         assert!(cron().acquire(&coordinator).await?.is_none(), "it has run already");
         coordinator.close().await
     }

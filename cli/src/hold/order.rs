@@ -85,7 +85,7 @@ pub(crate) struct CronOrder {
     /// The job stays taken so long, however soon it ends: more than the hosts' clocks differ, less
     /// than the time from one run to the next
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
-    hold_at_least: Duration,
+    min_hold: Duration,
     #[command(flatten)]
     running: Running,
 }
@@ -154,10 +154,10 @@ impl SemaphoreOrder {
 
 impl CronOrder {
     pub(crate) fn into_job(self) -> Result<Job, Failure> {
-        if self.running.max_hold.is_some_and(|most| most < self.hold_at_least) {
+        if self.running.max_hold.is_some_and(|most| most < self.min_hold) {
             return Err(Failure::usage("--max-hold is shorter than --hold-at-least").next("make it longer"));
         }
-        let recipe = Recipe::Cron { hold_at_least: self.hold_at_least };
+        let recipe = Recipe::Cron { min_hold: self.min_hold };
         self.running.job(self.key, recipe, Patience::Try)
     }
 }

@@ -1,6 +1,6 @@
 //! One run: connect, acquire, run the command, give the hold back.
 
-use latchwork::{Config, Coordinator, ErrorKind, Release};
+use latchwork::{Config, Coordinator, Ended as HoldEnded, ErrorKind};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::job::{Held, Job, Patience, Recipe};
@@ -50,7 +50,10 @@ async fn under(coordinator: &Coordinator, config: &Config, job: &Job, signals: &
     };
     let Some(held) = held else { return taken(job) };
     let ending = Supervisor::new(coordinator, config, job, &held).run(signals).await;
-    let lost = held.hold.lost().reason();
+    let lost = match held.hold.lost().ended() {
+        Some(HoldEnded::Lost(reason)) => Some(reason),
+        _ => None,
+    };
     let released = held.hold.release().await;
     let ending = ending?;
     match (lost, ending) {
@@ -83,17 +86,19 @@ fn ended_early(job: &Job) -> Failure {
 }
 
 /// Says what is not as it should be about a release; the command has ended as it has.
-fn tell_of(job: &Job, held: &Held, released: latchwork::Result<Release>) {
+fn tell_of(job: &Job, held: &Held, released: latchwork::Result<()>) {
     match released {
-        Ok(Release::Released) => {}
-        Ok(Release::AlreadyLost(reason)) => warn(format_args!(
-            "the hold of {:?} (token {}) was lost before the command ended: {reason}",
-            job.key, held.token
-        )),
-        Err(error) if error.kind() == &ErrorKind::Unknown => {
-            warn(format_args!("{error}; the lease frees it within its TTL"));
-        }
-        Err(error) => warn(error),
+        Ok(()) => {}
+        Err(error) => match (error.lost_reason(), error.kind()) {
+            (Some(reason), _) => warn(format_args!(
+                "the hold of {:?} (number {}) was lost before the command ended: {reason}",
+                job.key, held.sequence
+            )),
+            (None, ErrorKind::Unknown) => {
+                warn(format_args!("{error}; the lease frees it within its TTL"));
+            }
+            _ => warn(error),
+        },
     }
 }
 

@@ -9,8 +9,8 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use latchwork::contracts::LeaseState;
-use latchwork::{Config, Coordinator, Moment};
+
+use latchwork::{Config, Coordinator, HoldState, Moment};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::UnixListener;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -116,14 +116,13 @@ impl<'a> Supervisor<'a> {
     }
 
     fn environment(&self) -> Vec<(&'static str, String)> {
-        let number = self.held.token.to_string();
         let mut variables = vec![
             ("LATCHWORK_KEY", self.job.key.clone()),
             ("LATCHWORK_URL", self.config.url_without_secrets()),
-            ("LATCHWORK_SEQUENCE", self.held.token.sequence().to_string()),
+            ("LATCHWORK_SEQUENCE", self.held.sequence.to_string()),
         ];
-        if self.held.fences {
-            variables.push(("LATCHWORK_TOKEN", number));
+        if let Some(fence) = self.held.fence {
+            variables.push(("LATCHWORK_TOKEN", fence.to_string()));
         }
         variables
     }
@@ -148,7 +147,7 @@ impl<'a> Supervisor<'a> {
                     }
                 }
                 state = states.next(), if !over => match state {
-                    Some(LeaseState::Lost(_)) | None => {
+                    Some(HoldState::Ended(_)) | None => {
                         over = true;
                         guard.order(Order::Kill).await;
                     }
@@ -165,7 +164,7 @@ impl Supervisor<'_> {
     /// Tells the guard until when the hold is good.
     async fn inform(&mut self, guard: &mut Guard) {
         let now = self.coordinator.lease().clock().now();
-        guard.order(self.bounds.order(now, &*self.held.hold)).await;
+        guard.order(self.bounds.order(now, &self.held.hold)).await;
     }
 
     async fn pass_on(&mut self, guard: &mut Guard, signal: Received) {

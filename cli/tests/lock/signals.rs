@@ -167,7 +167,7 @@ async fn a_group_that_is_stopped_past_the_ttl_has_its_command_ended_at_once_when
     gone(command).await;
     assert!(begun.elapsed() < GUARDED_TTL / 2, "at once: {:?}", begun.elapsed());
     assert_eq!(run.over().await.code(), 121);
-    assert_eq!(held.release().await.expect("a release"), latchwork::Release::Released);
+    held.release().await.expect("a release");
 }
 
 #[tokio::test]

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use latchwork::contracts::{AskedLimit, ChangeWatch};
 use latchwork::contracts::{Backend, Join, Joined, Node, NodeId, Patience};
+use latchwork::contracts::{ChangeWatch, Limit};
 use latchwork::decide::Claim;
 use latchwork::{Address, Config, Coordinator, Kind};
 use tokio::sync::watch;
@@ -40,7 +40,7 @@ impl Played {
             queue: members,
             id: NodeId::random(),
             claim: Claim::Shared,
-            limit: AskedLimit::Stored,
+            limit: Limit::Stored,
             label: label.into(),
             data: data(&host, None),
             patience: Patience::Wait,

@@ -21,7 +21,7 @@ use self::tally::Tally;
 use crate::Result;
 use crate::line::Line;
 use crate::plan::Plan;
-use crate::recipe::{Ask, Lock, Recipe, release};
+use crate::recipe::{Ask, Lock, Recipe};
 use crate::requests::Counted;
 use crate::target::Target;
 
@@ -267,7 +267,7 @@ async fn contend(play: Play, lock: Lock, room: Arc<Room>, contender: usize) -> R
             room.records(handed_over);
         }
         room.leave(weight, contender);
-        release(&*hold).await?;
+        hold.release().await?;
     }
     Ok(tally)
 }

@@ -23,7 +23,7 @@ pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Resul
     let client = target.open_with(TTL).await?;
     // What a client needs once, however much it holds (buffers, pages of code), is no lock's.
     for warm in hold(&client, AT_ONCE, "warm").await? {
-        let _ = warm.release().await?;
+        warm.release().await?;
     }
     let empty = Cost::own();
     let started = Instant::now();

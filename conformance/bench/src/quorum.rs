@@ -11,7 +11,6 @@ use crate::Result;
 use crate::line::Line;
 use crate::plan::Plan;
 use crate::raw::{self, Pair, Subject};
-use crate::recipe::release;
 use crate::target::Target;
 use crate::turns::{self, Named};
 
@@ -29,19 +28,18 @@ struct Majority(QuorumLock);
 impl Pair for Majority {
     async fn once(&mut self) -> Result<()> {
         let hold = self.0.acquire().await?;
-        release(&hold).await
+        Ok(hold.release().await?)
     }
 
     async fn end(&mut self) -> Result<()> {
-        Ok(self.0.delete().await?)
+        Ok(self.0.reset().await?)
     }
 }
 
 pub(super) async fn measure(target: &Target, members: usize, plan: &Plan) -> Result<Vec<Line>> {
     let clients = try_join_all((0..members).map(|number| target.open_member(number))).await?;
-    let mutexes: Vec<_> =
-        clients.iter().map(|client| client.mutex("quorum")).collect::<latchwork_core::Result<_>>()?;
-    let lock = QuorumLock::new(mutexes, target.config.ttl.max(clients[0].lease().ttl()))?;
+    let longest_ttl = target.config.ttl.max(clients[0].lease().ttl());
+    let lock = QuorumLock::new("quorum", clients.iter().cloned(), longest_ttl)?;
     // Nobody else uses it: the first acquisition need not wait for a TTL.
     lock.initialize().await?;
     let mut subjects = vec![Subject { peer: peer(members), pair: Box::new(Majority(lock)) }];

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use latchwork_core::recipes::{Election, Mutex, RwLock, Semaphore};
-use latchwork_core::{Coordinator, Hold, Release};
+use latchwork_core::{Coordinator, Hold};
 
 use crate::Result;
 
@@ -88,22 +88,14 @@ pub(super) enum Ask {
 }
 
 impl Lock {
-    pub(super) async fn acquire(&self, ask: Ask) -> Result<Box<dyn Hold>> {
+    pub(super) async fn acquire(&self, ask: Ask) -> Result<Hold> {
         Ok(match (self, ask) {
-            (Lock::Mutex(mutex), _) => Box::new(mutex.acquire().await?),
-            (Lock::Election(election), _) => Box::new(election.campaign(b"candidate").await?),
-            (Lock::RwLock(lock), Ask::Read) => Box::new(lock.read().await?),
-            (Lock::RwLock(lock), _) => Box::new(lock.write().await?),
-            (Lock::Semaphore(permits), Ask::Permits(weight)) => Box::new(permits.acquire(weight).await?),
-            (Lock::Semaphore(permits), _) => Box::new(permits.acquire(1).await?),
+            (Lock::Mutex(mutex), _) => mutex.acquire().await?.into(),
+            (Lock::Election(election), _) => election.campaign(b"candidate").await?.into(),
+            (Lock::RwLock(lock), Ask::Read) => lock.read().await?.into(),
+            (Lock::RwLock(lock), _) => lock.write().await?.into(),
+            (Lock::Semaphore(permits), Ask::Permits(weight)) => permits.acquire(weight).await?.into(),
+            (Lock::Semaphore(permits), _) => permits.acquire(1).await?.into(),
         })
-    }
-}
-
-/// Gives a hold back; one that was lost meanwhile is an error.
-pub(super) async fn release(hold: &dyn Hold) -> Result<()> {
-    match hold.release().await? {
-        Release::Released => Ok(()),
-        Release::AlreadyLost(reason) => Err(format!("{} was lost: {reason:?}", hold.key()).into()),
     }
 }

@@ -7,7 +7,6 @@ use latchwork_core::Owner;
 use crate::Result;
 use crate::line::Line;
 use crate::plan::Plan;
-use crate::recipe::release;
 use crate::requests::Counted;
 use crate::stats::Timings;
 use crate::target::Target;
@@ -18,8 +17,8 @@ const TURN: u32 = 1000;
 pub(super) async fn measure(target: &Target, plan: &Plan) -> Result<Vec<Line>> {
     const PEER: &str = "latchwork-reentrant";
     let client = target.open().await?;
-    let (mutex, owner) = (client.reentrant_mutex("reentry")?, Owner::new("bench"));
-    let first = mutex.acquire_as(&owner).await?;
+    let (mutex, owner) = (client.mutex("reentry")?, Owner::new("bench"));
+    let first = mutex.acquire().by(&owner).await?;
     let (mut timings, mut before) = (Timings::new(), None);
     let started = Instant::now();
     // One turn at least.
@@ -29,15 +28,15 @@ pub(super) async fn measure(target: &Target, plan: &Plan) -> Result<Vec<Line>> {
         }
         let turn = Instant::now();
         for _ in 0..TURN {
-            let again = mutex.acquire_as(&owner).await?;
-            release(&again).await?;
+            let again = mutex.acquire().by(&owner).await?;
+            again.release().await?;
         }
         if before.is_some() {
             timings.record(turn.elapsed() / TURN);
         }
     }
     let after = target.counter().read().await?;
-    release(&first).await?;
+    first.release().await?;
     client.close().await?;
     let line = |measure, unit| Line::new(target.name(), PEER, measure, "held", unit);
     let timed = line("REENTRY", "us").timed(&timings);

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::Result;
 use crate::line::Line;
 use crate::plan::Plan;
-use crate::recipe::{Ask, Recipe, release};
+use crate::recipe::{Ask, Recipe};
 use crate::target::Target;
 
 const TASKS: usize = 64;
@@ -36,7 +36,7 @@ pub(super) async fn with_tasks(
             let mut done = Done::default();
             loop {
                 let hold = lock.acquire(Ask::Alone).await?;
-                release(&*hold).await?;
+                hold.release().await?;
                 if !window.goes_on(&mut done) {
                     return Result::Ok(done);
                 }

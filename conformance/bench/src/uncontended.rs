@@ -2,13 +2,13 @@
 //! (M4).
 
 use async_trait::async_trait;
-use latchwork_core::recipes::{Member, MultiLock};
+use latchwork_core::recipes::{MultiLock, MultiMember};
 
 use crate::Result;
 use crate::line::Line;
 use crate::plan::Plan;
 use crate::raw::{self, Pair, Subject};
-use crate::recipe::{Ask, Lock, Recipe, release};
+use crate::recipe::{Ask, Lock, Recipe};
 use crate::target::Target;
 use crate::turns::{self, Named};
 
@@ -25,7 +25,7 @@ struct AsOne(MultiLock);
 impl Pair for AsOne {
     async fn once(&mut self) -> Result<()> {
         let hold = self.0.acquire().await?;
-        release(&hold).await
+        Ok(hold.release().await?)
     }
 }
 
@@ -33,7 +33,7 @@ impl Pair for AsOne {
 impl Pair for Ours {
     async fn once(&mut self) -> Result<()> {
         let hold = self.0.acquire(Ask::Alone).await?;
-        release(&*hold).await
+        Ok(hold.release().await?)
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) async fn measure(target: &Target, recipe: Recipe, plan: &Plan) -> Res
     let ours = Subject { peer: recipe.peer(), pair: Box::new(Ours(recipe.lock(&client, "m1")?)) };
     let mut subjects = vec![ours];
     if recipe == Recipe::Mutex {
-        let three = ["m1-a", "m1-b", "m1-c"].map(|key| client.mutex(key).map(Member::from));
+        let three = ["m1-a", "m1-b", "m1-c"].map(|key| client.mutex(key).map(MultiMember::from));
         let three = MultiLock::new(three.into_iter().collect::<latchwork_core::Result<Vec<_>>>()?)?;
         subjects.push(Subject { peer: MULTI, pair: Box::new(AsOne(three)) });
     }

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use super::contender::{BOUND, Contender, Inside, all_locks};
 use super::futures::{Prepared, PublicFuture, Site, table};
 use super::is_long;
-use crate::actions::{acquire, in_time, listing};
+use crate::actions::{acquire, listing};
 use crate::adapter::Adapter;
 use crate::bounds::QUIET_TTL;
 use crate::case::cases;
@@ -81,7 +81,7 @@ cases! {
         }
         for client in &clients {
             for lock in all_locks(client) {
-                in_time(within(BOUND, "the next admission", lock.acquire()).await.expect("acquired").release().await.expect("released"));
+                within(BOUND, "the next admission", lock.acquire()).await.expect("acquired").release().await.expect("released");
             }
         }
         // While all clients live: the end of a lease takes nothing back here.
@@ -201,7 +201,7 @@ async fn at_every_await_point(site: &Site<'_>, public: &PublicFuture, way: Way) 
                 // It was dropped before it came to stand there, or never waits.
                 () = over.notified() => {}
             }
-            in_time(held.release().await.expect("released"));
+            held.release().await.expect("released");
         }
         let done = stepping.await.expect("no panic");
         let how = format!("{name}, {}, after {polls} polls", if contended { "contended" } else { "free" });
@@ -209,14 +209,7 @@ async fn at_every_await_point(site: &Site<'_>, public: &PublicFuture, way: Way) 
         let who = format!("{how}: the next admission");
         // Another, and the same client: neither stands behind what was dropped.
         for lock in [&site.theirs, &site.own] {
-            in_time(
-                within(BOUND, &who, lock.acquire())
-                    .await
-                    .expect("acquired")
-                    .release()
-                    .await
-                    .expect("released"),
-            );
+            within(BOUND, &who, lock.acquire()).await.expect("acquired").release().await.expect("released");
         }
         let left = format!("{how}: nothing stays");
         until(&left, || async { listing(&site.theirs).await.is_empty() }).await;

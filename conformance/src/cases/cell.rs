@@ -6,7 +6,7 @@ use latchwork_core::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected
 use latchwork_core::recipes::{MultiLock, SharedValue, Stored, ValueWatch};
 use latchwork_core::{Address, ErrorKind, Kind, LostReason, Result};
 
-use crate::actions::{acquire, in_time, mutex};
+use crate::actions::{acquire, mutex};
 use crate::bounds::QUIET_TTL;
 use crate::case::cases;
 use crate::context::Context;
@@ -167,7 +167,7 @@ cases! {
         let guard = soon("acquire", one.coordinator.mutex("a").expect("a good key").acquire()).await.expect("acquired");
         soon("write_while", it.write_while(&guard, "held")).await.expect("it is held");
         assert_eq!(text(&value(&two, "a")).await.as_deref(), Some("held"));
-        in_time(guard.release().await.expect("released"));
+        guard.release().await.expect("released");
         let error = soon("write_while", it.write_while(&guard, "no")).await.expect_err("released");
         assert_eq!((error.kind(), error.key()), (&ErrorKind::NotHeld, Some("a")), "{error}");
         let node = held_node(context, &one, "a").await;
@@ -209,7 +209,7 @@ cases! {
         write_below(&two, &cell, Expected::Any, Some("next")).await;
         soon("deliver", late.deliver()).await;
         assert_eq!(text(&it).await.as_deref(), Some("next"));
-        in_time(next.release().await.expect("released"));
+        next.release().await.expect("released");
         delete(&it).await;
     }
 
@@ -231,7 +231,7 @@ cases! {
                     refused += 1;
                 }
             }
-            in_time(guard.release().await.expect("released"));
+            guard.release().await.expect("released");
         }
         assert_eq!(promised, refused == 0, "{refused} of 3 are refused");
         assert_eq!(text(&it).await.is_some(), promised);
@@ -332,7 +332,7 @@ cases! {
         for deleted in [counter.delete().await, ids.delete().await, latch.delete().await] {
             assert!(deleted.expect("deleted"));
         }
-        in_time(held.release().await.expect("released"));
+        held.release().await.expect("released");
     }
 
     "KEY-EXACT" =>
@@ -368,7 +368,7 @@ cases! {
         assert_eq!(read(&it).await.expect("written").value.to_vec(), longest);
         let own = soon("acquire", one.coordinator.mutex("m").expect("a key").acquire()).await.expect("acquired");
         let foreign = soon("acquire", two.coordinator.mutex("n").expect("a key").acquire()).await.expect("acquired");
-        let both = ["o", "p"].map(|key| one.coordinator.mutex(key).expect("a key").into());
+        let both = ["o", "p"].map(|key| one.coordinator.mutex(key).expect("a key"));
         let both = soon("acquire", MultiLock::new(both).expect("two keys").acquire()).await.expect("acquired");
         let named = |error: Result<Version>| error.expect_err("refused").argument();
         let long = vec![0; 4097];
@@ -381,7 +381,7 @@ cases! {
         assert_eq!(one.coordinator.shared_value("").expect_err("empty").argument(), Some("key"));
         assert_eq!(read(&it).await.expect("it stays").value.to_vec(), longest);
         for released in [own.release().await, foreign.release().await, both.release().await] {
-            in_time(released.expect("released"));
+            released.expect("released");
         }
         delete(&it).await;
     }

@@ -8,7 +8,7 @@ use futures_util::future::{join, join_all, join3};
 use latchwork_core::registry::{ClientRecord, LAYOUT, clients_address, stamp_address};
 use latchwork_core::{Error, ErrorKind};
 
-use crate::actions::{acquire, in_time, mutex};
+use crate::actions::{acquire, mutex};
 use crate::bounds::{CLEAN_UP, SHORT_TTL};
 use crate::case::cases;
 use crate::context::Context;
@@ -146,7 +146,7 @@ cases! {
             }
             last = again(context, &operator, &idle, last).await;
         }
-        in_time(acquire(&mutex(&idle, "a")).await.release().await.expect("released"));
+        acquire(&mutex(&idle, "a")).await.release().await.expect("released");
     }
 
     "CLIENT-AGAIN" =>
@@ -165,7 +165,7 @@ cases! {
         .await;
         idle.link.heal();
         again(context, &operator, &idle, last).await;
-        in_time(acquire(&mutex(&idle, "a")).await.release().await.expect("released"));
+        acquire(&mutex(&idle, "a")).await.release().await.expect("released");
     }
 
     "LAYOUT-STAMP" =>
@@ -214,7 +214,7 @@ cases! {
         assert!(says(&written.0, LAYOUT), "{written:?}");
         assert!(record(&older, &newer).await.is_some_and(|record| record.layout == Some(LAYOUT + 1)));
         let held = acquire(&mutex(&newer, "a")).await;
-        in_time(held.release().await.expect("released"));
+        held.release().await.expect("released");
         close(older).await;
         let back = build(context, LAYOUT, "back").await.expect("an older build comes back");
         assert_eq!(stamp(context, &back).await, written);
@@ -247,7 +247,7 @@ cases! {
         assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
         assert!(error.to_string().contains("\"the-older-one\""), "{error}");
         assert!(says(&stamp(context, &newer).await.0, LAYOUT));
-        in_time(acquire(&mutex(&older, "a")).await.release().await.expect("released"));
+        acquire(&mutex(&older, "a")).await.release().await.expect("released");
         let another = build(context, LAYOUT, "another").await.expect("nothing has changed");
         assert_eq!(soon("raise", older.coordinator.raise_layout()).await.expect("raised before"), LAYOUT);
         close(older).await;
@@ -258,7 +258,7 @@ cases! {
         assert!(says(&stamp(context, &newer).await.0, LAYOUT + 1));
         let error = brief_build(context, LAYOUT, "too-late").await.map(drop).expect_err("a newer layout");
         assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
-        in_time(acquire(&mutex(&newer, "a")).await.release().await.expect("released"));
+        acquire(&mutex(&newer, "a")).await.release().await.expect("released");
     }
 
     "LAYOUT-RAISE" =>

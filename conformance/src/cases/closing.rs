@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
+use latchwork_core::ErrorKind;
 use latchwork_core::decide::{IN_ONE_STEP, LEAVES_AT_ONCE, giving_back_bound};
-use latchwork_core::{ErrorKind, Hold};
 use tokio::time::Instant;
 
-use crate::actions::{acquire, in_time, mutex};
+use crate::actions::{acquire, mutex};
 use crate::bounds::{LONG_TTL, NOISE};
 use crate::case::cases;
 use crate::context::Context;
@@ -47,7 +47,7 @@ cases! {
         while !closing.is_finished() {
             let asked = Instant::now();
             let mine = within(answered, "a try of a free lock", nobodys.try_acquire()).await.expect("answered");
-            in_time(mine.expect("nobody holds it").release().await.expect("released"));
+            mine.expect("nobody holds it").release().await.expect("released");
             worst = worst.max(asked.elapsed());
             let free = look(&other, turn * LOOKS, answered).await;
             bursts |= some_free && free < LOOKS;
@@ -102,7 +102,7 @@ async fn look(other: &Client, from: usize, answered: Duration) -> usize {
             within(answered, "a try", one_of_many(other, number).try_acquire()).await.expect("answered");
         let free = mine.is_some();
         if let Some(mine) = mine {
-            in_time(mine.release().await.expect("released"));
+            mine.release().await.expect("released");
         }
         usize::from(free)
     });
@@ -112,7 +112,7 @@ async fn look(other: &Client, from: usize, answered: Duration) -> usize {
 async fn all_are_free(other: &Client, bound: Duration) {
     let takes = (0..MANY).map(|number| async move {
         let mine = within(bound, "the next admission", one_of_many(other, number).acquire()).await;
-        in_time(mine.expect("admitted").release().await.expect("released"));
+        mine.expect("admitted").release().await.expect("released");
     });
     stream::iter(takes).buffer_unordered(LEAVES_AT_ONCE).collect::<()>().await;
 }

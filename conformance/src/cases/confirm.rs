@@ -1,9 +1,8 @@
 //! NODE-CONFIRM: an acquisition that asks for replicas counts only once so many have it.
 
 use latchwork_core::ErrorKind;
-use latchwork_core::recipes::Acquire;
 
-use crate::actions::{acquire, in_time, listing};
+use crate::actions::{acquire, listing};
 use crate::bounds::{LONG_TTL, NOISE};
 use crate::case::cases;
 use crate::waits::{soon, until, within};
@@ -20,8 +19,7 @@ cases! {
         config.request_timeout = 2 * NOISE;
         let (client, other) = (context.client_with(&config).await, context.client().await);
         let (here, there) = (context.mutex(&client, "a"), context.mutex(&other, "a"));
-        let demand = Acquire::new().min_replicas(NEVER);
-        let error = within(4 * NOISE + context.late(), "the answer", here.acquire_with(demand)).await.map(drop).expect_err("nobody confirmed it");
+        let error = within(4 * NOISE + context.late(), "the answer", here.acquire().min_replicas(NEVER)).await.map(drop).expect_err("nobody confirmed it");
         match context.testbed.capabilities().confirms_on_replicas {
             true => assert!(error.kind() == &ErrorKind::Unavailable && error.is_retryable(), "{error}"),
             false => {
@@ -31,9 +29,8 @@ cases! {
         }
         assert_eq!(error.key(), Some("a"));
         until("its node is gone", || async { listing(&there).await.is_empty() }).await;
-        in_time(acquire(&there).await.release().await.expect("released"));
+        acquire(&there).await.release().await.expect("released");
         // Not asked for.
-        let none = Acquire::new().min_replicas(0);
-        in_time(soon("a plain one", here.acquire_with(none)).await.expect("acquired").release().await.expect("released"));
+        soon("a plain one", here.acquire().min_replicas(0)).await.expect("acquired").release().await.expect("released");
     }
 }

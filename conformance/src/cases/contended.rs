@@ -11,7 +11,6 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::node::{counts, upkeep};
-use crate::actions::in_time;
 use crate::bounds::QUIET_TTL;
 use crate::case::cases;
 use crate::context::Context;
@@ -27,7 +26,7 @@ const TOLERANCE: f64 = 1.0;
 /// All waiters stand in the queue within this.
 const GATHERING: Duration = Duration::from_secs(60);
 
-type Holding = Result<Box<dyn Hold>>;
+type Holding = Result<Hold>;
 
 /// How the waiters of a contended key wait.
 struct Recipe {
@@ -74,8 +73,8 @@ const SEMAPHORE: Recipe = Recipe {
     at_a_time: 50,
 };
 
-fn boxed(guard: impl Hold + 'static) -> Holding {
-    Ok(Box::new(guard))
+fn boxed(guard: impl Into<Hold>) -> Holding {
+    Ok(guard.into())
 }
 
 cases! {
@@ -175,14 +174,14 @@ async fn released_one_by_one(
 
     let mut costs = Vec::new();
     let mut before = (0, began);
-    in_time(soon("the first release", all.release()).await.expect("released"));
+    soon("the first release", all.release()).await.expect("released");
     for number in 0..waiters {
         let grant =
             soon("the next grant", grants.recv()).await.expect("the channel is open").expect("admitted");
         if stretches.iter().any(|stretch| stretch.start == number) {
             before = (requests(context).await, Instant::now());
         }
-        in_time(soon("the release", grant.release()).await.expect("released"));
+        soon("the release", grant.release()).await.expect("released");
         if let Some(stretch) = stretches.iter().find(|stretch| stretch.end == number + 1) {
             let (made, grants) = (requests(context).await - before.0, stretch.len() as f64);
             let allowed = upkeep(CLIENTS, before.1.elapsed()) as f64 + rechecks(waiters, began.elapsed());

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use latchwork_core::recipes::Acquire;
+use latchwork_core::recipes::{Acquire, Acquired, Guard, Reentrant};
 use latchwork_core::{Coordinator, ErrorKind, Hold, Owner, Result};
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -130,7 +130,7 @@ impl Contender {
             owner: None,
         };
         let occupant = Occupant { owner: self.owner(occupant.recipe), ..occupant };
-        let acquiring = acquire(self.client.coordinator.clone(), occupant.clone(), self.options());
+        let acquiring = acquire(self.client.coordinator.clone(), occupant.clone(), self.patience());
         let polls = self.chance.random_range(1..8);
         let time = Duration::from_micros(self.chance.random_range(0..4_000));
         let answer = match self.chance.random_range(0..10) {
@@ -167,8 +167,8 @@ impl Contender {
         }
         self.inside.leave(number);
         match self.chance.random_range(0..3) {
-            0 => drop(soon("the release", hold.release()).await.expect("released")),
-            1 => drop(after_polls(polls, hold.release()).await.map(|released| released.expect("released"))),
+            0 => soon("the release", hold.release()).await.expect("released"),
+            1 => after_polls(polls, hold.release()).await.unwrap_or(Ok(())).expect("released"),
             _ => drop(hold),
         }
     }
@@ -193,12 +193,12 @@ impl Contender {
         acts.then(|| self.owners[self.chance.random_range(0..2)].clone())
     }
 
-    /// `None` for a try.
-    fn options(&mut self) -> Option<Acquire> {
+    /// `None` for a try; else the deadline of a wait, if it has one.
+    fn patience(&mut self) -> Option<Option<Duration>> {
         match self.chance.random_range(0..3) {
             0 => None,
-            1 => Some(Acquire::new().within(Duration::from_millis(self.chance.random_range(1..20)))),
-            _ => Some(Acquire::new()),
+            1 => Some(Some(Duration::from_millis(self.chance.random_range(1..20)))),
+            _ => Some(None),
         }
     }
 }
@@ -206,44 +206,49 @@ impl Contender {
 async fn acquire(
     coordinator: Coordinator,
     occupant: Occupant,
-    options: Option<Acquire>,
-) -> Result<Option<Box<dyn Hold>>> {
-    let key = KEYS[occupant.place];
-    let rwlock = || coordinator.rwlock(key);
-    Ok(match (occupant.recipe, &occupant.owner, options) {
-        (Recipe::Mutex, _, None) => boxed(coordinator.mutex(key)?.try_acquire().await?),
-        (Recipe::Mutex, _, Some(options)) => {
-            boxed(Some(coordinator.mutex(key)?.acquire_with(options).await?))
+    patience: Option<Option<Duration>>,
+) -> Result<Option<Hold>> {
+    let (key, owner) = (KEYS[occupant.place], occupant.owner.as_ref());
+    match occupant.recipe {
+        Recipe::Mutex => {
+            let mutex = coordinator.mutex(key)?;
+            taken(mutex.try_acquire(), mutex.acquire(), patience).await
         }
-        (Recipe::Owned, owner, None) => {
-            let owner = owner.as_ref().expect("it has one");
-            boxed(owner.scope(coordinator.reentrant_mutex(owned(key))?.try_acquire()).await?)
+        Recipe::Owned => {
+            let mutex = coordinator.mutex(owned(key))?;
+            taken(by(owner, mutex.try_acquire()), by(owner, mutex.acquire()), patience).await
         }
-        (Recipe::Owned, owner, Some(options)) => {
-            let owner = owner.as_ref().expect("it has one");
-            boxed(Some(coordinator.reentrant_mutex(owned(key))?.acquire_as_with(owner, options).await?))
+        Recipe::Read => {
+            let lock = coordinator.rwlock(key)?;
+            taken(by(owner, lock.try_read()), by(owner, lock.read()), patience).await
         }
-        (Recipe::Read, None, None) => boxed(rwlock()?.try_read().await?),
-        (Recipe::Read, None, Some(options)) => boxed(Some(rwlock()?.read_with(options).await?)),
-        (Recipe::Read, Some(owner), None) => boxed(rwlock()?.try_read_as(owner).await?),
-        (Recipe::Read, Some(owner), Some(options)) => {
-            boxed(Some(rwlock()?.read_as_with(owner, options).await?))
+        Recipe::Write => {
+            let lock = coordinator.rwlock(key)?;
+            taken(by(owner, lock.try_write()), by(owner, lock.write()), patience).await
         }
-        (Recipe::Write, None, None) => boxed(rwlock()?.try_write().await?),
-        (Recipe::Write, None, Some(options)) => boxed(Some(rwlock()?.write_with(options).await?)),
-        (Recipe::Write, Some(owner), None) => boxed(rwlock()?.try_write_as(owner).await?),
-        (Recipe::Write, Some(owner), Some(options)) => {
-            boxed(Some(rwlock()?.write_as_with(owner, options).await?))
+        Recipe::Permits(weight) => {
+            let semaphore = coordinator.semaphore(key, PERMITS)?;
+            taken(semaphore.try_acquire(weight), semaphore.acquire(weight), patience).await
         }
-        (Recipe::Permits(weight), _, None) => {
-            boxed(coordinator.semaphore(key, PERMITS)?.try_acquire(weight).await?)
-        }
-        (Recipe::Permits(weight), _, Some(options)) => {
-            boxed(Some(coordinator.semaphore(key, PERMITS)?.acquire_with(weight, options).await?))
-        }
-    })
+    }
 }
 
-fn boxed(hold: Option<impl Hold + 'static>) -> Option<Box<dyn Hold>> {
-    hold.map(|hold| Box::new(hold) as Box<dyn Hold>)
+fn by<T: Acquired<Guard: Reentrant>>(owner: Option<&Owner>, request: Acquire<T>) -> Acquire<T> {
+    match owner {
+        Some(owner) => request.by(owner),
+        None => request,
+    }
+}
+
+/// By a try, or by waiting.
+async fn taken<G: Guard>(
+    tries: Acquire<Option<G>>,
+    waits: Acquire<G>,
+    patience: Option<Option<Duration>>,
+) -> Result<Option<Hold>> {
+    Ok(match patience {
+        None => tries.await?.map(Into::into),
+        Some(None) => Some(waits.await?.into()),
+        Some(Some(time)) => Some(waits.within(time).await?.into()),
+    })
 }

@@ -1,15 +1,15 @@
 //! The RwLock: writers that turn readers, and owners.
 
 use futures_util::FutureExt;
+use latchwork_core::Ended;
 use latchwork_core::contracts::Entry;
 use latchwork_core::decide::Claim;
 use latchwork_core::recipes::RwLock;
-use latchwork_core::{ErrorKind, Kind, LostReason, Owner, Release};
+use latchwork_core::{ErrorKind, Kind, LostReason, Owner};
 
 use tokio::task::JoinHandle;
 
 use super::rwlock::{rwlock, stands};
-use crate::actions::in_time;
 use crate::case::cases;
 use crate::waits::{after_polls, soon, until, within};
 
@@ -41,7 +41,7 @@ cases! {
         let fourth = background!(there, read);
         stands(&here, 4).await;
         let reader = soon("downgrade", writer.downgrade()).await.expect("downgraded");
-        assert_eq!(reader.token(), token, "it keeps its token");
+        assert_eq!(reader.sequence(), token.sequence(), "it keeps its place");
         let second = soon("the reader behind", second).await.expect("no panic").expect("admitted");
         assert!(reader.is_held() && !third.is_finished() && !fourth.is_finished(), "past the next writer");
         let listed = entries(&there).await;
@@ -53,13 +53,13 @@ cases! {
         assert_eq!(listed[0].sequence, token.sequence(), "it keeps its place");
         let behind = soon("list", there.queue(token.sequence(), 100)).await.expect("listed");
         assert_eq!(behind.len(), 3, "a page goes on behind it");
-        in_time(second.release().await.expect("released"));
+        second.release().await.expect("released");
         assert!(!third.is_finished(), "a writer beside the reader that it was");
-        assert_eq!(reader.release().await.expect("released"), Release::Released);
+        reader.release().await.expect("released");
         let third = soon("the writer", third).await.expect("no panic").expect("admitted");
         assert!(third.token() > token);
-        in_time(third.release().await.expect("released"));
-        in_time(soon("the last", fourth).await.expect("no panic").expect("admitted").release().await.expect("released"));
+        third.release().await.expect("released");
+        soon("the last", fourth).await.expect("no panic").expect("admitted").release().await.expect("released");
     }
 
     "RWLOCK-DOWNGRADE" =>
@@ -79,9 +79,9 @@ cases! {
         let sequence = entries(&there).await[0].sequence;
         assert_eq!(sequence, token.sequence());
         context.fixture.remove(&context.queue_of(Kind::RwLock, "a"), sequence).await.expect("removed");
-        assert_eq!(within(one.ttl() + context.late(), "the loss", reader.lost()).await.reason(), LostReason::Revoked);
+        assert_eq!(within(one.ttl() + context.late(), "the loss", reader.lost()).await, Ended::Lost(LostReason::Revoked));
         assert!(beside.is_held());
-        in_time(beside.release().await.expect("released"));
+        beside.release().await.expect("released");
     }
 
     "RWLOCK-DOWNGRADE" =>
@@ -105,22 +105,19 @@ cases! {
             .await;
         }
         let writer = soon("write", here.write()).await.expect("acquired");
-        in_time(writer.release().await.expect("released"));
+        writer.release().await.expect("released");
         let error = soon("downgrade", writer.downgrade()).await.expect_err("released");
         assert_eq!((error.kind(), error.operation()), (&ErrorKind::NotHeld, Some("downgrade")), "{error}");
     }
 
     "RWLOCK-OWNER" =>
-    /// the owner in whose scope a task is enters nothing again: five writers come in one by one;
-    /// the owner that a call names does
-    async fn rwlock_owner_of_a_scope_is_excluded(context) {
+    /// a call without an owner enters nothing again: five writers come in one by one; the owner that a
+    /// call names does
+    async fn rwlock_owner_that_no_call_names_is_excluded(context) {
         let client = context.client().await;
         let (lock, owner) = (rwlock(&client, "a"), Owner::new("one"));
-        let write = || {
-            let (lock, owner) = (lock.clone(), owner.clone());
-            tokio::spawn(async move { owner.scope(lock.write()).await })
-        };
-        let mut held = soon("write", owner.scope(lock.write())).await.expect("acquired");
+        let write = || tokio::spawn(lock.write());
+        let mut held = soon("write", lock.write()).await.expect("acquired");
         let mut waiting: Vec<_> = (0..4).map(|_| write()).collect();
         let let_in = |waiting: &[JoinHandle<_>]| waiting.iter().filter(|task| task.is_finished()).count();
         until("the others stand behind it, or are let in", || async {
@@ -129,20 +126,20 @@ cases! {
         .await;
         while !waiting.is_empty() {
             assert_eq!(let_in(&waiting), 0, "a writer beside a writer");
-            assert!(soon("try", owner.scope(lock.try_read())).await.expect("answered").is_none(), "beside a writer");
-            in_time(held.release().await.expect("released"));
+            assert!(soon("try", lock.try_read()).await.expect("answered").is_none(), "beside a writer");
+            held.release().await.expect("released");
             // Whichever that is: a server may take one client's requests in any order.
             let (next, _, others) = soon("the next", futures_util::future::select_all(waiting)).await;
             (held, waiting) = (next.expect("no panic").expect("acquired"), others);
         }
-        in_time(held.release().await.expect("released"));
-        // The same holds, of an owner that is named: together. So it is the scope that made the
+        held.release().await.expect("released");
+        // The same holds, of an owner that is named: together. So it is the name that made the
         // difference.
-        let held = soon("write", lock.write_as(&owner)).await.expect("acquired");
-        let again = soon("write", lock.write_as(&owner)).await.expect("acquired again");
+        let held = soon("write", lock.write().by(&owner)).await.expect("acquired");
+        let again = soon("write", lock.write().by(&owner)).await.expect("acquired again");
         assert_eq!((again.token(), entries(&lock).await.len()), (held.token(), 1));
-        in_time(again.release().await.expect("released"));
-        in_time(held.release().await.expect("released"));
+        again.release().await.expect("released");
+        held.release().await.expect("released");
     }
 
     "RWLOCK-OWNER" =>
@@ -152,23 +149,23 @@ cases! {
         let (one, two) = (context.client().await, context.client().await);
         let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));
         let (owner, other) = (Owner::new("one"), Owner::new("other"));
-        let reader = soon("read", here.read_as(&owner)).await.expect("acquired");
+        let reader = soon("read", here.read().by(&owner)).await.expect("acquired");
         assert_eq!(entries(&there).await[0].label, "one");
         let writer = background!(there, write);
         stands(&there, 2).await;
-        assert!(soon("try", here.try_read_as(&other)).await.expect("answered").is_none(), "another owner waits");
+        assert!(soon("try", here.try_read().by(&other)).await.expect("answered").is_none(), "another owner waits");
         one.link.cut();
-        let again = here.read_as(&owner).now_or_never().expect("no request").expect("it reads already");
-        assert_eq!(again.token(), reader.token());
-        let refused = here.write_as(&owner).now_or_never().expect("no request").expect_err("it would wait for itself");
+        let again = here.read().by(&owner).now_or_never().expect("no request").expect("it reads already");
+        assert_eq!(again.sequence(), reader.sequence());
+        let refused = here.write().by(&owner).now_or_never().expect("no request").expect_err("it would wait for itself");
         assert_eq!((refused.kind(), refused.key()), (&ErrorKind::Deadlock, Some("a")), "{refused}");
-        in_time(reader.release().await.expect("no request"));
+        reader.release().await.expect("no request");
         one.link.heal();
         assert!(again.is_held() && reader.check().is_err());
-        in_time(again.release().await.expect("released"));
+        again.release().await.expect("released");
         let writer = soon("the writer", writer).await.expect("no panic").expect("admitted");
-        in_time(writer.release().await.expect("released"));
-        in_time(soon("write", here.write_as(&owner)).await.expect("nothing is read any more").release().await.expect("released"));
+        writer.release().await.expect("released");
+        soon("write", here.write().by(&owner)).await.expect("nothing is read any more").release().await.expect("released");
     }
 
     "RWLOCK-OWNER" =>
@@ -179,11 +176,11 @@ cases! {
         let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));
         let owner = Owner::new("one");
         for released in [true, false] {
-            let outer = soon("write", here.write_as(&owner)).await.expect("acquired");
+            let outer = soon("write", here.write().by(&owner)).await.expect("acquired");
             one.link.cut();
-            let inner = here.write_as(&owner).now_or_never().expect("no request").expect("it writes already");
-            let reading = here.read_as(&owner).now_or_never().expect("no request").expect("it writes already");
-            assert_eq!((inner.token(), reading.token()), (outer.token(), outer.token()));
+            let inner = here.write().by(&owner).now_or_never().expect("no request").expect("it writes already");
+            let reading = here.read().by(&owner).now_or_never().expect("no request").expect("it writes already");
+            assert_eq!((inner.token(), reading.sequence()), (outer.token(), outer.token().sequence()));
             let turned = inner.downgrade().now_or_never().expect("no request").expect("another writes on");
             one.link.heal();
             let waiting = background!(there, read);
@@ -197,7 +194,7 @@ cases! {
             assert!(reading.is_held() && turned.is_held());
             assert!(soon("try", there.try_write()).await.expect("answered").is_none(), "two still read");
             for guard in [reading, turned, beside] {
-                in_time(guard.release().await.expect("released"));
+                guard.release().await.expect("released");
             }
             until("nothing is left", || async { entries(&there).await.is_empty() }).await;
         }

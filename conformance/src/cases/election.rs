@@ -3,13 +3,13 @@
 use std::ops::ControlFlow;
 
 use futures_util::future::join_all;
-use latchwork_core::recipes::{Election, Leader, Leading};
+use latchwork_core::recipes::{Election, Leader, Leadership};
 use latchwork_core::{Ended, ErrorKind, LostReason};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::node::{counts, upkeep};
-use crate::actions::{acquire, in_time, mutex};
+use crate::actions::{acquire, mutex};
 use crate::bounds::QUIET_TTL;
 use crate::case::cases;
 use crate::context::Context;
@@ -20,12 +20,12 @@ pub(super) fn election(client: &Client) -> Election {
     client.coordinator.election("a").expect("a good key")
 }
 
-pub(super) async fn campaign(election: &Election, data: &str) -> Leader {
+pub(super) async fn campaign(election: &Election, data: &str) -> Leadership {
     soon("campaign", election.campaign(data.as_bytes())).await.expect("leads")
 }
 
 /// A candidate in the background.
-pub(super) type Candidate = JoinHandle<latchwork_core::Result<Leader>>;
+pub(super) type Candidate = JoinHandle<latchwork_core::Result<Leadership>>;
 
 /// Stands in the background, as the `place`-th in the queue.
 pub(super) async fn stand(election: &Election, data: &'static str, place: usize) -> Candidate {
@@ -35,7 +35,7 @@ pub(super) async fn stand(election: &Election, data: &'static str, place: usize)
     standing
 }
 
-pub(super) async fn elected(standing: Candidate) -> Leader {
+pub(super) async fn elected(standing: Candidate) -> Leadership {
     soon("the next leader", standing).await.expect("no panic").expect("leads")
 }
 
@@ -82,16 +82,16 @@ cases! {
         let group = client.coordinator.group("a").expect("a good key");
         let began = Instant::now();
         let held = cost(context, || async {
-            in_time(acquire(&mutex).await.release().await.expect("released"));
+            acquire(&mutex).await.release().await.expect("released");
         })
         .await;
         let led = cost(context, || async {
-            in_time(campaign(&election, "it").await.resign().await.expect("resigned"));
+            campaign(&election, "it").await.release().await.expect("resigned");
         })
         .await;
         let joined = cost(context, || async {
             let member = soon("join", group.join(b"it")).await.expect("joined");
-            in_time(member.release().await.expect("left"));
+            member.release().await.expect("left");
         })
         .await;
         let leader = campaign(&election, "it").await;
@@ -106,7 +106,7 @@ cases! {
         let costs = format!("{held} of a mutex, {led} of an election, {joined} of a group");
         assert!(led <= held + few && joined <= held + beside + few, "{costs}");
         assert!((ROUNDS..=ROUNDS + beside + few).contains(&proclaimed), "{proclaimed} for {ROUNDS} proclamations");
-        in_time(leader.resign().await.expect("resigned"));
+        leader.release().await.expect("resigned");
     }
 
     "ELECTION-TERM" =>
@@ -121,20 +121,20 @@ cases! {
         let third = stand(&three, "third", 3).await;
         assert!(soon("try", one.try_campaign(b"no")).await.expect("answered").is_none(), "somebody leads");
         let seen = soon("leader", three.leader()).await.expect("read");
-        assert_eq!(seen, Some(Leading { term: first.term(), data: (*b"first").into() }));
+        assert_eq!(seen, Some(Leader { term: first.token(), data: (*b"first").into() }));
         assert_eq!(queue(&two).await, ["first", "second", "third"]);
         assert!(!second.is_finished() && !third.is_finished(), "two lead");
-        in_time(first.resign().await.expect("resigned"));
+        first.release().await.expect("resigned");
         let second = elected(second).await;
-        assert!(!third.is_finished() && first.term() < second.term(), "{:?} {:?}", first.term(), second.term());
+        assert!(!third.is_finished() && first.token() < second.token(), "{:?} {:?}", first.token(), second.token());
         assert_eq!(leads(&one).await.as_deref(), Some("second"));
         // Dropped, not resigned.
-        let term = second.term();
+        let term = second.token();
         drop(second);
         let third = elected(third).await;
-        assert!(term < third.term());
+        assert!(term < third.token());
         assert_eq!((first.is_held(), third.is_held()), (false, true));
-        in_time(third.resign().await.expect("resigned"));
+        third.release().await.expect("resigned");
         assert_eq!(leads(&two).await, None);
     }
 
@@ -157,13 +157,13 @@ cases! {
         join_all(dead_clients.map(|dead| context.end_lease(dead))).await;
         dead_clients.iter().for_each(|dead| context.outlast(dead));
         let third = within(bound, "the next leader", third).await.expect("no panic").expect("leads");
-        assert!(dead.term() < third.term() && !dead.is_held());
+        assert!(dead.token() < third.token() && !dead.is_held());
         for candidate in [first, second] {
             let error = soon("its end", candidate).await.expect("no panic").expect_err("it died");
             assert!(matches!(error.kind(), ErrorKind::Closed | ErrorKind::Lost { .. }), "{error}");
         }
         assert_eq!(queue(&election(&last)).await, ["third"]);
-        in_time(third.resign().await.expect("resigned"));
+        third.release().await.expect("resigned");
     }
 
     "ELECTION-TERM" =>
@@ -186,16 +186,16 @@ cases! {
         two.link.cut();
         tokio::time::sleep(two.ttl() / 3).await;
         let mut lost = one.link.drop_reply("a");
-        let resigned = soon("resign", leader.resign()).await;
+        let resigned = soon("resign", leader.release()).await;
         soon("its reply is lost", lost.caught()).await.expect("lost");
         // Nobody knows whether the first try has removed it, or somebody else before.
         let is_unknown = |error: &latchwork_core::Error| error.kind() == &ErrorKind::Unknown;
         assert!(resigned.as_ref().err().is_none_or(is_unknown), "{resigned:?}");
         two.link.heal();
         let next = elected(standing).await;
-        assert!(leader.term() < next.term());
+        assert!(leader.token() < next.token());
         assert_eq!(queue(&mine).await, ["two"]);
-        in_time(next.resign().await.expect("resigned"));
+        next.release().await.expect("resigned");
     }
 
     "ELECTION-TERM" =>
@@ -206,13 +206,13 @@ cases! {
         let (candidate, removes) = (election(&one), election(&two));
         let mut terms = Vec::new();
         let led = candidate.lead(b"again", |leader| {
-            terms.push(leader.term());
+            terms.push(leader.token());
             let (times, removes) = (terms.len(), removes.clone());
             async move {
                 match times {
                     1 => ControlFlow::Continue(()),
                     2 => {
-                        let removed = removes.force_release(leader.term().sequence());
+                        let removed = removes.force_release(leader.token().sequence());
                         assert!(soon("force_release", removed).await.expect("removed"));
                         // Dropped here, when the loss is told.
                         std::future::pending().await
@@ -238,8 +238,8 @@ cases! {
         let leader = soon("it leads", kept.recv()).await.expect("kept");
         leading.abort();
         let next = campaign(&removes, "next").await;
-        assert!(!leader.is_held() && leader.term() < next.term());
-        in_time(next.resign().await.expect("resigned"));
+        assert!(!leader.is_held() && leader.token() < next.token());
+        next.release().await.expect("resigned");
     }
 
     "ELECTION-LOSS" =>
@@ -253,7 +253,7 @@ cases! {
         let mut late = one.link.park("a");
         let meanwhile = async {
             soon("catch", late.caught()).await.expect("caught");
-            let (removes, term) = (election(&two), leader.term());
+            let (removes, term) = (election(&two), leader.token());
             assert!(soon("force_release", removes.force_release(term.sequence())).await.expect("removed"));
             let next = elected(standing).await;
             soon("deliver", late.deliver()).await;
@@ -265,9 +265,9 @@ cases! {
         assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
         assert_eq!(soon("its loss", lost).await, Ended::Lost(LostReason::Revoked));
         let seen = soon("leader", election(&one).leader()).await.expect("read");
-        assert_eq!(seen, Some(Leading { term: next.term(), data: (*b"two").into() }));
+        assert_eq!(seen, Some(Leader { term: next.token(), data: (*b"two").into() }));
         assert_eq!(queue(&election(&one)).await, ["two"]);
-        in_time(next.resign().await.expect("resigned"));
+        next.release().await.expect("resigned");
     }
 
     "ELECTION-LOSS" =>
@@ -290,9 +290,9 @@ cases! {
         let next = next.expect("no panic").expect("leads");
         let error = proclaimed.expect_err("it leads no more");
         assert_eq!(error.lost_reason(), Some(LostReason::Expired), "{error}");
-        assert!(!leader.is_held() && leader.term() < next.term());
+        assert!(!leader.is_held() && leader.token() < next.token());
         is_cut.link.heal();
         assert_eq!(leads(&election(&follows)).await.as_deref(), Some("next"));
-        in_time(next.resign().await.expect("resigned"));
+        next.release().await.expect("resigned");
     }
 }

@@ -1,10 +1,9 @@
 //! ELECTION-DATA: what candidates and leaders say of themselves.
 
-use latchwork_core::recipes::Leading;
-use latchwork_core::{Address, ErrorKind, Owner};
+use latchwork_core::recipes::Leader;
+use latchwork_core::{Address, ErrorKind};
 
 use super::election::{campaign, election, leads, text};
-use crate::actions::in_time;
 use crate::bounds::LONG_TTL;
 use crate::case::cases;
 use crate::testbed::Client;
@@ -18,23 +17,19 @@ cases! {
         let (mine, theirs) = (election(&one), election(&two));
         let whole = vec![0xff; 4_096];
         let leader = soon("campaign", mine.campaign(&whole)).await.expect("leads");
-        let owner = Owner::new("its owner");
-        let standing = tokio::spawn({
-            let (theirs, owner) = (theirs.clone(), owner.clone());
-            async move { theirs.campaign_as(b"", &owner).await }
-        });
+        let standing = tokio::spawn(theirs.campaign(b"").label("its label"));
         let entries = || async { soon("list", mine.queue(0, 10)).await.expect("listed") };
         until("it stands", || async { entries().await.len() == 2 }).await;
         let seen = entries().await;
         assert_eq!((&*seen[0].data, &*seen[1].data), (&whole[..], &b""[..]));
-        assert_eq!((seen[0].label.as_str(), seen[1].label.as_str()), (one.coordinator.label(), "its owner"));
+        assert_eq!((seen[0].label.as_str(), seen[1].label.as_str()), (one.coordinator.label(), "its label"));
         assert_eq!((seen[0].admitted, seen[1].admitted), (true, false));
         soon("proclaim", leader.proclaim(b"less")).await.expect("leads");
         let seen = entries().await;
-        assert_eq!((&*seen[0].data, seen[0].sequence), (&b"less"[..], leader.term().sequence()));
+        assert_eq!((&*seen[0].data, seen[0].sequence), (&b"less"[..], leader.token().sequence()));
         drop(leader);
         let next = soon("the next leader", standing).await.expect("no panic").expect("leads");
-        let leading = Leading { term: next.term(), data: (*b"").into() };
+        let leading = Leader { term: next.token(), data: (*b"").into() };
         assert_eq!(soon("leader", mine.leader()).await.expect("read"), Some(leading));
 
         let long = [0; 4_097];
@@ -42,7 +37,7 @@ cases! {
         assert_eq!((error.argument(), error.operation(), error.key()), (Some("data"), Some("campaign"), Some("a")));
         let error = next.proclaim(&long).await.expect_err("too long");
         assert_eq!((error.argument(), error.operation(), error.key()), (Some("data"), Some("proclaim"), Some("a")));
-        in_time(next.resign().await.expect("resigned"));
+        next.release().await.expect("resigned");
         let error = next.proclaim(b"no").await.expect_err("resigned");
         assert_eq!(error.kind(), &ErrorKind::NotHeld, "{error}");
     }
@@ -68,20 +63,20 @@ cases! {
             let leading = soon("news", observer.changed()).await.expect("observed");
             leading.map(|leading| (leading.term, text(&leading.data)))
         };
-        assert_eq!(seen().await, Some((leader.term(), "one".to_owned())));
+        assert_eq!(seen().await, Some((leader.token(), "one".to_owned())));
         match soon("proclaim", leader.proclaim(b"one, again")).await {
-            Ok(()) => assert_eq!(seen().await, Some((leader.term(), "one, again".to_owned()))),
+            Ok(()) => assert_eq!(seen().await, Some((leader.token(), "one, again".to_owned()))),
             Err(error) => {
                 assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }), "{error}");
                 assert_eq!(leads(&theirs).await.as_deref(), Some("one"));
             }
         }
-        in_time(leader.resign().await.expect("resigned"));
+        leader.release().await.expect("resigned");
         assert_eq!(seen().await, None);
         let next = campaign(&theirs, "other").await;
-        assert!(leader.term() < next.term());
-        assert_eq!(seen().await, Some((next.term(), "other".to_owned())));
-        in_time(next.resign().await.expect("resigned"));
+        assert!(leader.token() < next.token());
+        assert_eq!(seen().await, Some((next.token(), "other".to_owned())));
+        next.release().await.expect("resigned");
         other.coordinator.close().await.expect("closed");
     }
 }

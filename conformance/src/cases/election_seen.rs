@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use latchwork_core::recipes::{Leading, Observer};
+use latchwork_core::recipes::{Leader, Observer};
 use latchwork_core::{ErrorKind, Token};
 
 use super::election::{campaign, elected, election, stand, text};
-use crate::actions::in_time;
 use crate::bounds::{ANSWER, CLEAN_UP, LONG_TTL, PATIENCE, QUIET_TTL};
 use crate::case::cases;
 use crate::testbed::{Client, Fault};
@@ -17,7 +16,7 @@ async fn observe(client: &Client) -> Observer {
 }
 
 /// What an observer sees next.
-async fn seen(observer: &mut Observer) -> Option<Leading> {
+async fn seen(observer: &mut Observer) -> Option<Leader> {
     // An observer looks by itself once in its TTL: this is sooner.
     within(CLEAN_UP, "news", observer.changed()).await.expect("observed")
 }
@@ -51,13 +50,13 @@ cases! {
         let mut observer = observe(&observing).await;
         assert_eq!(next(&mut observer).await, None);
         let leader = campaign(&election(&one), "one").await;
-        assert_eq!(seen(&mut observer).await.map(|leading| leading.term), Some(leader.term()));
+        assert_eq!(seen(&mut observer).await.map(|leading| leading.term), Some(leader.token()));
         for data in ["one, again", "one, at last"] {
             soon("proclaim", leader.proclaim(data.as_bytes())).await.expect("leads");
             assert_eq!(next(&mut observer).await.as_deref(), Some(data));
         }
         assert!(observer.is_current());
-        in_time(leader.resign().await.expect("resigned"));
+        leader.release().await.expect("resigned");
         assert_eq!(next(&mut observer).await, None);
         let leader = campaign(&election(&two), "two").await;
         assert_eq!(next(&mut observer).await.as_deref(), Some("two"));
@@ -65,11 +64,11 @@ cases! {
         let standing = stand(&election(&one), "three", 2).await;
         drop(leader);
         let third = elected(standing).await;
-        assert_eq!(*terms_until(&mut observer, "three").await.last().expect("it leads"), third.term());
+        assert_eq!(*terms_until(&mut observer, "three").await.last().expect("it leads"), third.token());
         let late = observe(&observing).await;
-        assert_eq!(late.latest().expect("observed").map(|leading| leading.term), Some(third.term()));
+        assert_eq!(late.latest().expect("observed").map(|leading| leading.term), Some(third.token()));
         drop(late);
-        in_time(third.resign().await.expect("resigned"));
+        third.release().await.expect("resigned");
         assert_eq!(next(&mut observer).await, None);
     }
 
@@ -90,9 +89,9 @@ cases! {
         context.end_lease(&followed).await;
         let second = within(bound, "the next leader", standing).await.expect("no panic").expect("leads");
         // That nobody led may be seen before.
-        assert_eq!(terms_until(&mut observer, "next").await, [second.term()]);
-        assert!(first.term() < second.term() && !first.is_held());
-        in_time(second.resign().await.expect("resigned"));
+        assert_eq!(terms_until(&mut observer, "next").await, [second.token()]);
+        assert!(first.token() < second.token() && !first.is_held());
+        second.release().await.expect("resigned");
         assert_eq!(next(&mut observer).await, None);
         let last = campaign(&election(&alone), "alone").await;
         assert_eq!(next(&mut observer).await.as_deref(), Some("alone"));
@@ -114,22 +113,22 @@ cases! {
         let mut observer = observe(&observing).await;
         assert_eq!(next(&mut observer).await.as_deref(), Some("first"));
         assert!(context.can(Fault::Cut));
-        let mut terms = vec![first.term()];
+        let mut terms = vec![first.token()];
         let mut last = first;
         for (round, how_long) in [observing.ttl() / 2, observing.ttl() * 2].into_iter().enumerate() {
             observing.link.cut();
-            in_time(last.resign().await.expect("resigned"));
+            last.release().await.expect("resigned");
             let unseen = campaign(&election(&two), "unseen").await;
-            in_time(unseen.resign().await.expect("resigned"));
+            unseen.release().await.expect("resigned");
             tokio::time::sleep(how_long).await;
             let data = format!("leads after {round}");
             last = campaign(&election(&one), &data).await;
             observing.link.heal();
             terms.extend(terms_until(&mut observer, &data).await);
-            assert_eq!(terms.last(), Some(&last.term()));
+            assert_eq!(terms.last(), Some(&last.token()));
         }
         assert!(terms.is_sorted(), "{terms:?}");
-        in_time(last.resign().await.expect("resigned"));
+        last.release().await.expect("resigned");
         assert_eq!(next(&mut observer).await, None);
     }
 
@@ -157,7 +156,7 @@ cases! {
         }
         // The last one goes on alone.
         observers.truncate(1);
-        in_time(leader.resign().await.expect("resigned"));
+        leader.release().await.expect("resigned");
         assert_eq!(next(&mut observers[0]).await, None);
     }
 

@@ -10,13 +10,12 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use latchwork_core::contracts::{Expected, LeaseWriter, NodeWriter};
-use latchwork_core::recipes::Acquire;
 use latchwork_core::{Coordinator, Kind, connect, connect_lazy};
 
 pub(crate) use self::row::{Prepared, PublicFuture};
 use self::row::{dropping, future, verb};
 pub(crate) use self::site::Site;
-use crate::actions::{Waiter, acquire, in_time, queue_up};
+use crate::actions::{Waiter, acquire, queue_up};
 use crate::adapter::Adapter;
 use crate::exclusive::{Guard, Lock};
 use crate::testbed::Client;
@@ -31,30 +30,26 @@ const LATE: Duration = Duration::from_secs(30);
 /// So long is waited for what does not come.
 const BRIEF: Duration = Duration::from_millis(10);
 
-fn options() -> Acquire {
-    Acquire::new().within(LATE).max_hold(LATE).label("other")
-}
-
 /// Every row.
 pub(crate) fn table() -> impl Iterator<Item = &'static PublicFuture> {
     VERBS.iter().copied().flatten().chain(OTHERS)
 }
 
 const VERBS: &[&[PublicFuture]] = &[
-    verb!("Mutex" Mutex mutex acquire()),
-    verb!("MultiLock" Multi multi acquire()),
-    verb!("QuorumLock" Quorum quorum_of_one acquire()),
-    verb!("ReentrantMutex" Reentrant reentrant acquire()),
-    verb!("RwLock" Writer rwlock read()),
-    verb!("RwLock" Writer rwlock write()),
-    verb!("Semaphore" SemaphoreOfOne semaphore acquire(1)),
-    verb!("Election" Mutex election campaign(b"it")),
+    verb!("Mutex" Mutex mutex acquire try_acquire()),
+    verb!("Mutex" Reentrant mutex acquire try_acquire by owner),
+    verb!("MultiLock" Multi multi acquire try_acquire()),
+    verb!("MultiLock" Multi multi acquire try_acquire by owner),
+    verb!("QuorumLock" Quorum quorum_of_one acquire try_acquire()),
+    verb!("RwLock" Writer rwlock read try_read()),
+    verb!("RwLock" Writer rwlock read try_read by owner),
+    verb!("RwLock" Writer rwlock write try_write()),
+    verb!("RwLock" Writer rwlock write try_write by owner),
+    verb!("Semaphore" SemaphoreOfOne semaphore acquire try_acquire(1)),
+    verb!("Election" Mutex election campaign try_campaign(b"it")),
 ];
 
 const OTHERS: &[PublicFuture] = &[
-    future!("MultiLock::with_lock", Multi, true, |site| {
-        dropping!(site.multi_of_two(), |it| it.with_lock(async |_hold| tokio::task::yield_now().await))
-    }),
     future!("MultiLock::try_acquire", Multi, true, |site| dropping!(site.multi_of_two(), |it| it
         .try_acquire())),
     future!("Hold::release", Multi, false, |site| {
@@ -66,15 +61,12 @@ const OTHERS: &[PublicFuture] = &[
         .acquire())),
     future!("QuorumLock::try_acquire", Quorum, true, |site| dropping!(site.quorum_of(2).await, |it| it
         .try_acquire())),
-    future!("QuorumLock::with_lock", Quorum, true, |site| {
-        dropping!(site.quorum_of(2).await, |it| it.with_lock(async |_hold| tokio::task::yield_now().await))
-    }),
     future!("QuorumLock::initialize", Quorum, false, |site| {
         let lock = site.quorum_of(2).await;
-        lock.delete().await.expect("deleted");
+        lock.reset().await.expect("deleted");
         async move { lock.initialize().await.expect("initialized") }
     }),
-    future!("QuorumLock::delete", Quorum, false, |site| dropping!(site.quorum_of(2).await, |it| it.delete())),
+    future!("QuorumLock::reset", Quorum, false, |site| dropping!(site.quorum_of(2).await, |it| it.reset())),
     future!("Hold::release", Quorum, false, |site| {
         dropping!(site.quorum_of(3).await.acquire().await.expect("acquired"), |guard| guard.release())
     }),
@@ -90,12 +82,9 @@ const OTHERS: &[PublicFuture] = &[
     future!("Election::force_release", Mutex, false, |site| {
         dropping!(site.election(), |it| it.force_release(1))
     }),
-    future!("Leader::proclaim", Mutex, false, |site| {
+    future!("Leadership::proclaim", Mutex, false, |site| {
         dropping!(site.election().campaign(b"it").await.expect("leads"), |leader| leader
             .proclaim(b"it, again"))
-    }),
-    future!("Leader::resign", Mutex, false, |site| {
-        dropping!(site.election().campaign(b"it").await.expect("leads"), |leader| leader.resign())
     }),
     future!("Observer::changed", Mutex, false, |site| {
         let mut observer = site.election().observe().await.expect("observed");
@@ -105,10 +94,6 @@ const OTHERS: &[PublicFuture] = &[
         }
     }),
     future!("Group::join", Mutex, false, |site| dropping!(site.group(), |it| it.join(b"it"))),
-    future!("Group::join_as", Mutex, false, |site| {
-        let owner = site.owner.clone();
-        dropping!(site.group(), |it| it.join_as(b"it", &owner))
-    }),
     future!("Membership::update", Mutex, false, |site| {
         dropping!(site.group().join(b"it").await.expect("joined"), |member| member.update(b"it, again"))
     }),
@@ -170,34 +155,26 @@ const OTHERS: &[PublicFuture] = &[
         site.latch().count_down().await.expect("counted");
         dropping!(site.latch(), |it| it.wait())
     }),
-    future!("CountDownLatch::wait_within", Mutex, false, |site| {
-        let latch = site.latch();
-        latch.delete().await.expect("deleted");
-        async move { drop(latch.wait_within(BRIEF).await.expect_err("it is closed")) }
-    }),
     future!("CountDownLatch::delete", Mutex, false, |site| dropping!(site.latch(), |it| it.delete())),
     future!("Mutex::queue", Mutex, true, |site| dropping!(site.mutex(), |it| it.queue(0, 10))),
     future!("RwLock::queue", Writer, true, |site| dropping!(site.rwlock(), |it| it.queue(0, 10))),
     future!("Semaphore::queue", SemaphoreOfOne, true, |site| dropping!(site.semaphore(), |it| it
         .queue(0, 10))),
     // A task of the owner that waits for another of its tasks, in every order of their ends.
-    future!("ReentrantMutex::acquire_as", Reentrant, true, |site| {
-        let (lock, owner) = (site.reentrant(), site.owner.clone());
+    future!("Mutex::acquire", Reentrant, true, |site| {
+        let (lock, owner) = (site.mutex(), site.owner.clone());
         async move {
-            let (one, other) = tokio::join!(lock.acquire_as(&owner), lock.acquire_as(&owner));
+            let (one, other) = tokio::join!(lock.acquire().by(&owner), lock.acquire().by(&owner));
             drop((one.expect("acquired"), other.expect("acquired")));
         }
     }),
-    future!("ReentrantMutex::queue", Reentrant, true, |site| dropping!(site.reentrant(), |it| it
-        .queue(0, 10))),
-    // A writer reads too, and gives the write back: the node is downgraded under the reader.
     future!("Hold::release", Writer, false, |site| {
         let (lock, owner) = (site.rwlock(), site.owner.clone());
-        let written = lock.write_as(&owner).await.expect("acquired");
-        let read = lock.read_as(&owner).await.expect("again");
+        let written = lock.write().by(&owner).await.expect("acquired");
+        let read = lock.read().by(&owner).await.expect("again");
         async move {
-            in_time(written.release().await.expect("answered"));
-            in_time(read.release().await.expect("answered"));
+            written.release().await.expect("held");
+            read.release().await.expect("held");
         }
     }),
     future!("WriteGuard::downgrade", Writer, false, |site| {
@@ -205,13 +182,10 @@ const OTHERS: &[PublicFuture] = &[
     }),
     future!("WriteGuard::downgrade", Writer, false, |site| {
         let (lock, owner) = (site.rwlock(), site.owner.clone());
-        dropping!(lock.write_as(&owner).await.expect("acquired"), |guard| guard.downgrade())
+        dropping!(lock.write().by(&owner).await.expect("acquired"), |guard| guard.downgrade())
     }),
     future!("Mutex::force_release", Mutex, true, |site| dropping!(site.mutex(), |it| it.force_release(1))),
     future!("RwLock::force_release", Writer, true, |site| dropping!(site.rwlock(), |it| it.force_release(1))),
-    future!("ReentrantMutex::force_release", Reentrant, true, |site| {
-        dropping!(site.reentrant(), |it| it.force_release(1))
-    }),
     future!("Semaphore::force_release", SemaphoreOfOne, true, |site| {
         dropping!(site.semaphore(), |it| it.force_release(1))
     }),
@@ -219,33 +193,12 @@ const OTHERS: &[PublicFuture] = &[
         dropping!(site.semaphore(), |it| it.stored_limit())
     }),
     future!("Semaphore::set_limit", SemaphoreOfOne, true, |site| {
-        let mut semaphore = site.semaphore();
+        let semaphore = site.semaphore();
         async move { semaphore.set_limit(1).await.expect("set") }
     }),
     // A hold that is kept for a least time, and given back by hand or by a drop before it is over.
     future!("Hold::release", Mutex, false, |site| {
-        let options = Acquire::new().hold_at_least(BRIEF);
-        dropping!(site.mutex().acquire_with(options).await.expect("acquired"), |guard| guard.release())
-    }),
-    future!("Mutex::with_lock", Mutex, true, |site| {
-        dropping!(site.mutex(), |it| it.with_lock(async |_hold| tokio::task::yield_now().await))
-    }),
-    future!("ReentrantMutex::with_lock", Reentrant, true, |site| {
-        dropping!((site.reentrant(), site.owner.clone()), |it| it
-            .1
-            .scope(it.0.with_lock(async |_hold| tokio::task::yield_now().await)))
-    }),
-    future!("RwLock::with_read", Writer, true, |site| {
-        dropping!(site.rwlock(), |it| it.with_read(async |_hold| tokio::task::yield_now().await))
-    }),
-    future!("RwLock::with_write", Writer, true, |site| {
-        dropping!(site.rwlock(), |it| it.with_write(async |_hold| tokio::task::yield_now().await))
-    }),
-    future!("Semaphore::with_permits", SemaphoreOfOne, true, |site| {
-        dropping!(site.semaphore(), |it| it.with_permits(1, async |_hold| tokio::task::yield_now().await))
-    }),
-    future!("Owner::scope", Reentrant, true, |site| {
-        dropping!((site.reentrant(), site.owner.clone()), |it| it.1.scope(it.0.acquire()))
+        dropping!(site.mutex().acquire().min_hold(BRIEF).await.expect("acquired"), |guard| guard.release())
     }),
     future!("Hold::release", Mutex, false, |site| {
         dropping!(site.mutex().acquire().await.expect("acquired"), |guard| guard.release())
@@ -260,8 +213,8 @@ const OTHERS: &[PublicFuture] = &[
         dropping!(site.semaphore().acquire(1).await.expect("acquired"), |permit| permit.release())
     }),
     future!("Hold::release", Reentrant, false, |site| {
-        let (lock, owner) = (site.reentrant(), site.owner.clone());
-        dropping!(lock.acquire_as(&owner).await.expect("acquired"), |guard| guard.release())
+        let (lock, owner) = (site.mutex(), site.owner.clone());
+        dropping!(lock.acquire().by(&owner).await.expect("acquired"), |guard| guard.release())
     }),
     future!("Hold::run", Mutex, false, |site| {
         dropping!(site.mutex().acquire().await.expect("acquired"), |guard| guard

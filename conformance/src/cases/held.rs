@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use latchwork_core::Hold;
 use latchwork_core::contracts::LeaseState;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;

@@ -1,10 +1,11 @@
 //! KEY-: one address space.
 
 use latchwork_core::contracts::Joined;
+use latchwork_core::contracts::Limit;
 use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Coordinator, ErrorKind, Hold, Kind, Owner};
+use latchwork_core::{Address, Coordinator, ErrorKind, Kind, Owner};
 
-use crate::actions::{acquire, in_time, join, try_acquire};
+use crate::actions::{acquire, join, try_acquire};
 use crate::bounds::LONG_TTL;
 use crate::case::cases;
 use crate::context::Context;
@@ -72,8 +73,8 @@ cases! {
         let [one, other] = of_two_namespaces(context).await;
         let first = acquire(&context.mutex(&one, "a")).await;
         let second = try_acquire(&context.mutex(&other, "a")).await.expect("another namespace");
-        in_time(first.release().await.expect("released"));
-        in_time(second.release().await.expect("released"));
+        first.release().await.expect("released");
+        second.release().await.expect("released");
         other.coordinator.close().await.expect("closed");
     }
 
@@ -92,9 +93,9 @@ cases! {
         }
         let guard = acquire(&mine).await;
         assert!(try_acquire(&theirs).await.is_none(), "it is one lock");
-        in_time(guard.release().await.expect("released"));
+        guard.release().await.expect("released");
         let guard = acquire(&theirs).await;
-        in_time(guard.release().await.expect("released"));
+        guard.release().await.expect("released");
         other.coordinator.close().await.expect("closed");
     }
 
@@ -107,7 +108,7 @@ cases! {
         let exact = || Address::exact(&name);
         let locks = |client: &Coordinator| {
             let lock = client.rwlock(exact()).expect("a good name");
-            let reentrant = client.reentrant_mutex(exact()).expect("a good name");
+            let reentrant = client.mutex(exact()).expect("a good name");
             (lock, reentrant, client.mutex(exact()).expect("a good name"))
         };
         let ((here, reentrant, _), (there, _, mutex)) = (locks(one), locks(two));
@@ -116,19 +117,19 @@ cases! {
         assert!(soon("try", there.try_write()).await.expect("answered").is_none(), "a writer came in beside a reader");
         let beside = soon("try", there.try_read()).await.expect("answered").expect("readers share it");
         for reader in [reader, beside] {
-            in_time(reader.release().await.expect("released"));
+            reader.release().await.expect("released");
         }
         let writer = soon("write", there.write()).await.expect("written");
         assert!(soon("try", here.try_read()).await.expect("answered").is_none(), "a reader came in beside a writer");
         let reading = soon("downgrade", writer.downgrade()).await.expect("downgraded");
-        in_time(soon("try", here.try_read()).await.expect("answered").expect("they read both").release().await.expect("released"));
-        in_time(reading.release().await.expect("released"));
+        soon("try", here.try_read()).await.expect("answered").expect("they read both").release().await.expect("released");
+        reading.release().await.expect("released");
 
         let owner = Owner::new("its owner");
-        let held = soon("acquire", reentrant.acquire_as(&owner)).await.expect("acquired");
+        let held = soon("acquire", reentrant.acquire().by(&owner)).await.expect("acquired");
         assert!(soon("try", mutex.try_acquire()).await.expect("answered").is_none(), "a mutex came in beside an owner");
-        in_time(held.release().await.expect("released"));
-        in_time(soon("acquire", mutex.acquire()).await.expect("acquired").release().await.expect("released"));
+        held.release().await.expect("released");
+        soon("acquire", mutex.acquire()).await.expect("acquired").release().await.expect("released");
         other.coordinator.close().await.expect("closed");
     }
 
@@ -139,7 +140,7 @@ cases! {
         let Some([one, other]) = with_exact_addresses(context).await else { return };
         let name = context.fixture.exact_name();
         let exact = || Address::exact(&name);
-        let mut here = one.coordinator.semaphore(exact(), 1).expect("a good name");
+        let here = one.coordinator.semaphore(exact(), 1).expect("a good name");
         let permit = soon("acquire", here.acquire(1)).await.expect("acquired");
         let there = |limit| other.coordinator.semaphore(exact(), limit).expect("a good name");
         for error in [
@@ -149,14 +150,14 @@ cases! {
             assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");
         }
         assert!(soon("try", there(1).try_acquire(1)).await.expect("answered").is_none(), "over the limit");
-        let follows = other.coordinator.semaphore_as_stored(exact()).expect("a good name");
+        let follows = other.coordinator.semaphore(exact(), Limit::Stored).expect("a good name");
         assert_eq!(soon("read", follows.stored_limit()).await.expect("read"), Some(1));
         soon("set_limit", here.set_limit(2)).await.expect("set");
         assert_eq!(soon("read", follows.stored_limit()).await.expect("read"), Some(2));
         let beside = soon("acquire", follows.acquire(1)).await.expect("the new limit reaches it");
         assert!(soon("try", follows.try_acquire(1)).await.expect("answered").is_none(), "over the limit");
         for permit in [permit, beside] {
-            in_time(permit.release().await.expect("released"));
+            permit.release().await.expect("released");
         }
         other.coordinator.close().await.expect("closed");
     }
@@ -181,12 +182,12 @@ cases! {
         assert!(soon("try", semaphore.try_acquire(1)).await.expect("answered").is_none(), "over the limit");
         let limit = format!("{name}-limit");
         let neighbour = coordinator.mutex(Address::exact(&limit)).expect("a good name");
-        in_time(soon("its neighbour", neighbour.acquire()).await.expect("acquired").release().await.expect("released"));
+        soon("its neighbour", neighbour.acquire()).await.expect("acquired").release().await.expect("released");
         assert_eq!(soon("read", semaphore.stored_limit()).await.expect("read"), Some(2));
-        in_time(permits.release().await.expect("released"));
-        in_time(soon("one permit", semaphore.acquire(1)).await.expect("acquired").release().await.expect("released"));
-        in_time(held.release().await.expect("released"));
-        in_time(writer.release().await.expect("released"));
+        permits.release().await.expect("released");
+        soon("one permit", semaphore.acquire(1)).await.expect("acquired").release().await.expect("released");
+        held.release().await.expect("released");
+        writer.release().await.expect("released");
     }
 }
 

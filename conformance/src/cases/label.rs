@@ -3,7 +3,7 @@
 use latchwork_core::ErrorKind;
 use latchwork_core::contracts::{Join, Joined, MAX_LABEL_BYTES};
 
-use crate::actions::{acquire, entries, in_time, join_of, listing, queue_up};
+use crate::actions::{acquire, entries, join_of, listing, queue_up};
 use crate::case::cases;
 use crate::waits::soon;
 
@@ -22,8 +22,8 @@ cases! {
         let labels: Vec<_> =
             listing(&context.mutex(&client, "a")).await.into_iter().map(|entry| entry.label).collect();
         assert!(labels.iter().filter(|label| **label == longest).count() == 2, "{labels:?}");
-        in_time(guard.release().await.expect("released"));
-        in_time(waiter.guard().await.release().await.expect("released"));
+        guard.release().await.expect("released");
+        waiter.guard().await.release().await.expect("released");
 
         config.label = Some(longest + "x");
         let connectors = context.testbed.connectors();

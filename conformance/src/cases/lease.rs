@@ -1,15 +1,16 @@
 //! LEASE-: how long the coordinator counts on a client.
 
+use latchwork_core::Ended;
+use latchwork_core::HoldState;
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use latchwork_core::contracts::LeaseState;
-use latchwork_core::recipes::Acquire;
-use latchwork_core::{ErrorKind, Hold, LostReason, Release};
+use latchwork_core::{ErrorKind, LostReason};
 
-use crate::actions::{acquire, acquiring, in_time, listing, try_acquire};
+use crate::actions::{acquire, acquiring, listing, try_acquire};
 use crate::bounds::{LONG_TTL, NOISE, SHORT_TTL};
 use crate::case::cases;
 use crate::waits::{is_live, lease_state, soon, until, within};
@@ -40,7 +41,7 @@ cases! {
         is_live(&client.coordinator).await;
         assert!(guard.is_held());
         assert!(try_acquire(&context.mutex(&other, "a")).await.is_none(), "still held on the server");
-        assert_eq!(guard.release().await.expect("released"), Release::Released);
+        guard.release().await.expect("released");
     }
 
     "LEASE-STATE" adapted clock =>
@@ -50,15 +51,16 @@ cases! {
         let guard = acquire(&context.mutex(&client, "a")).await;
         let ttl = client.ttl();
         let mut states = guard.states();
-        assert_eq!(states.next().await, Some(LeaseState::Live));
+        assert_eq!(states.next().await, Some(HoldState::Held));
         client.link.cut();
         context.passes(&client, ttl / 3);
         let suspended = within(ttl * 2 / 3 + NOISE, "suspension", states.next()).await;
-        assert_eq!(suspended, Some(LeaseState::Suspended));
+        assert_eq!(suspended, Some(HoldState::Suspended));
         assert!(guard.is_held(), "suspended is held until the deadline");
         client.link.heal();
-        assert_eq!(within(ttl, "recovery", states.next()).await, Some(LeaseState::Live));
-        assert_eq!(guard.release().await.expect("released"), Release::Released);
+        assert_eq!(within(ttl, "recovery", states.next()).await, Some(HoldState::Held));
+        guard.release().await.expect("released");
+        assert_eq!(soon("the end", states.next()).await, Some(HoldState::Ended(Ended::Released)));
         assert_eq!(soon("the stream's end", states.next()).await, None);
     }
 
@@ -76,9 +78,9 @@ cases! {
         lease.clock().jump(lease.ttl());
         assert!(!guard.is_held(), "is_held() at the first call");
         assert_eq!(guard.check().expect_err("lost").lost_reason(), Some(LostReason::Expired));
-        assert_eq!(guard.state(), LeaseState::Lost(LostReason::Expired));
+        assert_eq!(guard.state(), HoldState::Ended(Ended::Lost(LostReason::Expired)));
         let lost = early.now_or_never().expect("lost() is ready at its first poll");
-        assert_eq!(lost.reason(), LostReason::Expired);
+        assert_eq!(lost, Ended::Lost(LostReason::Expired));
         let waking = guard.run(async { panic!("work ran under a hold that is lost") }).now_or_never();
         assert!(waking.expect("answered at once").is_err());
     }
@@ -92,13 +94,13 @@ cases! {
         context.passes(&client, client.ttl() / 3);
         lease_state(&client.coordinator, client.ttl(), |state| state != LeaseState::Live).await;
         let mutex = context.mutex(&client, "a");
-        let error = mutex.acquire_within(Duration::from_millis(300)).await.expect_err("no server");
+        let error = mutex.acquire().within(Duration::from_millis(300)).await.expect_err("no server");
         assert_eq!(error.kind(), &ErrorKind::Unavailable);
         let waiting = acquiring(mutex);
         tokio::task::yield_now().await;
         client.link.heal();
         let guard = waiting.guard().await;
-        in_time(guard.release().await.expect("released"));
+        guard.release().await.expect("released");
     }
 
     "LEASE-STATE" adapted =>
@@ -109,11 +111,7 @@ cases! {
         let own = acquire(&context.mutex(&client, "b")).await;
         let guard = acquire(&context.mutex(&holder, "a")).await;
         let mutex = context.mutex(&client, "a");
-        let wait = |options| {
-            let mutex = mutex.clone();
-            tokio::spawn(async move { mutex.acquire_with(options).await })
-        };
-        let (fast, patient) = (wait(Acquire::new().fail_fast()), wait(Acquire::new()));
+        let (fast, patient) = (tokio::spawn(mutex.acquire().fail_fast()), tokio::spawn(mutex.acquire()));
         until("both stand in the queue", || async { listing(&context.mutex(&holder, "a")).await.len() == 3 }).await;
         assert!(!fast.is_finished(), "while the server answers it waits");
         client.link.cut();
@@ -123,14 +121,14 @@ cases! {
         assert!(own.is_held(), "by the suspension, and not by the loss");
         assert!(!patient.is_finished(), "a waiter that does not ask for it waits on");
         let bound = context.config(LONG_TTL).request_timeout + context.late();
-        let at_once = within(bound, "its answer", mutex.acquire_with(Acquire::new().fail_fast())).await;
+        let at_once = within(bound, "its answer", mutex.acquire().fail_fast()).await;
         assert_eq!(at_once.expect_err("nobody answers").kind(), &ErrorKind::Unavailable);
         client.link.heal();
         // It may have been lost since.
-        let _ = own.release().await.expect("answered");
-        in_time(guard.release().await.expect("released"));
+        own.release().await.expect("answered");
+        guard.release().await.expect("released");
         let next = soon("the patient one", patient).await.expect("no panic").expect("acquired");
-        in_time(next.release().await.expect("released"));
+        next.release().await.expect("released");
     }
 
     "LEASE-DEADLINE" adapted clock =>
@@ -153,7 +151,7 @@ cases! {
         let recovery = context.over(&holder);
         context.outlast(&holder);
         let lost = within(recovery, "the loss", lost).await;
-        assert_eq!(lost.reason(), LostReason::Expired);
+        assert_eq!(lost, Ended::Lost(LostReason::Expired));
         assert!(!guard.is_held());
         context.end_lease(&holder).await;
         let (next, believed) = within(recovery, "the next admission", waiting).await.expect("no panic");
@@ -161,7 +159,7 @@ cases! {
         let next = next.expect("admitted");
         assert!(next.token() > guard.token());
         holder.link.heal();
-        in_time(next.release().await.expect("released"));
+        next.release().await.expect("released");
     }
 
     "LEASE-DEADLINE" adapted =>
@@ -177,10 +175,10 @@ cases! {
         let again = acquire(&context.mutex(&client, "a")).await;
         assert!(!guard.is_held());
         assert_eq!(guard.check().expect_err("lost").lost_reason(), Some(LostReason::Expired));
-        assert_eq!(guard.lost().now_or_never().expect("ready at its first poll").reason(), LostReason::Expired);
-        assert_eq!(guard.release().await.expect("answered"), Release::AlreadyLost(LostReason::Expired));
+        assert_eq!(guard.lost().now_or_never().expect("ready at its first poll"), Ended::Lost(LostReason::Expired));
+        assert_eq!(guard.release().await.expect_err("it was lost").lost_reason(), Some(LostReason::Expired));
         assert!(again.is_held(), "the release of the lost hold touched the new one");
-        in_time(again.release().await.expect("released"));
+        again.release().await.expect("released");
     }
 
     "LEASE-TTL" adapted =>

@@ -6,11 +6,10 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use latchwork_core::contracts::Joined;
-use latchwork_core::recipes::Acquire;
-use latchwork_core::{Ended, ErrorKind, Hold, LostReason, Release};
+use latchwork_core::{Ended, ErrorKind, LostReason};
 use tokio::time::Instant;
 
-use crate::actions::{acquire, acquiring, in_time, listing, queue_up};
+use crate::actions::{acquire, acquiring, listing, queue_up};
 use crate::bounds::{LONG_TTL, NOISE, QUIET_TTL, SHORT_TTL};
 use crate::case::cases;
 use crate::testbed::Fault;
@@ -27,20 +26,20 @@ cases! {
         let length = if context.keeps_time() { client.ttl() * 5 / 4 } else { client.ttl() / 2 };
         let clock = client.coordinator.lease().clock().clone();
         let asked = clock.now();
-        let guard = soon("acquire", context.mutex(&client, "a").acquire_with(Acquire::new().max_hold(length)))
+        let guard = soon("acquire", context.mutex(&client, "a").acquire().max_hold(length))
             .await
             .expect("acquired");
         let waiter = queue_up(&context.mutex(&other, "a"), 2).await;
         context.passes(&client, length);
         let lost = within(length + context.late(), "the fixed end", guard.lost()).await;
-        assert_eq!(lost.reason(), LostReason::MaxHold);
+        assert_eq!(lost, Ended::Lost(LostReason::MaxHold));
         let held = clock.now().since(asked);
         assert!(held >= length, "renewed until its end: {held:?}");
         let next = within(context.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
         // Only the hold ended.
         is_live(&client.coordinator).await;
-        assert_eq!(guard.release().await.expect("answered"), Release::AlreadyLost(LostReason::MaxHold));
-        in_time(next.release().await.expect("released"));
+        assert_eq!(guard.release().await.expect_err("it was lost").lost_reason(), Some(LostReason::MaxHold));
+        next.release().await.expect("released");
     }
 
     "LEASE-FIXED" adapted clock =>
@@ -57,17 +56,16 @@ cases! {
             let (length, margin) = (Duration::from_secs(4), client.coordinator.lease().margin());
             let clock = client.coordinator.lease().clock().clone();
             let asked = clock.now();
-            let options = Acquire::new().max_hold(length);
-            let guard = soon("acquire", context.mutex(&client, how).acquire_with(options)).await.expect("acquired");
+            let guard = soon("acquire", context.mutex(&client, how).acquire().max_hold(length)).await.expect("acquired");
             let waiter = acquiring(context.mutex(other, how));
             let deed = Duration::from_millis(15);
             context.passes(&client, length);
             while guard.is_held() && guard.run(tokio::time::sleep(deed)).await.is_ok() {}
-            assert_eq!(guard.lost().reason(), Some(LostReason::MaxHold));
+            assert_eq!(guard.lost().ended(), Some(Ended::Lost(LostReason::MaxHold)));
             let bound = match how {
                 "released" => {
-                    let answer = guard.release().await.expect("answered");
-                    assert_eq!(answer, Release::AlreadyLost(LostReason::MaxHold));
+                    let lost = guard.release().await.expect_err("its end has come");
+                    assert_eq!(lost.lost_reason(), Some(LostReason::MaxHold));
                     length
                 }
                 _ => margin,
@@ -76,7 +74,7 @@ cases! {
             let next = within(bound + context.late(), "the next", waiter.outcome()).await.expect("admitted");
             let came = clock.now().since(asked);
             assert_eq!(came >= length + margin, how != "released", "{how}: the next came after {came:?}");
-            in_time(next.release().await.expect("released"));
+            next.release().await.expect("released");
             drop(guard);
         });
         join_all(each).await;
@@ -89,7 +87,7 @@ cases! {
         let (client, other) = (context.client().await, context.client().await);
         let (guard, given_back) = (acquire(&context.mutex(&client, "a")).await, acquire(&context.mutex(&client, "b")).await);
         let behind = queue_up(&context.mutex(&other, "a"), 2).await;
-        in_time(given_back.release().await.expect("released"));
+        given_back.release().await.expect("released");
         let (from, margin) = (Instant::now(), client.coordinator.lease().margin());
         let closing = tokio::spawn({ let client = client.clone(); async move { client.coordinator.close().await } });
         assert_eq!(within(NOISE, "the event", guard.lost()).await, Ended::Lost(LostReason::Closed));
@@ -100,10 +98,10 @@ cases! {
         let next = within(client.ttl() / 2, "the next admission", behind.outcome()).await.expect("admitted");
         assert!(from.elapsed() >= margin, "given back after {:?}", from.elapsed());
         soon("close", closing).await.expect("no panic").expect("closed");
-        in_time(next.release().await.expect("released"));
+        next.release().await.expect("released");
 
         let client = context.client_with(&context.config(QUIET_TTL)).await;
-        in_time(acquire(&context.mutex(&client, "a")).await.release().await.expect("released"));
+        acquire(&context.mutex(&client, "a")).await.release().await.expect("released");
         let (from, margin) = (Instant::now(), client.coordinator.lease().margin());
         soon("close", client.coordinator.close()).await.expect("closed");
         assert!(from.elapsed() < margin, "nobody was to be waited for");
@@ -131,8 +129,8 @@ cases! {
         assert_eq!(error.kind(), &ErrorKind::Closed);
         assert_eq!(listing(&context.mutex(&other, "b")).await.len(), 1, "the waiter's node is gone");
         soon("a second close", client.coordinator.close()).await.expect("closed");
-        in_time(next.release().await.expect("released"));
-        in_time(held_by_other.release().await.expect("released"));
+        next.release().await.expect("released");
+        held_by_other.release().await.expect("released");
     }
 
     "LEASE-CLOSE" adapted =>
@@ -150,7 +148,7 @@ cases! {
             Ok(guard) => assert!(!guard.is_held(), "held by two"),
             Err(error) => assert_eq!(error.kind(), &ErrorKind::Closed, "{error}"),
         }
-        in_time(next.release().await.expect("released"));
+        next.release().await.expect("released");
     }
 
     "LEASE-CLOSE" adapted =>
@@ -177,7 +175,7 @@ cases! {
         assert!(!guard.is_held());
         // By the close, and not by the lease's end.
         let next = within(client.ttl() / 2, "the next admission", behind.outcome()).await.expect("admitted");
-        in_time(next.release().await.expect("released"));
+        next.release().await.expect("released");
     }
 
     "LEASE-CLOSE" adapted =>
@@ -196,7 +194,7 @@ cases! {
         for waiter in [first, second] {
             // By the close, and not by the lease's end.
             let next = within(ttl / 2, "the next admission", waiter.outcome()).await.expect("admitted");
-            in_time(next.release().await.expect("released"));
+            next.release().await.expect("released");
         }
         drop((bare, link));
     }
@@ -218,7 +216,7 @@ cases! {
         is_live(&client.coordinator).await;
         assert!(old_lease.lost().is_some() || client.coordinator.capabilities().lease_per_node);
         assert!(new.token() > old.token());
-        in_time(new.release().await.expect("released"));
+        new.release().await.expect("released");
     }
 
     "LEASE-REOPEN" adapted =>
@@ -242,7 +240,7 @@ cases! {
         assert!(new.is_held() && !old.is_held());
         assert!(new.token() > old.token());
         assert_eq!(listing(&context.mutex(&client, "a")).await.len(), 1, "the old node is given back");
-        in_time(new.release().await.expect("released"));
+        new.release().await.expect("released");
     }
 
     "LEASE-EXPIRY" adapted clock =>
@@ -257,7 +255,7 @@ cases! {
         context.end_lease(&dead).await;
         let next = within(bound, "the next admission", waiter.outcome()).await.expect("admitted");
         assert!(!guard.is_held(), "the dead client's hold is over by the clock");
-        in_time(next.release().await.expect("released"));
+        next.release().await.expect("released");
     }
 
     "LEASE-RENEWAL" adapted clock =>
@@ -272,14 +270,14 @@ cases! {
         }
         context.outlast(&client);
         let lost = within(context.over(&client), "the loss", guard.lost()).await;
-        assert_eq!(lost.reason(), LostReason::Expired);
+        assert_eq!(lost, Ended::Lost(LostReason::Expired));
         assert!(!guard.is_held());
         if !context.keeps_time() {
             context.end_lease(&client).await;
         }
         let other = context.client().await;
         let next = within(context.over(&client), "acquire", context.mutex(&other, "a").acquire()).await.expect("acquired");
-        in_time(next.release().await.expect("released"));
+        next.release().await.expect("released");
         let empty = || async { listing(&context.mutex(&other, "a")).await.is_empty() };
         until("the queue is empty", empty).await;
     }

@@ -1,14 +1,12 @@
-//! `hold_at_least`: a hold that is not given back before its time.
+//! `min_hold`: a hold that is not given back before its time.
 
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use latchwork_core::recipes::Acquire;
-use latchwork_core::{Hold, Release};
 use tokio::sync::Barrier;
 use tokio::time::Instant;
 
-use crate::actions::{acquire, in_time, listing, try_acquire};
+use crate::actions::{acquire, listing, try_acquire};
 use crate::bounds::{LONG_TTL, NOISE, QUIET_TTL, SHORT_TTL};
 use crate::case::cases;
 use crate::waits::{soon, until, within};
@@ -30,14 +28,13 @@ cases! {
         let both = [(true, "released"), (false, "dropped")].map(|(released, key)| async move {
             context.take_others(key).await;
             let (here, there) = (context.mutex(client, key), context.mutex(other, key));
-            let options = Acquire::new().hold_at_least(LEAST);
             let clock = client.coordinator.lease().clock().clone();
             let (from, asked) = (Instant::now(), clock.now());
-            let guard = soon("acquire", here.acquire_with(options)).await.expect("acquired");
+            let guard = soon("acquire", here.acquire().min_hold(LEAST)).await.expect("acquired");
             match released {
                 true => {
-                    assert_eq!(guard.release().await.expect("answered"), Release::Released);
-                    assert_eq!(guard.release().await.expect("answered"), Release::Released);
+                    guard.release().await.expect("answered");
+                    guard.release().await.expect("answered");
                     assert!(!guard.is_held());
                 }
                 false => drop(guard),
@@ -55,7 +52,7 @@ cases! {
             let next = within(LEAST + context.late(), "the next", there.acquire()).await.expect("acquired");
             let kept = clock.now().since(asked);
             assert!(kept >= LEAST, "given back after {kept:?}");
-            in_time(next.release().await.expect("released"));
+            next.release().await.expect("released");
         });
         join_all(both).await;
     }
@@ -65,22 +62,20 @@ cases! {
     /// is kept
     async fn mutex_at_least_is_waited_for_by_close(context) {
         let (client, other) = (context.client().await, context.client().await);
-        let short = Acquire::new().hold_at_least(Duration::from_millis(20));
-        let guard = soon("acquire", context.mutex(&client, "short").acquire_with(short)).await.expect("acquired");
+        let guard = soon("acquire", context.mutex(&client, "short").acquire().min_hold(Duration::from_millis(20))).await.expect("acquired");
         tokio::time::sleep(Duration::from_millis(30)).await;
-        in_time(guard.release().await.expect("released"));
-        in_time(acquire(&context.mutex(&other, "short")).await.release().await.expect("released"));
+        guard.release().await.expect("released");
+        acquire(&context.mutex(&other, "short")).await.release().await.expect("released");
 
         let from = Instant::now();
-        let options = Acquire::new().hold_at_least(BRIEF);
-        let dropped = soon("acquire", context.mutex(&client, "dropped").acquire_with(options.clone())).await.expect("acquired");
+        let dropped = soon("acquire", context.mutex(&client, "dropped").acquire().min_hold(BRIEF)).await.expect("acquired");
         drop(dropped);
-        let held = soon("acquire", context.mutex(&client, "held").acquire_with(options)).await.expect("acquired");
+        let held = soon("acquire", context.mutex(&client, "held").acquire().min_hold(BRIEF)).await.expect("acquired");
         within(BRIEF + context.late(), "the close", client.coordinator.close()).await.expect("closed");
         assert!(from.elapsed() >= BRIEF, "closed after {:?}", from.elapsed());
         assert!(!held.is_held());
         for key in ["dropped", "held"] {
-            in_time(acquire(&context.mutex(&other, key)).await.release().await.expect("released"));
+            acquire(&context.mutex(&other, key)).await.release().await.expect("released");
         }
     }
 
@@ -92,27 +87,25 @@ cases! {
         let ttl = if context.keeps_time() { 2 * SHORT_TTL } else { LONG_TTL };
         let client = context.client_with(&context.config(ttl)).await;
         let other = context.client().await;
-        let options = Acquire::new().hold_at_least(Duration::from_secs(60));
-        let guard = soon("acquire", context.mutex(&client, "a").acquire_with(options)).await.expect("acquired");
+        let guard = soon("acquire", context.mutex(&client, "a").acquire().min_hold(Duration::from_secs(60))).await.expect("acquired");
         let free = soon("acquire", context.mutex(&client, "free").acquire()).await.expect("acquired");
         within(client.ttl() / 2, "the close", client.coordinator.close_now()).await.expect("closed");
         assert!(!guard.is_held() && !free.is_held());
-        in_time(acquire(&context.mutex(&other, "free")).await.release().await.expect("released"));
+        acquire(&context.mutex(&other, "free")).await.release().await.expect("released");
         let stays = !listing(&context.mutex(&other, "a")).await.is_empty();
         assert_eq!(stays, client.coordinator.capabilities().minimum_outlives_close);
         if stays {
             context.end_lease(&client).await;
         }
         let next = within(context.over(&client), "the next", context.mutex(&other, "a").acquire()).await.expect("acquired");
-        in_time(next.release().await.expect("released"));
+        next.release().await.expect("released");
     }
 
     "MUTEX-AT-LEAST" adapted clock =>
     /// a hold that is lost before is not kept: nobody waits for what another may hold
     async fn mutex_at_least_ends_with_the_lease(context) {
         let client = context.doomed().await;
-        let options = Acquire::new().hold_at_least(Duration::from_secs(60));
-        let guard = soon("acquire", context.mutex(&client, "a").acquire_with(options)).await.expect("acquired");
+        let guard = soon("acquire", context.mutex(&client, "a").acquire().min_hold(Duration::from_secs(60))).await.expect("acquired");
         drop(guard);
         client.link.cut();
         context.outlast(&client);
@@ -122,6 +115,6 @@ cases! {
         client.link.heal();
         within(context.over(&client), "the close", client.coordinator.close()).await.expect("closed");
         until("it is held by the next alone", || async { listing(&context.mutex(&other, "a")).await.len() == 1 }).await;
-        in_time(next.release().await.expect("released"));
+        next.release().await.expect("released");
     }
 }

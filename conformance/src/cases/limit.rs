@@ -1,5 +1,6 @@
 //! The Semaphore: a limit that changes.
 
+use latchwork_core::contracts::Limit;
 use std::time::Duration;
 
 use latchwork_core::recipes::{Permit, Semaphore};
@@ -7,7 +8,6 @@ use latchwork_core::{ErrorKind, Result};
 use tokio::task::JoinHandle;
 
 use super::semaphore::{permits, semaphore};
-use crate::actions::in_time;
 use crate::case::cases;
 use crate::waits::{soon, until};
 
@@ -38,22 +38,22 @@ cases! {
     /// error that names how it could
     async fn semaphore_or_stored_follows_a_limit_that_was_set(context) {
         let (one, two) = (context.client().await, context.client().await);
-        let mut first = one.coordinator.semaphore_or_stored("a", 2).expect("a good key");
+        let first = one.coordinator.semaphore("a", Limit::UnlessStored(2)).expect("a good key");
         let held = permits(&first, 2).await;
         assert!(soon("try", first.try_acquire(1)).await.expect("answered").is_none(), "over the limit");
-        assert_eq!((first.limit(), soon("read", first.stored_limit()).await.expect("read")), (None, Some(2)));
+        assert_eq!(soon("read", first.stored_limit()).await.expect("read"), Some(2));
         soon("set_limit", first.set_limit(3)).await.expect("set");
         let third = permits(&first, 1).await;
         for permit in [held, third] {
-            in_time(permit.release().await.expect("released"));
+            permit.release().await.expect("released");
         }
         one.coordinator.close().await.expect("closed");
         // As after a restart, with the same configuration.
-        let again = two.coordinator.semaphore_or_stored("a", 2).expect("a good key");
+        let again = two.coordinator.semaphore("a", Limit::UnlessStored(2)).expect("a good key");
         let wide = soon("try", again.try_acquire(3)).await.expect("answered").expect("it is free");
         assert!(soon("try", again.try_acquire(1)).await.expect("answered").is_none(), "over the limit");
-        in_time(wide.release().await.expect("released"));
-        in_time(permits(&again, 3).await.release().await.expect("released"));
+        wide.release().await.expect("released");
+        permits(&again, 3).await.release().await.expect("released");
         let error = soon("acquire", again.acquire(4)).await.expect_err("above the stored limit");
         assert_eq!((error.kind(), error.key()), (&ErrorKind::Conflict, Some("a")), "{error}");
         assert_eq!(soon("read", again.stored_limit()).await.expect("read"), Some(3), "it stored its own");
@@ -63,7 +63,7 @@ cases! {
         ] {
             assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");
             let text = error.to_string();
-            assert!(["limit is 3", "not 2", "semaphore_or_stored"].iter().all(|part| text.contains(part)), "{text}");
+            assert!(["limit is 3", "not 2", "Limit::UnlessStored"].iter().all(|part| text.contains(part)), "{text}");
         }
         assert_eq!(nodes(&again).await, 0, "a refused join left its node");
     }
@@ -73,15 +73,15 @@ cases! {
     /// for more than its own limit stores none
     async fn semaphore_or_stored_is_stored_once(context) {
         let clients = [context.client().await, context.client().await, context.client().await];
-        let heavy = clients[0].coordinator.semaphore_or_stored("a", 2).expect("a good key");
+        let heavy = clients[0].coordinator.semaphore("a", Limit::UnlessStored(2)).expect("a good key");
         let error = soon("acquire", heavy.acquire(3)).await.expect_err("above what would be stored");
         assert_eq!((error.kind(), error.key()), (&ErrorKind::Conflict, Some("a")), "{error}");
         assert_eq!(soon("read", heavy.stored_limit()).await.expect("read"), None, "stored by a join that was refused");
         let joins = clients.iter().zip(1..).map(|(client, limit)| async move {
-            let semaphore = client.coordinator.semaphore_or_stored("a", limit).expect("a good key");
+            let semaphore = client.coordinator.semaphore("a", Limit::UnlessStored(limit)).expect("a good key");
             let permit = soon("acquire", semaphore.acquire(1)).await.expect("acquired");
             let stored = soon("read", semaphore.stored_limit()).await.expect("read");
-            in_time(permit.release().await.expect("released"));
+            permit.release().await.expect("released");
             stored
         });
         let stored = futures_util::future::join_all(joins).await;
@@ -93,23 +93,23 @@ cases! {
     /// that follows the stored limit waits too
     async fn semaphore_resize_up_admits_at_once(context) {
         let (one, two, three) = (context.client().await, context.client().await, context.client().await);
-        let mut resized = semaphore(&one, "a", 1);
+        let resized = semaphore(&one, "a", 1);
         let held = permits(&resized, 1).await;
-        let following = two.coordinator.semaphore_as_stored("a").expect("a good key");
-        assert_eq!((following.limit(), soon("read", following.stored_limit()).await.expect("read")), (None, Some(1)));
+        let following = two.coordinator.semaphore("a", Limit::Stored).expect("a good key");
+        assert_eq!(soon("read", following.stored_limit()).await.expect("read"), Some(1));
         let first = queue_up(&following, 1, 2).await;
         let second = queue_up(&semaphore(&three, "a", 1), 1, 3).await;
         soon("set_limit", resized.set_limit(2)).await.expect("set");
-        assert_eq!((resized.limit(), soon("read", following.stored_limit()).await.expect("read")), (Some(2), Some(2)));
+        assert_eq!(soon("read", following.stored_limit()).await.expect("read"), Some(2));
         let first = soon("the first", first).await.expect("no panic").expect("admitted");
         settle(&following).await;
         assert!(held.is_held() && !second.is_finished(), "over the limit");
         let error = soon("acquire", semaphore(&three, "a", 1).acquire(1)).await.expect_err("the old limit");
         assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");
-        in_time(held.release().await.expect("released"));
+        held.release().await.expect("released");
         let second = soon("the second", second).await.expect("no panic").expect("waiters follow the new limit");
         for permit in [first, second] {
-            in_time(permit.release().await.expect("released"));
+            permit.release().await.expect("released");
         }
     }
 
@@ -119,29 +119,29 @@ cases! {
         let (one, two) = (context.client().await, context.client().await);
         for heavy_leaves in [true, false] {
             let key = if heavy_leaves { "a" } else { "b" };
-            let mut resized = semaphore(&one, key, 3);
+            let resized = semaphore(&one, key, 3);
             let heavy = permits(&resized, 2).await;
             let light = permits(&semaphore(&two, key, 3), 1).await;
             soon("set_limit", resized.set_limit(2)).await.expect("set");
-            let following = two.coordinator.semaphore_as_stored(key).expect("a good key");
+            let following = two.coordinator.semaphore(key, Limit::Stored).expect("a good key");
             let waiting = queue_up(&following, 1, 3).await;
             settle(&following).await;
             assert!(heavy.is_held() && light.is_held(), "revoked");
             assert!(!waiting.is_finished(), "admitted beside three");
             let (leaves, stays) = if heavy_leaves { (heavy, light) } else { (light, heavy) };
-            in_time(leaves.release().await.expect("released"));
+            leaves.release().await.expect("released");
             if !heavy_leaves {
                 // Two are held still, of two.
                 settle(&following).await;
                 assert!(!waiting.is_finished(), "admitted beside two");
-                in_time(stays.release().await.expect("released"));
-                in_time(soon("the waiter", waiting).await.expect("no panic").expect("admitted").release().await.expect("released"));
+                stays.release().await.expect("released");
+                soon("the waiter", waiting).await.expect("no panic").expect("admitted").release().await.expect("released");
                 continue;
             }
             let waiter = soon("the waiter", waiting).await.expect("no panic").expect("admitted");
             assert!(stays.is_held());
             for permit in [stays, waiter] {
-                in_time(permit.release().await.expect("released"));
+                permit.release().await.expect("released");
             }
         }
     }
@@ -151,7 +151,7 @@ cases! {
     /// get on
     async fn semaphore_resize_ends_who_does_not_fit(context) {
         let (one, two) = (context.client().await, context.client().await);
-        let mut resized = semaphore(&one, "a", 3);
+        let resized = semaphore(&one, "a", 3);
         let held = permits(&resized, 1).await;
         let heavy = queue_up(&semaphore(&two, "a", 3), 3, 2).await;
         let light = queue_up(&semaphore(&two, "a", 3), 1, 3).await;
@@ -161,11 +161,11 @@ cases! {
         assert_eq!((error.kind(), error.key()), (&ErrorKind::Conflict, Some("a")), "{error}");
         let light = soon("the light one", light).await.expect("no panic").expect("admitted");
         assert!(held.is_held() && light.is_held());
-        let following = two.coordinator.semaphore_as_stored("a").expect("a good key");
+        let following = two.coordinator.semaphore("a", Limit::Stored).expect("a good key");
         let error = soon("acquire", following.acquire(3)).await.expect_err("above the stored limit");
         assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");
         for permit in [held, light] {
-            in_time(permit.release().await.expect("released"));
+            permit.release().await.expect("released");
         }
     }
 
@@ -174,7 +174,7 @@ cases! {
     /// first, and outlives its clients
     async fn semaphore_resize_before_anybody_joins(context) {
         let (one, two) = (context.client().await, context.client().await);
-        let following = two.coordinator.semaphore_as_stored("a").expect("a good key");
+        let following = two.coordinator.semaphore("a", Limit::Stored).expect("a good key");
         assert_eq!(soon("read", following.stored_limit()).await.expect("read"), None);
         for error in [
             soon("acquire", following.acquire(1)).await.expect_err("no limit"),
@@ -182,11 +182,10 @@ cases! {
         ] {
             assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");
         }
-        let mut unset = one.coordinator.semaphore_as_stored("a").expect("a good key");
+        let unset = one.coordinator.semaphore("a", Limit::Stored).expect("a good key");
         let error = unset.set_limit(0).await.expect_err("zero");
         assert_eq!((error.argument(), error.operation()), (Some("limit"), Some("set_limit")), "{error}");
         soon("set_limit", unset.set_limit(2)).await.expect("set");
-        assert_eq!(unset.limit(), None, "it goes on to follow");
         one.coordinator.close().await.expect("closed");
         // Nobody is there to be in its way, but the limit is.
         for error in [
@@ -198,8 +197,8 @@ cases! {
         assert_eq!(nodes(&following).await, 0, "a refused join left its node");
         let both = permits(&following, 2).await;
         assert!(soon("try", following.try_acquire(1)).await.expect("answered").is_none());
-        in_time(both.release().await.expect("released"));
+        both.release().await.expect("released");
         let both = soon("try", following.try_acquire(2)).await.expect("answered").expect("all of them are free");
-        in_time(both.release().await.expect("released"));
+        both.release().await.expect("released");
     }
 }

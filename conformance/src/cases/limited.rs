@@ -1,12 +1,12 @@
 //! NODE-LIMITS: which queues have a stored limit, and one that is replaced where it is known.
 
+use latchwork_core::contracts::Limit;
 use std::collections::BTreeSet;
 
 use latchwork_core::{Address, Kind};
 
 use super::observed::{Of, listed};
 use super::semaphore::{permits, semaphore};
-use crate::actions::in_time;
 use crate::case::cases;
 use crate::waits::{soon, until};
 
@@ -20,12 +20,12 @@ cases! {
         let odd = ["a", "a/b*c", "a/[b]", "a/b{c}", "a%2Fb", "ä/a", "..a"];
         let keys: Vec<_> = odd.into_iter().map(str::to_owned).chain((0..MANY).map(|n| format!("many/{n}"))).collect();
         for key in &keys {
-            let mut idle = client.coordinator.semaphore_as_stored(key).expect("a good key");
+            let idle = client.coordinator.semaphore(key, Limit::Stored).expect("a good key");
             soon("set_limit", idle.set_limit(3)).await.expect("set");
         }
         let used = permits(&semaphore(&client, "used", 2), 1).await;
         let left = permits(&semaphore(&client, "left", 2), 1).await;
-        in_time(left.release().await.expect("released"));
+        left.release().await.expect("released");
         let elsewhere = Address::new(&format!("{}-2", context.fixture.config().namespace), Kind::Semaphore, "a/elsewhere");
         let backend = client.coordinator.backend();
         soon("set_limit", backend.set_limit(&elsewhere.expect("a good key"), 4)).await.expect("set");
@@ -37,7 +37,7 @@ cases! {
             }
         }
         assert_eq!(listed(context, &client, Of::Limits, Kind::Mutex, "", 10).await, BTreeSet::new());
-        in_time(used.release().await.expect("released"));
+        used.release().await.expect("released");
     }
 
     "NODE-LIMITS" =>
@@ -56,7 +56,7 @@ cases! {
             assert!(!replace(over, 3).await, "over {over:?}");
         }
         assert_eq!(stored().await, Some(1));
-        let following = client.coordinator.semaphore_as_stored("a").expect("a good key");
+        let following = client.coordinator.semaphore("a", Limit::Stored).expect("a good key");
         let held = permits(&following, 1).await;
         let waits = tokio::spawn({
             let following = following.clone();
@@ -70,7 +70,7 @@ cases! {
         let second = soon("it fits now", waits).await.expect("no panic").expect("acquired");
         assert_eq!(stored().await, Some(2));
         for permit in [held, second] {
-            in_time(permit.release().await.expect("released"));
+            permit.release().await.expect("released");
         }
     }
 }

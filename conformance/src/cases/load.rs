@@ -2,10 +2,9 @@
 
 use futures_util::StreamExt;
 use futures_util::stream;
-use latchwork_core::Hold;
 use tokio::task::JoinSet;
 
-use crate::actions::{acquire, in_time, mutex, try_acquire};
+use crate::actions::{acquire, mutex, try_acquire};
 use crate::bounds::SHORT_TTL;
 use crate::case::cases;
 use crate::context::Context;
@@ -35,7 +34,7 @@ cases! {
         narrow(context, &client, bytes);
         drop(many);
         let held = outlives(&client, held).await;
-        in_time(soon("the release", held.release()).await.expect("released"));
+        soon("the release", held.release()).await.expect("released");
     }
 
     "LEASE-ALIVE" alone =>
@@ -55,7 +54,7 @@ cases! {
         }
         let held = outlives(&client, held).await;
         soon("the releases", ended(calls)).await;
-        in_time(soon("the release", held.release()).await.expect("released"));
+        soon("the release", held.release()).await.expect("released");
     }
 
     "LEASE-ALIVE" alone =>
@@ -75,7 +74,7 @@ cases! {
         }
         let held = outlives(&client, held).await;
         soon("the tries", ended(calls)).await;
-        in_time(soon("the release", held.release()).await.expect("released"));
+        soon("the release", held.release()).await.expect("released");
     }
 }
 
@@ -97,7 +96,7 @@ async fn hold(client: &Client) -> Vec<Guard> {
 async fn released(client: &Client, some: Vec<Guard>) -> u64 {
     let (before, count) = (client.link.asked(), some.len() as u64);
     for guard in some {
-        in_time(soon("a release", guard.release()).await.expect("released"));
+        soon("a release", guard.release()).await.expect("released");
     }
     (client.link.asked() - before) / count
 }

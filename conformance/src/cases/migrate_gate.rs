@@ -11,7 +11,7 @@ use latchwork_core::registry::{LAYOUT, stamp_address};
 use latchwork_core::{Error, ErrorKind};
 
 use super::clients::{MANY_COME, STAYING_TTL, brief_build, build, listed};
-use crate::actions::{acquire, in_time, mutex};
+use crate::actions::{acquire, mutex};
 use crate::bounds::{CLEAN_UP, SHORT_TTL};
 use crate::case::cases;
 use crate::context::Context;
@@ -85,7 +85,7 @@ cases! {
         assert!(!soon("reopen", another.coordinator.reopen()).await.expect("answered"), "it is open");
         assert_eq!(soon("marker", another.coordinator.marker()).await.expect("answered"), None, "it is open");
         let back = client(context, "back").await.expect("it is in use again");
-        in_time(acquire(&mutex(&back, "a")).await.release().await.expect("released"));
+        acquire(&mutex(&back, "a")).await.release().await.expect("released");
     }
 
     "MIGRATE-GATE" =>
@@ -98,7 +98,7 @@ cases! {
         assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
         let text = error.to_string();
         assert!(text.contains("\"the-forgotten-one\"") && !text.contains("an-operator"), "{text}");
-        in_time(acquire(&mutex(&idle, "a")).await.release().await.expect("released"));
+        acquire(&mutex(&idle, "a")).await.release().await.expect("released");
         let another = client(context, "another").await.expect("nothing has changed");
         for client in [idle, another] {
             soon("close", client.coordinator.close()).await.expect("closed");

@@ -14,7 +14,7 @@ use latchwork_core::{
 };
 use tokio::time::timeout;
 
-use crate::actions::{acquire, in_time, join_of, mutex};
+use crate::actions::{acquire, join_of, mutex};
 use crate::bounds::{CLEAN_UP, LONG_TTL, PATIENCE, SHORT_TTL};
 use crate::case::cases;
 use crate::context::Context;
@@ -152,7 +152,7 @@ impl Played {
 async fn token(of: &Client) -> Token {
     let hold = acquire(&mutex(of, "a")).await;
     let token = hold.token();
-    in_time(hold.release().await.expect("released"));
+    hold.release().await.expect("released");
     token
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use latchwork_core::recipes::{Acquire, Member, MultiLock};
-use latchwork_core::{Ended, ErrorKind, Hold, LostReason, Owner, Release};
+use latchwork_core::recipes::{MultiLock, MultiMember};
+use latchwork_core::{Ended, ErrorKind, LostReason, Owner};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::rwlock::rwlock;
 use super::semaphore::{permits, semaphore};
-use crate::actions::{acquire, in_time, listing, mutex, queue_up, try_acquire};
+use crate::actions::{acquire, listing, mutex, queue_up, try_acquire};
 use crate::bounds::{CLEAN_UP, LONG_TTL, NOISE, PATIENCE, QUIET_TTL};
 use crate::case::cases;
 use crate::exclusive::Lock;
@@ -22,7 +22,7 @@ use crate::waits::{soon, until, within};
 
 /// Mutexes of one client as one, in the given order.
 pub(super) fn mutexes(client: &Client, keys: &[&str]) -> MultiLock {
-    let member = |key: &&str| client.coordinator.mutex(*key).expect("a good key").into();
+    let member = |key: &&str| client.coordinator.mutex(*key).expect("a good key");
     MultiLock::new(keys.iter().map(member)).expect("good members")
 }
 
@@ -43,13 +43,13 @@ async fn second(mutex: &Lock) -> Option<u64> {
 
 /// One of each recipe and mode.
 fn mixed(client: &Client) -> MultiLock {
-    let reentrant = client.coordinator.reentrant_mutex("reentrant").expect("a good key");
+    let reentrant = client.coordinator.mutex("reentrant").expect("a good key");
     MultiLock::new([
-        Member::permits(semaphore(client, "permits", 3), 2),
-        Member::from(client.coordinator.mutex("mutex").expect("a good key")),
-        Member::write(rwlock(client, "write")),
-        Member::read(rwlock(client, "read")),
-        Member::from(reentrant),
+        MultiMember::permits(&semaphore(client, "permits", 3), 2),
+        MultiMember::from(client.coordinator.mutex("mutex").expect("a good key")),
+        MultiMember::write(&rwlock(client, "write")),
+        MultiMember::read(&rwlock(client, "read")),
+        MultiMember::from(reentrant),
     ])
     .expect("good members")
 }
@@ -63,27 +63,27 @@ cases! {
         let (lock, owner) = (mixed(&one), Owner::new("one"));
         let permit = permits(&semaphore(&two, "permits", 3), 1).await;
         let reader = soon("read", rwlock(&two, "read").read()).await.expect("acquired");
-        let guard = soon("acquire", lock.acquire_as(&owner)).await.expect("acquired beside a reader and a permit");
+        let guard = soon("acquire", lock.acquire().by(&owner)).await.expect("acquired beside a reader and a permit");
         assert!(soon("try", semaphore(&two, "permits", 3).try_acquire(1)).await.expect("answered").is_none());
         assert!(soon("try", rwlock(&two, "write").try_read()).await.expect("answered").is_none());
         assert!(soon("try", rwlock(&two, "read").try_write()).await.expect("answered").is_none());
         assert!(try_acquire(&mutex(&two, "mutex")).await.is_none());
         // The owner holds the reentrant mutex, and may enter it again.
-        let reentrant = one.coordinator.reentrant_mutex("reentrant").expect("a good key");
-        assert_eq!(reentrant.holds(&owner), 1);
-        let sequences: Vec<_> = guard.tokens().iter().map(|token| token.sequence()).collect();
+        let reentrant = one.coordinator.mutex("reentrant").expect("a good key");
+        assert_eq!(reentrant.hold_count(&owner), 1);
+        let fences: Vec<_> = guard.tokens().iter().map(|token| token.map(latchwork_core::Token::sequence)).collect();
         let mutex_entry = listing(&mutex(&two, "mutex")).await;
-        assert_eq!(sequences[1], mutex_entry[0].sequence, "in the given order");
-        in_time(guard.release().await.expect("released"));
-        in_time(guard.release().await.expect("released"));
+        assert_eq!((fences[0], fences[1], fences[3]), (None, Some(mutex_entry[0].sequence), None), "in the given order");
+        guard.release().await.expect("released");
+        guard.release().await.expect("released");
 
         // One that is taken keeps all others free.
         let writer = soon("write", rwlock(&two, "write").write()).await.expect("acquired");
-        assert!(soon("try", lock.try_acquire_as(&owner)).await.expect("answered").is_none());
-        in_time(acquire(&mutex(&two, "mutex")).await.release().await.expect("released"));
-        in_time(permit.release().await.expect("released"));
-        in_time(reader.release().await.expect("released"));
-        in_time(writer.release().await.expect("released"));
+        assert!(soon("try", lock.try_acquire().by(&owner)).await.expect("answered").is_none());
+        acquire(&mutex(&two, "mutex")).await.release().await.expect("released");
+        permit.release().await.expect("released");
+        reader.release().await.expect("released");
+        writer.release().await.expect("released");
     }
 
     "MULTI-WHOLE" =>
@@ -94,15 +94,15 @@ cases! {
         let lock = mutexes(&one, &["b", "c", "a"]);
         let held = acquire(&mutex(&two, "b")).await;
         let from = Instant::now();
-        let late = within(WITHIN + context.late(), "the deadline", lock.acquire_within(WITHIN)).await;
+        let late = within(WITHIN + context.late(), "the deadline", lock.acquire().within(WITHIN)).await;
         let error = late.expect_err("b is held");
         assert_eq!((error.kind(), error.key()), (&ErrorKind::Timeout, Some("b")), "{error}");
         assert!(from.elapsed() >= WITHIN, "after {:?}", from.elapsed());
         for key in ["a", "c"] {
-            in_time(acquire(&mutex(&two, key)).await.release().await.expect("released"));
+            acquire(&mutex(&two, key)).await.release().await.expect("released");
         }
         until("b has its holder only", || async { listing(&mutex(&two, "b")).await.len() == 1 }).await;
-        in_time(held.release().await.expect("released"));
+        held.release().await.expect("released");
     }
 
     "MULTI-WHOLE" =>
@@ -110,15 +110,15 @@ cases! {
     async fn multi_gives_back_what_it_held(context) {
         let (one, two) = (context.client().await, context.client().await);
         // The limit is another: a conflict, after the mutex was acquired.
-        in_time(permits(&semaphore(&two, "limit", 2), 1).await.release().await.expect("released"));
+        permits(&semaphore(&two, "limit", 2), 1).await.release().await.expect("released");
         let conflict = MultiLock::new([
-            Member::from(one.coordinator.mutex("a").expect("a good key")),
-            Member::permits(semaphore(&one, "limit", 3), 1),
+            MultiMember::from(one.coordinator.mutex("a").expect("a good key")),
+            MultiMember::permits(&semaphore(&one, "limit", 3), 1),
         ])
         .expect("good members");
         let error = soon("the conflict", conflict.acquire()).await.expect_err("another limit");
         assert_eq!((error.kind(), error.key()), (&ErrorKind::Conflict, Some("limit")), "{error}");
-        in_time(acquire(&mutex(&two, "a")).await.release().await.expect("released"));
+        acquire(&mutex(&two, "a")).await.release().await.expect("released");
 
         let held = acquire(&mutex(&two, "b")).await;
         let lock = mutexes(&one, &["b", "a"]);
@@ -126,8 +126,8 @@ cases! {
         it_waits_for(&mutex(&two, "b")).await;
         assert!(try_acquire(&mutex(&two, "a")).await.is_none(), "it waits for b without a");
         waiting.abort();
-        in_time(acquire(&mutex(&two, "a")).await.release().await.expect("released"));
-        in_time(held.release().await.expect("released"));
+        acquire(&mutex(&two, "a")).await.release().await.expect("released");
+        held.release().await.expect("released");
     }
 
     "MULTI-ORDER" =>
@@ -145,7 +145,7 @@ cases! {
                     let mut random = StdRng::seed_from_u64(seed);
                     for _ in 0..4 {
                         let keys: Vec<_> = KEYS.sample(&mut random, 2).copied().collect();
-                        let members = keys.iter().map(|key| client.mutex(*key).expect("a good key").into());
+                        let members = keys.iter().map(|key| client.mutex(*key).expect("a good key"));
                         let guard = MultiLock::new(members).expect("two keys").acquire().await.expect("acquired");
                         let places = keys.iter().filter_map(|key| KEYS.iter().position(|known| known == key));
                         for place in places.clone() {
@@ -155,7 +155,7 @@ cases! {
                         for place in places {
                             inside[place].store(false, Ordering::Release);
                         }
-                        in_time(guard.release().await.expect("released"));
+                        guard.release().await.expect("released");
                     }
                 })
             })
@@ -174,13 +174,13 @@ cases! {
             config
         };
         let (one, two) = (context.client_with(&named("one")).await, context.client_with(&named("two")).await);
-        let member = |client: &Client, key: &str| Member::from(client.coordinator.mutex(key).expect("a good key"));
+        let member = |client: &Client, key: &str| MultiMember::from(client.coordinator.mutex(key).expect("a good key"));
         let lock = MultiLock::new([member(&two, "b"), member(&one, "a")]).expect("two names");
         let guard = soon("acquire", lock.acquire()).await.expect("acquired");
         for (client, key) in [(&one, "b"), (&two, "a")] {
             assert!(try_acquire(&mutex(client, key)).await.is_none(), "{key} is free");
         }
-        in_time(guard.release().await.expect("released"));
+        guard.release().await.expect("released");
         let same = context.client_with(&named("one")).await;
         let error = MultiLock::new([member(&one, "a"), member(&same, "b")]).expect_err("one name twice");
         assert_eq!(error.argument(), Some("name"), "{error}");
@@ -194,7 +194,7 @@ cases! {
         let guard = soon("acquire", mutexes(&one, &["a", "b", "c"]).acquire()).await.expect("acquired");
         let lost = guard.lost();
         assert!(guard.is_held() && lost.ended().is_none());
-        let removed = guard.tokens()[1].sequence();
+        let removed = guard.tokens()[1].expect("a mutex").sequence();
         assert!(soon("force", mutex(&operator, "b").force_release(removed)).await.expect("answered"));
         let ended = within(CLEAN_UP, "the loss", guard.lost()).await;
         assert_eq!((ended, lost.key()), (Ended::Lost(LostReason::Revoked), "b"));
@@ -202,10 +202,10 @@ cases! {
         assert_eq!((error.key(), error.lost_reason()), (Some("b"), Some(LostReason::Revoked)), "{error}");
         assert!(!guard.is_held() && guard.remaining().is_zero());
         assert!(try_acquire(&mutex(&operator, "a")).await.is_none(), "the others stay until the release");
-        let released = soon("release", guard.release()).await.expect("answered");
-        assert_eq!(released, Release::AlreadyLost(LostReason::Revoked));
+        let lost = soon("release", guard.release()).await.expect_err("it was lost");
+        assert_eq!(lost.lost_reason(), Some(LostReason::Revoked));
         for key in ["a", "b", "c"] {
-            in_time(acquire(&mutex(&operator, key)).await.release().await.expect("released"));
+            acquire(&mutex(&operator, key)).await.release().await.expect("released");
         }
     }
 
@@ -223,7 +223,7 @@ cases! {
         let error = within(CLEAN_UP, "the loss", waiting).await.expect("no panic").expect_err("removed");
         assert_eq!((error.key(), error.lost_reason()), (Some("a"), Some(LostReason::Revoked)), "{error}");
         until("b has its holder only", || async { listing(&mutex(&operator, "b")).await.len() == 1 }).await;
-        in_time(held.release().await.expect("released"));
+        held.release().await.expect("released");
     }
 
     "MULTI-BOUNDS" =>
@@ -233,34 +233,31 @@ cases! {
         let (one, two) = (context.client().await, context.client().await);
         let lock = mutexes(&one, &["a", "b"]);
         let holder = acquire(&mutex(&two, "b")).await;
-        let options = Acquire::new().max_hold(FIXED);
-        let waiting = tokio::spawn({ let lock = lock.clone(); async move { lock.acquire_with(options).await } });
+        let waiting = tokio::spawn({ let lock = lock.clone(); async move { lock.acquire().max_hold(FIXED).await } });
         it_waits_for(&mutex(&two, "b")).await;
         let behind = queue_up(&mutex(&two, "a"), 2).await;
         tokio::time::sleep(FIXED + NOISE / 3).await;
         assert!(!behind.is_finished(), "the fixed end began before all were held");
-        in_time(holder.release().await.expect("released"));
+        holder.release().await.expect("released");
         let guard = soon("acquire", waiting).await.expect("no panic").expect("acquired");
-        assert_eq!(within(FIXED + context.late(), "the end", guard.lost()).await.reason(), LostReason::MaxHold);
-        in_time(behind.guard().await.release().await.expect("released"));
-        in_time(acquire(&mutex(&two, "b")).await.release().await.expect("released"));
+        assert_eq!(within(FIXED + context.late(), "the end", guard.lost()).await, Ended::Lost(LostReason::MaxHold));
+        behind.guard().await.release().await.expect("released");
+        acquire(&mutex(&two, "b")).await.release().await.expect("released");
         drop(guard);
 
         let holder = acquire(&mutex(&two, "b")).await;
-        let long = Acquire::new().hold_at_least(PATIENCE);
-        assert!(soon("try", lock.try_acquire_with(long)).await.expect("answered").is_none());
+        assert!(soon("try", lock.try_acquire().min_hold(PATIENCE)).await.expect("answered").is_none());
         let from = Instant::now();
-        in_time(acquire(&mutex(&two, "a")).await.release().await.expect("released"));
+        acquire(&mutex(&two, "a")).await.release().await.expect("released");
         // On a paused clock it takes no time.
         let bound = if context.testbed.is_paused() { FIXED } else { PATIENCE / 2 };
         assert!(from.elapsed() < bound, "a refused one is kept");
-        in_time(holder.release().await.expect("released"));
-        let least = Acquire::new().hold_at_least(FIXED);
+        holder.release().await.expect("released");
         let from = Instant::now();
-        let guard = soon("acquire", lock.acquire_with(least)).await.expect("acquired");
-        in_time(guard.release().await.expect("released"));
+        let guard = soon("acquire", lock.acquire().min_hold(FIXED)).await.expect("acquired");
+        guard.release().await.expect("released");
         for key in ["a", "b"] {
-            in_time(acquire(&mutex(&two, key)).await.release().await.expect("released"));
+            acquire(&mutex(&two, key)).await.release().await.expect("released");
         }
         assert!(from.elapsed() >= FIXED, "given back after {:?}", from.elapsed());
     }

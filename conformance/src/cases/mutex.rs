@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use latchwork_core::recipes::Acquire;
-use latchwork_core::{Ended, ErrorKind, Hold, LostReason, Release};
+use latchwork_core::{Ended, ErrorKind, LostReason};
 
-use crate::actions::{acquire, in_time, listing, queue_up, try_acquire};
+use crate::actions::{acquire, listing, queue_up, try_acquire};
 use crate::bounds::{LONG_TTL, NOISE};
 use crate::case::cases;
 use crate::testbed::Client;
@@ -32,7 +31,7 @@ cases! {
                         let token = guard.token().as_u64();
                         assert!(last.swap(token, Ordering::AcqRel) < token, "tokens rise");
                         assert_eq!(inside.fetch_sub(1, Ordering::AcqRel), 1, "two at once");
-                        in_time(guard.release().await.expect("released"));
+                        guard.release().await.expect("released");
                     }
                 })
             })
@@ -52,12 +51,12 @@ cases! {
             waiters.push(queue_up(&context.mutex(&clients[place % 2], "a"), place + 2).await);
         }
         let mut last = guard.token();
-        in_time(guard.release().await.expect("released"));
+        guard.release().await.expect("released");
         for waiter in waiters {
             let guard = waiter.guard().await;
             assert!(guard.token() > last, "out of order");
             last = guard.token();
-            in_time(guard.release().await.expect("released"));
+            guard.release().await.expect("released");
         }
     }
 
@@ -69,12 +68,12 @@ cases! {
         assert!(try_acquire(&context.mutex(&other, "a")).await.is_none());
         assert_eq!(listing(&context.mutex(&client, "a")).await.len(), 1, "a refused try left a node");
         let waiter = queue_up(&context.mutex(&client, "a"), 2).await;
-        in_time(guard.release().await.expect("released"));
+        guard.release().await.expect("released");
         // Free or handed on: a waiter comes first.
         assert!(try_acquire(&context.mutex(&other, "a")).await.is_none(), "overtook");
-        in_time(waiter.guard().await.release().await.expect("released"));
+        waiter.guard().await.release().await.expect("released");
         let guard = try_acquire(&context.mutex(&other, "a")).await.expect("free");
-        in_time(guard.release().await.expect("released"));
+        guard.release().await.expect("released");
     }
 
     "MUTEX-TRY" adapted =>
@@ -94,7 +93,7 @@ cases! {
             assert!(admitted.len() <= 1, "round {round}: two at once");
             assert!(!clean_try || admitted.len() == 1, "round {round}: nobody, though it was free");
             for guard in admitted {
-                in_time(guard.release().await.expect("released"));
+                guard.release().await.expect("released");
             }
             assert!(listing(&context.mutex(&clients[0], "a")).await.is_empty(), "a refused try left a node");
         }
@@ -121,7 +120,7 @@ cases! {
         .await;
         client.link.heal();
         // A request of the try may have been on its way: nothing may stay of it.
-        in_time(acquire(&context.mutex(&client, "a")).await.release().await.expect("released"));
+        acquire(&context.mutex(&client, "a")).await.release().await.expect("released");
     }
 
     "MUTEX-WITHIN" adapted =>
@@ -132,15 +131,15 @@ cases! {
         // Long enough for an answer: without one it would be no timeout. A jump would make a renewal late too, and
         // the deadline would pass while the lease is suspended.
         let deadline = 2 * NOISE;
-        let error = within(deadline + context.late(), "the timeout", context.mutex(&other, "a").acquire_within(deadline))
+        let error = within(deadline + context.late(), "the timeout", context.mutex(&other, "a").acquire().within(deadline))
             .await
             .expect_err("held");
         assert_eq!(error.kind(), &ErrorKind::Timeout);
         assert_eq!(error.key(), Some("a"));
         until("its node is gone", || async { listing(&context.mutex(&client, "a")).await.len() == 1 }).await;
-        in_time(guard.release().await.expect("released"));
-        let guard = soon("acquire", context.mutex(&other, "a").acquire_within(Duration::from_secs(10))).await.expect("free");
-        in_time(guard.release().await.expect("released"));
+        guard.release().await.expect("released");
+        let guard = soon("acquire", context.mutex(&other, "a").acquire().within(Duration::from_secs(10))).await.expect("free");
+        guard.release().await.expect("released");
     }
 
     "MUTEX-WITHIN" adapted =>
@@ -155,7 +154,7 @@ cases! {
         for deadline in [ttl * 4 / 5, ttl * 5 / 4] {
             let wait = |client: &Client| {
                 let mutex = context.mutex(client, "a");
-                tokio::spawn(async move { mutex.acquire_within(deadline).await })
+                tokio::spawn(async move { mutex.acquire().within(deadline).await })
             };
             let (cut_off, told) = (wait(&client), wait(&beside));
             until("both stand in the queue", || async { listing(&context.mutex(&holder, "a")).await.len() == 3 }).await;
@@ -168,7 +167,7 @@ cases! {
             client.link.heal();
             until("their nodes are gone", || async { listing(&context.mutex(&holder, "a")).await.len() == 1 }).await;
         }
-        in_time(guard.release().await.expect("released"));
+        guard.release().await.expect("released");
     }
 
     "MUTEX-RELEASE" adapted =>
@@ -177,18 +176,18 @@ cases! {
         let client = context.client().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
         assert!(guard.is_held() && guard.check().is_ok());
-        assert_eq!(guard.release().await.expect("released"), Release::Released);
-        assert_eq!(guard.release().await.expect("released"), Release::Released);
+        guard.release().await.expect("released");
+        guard.release().await.expect("released");
         assert!(!guard.is_held());
         assert_eq!(guard.check().expect_err("released").kind(), &ErrorKind::NotHeld);
         assert_eq!(soon("the end", guard.lost()).await, Ended::Released);
         let unguarded = guard.run(async { panic!("polled though nothing guards it") }).await;
-        assert_eq!(unguarded.map_err(|error| error.lost_reason()), Err::<(), _>(Some(LostReason::Released)));
+        assert_eq!(unguarded.map(|()| ()).expect_err("released").kind(), &ErrorKind::NotHeld);
         let next = try_acquire(&context.mutex(&client, "a")).await.expect("free");
         drop(guard);
         assert!(next.is_held(), "dropping the old guard touched the new one");
         assert!(try_acquire(&context.mutex(&client, "a")).await.is_none());
-        in_time(next.release().await.expect("released"));
+        next.release().await.expect("released");
     }
 
     "MUTEX-RUN" adapted =>
@@ -220,12 +219,12 @@ cases! {
     async fn mutex_bad_options_are_refused(context) {
         let client = context.client().await;
         let mutex = context.mutex(&client, "a");
-        for (options, argument) in [
-            (Acquire::new().within(Duration::ZERO), "deadline"),
-            (Acquire::new().max_hold(Duration::ZERO), "max_hold"),
-            (Acquire::new().label("l".repeat(4097)), "label"),
+        for (request, argument) in [
+            (mutex.acquire().within(Duration::ZERO), "within"),
+            (mutex.acquire().max_hold(Duration::ZERO), "max_hold"),
+            (mutex.acquire().label("l".repeat(4097)), "label"),
         ] {
-            let error = mutex.acquire_with(options).await.expect_err("refused");
+            let error = request.await.expect_err("refused");
             assert_eq!(error.argument(), Some(argument), "{error}");
             assert_eq!(error.key(), Some("a"));
         }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use latchwork_core::contracts::{Joined, Node};
 use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Hold, Kind, Token};
+use latchwork_core::{Address, Kind, Token};
 use tokio::time::Instant;
 
-use crate::actions::{acquire, entries, in_time, join};
+use crate::actions::{acquire, entries, join};
 use crate::bounds::{NOISE, QUIET_TTL};
 use crate::case::cases;
 use crate::context::Context;
@@ -58,7 +58,7 @@ cases! {
             assert!(guard.token() > last, "{} after {last}", guard.token());
             assert_eq!(guard.token().epoch(), 0);
             last = guard.token();
-            in_time(guard.release().await.expect("released"));
+            guard.release().await.expect("released");
         }
     }
 
@@ -148,11 +148,11 @@ cases! {
             return;
         }
         // The first pair makes what the key needs, once.
-        in_time(acquire(&mutex).await.release().await.expect("released"));
+        acquire(&mutex).await.release().await.expect("released");
         let (before, began) = (context.fixture.requests().await.expect("counted"), Instant::now());
         let pairs = 50;
         for _ in 0..pairs {
-            in_time(acquire(&mutex).await.release().await.expect("released"));
+            acquire(&mutex).await.release().await.expect("released");
         }
         let used = context.fixture.requests().await.expect("counted") - before;
         // ZooKeeper counts the packets of a pipelined trip (create, list, the watch that is not

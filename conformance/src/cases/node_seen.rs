@@ -1,9 +1,10 @@
 //! NODE-: nodes as others remove them, plant beside them and list them.
 
+use latchwork_core::Ended;
+use latchwork_core::LostReason;
 use latchwork_core::contracts::Page;
-use latchwork_core::{Hold, LostReason, Release};
 
-use crate::actions::{acquire, in_time, listing, queue_up, try_acquire};
+use crate::actions::{acquire, listing, queue_up, try_acquire};
 use crate::bounds::{CLEAN_UP, LONG_TTL, QUIET_TTL, ROUNDED};
 use crate::case::cases;
 use crate::context::Context;
@@ -21,12 +22,12 @@ cases! {
         remove(context, "a", guard.token().sequence()).await;
         context.passes(&client, client.ttl() / 3);
         let lost = within(client.ttl() + context.late(), "the loss", guard.lost()).await;
-        assert_eq!(lost.reason(), LostReason::Revoked);
+        assert_eq!(lost, Ended::Lost(LostReason::Revoked));
         assert_eq!(guard.check().expect_err("lost").lost_reason(), Some(LostReason::Revoked));
         assert!(second.is_held(), "only that hold is lost");
         is_live(&client.coordinator).await;
-        in_time(acquire(&context.mutex(&other, "a")).await.release().await.expect("released"));
-        in_time(second.release().await.expect("released"));
+        acquire(&context.mutex(&other, "a")).await.release().await.expect("released");
+        second.release().await.expect("released");
     }
 
     "NODE-GONE" adapted =>
@@ -40,7 +41,7 @@ cases! {
         context.passes(&client, client.ttl() / 3);
         let error = within(client.ttl() + context.late(), "the loss", waiter.outcome()).await.expect_err("revoked");
         assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
-        in_time(guard.release().await.expect("released"));
+        guard.release().await.expect("released");
     }
 
     "NODE-GONE" adapted =>
@@ -59,8 +60,8 @@ cases! {
             context.passes(&client, client.ttl() / 3);
         }
         let lost = within(bound, "the loss", guard.lost()).await;
-        assert_eq!(lost.reason(), LostReason::Revoked);
-        assert_eq!(guard.release().await.expect("answered"), Release::AlreadyLost(LostReason::Revoked));
+        assert_eq!(lost, Ended::Lost(LostReason::Revoked));
+        assert_eq!(guard.release().await.expect_err("it was lost").lost_reason(), Some(LostReason::Revoked));
     }
 
     "NODE-FOREIGN" adapted =>
@@ -75,10 +76,10 @@ cases! {
             context.leave_out("no strangers");
         }
         let waiter = queue_up(&context.mutex(&other, "a"), 2).await;
-        in_time(guard.release().await.expect("released"));
+        guard.release().await.expect("released");
         let next = waiter.guard().await;
         assert!(try_acquire(&context.mutex(&client, "a")).await.is_none());
-        in_time(next.release().await.expect("released"));
+        next.release().await.expect("released");
     }
 
     "NODE-LIST" adapted =>
@@ -101,7 +102,7 @@ cases! {
         let page = other.coordinator.backend().list(&queue, page).await.expect("listed");
         assert_eq!(page.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [all[1].sequence]);
         drop((first, second));
-        in_time(guard.release().await.expect("released"));
+        guard.release().await.expect("released");
     }
 
     "NODE-LIST" adapted clock =>
@@ -133,12 +134,12 @@ cases! {
             let bound = left + ROUNDED + after.since(before) + context.fixture.expiry_bound() + context.late();
             let is_kept = context.keeps_time();
             assert!(!is_kept || took >= left && took <= bound, "the next one holds after {took:?}, and {left:?} were left");
-            in_time(next.release().await.expect("released"));
+            next.release().await.expect("released");
         } else {
             assert!(listed.iter().all(|entry| entry.lease_left.is_none()), "it promises not to tell: {listed:?}");
             context.end_lease(&client).await;
             let next = within(context.over(&client), "the next admission", waiter.guard()).await;
-            in_time(next.release().await.expect("released"));
+            next.release().await.expect("released");
         }
     }
 }

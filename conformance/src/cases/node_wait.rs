@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use latchwork_core::Kind;
 use latchwork_core::contracts::Joined;
 use latchwork_core::decide::Claim;
-use latchwork_core::{Hold, Kind};
 
 use super::node::counts;
-use crate::actions::{acquire, in_time, join, listing, queue_up};
+use crate::actions::{acquire, join, listing, queue_up};
 use crate::bounds::QUIET_TTL;
 use crate::case::cases;
 use crate::testbed::Fault;
@@ -23,9 +23,9 @@ cases! {
         for _ in 0..3 {
             let guard = acquire(&context.mutex(&holder, "a")).await;
             let waiter = queue_up(&context.mutex(&waiting, "a"), 2).await;
-            in_time(guard.release().await.expect("released"));
+            guard.release().await.expect("released");
             let next = within(QUIET_TTL / 10, "the hand-off", waiter.outcome()).await.expect("admitted");
-            in_time(next.release().await.expect("released"));
+            next.release().await.expect("released");
         }
     }
 
@@ -47,14 +47,14 @@ cases! {
             }
             let mut queue = queue.into_iter();
             let before = context.fixture.requests().await.expect("counted");
-            in_time(guard.release().await.expect("released"));
+            guard.release().await.expect("released");
             for waiter in queue.by_ref().take(departures - 1) {
-                in_time(waiter.guard().await.release().await.expect("released"));
+                waiter.guard().await.release().await.expect("released");
             }
             let last = queue.next().expect("more waiters than departures").guard().await;
             costs.push(context.fixture.requests().await.expect("counted") - before);
             drop(queue);
-            in_time(last.release().await.expect("released"));
+            last.release().await.expect("released");
         }
         // A herd of 25 more at each departure would cost a hundred more; renewals and pings at this
         // TTL a handful. And a waiter for permits that hears of its predecessor's mark before it has
@@ -79,11 +79,11 @@ cases! {
         drop(second);
         until("the cancelled one is gone", || async { listing(&context.mutex(&holder, "a")).await.len() == 3 }).await;
         assert!(!first.is_finished() && !third.is_finished(), "admitted beside the holder");
-        in_time(guard.release().await.expect("released"));
+        guard.release().await.expect("released");
         let guard = first.guard().await;
         assert!(!third.is_finished(), "admitted beside the holder");
-        in_time(guard.release().await.expect("released"));
-        in_time(third.guard().await.release().await.expect("released"));
+        guard.release().await.expect("released");
+        third.guard().await.release().await.expect("released");
     }
 
     "NODE-NO-LOST-WAKE" adapted clock =>
@@ -93,7 +93,7 @@ cases! {
         let guard = acquire(&context.mutex(&holder, "a")).await;
         let waiter = queue_up(&context.mutex(&waiting, "a"), 2).await;
         waiting.link.cut();
-        in_time(guard.release().await.expect("released"));
+        guard.release().await.expect("released");
         let turn = || async { listing(&context.mutex(&holder, "a")).await.first().is_some_and(|entry| entry.admitted) };
         until("its turn has come", turn).await;
         // So long that the message was sent, and lost with the connection.
@@ -101,7 +101,7 @@ cases! {
         assert!(!waiter.is_finished(), "admitted without a word from the server");
         waiting.link.heal();
         let guard = within(waiting.ttl() + context.late(), "the admission", waiter.outcome()).await.expect("admitted");
-        in_time(guard.release().await.expect("released"));
+        guard.release().await.expect("released");
     }
 
     "NODE-NO-LOST-WAKE" adapted =>
@@ -116,13 +116,13 @@ cases! {
         if !dropped {
             context.leave_out("not dropped");
         }
-        in_time(guard.release().await.expect("released"));
+        guard.release().await.expect("released");
         let asked = tokio::time::Instant::now();
         let next = within(waiting.ttl() + context.late(), "the admission", waiter.outcome()).await.expect("admitted");
         if dropped && context.testbed.is_paused() {
             assert!(asked.elapsed() > Duration::ZERO, "nothing was dropped");
         }
-        in_time(next.release().await.expect("released"));
+        next.release().await.expect("released");
     }
 
     "NODE-DEATH" adapted clock =>
@@ -134,10 +134,10 @@ cases! {
         let waiter = queue_up(&context.mutex(&last, "a"), 3).await;
         let bound = context.over(&dead);
         dead.coordinator.crash().await;
-        in_time(guard.release().await.expect("released"));
+        guard.release().await.expect("released");
         context.end_lease(&dead).await;
         let next = within(bound, "the admission", waiter.outcome()).await.expect("admitted");
-        in_time(next.release().await.expect("released"));
+        next.release().await.expect("released");
         drop(doomed);
     }
 

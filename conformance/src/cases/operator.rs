@@ -1,12 +1,13 @@
 //! An operator's forced release.
 
+use latchwork_core::Ended;
 use std::time::Duration;
 
-use latchwork_core::{ErrorKind, Hold, LostReason, Release};
+use latchwork_core::{ErrorKind, LostReason};
 
 use super::rwlock::rwlock;
 use super::semaphore::{permits, semaphore};
-use crate::actions::{acquire, in_time, listing, queue_up};
+use crate::actions::{acquire, listing, queue_up};
 use crate::bounds::{CLEAN_UP, QUIET_TTL};
 use crate::case::cases;
 use crate::context::Context;
@@ -30,15 +31,15 @@ cases! {
         assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
         assert!(guard.is_held() && !next.is_finished());
         assert!(soon("force", there.force_release(guard.token().sequence())).await.expect("answered"));
-        assert_eq!(within(CLEAN_UP, "the holder's loss", guard.lost()).await.reason(), LostReason::Revoked);
+        assert_eq!(within(CLEAN_UP, "the holder's loss", guard.lost()).await, Ended::Lost(LostReason::Revoked));
         let next = next.guard().await;
         assert!(next.token() > guard.token());
         for gone in &listed[..2] {
             assert!(!soon("force", there.force_release(gone.sequence)).await.expect("answered"), "twice");
         }
-        assert_eq!(guard.release().await.expect("answered"), Release::AlreadyLost(LostReason::Revoked));
+        assert_eq!(guard.release().await.expect_err("it was lost").lost_reason(), Some(LostReason::Revoked));
         assert!(next.is_held(), "somebody else's");
-        in_time(next.release().await.expect("released"));
+        next.release().await.expect("released");
     }
 
     "NODE-GONE" =>
@@ -50,15 +51,15 @@ cases! {
         let there = rwlock(&operator, "a");
         let writer = tokio::spawn({ let there = there.clone(); async move { there.write().await } });
         super::rwlock::stands(&there, 2).await;
-        assert!(soon("force", there.force_release(reader.token().sequence())).await.expect("answered"));
-        assert_eq!(within(CLEAN_UP, "the loss", reader.lost()).await.reason(), LostReason::Revoked);
-        in_time(soon("the writer", writer).await.expect("no panic").expect("admitted").release().await.expect("released"));
+        assert!(soon("force", there.force_release(reader.sequence())).await.expect("answered"));
+        assert_eq!(within(CLEAN_UP, "the loss", reader.lost()).await, Ended::Lost(LostReason::Revoked));
+        soon("the writer", writer).await.expect("no panic").expect("admitted").release().await.expect("released");
 
         let (heavy, there) = (permits(&semaphore(&client, "a", 2), 2).await, semaphore(&operator, "a", 2));
         assert!(soon("try", there.try_acquire(1)).await.expect("answered").is_none());
-        assert!(soon("force", there.force_release(heavy.token().sequence())).await.expect("answered"));
-        assert_eq!(within(CLEAN_UP, "the loss", heavy.lost()).await.reason(), LostReason::Revoked);
-        in_time(permits(&there, 2).await.release().await.expect("released"));
+        assert!(soon("force", there.force_release(heavy.sequence())).await.expect("answered"));
+        assert_eq!(within(CLEAN_UP, "the loss", heavy.lost()).await, Ended::Lost(LostReason::Revoked));
+        permits(&there, 2).await.release().await.expect("released");
     }
 
     "NODE-LEAVE-OWN" adapted =>
@@ -73,11 +74,11 @@ cases! {
             client.link.delay(SLOW);
             take_away(context, &there, &guard, forced).await;
             let next = acquire(&there).await;
-            let answer = soon("release", guard.release()).await.expect("answered");
-            assert_eq!(answer, Release::AlreadyLost(LostReason::Revoked), "forced: {forced}");
+            let lost = soon("release", guard.release()).await.expect_err("it was lost");
+            assert_eq!(lost.lost_reason(), Some(LostReason::Revoked), "forced: {forced}");
             assert!(next.is_held());
             client.link.heal();
-            in_time(next.release().await.expect("released"));
+            next.release().await.expect("released");
         }
     }
 
@@ -91,9 +92,10 @@ cases! {
         client.link.delay(SLOW);
         take_away(context, &there, &guard, false).await;
         let mut dropped = client.link.drop_reply("a");
-        match soon("release", guard.release()).await {
-            Ok(release) => assert_eq!(release, Release::AlreadyLost(LostReason::Revoked)),
-            Err(error) => assert_eq!(error.kind(), &ErrorKind::Unknown, "{error}"),
+        let error = soon("release", guard.release()).await.expect_err("it was not held until then");
+        match error.lost_reason() {
+            Some(reason) => assert_eq!(reason, LostReason::Revoked),
+            None => assert_eq!(error.kind(), &ErrorKind::Unknown, "{error}"),
         }
         soon("the reply is dropped", dropped.caught()).await.expect("caught");
         client.link.heal();

@@ -4,11 +4,11 @@
 use std::thread;
 use std::time::Duration;
 
-use latchwork_core::{ErrorKind, Hold};
+use latchwork_core::ErrorKind;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
-use crate::actions::{acquire, in_time, mutex, queue_up};
+use crate::actions::{acquire, mutex, queue_up};
 use crate::bounds::{LONG_TTL, NOISE, SHORT_TTL};
 use crate::case::cases;
 use crate::context::Context;
@@ -69,7 +69,7 @@ cases! {
         let error = waited.expect_err("nobody answers");
         assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
         client.link.heal();
-        in_time(soon("the release", held.release()).await.expect("released"));
+        soon("the release", held.release()).await.expect("released");
     }
 }
 
@@ -97,5 +97,5 @@ fn elsewhere(context: &Context) -> Option<(Runtime, Client, Guard)> {
 async fn goes_on(context: &Context, client: &Client) {
     let other = context.client().await;
     let next = within(context.recovery(client), "the next admission", mutex(&other, "a").acquire()).await;
-    in_time(next.expect("acquired").release().await.expect("released"));
+    next.expect("acquired").release().await.expect("released");
 }

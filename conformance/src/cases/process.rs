@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use latchwork_core::{Config, Hold, Token};
+use latchwork_core::{Config, Token};
 use tokio::time::Instant;
 
-use crate::actions::{acquire, in_time, listing, queue_up, try_acquire};
+use crate::actions::{acquire, listing, queue_up, try_acquire};
 use crate::bounds::{ANSWER, LONG_TTL, PATIENCE, QUIET_TTL, SHORT_TTL};
 use crate::case::cases;
 use crate::contender::Contender;
@@ -65,7 +65,7 @@ cases! {
         context.end_lease_of(VICTIM, client.ttl()).await;
         let next = within(context.over(&client), "the next admission", waiter.outcome()).await.expect("admitted");
         assert!(next.token() > token);
-        in_time(next.release().await.expect("released"));
+        next.release().await.expect("released");
     }
 
     "NODE-DEATH" adapted clock =>
@@ -81,10 +81,10 @@ cases! {
         until_within(PATIENCE, "the process waits", waits).await;
         let waiter = queue_up(&context.mutex(&client, "a"), 3).await;
         victim.kill().await;
-        in_time(guard.release().await.expect("released"));
+        guard.release().await.expect("released");
         context.end_lease_of(VICTIM, client.ttl()).await;
         let next = within(context.over(&client), "the next admission", waiter.outcome()).await.expect("admitted");
-        in_time(next.release().await.expect("released"));
+        next.release().await.expect("released");
     }
 
     "LEASE-DEADLINE" clock =>
@@ -111,7 +111,7 @@ cases! {
         assert!(lost_at_first_poll, "lost() at its first poll");
         assert!(!resource.write(stale, "stale"), "the resource refuses the stale token");
         assert_eq!(resource.value, "next");
-        in_time(next.release().await.expect("released"));
+        next.release().await.expect("released");
         sleeper.release().await;
     }
 
@@ -126,7 +126,7 @@ cases! {
         holder.release().await;
         // By its end, and not by the lease's.
         let next = within(LONG_TTL / 2, "the next admission", context.mutex(&client, "a").acquire()).await;
-        in_time(next.expect("admitted").release().await.expect("released"));
+        next.expect("admitted").release().await.expect("released");
     }
 
     "LEASE-CLOSE" adapted =>
@@ -163,7 +163,7 @@ async fn ends_early(context: &Context, by: Way) {
         let next = waiter.guard().await;
         let waited = from.elapsed();
         assert!(!closes || waited < ttl / 2, "by the lease's end, and not by the close: {waited:?}");
-        in_time(next.release().await.expect("released"));
+        next.release().await.expect("released");
     }
 }
 

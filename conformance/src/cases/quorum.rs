@@ -1,16 +1,18 @@
 //! The QuorumLock. Its members are clients of three namespaces, which stand for three servers.
 
+use latchwork_core::Ended;
+use latchwork_core::HoldState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use latchwork_core::contracts::{CellLife, CellWrite, Expected, LeaseState};
+use latchwork_core::contracts::{CellLife, CellWrite, Expected};
 use latchwork_core::recipes::{Mutex, QuorumGuard, QuorumLock};
-use latchwork_core::{Address, Config, ErrorKind, Kind, LostReason, Release};
+use latchwork_core::{Address, Config, ErrorKind, Kind, LostReason};
 use tokio::time::Instant;
 
-use crate::actions::{acquire, in_time, listing, mutex, try_acquire};
+use crate::actions::{acquire, listing, mutex, try_acquire};
 use crate::bounds::{LONG_TTL, NOISE, QUIET_TTL, SHORT_TTL};
 use crate::case::cases;
 use crate::context::Context;
@@ -47,7 +49,8 @@ impl Quorum {
     }
 
     fn lock_with(&self, members: usize, key: &str, longest_ttl: Duration) -> QuorumLock {
-        QuorumLock::new(self.mutexes(key).into_iter().take(members), longest_ttl).expect("good members")
+        let of = self.clients.iter().take(members).map(|client| client.coordinator.clone());
+        QuorumLock::new(key, of, longest_ttl).expect("good members")
     }
 
     fn lock(&self) -> QuorumLock {
@@ -76,7 +79,7 @@ impl Quorum {
 
     /// Deletes the markers.
     pub(super) async fn clear(&self) {
-        soon("delete", self.lock().delete()).await.expect("deleted");
+        soon("reset", self.lock().reset()).await.expect("deleted");
     }
 
     /// The server of this member forgets what was held, and that it has ever been asked.
@@ -100,7 +103,7 @@ impl Quorum {
 
 /// How many members are held.
 fn width(guard: &QuorumGuard) -> usize {
-    guard.tokens().iter().flatten().count()
+    guard.sequences().iter().flatten().count()
 }
 
 cases! {
@@ -110,26 +113,26 @@ cases! {
         let (one, two) = (Quorum::initialized(context, LONG_TTL).await, Quorum::open(context, LONG_TTL).await);
         let first = acquire(&mutex(&two.clients[1], KEY)).await;
         let guard = soon("acquire", one.lock().acquire()).await.expect("two are free");
-        assert_eq!(guard.tokens().iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
+        assert_eq!(guard.sequences().iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
         assert!(soon("try", two.lock().try_acquire()).await.expect("answered").is_none());
-        let late = within(WITHIN + context.late(), "the deadline", two.lock().acquire_within(WITHIN)).await;
+        let late = within(WITHIN + context.late(), "the deadline", two.lock().acquire().within(WITHIN)).await;
         let error = late.expect_err("it is held");
         assert_eq!((error.kind(), error.key()), (&ErrorKind::Timeout, Some(KEY)), "{error}");
-        in_time(soon("release", guard.release()).await.expect("released"));
+        soon("release", guard.release()).await.expect("released");
 
         let second = acquire(&mutex(&two.clients[2], KEY)).await;
         assert!(soon("try", one.lock().try_acquire()).await.expect("answered").is_none());
-        in_time(acquire(&mutex(&two.clients[0], KEY)).await.release().await.expect("released"));
+        acquire(&mutex(&two.clients[0], KEY)).await.release().await.expect("released");
         // What is free later is waited for.
         let waiting = tokio::spawn({ let lock = one.lock(); async move { lock.acquire().await } });
         until("it waits", || async { listing(&mutex(&two.clients[1], KEY)).await.len() == 2 }).await;
-        in_time(first.release().await.expect("released"));
+        first.release().await.expect("released");
         let guard = soon("acquire", waiting).await.expect("no panic").expect("two are free");
         assert!(guard.is_held() && width(&guard) == 2);
         drop(guard);
-        in_time(second.release().await.expect("released"));
+        second.release().await.expect("released");
         for member in 0..3 {
-            in_time(acquire(&mutex(&two.clients[member], KEY)).await.release().await.expect("released"));
+            acquire(&mutex(&two.clients[member], KEY)).await.release().await.expect("released");
         }
         one.clear().await;
     }
@@ -144,7 +147,7 @@ cases! {
         // Each has read its marker.
         let guard = soon("acquire", quorum.lock().acquire()).await.expect("acquired");
         until("all join", || async { width(&guard) == 3 }).await;
-        in_time(soon("release", guard.release()).await.expect("released"));
+        soon("release", guard.release()).await.expect("released");
         until("the last is given back", || async {
             listing(&mutex(&quorum.clients[0], KEY)).await.is_empty()
         })
@@ -156,7 +159,7 @@ cases! {
         quorum.clients[0].link.heal();
         until("the slow one joins", || async { width(&guard) == 3 }).await;
         quorum.clients[0].link.delay(SLOW);
-        in_time(within(SLOW / 2, "the release", guard.release()).await.expect("released"));
+        within(SLOW / 2, "the release", guard.release()).await.expect("released");
         quorum.clients[0].link.heal();
         quorum.clear().await;
     }
@@ -175,17 +178,17 @@ cases! {
             let entry = listing(&theirs).await[0].sequence;
             assert!(soon("force", theirs.force_release(entry)).await.expect("answered"));
             taken.push(acquire(&theirs).await);
-            until("it is heard", || async { guard.tokens()[member].is_none() }).await;
+            until("it is heard", || async { guard.sequences()[member].is_none() }).await;
         }
-        assert_eq!(within(NOISE, "the loss", guard.lost()).await.reason(), LostReason::Revoked);
+        assert_eq!(within(NOISE, "the loss", guard.lost()).await, Ended::Lost(LostReason::Revoked));
         assert!(!guard.is_held() && guard.remaining().is_zero());
         let error = guard.check().expect_err("lost");
         assert_eq!((error.key(), error.lost_reason()), (Some(KEY), Some(LostReason::Revoked)), "{error}");
-        in_time(acquire(&mutex(&two.clients[2], KEY)).await.release().await.expect("released"));
-        let released = soon("release", guard.release()).await.expect("answered");
-        assert_eq!(released, Release::AlreadyLost(LostReason::Revoked));
+        acquire(&mutex(&two.clients[2], KEY)).await.release().await.expect("released");
+        let lost = soon("release", guard.release()).await.expect_err("it was lost");
+        assert_eq!(lost.lost_reason(), Some(LostReason::Revoked));
         for guard in taken {
-            in_time(guard.release().await.expect("released"));
+            guard.release().await.expect("released");
         }
         one.clear().await;
     }
@@ -203,20 +206,20 @@ cases! {
         until("the member is lost", || async { width(&guard) == 2 }).await;
         assert!(guard.is_held());
         // A busy machine may have had it suspended.
-        until("it is live", || async { guard.state() == LeaseState::Live }).await;
+        until("it is live", || async { guard.state() == HoldState::Held }).await;
         let (lost, from) = (guard.lost(), Instant::now());
         one.clients[1].link.cut();
         let left = guard.remaining();
         assert!(!left.is_zero() && left < one.ttl(), "{left:?}");
         let bound = left + context.late();
-        assert_eq!(within(bound, "the loss", lost).await.reason(), LostReason::Expired);
+        assert_eq!(within(bound, "the loss", lost).await, Ended::Lost(LostReason::Expired));
         assert!(from.elapsed() <= bound && guard.remaining().is_zero(), "{:?}", from.elapsed());
         one.clients.iter().for_each(|client| client.link.heal());
         // The members that could not be given back go with their leases.
         let bound = context.recovery(&one.clients[0]) + NOISE;
         let lock = two.lock();
         let next = within(bound, "the next", lock.acquire()).await.expect("acquired");
-        in_time(soon("release", next.release()).await.expect("released"));
+        soon("release", next.release()).await.expect("released");
         drop(guard);
         two.clear().await;
     }
@@ -241,12 +244,12 @@ cases! {
         let error = soon("try", two.lock().try_acquire()).await.expect_err("two do not count");
         assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
         // It is over long before they count.
-        let error = soon("within", two.lock().acquire_within(ttl / 6)).await.expect_err("two do not count");
+        let error = soon("within", two.lock().acquire().within(ttl / 6)).await.expect_err("two do not count");
         assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
         drop(guard);
         let guard = soon("acquire", two.lock().acquire()).await.expect("they count again");
         assert!(from.elapsed() >= ttl, "after {:?}", from.elapsed());
-        in_time(soon("release", guard.release()).await.expect("released"));
+        soon("release", guard.release()).await.expect("released");
         one.clear().await;
     }
 
@@ -280,7 +283,7 @@ cases! {
                     tokio::task::yield_now().await;
                     assert!(guard.is_held());
                     inside.store(false, Ordering::Release);
-                    in_time(guard.release().await.expect("released"));
+                    guard.release().await.expect("released");
                 }
             }));
         }

@@ -1,37 +1,32 @@
 //! REENTRY-: one owner, several holds.
 
+use latchwork_core::Ended;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use latchwork_core::recipes::Acquire;
-use latchwork_core::{ErrorKind, Hold, Kind, LostReason, Owner, Release};
+use latchwork_core::{ErrorKind, Kind, LostReason, Owner};
 
-use crate::actions::{acquire, in_time, listing, mutex, reentrant, try_acquire};
+use crate::actions::{acquire, listing, mutex, reentrant, try_acquire};
 use crate::bounds::CLEAN_UP;
 use crate::case::cases;
 use crate::waits::{soon, until, within};
 
 cases! {
     "REENTRY-OWNER" =>
-    /// an owner is given or at hand in the task, never made up; another owner waits, in the same
-    /// process too
+    /// only the owner that a call names enters again; another owner waits, in the same process too, and so does a call
+    /// without one
     async fn reentry_owner_is_explicit(context) {
         let client = context.client().await;
         let lock = reentrant(&client, "a");
-        let error = lock.acquire().await.expect_err("no owner");
-        assert_eq!(error.kind(), &ErrorKind::NoOwner, "{error}");
         let (one, other) = (Owner::new("one"), Owner::new("other"));
-        let held = soon("acquire", one.scope(lock.acquire())).await.expect("acquired");
-        assert_eq!(held.owner(), &one);
+        let held = soon("acquire", lock.acquire().by(&one)).await.expect("acquired");
+        assert_eq!((lock.hold_count(&one), lock.hold_count(&other)), (1, 0));
         assert_eq!(listing(&mutex(&client, "a")).await[0].label, "one", "the label is visible on the server");
-        assert!(soon("try", lock.try_acquire_as(&other)).await.expect("answered").is_none(), "another owner");
-        assert!(try_acquire(&mutex(&client, "a")).await.is_none(), "a mutex of this key is the same thing");
-        // A task that is spawned in the scope has no owner.
-        let spawned = one.scope(async { tokio::spawn(async { Owner::current() }).await }).await;
-        assert_eq!(spawned.expect("no panic"), None);
-        in_time(held.release().await.expect("released"));
-        let held = soon("acquire", lock.acquire_as(&other)).await.expect("acquired");
-        in_time(held.release().await.expect("released"));
+        assert!(soon("try", lock.try_acquire().by(&other)).await.expect("answered").is_none(), "another owner");
+        assert!(soon("try", lock.try_acquire()).await.expect("answered").is_none(), "no owner");
+        held.release().await.expect("released");
+        let held = soon("acquire", lock.acquire().by(&other)).await.expect("acquired");
+        held.release().await.expect("released");
     }
 
     "REENTRY-OWNER" =>
@@ -40,19 +35,20 @@ cases! {
     async fn reentry_owner_gets_bad_options_refused(context) {
         let client = context.client().await;
         let (held, owner) = (reentrant(&client, "held"), Owner::new("one"));
-        let outer = soon("acquire", held.acquire_as(&owner)).await.expect("acquired");
-        for (options, argument) in [
-            (Acquire::new().within(Duration::ZERO), "deadline"),
-            (Acquire::new().max_hold(Duration::ZERO), "max_hold"),
-            (Acquire::new().label("l".repeat(4097)), "label"),
-        ] {
-            for lock in [&held, &reentrant(&client, "free")] {
-                let error = lock.acquire_as_with(&owner, options.clone()).await.expect_err("refused");
+        let outer = soon("acquire", held.acquire().by(&owner)).await.expect("acquired");
+        for lock in [&held, &reentrant(&client, "free")] {
+            let request = || lock.acquire().by(&owner);
+            for (request, argument) in [
+                (request().within(Duration::ZERO), "within"),
+                (request().max_hold(Duration::ZERO), "max_hold"),
+                (request().label("l".repeat(4097)), "label"),
+            ] {
+                let error = request.await.expect_err("refused");
                 assert_eq!((error.argument(), error.key()), (Some(argument), Some(lock.key())), "{error}");
             }
         }
-        assert_eq!(held.holds(&owner), 1);
-        in_time(outer.release().await.expect("released"));
+        assert_eq!(held.hold_count(&owner), 1);
+        outer.release().await.expect("released");
     }
 
     "REENTRY-COUNT" =>
@@ -60,22 +56,22 @@ cases! {
     async fn reentry_count_is_kept_locally(context) {
         let (client, other) = (context.client().await, context.client().await);
         let (lock, owner) = (reentrant(&client, "a"), Owner::new("one"));
-        let outer = soon("acquire", lock.acquire_as(&owner)).await.expect("acquired");
+        let outer = soon("acquire", lock.acquire().by(&owner)).await.expect("acquired");
         client.link.cut();
-        let inner = lock.acquire_as(&owner).await.expect("no server is asked");
-        let innermost = lock.try_acquire_as(&owner).await.expect("no server is asked").expect("held");
+        let inner = lock.acquire().by(&owner).await.expect("no server is asked");
+        let innermost = lock.try_acquire().by(&owner).await.expect("no server is asked").expect("held");
         assert_eq!((inner.token(), innermost.token()), (outer.token(), outer.token()));
-        assert_eq!(lock.holds(&owner), 3);
-        assert_eq!(inner.release().await.expect("no server is asked"), Release::Released);
+        assert_eq!(lock.hold_count(&owner), 3);
+        inner.release().await.expect("no server is asked");
         assert_eq!(inner.check().expect_err("released").kind(), &ErrorKind::NotHeld);
         client.link.heal();
         drop(inner);
-        assert_eq!((lock.holds(&owner), listing(&mutex(&other, "a")).await.len()), (2, 1));
+        assert_eq!((lock.hold_count(&owner), listing(&mutex(&other, "a")).await.len()), (2, 1));
         drop(innermost);
         assert!(outer.is_held());
-        assert_eq!(outer.release().await.expect("released"), Release::Released);
-        assert_eq!((lock.holds(&owner), listing(&mutex(&other, "a")).await.len()), (0, 0));
-        let next = soon("acquire", lock.acquire_as(&owner)).await.expect("acquired");
+        outer.release().await.expect("released");
+        assert_eq!((lock.hold_count(&owner), listing(&mutex(&other, "a")).await.len()), (0, 0));
+        let next = soon("acquire", lock.acquire().by(&owner)).await.expect("acquired");
         assert!(next.token() > outer.token());
         drop(next);
         until("a dropped last hold frees it", || async { listing(&mutex(&other, "a")).await.is_empty() }).await;
@@ -87,25 +83,25 @@ cases! {
     async fn reentry_loss_is_common_and_final(context) {
         let client = context.client().await;
         let (lock, owner) = (reentrant(&client, "a"), Owner::new("one"));
-        let outer = soon("acquire", lock.acquire_as(&owner)).await.expect("acquired");
-        let inner = lock.acquire_as(&owner).await.expect("again");
+        let outer = soon("acquire", lock.acquire().by(&owner)).await.expect("acquired");
+        let inner = lock.acquire().by(&owner).await.expect("again");
         let queue = context.queue_of(Kind::Mutex, "a");
         context.fixture.remove(&queue, outer.token().sequence()).await.expect("removed");
         let bound = client.ttl() + context.late();
         for guard in [&outer, &inner] {
-            assert_eq!(within(bound, "the loss", guard.lost()).await.reason(), LostReason::Revoked);
+            assert_eq!(within(bound, "the loss", guard.lost()).await, Ended::Lost(LostReason::Revoked));
             assert!(!guard.is_held());
         }
-        let new = soon("acquire", lock.acquire_as(&owner)).await.expect("acquired anew");
+        let new = soon("acquire", lock.acquire().by(&owner)).await.expect("acquired anew");
         assert!(new.token() > outer.token(), "a silent continuation");
         for _ in 0..2 {
-            assert_eq!(inner.release().await.expect("answered"), Release::AlreadyLost(LostReason::Revoked));
+            assert_eq!(inner.release().await.expect_err("it was lost").lost_reason(), Some(LostReason::Revoked));
         }
         assert_eq!(inner.check().expect_err("lost").lost_reason(), Some(LostReason::Revoked));
         drop((outer, inner));
-        assert!(new.is_held() && lock.holds(&owner) == 1, "an old guard touched the new hold");
+        assert!(new.is_held() && lock.hold_count(&owner) == 1, "an old guard touched the new hold");
         assert!(try_acquire(&mutex(&client, "a")).await.is_none(), "still held on the server");
-        in_time(new.release().await.expect("released"));
+        new.release().await.expect("released");
     }
 
     "REENTRY-RACE" =>
@@ -115,7 +111,7 @@ cases! {
         let (client, other) = (context.client().await, context.client().await);
         let (lock, owner) = (reentrant(&client, "a"), Owner::new("one"));
         let elsewhere = acquire(&mutex(&other, "a")).await;
-        let mut waiting: Vec<_> = (0..4).map(|_| Box::pin(lock.acquire_as(&owner))).collect();
+        let mut waiting: Vec<_> = (0..4).map(|_| Box::pin(lock.acquire().by(&owner))).collect();
         for acquiring in &mut waiting {
             assert!(acquiring.as_mut().now_or_never().is_none(), "past another holder");
         }
@@ -125,22 +121,22 @@ cases! {
         // next poll.
         drop(waiting.remove(0));
         let never_polled = waiting.remove(0);
-        in_time(elsewhere.release().await.expect("released"));
+        elsewhere.release().await.expect("released");
         let third = soon("the third", waiting.pop().expect("it waits")).await.expect("acquired");
         let second = soon("the second", waiting.pop().expect("it waits")).await.expect("acquired");
         assert_eq!((second.token().sequence(), third.token()), (node, second.token()), "one node, in its place");
-        assert_eq!((listing(&mutex(&other, "a")).await.len(), lock.holds(&owner)), (1, 3));
+        assert_eq!((listing(&mutex(&other, "a")).await.len(), lock.hold_count(&owner)), (1, 3));
         drop(never_polled);
-        assert_eq!(lock.holds(&owner), 2);
-        in_time(second.release().await.expect("released"));
-        in_time(third.release().await.expect("released"));
+        assert_eq!(lock.hold_count(&owner), 2);
+        second.release().await.expect("released");
+        third.release().await.expect("released");
         let elsewhere = acquire(&mutex(&other, "a")).await;
-        let mut waiting = Box::pin(lock.acquire_as(&owner));
+        let mut waiting = Box::pin(lock.acquire().by(&owner));
         assert!(waiting.as_mut().now_or_never().is_none(), "past another holder");
         until("it stands in the queue", || async { listing(&mutex(&other, "a")).await.len() == 2 }).await;
         drop(waiting);
         until("nobody waits", || async { listing(&mutex(&other, "a")).await.len() == 1 }).await;
-        in_time(elsewhere.release().await.expect("released"));
+        elsewhere.release().await.expect("released");
     }
 
     "REENTRY-RACE" =>
@@ -156,29 +152,29 @@ cases! {
                 true => Some(acquire(&mutex(&other, "a")).await),
                 false => None,
             };
-            let mut kept = Box::pin(lock.acquire_as(&owner));
+            let mut kept = Box::pin(lock.acquire().by(&owner));
             assert!(kept.as_mut().now_or_never().is_none(), "the link is slow");
             if let Some(elsewhere) = elsewhere {
                 until("it stands in the queue", || async { listing(&mutex(&other, "a")).await.len() == 2 }).await;
-                in_time(elsewhere.release().await.expect("released"));
+                elsewhere.release().await.expect("released");
             }
             let how = format!("of another task of the owner, held: {held}");
-            let mine = within(CLEAN_UP, &how, lock.acquire_as(&owner)).await.expect("acquired");
-            assert!(within(CLEAN_UP, &how, lock.try_acquire_as(&owner)).await.expect("answered").is_some());
+            let mine = within(CLEAN_UP, &how, lock.acquire().by(&owner)).await.expect("acquired");
+            assert!(within(CLEAN_UP, &how, lock.try_acquire().by(&owner)).await.expect("answered").is_some());
             assert_eq!(listing(&mutex(&other, "a")).await.len(), 1, "one node");
             let token = mine.token();
-            in_time(mine.release().await.expect("released"));
+            mine.release().await.expect("released");
             match polled {
                 true => {
                     let kept = kept.now_or_never().expect("it holds since the admission").expect("acquired");
                     assert_eq!((kept.token(), kept.is_held()), (token, true));
-                    in_time(kept.release().await.expect("released"));
+                    kept.release().await.expect("released");
                 }
                 false => drop(kept),
             }
             // While its client lives, whose lease takes nothing back.
             let next = within(CLEAN_UP, "the next", mutex(&other, "a").acquire()).await.expect("acquired");
-            in_time(next.release().await.expect("released"));
+            next.release().await.expect("released");
         }
         client.link.heal();
     }

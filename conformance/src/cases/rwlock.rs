@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use latchwork_core::recipes::RwLock;
 
-use crate::actions::in_time;
 use crate::case::cases;
 use crate::testbed::Client;
 use crate::waits::{soon, until};
@@ -35,17 +34,17 @@ cases! {
         stands(&here, 4).await;
         let fifth = reads(&here);
         stands(&here, 5).await;
-        in_time(first.release().await.expect("released"));
+        first.release().await.expect("released");
         let second = soon("the readers", second).await.expect("no panic").expect("admitted");
         let third = soon("the readers", third).await.expect("no panic").expect("admitted");
         assert!(!fourth.is_finished() && !fifth.is_finished(), "past a reader, or past a writer");
-        in_time(second.release().await.expect("released"));
-        in_time(third.release().await.expect("released"));
+        second.release().await.expect("released");
+        third.release().await.expect("released");
         let fourth = soon("the writer", fourth).await.expect("no panic").expect("admitted");
         assert!(fourth.token() > first.token());
         assert!(!fifth.is_finished(), "a reader beside a writer");
-        in_time(fourth.release().await.expect("released"));
-        in_time(soon("the last", fifth).await.expect("no panic").expect("admitted").release().await.expect("released"));
+        fourth.release().await.expect("released");
+        soon("the last", fifth).await.expect("no panic").expect("admitted").release().await.expect("released");
     }
 
     "RWLOCK-CANCEL" =>
@@ -66,10 +65,10 @@ cases! {
         assert!(soon("try", there.try_write()).await.expect("answered").is_none());
         let beside = soon("try", there.try_read()).await.expect("answered").expect("no writer is left");
         for guard in [holding, behind, beside] {
-            in_time(guard.release().await.expect("released"));
+            guard.release().await.expect("released");
         }
         let alone = soon("try", there.try_write()).await.expect("answered").expect("free");
-        in_time(alone.release().await.expect("released"));
+        alone.release().await.expect("released");
     }
 
     "RWLOCK-EXCLUSION" =>
@@ -88,13 +87,13 @@ cases! {
                             assert_eq!(inside.swap(-1, Ordering::AcqRel), 0, "a writer was not alone");
                             tokio::task::yield_now().await;
                             assert_eq!(inside.swap(0, Ordering::AcqRel), -1, "a writer was not alone");
-                            in_time(guard.release().await.expect("released"));
+                            guard.release().await.expect("released");
                         } else {
                             let guard = lock.read().await.expect("acquired");
                             assert!(inside.fetch_add(1, Ordering::AcqRel) >= 0, "a reader beside a writer");
                             tokio::task::yield_now().await;
                             assert!(inside.fetch_sub(1, Ordering::AcqRel) >= 1, "a reader beside a writer");
-                            in_time(guard.release().await.expect("released"));
+                            guard.release().await.expect("released");
                         }
                     }
                 })

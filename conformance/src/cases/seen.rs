@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use latchwork_core::recipes::Acquire;
-use latchwork_core::{ErrorKind, Hold, LostReason};
+use latchwork_core::Ended;
+use latchwork_core::{ErrorKind, LostReason};
 use tracing::Level;
 
 use super::node::counts;
 use super::rwlock::rwlock;
 use super::semaphore::semaphore;
-use crate::actions::{acquire, in_time, listing, mutex, queue_up, try_acquire};
+use crate::actions::{acquire, listing, mutex, queue_up, try_acquire};
 use crate::bounds::{LONG_TTL, NOISE, QUIET_TTL, SHORT_TTL};
 use crate::case::cases;
 use crate::context::Context;
@@ -27,12 +27,11 @@ cases! {
         recorder.scope(async {
             let mutex = mutex(&client, "a");
             for _ in 0..3 {
-                in_time(acquire(&mutex).await.release().await.expect("released"));
+                acquire(&mutex).await.release().await.expect("released");
             }
             let held = acquire(&mutex).await;
             assert!(try_acquire(&mutex).await.is_none());
-            let brief = Acquire::new().within(Duration::from_millis(20));
-            let late = soon("the deadline", mutex.acquire_with(brief)).await.expect_err("held");
+            let late = soon("the deadline", mutex.acquire().within(Duration::from_millis(20))).await.expect_err("held");
             assert!(matches!(late.kind(), ErrorKind::Timeout | ErrorKind::Unavailable), "{late}");
             let late = if *late.kind() == ErrorKind::Timeout { "timeout" } else { "unavailable" };
             let waiter = queue_up(&mutex, 2).await;
@@ -54,8 +53,8 @@ cases! {
             one("latchwork_losses_total", 0.0);
 
             // Others do not count for it.
-            in_time(soon("write", rwlock(&client, "a").write()).await.expect("free").release().await.expect("released"));
-            in_time(soon("permits", semaphore(&client, "a", 2).acquire(2)).await.expect("free").release().await.expect("released"));
+            soon("write", rwlock(&client, "a").write()).await.expect("free").release().await.expect("released");
+            soon("permits", semaphore(&client, "a", 2).acquire(2)).await.expect("free").release().await.expect("released");
             one("latchwork_acquisitions_total", 7.0);
             for recipe in ["rwlock", "semaphore"] {
                 let acquired = [("recipe", recipe), ("outcome", "acquired")];
@@ -77,13 +76,12 @@ cases! {
             assert!(soon("force", mutex(&operator, "revoked").force_release(sequence)).await.expect("answered"));
             until("the revocation counts", async || lost("revoked") == 1.0).await;
             // Long enough for an answer on a busy machine.
-            let brief = Acquire::new().max_hold(2 * NOISE);
-            let ended = soon("acquire", mutex(&client, "ended").acquire_with(brief)).await.expect("free");
+            let ended = soon("acquire", mutex(&client, "ended").acquire().max_hold(2 * NOISE)).await.expect("free");
             until("the fixed end counts", async || lost("max_hold") == 1.0).await;
             assert_eq!(of_a_mutex(&recorder, "latchwork_holders", &[]), 0.0, "{recorder:?}");
             // Each has counted when it happened, and not again.
             for (guard, reason) in [(revoked, LostReason::Revoked), (ended, LostReason::MaxHold)] {
-                assert_eq!(soon("lost", guard.lost()).await.reason(), reason);
+                assert_eq!(soon("lost", guard.lost()).await, Ended::Lost(reason));
                 drop(guard);
             }
             let closed = acquire(&mutex(&client, "closed")).await;
@@ -125,7 +123,7 @@ cases! {
         client.link.heal();
         drop(guard);
         let ended = within(context.recovery(&client), "it serves again", mutex(&client, "a").acquire()).await;
-        in_time(ended.expect("acquired").release().await.expect("released"));
+        ended.expect("acquired").release().await.expect("released");
         until("its end shows", async || is("latchwork_clients_suspended", 0.0)).await;
         if connected {
             until("the connection shows", async || is("latchwork_clients_disconnected", 0.0)).await;
@@ -192,8 +190,8 @@ cases! {
             let waiter = queue_up(&mutex(&waiting, "a"), 2).await;
             let sequence = listing(&mutex(&holder, "a")).await[1].sequence;
             assert!(!lost || waiting.link.drop_wake(&context.queue("a"), sequence));
-            in_time(guard.release().await.expect("released"));
-            in_time(waiter.guard().await.release().await.expect("released"));
+            guard.release().await.expect("released");
+            waiter.guard().await.release().await.expect("released");
             assert_eq!(found(), count, "lost: {lost}, {recorder:?}");
             assert_eq!(log.count("latchwork.recheck.found"), count as usize, "lost: {lost}, {:#?}", log.lines());
         }
@@ -211,12 +209,12 @@ cases! {
         }
         let mutex = recorder.scope(async { mutex(&client, "a") }).await;
         // The first pair makes what the key needs, once.
-        in_time(acquire(&mutex).await.release().await.expect("released"));
+        acquire(&mutex).await.release().await.expect("released");
         let sent = || recorder.sum("latchwork_requests_total", &[]);
         let (before, counted) = (context.fixture.requests().await.expect("counted"), sent());
         let pairs = 50.0;
         for _ in 0..50 {
-            in_time(acquire(&mutex).await.release().await.expect("released"));
+            acquire(&mutex).await.release().await.expect("released");
         }
         let served = (context.fixture.requests().await.expect("counted") - before) as f64;
         let sent = sent() - counted;
@@ -241,7 +239,7 @@ cases! {
         let both = [(mutex(&one, "a"), ROUNDS), (mutex(&other, "a"), ROUNDS)].map(|(mutex, rounds)| {
             tokio::spawn(async move {
                 for _ in 0..rounds {
-                    in_time(acquire(&mutex).await.release().await.expect("released"));
+                    acquire(&mutex).await.release().await.expect("released");
                 }
             })
         });
@@ -250,7 +248,7 @@ cases! {
         }
         // Renewed meanwhile.
         tokio::time::sleep(one.ttl() * 2 / 5).await;
-        in_time(held.release().await.expect("held until now"));
+        held.release().await.expect("held until now");
         let lines = log.lines();
         // That the test's server should be set up otherwise is not about the client.
         let loud: Vec<_> = lines

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use latchwork_core::ErrorKind;
 use latchwork_core::recipes::{Permit, Semaphore};
 
-use crate::actions::in_time;
 use crate::case::cases;
 use crate::testbed::Client;
 use crate::waits::{soon, until};
@@ -37,7 +36,7 @@ cases! {
                         assert!(taken.fetch_add(weight, Ordering::AcqRel) + weight <= LIMIT, "over the limit");
                         tokio::task::yield_now().await;
                         taken.fetch_sub(weight, Ordering::AcqRel);
-                        in_time(permit.release().await.expect("released"));
+                        permit.release().await.expect("released");
                     }
                 })
             })
@@ -62,11 +61,11 @@ cases! {
             let queued = || async { soon("list", waiting.queue(0, 10)).await.expect("listed").len() == 3 };
             until("C stands in the queue", queued).await;
             let (leaves, stays) = if first_leaves { (a, b) } else { (b, a) };
-            in_time(leaves.release().await.expect("released"));
+            leaves.release().await.expect("released");
             let c = soon("C", c).await.expect("no panic").expect("admitted");
             assert!(stays.is_held() && c.is_held());
-            in_time(stays.release().await.expect("released"));
-            in_time(c.release().await.expect("released"));
+            stays.release().await.expect("released");
+            c.release().await.expect("released");
         }
     }
 
@@ -80,8 +79,8 @@ cases! {
         assert_eq!(error.key(), Some("a"));
         let beside = permits(&semaphore(&other, "a", 2), 1).await;
         assert_eq!(soon("list", semaphore(&one, "a", 2).queue(0, 10)).await.expect("listed").len(), 2);
-        in_time(held.release().await.expect("released"));
-        in_time(beside.release().await.expect("released"));
+        held.release().await.expect("released");
+        beside.release().await.expect("released");
         // The limit is stored for good, not only while somebody holds.
         let error = soon("acquire", semaphore(&other, "a", 3).acquire(1)).await.expect_err("another limit");
         assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");

@@ -96,7 +96,7 @@ impl Traffic {
         let asked = monotonic();
         let guard = coordinator.mutex(own(self.process))?.acquire().await?;
         report(&guard, asked, OWN, Claim::Exclusive, guard.token(), Duration::ZERO).await?;
-        let _ = guard.release().await?;
+        guard.release().await?;
         sleep(OWN_PAUSE).await;
         Ok(())
     }
@@ -126,7 +126,7 @@ async fn hold(coordinator: &Coordinator, key: usize, name: &str, kind: SoakKind,
         SoakKind::Exclusive => {
             let guard = coordinator.mutex(name)?.acquire().await?;
             report(&guard, asked, key, Claim::Exclusive, guard.token(), work()).await?;
-            let _ = guard.release().await?;
+            guard.release().await?;
         }
         SoakKind::ReadWrite if round.is_multiple_of(4) => {
             let guard = coordinator.rwlock(name)?.write().await?;
@@ -134,22 +134,22 @@ async fn hold(coordinator: &Coordinator, key: usize, name: &str, kind: SoakKind,
             if round.is_multiple_of(8) {
                 let asked = monotonic();
                 let guard = guard.downgrade().await?;
-                report(&guard, asked, key, Claim::Shared, guard.token(), work()).await?;
-                let _ = guard.release().await?;
+                report(&guard, asked, key, Claim::Shared, guard.place(), work()).await?;
+                guard.release().await?;
             } else {
-                let _ = guard.release().await?;
+                guard.release().await?;
             }
         }
         SoakKind::ReadWrite => {
             let guard = coordinator.rwlock(name)?.read().await?;
-            report(&guard, asked, key, Claim::Shared, guard.token(), work()).await?;
-            let _ = guard.release().await?;
+            report(&guard, asked, key, Claim::Shared, guard.place(), work()).await?;
+            guard.release().await?;
         }
         SoakKind::Permits { limit } => {
             let weight = 1 + round % limit;
             let permit = coordinator.semaphore(name, limit)?.acquire(weight).await?;
-            report(&permit, asked, key, Claim::Permits(weight), permit.token(), work()).await?;
-            let _ = permit.release().await?;
+            report(&permit, asked, key, Claim::Permits(weight), permit.place(), work()).await?;
+            permit.release().await?;
         }
     }
     Ok(())
@@ -158,7 +158,7 @@ async fn hold(coordinator: &Coordinator, key: usize, name: &str, kind: SoakKind,
 /// Works under a hold, and says when it begins and for how long it held: to its end, or, where it is lost, up
 /// to the last time at which it believed so. The clock is read before each check, so it certainly held then.
 async fn report(
-    hold: &dyn Hold,
+    hold: &Hold,
     asked: u64,
     key: usize,
     claim: Claim,

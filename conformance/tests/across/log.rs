@@ -10,9 +10,8 @@ use std::time::Duration;
 use latchwork_conformance::log::Log;
 use latchwork_conformance::own_process;
 use latchwork_conformance::recorder::Recorder;
-use latchwork_core::recipes::Acquire;
 use latchwork_core::seen::{EVENTS, METRICS, SPANS};
-use latchwork_core::{Config, Move, MoveConfig, Release, connect, memory};
+use latchwork_core::{Config, Move, MoveConfig, connect, memory};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -103,14 +102,14 @@ async fn the_life_of_a_hold_is_logged_as_the_vocabulary_has_it() {
     let mutex = client.mutex("a").expect("a good key");
     let hold = mutex.acquire().await.expect("free");
     // Both times are long enough for the store to answer first: else it is another end, or none.
-    let error = mutex.acquire_within(Duration::from_millis(500)).await.expect_err("held");
+    let error = mutex.acquire().within(Duration::from_millis(500)).await.expect_err("held");
     let late = log.nth("latchwork.not_acquired", 1).await;
     assert!(
         late.field("key") == "a" && late.field("outcome") == "timeout" && !late.field("error").is_empty(),
         "{late:?} {error}"
     );
-    assert_eq!(hold.release().await.expect("released"), Release::Released);
-    let short = mutex.acquire_with(Acquire::new().max_hold(Duration::from_millis(500))).await.expect("free");
+    hold.release().await.expect("released");
+    let short = mutex.acquire().max_hold(Duration::from_millis(500)).await.expect("free");
     // Said when it happens: the guard is there, and nobody looks at it.
     let lost = log.nth("latchwork.hold.lost", 1).await;
     assert_eq!(

@@ -178,13 +178,14 @@ async fn of_a_life(client: &Coordinator, proxy: &Proxy) -> Vec<String> {
     let mut seen = vec![format!("{client:?} {client:#?} {mutex:?} {hold:?}")];
     seen.push(format!("{:?}", client.clients()));
     proxy.cut();
-    if let Err(error) = client.mutex("other").expect("a key").acquire_within(Duration::from_millis(300)).await
+    if let Err(error) =
+        client.mutex("other").expect("a key").acquire().within(Duration::from_millis(300)).await
     {
         seen.push(format!("{error} {error:#?}"));
     }
     proxy.resume();
     drop(hold);
-    let again = mutex.acquire_within(Duration::from_secs(20)).await.expect("it is back");
+    let again = mutex.acquire().within(Duration::from_secs(20)).await.expect("it is back");
     drop(again);
     client.close().await.expect("closed");
     seen

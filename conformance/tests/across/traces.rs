@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use latchwork_conformance::log::{Text, enable_all_threads};
 use latchwork_core::memory::Memory;
-use latchwork_core::recipes::Acquire;
 use latchwork_core::{Clock, Config};
 use tracing_subscriber::fmt::format::FmtSpan;
 
@@ -26,14 +25,18 @@ async fn a_hold_is_a_span_and_its_loss_is_logged_once() {
     let (coordinator, _) = store.connect(&Config::new("memory")).expect("connected");
 
     let kept = coordinator.mutex("kept").expect("a good key").acquire().await.expect("held");
-    let _ = kept.release().await.expect("released");
+    kept.release().await.expect("released");
     assert!(log.lines("lost before").is_empty());
-
-    let short = Acquire::new().max_hold(Duration::from_secs(1));
-    let lost = coordinator.mutex("lost").expect("a good key").acquire_with(short).await.expect("held");
+    let lost = coordinator
+        .mutex("lost")
+        .expect("a good key")
+        .acquire()
+        .max_hold(Duration::from_secs(1))
+        .await
+        .expect("held");
     let token = lost.token().to_string();
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let _ = lost.release().await.expect("answered");
+    lost.release().await.expect("answered");
     drop(lost);
     let warned = log.lines("lost before it was given back");
     assert_eq!(warned.len(), 1, "{warned:?}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
-use latchwork_core::contracts::{AskedLimit, Backend, Cell, Join, Joined, Leave};
+use latchwork_core::contracts::{Backend, Cell, Join, Joined, Leave, Limit};
 use latchwork_core::{Address, Result};
 
 use super::order::{ALL, AdmitsEverybody, LOOK, ReadersOneByOne, ReadersPassWriters, TakesWhatIsThere};
@@ -176,7 +176,7 @@ impl Defect for AnyLimit {
     async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
         match honest.join(join).await {
             Err(error) if error.kind() == &latchwork_core::ErrorKind::Conflict => {
-                honest.join(&Join { limit: AskedLimit::Stored, ..join.clone() }).await
+                honest.join(&Join { limit: Limit::Stored, ..join.clone() }).await
             }
             answer => answer,
         }

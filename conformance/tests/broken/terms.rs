@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{AskedLimit, Backend, Join, Joined, Leave, QueuePage};
+use latchwork_core::contracts::{Backend, Join, Joined, Leave, Limit, QueuePage};
 use latchwork_core::{Address, Capabilities, Error, ErrorKind, LostReason, QueuePrefix, Result};
 
 use super::order::{ALL, AnyPredecessorAdmits, LOOK};
@@ -49,7 +49,7 @@ pub(super) const CONTROLS: &[Control] = &[
         name: "a_new_limit_is_not_stored",
         case: "semaphore_resize_up_admits_at_once",
         beside: "semaphore_never_exceeds_its_limit",
-        testbed: |name| on_memory(name, Limit::Forgets),
+        testbed: |name| on_memory(name, BrokenLimit::Forgets),
     },
     Control {
         name: "limits_have_one_page",
@@ -97,7 +97,7 @@ pub(super) const CONTROLS: &[Control] = &[
         name: "a_lower_limit_revokes",
         case: "semaphore_resize_down_revokes_nobody",
         beside: "semaphore_resize_up_admits_at_once",
-        testbed: |name| on_memory(name, Limit::Revokes),
+        testbed: |name| on_memory(name, BrokenLimit::Revokes),
     },
     Control {
         name: "whatever_leaves_makes_room",
@@ -109,7 +109,7 @@ pub(super) const CONTROLS: &[Control] = &[
         name: "who_does_not_fit_any_more_waits_on",
         case: "semaphore_resize_ends_who_does_not_fit",
         beside: "semaphore_resize_up_admits_at_once",
-        testbed: |name| on_memory(name, Limit::NeverEnds),
+        testbed: |name| on_memory(name, BrokenLimit::NeverEnds),
     },
     Control {
         name: "a_forced_release_removes_nothing",
@@ -190,32 +190,32 @@ impl Defect for OnlyDepartures {
 }
 
 #[derive(Debug)]
-enum Limit {
+enum BrokenLimit {
     Forgets,
     Revokes,
     NeverEnds,
 }
 
 #[async_trait]
-impl Defect for Limit {
+impl Defect for BrokenLimit {
     async fn set_limit(&self, honest: &dyn Backend, queue: &Address, limit: u32) -> Result<()> {
         match self {
-            Limit::Forgets => return Ok(()),
-            Limit::Revokes => {
+            BrokenLimit::Forgets => return Ok(()),
+            BrokenLimit::Revokes => {
                 let lowered = honest.limit(queue).await?.is_some_and(|stored| stored > limit);
                 let entries = honest.list(queue, ALL).await?;
                 if let Some(last) = entries.iter().rfind(|entry| entry.admitted && lowered) {
                     honest.revoke(queue, last.sequence).await?;
                 }
             }
-            Limit::NeverEnds => {}
+            BrokenLimit::NeverEnds => {}
         }
         honest.set_limit(queue, limit).await
     }
 
     async fn admitted(&self, node: &BrokenNode) -> Result<()> {
         match (self, node.honest.admitted().await) {
-            (Limit::NeverEnds, Err(error)) if error.kind() == &ErrorKind::Conflict => {
+            (BrokenLimit::NeverEnds, Err(error)) if error.kind() == &ErrorKind::Conflict => {
                 std::future::pending().await
             }
             (_, admitted) => admitted,
@@ -271,19 +271,19 @@ enum OrStored {
 #[async_trait]
 impl Defect for OrStored {
     async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
-        let AskedLimit::UnlessStored(limit) = join.limit else { return honest.join(join).await };
+        let Limit::UnlessStored(limit) = join.limit else { return honest.join(join).await };
         let queue = &join.queue;
         let limit = match self {
-            OrStored::Expects => AskedLimit::Exactly(limit),
+            OrStored::Expects => Limit::Exactly(limit),
             OrStored::Overwrites => {
                 honest.set_limit(queue, limit).await?;
-                AskedLimit::Stored
+                Limit::Stored
             }
             OrStored::InTwoSteps if honest.limit(queue).await?.is_none() && join.claim.weight() <= limit => {
                 // One after the other.
                 tokio::time::sleep(LOOK * limit).await;
                 honest.set_limit(queue, limit).await?;
-                AskedLimit::Stored
+                Limit::Stored
             }
             OrStored::InTwoSteps => join.limit,
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::address::Address;
 use crate::clock::Moment;
-use crate::contracts::{AskedLimit, Join, NodeId, Patience};
+use crate::contracts::{Join, Limit, NodeId, Patience};
 use crate::decide::Claim;
 
 /// One acquisition's parameters.
@@ -14,7 +14,7 @@ use crate::decide::Claim;
 pub(crate) struct Request {
     pub(crate) queue: Address,
     pub(crate) claim: Claim,
-    pub(crate) limit: AskedLimit,
+    pub(crate) limit: Limit,
     pub(crate) label: Arc<str>,
     pub(crate) data: Arc<[u8]>,
     pub(crate) patience: Patience,

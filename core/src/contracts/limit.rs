@@ -7,10 +7,10 @@ use crate::error::{Error, ErrorKind, Result};
 /// The longest part of a stored text that an error shows, in characters.
 const SHOWN: usize = 64;
 
-/// The limit that a join of permits asks for. Other claims ask for [`Stored`](AskedLimit::Stored),
-/// which has no effect for them.
+/// The limit that a semaphore expects, and a join of permits asks for. Other claims ask for
+/// [`Stored`](Limit::Stored), which has no effect for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum AskedLimit {
+pub enum Limit {
     /// This limit. The join stores it if there is none; another stored limit refuses the join.
     Exactly(u32),
     /// The stored limit, or this one if there is none. The join stores it in the step that finds
@@ -20,7 +20,7 @@ pub enum AskedLimit {
     Stored,
 }
 
-impl AskedLimit {
+impl Limit {
     /// The limit that applies, given the stored one; `None` refuses the join.
     pub fn beside(self, stored: Option<u32>) -> Option<u32> {
         match (self, stored) {
@@ -42,6 +42,13 @@ impl AskedLimit {
             Self::Exactly(limit) => Some(limit),
             Self::UnlessStored(_) | Self::Stored => None,
         }
+    }
+}
+
+/// Exactly this limit.
+impl From<u32> for Limit {
+    fn from(limit: u32) -> Self {
+        Self::Exactly(limit)
     }
 }
 
@@ -141,7 +148,7 @@ fn permits(stored: &[u8]) -> Option<u32> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::AskedLimit::*;
+    use super::Limit::*;
     use super::*;
 
     #[test]

@@ -23,7 +23,7 @@ pub use cells::{Cell, CellWrite, CellWritten, Cells, ChangeWatch, Expected, MAX_
 pub use idle::TimeToIdle;
 pub use lease::{Lease, LeaseState, LeaseWriter};
 pub(crate) use lease::{Part, StateChange};
-pub use limit::{AskedLimit, StoredLimit};
+pub use limit::{Limit, StoredLimit};
 pub use node::Node;
 pub use node_state::{Leave, NodeState, NodeWriter};
 pub use nodes::{Entry, Join, Joined, MAX_LABEL_BYTES, NodeId, Page, Patience, QueuePage, SequentialNodes};

@@ -108,7 +108,7 @@ impl NodeState {
     }
 
     /// The instant before which the node is not given back, though its owner has ended the hold
-    /// (`hold_at_least`); `Moment::PAST` if there is none. A backend whose nodes expire one by one
+    /// (`min_hold`); `Moment::PAST` if there is none. A backend whose nodes expire one by one
     /// leaves such a node to its expiry when it is closed before.
     pub fn kept_until(&self) -> Moment {
         self.look(Life::kept_until)

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
 use super::cells::ChangeWatch;
-use super::limit::{AskedLimit, StoredLimit};
+use super::limit::{Limit, StoredLimit};
 use super::node::Node;
 use crate::address::{Address, QueuePrefix};
 use crate::decide::Claim;
@@ -90,7 +90,7 @@ pub struct Join {
     /// The admission rule and weight.
     pub claim: Claim,
     /// What it asks of the limit of a queue of permits.
-    pub limit: AskedLimit,
+    pub limit: Limit,
     /// The owner's label, shown in listings.
     pub label: Arc<str>,
     /// The node's data, at most [`MAX_LABEL_BYTES`] (NODE-DATA). At an exact address on ZooKeeper
@@ -120,15 +120,13 @@ impl Join {
     pub fn conflict(&self, stored: &StoredLimit) -> Error {
         let weight = self.claim.weight();
         let why = match (stored.clone(), self.limit) {
-            (StoredLimit::Absent, AskedLimit::Stored) => {
-                format!(
-                    "{stored} yet: semaphore(key, limit) and semaphore_or_stored(key, limit) store one, set_limit too"
-                )
+            (StoredLimit::Absent, Limit::Stored) => {
+                format!("{stored} yet: semaphore(key, limit) stores one, and so does set_limit")
             }
-            (StoredLimit::Permits(limit), AskedLimit::Exactly(asked)) if limit != asked => format!(
-                "{stored}, not {asked}: semaphore_or_stored(key, {asked}) takes the stored limit, set_limit changes it"
+            (StoredLimit::Permits(limit), Limit::Exactly(asked)) if limit != asked => format!(
+                "{stored}, not {asked}: Limit::UnlessStored({asked}) takes the stored limit, set_limit changes it"
             ),
-            (StoredLimit::Absent, AskedLimit::Exactly(limit) | AskedLimit::UnlessStored(limit))
+            (StoredLimit::Absent, Limit::Exactly(limit) | Limit::UnlessStored(limit))
             | (StoredLimit::Permits(limit), _) => {
                 format!("its weight of {weight} is above the limit of {limit}")
             }

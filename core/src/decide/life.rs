@@ -99,7 +99,7 @@ impl Life {
     }
 
     /// The instant before which it is not given back, though its owner has ended it
-    /// (`hold_at_least`).
+    /// (`min_hold`).
     pub fn kept_until(&self) -> Moment {
         self.kept_until
     }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Claim, fits};
-use crate::contracts::{AskedLimit, NodeId, Patience};
+use crate::contracts::{Limit, NodeId, Patience};
 
 /// The most expired nodes that one operation drops, oldest expiry first: no operation takes long.
 pub const PRUNE_AT_MOST: usize = 256;
@@ -44,7 +44,7 @@ pub struct Ask {
     /// What it claims.
     pub claim: Claim,
     /// What it asks of the limit (permits).
-    pub limit: AskedLimit,
+    pub limit: Limit,
     /// The TTL of its node.
     pub ttl: Micros,
     /// Whether it may wait.

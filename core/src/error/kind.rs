@@ -21,10 +21,6 @@ pub enum LostReason {
     MaxHold,
     /// This process closed the coordinator. Another client may hold one margin later.
     Closed,
-    /// The holder released or dropped it. The answer of [`Hold::run`](crate::Hold::run) for work
-    /// without a hold, and of [`Hold::state`](crate::Hold::state) and
-    /// [`Ended::reason`](crate::Ended::reason) after a release.
-    Released,
 }
 
 impl fmt::Display for LostReason {
@@ -39,7 +35,6 @@ impl fmt::Display for LostReason {
             }
             LostReason::MaxHold => "its fixed end was reached",
             LostReason::Closed => "the coordinator was closed",
-            LostReason::Released => "it was released",
         })
     }
 }
@@ -61,10 +56,8 @@ pub enum ErrorKind {
         /// Why.
         reason: LostReason,
     },
-    /// Released by a caller that does not hold it.
+    /// The hold was released before.
     NotHeld,
-    /// A reentrant recipe was used without an owner.
-    NoOwner,
     /// Fix the call: the owner reads and asks to write, and would wait for itself. Release first,
     /// then write.
     Deadlock,

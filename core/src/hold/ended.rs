@@ -1,28 +1,63 @@
-//! How a hold ends.
+//! How a hold ends, and its states until then.
 
 use std::fmt;
 
-use crate::error::{LostReason, Result};
+use crate::contracts::LeaseState;
+use crate::error::{Error, ErrorKind, LostReason, Result};
 
-/// What a release answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "it may have been lost before, and another have held it since"]
-pub enum Release {
-    /// The hold lasted until now, and is given back. It is free, unless its owner holds it by
-    /// another guard, or [`hold_at_least`](crate::recipes::Acquire::hold_at_least) keeps it.
+/// How a hold ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ended {
+    /// The holder released or dropped it.
     Released,
-    /// The hold was lost before, as this client or the server knows. Another client may have held
-    /// it since.
-    AlreadyLost(LostReason),
+    /// The hold was lost: another client may hold now.
+    Lost(LostReason),
 }
 
-impl Release {
+/// The state of a hold, by the clock at the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HoldState {
+    /// Held, and the coordinator answers.
+    Held,
+    /// Held until the deadline, and the coordinator does not answer: pause writes.
+    Suspended,
+    /// Over.
+    Ended(Ended),
+}
+
+impl From<LeaseState> for HoldState {
+    fn from(lease: LeaseState) -> Self {
+        match lease {
+            LeaseState::Live => Self::Held,
+            LeaseState::Suspended => Self::Suspended,
+            LeaseState::Lost(reason) => Self::Ended(Ended::Lost(reason)),
+        }
+    }
+}
+
+impl Ended {
+    /// The reason of a loss.
+    pub(crate) fn lost(self) -> Option<LostReason> {
+        match self {
+            Ended::Released => None,
+            Ended::Lost(reason) => Some(reason),
+        }
+    }
+
+    /// What a call answers that needs a hold.
+    pub(crate) fn error(self) -> Error {
+        match self {
+            Ended::Lost(reason) => Error::lost(reason),
+            Ended::Released => Error::new(ErrorKind::NotHeld, "it was released"),
+        }
+    }
+
     /// What the releases of all nodes of one hold say of it. A loss outweighs what is not known.
     pub(crate) fn of_all(answers: impl IntoIterator<Item = Result<Self>>) -> Result<Self> {
-        let mut whole = Ok(Release::Released);
+        let mut whole = Ok(Ended::Released);
         for answer in answers {
             whole = match (answer, whole) {
-                (Ok(lost @ Release::AlreadyLost(_)), _) | (_, Ok(lost @ Release::AlreadyLost(_))) => Ok(lost),
+                (Ok(lost @ Ended::Lost(_)), _) | (_, Ok(lost @ Ended::Lost(_))) => Ok(lost),
                 (Err(error), Ok(_)) => Err(error),
                 (_, whole) => whole,
             };
@@ -31,36 +66,11 @@ impl Release {
     }
 }
 
-/// How a hold ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Ended {
-    /// The hold was lost: another client may hold now.
-    Lost(LostReason),
-    /// The holder released or dropped it.
-    Released,
-}
-
-impl Ended {
-    /// The reason as an error has it: [`LostReason::Released`] for a hold that was released.
-    pub fn reason(self) -> LostReason {
-        match self {
-            Ended::Lost(reason) => reason,
-            Ended::Released => LostReason::Released,
-        }
-    }
-}
-
-impl From<Release> for Ended {
-    fn from(release: Release) -> Self {
-        match release {
-            Release::Released => Ended::Released,
-            Release::AlreadyLost(reason) => Ended::Lost(reason),
-        }
-    }
-}
-
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.reason().fmt(f)
+        match self {
+            Ended::Released => f.write_str("it was released"),
+            Ended::Lost(reason) => reason.fmt(f),
+        }
     }
 }

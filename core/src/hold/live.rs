@@ -100,7 +100,7 @@ impl LiveHolds {
         if first {
             let nodes = alive.iter().filter_map(|tenure| Some((tenure.queue.clone(), tenure.node()?)));
             let nodes: Vec<_> = nodes.collect();
-            // One under `hold_at_least` is not given back before its time.
+            // One under `min_hold` is not given back before its time.
             let free = nodes.iter().filter(|(_, node)| !node.state().is_kept());
             holds.given_back = free.take(one_by_one(alive.len())).cloned().collect();
             kept = nodes.into_iter().map(|(_, node)| node).collect();

@@ -6,26 +6,24 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use futures_util::StreamExt;
-use futures_util::stream::{self, BoxStream};
+use futures_util::{Stream, StreamExt, stream};
 
-use super::ended::Ended;
+use super::ended::{Ended, HoldState};
 use super::tenures::{HeldBy, Tenures};
-use crate::contracts::LeaseState;
-use crate::error::{Error, LostReason, Result};
+use crate::error::Result;
 use crate::shown::shown;
 
-/// The states from now on. The stream ends after a loss (its last item), or at a release.
-pub(crate) fn states(tenures: Tenures) -> BoxStream<'static, LeaseState> {
-    stream::unfold((tenures, None), |(tenures, seen)| async move {
+/// The states from now on; the last one is the end.
+pub(crate) fn states(tenures: Tenures) -> impl Stream<Item = HoldState> + Send + 'static + use<> {
+    let states = stream::unfold((tenures, None), |(tenures, seen)| async move {
         let state = match seen {
-            Some(LeaseState::Lost(_)) => return None,
-            Some(seen) => tenures.held_by().changed(seen).await?,
-            None => tenures.held_by().state()?,
+            Some(HoldState::Ended(_)) => return None,
+            Some(seen) => tenures.held_by().changed(seen).await,
+            None => tenures.held_by().state(),
         };
         Some((state, (tenures, Some(state))))
-    })
-    .boxed()
+    });
+    states.boxed()
 }
 
 /// Becomes ready when a hold ends, lost or released. See [`Hold::lost`](crate::Hold::lost).
@@ -56,12 +54,6 @@ impl Loss {
     /// other hold, and once its guard is released or dropped.
     pub fn lost_on(&self) -> Option<String> {
         self.tenures.held_by().lost_on()
-    }
-
-    /// Why it is no longer held, or `None` while it is; by the clock at this call. `Released` when
-    /// its owner ended it.
-    pub fn reason(&self) -> Option<LostReason> {
-        self.ended().map(Ended::reason)
     }
 }
 
@@ -103,8 +95,7 @@ impl Future for Loss {
 }
 
 /// Work under a hold. See [`Hold::run`](crate::Hold::run). It is `Send` if the work is.
-#[must_use = "nothing runs until it is polled"]
-pub struct Run<F> {
+pub(crate) struct Run<F> {
     lost: Loss,
     // `None` once it is done, or dropped with the end of the hold.
     work: Option<Pin<Box<F>>>,
@@ -122,17 +113,11 @@ impl<F: Future> Future for Run<F> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Poll::Ready(ended) = Pin::new(&mut self.lost).poll(context) {
             self.work = None;
-            return Poll::Ready(Err(Error::lost(ended.reason()).in_operation("run").on(self.lost.key())));
+            return Poll::Ready(Err(ended.error().in_operation("run").on(self.lost.key())));
         }
         let work = self.work.as_mut().expect("polled after its end");
         let output = std::task::ready!(work.as_mut().poll(context));
         self.work = None;
         Poll::Ready(Ok(output))
-    }
-}
-
-impl<F> fmt::Debug for Run<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Run").field("lost", &self.lost).finish_non_exhaustive()
     }
 }

@@ -7,17 +7,15 @@ use futures_util::future::select_all;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::ended::Ended;
+use super::ended::{Ended, HoldState};
 use super::tenure::{Tenure, one_changed, until_ended};
-use crate::contracts::LeaseState;
 use crate::decide::quorum::valid_for;
 use crate::error::LostReason;
 
 /// The tenures of a quorum's hold, shared with its `lost()` handles and state streams. It is held
 /// while `need` of them are; further ones may come later, as long as it is held.
-#[doc(hidden)]
 #[derive(Debug)]
-pub struct Majority {
+pub(crate) struct Majority {
     pub(super) key: Arc<str>,
     need: usize,
     state: Mutex<State>,
@@ -71,17 +69,14 @@ impl Majority {
         self.state.lock().ended(self.need)
     }
 
-    /// The state by the clock at this call: `Live` while a majority is; `None` after a release in
-    /// time.
-    pub(super) fn state(&self) -> Option<LeaseState> {
+    /// The state by the clock at this call: `Held` while a majority is.
+    pub(super) fn state(&self) -> HoldState {
         let mut state = self.state.lock();
-        match state.ended(self.need) {
-            Some(Ended::Lost(reason)) => return Some(LeaseState::Lost(reason)),
-            Some(Ended::Released) => return None,
-            None => {}
+        if let Some(ended) = state.ended(self.need) {
+            return HoldState::Ended(ended);
         }
-        let live = state.tenures.iter().flatten().filter(|tenure| tenure.state() == Some(LeaseState::Live));
-        Some(if live.count() >= self.need { LeaseState::Live } else { LeaseState::Suspended })
+        let live = state.tenures.iter().flatten().filter(|tenure| tenure.state() == HoldState::Held);
+        if live.count() >= self.need { HoldState::Held } else { HoldState::Suspended }
     }
 
     /// How much time is left, by the clock at this call (QUORUM-VALIDITY).
@@ -116,7 +111,7 @@ impl Majority {
     }
 
     /// Waits until the state is another than `seen`, and answers it.
-    pub(super) async fn changed(&self, seen: LeaseState) -> Option<LeaseState> {
+    pub(super) async fn changed(&self, seen: HoldState) -> HoldState {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
@@ -124,7 +119,7 @@ impl Majority {
             // Each is read before the whole: else a change in between would be missed.
             let each: Vec<_> = self.held().into_iter().map(|tenure| (tenure.state(), tenure)).collect();
             let state = self.state();
-            if state != Some(seen) || each.is_empty() {
+            if state != seen || each.is_empty() {
                 return state;
             }
             let changes = each

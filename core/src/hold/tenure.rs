@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::ended::{Ended, Release};
+use super::ended::{Ended, HoldState};
 use crate::address::Address;
 use crate::contracts::{LeaseState, Node};
 use crate::error::{Error, ErrorKind, Result};
@@ -27,8 +27,7 @@ impl ClientId {
 /// One guard's time on a node, shared with the guard's `lost()` handles and state streams. The
 /// guard's release ends it, though other guards of one owner may still hold the node. After that a
 /// handle keeps neither the node nor its client alive.
-#[doc(hidden)]
-pub struct Tenure {
+pub(crate) struct Tenure {
     pub(crate) queue: Address,
     /// The client that holds.
     pub(crate) client: ClientId,
@@ -36,7 +35,7 @@ pub struct Tenure {
     node: Mutex<Option<Arc<dyn Node>>>,
     // How the holder ended it. Set before the node is dropped, because the node's notification
     // announces it.
-    ended: OnceLock<Release>,
+    ended: OnceLock<Ended>,
 }
 
 impl Tenure {
@@ -51,7 +50,7 @@ impl Tenure {
 
     /// Fails once the tenure is over.
     pub(crate) fn check(&self) -> Result<()> {
-        self.ended().map_or(Ok(()), |ended| Err(is_over(ended).because_of(self.why()).on(self.queue.name())))
+        self.ended().map_or(Ok(()), |ended| Err(ended.error().because_of(self.why()).on(self.queue.name())))
     }
 
     /// Where it was lost, for a hold over two coordinators.
@@ -60,7 +59,7 @@ impl Tenure {
     }
 
     fn why(&self) -> Option<Error> {
-        let (place, reason) = (self.lost_on()?, self.ended()?.reason());
+        let (place, reason) = (self.lost_on()?, self.ended()?.lost()?);
         Some(Error::new(ErrorKind::Lost { reason }, format!("its lease was lost on {place}")))
     }
 
@@ -68,18 +67,15 @@ impl Tenure {
     pub(crate) fn ended(&self) -> Option<Ended> {
         match self.node() {
             Some(node) => node.state().lost().map(Ended::Lost),
-            None => self.by_its_owner().map(Ended::from),
+            None => self.by_its_owner(),
         }
     }
 
     /// The state now; `None` after a release in time.
-    pub(crate) fn state(&self) -> Option<LeaseState> {
+    pub(crate) fn state(&self) -> HoldState {
         match self.node() {
-            Some(node) => Some(node.state().state()),
-            None => match self.by_its_owner() {
-                Some(Release::AlreadyLost(reason)) => Some(LeaseState::Lost(reason)),
-                _ => None,
-            },
+            Some(node) => node.state().state().into(),
+            None => HoldState::Ended(self.by_its_owner().unwrap_or(Ended::Released)),
         }
     }
 
@@ -94,15 +90,15 @@ impl Tenure {
     }
 
     /// How the holder ended it, once that happened.
-    pub(crate) fn by_its_owner(&self) -> Option<Release> {
+    pub(crate) fn by_its_owner(&self) -> Option<Ended> {
         self.ended.get().copied()
     }
 
     /// The holder ends it. Answers whether this was the first call.
     pub(crate) fn end(&self) -> bool {
         let Some(node) = self.node() else { return false };
-        let release = node.state().lost().map_or(Release::Released, Release::AlreadyLost);
-        let first = self.ended.set(release).is_ok();
+        let ended = node.state().lost().map_or(Ended::Released, Ended::Lost);
+        let first = self.ended.set(ended).is_ok();
         self.node.lock().take();
         node.state().notify();
         first
@@ -115,15 +111,6 @@ impl Tenure {
         }
     }
 }
-
-/// What a check of a hold answers that has ended so.
-pub(super) fn is_over(ended: Ended) -> Error {
-    match ended {
-        Ended::Lost(reason) => Error::lost(reason),
-        Ended::Released => Error::new(ErrorKind::NotHeld, "it was released"),
-    }
-}
-
 impl fmt::Debug for Tenure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tenure")
@@ -143,10 +130,15 @@ pub(super) async fn until_ended(tenure: &Tenure) {
         }
     }
 }
-
 /// Waits until the state is another than `seen`, or the holder has ended it.
-pub(super) async fn one_changed(tenure: &Tenure, seen: Option<LeaseState>) {
-    if let (Some(seen), Some(node)) = (seen, tenure.node()) {
+pub(super) async fn one_changed(tenure: &Tenure, seen: HoldState) {
+    let seen = match seen {
+        HoldState::Held => LeaseState::Live,
+        HoldState::Suspended => LeaseState::Suspended,
+        HoldState::Ended(Ended::Lost(reason)) => LeaseState::Lost(reason),
+        HoldState::Ended(Ended::Released) => return,
+    };
+    if let Some(node) = tenure.node() {
         tokio::select! {
             () = tenure.until_ended() => {}
             _ = node.state().changed(seen) => {}

@@ -6,16 +6,14 @@ use std::time::Duration;
 
 use futures_util::future::select_all;
 
-use super::ended::Ended;
+use super::ended::{Ended, HoldState};
 use super::majority::Majority;
-use super::tenure::{Tenure, is_over, one_changed, until_ended};
-use crate::contracts::LeaseState;
+use super::tenure::{Tenure, one_changed, until_ended};
 use crate::error::Result;
 
 /// What makes one hold.
-#[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
-pub enum HeldBy<'a> {
+pub(crate) enum HeldBy<'a> {
     /// At least one tenure. It is held while all of them are: the first that is lost ends it.
     All(&'a [Arc<Tenure>]),
     /// As many of several tenures as it needs.
@@ -51,6 +49,14 @@ impl From<HeldBy<'_>> for Tenures {
 }
 
 impl<'a> HeldBy<'a> {
+    /// Those of which each must last. A quorum has none.
+    pub(crate) fn tenures(self) -> &'a [Arc<Tenure>] {
+        match self {
+            Self::All(tenures) => tenures,
+            Self::Majority(_) => &[],
+        }
+    }
+
     /// The key: of several the first, and once the hold was lost the one whose loss ended it.
     pub(crate) fn key(self) -> &'a str {
         match self {
@@ -80,14 +86,14 @@ impl<'a> HeldBy<'a> {
         match self {
             Self::All(tenures) => end_of_all(tenures).map_or(Ok(()), |(tenure, _)| tenure.check()),
             Self::Majority(majority) => {
-                majority.ended().map_or(Ok(()), |ended| Err(is_over(ended).on(Arc::clone(&majority.key))))
+                majority.ended().map_or(Ok(()), |ended| Err(ended.error().on(Arc::clone(&majority.key))))
             }
         }
     }
 
     /// The state by the clock at this call: the worst of all, or that of a majority; `None` after a
     /// release in time.
-    pub(crate) fn state(self) -> Option<LeaseState> {
+    pub(crate) fn state(self) -> HoldState {
         match self {
             Self::All(tenures) => state_of_all(tenures),
             Self::Majority(majority) => majority.state(),
@@ -114,7 +120,7 @@ impl<'a> HeldBy<'a> {
     }
 
     /// Waits until the state is another than `seen`, and answers it. `None` after a release in time.
-    pub(crate) async fn changed(self, seen: LeaseState) -> Option<LeaseState> {
+    pub(crate) async fn changed(self, seen: HoldState) -> HoldState {
         match self {
             Self::All(tenures) => all_changed(tenures, seen).await,
             Self::Majority(majority) => majority.changed(seen).await,
@@ -131,25 +137,25 @@ fn end_of_all(tenures: &[Arc<Tenure>]) -> Option<(&Arc<Tenure>, Ended)> {
     if is_loss(&first) { Some(first) } else { Some(ends.find(is_loss).unwrap_or(first)) }
 }
 
-fn state_of_all(tenures: &[Arc<Tenure>]) -> Option<LeaseState> {
-    let mut worst = Some(LeaseState::Live);
+fn state_of_all(tenures: &[Arc<Tenure>]) -> HoldState {
+    let mut worst = HoldState::Held;
     for tenure in tenures {
         worst = match (tenure.state(), worst) {
-            (Some(lost @ LeaseState::Lost(_)), _) => return Some(lost),
-            (None, _) | (_, None) => None,
-            (Some(LeaseState::Live), worst) => worst,
+            (lost @ HoldState::Ended(Ended::Lost(_)), _) => return lost,
+            (ended @ HoldState::Ended(_), _) | (_, ended @ HoldState::Ended(_)) => ended,
+            (HoldState::Held, worst) => worst,
             (suspended, _) => suspended,
         };
     }
     worst
 }
 
-async fn all_changed(tenures: &[Arc<Tenure>], seen: LeaseState) -> Option<LeaseState> {
+async fn all_changed(tenures: &[Arc<Tenure>], seen: HoldState) -> HoldState {
     loop {
         // Each is read before the whole: else a change in between would be missed.
         let each: Vec<_> = tenures.iter().map(|tenure| tenure.state()).collect();
         let state = state_of_all(tenures);
-        if state != Some(seen) {
+        if state != seen {
             return state;
         }
         let changes = tenures.iter().zip(each).map(|(tenure, seen)| Box::pin(one_changed(tenure, seen)));

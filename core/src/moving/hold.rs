@@ -6,7 +6,7 @@ use crate::address::Address;
 use crate::attempt::{self, Request};
 use crate::client::Client;
 use crate::clock::Moment;
-use crate::contracts::{AskedLimit, Patience};
+use crate::contracts::{Limit, Patience};
 use crate::decide::Claim;
 use crate::error::Result;
 use crate::held_node::HeldNode;
@@ -27,7 +27,7 @@ pub(super) async fn hold(
     let request = Request {
         queue,
         claim,
-        limit: AskedLimit::Stored,
+        limit: Limit::Stored,
         label: Arc::clone(&client.label),
         data,
         patience: Patience::Wait,

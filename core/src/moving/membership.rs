@@ -148,7 +148,7 @@ impl Participant {
         if let Some(staged) = self.look(|known| known.staged().cloned()) {
             self.acknowledge(member, &staged, begun).await?;
         }
-        let _ = member.release().await?;
+        member.release().await?;
         self.change(|known| known.member = None);
         Ok(())
     }

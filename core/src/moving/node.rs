@@ -23,7 +23,7 @@ use crate::decide::given_back_at;
 use crate::decide::moving::{Holding, MovePhase, Side, Sides};
 use crate::error::{Error, LostReason, Result};
 use crate::held_node::HeldNode;
-use crate::hold::Release;
+use crate::hold::Ended;
 use crate::seen::{self, ParticipantMeter};
 use crate::token::Token;
 
@@ -284,9 +284,9 @@ impl Node for MovingNode {
             return Ok(Leave::Absent(self.writer.lost().unwrap_or(LostReason::Revoked)));
         }
         let answers = join_all(nodes.iter().map(|held| held.release())).await;
-        match Release::of_all(answers) {
-            Ok(Release::Released) => Ok(Leave::Removed),
-            Ok(Release::AlreadyLost(reason)) => Ok(Leave::Absent(reason)),
+        match Ended::of_all(answers) {
+            Ok(Ended::Released) => Ok(Leave::Removed),
+            Ok(Ended::Lost(reason)) => Ok(Leave::Absent(reason)),
             // No later try will say more, and the hold is over; it would be given back for ever else, and hold each
             // step up.
             Err(_) if nodes.iter().all(|held| held.is_gone()) => {

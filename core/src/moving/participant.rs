@@ -19,7 +19,7 @@ use crate::address::Address;
 use crate::attempt::Request;
 use crate::clock::{Clock, Moment};
 use crate::config::MOVING;
-use crate::contracts::{AskedLimit, Node};
+use crate::contracts::{Limit, Node};
 use crate::decide::Claim;
 use crate::decide::moving::{MovePhase, Side, Sides};
 use crate::error::{Error, ErrorKind, Result};
@@ -239,13 +239,8 @@ impl Participant {
 
     /// What a request asks of the limit of a side's queue. A limit that only the other side has yet goes
     /// with it.
-    pub(super) async fn limit_there(
-        &self,
-        request: &Request,
-        side: Side,
-        phase: MovePhase,
-    ) -> Result<AskedLimit> {
-        let takes_stored = matches!(request.limit, AskedLimit::Stored | AskedLimit::UnlessStored(_));
+    pub(super) async fn limit_there(&self, request: &Request, side: Side, phase: MovePhase) -> Result<Limit> {
+        let takes_stored = matches!(request.limit, Limit::Stored | Limit::UnlessStored(_));
         // Where one side is needed it has the limit, and the join finds it there: from *both* on an operator has
         // copied it (MIGRATE-LIMITS).
         let alone = phase.needs() != Sides::BOTH;
@@ -253,7 +248,7 @@ impl Participant {
             return Ok(request.limit);
         }
         let stored = self.stored_limit(&request.queue, side).await?;
-        Ok(stored.map_or(request.limit, AskedLimit::UnlessStored))
+        Ok(stored.map_or(request.limit, Limit::UnlessStored))
     }
 
     /// The membership now.

@@ -7,7 +7,7 @@ use crate::attempt::{self, Request};
 use crate::client::Client;
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
-use crate::contracts::{AskedLimit, Backend, LeaseState, Node, Part, StateChange};
+use crate::contracts::{Backend, LeaseState, Limit, Node, Part, StateChange};
 use crate::decide::moving::Side;
 use crate::error::Result;
 use crate::held_node::HeldNode;
@@ -47,7 +47,7 @@ impl SideClient {
         &self,
         clock: &Clock,
         request: &Request,
-        limit: AskedLimit,
+        limit: Limit,
     ) -> Result<Option<HeldNode>> {
         let own = self.client.clock();
         let deadline = match request.deadline {

@@ -1,16 +1,15 @@
 //! Barriers that members pass together.
 
 use std::fmt;
-use std::sync::Arc;
-
-use async_trait::async_trait;
 
 use super::cell_handle::CellHandle;
-use super::gate::{Gate, Place};
+use super::gate::Gate;
+use super::guards::Inside;
+use super::hold::{By, Hold};
 use super::queue_handle::QueueHandle;
 use crate::address::Address;
+use crate::decide::Claim;
 use crate::error::Result;
-use crate::hold::{Hold, Release, Tenure, own_methods};
 
 /// A barrier that as many members pass together as it has parties, and then the next as many.
 ///
@@ -123,8 +122,10 @@ impl DoubleBarrier {
     /// # Cancel safety
     /// Cancel-safe: as [`Barrier::wait`].
     pub async fn enter(&self) -> Result<Inside> {
+        let clock = self.0.cell.client.clock();
+        let begun = clock.now();
         let place = self.0.cell.in_context("enter", self.0.pass("enter").await)?;
-        Ok(Inside { place })
+        Ok(Inside(Hold::new(By::Place(place), Claim::Shared, clock.now().since(begun))))
     }
 
     /// The key, as it was given.
@@ -144,13 +145,6 @@ impl fmt::Debug for DoubleBarrier {
     }
 }
 
-/// A member inside a double barrier. Dropped, or [released](Hold::release), it is out without
-/// waiting for the others.
-#[must_use = "a member that is dropped at once is not inside"]
-pub struct Inside {
-    place: Place,
-}
-
 impl Inside {
     /// Leaves, and waits until all who entered with it have left or died. It waits through outages;
     /// bound it by `tokio::time::timeout`.
@@ -163,31 +157,13 @@ impl Inside {
     /// # Cancel safety
     /// A dropped call leaves in the background, and does not wait for the others.
     pub async fn leave(self) -> Result<()> {
-        let gate = self.place.gate();
+        let By::Place(place) = &self.0.by else { unreachable!("made by `enter`") };
+        let gate = place.gate();
         let left = async {
             // A member whose lease was lost is out already.
-            let _how = self.place.held().release().await?;
-            gate.until_left(self.place.number()).await
+            place.held().release().await?;
+            gate.until_left(place.number()).await
         };
         gate.cell.in_context("leave", left.await)
-    }
-}
-
-#[async_trait]
-impl Hold for Inside {
-    fn tenures(&self) -> &[Arc<Tenure>] {
-        std::slice::from_ref(self.place.held().tenure())
-    }
-
-    async fn release(&self) -> Result<Release> {
-        self.place.held().release().await
-    }
-}
-
-own_methods!(Inside);
-
-impl fmt::Debug for Inside {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inside").field("key", &self.key()).finish_non_exhaustive()
     }
 }

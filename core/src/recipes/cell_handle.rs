@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::hold::Hold;
 use crate::address::Address;
 use crate::client::Client;
 use crate::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected, MAX_CELL_BYTES, Node, TimeToIdle};
 use crate::error::{Error, Result};
-use crate::hold::Hold;
 use crate::watched::Watched;
 
 /// The cell of one recipe's handle.
@@ -68,15 +68,15 @@ impl CellHandle {
     }
 
     /// Writes while `hold` stands on the server (CELL-HELD).
-    pub(super) async fn write_while(&self, hold: &dyn Hold, write: &CellWrite) -> Result<CellWritten> {
+    pub(super) async fn write_while(&self, hold: &Hold, write: &CellWrite) -> Result<CellWritten> {
         hold.check()?;
         let node = self.node_of(hold)?;
         self.client.serve(node.write_cell(&self.cell, write)).await
     }
 
     /// The hold's one node on this client.
-    fn node_of(&self, hold: &dyn Hold) -> Result<Arc<dyn Node>> {
-        let mut own = hold.tenures().iter().filter(|tenure| tenure.client == self.client.id);
+    fn node_of(&self, hold: &Hold) -> Result<Arc<dyn Node>> {
+        let mut own = hold.held_by().tenures().iter().filter(|tenure| tenure.client == self.client.id);
         let (Some(tenure), None) = (own.next(), own.next()) else {
             let why = "it must hold exactly one key of the coordinator that has the cell";
             return Err(Error::invalid("hold", why));
@@ -95,22 +95,19 @@ impl CellHandle {
         self.client.watch_cell(&self.cell)
     }
 }
-
-/// Checks a value that a user gives.
+/// Checks what a user writes to a cell.
 ///
 /// # Errors
 /// `InvalidArgument` naming `value`.
 pub(super) fn checked_value(value: &[u8]) -> Result<Arc<[u8]>> {
-    checked_bytes("value", value, MAX_CELL_BYTES)
+    check_bytes("value", value, MAX_CELL_BYTES).map(|()| value.into())
 }
 
-/// Checks the length of an argument.
-///
 /// # Errors
-/// `InvalidArgument` naming it.
-pub(super) fn checked_bytes(argument: &'static str, value: &[u8], most: usize) -> Result<Arc<[u8]>> {
+/// `InvalidArgument` naming the argument.
+pub(super) fn check_bytes(argument: &'static str, value: &[u8], most: usize) -> Result<()> {
     match value.len() {
-        bytes if bytes <= most => Ok(value.into()),
+        bytes if bytes <= most => Ok(()),
         bytes => Err(Error::invalid(argument, format!("has {bytes} bytes, at most {most} are allowed"))),
     }
 }

@@ -17,8 +17,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// the cell. All clients give the same count; one that gives another gets `Conflict`.
 ///
 /// *Counts belong to nobody.* A worker that dies before it counts down leaves the latch closed for
-/// ever. So wait [within a deadline](Self::wait_within), whose error says how many are missing; or
-/// count live members instead, which a latch does not do.
+/// ever. So bound the wait, by tokio's `timeout`, and read how many are missing
+/// ([`count`](Self::count)); or count live members instead, which a latch does not do.
 ///
 /// *When the lease is lost*, nothing happens to the count: it hangs on no lease. It stays, open or
 /// not, until it is [deleted](Self::delete), or goes when nobody uses it any more, where
@@ -109,32 +109,6 @@ impl CountDownLatch {
             Ok(())
         };
         self.count.handle.in_context("wait", open.await)
-    }
-
-    /// As [`wait`](Self::wait), for this long at most.
-    ///
-    /// # Errors
-    /// `Timeout` when it is still closed then: the error says how many are missing, which is read then, and may take
-    /// a request timeout more. Others as
-    /// [`wait`](Self::wait).
-    ///
-    /// # Cancel safety
-    /// Cancel-safe.
-    pub async fn wait_within(&self, within: Duration) -> Result<()> {
-        let clock = self.count.handle.client.clock();
-        let until = clock.now() + within;
-        tokio::select! {
-            biased;
-            opened = self.wait() => opened,
-            () = clock.sleep_until(until) => {
-                let why = match self.count().await {
-                    Ok(0) => return Ok(()),
-                    Ok(missing) => format!("it is still closed, count-downs missing: {missing}"),
-                    Err(error) => format!("it is not known how many count-downs are missing: {error}"),
-                };
-                self.count.handle.in_context("wait_within", Err(Error::new(ErrorKind::Timeout, why)))
-            }
-        }
     }
 
     /// Deletes it: it is closed again, with its whole count. Answers whether it was there. One try.

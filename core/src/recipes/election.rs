@@ -3,21 +3,18 @@
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::acquire::Acquire;
-use super::leadership::Leading;
+use super::ask::Ask;
+use super::guards::Leadership;
+use super::leadership::Leader;
 use super::node_data::write_data;
 use super::observer::Observer;
-use super::queue_handle::{Acquired, QueueHandle};
-use super::verb::{Ask, verb};
+use super::queue_handle::QueueHandle;
 use crate::address::Address;
-use crate::contracts::{Entry, Patience};
+use crate::contracts::Entry;
 use crate::decide::Claim;
 use crate::error::{ErrorKind, Result};
-use crate::hold::{Fenced, Hold, Release, guard};
-use crate::reentrancy::Owner;
-use crate::token::Token;
 
 /// An election: of all candidates one leads at a time, and everybody can see which.
 ///
@@ -31,10 +28,10 @@ use crate::token::Token;
 /// leader's node: no two leaders have one term, and terms rise. Data stands in the node itself: it
 /// goes with it, and a proclamation that comes late reaches no other.
 ///
-/// *When the lease is lost*, leadership is lost: [`lost`](Hold::lost) becomes ready,
-/// [`check`](Hold::check) answers `Lost`, and another candidate leads. As with every lease lock, a
+/// *When the lease is lost*, leadership is lost: [`lost`](crate::Hold::lost) becomes ready,
+/// [`check`](crate::Hold::check) answers `Lost`, and another candidate leads. As with every lease lock, a
 /// paused leader can work on for a moment beside its successor: send
-/// [`token`](Fenced::token) with what it writes, or write by
+/// [`token`](super::Fenced::token) with what it writes, or write by
 /// [`SharedValue::write_while`](super::SharedValue::write_while). A candidate that loses its lease
 /// stands again by itself, behind the others.
 ///
@@ -47,7 +44,7 @@ use crate::token::Token;
 /// `LeaderSelector` ([`lead`](Election::lead)); etcd's `concurrency.Election`.
 ///
 /// ```
-/// # use latchwork_core::{connect, Config, Release, memory};
+/// # use latchwork_core::{connect, Config, memory};
 /// # async fn example() -> Result<(), latchwork_core::Error> {
 /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
 /// let election = coordinator.election("scheduler")?;
@@ -57,57 +54,45 @@ use crate::token::Token;
 /// let leader = election.campaign(b"10.0.0.7:80").await?;
 /// let seen = observer.changed().await?.expect("it leads");
 /// assert_eq!((seen.term, &*seen.data), (leader.token(), &b"10.0.0.7:80"[..]));
-/// assert_eq!(leader.resign().await?, Release::Released); // at once: no candidate waits for a lease
+/// leader.release().await?; // at once: no candidate waits for a lease
 /// assert_eq!(observer.changed().await?, None);
 /// # coordinator.close().await }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 /// ```
 #[derive(Clone)]
 pub struct Election {
-    handle: QueueHandle,
+    handle: Arc<QueueHandle>,
 }
 
 impl Election {
     pub(crate) fn new(handle: QueueHandle) -> Self {
-        Self { handle }
+        Self { handle: Arc::new(handle) }
     }
 
-    verb! {
-        /// Stands as a candidate, and waits until it leads; `data` is what others see of it, up to
-        /// 4,096 bytes. As [`Mutex::acquire`](super::Mutex::acquire) otherwise: one round trip where
-        /// nobody leads.
-        ///
-        /// # Errors
-        /// `InvalidArgument` naming `data`. Others as [`Mutex::acquire`](super::Mutex::acquire).
-        ///
-        /// # Cancel safety
-        /// Cancel-safe: a dropped campaign leaves nothing in the queue, and leads no more.
-        campaign(data: &[u8]) -> Leader, by take;
-        campaign_within, campaign_with;
-        /// Leads if nobody leads or stands; never waits. `Ok(None)` if somebody does. As
-        /// [`Mutex::try_acquire`](super::Mutex::try_acquire) otherwise.
-        ///
-        /// # Errors
-        /// As [`campaign`](Self::campaign) and
-        /// [`Mutex::try_acquire`](super::Mutex::try_acquire).
-        ///
-        /// # Cancel safety
-        /// Cancel-safe: leaves nothing in the queue.
-        try_campaign, try_campaign_with;
-        /// Listings show the owner's label.
-        ///
-        /// # Errors
-        /// As [`campaign`](Self::campaign), and `InvalidArgument` naming `label` when the owner's is
-        /// empty, longer than 4 KiB or has a control character.
-        ///
-        /// # Cancel safety
-        /// As [`campaign`](Self::campaign).
-        campaign_as, campaign_as_with, try_campaign_as, try_campaign_as_with;
+    /// Stands as a candidate, and waits until it leads; `data` is what others see of it, up to
+    /// 4,096 bytes. As [`Mutex::acquire`](super::Mutex::acquire) otherwise: one round trip where
+    /// nobody leads.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `data`. Others as [`Mutex::acquire`](super::Mutex::acquire).
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: a dropped campaign leaves nothing in the queue, and leads no more.
+    pub fn campaign(&self, data: impl AsRef<[u8]>) -> Acquire<Leadership> {
+        Ask::new("campaign", Claim::Exclusive).saying(data.as_ref()).of(self.handle.clone())
     }
 
-    async fn take(&self, data: &[u8], ask: Ask<'_>) -> Result<Option<Leader>> {
-        let acquired = self.handle.with_data(ask, Claim::Exclusive, data).await?;
-        Ok(acquired.map(|acquired| Leader { acquired, handle: self.handle.clone() }))
+    /// Leads if nobody leads or stands; never waits. `Ok(None)` if somebody does. As
+    /// [`Mutex::try_acquire`](super::Mutex::try_acquire) otherwise.
+    ///
+    /// # Errors
+    /// As [`campaign`](Self::campaign) and
+    /// [`Mutex::try_acquire`](super::Mutex::try_acquire).
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: leaves nothing in the queue.
+    pub fn try_campaign(&self, data: impl AsRef<[u8]>) -> Acquire<Option<Leadership>> {
+        Ask::try_new("try_campaign", Claim::Exclusive).saying(data.as_ref()).of(self.handle.clone())
     }
 
     /// Leads again and again: stands, does `work` as the leader, resigns. Ends when the work breaks;
@@ -121,17 +106,19 @@ impl Election {
     /// Cancel-safe: leads no more, whoever has kept the leader.
     pub async fn lead<T, F: Future<Output = ControlFlow<T>>>(
         &self,
-        data: &[u8],
-        mut work: impl FnMut(Arc<Leader>) -> F,
+        data: impl AsRef<[u8]>,
+        mut work: impl FnMut(Arc<Leadership>) -> F,
     ) -> Result<T> {
         loop {
-            let leader = match self.campaign(data).await {
+            let leader = match self.campaign(&data).await {
                 Err(error) if matches!(error.kind(), ErrorKind::Lost { .. }) => continue,
                 leader => Arc::new(leader?),
             };
             let resigns = Resigns(&leader);
             let done = leader.run(work(Arc::clone(&leader))).await;
-            if let Err(error) = leader.resign().await {
+            if let Err(error) = leader.release().await
+                && error.lost_reason().is_none()
+            {
                 tracing::debug!(%error, "the resignation is not confirmed; the lease ends it");
             }
             drop(resigns);
@@ -149,7 +136,7 @@ impl Election {
     ///
     /// # Cancel safety
     /// Reads only.
-    pub async fn leader(&self) -> Result<Option<Leading>> {
+    pub async fn leader(&self) -> Result<Option<Leader>> {
         let head = self.handle.list(0, 1).await;
         self.handle.in_context("leader", head.and_then(|head| self.handle.leading(&head)))
     }
@@ -209,33 +196,15 @@ impl fmt::Debug for Election {
 }
 
 /// Gives leadership up when it is dropped, whoever has kept the leader.
-struct Resigns<'a>(&'a Leader);
+struct Resigns<'a>(&'a Leadership);
 
 impl Drop for Resigns<'_> {
     fn drop(&mut self) {
-        self.0.acquired.held.let_go();
+        self.0.let_go();
     }
 }
 
-/// Leadership. Given up by [`resign`](Leader::resign) or [`release`](Hold::release), or in the
-/// background when it is dropped.
-#[must_use = "leadership that is dropped at once is given up at once"]
-pub struct Leader {
-    acquired: Acquired,
-    handle: QueueHandle,
-}
-
-impl Leader {
-    /// The term: the fencing token, above that of every leader before.
-    pub fn term(&self) -> Token {
-        Fenced::token(self)
-    }
-
-    /// How long it stood as a candidate.
-    pub fn waited(&self) -> Duration {
-        self.acquired.waited
-    }
-
+impl Leadership {
     /// Replaces what others see of it, up to 4,096 bytes. Retries until it is confirmed or
     /// leadership is lost.
     ///
@@ -247,28 +216,7 @@ impl Leader {
     /// # Cancel safety
     /// A dropped call may or may not have been carried out, or be carried out late, over newer
     /// data. It is never seen of another leader.
-    pub async fn proclaim(&self, data: &[u8]) -> Result<()> {
-        let proclaimed = write_data(self.handle.client(), self, data).await;
-        self.handle.in_context("proclaim", proclaimed)
-    }
-
-    /// Gives leadership up, and waits until the server has confirmed it: the next candidate leads
-    /// at once. The same as [`release`](Hold::release).
-    ///
-    /// # Errors
-    /// As [`Hold::release`].
-    ///
-    /// # Cancel safety
-    /// A dropped call goes on in the background.
-    pub async fn resign(&self) -> Result<Release> {
-        Hold::release(self).await
-    }
-}
-
-guard!(Leader by acquired.held, fenced);
-
-impl fmt::Debug for Leader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Leader").field("key", &self.key()).field("term", &self.term()).finish_non_exhaustive()
+    pub async fn proclaim(&self, data: impl AsRef<[u8]>) -> Result<()> {
+        write_data("proclaim", self, data.as_ref()).await
     }
 }

@@ -4,12 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::Acquire;
+use super::ask::Ask;
 use super::cell_handle::CellHandle;
 use super::cell_watch::ValueWatch;
 use super::queue_handle::{Acquired, QueueHandle};
-use super::verb::Ask;
-use crate::contracts::{AskedLimit, Cell, CellLife, CellWrite, CellWritten, Expected, Patience};
+use crate::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected};
 use crate::decide::barrier::{NoPassage, Passage};
 use crate::decide::life::joins_anew;
 use crate::decide::{Claim, renewal_period};
@@ -32,7 +31,7 @@ enum Step {
 /// The gate of one barrier's handle.
 #[derive(Clone)]
 pub(super) struct Gate {
-    pub(super) handle: QueueHandle,
+    pub(super) handle: Arc<QueueHandle>,
     pub(super) cell: CellHandle,
     pub(super) parties: usize,
     /// Whether all must have left before others enter.
@@ -45,7 +44,7 @@ impl Gate {
             return Err(Error::invalid("parties", "must not be zero").on(handle.queue.name()));
         }
         let parties = usize::try_from(parties).expect("an address space of 32 bits at least");
-        Ok(Self { handle, cell, parties, emptied })
+        Ok(Self { handle: Arc::new(handle), cell, parties, emptied })
     }
 
     /// Joins, and waits until it has passed. Whose place is lost while it waits joins again.
@@ -58,8 +57,7 @@ impl Gate {
         let (mut has_waited, mut pauses) =
             (false, Backoff::new(Duration::from_millis(10), Duration::from_millis(500)));
         loop {
-            let ask = Ask { operation, owner: None, options: Acquire::new(), patience: Patience::Wait };
-            let acquired = match self.handle.alone(ask, Claim::Shared, AskedLimit::Stored).await {
+            let acquired = match self.handle.alone(Ask::new(operation, Claim::Shared)).await {
                 // An outage: it waits through that, however long.
                 Err(error) if has_waited && error.is_retryable() => {
                     pauses.wait(&clock).await;

@@ -3,18 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::acquire::Acquire;
+use super::ask::Ask;
 use super::group_member::GroupMember;
 use super::group_watch::{GroupWatch, members};
+use super::guards::Membership;
 use super::node_data::write_data;
-use super::queue_handle::{Acquired, QueueHandle};
-use super::verb::Ask;
+use super::queue_handle::QueueHandle;
 use crate::address::Address;
-use crate::contracts::{Entry, Patience};
+use crate::contracts::Entry;
 use crate::decide::Claim;
 use crate::error::Result;
-use crate::hold::{Hold, guard};
-use crate::reentrancy::Owner;
 
 /// A group: its members, with what each says of itself, as long as each lives.
 ///
@@ -33,7 +31,7 @@ use crate::reentrancy::Owner;
 /// *Source.* ZooKeeper's group membership; Curator's `GroupMember`.
 ///
 /// ```
-/// # use latchwork_core::{connect, Config, Release, memory};
+/// # use latchwork_core::{connect, Config, memory};
 /// # async fn example() -> Result<(), latchwork_core::Error> {
 /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
 /// let workers = coordinator.group("workers")?;
@@ -44,26 +42,26 @@ use crate::reentrancy::Owner;
 /// membership.update(b"10.0.0.7:80 draining").await?;
 /// let changes = watch.changes().await?;
 /// assert_eq!(&*changes.changed[0].data, b"10.0.0.7:80 draining");
-/// assert_eq!(membership.release().await?, Release::Released);
+/// membership.release().await?;
 /// assert_eq!(watch.changes().await?.left[0].number, membership.number());
 /// # coordinator.close().await }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 /// ```
 #[derive(Clone)]
 pub struct Group {
-    handle: QueueHandle,
+    handle: Arc<QueueHandle>,
 }
 
 impl GroupMember {
     pub(super) fn of(entry: &Entry) -> Self {
         let Entry { sequence, label, data, .. } = entry;
-        Self { number: *sequence, label: label.clone(), data: Arc::clone(data) }
+        Self { sequence: *sequence, label: label.clone(), data: Arc::clone(data) }
     }
 }
 
 impl Group {
     pub(crate) fn new(handle: QueueHandle) -> Self {
-        Self { handle }
+        Self { handle: Arc::new(handle) }
     }
 
     /// Joins, with what others are to see of it, up to 4,096 bytes. One round trip. A client may
@@ -75,27 +73,10 @@ impl Group {
     ///
     /// # Cancel safety
     /// Cancel-safe: a dropped join leaves no member.
-    pub async fn join(&self, data: &[u8]) -> Result<Membership> {
-        self.enter(data, None).await
-    }
-
-    /// As [`join`](Self::join), by an owner, whose label others see.
-    ///
-    /// # Errors
-    /// As [`join`](Self::join), and `InvalidArgument` naming `label` when the owner's is empty,
-    /// longer than 4 KiB or has a control character.
-    ///
-    /// # Cancel safety
-    /// As [`join`](Self::join).
-    pub async fn join_as(&self, data: &[u8], owner: &Owner) -> Result<Membership> {
-        self.enter(data, Some(owner)).await
-    }
-
-    async fn enter(&self, data: &[u8], owner: Option<&Owner>) -> Result<Membership> {
-        let ask = Ask { operation: "join", owner, options: Acquire::new(), patience: Patience::Wait };
-        let acquired = self.handle.with_data(ask, Claim::Shared, data).await?;
-        let acquired = acquired.expect("only a try is refused");
-        Ok(Membership { acquired, handle: self.handle.clone() })
+    pub async fn join(&self, data: impl AsRef<[u8]>) -> Result<Membership> {
+        let ask = Ask::new("join", Claim::Shared).saying(data.as_ref());
+        let joined = self.handle.acquire(ask).await?;
+        Ok(Membership(joined.expect("only a try is refused")))
     }
 
     /// The members now, in the order of joining. One round trip for each 500 of them.
@@ -139,19 +120,7 @@ impl fmt::Debug for Group {
     }
 }
 
-/// A membership. Given up by [`release`](Hold::release), or in the background when it is dropped.
-#[must_use = "a membership that is dropped at once is given up at once"]
-pub struct Membership {
-    acquired: Acquired,
-    handle: QueueHandle,
-}
-
 impl Membership {
-    /// Its number among the members. As [`GroupMember::number`].
-    pub fn number(&self) -> u64 {
-        self.acquired.held.token().sequence()
-    }
-
     /// Replaces what others see of it, up to 4,096 bytes. Retries until it is confirmed or the
     /// membership is lost. One round trip.
     ///
@@ -162,19 +131,7 @@ impl Membership {
     /// # Cancel safety
     /// A dropped call may or may not have been carried out, or be carried out late, over newer
     /// data. It is never seen of another member.
-    pub async fn update(&self, data: &[u8]) -> Result<()> {
-        let updated = write_data(self.handle.client(), self, data).await;
-        self.handle.in_context("update", updated)
-    }
-}
-
-guard!(Membership by acquired.held);
-
-impl fmt::Debug for Membership {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Membership")
-            .field("key", &self.key())
-            .field("number", &self.number())
-            .finish_non_exhaustive()
+    pub async fn update(&self, data: impl AsRef<[u8]>) -> Result<()> {
+        write_data("update", self, data.as_ref()).await
     }
 }

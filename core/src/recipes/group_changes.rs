@@ -17,17 +17,17 @@ impl GroupChanges {
     /// What differs. Both states are in the order of joining, as every answer about a group is.
     pub fn between(before: &[GroupMember], now: &[GroupMember]) -> Self {
         let of = |members: &[GroupMember], number| {
-            members.binary_search_by_key(&number, |member| member.number).ok().map(|at| members[at].clone())
+            members.binary_search_by_key(&number, |member| member.sequence).ok().map(|at| members[at].clone())
         };
         let mut changes = Self::default();
         for member in now {
-            match of(before, member.number) {
+            match of(before, member.sequence) {
                 None => changes.joined.push(member.clone()),
                 Some(was) if was != *member => changes.changed.push(member.clone()),
                 Some(_) => {}
             }
         }
-        let has_left = |member: &&GroupMember| of(now, member.number).is_none();
+        let has_left = |member: &&GroupMember| of(now, member.sequence).is_none();
         changes.left = before.iter().filter(has_left).cloned().collect();
         changes
     }
@@ -45,7 +45,7 @@ mod tests {
     /// Members by number and data: `1a 2b`.
     fn members(text: &str) -> Vec<GroupMember> {
         let member = |word: &str| GroupMember {
-            number: u64::from(word.as_bytes()[0] - b'0'),
+            sequence: u64::from(word.as_bytes()[0] - b'0'),
             label: "it".to_owned(),
             data: word.as_bytes()[1..].into(),
         };

@@ -5,9 +5,9 @@ use std::sync::Arc;
 /// A member, as others see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupMember {
-    /// Its number: members that join later have higher ones, and none comes twice.
-    pub number: u64,
-    /// The label of its client, or of the owner that joined.
+    /// Its place in the queue: members that join later have higher ones, and none comes twice.
+    pub sequence: u64,
+    /// The label of its client.
     pub label: String,
     /// What it says of itself.
     pub data: Arc<[u8]>,

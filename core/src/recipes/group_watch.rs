@@ -23,14 +23,14 @@ use crate::error::Result;
 /// Dropping it ends it. Watches do not depend on the lease, which may be lost meanwhile.
 #[must_use = "a watch that is dropped at once sees nothing"]
 pub struct GroupWatch {
-    handle: QueueHandle,
+    handle: Arc<QueueHandle>,
     watcher: Watcher<Arc<[Entry]>>,
     // What was answered last.
     answered: Option<Vec<GroupMember>>,
 }
 
 impl GroupWatch {
-    pub(super) async fn open(handle: &QueueHandle) -> Result<Self> {
+    pub(super) async fn open(handle: &Arc<QueueHandle>) -> Result<Self> {
         Ok(Self { handle: handle.clone(), watcher: handle.watch().await?, answered: None })
     }
 

@@ -1,152 +1,138 @@
-//! The guards of a read/write lock.
+//! The guards: each is a hold of one recipe.
 
 use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
+use std::ops::Deref;
 
-use super::queue_handle::Acquired;
-use crate::clock::Moment;
+use super::hold::Hold;
 use crate::error::Result;
-use crate::held_node::HeldNode;
-use crate::hold::{Fenced, Hold, Release, Tenure, guard};
-use crate::reentrancy::Share;
 use crate::token::Token;
 
-/// What a guard has: a node of its own, or a share of its owner's.
-pub(super) struct Held {
-    by: By,
-    waited: Duration,
+/// A guard: a [`Hold`] of one recipe. Sealed.
+pub trait Guard:
+    Deref<Target = Hold> + Into<Hold> + fmt::Debug + Send + Sync + Unpin + 'static + sealed::Of
+{
 }
 
-enum By {
-    Itself(HeldNode),
-    Owner(Share),
+/// A guard whose acquisition may name an owner, and is then reentrant:
+/// [`Acquire::by`](super::Acquire::by). Sealed.
+pub trait Reentrant: Guard {}
+
+/// A guard that fences: mutex, writer, leader.
+pub trait Fenced: Guard {
+    /// The fencing token: always readable, strictly above that of every holder before (NODE-TOKEN).
+    /// The resource must refuse a stale one: `UPDATE … SET fence = $1 … WHERE fence <= $1`.
+    fn token(&self) -> Token;
 }
 
-impl Held {
-    pub(super) fn alone(acquired: Acquired) -> Self {
-        Self { by: By::Itself(acquired.held), waited: acquired.waited }
+pub(super) mod sealed {
+    /// Makes a guard of a hold.
+    pub trait Of: Sized {
+        /// The guard of this hold.
+        fn of(hold: super::Hold) -> Self;
     }
+}
 
-    pub(super) fn shared(share: Share, waited: Duration) -> Self {
-        Self { by: By::Owner(share), waited }
-    }
+macro_rules! guards {
+    ($($(#[$about:meta])+ $guard:ident: $($is:ident)*;)+) => {$(
+        $(#[$about])+
+        #[must_use = "a guard that is dropped at once is released at once"]
+        #[derive(Debug)]
+        pub struct $guard(pub(super) Hold);
 
-    pub(super) fn token(&self) -> Token {
-        match &self.by {
-            By::Itself(held) => held.token(),
-            By::Owner(share) => share.token(),
-        }
-    }
+        impl Deref for $guard {
+            type Target = Hold;
 
-    pub(super) fn tenure(&self) -> &Arc<Tenure> {
-        match &self.by {
-            By::Itself(held) => held.tenure(),
-            By::Owner(share) => share.tenure(),
-        }
-    }
-
-    pub(super) fn waited(&self) -> Duration {
-        self.waited
-    }
-
-    /// Bounds the hold: it ends at `end` at the latest, and is given back `at_least` from now on at
-    /// the soonest. An owner's hold that was entered again keeps its own bounds.
-    pub(super) fn bind(&self, end: Option<Moment>, at_least: Option<Duration>) {
-        match &self.by {
-            By::Itself(held) => held.bind(end, at_least),
-            By::Owner(share) if share.is_alone() => share.bind(end, at_least),
-            By::Owner(_) => {}
-        }
-    }
-
-    pub(super) async fn release(&self) -> Result<Release> {
-        match &self.by {
-            By::Itself(held) => held.release().await,
-            By::Owner(share) => share.release().await,
-        }
-    }
-
-    /// Gives back a hold that was lost, without waiting.
-    pub(super) fn give_back_lost(&self) {
-        if let By::Itself(held) = &self.by {
-            held.give_back_lost();
-        }
-    }
-
-    async fn downgrade(self) -> Result<Self> {
-        let by = match self.by {
-            By::Itself(held) => {
-                held.downgrade().await?;
-                // The fixed end may have come meanwhile.
-                held.tenure.check()?;
-                By::Itself(held)
+            fn deref(&self) -> &Hold {
+                &self.0
             }
-            By::Owner(share) => By::Owner(share.downgrade().await?),
-        };
-        Ok(Self { by, waited: self.waited })
-    }
+        }
+
+        impl From<$guard> for Hold {
+            fn from(guard: $guard) -> Hold {
+                guard.0
+            }
+        }
+
+        impl sealed::Of for $guard {
+            fn of(hold: Hold) -> Self {
+                Self(hold)
+            }
+        }
+
+        impl Guard for $guard {}
+        $(guards!(@$is $guard);)*
+    )+};
+    (@Reentrant $guard:ident) => {
+        impl Reentrant for $guard {}
+    };
+    (@Fenced $guard:ident) => {
+        impl Fenced for $guard {
+            fn token(&self) -> Token {
+                self.0.place()
+            }
+        }
+
+        impl $guard {
+            /// The fencing token: always readable, strictly above that of every holder before
+            /// (NODE-TOKEN). As [`Fenced::token`].
+            pub fn token(&self) -> Token {
+                Fenced::token(self)
+            }
+        }
+    };
+    (@Numbered $guard:ident) => {
+        impl $guard {
+            /// Its place in the queue, as listings show it. It is no fence: others hold with it.
+            pub fn sequence(&self) -> u64 {
+                self.0.place().sequence()
+            }
+        }
+    };
 }
 
-/// A read hold, beside other readers. Released by [`release`](Hold::release), or in the background
-/// when it is dropped.
-#[must_use = "a guard that is dropped at once releases at once"]
-#[derive(Debug)]
-pub struct ReadGuard(pub(super) Held);
-
-/// A write hold, alone. Released by [`release`](Hold::release), or in the background when it is
-/// dropped.
-#[must_use = "a guard that is dropped at once releases at once"]
-#[derive(Debug)]
-pub struct WriteGuard(pub(super) Held);
-
-impl ReadGuard {
-    /// How long the acquisition took.
-    pub fn waited(&self) -> Duration {
-        self.0.waited
-    }
-
-    /// The number that identifies this hold on the server. It is no fence: readers hold together.
-    /// After a downgrade it is the writer's token.
-    pub fn token(&self) -> Token {
-        self.0.token()
-    }
+guards! {
+    /// A held mutex. Released by [`release`](Hold::release), or in the background when it is dropped.
+    MutexGuard: Reentrant Fenced;
+    /// A read hold, next to other readers. Released by [`release`](Hold::release), or in the
+    /// background when it is dropped.
+    ReadGuard: Reentrant Numbered;
+    /// A write hold, alone. Released by [`release`](Hold::release), or in the background when it is
+    /// dropped.
+    WriteGuard: Reentrant Fenced;
+    /// Held permits of a semaphore. Released by [`release`](Hold::release), or in the background when
+    /// they are dropped.
+    Permit: Numbered;
+    /// Leadership in an election. Given up by [`release`](Hold::release), or in the background when
+    /// it is dropped.
+    Leadership: Fenced;
+    /// A membership of a group. Given up by [`release`](Hold::release), or in the background when it
+    /// is dropped.
+    Membership: Numbered;
+    /// A place inside a double barrier: [`leave`](Inside::leave) waits for the others. A
+    /// [`release`](Hold::release), or a drop in the background, does not wait.
+    Inside:;
+    /// Several locks held as one: the loss of one ends the hold, and `run` names its key. Released by
+    /// [`release`](Hold::release), or in the background when it is dropped.
+    MultiGuard: Reentrant;
+    /// A hold of a majority: it ends when fewer than a majority are held. Released by
+    /// [`release`](Hold::release), or in the background when it is dropped.
+    QuorumGuard:;
 }
 
 impl WriteGuard {
-    /// How long the acquisition took.
-    pub fn waited(&self) -> Duration {
-        self.0.waited
-    }
-
-    /// Turns the write hold into a read hold, without letting a writer in between. It keeps its
-    /// place in the queue and its token, and the readers up to the next writer behind it are
-    /// admitted. If the owner has other [`WriteGuard`]s of this lock, the owner goes on writing
-    /// until the last of them is released or downgraded.
+    /// Turns the writer into a reader, in its place and with no writer in between: readers behind it
+    /// are admitted. The reader has the writer's sequence number. A
+    /// [`min_hold`](super::Acquire::min_hold) and a [`max_hold`](super::Acquire::max_hold) stay.
     ///
     /// # Errors
-    /// `Lost` with the reason; `NotHeld` after a release; `Unknown` when the server has not
-    /// confirmed it by the hold's deadline; `Forbidden` or `Misconfigured` when the server refuses
-    /// it. After an error the hold is given back; if its owner reads on, the downgrade is retried
-    /// in the background.
+    /// `Lost` with the reason; `NotHeld` after a release; `Unknown` when it was not confirmed before
+    /// the hold's deadline; `Forbidden`; `Closed`; `RuntimeGone`. The guard is given back then.
     ///
     /// # Cancel safety
-    /// A dropped downgrade gives the hold back, in the background.
+    /// A dropped call gives the lock back, as a dropped guard does.
     pub async fn downgrade(self) -> Result<ReadGuard> {
         let key = self.0.tenure().queue.clone();
         let downgraded = self.0.downgrade().await;
         downgraded.map(ReadGuard).map_err(|error| error.in_operation("downgrade").on(key.name()))
-    }
-}
-
-guard!(ReadGuard by 0);
-guard!(WriteGuard by 0, fenced);
-
-impl fmt::Debug for Held {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.by {
-            By::Itself(held) => held.fmt(f),
-            By::Owner(share) => share.fmt(f),
-        }
     }
 }

@@ -8,14 +8,14 @@ use crate::token::Token;
 
 /// Who leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leading {
+pub struct Leader {
     /// The term: the leader's fencing token.
     pub term: Token,
     /// What the leader says of itself.
     pub data: Arc<[u8]>,
 }
 
-impl Leading {
+impl Leader {
     /// The leader, by the head of its election's queue. A head that only waits leads not yet.
     ///
     /// # Errors
@@ -47,12 +47,12 @@ mod tests {
 
     #[test]
     fn only_an_admitted_head_leads() {
-        assert_eq!(Leading::of(&[], token).expect("a queue"), None);
-        assert_eq!(Leading::of(&[head(7, false)], token).expect("a queue"), None);
+        assert_eq!(Leader::of(&[], token).expect("a queue"), None);
+        assert_eq!(Leader::of(&[head(7, false)], token).expect("a queue"), None);
         let leading =
-            Leading::of(&[head(7, true), head(9, false)], token).expect("a queue").expect("it leads");
+            Leader::of(&[head(7, true), head(9, false)], token).expect("a queue").expect("it leads");
         assert_eq!((leading.term, &*leading.data), (token(7).expect("a token"), &b"it"[..]));
-        let error = Leading::of(&[head(u64::MAX, true)], token).expect_err("no term");
+        let error = Leader::of(&[head(u64::MAX, true)], token).expect_err("no term");
         assert_eq!(error.kind(), &ErrorKind::Misconfigured, "{error}");
     }
 }

@@ -1,6 +1,7 @@
 //! The recipes, written once over the contracts alone.
 
 mod acquire;
+mod ask;
 mod barrier;
 mod cell_handle;
 mod cell_watch;
@@ -17,6 +18,7 @@ mod group_changes;
 mod group_member;
 mod group_watch;
 mod guards;
+mod hold;
 mod id_generator;
 mod leadership;
 mod member;
@@ -32,38 +34,37 @@ mod quorum_gathering;
 mod quorum_guard;
 mod quorum_lock;
 mod quorum_members;
-mod reentrant;
 mod rwlock;
 mod semaphore;
 mod server_count;
 mod shared_value;
-mod under;
-mod verb;
 mod watcher;
 
-pub use acquire::Acquire;
-pub use barrier::{Barrier, DoubleBarrier, Inside};
+pub use acquire::{Acquire, Acquired, Acquiring, Take};
+pub use ask::Ask;
+pub use barrier::{Barrier, DoubleBarrier};
 pub(crate) use cell_handle::CellHandle;
 pub use cell_watch::ValueWatch;
 pub use count_down_latch::CountDownLatch;
 pub use counter::Counter;
-pub use election::{Election, Leader};
-pub use group::{Group, Membership};
+pub use election::Election;
+pub use group::Group;
 pub use group_changes::GroupChanges;
 pub use group_member::GroupMember;
 pub use group_watch::GroupWatch;
-pub use guards::{ReadGuard, WriteGuard};
+pub use guards::{
+    Fenced, Guard, Inside, Leadership, Membership, MultiGuard, MutexGuard, Permit, QuorumGuard, ReadGuard,
+    Reentrant, WriteGuard,
+};
+pub use hold::Hold;
 pub use id_generator::IdGenerator;
-pub use leadership::Leading;
-pub use member::Member;
-pub use multi_guard::MultiGuard;
+pub use leadership::Leader;
+pub use member::MultiMember;
 pub use multi_lock::MultiLock;
-pub use mutex::{Mutex, MutexGuard};
+pub use mutex::Mutex;
 pub use observer::Observer;
 pub(crate) use queue_handle::QueueHandle;
-pub use quorum_guard::QuorumGuard;
 pub use quorum_lock::QuorumLock;
-pub use reentrant::{ReentrantGuard, ReentrantMutex};
 pub use rwlock::RwLock;
-pub use semaphore::{Permit, Semaphore};
+pub use semaphore::Semaphore;
 pub use shared_value::{SharedValue, Stored};

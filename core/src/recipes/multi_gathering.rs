@@ -5,41 +5,41 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::guards::Held;
-use super::member::Member;
-use super::multi_guard::MultiGuard;
+use super::ask::Ask;
+use super::hold::{By, Hold};
+use super::member::MultiMember;
+use super::multi_guard::Several;
 use super::multi_members::MultiMembers;
-use super::verb::Ask;
 use crate::clock::{Clock, Moment};
 use crate::contracts::Patience;
 use crate::decide::gather::{Gather, Next};
 use crate::decide::life::joins_anew;
 use crate::error::{Error, ErrorKind, LostReason, Result};
-use crate::hold::{HeldBy, Loss};
+use crate::hold::{Ended, HeldBy, Loss};
 
 /// One acquisition.
 pub(super) struct Gathering<'a> {
     members: &'a Arc<MultiMembers>,
-    ask: Ask<'a>,
+    ask: Ask,
     clock: Clock,
     begun: Moment,
     /// Of a wait with a deadline.
     deadline: Option<Moment>,
     gather: Gather,
     // In canonical order.
-    held: Vec<Held>,
+    held: Vec<Hold>,
 }
 
 impl<'a> Gathering<'a> {
-    pub(super) fn new(members: &'a Arc<MultiMembers>, ask: Ask<'a>) -> Self {
+    pub(super) fn new(members: &'a Arc<MultiMembers>, ask: Ask) -> Self {
         let clock = members.all()[0].handle().client().clock();
         let begun = clock.now();
-        let deadline = ask.options.within.map(|within| begun + within);
+        let deadline = ask.within.map(|within| begun + within);
         let gather = Gather::new(members.all().len());
         Self { members, ask, clock, begun, deadline, gather, held: Vec::new() }
     }
 
-    pub(super) async fn run(mut self) -> Result<Option<MultiGuard>> {
+    pub(super) async fn run(mut self) -> Result<Option<Hold>> {
         let mut tried_at = self.begun;
         loop {
             match self.gather.next() {
@@ -64,28 +64,28 @@ impl<'a> Gathering<'a> {
     }
 
     /// The call of one member. The hold's own bounds begin when all are held.
-    fn call(&self, patience: Patience) -> Ask<'a> {
-        let mut options = self.ask.options.clone();
+    fn call(&self, patience: Patience) -> Ask {
+        let mut ask = Ask { patience, ..self.ask.clone() };
         if self.members.all().len() > 1 {
-            (options.max_hold, options.at_least) = (None, None);
+            (ask.max_hold, ask.min_hold) = (None, None);
         }
-        options.within = match (patience, self.deadline) {
+        ask.within = match (patience, self.deadline) {
             // A deadline that has passed is the shortest one.
             (Patience::Wait, Some(deadline)) => {
                 Some(deadline.since(self.clock.now()).max(Duration::from_nanos(1)))
             }
             _ => None,
         };
-        Ask { operation: self.ask.operation, owner: self.ask.owner, options, patience }
+        ask
     }
 
-    fn members(&self) -> impl Iterator<Item = &'a Member> + use<'a> {
+    fn members(&self) -> impl Iterator<Item = &'a MultiMember> + use<'a> {
         self.members.in_order()
     }
 
     /// Tries all at once. Answers whether all are held; if not, all are given back.
     async fn try_all(&mut self) -> Result<bool> {
-        let tries = join_all(self.members().map(|member| member.take(self.call(Patience::Try))));
+        let tries = join_all(self.members().map(|member| member.acquire(self.call(Patience::Try))));
         let answers = tokio::select! {
             answers = tries => answers,
             () = self.clock.sleep_until(self.deadline.unwrap_or(Moment::NEVER)) => return Err(self.late()),
@@ -105,9 +105,7 @@ impl<'a> Gathering<'a> {
         match failed {
             // A wait goes on as its members do: with an outage they have patience, and a lost place
             // is joined for again.
-            Some(error)
-                if self.ask.patience == Patience::Try || self.ask.options.fail_fast || !may_pass(&error) =>
-            {
+            Some(error) if self.ask.patience == Patience::Try || self.ask.fail_fast || !may_pass(&error) => {
                 Err(error)
             }
             _ => {
@@ -127,51 +125,52 @@ impl<'a> Gathering<'a> {
                 tenures => {
                     let mut loss = Loss::of(HeldBy::All(tenures));
                     let ended = (&mut loss).await;
-                    (ended.reason(), loss.key().to_owned())
+                    (ended, loss.key().to_owned())
                 }
             }
         };
         tokio::select! {
             biased;
-            taken = member.take(self.call(self.ask.patience)) => match taken? {
+            taken = member.acquire(self.call(self.ask.patience)) => match taken? {
                 Some(held) => {
                     self.held.push(held);
                     self.gather.admitted();
                 }
                 None => return Ok(false),
             },
-            (reason, key) = lost => {
-                self.begin_again(reason, key)?;
+            (ended, key) = lost => {
+                self.begin_again(ended, key)?;
             }
         }
         Ok(true)
     }
 
     /// One was lost before all were held: gives the others back.
-    fn begin_again(&mut self, reason: LostReason, key: String) -> Result<()> {
+    fn begin_again(&mut self, ended: Ended, key: String) -> Result<()> {
         self.held.clear();
         self.gather.lost();
-        let error = match reason {
-            reason if joins_anew(reason) => return Ok(()),
-            LostReason::Closed => Error::closed(),
-            reason => Error::lost(reason),
+        let error = match ended {
+            Ended::Lost(reason) if joins_anew(reason) => return Ok(()),
+            Ended::Lost(LostReason::Closed) => Error::closed(),
+            ended => ended.error(),
         };
         Err(error.in_operation(self.ask.operation).on(key))
     }
 
     /// All are held. `None` if one has been lost meanwhile, and it begins again.
-    fn guard(&mut self, since: Moment) -> Result<Option<MultiGuard>> {
+    fn guard(&mut self, since: Moment) -> Result<Option<Hold>> {
         if self.held.len() > 1 {
-            let end = self.ask.options.max_hold.map(|length| since + length);
-            self.held.iter().for_each(|held| held.bind(end, self.ask.options.at_least));
+            let end = self.ask.max_hold.map(|length| since + length);
+            self.held.iter().for_each(|held| held.bind(end, self.ask.min_hold));
             let lost = self.held.iter().find_map(|held| Some((held.tenure(), held.tenure().ended()?)));
             if let Some((tenure, ended)) = lost {
                 let key = tenure.queue.name().to_owned();
-                return self.begin_again(ended.reason(), key).map(|()| None);
+                return self.begin_again(ended, key).map(|()| None);
             }
         }
         let waited = self.clock.now().since(self.begun);
-        Ok(Some(MultiGuard::new(self.members, std::mem::take(&mut self.held), waited)))
+        let several = Several::new(self.members, std::mem::take(&mut self.held));
+        Ok(Some(Hold::new(By::Several(several), self.ask.claim, waited)))
     }
 
     fn late(&self) -> Error {

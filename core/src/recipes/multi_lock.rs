@@ -2,18 +2,15 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::acquire::Acquire;
-use super::member::Member;
+use super::acquire::{Acquire, Acquiring, Take};
+use super::ask::Ask;
+use super::guards::MultiGuard;
+use super::member::MultiMember;
 use super::multi_gathering::Gathering;
-use super::multi_guard::MultiGuard;
 use super::multi_members::MultiMembers;
-use super::under::under;
-use super::verb::{Ask, verb};
-use crate::contracts::Patience;
+use crate::decide::Claim;
 use crate::error::Result;
-use crate::reentrancy::Owner;
 
 /// Several locks, of any recipe, mode and coordinator, as one: all are held, or none.
 ///
@@ -36,15 +33,15 @@ use crate::reentrancy::Owner;
 /// caller; `RedissonMultiLock` gives all back after a time, and tries again.
 ///
 /// ```
-/// # use latchwork_core::{connect, recipes::{Member, MultiLock}, Config, Release, memory};
+/// # use latchwork_core::{connect, recipes::MultiLock, Config, memory};
 /// # async fn example() -> Result<(), latchwork_core::Error> {
 /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
 /// let (from, to) = (coordinator.mutex("account/7")?, coordinator.mutex("account/3")?);
-/// let both = MultiLock::new([from.into(), to.into()])?;
+/// let both = MultiLock::new([from, to])?;
 /// let hold = both.acquire().await?;
-/// let [from, to] = hold.tokens()[..] else { unreachable!("two members") }; // in the given order
+/// let [Some(from), Some(to)] = hold.tokens()[..] else { unreachable!("two mutexes") }; // in the given order
 /// println!("moving money with the fences {from} and {to}");
-/// assert_eq!(hold.release().await?, Release::Released);
+/// hold.release().await?;
 /// # coordinator.close().await }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 /// ```
@@ -57,63 +54,52 @@ impl MultiLock {
     /// # Errors
     /// `InvalidArgument` naming `members` when there are none, or when two are the same queue;
     /// naming `name` when two coordinators have the same [name](crate::Config::name), or none.
-    pub fn new(members: impl IntoIterator<Item = Member>) -> Result<Self> {
-        MultiMembers::new(members.into_iter().collect()).map(|members| Self(Arc::new(members)))
+    pub fn new(members: impl IntoIterator<Item: Into<MultiMember>>) -> Result<Self> {
+        let members = members.into_iter().map(Into::into).collect();
+        MultiMembers::new(members).map(|members| Self(Arc::new(members)))
     }
 
-    verb! {
-        /// Waits until all are held, without a deadline, as long as others hold.
-        ///
-        /// # Errors
-        /// As an acquisition of the member that failed, whose key the error names. Nothing stays
-        /// held.
-        ///
-        /// # Cancel safety
-        /// Cancel-safe: a dropped acquire leaves nothing in any queue, and gives back what it held.
-        acquire() -> MultiGuard, by take;
-        acquire_within, acquire_with;
-        /// Acquires all of them if each is free; never waits. `Ok(None)` if one is not, and nothing
-        /// stays held.
-        ///
-        /// # Errors
-        /// As a try of the member that failed, whose key the error names. Nothing stays held.
-        ///
-        /// # Cancel safety
-        /// Cancel-safe: leaves nothing in any queue.
-        try_acquire, try_acquire_with;
-        /// Each member is acquired by this owner, as its recipe does that: a reentrant mutex or a
-        /// read/write lock that the owner holds is entered again.
-        ///
-        /// # Errors
-        /// As [`acquire`](Self::acquire), and `InvalidArgument` naming `label` when the owner's is
-        /// empty, longer than 4 KiB or has a control character.
-        ///
-        /// # Cancel safety
-        /// As [`acquire`](Self::acquire).
-        acquire_as, acquire_as_with, try_acquire_as, try_acquire_as_with;
-    }
-
-    /// Acquires, runs `work` under the hold, and releases it; `work` is dropped when the hold is
-    /// lost.
+    /// Waits until all are held, as long as others hold. By an [owner](Acquire::by), each mutex and
+    /// read/write lock that the owner holds is entered again.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire); `Lost` with the reason when the hold was lost, also when only
-    /// the release shows it; `Unknown` when the release was not confirmed.
+    /// As an acquisition of the member that failed, whose key the error names. Nothing stays
+    /// held.
     ///
     /// # Cancel safety
-    /// A dropped call leaves nothing: its hold is released in the background.
-    pub async fn with_lock<T>(&self, work: impl AsyncFnOnce(&MultiGuard) -> T) -> Result<T> {
-        under(self.acquire().await?, work).await
+    /// Cancel-safe: a dropped acquire leaves nothing in any queue, and gives back what it held.
+    pub fn acquire(&self) -> Acquire<MultiGuard> {
+        Ask::new("acquire", Claim::Exclusive).of(self.0.clone())
+    }
+
+    /// Acquires all of them if each is free; never waits. `None` if one is not, and nothing
+    /// stays held.
+    ///
+    /// # Errors
+    /// As a try of the member that failed, whose key the error names. Nothing stays held.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: leaves nothing in any queue.
+    pub fn try_acquire(&self) -> Acquire<Option<MultiGuard>> {
+        Ask::try_new("try_acquire", Claim::Exclusive).of(self.0.clone())
     }
 
     /// The members, in the order in which they were given.
-    pub fn members(&self) -> &[Member] {
+    pub fn members(&self) -> &[MultiMember] {
         self.0.all()
     }
+}
 
-    async fn take(&self, ask: Ask<'_>) -> Result<Option<MultiGuard>> {
-        ask.options.check().map_err(|error| error.in_operation(ask.operation).on(self.0.name()))?;
-        Gathering::new(&self.0, ask).run().await
+impl Take for MultiMembers {
+    fn take(self: Arc<Self>, ask: Ask) -> Acquiring {
+        Box::pin(async move {
+            ask.check().map_err(|error| error.in_operation(ask.operation).on(self.name()))?;
+            Gathering::new(&self, ask).run().await
+        })
+    }
+
+    fn key(&self) -> &str {
+        self.name()
     }
 }
 

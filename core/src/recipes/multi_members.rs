@@ -2,26 +2,26 @@
 
 use std::sync::Arc;
 
-use super::member::Member;
+use super::member::MultiMember;
 use crate::decide::gather::canonical_order;
 use crate::error::{Error, Result};
 
 /// The members of a lock over several: at least one, each given once.
 pub(super) struct MultiMembers {
     // In the order in which they were given.
-    members: Vec<Member>,
+    members: Vec<MultiMember>,
     // Their places, in canonical order.
     order: Vec<usize>,
     name: String,
 }
 
 impl MultiMembers {
-    pub(super) fn new(members: Vec<Member>) -> Result<Self> {
+    pub(super) fn new(members: Vec<MultiMember>) -> Result<Self> {
         if members.is_empty() {
             return Err(Error::invalid("members", "there is no lock to acquire"));
         }
         for (place, member) in members.iter().enumerate() {
-            let is_twin = |other: &&Member| {
+            let is_twin = |other: &&MultiMember| {
                 !Arc::ptr_eq(other.handle().client(), member.handle().client())
                     && other.coordinator() == member.coordinator()
             };
@@ -44,7 +44,7 @@ impl MultiMembers {
     }
 
     /// As they were given.
-    pub(super) fn all(&self) -> &[Member] {
+    pub(super) fn all(&self) -> &[MultiMember] {
         &self.members
     }
 
@@ -54,7 +54,7 @@ impl MultiMembers {
     }
 
     /// In canonical order.
-    pub(super) fn in_order(&self) -> impl Iterator<Item = &Member> {
+    pub(super) fn in_order(&self) -> impl Iterator<Item = &MultiMember> {
         self.order.iter().map(|place| &self.members[*place])
     }
 
@@ -67,7 +67,7 @@ impl MultiMembers {
 /// The order's key: text that is the same in every process. The coordinator's name comes first, and the
 /// namespace last: a coordinator has one, but for exact addresses, and while locks move it is the old side's
 /// for some processes and the new side's for others.
-fn place_in_order(member: &Member) -> (&str, &str, &str, &str) {
+fn place_in_order(member: &MultiMember) -> (&str, &str, &str, &str) {
     let address = member.address();
     let namespace = address.namespace().unwrap_or_default();
     (member.coordinator().unwrap_or_default(), address.kind().as_str(), address.coded(), namespace)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::Stream;
 
-use super::leadership::Leading;
+use super::leadership::Leader;
 use super::queue_handle::QueueHandle;
 use super::watcher::{Watcher, answers};
 use crate::contracts::Entry;
@@ -23,14 +23,14 @@ use crate::error::Result;
 /// lease, which may be lost meanwhile.
 #[must_use = "an observer that is dropped at once observes nothing"]
 pub struct Observer {
-    handle: QueueHandle,
+    handle: Arc<QueueHandle>,
     watcher: Watcher<Arc<[Entry]>>,
     // What `changed` answered last.
-    answered: Option<Option<Leading>>,
+    answered: Option<Option<Leader>>,
 }
 
 impl Observer {
-    pub(super) async fn open(handle: &QueueHandle) -> Result<Self> {
+    pub(super) async fn open(handle: &Arc<QueueHandle>) -> Result<Self> {
         Ok(Self { handle: handle.clone(), watcher: handle.watch().await?, answered: None })
     }
 
@@ -40,7 +40,7 @@ impl Observer {
     /// # Errors
     /// Why the observer has ended: `Closed`; `Lost` with the reason `Forgotten` when the server is
     /// without its data; `Forbidden`; `Conflict`; `Misconfigured`.
-    pub fn latest(&self) -> Result<Option<Leading>> {
+    pub fn latest(&self) -> Result<Option<Leader>> {
         self.watcher.latest().and_then(|head| self.handle.leading(&head))
     }
 
@@ -57,14 +57,14 @@ impl Observer {
     ///
     /// # Cancel safety
     /// Cancel-safe: the next call answers what a dropped one has not.
-    pub async fn changed(&mut self) -> Result<Option<Leading>> {
+    pub async fn changed(&mut self) -> Result<Option<Leader>> {
         let handle = &self.handle;
         let next = self.watcher.next(&mut self.answered, |head| handle.leading(head)).await;
         self.handle.in_context("observe", next)
     }
 
     /// The answers of [`changed`](Self::changed) as a stream, which ends after an error.
-    pub fn into_stream(self) -> impl Stream<Item = Result<Option<Leading>>> + Send {
+    pub fn into_stream(self) -> impl Stream<Item = Result<Option<Leader>>> + Send {
         answers(self, |observer| Box::pin(observer.changed()))
     }
 }

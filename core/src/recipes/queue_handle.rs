@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use tracing::Instrument;
 
-use super::acquire::Acquire;
-use super::leadership::Leading;
-use super::node_data::checked_data;
-use super::verb::Ask;
+use super::acquire::{Acquiring, Take};
+use super::ask::Ask;
+use super::hold::{By, Hold};
+use super::leadership::Leader;
 use super::watcher::Watcher;
 use crate::address::Address;
 use crate::attempt::{self, Admitted, Request};
 use crate::client::Client;
 use crate::clock::Moment;
-use crate::contracts::{AskedLimit, Entry, Page, Patience};
+use crate::contracts::{Entry, Page, Patience};
 use crate::decide::Claim;
 use crate::error::Result;
 use crate::held_node::HeldNode;
@@ -22,17 +22,6 @@ use crate::moving::{self, Participant};
 use crate::reentrancy::{Bounds, Mode, Owner, Owners, Share};
 use crate::seen::{RecipeMeter, SeenAcquisition};
 use crate::watched::list_all;
-
-impl Ask<'_> {
-    /// The options; the label is the owner's unless another is given.
-    pub(super) fn options(self) -> Acquire {
-        let mut options = self.options;
-        if let Some(owner) = self.owner {
-            options.label.get_or_insert_with(|| Arc::clone(owner.label()));
-        }
-        options
-    }
-}
 
 /// The queue of one recipe's handle.
 #[derive(Clone)]
@@ -76,74 +65,47 @@ impl QueueHandle {
         answer.map_err(|error| error.in_operation(operation).on(self.queue.name()))
     }
 
-    /// Joins, waits if it may, and makes a hold without an owner. `None` if a try was refused.
-    pub(super) async fn alone(
-        &self,
-        ask: Ask<'_>,
-        claim: Claim,
-        limit: AskedLimit,
-    ) -> Result<Option<Acquired>> {
-        self.acquire(ask, claim, limit, Ok(Arc::default())).await
+    /// Carries out a request, by itself or as a part of several.
+    pub(super) async fn acquire(self: &Arc<Self>, ask: Ask) -> Result<Option<Hold>> {
+        match (&ask.owner, ask.claim) {
+            (Some(owner), Claim::Exclusive) => self.enter(&ask, owner, Mode::Exclusive).await,
+            (Some(owner), Claim::Shared) => self.enter(&ask, owner, Mode::Shared).await,
+            (_, claim) => Ok(self.alone(ask).await?.map(|acquired| Hold::of(acquired, claim))),
+        }
     }
 
-    /// As [`alone`](QueueHandle::alone), with data for the node.
-    pub(super) async fn with_data(
-        &self,
-        ask: Ask<'_>,
-        claim: Claim,
-        data: &[u8],
-    ) -> Result<Option<Acquired>> {
-        self.acquire(ask, claim, AskedLimit::Stored, checked_data(data)).await
+    /// Acquires a node of its own.
+    pub(super) async fn alone(&self, ask: Ask) -> Result<Option<Acquired>> {
+        let acquired = async { self.carry_out(&self.request(&ask)?, ask.min_hold).await };
+        self.in_context(ask.operation, acquired.await)
     }
 
-    async fn acquire(
-        &self,
-        ask: Ask<'_>,
-        claim: Claim,
-        limit: AskedLimit,
-        data: Result<Arc<[u8]>>,
-    ) -> Result<Option<Acquired>> {
-        let Ask { operation, patience, .. } = ask;
-        let options = ask.options();
-        let at_least = options.at_least;
-        let acquired = async {
-            let request = Request { data: data?, ..self.request(options, claim, limit, patience)? };
-            self.carry_out(&request, at_least).await
-        };
-        self.in_context(operation, acquired.await)
-    }
-
-    fn request(
-        &self,
-        options: Acquire,
-        claim: Claim,
-        limit: AskedLimit,
-        patience: Patience,
-    ) -> Result<Request> {
-        options.check()?;
+    /// Validates, and computes the deadline of all that follows.
+    fn request(&self, ask: &Ask) -> Result<Request> {
+        ask.check()?;
         let client = self.client();
         if client.is_connected() {
-            client.check_confirms(options.min_replicas)?;
+            client.check_confirms(ask.min_replicas)?;
         }
         Ok(Request {
             queue: self.queue.clone(),
-            claim,
-            limit,
-            deadline: self.deadline(&options, patience),
-            label: options.label.unwrap_or_else(|| Arc::clone(&client.label)),
-            data: Arc::default(),
-            patience,
+            claim: ask.claim,
+            limit: ask.limit,
+            deadline: self.deadline(ask),
+            label: Arc::clone(ask.shown().unwrap_or(&client.label)),
+            data: Arc::clone(&ask.data),
+            patience: ask.patience,
             request_timeout: client.request_timeout,
-            fail_fast: options.fail_fast,
-            max_hold: options.max_hold,
-            min_replicas: options.min_replicas,
+            fail_fast: ask.fail_fast,
+            max_hold: ask.max_hold,
+            min_replicas: ask.min_replicas,
             on_queue: None,
         })
     }
 
-    /// The instant of its total deadline; for a try, of its answer.
-    fn deadline(&self, options: &Acquire, patience: Patience) -> Moment {
-        let within = match (patience, options.within) {
+    /// A try has the time of a request.
+    fn deadline(&self, ask: &Ask) -> Moment {
+        let within = match (ask.patience, ask.within) {
             (Patience::Try, _) => self.client().request_timeout,
             (Patience::Wait, Some(within)) => within,
             (Patience::Wait, None) => return Moment::NEVER,
@@ -152,7 +114,7 @@ impl QueueHandle {
         (self.client().clock().now() + within).min(Moment::from_nanos(Moment::NEVER.as_nanos() - 1))
     }
 
-    async fn carry_out(&self, request: &Request, at_least: Option<Duration>) -> Result<Option<Acquired>> {
+    async fn carry_out(&self, request: &Request, min_hold: Option<Duration>) -> Result<Option<Acquired>> {
         let client = self.client();
         let seen = SeenAcquisition::begin(&self.meter, self.queue.shared_name(), client.clock());
         let acquired = match &self.moving {
@@ -166,7 +128,7 @@ impl QueueHandle {
         match acquired {
             Ok(Some(Admitted { node, waited })) => {
                 let seen = seen.acquired(node.state().token(), waited);
-                let held = HeldNode::new(Arc::clone(client), self.queue.clone(), node, at_least, seen);
+                let held = HeldNode::new(Arc::clone(client), self.queue.clone(), node, min_hold, seen);
                 Ok(Some(Acquired { held, waited }))
             }
             Ok(None) => {
@@ -180,23 +142,29 @@ impl QueueHandle {
         }
     }
 
-    /// Enters again if `owner` holds, else joins as [`alone`](QueueHandle::alone). `None` if a try
-    /// was refused.
-    pub(super) async fn enter(&self, ask: Ask<'_>, owner: &Owner, mode: Mode) -> Result<Option<Share>> {
-        let Ask { operation, patience, .. } = ask;
-        let options = Ask { owner: Some(owner), ..ask }.options();
-        let at_least = options.at_least;
+    /// Acquires by an owner, or enters again.
+    async fn enter(self: &Arc<Self>, ask: &Ask, owner: &Owner, mode: Mode) -> Result<Option<Hold>> {
+        let clock = self.client().clock();
+        let begun = clock.now();
         // Validates the options for a re-entry too; its deadline covers all that follows.
-        let request = self.request(options, mode.claim(), AskedLimit::Stored, patience);
-        let request = self.in_context(operation, request)?;
+        let request = self.in_context(ask.operation, self.request(ask))?;
+        let min_hold = ask.min_hold;
         let acquire = |on_queue| {
-            let (queue, request) = (self.clone(), Request { on_queue: Some(on_queue), ..request.clone() });
-            async move { Ok(queue.carry_out(&request, at_least).await?.map(|acquired| acquired.held)) }
+            let (queue, request) =
+                (Arc::clone(self), Request { on_queue: Some(on_queue), ..request.clone() });
+            async move { Ok(queue.carry_out(&request, min_hold).await?.map(|acquired| acquired.held)) }
         };
         let key = (owner.clone(), self.queue.clone());
-        let bounds = Bounds { deadline: request.deadline, patience, fail_fast: request.fail_fast };
+        let bounds =
+            Bounds { deadline: request.deadline, patience: ask.patience, fail_fast: request.fail_fast };
         let entered = Share::enter(&self.owners, key, mode, bounds, acquire);
-        self.in_context(operation, self.client().serve(entered).await)
+        let entered = self.in_context(ask.operation, self.client().serve(entered).await)?;
+        Ok(entered.map(|share| Hold::new(By::Owner(share), ask.claim, clock.now().since(begun))))
+    }
+
+    /// How often this owner holds it now.
+    pub(super) fn hold_count(&self, owner: &Owner) -> usize {
+        self.owners.count(&(owner.clone(), self.queue.clone()))
     }
 
     /// Gives a hold back in the background, and does what is to follow once its node is gone.
@@ -217,8 +185,8 @@ impl QueueHandle {
     }
 
     /// Who leads, by the head of the queue.
-    pub(super) fn leading(&self, head: &[Entry]) -> Result<Option<Leading>> {
-        Leading::of(head, |sequence| self.client().backend.token(sequence))
+    pub(super) fn leading(&self, head: &[Entry]) -> Result<Option<Leader>> {
+        Leader::of(head, |sequence| self.client().backend.token(sequence))
     }
 
     /// Lists all of it, page by page.
@@ -237,5 +205,15 @@ impl QueueHandle {
         let client = self.client();
         let revoked = client.serve(client.backend.revoke(&self.queue, sequence)).await;
         self.in_context("force_release", revoked)
+    }
+}
+
+impl Take for QueueHandle {
+    fn take(self: Arc<Self>, ask: Ask) -> Acquiring {
+        Box::pin(async move { self.acquire(ask).await })
+    }
+
+    fn key(&self) -> &str {
+        self.queue.name()
     }
 }

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::Acquire;
-use super::guards::Held;
-use super::quorum_guard::{HoldBounds, QuorumGuard, Tries, next_of};
+use super::ask::Ask;
+use super::hold::{By, Hold};
+use super::quorum_guard::{HoldBounds, QuorumHold, Tries, next_of};
 use super::quorum_members::{QuorumMembers, Taken};
-use super::verb::Ask;
 use crate::clock::{Clock, Moment};
 use crate::contracts::Patience;
 use crate::decide::quorum::{MajorityGather, NextStep};
@@ -17,16 +16,14 @@ use crate::support::Backoff;
 /// One acquisition, of several members.
 pub(super) struct Acquisition<'a> {
     lock: &'a Arc<QuorumMembers>,
-    operation: &'static str,
-    options: Acquire,
-    patience: Patience,
+    ask: Ask,
     clock: Clock,
     begun: Moment,
     /// Of a wait with a deadline.
     deadline: Moment,
     gathering: MajorityGather,
     // By the number of the member.
-    held: Vec<Option<Held>>,
+    held: Vec<Option<Hold>>,
     // Why a member was left out since the acquisition began, or began again.
     left_out: Vec<Option<LeftOut>>,
     // When a majority last answered, though it may not have counted yet.
@@ -54,20 +51,16 @@ struct Tried {
 }
 
 impl<'a> Acquisition<'a> {
-    pub(super) fn new(lock: &'a Arc<QuorumMembers>, ask: Ask<'_>) -> Self {
+    pub(super) fn new(lock: &'a Arc<QuorumMembers>, ask: Ask) -> Self {
         let clock = lock.members()[0].handle.client().clock();
         let (begun, members) = (clock.now(), lock.members().len());
-        let (operation, patience) = (ask.operation, ask.patience);
-        let options = ask.options();
-        let deadline = match (patience, options.within) {
+        let deadline = match (ask.patience, ask.within) {
             (Patience::Wait, Some(within)) => begun + within,
             _ => Moment::NEVER,
         };
         Self {
             lock,
-            operation,
-            options,
-            patience,
+            ask,
             clock,
             begun,
             deadline,
@@ -80,17 +73,17 @@ impl<'a> Acquisition<'a> {
         }
     }
 
-    pub(super) async fn run(mut self) -> Result<Option<QuorumGuard>> {
+    pub(super) async fn run(mut self) -> Result<Option<Hold>> {
         let (clock, deadline) = (self.clock.clone(), self.deadline);
         let acquired = tokio::select! {
             biased;
             acquired = self.gather() => acquired,
             () = clock.sleep_until(deadline) => Err(self.late()),
         };
-        acquired.map_err(|error| error.in_operation(self.operation).on(self.lock.key()))
+        acquired.map_err(|error| error.in_operation(self.ask.operation).on(self.lock.key()))
     }
 
-    async fn gather(&mut self) -> Result<Option<QuorumGuard>> {
+    async fn gather(&mut self) -> Result<Option<Hold>> {
         let (mut from, mut late) = (self.begun, Tries::default());
         loop {
             match self.gathering.next(self.live()) {
@@ -103,7 +96,7 @@ impl<'a> Acquisition<'a> {
                     }
                     self.keep_only(&[]);
                     self.judge(&tried)?;
-                    if self.patience == Patience::Try {
+                    if self.ask.patience == Patience::Try {
                         return Ok(None);
                     }
                     self.gathering.tried(tried.refused + tried.held);
@@ -134,8 +127,8 @@ impl<'a> Acquisition<'a> {
     }
 
     /// The call of one member. The hold's own bounds begin when a majority is held.
-    fn call(&self) -> Acquire {
-        Acquire { max_hold: None, at_least: None, within: None, ..self.options.clone() }
+    fn call(&self, patience: Patience) -> Ask {
+        Ask { max_hold: None, min_hold: None, within: None, patience, ..self.ask.clone() }
     }
 
     /// Tries all members at once that are not held, until it is known whether a majority is.
@@ -146,10 +139,8 @@ impl<'a> Acquisition<'a> {
         }
         let others = (0..members).filter(|member| self.held[*member].is_none() && Some(*member) != but);
         let mut asked: Vec<_> = others.collect();
-        let tries = asked
-            .iter()
-            .map(|&member| self.lock.take_member(member, self.operation, self.call(), Patience::Try))
-            .collect();
+        let tries =
+            asked.iter().map(|&member| self.lock.take_member(member, self.call(Patience::Try))).collect();
         let mut tried = Tried { late: tries, ..Tried::default() };
         let (mut failed, until) = (0, self.clock.now() + self.lock.tries_within());
         while let Some((member, answer)) = next_of(&mut tried.late, &self.clock, until).await {
@@ -207,7 +198,7 @@ impl<'a> Acquisition<'a> {
             Some(error) => unavailable("a majority of the servers has not answered").because(error.clone()),
             None => unavailable("servers that have come back may have forgotten, and do not count yet"),
         };
-        if self.patience == Patience::Try || self.options.fail_fast {
+        if self.ask.patience == Patience::Try || self.ask.fail_fast {
             return Err(why);
         }
         if self.clock.now().since(self.answered) > self.lock.longest_ttl() && self.deadline == Moment::NEVER {
@@ -224,8 +215,8 @@ impl<'a> Acquisition<'a> {
             // It has not answered, or does not count.
             return Tries::default();
         }
-        let options = self.call().fail_fast();
-        let mut waiting = self.lock.take_member(member, self.operation, options, Patience::Wait);
+        let ask = Ask { fail_fast: true, ..self.call(Patience::Wait) };
+        let mut waiting = self.lock.take_member(member, ask);
         loop {
             let next = self.clock.now() + self.lock.longest_ttl();
             let clock = self.clock.clone();
@@ -270,22 +261,22 @@ impl<'a> Acquisition<'a> {
     }
 
     /// A majority is held; `from` is when the acquisition that succeeded was sent.
-    fn guard(&mut self, from: Moment, mut late: Tries) -> QuorumGuard {
+    fn guard(&mut self, from: Moment, mut late: Tries) -> Hold {
         let now = self.clock.now();
         let bounds = HoldBounds {
-            end: self.options.max_hold.map(|length| from + length),
-            kept_until: self.options.at_least.map(|length| now + length),
+            end: self.ask.max_hold.map(|length| from + length),
+            kept_until: self.ask.min_hold.map(|length| now + length),
         };
         let held = std::mem::take(&mut self.held);
         if late.is_empty() && self.gathering != MajorityGather::new(held.len()) {
             // The others were not tried since they were refused.
             let missing = held.iter().enumerate().filter(|(_, held)| held.is_none());
-            let again = missing
-                .map(|(member, _)| self.lock.take_member(member, self.operation, self.call(), Patience::Try));
+            let again = missing.map(|(member, _)| self.lock.take_member(member, self.call(Patience::Try)));
             late.extend(again);
         }
-        let options = self.call();
-        QuorumGuard::new(Arc::clone(self.lock), held, late, bounds, options, now.since(self.begun))
+        let again = Ask { operation: "acquire", ..self.call(Patience::Try) };
+        let quorum = QuorumHold::new(Arc::clone(self.lock), held, late, bounds, again);
+        Hold::new(By::Majority(quorum), self.ask.claim, now.since(self.begun))
     }
 
     /// The deadline has passed.

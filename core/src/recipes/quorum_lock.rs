@@ -6,21 +6,22 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::acquire::Acquire;
+use super::acquire::{Acquire, Acquiring, Take};
+use super::ask::Ask;
+use super::guards::QuorumGuard;
+use super::hold::{By, Hold};
 use super::mutex::Mutex;
 use super::quorum_gathering::Acquisition;
-use super::quorum_guard::QuorumGuard;
+use super::quorum_guard::QuorumHold;
 use super::quorum_members::QuorumMembers;
 use super::server_count::vouch;
-use super::under::under;
-use super::verb::{Ask, verb};
 use crate::address::{Address, Kind};
 use crate::client::Client;
-use crate::contracts::{CellLife, CellWrite, Expected, MAX_CELL_BYTES, Patience};
+use crate::contracts::{CellLife, CellWrite, Expected, MAX_CELL_BYTES};
+use crate::decide::Claim;
 use crate::decide::gather::canonical_order;
 use crate::decide::trial::{Marker, Terms};
 use crate::error::{Error, Result};
-use crate::reentrancy::Owner;
 
 /// The key of a server's marker. There is one in each namespace.
 const MARKER: &str = "members";
@@ -29,7 +30,7 @@ const MARKER: &str = "members";
 /// stands while more than half of its members are held, so that fewer than half of the servers may
 /// fail.
 ///
-/// The members are mutexes of one key, each of another coordinator with a
+/// The members are the mutexes of one key, each of another coordinator with a
 /// [name](crate::Config::name). All clients give the same members and the same `longest_ttl`, which
 /// is at least the TTL of each client's leases.
 ///
@@ -53,8 +54,7 @@ const MARKER: &str = "members";
 /// renewal. A server that may have forgotten a hold counts only when that hold has ended. No two
 /// acquisitions wait for each other: one that waits holds only members before the one it waits for.
 ///
-/// *No fence.* The guard has the tokens of its members ([`tokens`](QuorumGuard::tokens)), and is
-/// not [`Fenced`](crate::Fenced). Independent servers count independently. Of three servers that are
+/// *No fence.* The guard is not [`Fenced`](crate::Fenced). Independent servers count independently. Of three servers that are
 /// at 10, 50 and 7, a holder of the first two has 11 and 51, and the next one, on the first and the
 /// third, 12 and 8: neither the largest nor the sum rises. That is the heart of a debate: M. Kleppmann (*How to do
 /// distributed locking*, 2016) holds that a lock for correctness needs a fence which the resource
@@ -82,19 +82,19 @@ const MARKER: &str = "members";
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use latchwork_core::{connect, recipes::QuorumLock, Config, Release, memory};
+/// # use latchwork_core::{connect, recipes::QuorumLock, Config, memory};
 /// # async fn example() -> Result<(), latchwork_core::Error> {
 /// let mut members = Vec::new();
 /// for name in ["east", "north", "west"] {
 ///     let config = Config::from_url(&format!("memory://{name}?name={name}&ttl=10s"))?;
 ///     let coordinator = connect(&[memory::connector()], &config).await?;
-///     members.push(coordinator.mutex("invoices")?);
+///     members.push(coordinator);
 /// }
-/// let lock = QuorumLock::new(members, Duration::from_secs(10))?;
+/// let lock = QuorumLock::new("invoices", members, Duration::from_secs(10))?;
 /// lock.initialize().await?; // once, when the servers are new
 /// let hold = lock.acquire().await?;
-/// println!("mine for {:?} more, on {} servers", hold.remaining(), hold.tokens().iter().flatten().count());
-/// assert_eq!(hold.release().await?, Release::Released);
+/// println!("mine for {:?} more, on {} servers", hold.remaining(), hold.sequences().iter().flatten().count());
+/// hold.release().await?;
 /// # Ok(()) }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 /// ```
@@ -102,37 +102,12 @@ const MARKER: &str = "members";
 pub struct QuorumLock(Arc<QuorumMembers>);
 
 impl QuorumLock {
-    /// One lock on a majority of these members. Validates, no I/O.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming `members` when there are none, when their keys differ, when one has
-    /// an [exact address](crate::Address::exact), or when their names are too long to be stored;
-    /// naming `name` when two coordinators have the same [name](crate::Config::name), or one of
-    /// several has none; naming `longest_ttl` when a coordinator's lease is longer. `Unsupported` when one
-    /// of several takes part in a [move](crate::Move).
-    pub fn new(members: impl IntoIterator<Item = Mutex>, longest_ttl: Duration) -> Result<Self> {
-        Self::with(members.into_iter().collect(), longest_ttl, true)
-    }
-
-    /// As [`new`](Self::new), but every server counts, whatever it may have forgotten: two may hold
-    /// at once after a restart. For tests that are to see that.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
-    #[doc(hidden)]
-    pub fn trusting(members: impl IntoIterator<Item = Mutex>, longest_ttl: Duration) -> Result<Self> {
-        Self::with(members.into_iter().collect(), longest_ttl, false)
-    }
-
-    fn with(members: Vec<Mutex>, longest_ttl: Duration, guarded: bool) -> Result<Self> {
+    pub(crate) fn over(members: Vec<Mutex>, longest_ttl: Duration, guarded: bool) -> Result<Self> {
         let Some(first) = members.first() else {
-            return Err(Error::invalid("members", "there is no lock to acquire"));
+            return Err(Error::invalid("members", "there is no coordinator"));
         };
         let (key, several) = (first.key(), members.len() > 1);
         let invalid = |name, why: String| Err(Error::invalid(name, why).on(key));
-        if let Some(other) = members.iter().find(|member| member.key() != key) {
-            return invalid("members", format!("all need the same key, and one has {:?}", other.address()));
-        }
         if several && members.iter().any(|member| member.handle.moves()) {
             // The marker of one side says nothing of what the other one has forgotten.
             let why =
@@ -161,10 +136,9 @@ impl QuorumLock {
         if longest > Some(longest_ttl) {
             return invalid("longest_ttl", format!("is {longest_ttl:?}, and a lease has {longest:?}"));
         }
-        let markers = members.iter().map(|member| member.address().beside(Kind::Quorum, MARKER)).collect();
-        let Some(markers) = markers else {
-            return invalid("members", "the lock of another program cannot be a member".to_owned());
-        };
+        let markers: Option<_> =
+            members.iter().map(|member| member.address().beside(Kind::Quorum, MARKER)).collect();
+        let markers = markers.expect("a key of ours");
         let ordered: Vec<_> = names.collect();
         let terms = Terms::new(longest_ttl, order.iter().map(|place| ordered[*place]));
         if Marker::new(&terms, Some(&"x".repeat(255)), u64::MAX, false).to_string().len() > MAX_CELL_BYTES {
@@ -173,53 +147,33 @@ impl QuorumLock {
         Ok(Self(Arc::new(QuorumMembers { members, order, markers, terms: Arc::new(terms), guarded })))
     }
 
-    verb! {
-        /// Waits until a majority is held, as long as others hold. Where a majority of the servers
-        /// can be reached but does not count yet, since they have come back a short time ago, it
-        /// waits for that: `longest_ttl` at most.
-        ///
-        /// # Errors
-        /// `Unavailable` when no majority of the servers could be reached for `longest_ttl`; the
-        /// cause is the first server's that failed. `Conflict` when other clients have another
-        /// `longest_ttl` or other members. As an acquisition of a [mutex](Mutex::acquire), if too
-        /// many members fail so that the others could make a majority. Nothing stays held.
-        ///
-        /// # Cancel safety
-        /// Cancel-safe: a dropped acquire leaves nothing in any queue, and gives back what it held.
-        acquire() -> QuorumGuard, by take;
-        acquire_within, acquire_with;
-        /// Acquires if a majority is free; never waits. `Ok(None)` if it is not, and nothing stays
-        /// held.
-        ///
-        /// # Errors
-        /// `Unavailable` when fewer than a majority have answered, or count yet; else as
-        /// [`acquire`](Self::acquire). Nothing stays held.
-        ///
-        /// # Cancel safety
-        /// Cancel-safe: leaves nothing in any queue.
-        try_acquire, try_acquire_with;
-        /// Listings show the owner's label. The lock is not reentrant.
-        ///
-        /// # Errors
-        /// As [`acquire`](Self::acquire), and `InvalidArgument` naming `label` when the owner's is
-        /// empty, longer than 4 KiB or has a control character.
-        ///
-        /// # Cancel safety
-        /// As [`acquire`](Self::acquire).
-        acquire_as, acquire_as_with, try_acquire_as, try_acquire_as_with;
-    }
-
-    /// Acquires, runs `work` under the hold, and releases it; `work` is dropped when the hold is
-    /// lost.
+    /// Waits until a majority is held, as long as others hold. Where a majority of the servers
+    /// can be reached but does not count yet, since they have come back a short time ago, it
+    /// waits for that: `longest_ttl` at most.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire); `Lost` with the reason when the hold was lost, also when only
-    /// the release shows it; `Unknown` when the release was not confirmed.
+    /// `Unavailable` when no majority of the servers could be reached for `longest_ttl`; the
+    /// cause is the first server's that failed. `Conflict` when other clients have another
+    /// `longest_ttl` or other members. As an acquisition of a [mutex](Mutex::acquire), if too
+    /// many members fail so that the others could make a majority. Nothing stays held.
     ///
     /// # Cancel safety
-    /// A dropped call leaves nothing: its hold is released in the background.
-    pub async fn with_lock<T>(&self, work: impl AsyncFnOnce(&QuorumGuard) -> T) -> Result<T> {
-        under(self.acquire().await?, work).await
+    /// Cancel-safe: a dropped acquire leaves nothing in any queue, and gives back what it held.
+    pub fn acquire(&self) -> Acquire<QuorumGuard> {
+        Ask::new("acquire", Claim::Exclusive).of(self.0.clone())
+    }
+
+    /// Acquires if a majority is free; never waits. `Ok(None)` if it is not, and nothing stays
+    /// held.
+    ///
+    /// # Errors
+    /// `Unavailable` when fewer than a majority have answered, or count yet; else as
+    /// [`acquire`](Self::acquire). Nothing stays held.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: leaves nothing in any queue.
+    pub fn try_acquire(&self) -> Acquire<Option<QuorumGuard>> {
+        Ask::try_new("try_acquire", Claim::Exclusive).of(self.0.clone())
     }
 
     /// Declares that the servers are new: nobody has held anything by this quorum for the last
@@ -248,12 +202,12 @@ impl QuorumLock {
     ///
     /// # Cancel safety
     /// Some markers may be deleted; it may be called again.
-    pub async fn delete(&self) -> Result<()> {
+    pub async fn reset(&self) -> Result<()> {
         let deletion = CellWrite { expected: Expected::Any, value: None, life: CellLife::Stays };
         let deleting = self.members_and_markers().map(async |(client, cell)| {
             client.serve(client.backend.write_cell(cell, &deletion)).await.map(drop)
         });
-        self.of_all("delete", join_all(deleting).await)
+        self.of_all("reset", join_all(deleting).await)
     }
 
     /// The members, in the order in which they were given.
@@ -266,11 +220,6 @@ impl QuorumLock {
         self.0.key()
     }
 
-    /// The longest TTL of any client's lease.
-    pub fn longest_ttl(&self) -> Duration {
-        self.0.longest_ttl()
-    }
-
     fn members_and_markers(&self) -> impl Iterator<Item = (&Arc<Client>, &Address)> {
         self.0.members.iter().map(|member| member.handle.client()).zip(&self.0.markers)
     }
@@ -279,14 +228,23 @@ impl QuorumLock {
         let all: Result<()> = answers.into_iter().collect();
         all.map_err(|error| error.in_operation(operation).on(self.key()))
     }
+}
 
-    async fn take(&self, ask: Ask<'_>) -> Result<Option<QuorumGuard>> {
-        ask.options.check().map_err(|error| error.in_operation(ask.operation).on(self.key()))?;
-        if let [only] = self.members() {
-            let held = only.take_held(ask).await?;
-            return Ok(held.map(|held| QuorumGuard::of_one(Arc::clone(&self.0), held)));
-        }
-        Acquisition::new(&self.0, ask).run().await
+impl Take for QuorumMembers {
+    fn take(self: Arc<Self>, ask: Ask) -> Acquiring {
+        Box::pin(async move {
+            ask.check().map_err(|error| error.in_operation(ask.operation).on(QuorumMembers::key(&self)))?;
+            let [only] = self.members() else { return Acquisition::new(&self, ask).run().await };
+            let held = only.handle.acquire(ask).await?;
+            Ok(held.map(|held| {
+                let (claim, waited) = (held.claim(), held.waited());
+                Hold::new(By::Majority(QuorumHold::of_one(Arc::clone(&self), held)), claim, waited)
+            }))
+        })
+    }
+
+    fn key(&self) -> &str {
+        QuorumMembers::key(self)
     }
 }
 

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use super::acquire::Acquire;
-use super::guards::Held;
+use super::ask::Ask;
+use super::hold::Hold;
 use super::mutex::Mutex;
-use super::server_count::{Counted, ask};
-use super::verb::Ask;
+use super::server_count::{Counted, ask as ask_server};
 use crate::address::Address;
 use crate::contracts::Patience;
 use crate::decide::quorum::majority;
@@ -31,7 +30,7 @@ pub(super) struct QuorumMembers {
 
 /// What became of one member.
 pub(super) enum Taken {
-    Held(Held),
+    Held(Hold),
     Refused,
     /// Its server does not count before so long from now.
     After(Duration),
@@ -71,16 +70,14 @@ impl QuorumMembers {
     pub(super) fn take_member(
         self: &Arc<Self>,
         member: usize,
-        operation: &'static str,
-        options: Acquire,
-        patience: Patience,
+        ask: Ask,
     ) -> BoxFuture<'static, (usize, Result<Taken>)> {
         let lock = Arc::clone(self);
         let client = Arc::clone(self.members[member].handle.client());
         Box::pin(async move {
             let key = lock.key().to_owned();
-            let counted =
-                async move { lock.counted(member, Ask { operation, owner: None, options, patience }).await };
+            let (operation, patience) = (ask.operation, ask.patience);
+            let counted = async move { lock.counted(member, ask).await };
             let taken = match patience {
                 // What is answered after a majority joins the hold, which may have been taken on another runtime.
                 Patience::Try => client.cleanup.at_home(Box::pin(counted)).await,
@@ -90,22 +87,22 @@ impl QuorumMembers {
         })
     }
 
-    async fn counted(&self, member: usize, wanted: Ask<'_>) -> Result<Taken> {
+    async fn counted(&self, member: usize, wanted: Ask) -> Result<Taken> {
         let Self { members, markers, terms, guarded, .. } = self;
         let (mutex, marker) = (&members[member], &markers[member]);
         let client = mutex.handle.client();
         let proves = |lease: &_| !guarded || client.trial.proves(&*client.backend, terms, lease);
         if !proves(&client.lease())
-            && let Counted::After(time) = ask(client, marker, terms).await?
+            && let Counted::After(time) = ask_server(client, marker, terms).await?
         {
             return Ok(Taken::After(time));
         }
-        let Some(held) = mutex.take_held(wanted).await? else { return Ok(Taken::Refused) };
+        let Some(held) = mutex.handle.acquire(wanted).await? else { return Ok(Taken::Refused) };
         let Some(node) = held.tenure().node() else { return Ok(Taken::Refused) };
         let lease = node.state().lease();
         // The server may have come back between the two answers, or the lease be a new one.
         if !proves(lease) {
-            if let Counted::After(time) = ask(client, marker, terms).await? {
+            if let Counted::After(time) = ask_server(client, marker, terms).await? {
                 return Ok(Taken::After(time));
             }
             if !proves(lease) {

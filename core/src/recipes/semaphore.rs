@@ -1,20 +1,18 @@
 //! A fair semaphore with weighted permits.
 
 use std::fmt;
-use std::time::Duration;
+use std::sync::Arc;
 
-use super::acquire::Acquire;
-use super::guards::Held;
-use super::queue_handle::{Acquired, QueueHandle};
-use super::under::under;
-use super::verb::{Ask, verb};
+use parking_lot::Mutex;
+
+use super::acquire::{Acquire, Acquired};
+use super::ask::Ask;
+use super::guards::Permit;
+use super::queue_handle::QueueHandle;
 use crate::address::Address;
-use crate::contracts::{AskedLimit, Entry, Patience};
+use crate::contracts::{Entry, Limit};
 use crate::decide::Claim;
 use crate::error::{Error, Result};
-use crate::hold::{Hold, guard};
-use crate::reentrancy::Owner;
-use crate::token::Token;
 
 /// A fair semaphore on a coordinator: at most `limit` permits are held at a time. It limits
 /// concurrency, not rate.
@@ -22,99 +20,80 @@ use crate::token::Token;
 /// *Protocol.* An acquisition takes a weight, all of it or none, and is admitted in the order of
 /// joining: nothing overtakes a waiter that does not fit yet. The first acquisition stores the
 /// limit on the coordinator, where it stays; [`set_limit`](Semaphore::set_limit) changes it under
-/// load. A handle's constructor decides how it relates to the stored limit:
+/// load. A handle's [`Limit`] decides how it relates to the stored limit:
 ///
-/// | made by | stores if there is none | if another limit is stored |
+/// | limit | stores if there is none | if another limit is stored |
 /// |---|---|---|
-/// | [`semaphore_or_stored(key, 3)`](crate::Coordinator::semaphore_or_stored) | 3 | follows the stored limit |
-/// | [`semaphore(key, 3)`](crate::Coordinator::semaphore) | 3 | `Conflict`: two versions of a service cannot disagree |
-/// | [`semaphore_as_stored(key)`](crate::Coordinator::semaphore_as_stored) | nothing: `Conflict` | follows the stored limit |
+/// | [`Limit::UnlessStored(3)`](Limit::UnlessStored) | 3 | follows the stored limit |
+/// | `3`, or [`Limit::Exactly(3)`](Limit::Exactly) | 3 | `Conflict`: two versions of a service cannot disagree |
+/// | [`Limit::Stored`] | nothing: `Conflict` | follows the stored limit |
 ///
 /// *Source.* Curator's `InterProcessSemaphoreV2` has leases on permits; the order, the weights and
 /// the stored limit are this library's.
 ///
 /// *When the lease is lost*, another client may hold the permit at once: as with every lease lock,
-/// a paused process can work on beside its successor for a moment. The tokens of permits identify
-/// them and fence nothing.
+/// a paused process can work on beside its successor for a moment. Permits have no token.
 ///
 /// ```
-/// # use latchwork_core::{connect, Config, Release, memory};
+/// # use latchwork_core::{connect, Config, Limit, memory};
 /// # async fn example() -> Result<(), latchwork_core::Error> {
 /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
-/// let exports = coordinator.semaphore_or_stored("exports", 3)?;
+/// let exports = coordinator.semaphore("exports", Limit::UnlessStored(3))?;
 /// let (light, heavy) = (exports.acquire(1).await?, exports.acquire(2).await?);
 /// assert!(exports.try_acquire(1).await?.is_none());
-/// assert_eq!(light.release().await?, Release::Released);
-/// assert_eq!(heavy.release().await?, Release::Released);
+/// light.release().await?;
+/// heavy.release().await?;
 /// # coordinator.close().await }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 /// ```
 #[derive(Clone)]
 pub struct Semaphore {
-    pub(super) handle: QueueHandle,
-    limit: AskedLimit,
+    pub(super) handle: Arc<QueueHandle>,
+    // Shared, since `set_limit` by one clone counts for all.
+    limit: Arc<Mutex<Limit>>,
 }
 
 impl Semaphore {
-    pub(crate) fn new(handle: QueueHandle, limit: AskedLimit) -> Result<Self> {
+    pub(crate) fn new(handle: QueueHandle, limit: Limit) -> Result<Self> {
         if limit.to_store() == Some(0) {
             return Err(Error::invalid("limit", "must not be zero").on(handle.queue.name()));
         }
-        Ok(Self { handle, limit })
+        Ok(Self { handle: Arc::new(handle), limit: Arc::new(Mutex::new(limit)) })
     }
 
-    verb! {
-        /// Waits its turn until `weight` permits are free. As
-        /// [`Mutex::acquire`](super::Mutex::acquire) otherwise.
-        ///
-        /// # Errors
-        /// `InvalidArgument` naming `weight` when it is zero or above the limit; `Conflict` when
-        /// another limit is stored, when none is and this handle only follows it, when something
-        /// else than a limit is stored, or when the stored limit is or becomes lower than the
-        /// weight; `Unavailable`; `Lost`; `Forbidden`; `Misconfigured`; `Closed`; `RuntimeGone`.
-        ///
-        /// # Cancel safety
-        /// Cancel-safe: a dropped acquire leaves nothing in the queue.
-        acquire(weight: u32) -> Permit, by take;
-        acquire_within, acquire_with;
-        /// Takes `weight` permits if they are free and nobody waits; never waits.
-        ///
-        /// # Errors
-        /// `Unavailable` when there is no answer within the request timeout; else as
-        /// [`acquire`](Semaphore::acquire).
-        ///
-        /// # Cancel safety
-        /// Cancel-safe: leaves nothing in the queue.
-        try_acquire, try_acquire_with;
-        /// Listings show the owner's label. Each acquisition takes permits of its own.
-        ///
-        /// # Errors
-        /// As [`acquire`](Self::acquire), and `InvalidArgument` naming `label` when the owner's is
-        /// empty, longer than 4 KiB or has a control character.
-        ///
-        /// # Cancel safety
-        /// As [`acquire`](Self::acquire).
-        acquire_as, acquire_as_with, try_acquire_as, try_acquire_as_with;
+    /// Waits its turn until `weight` permits are free. As
+    /// [`Mutex::acquire`](super::Mutex::acquire) otherwise.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `weight` when it is zero or above the limit; `Conflict` when
+    /// another limit is stored, when none is and this handle only follows it, when something
+    /// else than a limit is stored, or when the stored limit is or becomes lower than the
+    /// weight; `Unavailable`; `Lost`; `Forbidden`; `Misconfigured`; `Closed`; `RuntimeGone`.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: a dropped acquire leaves nothing in the queue.
+    pub fn acquire(&self, weight: u32) -> Acquire<Permit> {
+        self.ask(Ask::new("acquire", Claim::Permits(weight)))
     }
 
-    async fn take(&self, weight: u32, ask: Ask<'_>) -> Result<Option<Permit>> {
-        let acquired = self.alone(weight, ask).await?;
-        Ok(acquired.map(|acquired| Permit { acquired, weight }))
+    /// Takes `weight` permits if they are free and nobody waits; never waits.
+    ///
+    /// # Errors
+    /// `Unavailable` when there is no answer within the request timeout; else as
+    /// [`acquire`](Semaphore::acquire).
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: leaves nothing in the queue.
+    pub fn try_acquire(&self, weight: u32) -> Acquire<Option<Permit>> {
+        self.ask(Ask::try_new("try_acquire", Claim::Permits(weight)))
     }
 
-    /// As a member of a [`MultiLock`](super::MultiLock).
-    pub(super) async fn take_held(&self, weight: u32, ask: Ask<'_>) -> Result<Option<Held>> {
-        Ok(self.alone(weight, ask).await?.map(Held::alone))
+    fn ask<T: Acquired>(&self, ask: Ask) -> Acquire<T> {
+        Ask { limit: self.limit(), ..ask }.of(self.handle.clone())
     }
 
-    async fn alone(&self, weight: u32, ask: Ask<'_>) -> Result<Option<Acquired>> {
-        let claim = self.claim(ask.operation, weight)?;
-        self.handle.alone(ask, claim, self.limit).await
-    }
-
-    /// The limit that this handle expects; `None` if it follows the stored one.
-    pub fn limit(&self) -> Option<u32> {
-        self.limit.exactly()
+    pub(super) fn limit(&self) -> Limit {
+        *self.limit.lock()
     }
 
     /// The limit that is stored on the coordinator; `None` before the first acquisition that
@@ -132,10 +111,9 @@ impl Semaphore {
         client.serve(client.backend.limit(&self.handle.queue)).await.map_err(in_context)
     }
 
-    /// Stores another limit, whatever is stored. From now on this handle expects it, or stores it
-    /// if there is none, as it was made. Handles that follow the stored limit follow it. Handles of
-    /// [`semaphore`](crate::Coordinator::semaphore) that expect the old one, clones of this one
-    /// included, get `Conflict` at their next acquisition.
+    /// Stores another limit, whatever is stored. From now on this handle and its clones expect
+    /// it, or store it if there is none, as they were made. Handles that follow the stored limit follow
+    /// it. Other handles that expect exactly the old one get `Conflict` at their next acquisition.
     ///
     /// Waiters stay and follow the new limit: those that fit now are admitted at once, and one that
     /// asked for more than the limit ends with `Conflict`. A lower limit revokes nothing, and
@@ -148,32 +126,20 @@ impl Semaphore {
     ///
     /// # Cancel safety
     /// A dropped call may or may not have been carried out.
-    pub async fn set_limit(&mut self, limit: u32) -> Result<()> {
+    pub async fn set_limit(&self, limit: u32) -> Result<()> {
         let in_context = |error: Error| error.in_operation("set_limit").on(self.key());
         if limit == 0 {
             return Err(in_context(Error::invalid("limit", "must not be zero")));
         }
         let client = self.handle.client();
         client.serve(client.backend.set_limit(&self.handle.queue, limit)).await.map_err(in_context)?;
-        self.limit = match self.limit {
-            AskedLimit::Exactly(_) => AskedLimit::Exactly(limit),
-            AskedLimit::UnlessStored(_) => AskedLimit::UnlessStored(limit),
-            AskedLimit::Stored => AskedLimit::Stored,
+        let mut expected = self.limit.lock();
+        *expected = match *expected {
+            Limit::Exactly(_) => Limit::Exactly(limit),
+            Limit::UnlessStored(_) => Limit::UnlessStored(limit),
+            Limit::Stored => Limit::Stored,
         };
         Ok(())
-    }
-
-    /// Acquires, runs `work` under the hold, and releases it; `work` is dropped when the hold is
-    /// lost.
-    ///
-    /// # Errors
-    /// As [`acquire`](Self::acquire); `Lost` with the reason when the hold was lost, also when only
-    /// the release shows it; `Unknown` when the release was not confirmed.
-    ///
-    /// # Cancel safety
-    /// A dropped call leaves nothing: its hold is released in the background.
-    pub async fn with_permits<T>(&self, weight: u32, work: impl AsyncFnOnce(&Permit) -> T) -> Result<T> {
-        under(self.acquire(weight).await?, work).await
     }
 
     /// The key, as it was given.
@@ -213,57 +179,23 @@ impl Semaphore {
     pub async fn force_release(&self, sequence: u64) -> Result<bool> {
         self.handle.force_release(sequence).await
     }
-
-    fn claim(&self, operation: &'static str, weight: u32) -> Result<Claim> {
-        let why = match weight {
-            0 => "must not be zero".to_owned(),
-            weight => match self.limit.exactly() {
-                Some(limit) if weight > limit => format!("is {weight}, above the limit {limit}"),
-                _ => return Ok(Claim::Permits(weight)),
-            },
-        };
-        Err(Error::invalid("weight", why).in_operation(operation).on(self.key()))
-    }
 }
 
 impl fmt::Debug for Semaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Semaphore")
             .field("address", &self.handle.queue)
-            .field("limit", &self.limit)
+            .field("limit", &self.limit())
             .finish_non_exhaustive()
     }
-}
-
-/// Held permits. Released by [`release`](Hold::release), or in the background when they are
-/// dropped.
-#[must_use = "permits that are dropped at once are released at once"]
-pub struct Permit {
-    acquired: Acquired,
-    weight: u32,
 }
 
 impl Permit {
     /// How many permits it holds.
     pub fn weight(&self) -> u32 {
-        self.weight
-    }
-
-    /// How long the acquisition took.
-    pub fn waited(&self) -> Duration {
-        self.acquired.waited
-    }
-
-    /// The number that identifies this hold on the server. It is no fence: others hold beside it.
-    pub fn token(&self) -> Token {
-        self.acquired.held.token()
-    }
-}
-
-guard!(Permit by acquired.held);
-
-impl fmt::Debug for Permit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Permit").field("weight", &self.weight).field("held", &self.acquired.held).finish()
+        match self.0.claim() {
+            Claim::Permits(weight) => weight,
+            Claim::Exclusive | Claim::Shared => unreachable!("a semaphore's"),
+        }
     }
 }

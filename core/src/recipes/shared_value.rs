@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::cell_handle::{CellHandle, checked_value};
 use super::cell_watch::ValueWatch;
+use super::hold::Hold;
 use crate::address::Address;
 use crate::contracts::{Cell, CellWrite, CellWritten, Expected, Version};
 use crate::error::{Error, ErrorKind, Result};
-use crate::hold::Hold;
 
 /// A value that all clients share: read, write, compare and set, watch.
 ///
@@ -129,7 +129,7 @@ impl SharedValue {
     ///
     /// # Cancel safety
     /// A dropped write may or may not be made.
-    pub async fn write_while(&self, hold: &impl Hold, value: impl AsRef<[u8]>) -> Result<Version> {
+    pub async fn write_while(&self, hold: &Hold, value: impl AsRef<[u8]>) -> Result<Version> {
         let write = self.checked_write(Expected::Any, value.as_ref());
         let written = async { stored(self.handle.write_while(hold, &write?).await?) };
         self.handle.in_context("write_while", written.await.and_then(unconditional))

@@ -3,8 +3,6 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use crate::decide::Claim;
-
 /// Numbers the acquisitions of an owner and key. A guard carries it, so that a release from another
 /// generation does nothing (OWNER-GUARD-CARRIES-GENERATION).
 pub(crate) type Generation = u64;
@@ -14,16 +12,6 @@ pub(crate) type Generation = u64;
 pub(crate) enum Mode {
     Exclusive,
     Shared,
-}
-
-impl Mode {
-    /// The claim of a node for this mode.
-    pub(crate) fn claim(self) -> Claim {
-        match self {
-            Mode::Exclusive => Claim::Exclusive,
-            Mode::Shared => Claim::Shared,
-        }
-    }
 }
 
 /// One entry per owner and key: none, acquiring, or held. The holds of a generation share one node,

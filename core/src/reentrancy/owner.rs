@@ -1,22 +1,15 @@
 //! An owner: the explicit identity of a holder.
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An owner of reentrant holds (REENTRY-OWNER): an explicit identity, never a thread or a task. It
-/// lives in one process; its label is what listings on the server show. Clones are the same owner.
+/// An owner of reentrant holds (REENTRY-OWNER): an explicit identity, never a thread or a task. A
+/// call names it by [`Acquire::by`](crate::recipes::Acquire::by). It lives in one process; its label is
+/// what listings on the server show. Clones are the same owner.
 ///
-/// ```
-/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// use latchwork_core::Owner;
-/// let owner = Owner::new("invoice-run");
-/// let seen = owner.scope(async { Owner::current() }).await;
-/// assert_eq!(seen, Some(owner));
-/// assert_eq!(Owner::current(), None);
-/// # });
-/// ```
+/// To hand an owner down a chain of calls, pass a clone of it, or keep it in a `tokio::task_local!` of
+/// yours.
 #[derive(Clone)]
 pub struct Owner {
     id: u64,
@@ -24,10 +17,6 @@ pub struct Owner {
 }
 
 static LAST: AtomicU64 = AtomicU64::new(0);
-
-tokio::task_local! {
-    static CURRENT: Owner;
-}
 
 impl Owner {
     /// A new owner. Two owners with one label are two owners. The label is validated when the owner
@@ -37,36 +26,12 @@ impl Owner {
         Self { id: LAST.fetch_add(1, Ordering::Relaxed) + 1, label: label.into() }
     }
 
-    /// Runs `work` with this owner as the current one. Only a
-    /// [`ReentrantMutex`](crate::recipes::ReentrantMutex) reads it; for every other recipe the call
-    /// names the owner (`read_as`, `acquire_as`), and a call without one excludes everyone. Tasks
-    /// that `work` spawns do not inherit it.
-    ///
-    /// # Cancel safety
-    /// As that of `work`.
-    pub async fn scope<F: Future>(&self, work: F) -> F::Output {
-        CURRENT.scope(self.clone(), work).await
-    }
-
-    /// As [`scope`](Self::scope), for code without a runtime: the blocking calls in `work` that this
-    /// thread makes have this owner.
-    ///
-    /// ```
-    /// use latchwork_core::Owner;
-    /// let owner = Owner::new("invoice-run");
-    /// assert_eq!(owner.sync_scope(Owner::current), Some(owner));
-    /// ```
-    pub fn sync_scope<T>(&self, work: impl FnOnce() -> T) -> T {
-        CURRENT.sync_scope(self.clone(), work)
-    }
-
-    /// The owner whose scope the current task is in.
-    pub fn current() -> Option<Self> {
-        CURRENT.try_with(Clone::clone).ok()
-    }
-
     /// The label.
-    pub fn label(&self) -> &Arc<str> {
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    pub(crate) fn shared_label(&self) -> &Arc<str> {
         &self.label
     }
 }

@@ -13,8 +13,7 @@ use crate::attempt::OnQueue;
 use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::held_node::HeldNode;
-use crate::hold::{Release, Tenure};
-use crate::token::Token;
+use crate::hold::{Ended, Tenure};
 
 /// One hold of an owner. Dropping it releases it in the background.
 pub(crate) struct Share {
@@ -85,13 +84,13 @@ impl Share {
     }
 
     /// Bounds the hold, as [`HeldNode::bind`].
-    pub(crate) fn bind(&self, end: Option<Moment>, at_least: Option<Duration>) {
-        self.held.bind(end, at_least);
+    pub(crate) fn bind(&self, end: Option<Moment>, min_hold: Option<Duration>) {
+        self.held.bind(end, min_hold);
     }
 
-    /// The token of the node that it shares.
-    pub(crate) fn token(&self) -> Token {
-        self.held.token()
+    /// The node that all holds of the owner share.
+    pub(crate) fn held(&self) -> &HeldNode {
+        &self.held
     }
 
     /// The share's own tenure, which its own release ends.
@@ -102,9 +101,9 @@ impl Share {
     /// Gives this hold back. The owner's last hold frees the node, and its last writing hold turns
     /// the node into a reader's. Waits until the server has confirmed that, in later calls too;
     /// sends nothing if nothing changes for the server.
-    pub(crate) async fn release(&self) -> Result<Release> {
+    pub(crate) async fn release(&self) -> Result<Ended> {
         let (first, left) = self.leave();
-        if let Some(lost @ Release::AlreadyLost(_)) = self.tenure.by_its_owner() {
+        if let Some(lost @ Ended::Lost(_)) = self.tenure.by_its_owner() {
             // The server's side is given back too, without waiting.
             match left {
                 Left::Last(node) if first => node.give_back_lost(),
@@ -116,26 +115,26 @@ impl Share {
         match left {
             Left::Last(node) => node.release().await,
             Left::Downgrade(node) => self.downgrade_node(node, first).await,
-            Left::Remaining | Left::Unwanted | Left::Stale => Ok(Release::Released),
+            Left::Remaining | Left::Unwanted | Left::Stale => Ok(Ended::Released),
         }
     }
 
     /// Downgrades the node: the owner's last writing hold is released, and reading ones remain.
-    async fn downgrade_node(&self, node: &HeldNode, first: bool) -> Result<Release> {
+    async fn downgrade_node(&self, node: &HeldNode, first: bool) -> Result<Ended> {
         if node.is_kept() {
             // Nothing to wait for: the writer is done, and others must not read yet.
             if first {
                 node.downgrade_later();
             }
-            return Ok(Release::Released);
+            return Ok(Ended::Released);
         }
         match node.downgrade().await {
-            Ok(()) => Ok(Release::Released),
+            Ok(()) => Ok(Ended::Released),
             // The last reader has given the node back meanwhile, which ended the downgrade.
             Err(_) if node.tenure.by_its_owner().is_some() => node.release().await,
             Err(error) => match error.lost_reason() {
                 // The server's word: the node is gone.
-                Some(reason) => Ok(Release::AlreadyLost(reason)),
+                Some(reason) => Ok(Ended::Lost(reason)),
                 None => Err(Error::new(ErrorKind::Unknown, "the release was not confirmed")
                     .because(error)
                     .in_operation("release")

@@ -16,7 +16,7 @@ use crate::address::Namespace;
 use crate::cleanup::{Task, settle};
 use crate::config::Config;
 use crate::connector::Connector;
-use crate::contracts::{AskedLimit, Backend, Close, Join, Joined, Node, NodeId, Patience};
+use crate::contracts::{Backend, Close, Join, Joined, Limit, Node, NodeId, Patience};
 use crate::decide::life::Residue;
 use crate::decide::moving::gate::Who;
 use crate::decide::{Claim, join_obsolete_at};
@@ -199,7 +199,7 @@ impl Entrance {
             queue: self.place.clients.clone(),
             id: NodeId::random(),
             claim: Claim::Shared,
-            limit: AskedLimit::Stored,
+            limit: Limit::Stored,
             label: Arc::clone(&self.label),
             data: Arc::clone(&self.record),
             patience: Patience::Wait,

@@ -104,7 +104,7 @@ impl NamePool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contracts::{AskedLimit, Patience};
+    use crate::contracts::{Limit, Patience};
     use crate::decide::Claim;
     use crate::{Address, Error, Kind};
 
@@ -146,7 +146,7 @@ mod tests {
                 queue: queue.clone(),
                 id: id(2),
                 claim: Claim::Exclusive,
-                limit: AskedLimit::Stored,
+                limit: Limit::Stored,
                 label: "".into(),
                 patience: Patience::Try,
                 repeated,

@@ -68,8 +68,8 @@ impl Clients {
 
     pub(crate) fn lock(&self, guarded: bool) -> QuorumLock {
         let new = match guarded {
-            true => QuorumLock::new(self.mutexes(), self.ttl),
-            false => QuorumLock::trusting(self.mutexes(), self.ttl),
+            true => QuorumLock::new(KEY, self.coordinators.clone(), self.ttl),
+            false => QuorumLock::trusting(KEY, self.coordinators.clone(), self.ttl),
         };
         new.expect("good members")
     }

@@ -138,7 +138,7 @@ pub(crate) async fn contend(order: Order) {
 async fn once(lock: &QuorumLock, order: &Order) {
     let acquired = match order.way {
         Way::Tries => lock.try_acquire().await,
-        Way::Waits | Way::HoldsLong => lock.acquire_within(TTL * 2).await.map(Some),
+        Way::Waits | Way::HoldsLong => lock.acquire().within(TTL * 2).await.map(Some),
     };
     match acquired {
         Ok(Some(guard)) => {

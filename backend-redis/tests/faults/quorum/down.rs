@@ -36,7 +36,7 @@ pub(crate) async fn three_of_five() -> Result<()> {
     println!("lost after {:.1?}: {ended}", from.elapsed());
     assert!(from.elapsed() < IN_TIME, "{:?}", from.elapsed());
     let from = Instant::now();
-    let error = lock.acquire_within(TTL).await.expect_err("three are down");
+    let error = lock.acquire().within(TTL).await.expect_err("three are down");
     println!("in vain after {:.1?}: {error}", from.elapsed());
     assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
     assert!(from.elapsed() < IN_TIME, "{:?}", from.elapsed());
@@ -48,7 +48,7 @@ pub(crate) async fn three_of_five() -> Result<()> {
     long.lock(true).try_acquire().await.expect_err("three are down");
     for mutex in &others.mutexes()[3..] {
         // What a try got there is given back, and not left to its lease.
-        let held = mutex.acquire_within(LONG_TTL / 2).await?;
+        let held = mutex.acquire().within(LONG_TTL / 2).await?;
         assert!(mutex.queue(0, 10).await?.len() == 1 && held.is_held(), "nothing stays held");
     }
     Ok(())

@@ -6,7 +6,7 @@ use futures_util::future::{join_all, select_all};
 use crate::error::{Answer, Fault};
 use crate::layout::Contenders;
 use crate::queue::fast_path::Watcher;
-use crate::queue::limit::Limit;
+use crate::queue::limit::WrittenLimit;
 use crate::queue::zk_node::ZkNode;
 use crate::watch::Armed;
 
@@ -39,12 +39,12 @@ pub(super) async fn arm(
     watcher: &Watcher<'_>,
     paths: &[String],
     ahead: usize,
-    limit: Limit,
+    limit: WrittenLimit,
 ) -> Answer<HeadWatch> {
     let arm_limit = async {
         let Some(path) = &node.limit else { return Ok(None) };
         match watcher.watch(path).await {
-            Ok((data, stat, watch)) => Ok(Some((Limit::read(&data, &stat), watch))),
+            Ok((data, stat, watch)) => Ok(Some((WrittenLimit::read(&data, &stat), watch))),
             // Removed by another client. The look of the re-check shows a new one.
             Err(Fault::NoNode) => Ok(None),
             Err(fault) => Err(fault),

@@ -11,7 +11,7 @@ use super::wire::stand;
 use super::{SHORT_TTL, Terms};
 use crate::Result;
 use crate::line::Line;
-use crate::recipe::{Recipe, release};
+use crate::recipe::Recipe;
 use crate::target::Target;
 
 const KEY: &str = "crash";
@@ -59,7 +59,7 @@ async fn until_next(lock: &Mutex, death: impl Future<Output = Result<()>>) -> Re
     death.await?;
     let hold = waits.await?;
     let waited = began.elapsed().as_secs_f64();
-    release(&hold).await?;
+    hold.release().await?;
     Ok(waited)
 }
 

@@ -8,7 +8,7 @@ use super::LONG_TTL;
 use crate::Result;
 use crate::line::Line;
 use crate::plan::Plan;
-use crate::recipe::{Ask, Recipe, release};
+use crate::recipe::{Ask, Recipe};
 use crate::stats::Timings;
 use crate::target::Target;
 
@@ -22,14 +22,14 @@ pub(super) async fn measure(target: &Target, delay: Duration, plan: &Plan) -> Re
     let client = target.open_at(proxy.addr(), LONG_TTL).await?;
     let lock = Recipe::Mutex.lock(&client, "link")?;
     // The first one opens what later ones use.
-    release(&*lock.acquire(Ask::Alone).await?).await?;
+    lock.acquire(Ask::Alone).await?.release().await?;
     for direction in [Direction::ToServer, Direction::ToClient] {
         proxy.delay(direction, delay / 2);
     }
     let (mut timings, started) = (Timings::new(), Instant::now());
     while started.elapsed() < plan.time || timings.count() < u64::from(LEAST) {
         let began = Instant::now();
-        release(&*lock.acquire(Ask::Alone).await?).await?;
+        lock.acquire(Ask::Alone).await?.release().await?;
         timings.record(began.elapsed());
     }
     proxy.resume();

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use crate::Result;
 use crate::line::Line;
-use crate::recipe::{Recipe, release};
+use crate::recipe::Recipe;
 use crate::target::Target;
 
 /// Longer than a restart takes.
@@ -21,7 +21,7 @@ pub(super) async fn measure(target: &Target) -> Result<Vec<Line>> {
     let (holder, other) = (target.open_with(TTL).await?, target.open_with(TTL).await?);
     let _held = holder.mutex("restart")?.acquire().await?;
     let lock = other.mutex("restart-other")?;
-    release(&lock.acquire().await?).await?;
+    lock.acquire().await?.release().await?;
 
     let began = Instant::now();
     server.kill().await?;
@@ -33,7 +33,7 @@ pub(super) async fn measure(target: &Target) -> Result<Vec<Line>> {
     let looker = target.open_with(TTL).await?;
     let kept = match looker.mutex("restart")?.try_acquire().await? {
         Some(hold) => {
-            release(&hold).await?;
+            hold.release().await?;
             0.0
         }
         None => 1.0,
@@ -49,7 +49,7 @@ pub(super) async fn measure(target: &Target) -> Result<Vec<Line>> {
 async fn once_back(lock: &Mutex) -> Result<()> {
     loop {
         match lock.acquire().await {
-            Ok(hold) => return release(&hold).await,
+            Ok(hold) => return Ok(hold.release().await?),
             Err(error) if error.is_retryable() => sleep(AGAIN).await,
             Err(error) => return Err(error.into()),
         }

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::LONG_TTL;
 use crate::Result;
 use crate::line::Line;
-use crate::recipe::{Ask, Recipe, release};
+use crate::recipe::{Ask, Recipe};
 use crate::target::Target;
 
 /// Acquisitions while bytes are counted.
@@ -33,11 +33,11 @@ async fn bytes(target: &Target) -> Result<Line> {
     let proxy = Proxy::start(target.addr().ok_or("there is no wire")?).await?;
     let client = target.open_at(proxy.addr(), LONG_TTL).await?;
     let lock = Recipe::Mutex.lock(&client, "bytes")?;
-    release(&*lock.acquire(Ask::Alone).await?).await?;
+    lock.acquire(Ask::Alone).await?.release().await?;
     quiet(std::slice::from_ref(&proxy)).await;
     let (asked, answered) = (proxy.asked(), proxy.answered());
     for _ in 0..PAIRS {
-        release(&*lock.acquire(Ask::Alone).await?).await?;
+        lock.acquire(Ask::Alone).await?.release().await?;
     }
     quiet(std::slice::from_ref(&proxy)).await;
     let each = |now: u64, before: u64| (now - before) as f64 / f64::from(PAIRS);
@@ -74,7 +74,8 @@ async fn wakes(target: &Target) -> Result<Line> {
     for _ in 0..RELEASES {
         let before: Vec<_> = proxies.iter().map(Proxy::answered).collect();
         let next = async { waiting.next().await.ok_or("nobody waits")?.map_err(Into::into) };
-        let (_, (number, next)) = try_join(release(&hold), next).await?;
+        let (_, (number, next)) =
+            try_join(async { Ok::<_, crate::Error>(hold.release().await?) }, next).await?;
         // Those that hear of it in vain may do so later than the next holder.
         quiet_beside(&proxies, &mut waiting).await?;
         let heard = |(number, proxy): (usize, &Proxy)| number != holder && proxy.answered() > before[number];
@@ -82,7 +83,7 @@ async fn wakes(target: &Target) -> Result<Line> {
         (holder, hold) = (number, next);
     }
     drop(waiting);
-    release(&hold).await?;
+    hold.release().await?;
     try_join_all(clients.iter().map(latchwork_core::Coordinator::close)).await?;
     let param = format!("{QUEUE} in the queue");
     let line = Line::new(target.name(), Recipe::Mutex.peer(), "WAKES", &param, "clients woken/release");

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use latchwork_core::decide::Claim;
-use latchwork_core::recipes::Acquire;
+use latchwork_core::recipes::{Acquire, Guard};
 use latchwork_core::{Coordinator, Error, ErrorKind, Hold, LostReason, Result, Token};
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -76,45 +76,45 @@ impl Chaos {
     ) -> Result<()> {
         let name = name(key);
         let tries = chance.random_ratio(1, 6);
-        let options = match chance.random() {
-            true => Acquire::new(),
-            false => Acquire::new().within(chance.random_range(self.ttl / 100..self.ttl * 2)),
+        let within = match chance.random() {
+            true => None,
+            false => Some(chance.random_range(self.ttl / 100..self.ttl * 2)),
         };
         let releases = chance.random_ratio(3, 4);
         match self.kind {
             SoakKind::Exclusive => {
                 let mutex = coordinator.mutex(name)?;
-                let had = had(tries, mutex.try_acquire(), mutex.acquire_with(options)).await?;
+                let had = had(tries, mutex.try_acquire(), mutex.acquire(), within).await?;
                 let Some(guard) = had else { return Ok(()) };
                 self.witness(key, &guard, Claim::Exclusive, guard.token(), work).await;
                 give_back(guard, releases).await
             }
             SoakKind::ReadWrite if chance.random_ratio(1, 3) => {
                 let lock = coordinator.rwlock(name)?;
-                let had = had(tries, lock.try_write(), lock.write_with(options)).await?;
+                let had = had(tries, lock.try_write(), lock.write(), within).await?;
                 let Some(guard) = had else { return Ok(()) };
                 self.witness(key, &guard, Claim::Exclusive, guard.token(), work).await;
                 if chance.random() {
                     return give_back(guard, releases).await;
                 }
                 let guard = guard.downgrade().await?;
-                self.witness(key, &guard, Claim::Shared, guard.token(), work).await;
+                self.witness(key, &guard, Claim::Shared, guard.place(), work).await;
                 give_back(guard, releases).await
             }
             SoakKind::ReadWrite => {
                 let lock = coordinator.rwlock(name)?;
-                let had = had(tries, lock.try_read(), lock.read_with(options)).await?;
+                let had = had(tries, lock.try_read(), lock.read(), within).await?;
                 let Some(guard) = had else { return Ok(()) };
-                self.witness(key, &guard, Claim::Shared, guard.token(), work).await;
+                self.witness(key, &guard, Claim::Shared, guard.place(), work).await;
                 give_back(guard, releases).await
             }
             SoakKind::Permits { limit } => {
                 let (semaphore, weight) =
                     (coordinator.semaphore(name, limit)?, chance.random_range(1..=limit));
-                let had = had(tries, semaphore.try_acquire(weight), semaphore.acquire_with(weight, options))
-                    .await?;
+                let had =
+                    had(tries, semaphore.try_acquire(weight), semaphore.acquire(weight), within).await?;
                 let Some(permit) = had else { return Ok(()) };
-                self.witness(key, &permit, Claim::Permits(weight), permit.token(), work).await;
+                self.witness(key, &permit, Claim::Permits(weight), permit.place(), work).await;
                 give_back(permit, releases).await
             }
         }
@@ -122,7 +122,7 @@ impl Chaos {
 
     /// Works under a hold, and notes for how long it certainly held: the clock is read before the
     /// look that says so.
-    async fn witness(&self, key: usize, hold: &dyn Hold, claim: Claim, token: Token, work: Duration) {
+    async fn witness(&self, key: usize, hold: &Hold, claim: Claim, token: Token, work: Duration) {
         let from = self.now();
         let ends = Instant::now() + work;
         let mut noted = None;
@@ -163,19 +163,27 @@ fn is_of_faults(error: &Error) -> bool {
 }
 
 /// By a try, or by waiting.
-async fn had<G>(
+async fn had<G: Guard>(
     tries: bool,
-    trying: impl Future<Output = Result<Option<G>>>,
-    waiting: impl Future<Output = Result<G>>,
+    trying: Acquire<Option<G>>,
+    waiting: Acquire<G>,
+    within: Option<Duration>,
 ) -> Result<Option<G>> {
-    if tries { trying.await } else { waiting.await.map(Some) }
+    match within {
+        _ if tries => trying.await,
+        Some(time) => waiting.within(time).await.map(Some),
+        None => waiting.await.map(Some),
+    }
 }
 
 /// By a release, or by dropping it.
-async fn give_back(hold: impl Hold, releases: bool) -> Result<()> {
-    if releases {
-        // Held until now or not: the records are compared.
-        let _ = hold.release().await?;
+async fn give_back(hold: impl Into<Hold>, releases: bool) -> Result<()> {
+    if !releases {
+        return Ok(());
     }
-    Ok(())
+    match hold.into().release().await {
+        // Held until now or not: the records are compared.
+        Err(error) if error.lost_reason().is_none() => Err(error),
+        _ => Ok(()),
+    }
 }

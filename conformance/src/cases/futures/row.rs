@@ -21,7 +21,7 @@ pub(crate) struct Prepared(pub(crate) BoxFuture<'static, ()>);
 
 /// One row: `name`, in the queue of which recipe, whether it waits, what makes it.
 macro_rules! future {
-    ($name:literal, $adapter:ident, $waits:literal, |$site:ident| $body:expr) => {
+    ($name:expr, $adapter:ident, $waits:literal, |$site:ident| $body:expr) => {
         PublicFuture {
             name: $name,
             adapter: Adapter::$adapter,
@@ -41,57 +41,36 @@ macro_rules! dropping {
     }};
 }
 
-/// The nine rows of a verb, in the order of its grammar.
+/// The rows of a verb: it and its try, without options and with; and for a reentrant recipe, each by an owner.
 macro_rules! verb {
-    ($recipe:literal $adapter:ident $handle:ident acquire($($extra:expr),*)) => {
-        verb!($recipe $adapter $handle ($($extra),*) acquire acquire_within acquire_with try_acquire try_acquire_with
-            acquire_as acquire_as_with try_acquire_as try_acquire_as_with)
-    };
-    ($recipe:literal $adapter:ident $handle:ident campaign($($extra:expr),*)) => {
-        verb!($recipe $adapter $handle ($($extra),*) campaign campaign_within campaign_with try_campaign try_campaign_with
-            campaign_as campaign_as_with try_campaign_as try_campaign_as_with)
-    };
-    ($recipe:literal $adapter:ident $handle:ident read()) => {
-        verb!($recipe $adapter $handle () read read_within read_with try_read try_read_with
-            read_as read_as_with try_read_as try_read_as_with)
-    };
-    ($recipe:literal $adapter:ident $handle:ident write()) => {
-        verb!($recipe $adapter $handle () write write_within write_with try_write try_write_with
-            write_as write_as_with try_write_as try_write_as_with)
-    };
-    ($recipe:literal $adapter:ident $handle:ident ($($extra:expr),*)
-        $verb:ident $within:ident $with:ident $try:ident $try_with:ident
-        $owner:ident $owner_with:ident $try_owner:ident $try_owner_with:ident) => {
+    ($recipe:literal $adapter:ident $handle:ident $verb:ident $try:ident ($($extra:expr),*)) => {
         &[
-            verb!(row $recipe, $adapter, $handle, $verb, |it, _owner| it.$verb($($extra),*)),
-            verb!(row $recipe, $adapter, $handle, $within, |it, _owner| it.$within($($extra,)* LATE)),
-            verb!(row $recipe, $adapter, $handle, $with, |it, _owner| it.$with($($extra,)* options())),
-            verb!(row $recipe, $adapter, $handle, $try, |it, _owner| it.$try($($extra),*)),
-            verb!(row $recipe, $adapter, $handle, $try_with, |it, _owner| it.$try_with($($extra,)* Acquire::new())),
-            verb!(row $recipe, $adapter, $handle, $owner, |it, owner| it.$owner($($extra,)* &owner)),
-            verb!(row $recipe, $adapter, $handle, $owner_with, |it, owner| {
-                it.$owner_with($($extra,)* &owner, options())
+            future!(concat!($recipe, "::", stringify!($verb)), $adapter, true, |site| {
+                dropping!(site.$handle(), |it| it.$verb($($extra),*))
             }),
-            verb!(row $recipe, $adapter, $handle, $try_owner, |it, owner| it.$try_owner($($extra,)* &owner)),
-            verb!(row $recipe, $adapter, $handle, $try_owner_with, |it, owner| {
-                it.$try_owner_with($($extra,)* &owner, Acquire::new())
+            future!(concat!($recipe, "::", stringify!($verb)), $adapter, true, |site| {
+                dropping!(site.$handle(), |it| it.$verb($($extra),*).within(LATE).max_hold(LATE).label("other"))
+            }),
+            future!(concat!($recipe, "::", stringify!($try)), $adapter, true, |site| {
+                dropping!(site.$handle(), |it| it.$try($($extra),*))
+            }),
+            future!("Acquire::with", $adapter, true, |site| {
+                dropping!(site.$handle(), |it| it.$verb($($extra),*).with(async |_hold| tokio::task::yield_now().await))
             }),
         ]
     };
-    (row $recipe:literal, $adapter:ident, $handle:ident, $way:ident, |$it:ident, $owner:ident| $call:expr) => {
-        PublicFuture {
-            name: concat!($recipe, "::", stringify!($way)),
-            adapter: Adapter::$adapter,
-            waits: true,
-            prepare: |site| {
-                Box::pin(async move {
-                    let ($it, $owner, scope) = (site.$handle(), site.owner.clone(), site.owner.clone());
-                    // Only a reentrant mutex looks for the owner at hand.
-                    let call = async move { drop($call.await.expect("answered")) };
-                    Prepared(Box::pin(async move { scope.scope(call).await }))
-                })
-            },
-        }
+    ($recipe:literal $adapter:ident $handle:ident $verb:ident $try:ident by owner) => {
+        &[
+            future!(concat!($recipe, "::", stringify!($verb)), $adapter, true, |site| {
+                dropping!(site.$handle().$verb().by(&site.owner), |it| it)
+            }),
+            future!(concat!($recipe, "::", stringify!($verb)), $adapter, true, |site| {
+                dropping!(site.$handle().$verb().by(&site.owner).within(LATE).max_hold(LATE), |it| it)
+            }),
+            future!(concat!($recipe, "::", stringify!($try)), $adapter, true, |site| {
+                dropping!(site.$handle().$try().by(&site.owner), |it| it)
+            }),
+        ]
     };
 }
 

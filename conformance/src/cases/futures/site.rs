@@ -5,7 +5,7 @@ use std::time::Duration;
 use latchwork_core::decide::MAX_TTL;
 use latchwork_core::recipes::{
     Barrier, CountDownLatch, Counter, DoubleBarrier, Election, Group, IdGenerator, MultiLock, Mutex,
-    QuorumLock, ReentrantMutex, RwLock, Semaphore, SharedValue,
+    QuorumLock, RwLock, Semaphore, SharedValue,
 };
 use latchwork_core::{Config, Owner};
 use tokio::sync::OnceCell;
@@ -45,22 +45,18 @@ impl<'a> Site<'a> {
         self.client.coordinator.mutex(self.key.as_str()).expect("a good key")
     }
 
-    pub(super) fn reentrant(&self) -> ReentrantMutex {
-        self.client.coordinator.reentrant_mutex(self.key.as_str()).expect("a good key")
-    }
-
     pub(super) fn multi(&self) -> MultiLock {
-        MultiLock::new([self.mutex().into()]).expect("a member")
+        MultiLock::new([self.mutex()]).expect("a member")
     }
 
     /// Waits for the one key while it holds another, which stands before it in the order.
     pub(super) fn multi_of_two(&self) -> MultiLock {
         let first = self.client.coordinator.mutex("0").expect("a good key");
-        MultiLock::new([self.mutex().into(), first.into()]).expect("good members")
+        MultiLock::new([self.mutex(), first]).expect("good members")
     }
 
     pub(super) fn quorum_of_one(&self) -> QuorumLock {
-        QuorumLock::new([self.mutex()], MAX_TTL).expect("a member")
+        QuorumLock::new(&self.key, [self.client.coordinator.clone()], MAX_TTL).expect("a member")
     }
 
     /// With markers. Of two members it waits for the one whose key others hold while it holds the

@@ -11,6 +11,7 @@ use super::places::root;
 /// Public futures of core that are not in the table of those that are dropped at every await point,
 /// each with the reason.
 const NOT_DROPPED: &[(&str, &str)] = &[
+    ("Ask::of", "makes the requests that the verbs answer, which are in the table"),
     ("Coordinator::crash", "for tests: it leaves what is held to the lease, whether it is dropped or not"),
     ("Coordinator::close_after", "the work of its caller, and then `close`, which is in the table"),
     ("Backend::close", CONTRACT),
@@ -92,21 +93,24 @@ fn every_public_future_of_core_is_dropped_at_every_await_point() {
     assert_eq!(known, declared);
 }
 
-/// What a line of core's macro `verb!` declares: names alone, or the verb with its arguments and
-/// its guard.
-fn ways(line: &str) -> Option<impl Iterator<Item = String>> {
-    let inside =
-        line.strip_prefix("        ").filter(|rest| rest.starts_with(|char: char| char.is_lowercase()))?;
-    let names = match inside.split_once('(') {
-        Some((verb, rest)) if rest.contains(", by ") => verb,
-        Some(_) => return None,
-        None => inside,
-    };
-    let names = names.trim_end().trim_end_matches(';');
-    let plain = |name: &str| !name.is_empty() && name.chars().all(|char| char.is_lowercase() || char == '_');
-    let names: Vec<_> = names.split(", ").map(str::to_owned).collect();
-    let is_verb = inside.ends_with(';') && names.iter().all(|name| plain(name));
-    is_verb.then(|| names.into_iter())
+/// The verb that a line declares: a function that answers a request.
+fn verb(line: &str) -> Option<String> {
+    let declared = line.strip_prefix("    pub fn ").filter(|_| line.contains("-> Acquire<"))?;
+    Some(name(declared))
+}
+
+/// The type that the line of an `impl` names, behind its own parameters.
+fn implemented(rest: &str) -> String {
+    let mut depth = 0_usize;
+    let behind = rest.find(|char: char| {
+        match char {
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            _ => {}
+        }
+        depth == 0 && char == ' '
+    });
+    behind.map_or_else(String::new, |at| name(&rest[at + 1..]))
 }
 
 /// The names of all futures that a folder of the repository declares, as [`collect_futures`] has
@@ -117,7 +121,7 @@ pub(crate) fn declared_in(folder: &str) -> BTreeSet<String> {
     declared
 }
 
-/// The names of all `pub async fn` and of the `async fn` of public traits, as `Type::function`.
+/// The names of all verbs, of all `pub async fn` and of the `async fn` of public traits, as `Type::function`.
 /// Memory's own are those of a test's hands.
 fn collect_futures(folder: &Path, into: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).expect("core's sources stand beside the suite") {
@@ -134,15 +138,14 @@ fn collect_futures(folder: &Path, into: &mut BTreeSet<String>) {
         for line in code.lines() {
             if let Some(rest) = line.strip_prefix("impl") {
                 // What a trait declares counts there.
-                owner = (!rest.contains(" for "))
-                    .then(|| (name(rest.split_once(' ').map_or("", |(_, it)| it)), false));
+                owner = (!rest.contains(" for ")).then(|| (implemented(rest), false));
             } else if let Some(rest) = line.strip_prefix("pub trait ") {
                 owner = Some((name(rest), true));
             } else if line == "}" {
                 owner = None;
             }
-            if let (Some((owner, _)), Some(ways)) = (&owner, ways(line)) {
-                into.extend(ways.map(|way| format!("{owner}::{way}")));
+            if let (Some((owner, _)), Some(verb)) = (&owner, verb(line)) {
+                into.insert(format!("{owner}::{verb}"));
             }
             let function = match &owner {
                 Some((_, true)) => line.strip_prefix("    async fn "),

@@ -9,7 +9,7 @@ fn id(n: u8) -> NodeId {
 }
 
 fn ask(n: u8, claim: Claim) -> Ask {
-    Ask { id: id(n), claim, limit: AskedLimit::Exactly(2), ttl: TTL, patience: Patience::Wait }
+    Ask { id: id(n), claim, limit: Limit::Exactly(2), ttl: TTL, patience: Patience::Wait }
 }
 
 fn waiting(answer: Answer) -> bool {
@@ -64,7 +64,7 @@ fn permits_are_all_or_none_and_whoever_leaves_admits_the_next() {
     }
     let mut queue = Queue::new();
     queue.join(1, &ask(1, Claim::Permits(1)));
-    let other = Ask { limit: AskedLimit::Exactly(3), ..ask(2, Claim::Permits(1)) };
+    let other = Ask { limit: Limit::Exactly(3), ..ask(2, Claim::Permits(1)) };
     assert_eq!(queue.join(2, &other).0, Answer::Conflict { stored: Some(2) });
     assert_eq!(queue.join(2, &ask(3, Claim::Permits(3))).0, Answer::Conflict { stored: Some(2) });
 }
@@ -72,7 +72,7 @@ fn permits_are_all_or_none_and_whoever_leaves_admits_the_next() {
 #[test]
 fn a_limit_is_stored_where_none_is_and_followed_where_another_is() {
     let unless_stored = |n, weight, limit| {
-        let limit = AskedLimit::UnlessStored(limit);
+        let limit = Limit::UnlessStored(limit);
         Ask { limit, patience: Patience::Try, ..ask(n, Claim::Permits(weight)) }
     };
     let mut queue = Queue::new();
@@ -87,7 +87,7 @@ fn a_limit_is_stored_where_none_is_and_followed_where_another_is() {
 fn waiters_follow_the_limit() {
     let mut queue = Queue::new();
     for (n, weight) in [(1, 2), (2, 1), (3, 2), (4, 1)] {
-        let ask = Ask { limit: AskedLimit::Exactly(3), ..ask(n, Claim::Permits(weight)) };
+        let ask = Ask { limit: Limit::Exactly(3), ..ask(n, Claim::Permits(weight)) };
         queue.join(u64::from(n), &ask);
     }
     // Lower than what is held: nothing is revoked, and nobody is admitted until the sum fits.

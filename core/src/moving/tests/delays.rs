@@ -71,7 +71,7 @@ impl Part {
         tokio::spawn(async move {
             let hold = mutex.acquire().await.unwrap();
             let held = Instant::now();
-            let _ = hold.release().await.unwrap();
+            hold.release().await.unwrap();
             held
         })
     }
@@ -109,7 +109,7 @@ async fn a_step_adds_a_few_requests_to_an_acquisition_that_is_under_way() {
                         Some(hold) => {
                             sleep(half * REQUEST).await;
                             let free = Instant::now();
-                            let _ = hold.release().await.unwrap();
+                            hold.release().await.unwrap();
                             free
                         }
                         None => begun,
@@ -180,7 +180,7 @@ async fn a_member_that_is_cut_off_from_one_side_delays_others_by_one_lease_and_a
                 sleep(4 * stores.longest_lease()).await;
                 assert!(hold.is_held() && !waiting.is_finished(), "{phase:?} without the {side:?} side");
                 let free = Instant::now();
-                let _ = hold.release().await.unwrap();
+                hold.release().await.unwrap();
                 let took = waiting.await.unwrap() - free;
                 assert!(took <= requests(0), "{took:?} in {phase:?}");
                 continue;
@@ -212,7 +212,7 @@ async fn a_waiter_that_is_cut_off_from_the_new_side_delays_others_until_its_own_
             sleep(Duration::from_secs(1)).await;
             away.new.cut();
             let free = Instant::now();
-            let _ = hold.release().await.unwrap();
+            hold.release().await.unwrap();
             let took = waiting.await.unwrap() - free;
             let most = stores.sides.to.ttl + stores.sides.to.request_timeout + requests(0);
             assert!(took <= most, "{took:?} of {most:?} in {phase:?}, {ttls:?}");

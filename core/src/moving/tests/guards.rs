@@ -1,14 +1,15 @@
 //! What a guard does beside holding is in each phase as on one coordinator.
 
+use crate::Ended;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
 use super::driver::{Part, Stores, two_in};
+use crate::Owner;
 use crate::decide::moving::MovePhase;
 use crate::error::{ErrorKind, LostReason};
-use crate::recipes::{Acquire, MultiLock};
-use crate::{Owner, Release};
+use crate::recipes::MultiLock;
 
 const PHASES: [MovePhase; 5] =
     [MovePhase::Old, MovePhase::BothByOld, MovePhase::BothByNew, MovePhase::New, MovePhase::Done];
@@ -38,16 +39,14 @@ async fn work_runs_under_a_hold_and_ends_with_it() {
 async fn a_hold_ends_at_its_longest_and_lasts_for_its_least() {
     for phase in PHASES {
         let (_stores, one, other) = two_in(phase).await;
-        let longest = Acquire::new().max_hold(LEAST);
-        let hold = one.coordinator.mutex("longest").unwrap().acquire_with(longest).await.unwrap();
+        let hold = one.coordinator.mutex("longest").unwrap().acquire().max_hold(LEAST).await.unwrap();
         let next = other.coordinator.mutex("longest").unwrap().acquire().await.unwrap();
-        assert_eq!(hold.lost().reason(), Some(LostReason::MaxHold), "{phase:?}");
+        assert_eq!(hold.lost().ended(), Some(Ended::Lost(LostReason::MaxHold)), "{phase:?}");
         assert!(next.token() > hold.token());
 
-        let least = Acquire::new().hold_at_least(LEAST);
-        let hold = one.coordinator.mutex("least").unwrap().acquire_with(least).await.unwrap();
+        let hold = one.coordinator.mutex("least").unwrap().acquire().min_hold(LEAST).await.unwrap();
         let begun = Instant::now();
-        assert_eq!(hold.release().await.unwrap(), Release::Released);
+        hold.release().await.unwrap();
         let next = other.coordinator.mutex("least").unwrap().acquire().await.unwrap();
         assert!(begun.elapsed() >= LEAST, "{phase:?}: {:?}", begun.elapsed());
         drop((next, hold));
@@ -59,15 +58,15 @@ async fn an_owner_enters_again_and_the_last_release_counts() {
     for phase in PHASES {
         let (_stores, one, other) = two_in(phase).await;
         let (owner, another) = (Owner::new("me"), Owner::new("another"));
-        let mutex = one.coordinator.reentrant_mutex("r").unwrap();
+        let mutex = one.coordinator.mutex("r").unwrap();
         let (outer, inner) =
-            (mutex.acquire_as(&owner).await.unwrap(), mutex.acquire_as(&owner).await.unwrap());
-        assert_eq!((inner.token(), mutex.holds(&owner)), (outer.token(), 2), "{phase:?}");
-        let _ = outer.release().await.unwrap();
-        let elsewhere = other.coordinator.reentrant_mutex("r").unwrap();
-        assert!(elsewhere.try_acquire_as(&another).await.unwrap().is_none(), "{phase:?}");
-        let _ = inner.release().await.unwrap();
-        assert!(elsewhere.try_acquire_as(&another).await.unwrap().is_some(), "{phase:?}");
+            (mutex.acquire().by(&owner).await.unwrap(), mutex.acquire().by(&owner).await.unwrap());
+        assert_eq!((inner.token(), mutex.hold_count(&owner)), (outer.token(), 2), "{phase:?}");
+        outer.release().await.unwrap();
+        let elsewhere = other.coordinator.mutex("r").unwrap();
+        assert!(elsewhere.try_acquire().by(&another).await.unwrap().is_none(), "{phase:?}");
+        inner.release().await.unwrap();
+        assert!(elsewhere.try_acquire().by(&another).await.unwrap().is_some(), "{phase:?}");
     }
 }
 
@@ -76,7 +75,7 @@ async fn several_locks_are_held_as_one_and_stay_so_through_the_phases() {
     let stores = Stores::new();
     let (one, other) = (stores.participant().await, stores.participant().await);
     let lock = |part: &Part, keys: [&str; 2]| {
-        let members = keys.map(|key| part.coordinator.mutex(key).unwrap().into());
+        let members = keys.map(|key| part.coordinator.mutex(key).unwrap());
         MultiLock::new(members).expect("good members")
     };
     let through = lock(&one, ["a", "b"]).acquire().await.unwrap();
@@ -88,13 +87,13 @@ async fn several_locks_are_held_as_one_and_stay_so_through_the_phases() {
         assert!(other.coordinator.mutex("d").unwrap().try_acquire().await.unwrap().is_none(), "{phase:?}");
         assert!(through.is_held() && held.is_held(), "{phase:?}");
         let waits = lock(&other, ["d", "e"]);
-        let (next, released) = tokio::join!(waits.acquire(), async {
+        let (next, ()) = tokio::join!(waits.acquire(), async {
             sleep(LEAST).await;
-            held.release().await.unwrap()
+            held.release().await.unwrap();
         });
-        assert_eq!((released, next.unwrap().is_held()), (Release::Released, true), "{phase:?}");
+        assert!(next.unwrap().is_held(), "{phase:?}");
     }
-    assert_eq!(through.release().await.unwrap(), Release::Released);
+    through.release().await.unwrap();
     assert!(lock(&other, ["a", "b"]).try_acquire().await.unwrap().is_some());
 }
 
@@ -108,7 +107,7 @@ async fn a_release_of_which_nothing_is_known_holds_no_step_up() {
             let link = if of_new { &one.new } else { &one.old };
             link.drop_next_reply();
             match hold.release().await {
-                Ok(released) => assert_eq!(released, Release::Released),
+                Ok(()) => {}
                 Err(error) => assert_eq!(*error.kind(), ErrorKind::Unknown, "{phase:?}: {error}"),
             }
             let begun = Instant::now();
@@ -136,7 +135,7 @@ async fn a_close_waits_for_a_guard_once_and_for_nothing_else() {
             let guard = match guarded {
                 true => Some(hold),
                 false => {
-                    let _ = hold.release().await.unwrap();
+                    hold.release().await.unwrap();
                     None
                 }
             };

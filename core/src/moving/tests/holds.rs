@@ -1,12 +1,14 @@
 //! One hold, through the phases.
 
+use crate::Ended;
+use crate::contracts::Limit;
 use std::time::Duration;
 
 use super::driver::Stores;
 use crate::decide::moving::{MovePhase, Way};
 use crate::error::{ErrorKind, LostReason};
 use crate::recipes::QuorumLock;
-use crate::{Address, Owner, Release, Token};
+use crate::{Address, Owner, Token};
 
 const SOON: Duration = Duration::from_secs(1);
 
@@ -29,7 +31,7 @@ async fn a_hold_from_before_the_move_is_one_still_when_it_is_done() {
         assert_eq!(stage.epoch, u16::from(phase >= MovePhase::BothByNew));
     }
     assert_eq!(hold.token().epoch(), 0);
-    assert_eq!(hold.release().await.unwrap(), Release::Released);
+    hold.release().await.unwrap();
     let next = soon(waiting).await.unwrap().unwrap();
     assert!(next.token() > hold.token() && next.token().epoch() == 1, "{:?}", next.token());
     // The old side is not needed any more.
@@ -37,7 +39,7 @@ async fn a_hold_from_before_the_move_is_one_still_when_it_is_done() {
     other.old.cut();
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(next.is_held());
-    assert_eq!(next.release().await.unwrap(), Release::Released);
+    next.release().await.unwrap();
     let after = one.coordinator.mutex("a").unwrap().acquire().await.unwrap();
     assert!(after.token() > next.token());
     drop(after);
@@ -57,7 +59,7 @@ async fn in_both_phases_a_hold_ends_with_either_side_and_says_which() {
             let side = if cut_old { &one.old } else { &one.new };
             side.cut();
             for hold in [&hold, &before] {
-                assert_eq!(soon(hold.lost()).await.reason(), LostReason::Expired);
+                assert_eq!(soon(hold.lost()).await, Ended::Lost(LostReason::Expired));
                 let place = hold.lost().lost_on().expect("it is known where");
                 assert!(place.contains(if cut_old { "old side" } else { "new side" }), "{place}");
                 let error = hold.check().unwrap_err();
@@ -67,8 +69,14 @@ async fn in_both_phases_a_hold_ends_with_either_side_and_says_which() {
                 );
             }
             // Both guards are kept, and nobody waits for them.
-            let next =
-                other.coordinator.mutex("a").unwrap().acquire_within(Duration::from_secs(30)).await.unwrap();
+            let next = other
+                .coordinator
+                .mutex("a")
+                .unwrap()
+                .acquire()
+                .within(Duration::from_secs(30))
+                .await
+                .unwrap();
             assert!(next.token() > hold.token());
         }
     }
@@ -83,12 +91,12 @@ async fn a_hold_on_the_new_side_ends_with_the_membership_until_the_move_is_done(
     let hold = one.coordinator.mutex("a").unwrap().acquire().await.unwrap();
     assert_eq!(hold.token().epoch(), 1);
     one.old.cut();
-    assert_eq!(soon(hold.lost()).await.reason(), LostReason::Expired);
+    assert_eq!(soon(hold.lost()).await, Ended::Lost(LostReason::Expired));
     assert!(hold.lost().lost_on().unwrap().contains("member"), "{:?}", hold.lost().lost_on());
-    let error = one.coordinator.mutex("a").unwrap().acquire_within(SOON).await.unwrap_err();
+    let error = one.coordinator.mutex("a").unwrap().acquire().within(SOON).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
     one.old.heal();
-    let again = one.coordinator.mutex("a").unwrap().acquire_within(Duration::from_secs(30)).await.unwrap();
+    let again = one.coordinator.mutex("a").unwrap().acquire().within(Duration::from_secs(30)).await.unwrap();
     assert!(again.is_held() && again.token() > hold.token());
 }
 
@@ -102,7 +110,7 @@ async fn a_step_back_waits_for_a_hold_on_the_new_side_alone() {
     stores.go(MovePhase::BothByNew).await;
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!(stores.try_step(Way::Back).await, None, "the hold has no node on the old side");
-    assert_eq!(hold.release().await.unwrap(), Release::Released);
+    hold.release().await.unwrap();
     let stage = soon(stores.go(MovePhase::Old)).await;
     assert_eq!(stage.epoch, 2);
     soon(stores.settled()).await;
@@ -123,7 +131,7 @@ async fn who_waits_on_the_new_side_when_the_old_one_is_needed_gives_its_place_ba
     stores.go(MovePhase::BothByNew).await;
     tokio::time::sleep(SOON).await;
     assert!(!waiting.is_finished());
-    let _ = hold.release().await.unwrap();
+    hold.release().await.unwrap();
     let next = tokio::time::timeout(SOON, waiting).await.expect("nobody waits in a circle").unwrap().unwrap();
     assert!(next.token() > hold.token());
 }
@@ -139,7 +147,7 @@ async fn who_hears_nothing_of_the_switch_gives_a_token_of_the_new_side_all_the_s
     stores.go(MovePhase::BothByNew).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     let before = other.coordinator.mutex("a").unwrap().acquire().await.unwrap();
-    let _ = before.release().await.unwrap();
+    before.release().await.unwrap();
     let after = one.coordinator.mutex("a").unwrap().acquire().await.unwrap();
     assert_eq!((before.token().epoch(), after.token().epoch()), (1, 1));
     assert!(after.token() > before.token());
@@ -156,7 +164,7 @@ async fn tokens_rise_behind_a_move_that_was_given_up() {
     soon(stores.settled()).await;
     let mutex = one.coordinator.mutex("a").unwrap();
     let before = mutex.acquire().await.unwrap();
-    let _ = before.release().await.unwrap();
+    before.release().await.unwrap();
     stores.give_up().await;
     tokio::time::sleep(SOON).await;
     let other = stores.participant().await;
@@ -165,7 +173,7 @@ async fn tokens_rise_behind_a_move_that_was_given_up() {
         let hold = part.coordinator.mutex("a").unwrap().acquire().await.unwrap();
         assert!(hold.token() > last, "{:?} after {last:?}", hold.token());
         last = hold.token();
-        let _ = hold.release().await.unwrap();
+        hold.release().await.unwrap();
     }
     assert_eq!(last.epoch(), 2);
 }
@@ -188,7 +196,7 @@ async fn who_was_away_while_a_move_was_given_up_goes_by_the_old_side_again() {
         let away = one.coordinator.mutex("a").unwrap();
         assert!(away.try_acquire().await.unwrap().is_none(), "{known:?}: two hold");
         let (last, epoch) = (held.token(), held.token().epoch());
-        let _ = held.release().await.unwrap();
+        held.release().await.unwrap();
         let next = soon(away.acquire()).await.unwrap();
         assert!(next.token() > last && next.token().epoch() == epoch, "{known:?}: {:?}", next.token());
     }
@@ -205,7 +213,7 @@ async fn what_a_hold_needs_is_decided_when_it_completes() {
     tokio::time::sleep(SOON).await;
     soon(stores.go(MovePhase::New)).await;
     soon(stores.settled()).await;
-    let _ = hold.release().await.unwrap();
+    hold.release().await.unwrap();
     let next = soon(waiting).await.unwrap().unwrap();
     assert_eq!(next.token().epoch(), 1);
     assert!(
@@ -213,7 +221,7 @@ async fn what_a_hold_needs_is_decided_when_it_completes() {
         "it is on the new side"
     );
     other.new.cut();
-    assert_eq!(soon(next.lost()).await.reason(), LostReason::Expired);
+    assert_eq!(soon(next.lost()).await, Ended::Lost(LostReason::Expired));
 }
 
 #[tokio::test(start_paused = true)]
@@ -221,35 +229,34 @@ async fn owners_writers_and_permits_move_with_their_holds() {
     let stores = Stores::new();
     let (one, other) = (stores.participant().await, stores.participant().await);
     let owner = Owner::new("me");
-    let reentrant = one.coordinator.reentrant_mutex("r").unwrap();
-    let outer = reentrant.acquire_as(&owner).await.unwrap();
+    let reentrant = one.coordinator.mutex("r").unwrap();
+    let outer = reentrant.acquire().by(&owner).await.unwrap();
     let writer = one.coordinator.rwlock("w").unwrap().write().await.unwrap();
     let permits = one.coordinator.semaphore("s", 3).unwrap().acquire(2).await.unwrap();
     stores.go(MovePhase::BothByOld).await;
-    let inner = reentrant.acquire_as(&owner).await.unwrap();
-    assert_eq!((inner.token(), reentrant.holds(&owner)), (outer.token(), 2));
+    let inner = reentrant.acquire().by(&owner).await.unwrap();
+    assert_eq!((inner.token(), reentrant.hold_count(&owner)), (outer.token(), 2));
     soon(stores.settled()).await;
     let reader = writer.downgrade().await.unwrap();
     stores.go(MovePhase::New).await;
     soon(stores.settled()).await;
-    let _ = outer.release().await.unwrap();
+    outer.release().await.unwrap();
     assert!(inner.is_held() && reader.is_held() && permits.is_held());
     let (rwlock, semaphore) =
-        (other.coordinator.rwlock("w").unwrap(), other.coordinator.semaphore_as_stored("s").unwrap());
+        (other.coordinator.rwlock("w").unwrap(), other.coordinator.semaphore("s", Limit::Stored).unwrap());
     assert!(rwlock.try_read().await.unwrap().is_some(), "a reader beside a reader");
     assert!(rwlock.try_write().await.unwrap().is_none());
     assert!(semaphore.try_acquire(2).await.unwrap().is_none());
     assert!(semaphore.try_acquire(1).await.unwrap().is_some());
     assert_eq!(semaphore.stored_limit().await.unwrap(), Some(3));
-    let taken =
-        other.coordinator.reentrant_mutex("r").unwrap().try_acquire_as(&Owner::new("another")).await.unwrap();
+    let taken = other.coordinator.mutex("r").unwrap().try_acquire().by(&Owner::new("another")).await.unwrap();
     assert!(taken.is_none());
-    let _ = inner.release().await.unwrap();
+    inner.release().await.unwrap();
     let queue = other.coordinator.rwlock("w").unwrap().queue(0, 10).await.unwrap();
     assert_eq!(queue.len(), 1, "{queue:?}");
     assert_eq!(Token::coded(queue[0].sequence).epoch(), 1);
     assert!(other.coordinator.rwlock("w").unwrap().force_release(queue[0].sequence).await.unwrap());
-    assert_eq!(soon(reader.lost()).await.reason(), LostReason::Revoked);
+    assert_eq!(soon(reader.lost()).await, Ended::Lost(LostReason::Revoked));
 }
 
 /// Its node on the new side is on its way as a writer's.
@@ -284,7 +291,7 @@ async fn a_dropped_acquisition_leaves_nothing_on_either_side() {
         soon(stores.settled()).await;
         let mutex = one.coordinator.mutex("a").unwrap();
         let hold = mutex.acquire().await.unwrap();
-        let waits = other.coordinator.mutex("a").unwrap().acquire_within(SOON).await.unwrap_err();
+        let waits = other.coordinator.mutex("a").unwrap().acquire().within(SOON).await.unwrap_err();
         assert_eq!(*waits.kind(), ErrorKind::Timeout, "{waits}");
         for _ in 0..20 {
             let waits = other.coordinator.mutex("a").unwrap();
@@ -378,9 +385,9 @@ async fn what_does_not_move_is_refused_by_name() {
     }
     let exact = one.mutex(Address::exact("a")).expect_err("others use it");
     assert!(exact.argument() == Some("key") && exact.to_string().contains("does not move"), "{exact}");
-    let members = [one.mutex("a").unwrap(), other.mutex("a").unwrap()];
-    let quorum =
-        QuorumLock::new(members, Duration::from_secs(10)).expect_err("it has a marker of each server");
+    let members = [one.clone(), other.clone()];
+    let quorum = QuorumLock::new("a", members, Duration::from_secs(10));
+    let quorum = quorum.expect_err("it has a marker of each server");
     assert!(quorum.to_string().contains("quorum does not move"), "{quorum}");
-    QuorumLock::new([one.mutex("a").unwrap()], Duration::from_secs(10)).expect("one alone is that mutex");
+    QuorumLock::new("a", [one.clone()], Duration::from_secs(10)).expect("one alone is that mutex");
 }

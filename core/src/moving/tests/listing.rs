@@ -7,7 +7,7 @@ use crate::contracts::{Entry, Page};
 use crate::decide::moving::MovePhase;
 use crate::error::ErrorKind;
 use crate::recipes::{Mutex, MutexGuard};
-use crate::{Config, Coordinator, Release};
+use crate::{Config, Coordinator};
 
 const SOON: Duration = Duration::from_secs(1);
 
@@ -90,7 +90,7 @@ async fn everybody_is_listed_once_in_each_phase() {
         stores.reach(phase).await;
         assert_eq!(shown(&three).await, all, "{phase}");
     }
-    assert_eq!(hold.release().await.expect("released"), Release::Released);
+    hold.release().await.expect("released");
     tokio::time::sleep(SOON).await;
     let both = [holds("two"), waits("three")];
     assert_eq!(shown(&one).await, both, "who holds has the new side alone, and the next one both");
@@ -99,7 +99,7 @@ async fn everybody_is_listed_once_in_each_phase() {
     assert_eq!(shown(&one).await, both, "on the way back");
     let [two, three] = waiting;
     let hold = soon(two).await.expect("runs").expect("admitted");
-    assert_eq!(hold.release().await.expect("released"), Release::Released);
+    hold.release().await.expect("released");
     let hold = soon(three).await.expect("runs").expect("admitted");
     for phase in [MovePhase::BothByOld, MovePhase::Old] {
         soon(stores.reach(phase)).await;
@@ -117,11 +117,11 @@ async fn who_is_on_the_way_to_the_new_side_is_listed_and_can_be_removed() {
         stores.reach(MovePhase::BothByOld).await;
         let hold = mutex(&two).acquire().await.expect("free");
         let queue = mutex(&one);
-        let waiting = tokio::spawn(async move { queue.acquire_within(Duration::from_secs(600)).await });
+        let waiting = tokio::spawn(async move { queue.acquire().within(Duration::from_secs(600)).await });
         tokio::time::sleep(SOON).await;
         one.new.cut();
         stores.reach(phase).await;
-        assert_eq!(hold.release().await.expect("released"), Release::Released);
+        hold.release().await.expect("released");
         tokio::time::sleep(SOON).await;
         // By the old side's tokens it is what that side says.
         let expected = if phase == MovePhase::BothByOld { holds("one") } else { waits("one") };
@@ -131,7 +131,7 @@ async fn who_is_on_the_way_to_the_new_side_is_listed_and_can_be_removed() {
         assert!(!mutex(&two).force_release(number).await.expect("answered"), "{phase}");
         let error = waiting.await.expect("runs").expect_err("removed");
         assert!(matches!(error.kind(), ErrorKind::Lost { .. }), "{phase}: {error}");
-        let next = mutex(&two).acquire_within(Duration::from_secs(60)).await.expect("free");
+        let next = mutex(&two).acquire().within(Duration::from_secs(60)).await.expect("free");
         assert!(next.is_held());
     }
 }
@@ -151,7 +151,7 @@ async fn who_stands_in_the_way_on_the_new_side_alone_is_listed_and_can_be_remove
     assert!(mutex(&one).force_release(number).await.expect("removed"));
     let hold = soon(waiting).await.expect("runs").expect("admitted");
     assert!(hold.is_held() && !dead.is_held());
-    assert_eq!(hold.release().await.expect("released"), Release::Released);
+    hold.release().await.expect("released");
     assert_eq!(shown(&one).await, []);
 }
 
@@ -181,7 +181,7 @@ async fn queues_on_which_somebody_only_waits_on_the_other_side_are_listed_too() 
     let on_both = two.coordinator.mutex("b").expect("a good key").acquire().await.expect("free");
     one.new.cut();
     let queue = mutex(&one);
-    let waiting = tokio::spawn(async move { queue.acquire_within(Duration::from_secs(600)).await });
+    let waiting = tokio::spawn(async move { queue.acquire().within(Duration::from_secs(600)).await });
     stores.reach(MovePhase::BothByNew).await;
     let backend = two.coordinator.backend();
     let of =

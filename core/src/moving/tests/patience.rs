@@ -1,5 +1,6 @@
 //! For how long an acquisition goes on beside servers that do not answer.
 
+use crate::contracts::Limit;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
@@ -21,7 +22,7 @@ async fn who_has_waited_for_long_waits_for_its_membership_too() {
         sleep(3 * lease.ttl()).await;
         one.old.hold();
         let deadline = one.coordinator.lease().deadline();
-        let _ = held.release().await.unwrap();
+        held.release().await.unwrap();
         lease.clock().sleep_until(deadline).await;
         sleep(SECOND / 100).await;
         one.old.resume();
@@ -34,9 +35,9 @@ async fn who_has_waited_for_long_waits_for_its_membership_too() {
 async fn a_stored_limit_is_asked_for_until_the_deadline() {
     let (_stores, one, other) = two_in(MovePhase::BothByOld).await;
     other.coordinator.semaphore("s", 2).unwrap().set_limit(2).await.unwrap();
-    let stored = one.coordinator.semaphore_as_stored("s").unwrap();
+    let stored = one.coordinator.semaphore("s", Limit::Stored).unwrap();
     one.new.cut();
-    let acquires = tokio::spawn(async move { stored.acquire_within(1, 30 * SECOND).await });
+    let acquires = tokio::spawn(async move { stored.acquire(1).within(30 * SECOND).await });
     sleep(SECOND).await;
     assert!(!acquires.is_finished(), "{:?}", acquires.await);
     one.new.heal();

@@ -77,7 +77,7 @@ pub(in crate::moving) async fn work(
                 tokio::time::sleep(length).await;
                 assert!(hold.is_held(), "{key}: {:?} {:?}", hold.check(), hold.lost().lost_on());
                 witness.lock().leaves(&key, 1);
-                let _ = hold.release().await.unwrap();
+                hold.release().await.unwrap();
             }
             6 | 7 => {
                 let (key, weight) = (format!("s{what}"), random.random_range(1..=2));
@@ -101,7 +101,7 @@ pub(in crate::moving) async fn work(
                 witness.lock().enters("w", 99, 99, Some(hold.token()));
                 tokio::time::sleep(length).await;
                 witness.lock().leaves("w", 99);
-                let _ = hold.release().await.unwrap();
+                hold.release().await.unwrap();
             }
         }
         let mut witness = witness.lock();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use latchwork_core::contracts::{AskedLimit, NodeId, Patience};
+use latchwork_core::contracts::{Limit, NodeId, Patience};
 use latchwork_core::decide::queue::{Admissions, Answer, Ask, Micros, Queue};
 use latchwork_core::decide::{Claim, fits};
 
@@ -271,7 +271,7 @@ mod tests {
                     _ => Claim::Permits(u32::try_from(1 + random.below(3)).expect("small")),
                 };
                 let patience = if random.below(4) == 0 { Patience::Try } else { Patience::Wait };
-                let ask = Ask { id, claim, limit: AskedLimit::Exactly(3), ttl: 150, patience };
+                let ask = Ask { id, claim, limit: Limit::Exactly(3), ttl: 150, patience };
                 let choice = random.below(12);
                 let answers = [&mut core, &mut second].map(|server| match choice {
                     0..6 => server.join(now, &ask),

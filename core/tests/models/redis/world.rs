@@ -1,7 +1,7 @@
 //! Messages on their way, and the server that serves them.
 
 use latchwork_core::Moment;
-use latchwork_core::contracts::{AskedLimit, Patience};
+use latchwork_core::contracts::{Limit, Patience};
 use latchwork_core::decide::queue::{Answer, Ask, Micros};
 
 use super::{Asked, Attempt, BASE, Message, Redis, State, Told};
@@ -57,7 +57,7 @@ impl State {
                 let ask = Ask {
                     id: model.id(by),
                     claim: model.claims[usize::from(by.client)],
-                    limit: AskedLimit::Exactly(model.limit),
+                    limit: Limit::Exactly(model.limit),
                     ttl: Micros::from(model.ttl) * TICK.as_micros() as Micros,
                     patience: if wait { Patience::Wait } else { Patience::Try },
                 };

@@ -1,5 +1,6 @@
 //! An operator that dies, or sleeps, at each of its requests: another goes on, and ends in the same place.
 
+use crate::contracts::Limit;
 use std::future;
 use std::pin::pin;
 use std::time::Duration;
@@ -82,7 +83,7 @@ pub(super) async fn has_values(bed: &Bed) {
 }
 
 fn idle(of: &Coordinator) -> Semaphore {
-    of.semaphore_as_stored("idle").expect("a good key")
+    of.semaphore("idle", Limit::Stored).expect("a good key")
 }
 
 async fn limited(of: &Coordinator) -> Option<u32> {

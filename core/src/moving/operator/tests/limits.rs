@@ -2,6 +2,7 @@
 
 use super::{Bed, ignored};
 use crate::address::{Address, Kind};
+use crate::contracts::Limit;
 use crate::coordinator::Coordinator;
 use crate::decide::moving::MovePhase::{self, BothByNew, BothByOld, Done, New, Old};
 use crate::moving::operator::Move;
@@ -9,7 +10,7 @@ use crate::recipes::Semaphore;
 
 /// Nobody joins it in these tests.
 fn semaphore(of: &Coordinator, key: &str) -> Semaphore {
-    of.semaphore_as_stored(key).expect("a good key")
+    of.semaphore(key, Limit::Stored).expect("a good key")
 }
 
 async fn set(of: &Coordinator, key: &str, limit: u32) {

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use super::Bed;
 use crate::config::Config;
 use crate::connect::connect;
-use crate::contracts::{AskedLimit, Join, Joined, Node, NodeId, Patience};
+use crate::contracts::{Join, Joined, Limit, Node, NodeId, Patience};
 use crate::coordinator::Coordinator;
 use crate::decide::Claim;
 use crate::moving::member::MemberRecord;
@@ -40,7 +40,7 @@ impl Bed {
             queue: place.members.clone(),
             id: NodeId::random(),
             claim: Claim::Shared,
-            limit: AskedLimit::Stored,
+            limit: Limit::Stored,
             label: label.into(),
             data: MemberRecord::own(None),
             patience: Patience::Wait,

@@ -38,8 +38,8 @@ async fn a_plan_shows_participants_the_forgotten_what_is_in_use_and_what_is_in_t
     let json = serde_json::to_value(&plan).expect("JSON");
     assert_eq!(json["outsiders"][0]["client"]["label"], "idle");
     assert_eq!(json["blockers"][0]["next"], plan.blockers[0].next_step());
-    assert_eq!(hold.release().await.expect("released"), crate::Release::Released);
-    assert_eq!(reads.release().await.expect("released"), crate::Release::Released);
+    hold.release().await.expect("released");
+    reads.release().await.expect("released");
     drop(member_of);
     for client in [idle, early, half] {
         client.close().await.expect("closed");

@@ -92,7 +92,7 @@ async fn a_move_is_taken_back_step_by_step_and_plain_clients_give_tokens_above_a
         async move {
             let hold = mutex.acquire().await.expect("free");
             let token = crate::Fenced::token(&hold);
-            assert_eq!(hold.release().await.expect("released"), crate::Release::Released);
+            hold.release().await.expect("released");
             token
         }
     };

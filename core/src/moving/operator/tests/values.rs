@@ -125,7 +125,7 @@ async fn requests_wait_while_values_are_copied_and_an_operator_who_stays_away_is
     assert!(error.to_string().contains("moved"), "{error}");
     // Locks know nothing of it.
     let hold = one.mutex("a").unwrap().acquire().await.unwrap();
-    let _ = hold.release().await.unwrap();
+    hold.release().await.unwrap();
     // Back: they are used where they are.
     operator.step_back(ignored).await.unwrap();
     assert_eq!(counter.add(1).await.unwrap(), 2);

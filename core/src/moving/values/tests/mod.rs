@@ -12,7 +12,7 @@ use super::mirror::Place;
 use crate::address::{Address, Kind, Namespace};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::contracts::{AskedLimit, Backend, Join, Joined, Node, NodeId, Patience};
+use crate::contracts::{Backend, Join, Joined, Limit, Node, NodeId, Patience};
 use crate::decide::Claim;
 use crate::decide::moving::Side;
 use crate::decide::moving::values::WholeStage;
@@ -100,7 +100,7 @@ async fn join(backend: &dyn Backend, queue: Address, claim: Claim) -> Result<Arc
         queue,
         id: NodeId::random(),
         claim,
-        limit: AskedLimit::Stored,
+        limit: Limit::Stored,
         label: "test".into(),
         data: Arc::default(),
         patience: Patience::Wait,
