@@ -1,89 +1,70 @@
 //! The mutex on a real etcd: hand-off, interoperation, removal, faults.
 
-use latchwork_core::Ended;
+use std::mem::swap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    acquiring, ask, client, etcdctl, etcdctl_running, join, keys, lease_of, proxied, renewed, server, soon,
-    still_waits, until_keys, wait,
+    acquiring, ask, client, config, etcdctl, etcdctl_running, join, keys, lease_of, metric, proxied, renewed,
+    server, soon, still_waits, until_keys, wait,
 };
 use latchwork_core::contracts::{Join, Joined, NodeId, Patience};
 use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Coordinator, ErrorKind, Kind, LostReason};
+use latchwork_core::{Address, Connector, Ended, ErrorKind, Kind, LostReason, connect};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::runtime::Builder;
 use tokio::sync::mpsc;
 
-const TICK: Duration = Duration::from_millis(100);
+/// A hold of this length costs a watch of its own: a start and a stop. After a very long one, the watch of the queue is
+/// stopped and started too.
+const LONG_HOLD: Duration = Duration::from_millis(200);
+const MESSAGES_OF_A_LONG_HOLD: u64 = 4;
 
-/// Contenders on clients of their own take the lock in turn. Answers how long each hand-off took,
-/// from the send of the release to the return of the next acquire.
-async fn hand_offs(clients: &[Coordinator], rounds: usize, held: Duration) -> Vec<Duration> {
-    let (sender, mut receiver) = mpsc::unbounded_channel();
-    for client in clients {
-        let (mutex, sender) = (client.mutex("contended").unwrap(), sender.clone());
-        tokio::spawn(async move {
-            for _ in 0..rounds {
-                let hold = mutex.acquire().await.unwrap();
-                let acquired = Instant::now();
-                tokio::time::sleep(held).await;
-                let (token, released) = (hold.token(), Instant::now());
-                hold.release().await.unwrap();
-                sender.send((token, acquired, released)).unwrap();
-            }
-        });
-    }
-    drop(sender);
-    let mut holds = Vec::new();
-    while let Some(hold) = soon(receiver.recv()).await {
-        holds.push(hold);
-    }
-    assert_eq!(holds.len(), clients.len() * rounds);
-    holds.sort_by_key(|hold| hold.0);
-    holds
-        .windows(2)
-        .map(|pair| {
-            let (released, acquired) = (pair[0].2, pair[1].1);
-            assert!(acquired > released, "two held at once");
-            acquired - released
-        })
-        .collect()
-}
-
-fn show(what: &str, hand_offs: &[Duration]) {
-    let mut sorted = hand_offs.to_vec();
-    sorted.sort();
-    let at = |part: f64| sorted[((sorted.len() - 1) as f64 * part) as usize];
-    println!(
-        "{what}: {} hand-offs, p50 {:?}, p90 {:?}, p99 {:?}, max {:?}",
-        sorted.len(),
-        at(0.5),
-        at(0.9),
-        at(0.99),
-        at(1.0)
-    );
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_hand_off_between_two_contenders_waits_for_the_servers_tick() {
+/// The messages on streams of watches that a server has got for hand-offs between two clients, and those that long
+/// holds explain. Each release finds the other client in the queue.
+async fn watch_messages(connector: Arc<dyn Connector>, hand_offs: u32) -> (u64, u64) {
+    const MESSAGES: &str = "grpc_server_msg_received_total{grpc_method=\"Watch\"";
     let server = server().await;
-    for held in [Duration::ZERO, Duration::from_millis(3), Duration::from_millis(30)] {
-        let clients = [client(&server, "ttl=60s").await, client(&server, "ttl=60s").await];
-        let all = hand_offs(&clients, if held < TICK / 10 { 200 } else { 40 }, held).await;
-        show(&format!("2 contenders, held {held:?}"), &all);
-        // The delays of hand-offs that wait for the tick are spread over all of it: half of them take
-        // longer than half a tick. A busy machine makes some of the others as long.
-        let late = all.iter().filter(|hand_off| **hand_off >= TICK / 2).count();
-        assert!(late * 4 < all.len(), "hand-offs wait for the server's sync: {all:?}");
-        // One whose event is lost waits for the re-check, once a TTL. A busy machine may stand still.
-        let longest = all.iter().max().unwrap();
-        assert!(*longest < clients[0].lease().ttl() / 2, "an event was lost: {all:?}");
-        for client in clients {
-            client.close().await.unwrap();
-        }
+    // Longer than the bound of a wait: no re-check replaces an event.
+    let config = config(&server, "ttl=5m");
+    let mut mutexes = Vec::new();
+    for _ in 0..2 {
+        let client = connect(&[Arc::clone(&connector)], &config).await.unwrap();
+        mutexes.push(client.mutex("contended").unwrap());
     }
-    assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
+    let [mut mutex, mut other] = <[_; 2]>::try_from(mutexes).unwrap();
+    // The entry of each client in the registry is a long hold.
+    let (mut long, mut admitted_after) = (2, Instant::now());
+    let mut hold = mutex.acquire().await.unwrap();
+    for _ in 0..hand_offs {
+        let waiting = acquiring(&other);
+        soon(async { while mutex.queue(0, 3).await.unwrap().len() < 2 {} }).await;
+        let releasing = Instant::now();
+        hold.release().await.unwrap();
+        long += u64::from(admitted_after.elapsed() >= LONG_HOLD);
+        admitted_after = releasing;
+        let next = soon(waiting).await.unwrap().unwrap();
+        assert!(next.token() > hold.token());
+        hold = next;
+        swap(&mut mutex, &mut other);
+    }
+    (metric(&server, MESSAGES).await, long * MESSAGES_OF_A_LONG_HOLD)
+}
+
+/// The server serves a new watch at its next tick, and an old one at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hand_offs_between_two_contenders_start_no_watch() {
+    let (messages, of_long_holds) = watch_messages(latchwork_etcd::connector(), 40).await;
+    assert!(messages <= of_long_holds, "{messages} messages, {of_long_holds} of them for long holds");
+}
+
+/// The control of the test above: without the fast path, each wait starts a watch of two keys.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hand_offs_without_the_fast_path_start_watches() {
+    let connector = latchwork_etcd::connector_without_fast_path();
+    let (messages, _) = watch_messages(connector, 10).await;
+    assert!(messages >= 20, "{messages} messages");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -93,10 +74,25 @@ async fn a_long_queue_is_served_in_order() {
     for _ in 0..40 {
         clients.push(client(&server, "").await);
     }
-    let started = Instant::now();
-    let all = hand_offs(&clients, 10, Duration::ZERO).await;
-    show("40 contenders", &all);
-    println!("{:.0} grants/s", all.len() as f64 / started.elapsed().as_secs_f64());
+    let (sender, mut receiver) = mpsc::unbounded_channel();
+    for client in &clients {
+        let (mutex, sender) = (client.mutex("contended").unwrap(), sender.clone());
+        tokio::spawn(async move {
+            for _ in 0..10 {
+                let hold = mutex.acquire().await.unwrap();
+                sender.send((hold.token(), Instant::now())).unwrap();
+                let _ = hold.release().await.unwrap();
+            }
+        });
+    }
+    drop(sender);
+    let mut holds = Vec::new();
+    while let Some(hold) = soon(receiver.recv()).await {
+        holds.push(hold);
+    }
+    assert_eq!(holds.len(), 10 * clients.len());
+    holds.sort_by_key(|hold| hold.0);
+    assert!(holds.is_sorted_by(|one, next| one.1 < next.1), "two held at once");
 }
 
 /// A waiter far from the head watches its predecessor, which may leave while others are ahead.

@@ -13,6 +13,9 @@ use latchwork_core::{Config, ErrorKind};
 use tokio::net::TcpListener;
 use zookeeper_client::{Acls, CreateMode};
 
+/// A connect that waits for this deadline does not end within a test.
+const FAR_DEADLINE: Duration = Duration::from_secs(3600);
+
 /// ZooKeeper's numbers of the requests that read a node, and that make one.
 const READ: i32 = 4;
 const CREATE2: i32 = 15;
@@ -25,7 +28,7 @@ async fn kind(config: &Config) -> ErrorKind {
 }
 
 #[tokio::test]
-async fn another_server_is_named_within_the_deadline() {
+async fn another_server_is_named_by_its_answer() {
     for (other, name) in [(Kind::Redis, "Redis"), (Kind::Etcd, "etcd")] {
         let server = Server::start(other, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
         let expected = ErrorKind::WrongServer { expected: "zookeeper", saw: name.to_owned() };
@@ -33,19 +36,19 @@ async fn another_server_is_named_within_the_deadline() {
         let mut answers = Vec::new();
         while answers.last() != Some(&expected) {
             assert!(answers.len() < 3, "{answers:?} of {name}");
-            let started = Instant::now();
-            answers.push(kind(&config(server.addr())).await);
-            assert!(started.elapsed() < config("").connect_timeout, "{:?}", started.elapsed());
+            let mut config = config(server.addr());
+            config.connect_timeout = FAR_DEADLINE;
+            answers.push(soon(kind(&config)).await);
         }
     }
 }
 
 #[tokio::test]
-async fn a_closed_port_is_unavailable_at_once() {
+async fn a_closed_port_is_unavailable_before_the_deadline() {
     let closed = ClosedPort::take().unwrap();
-    let (config, started) = (config(&closed.addr().to_string()), Instant::now());
-    assert_eq!(kind(&config).await, ErrorKind::Unavailable);
-    assert!(started.elapsed() < config.connect_timeout / 2, "{:?}", started.elapsed());
+    let mut config = config(&closed.addr().to_string());
+    config.connect_timeout = FAR_DEADLINE;
+    assert_eq!(soon(kind(&config)).await, ErrorKind::Unavailable);
 }
 
 #[tokio::test]

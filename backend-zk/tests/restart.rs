@@ -28,6 +28,7 @@ async fn a_restart_costs_a_server_few_requests_for_each_client_and_no_lease() {
     let options = Options::new().own().args(["maxClientCnxns=0"]);
     let server = Server::start(Kind::Zookeeper, options).await.unwrap();
     let mut config = config(server.addr());
+    // No client reaches these bounds, unless it hangs.
     (config.ttl, config.connect_timeout) = (Duration::from_secs(60), Duration::from_secs(60));
     let all: Vec<_> = stream::iter(0..clients).map(|_| backend(&config)).buffer_unordered(32).collect().await;
     server.stop().await.unwrap();

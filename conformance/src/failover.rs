@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
@@ -14,7 +13,7 @@ use crate::bounds::{LATE, PATIENCE};
 use crate::cases::is_long;
 use crate::contender::Contender;
 use crate::fenced::fenced;
-use crate::harness::play_beside;
+use crate::harness::{on_thread, play_beside};
 use crate::hold_record::{HoldRecord, monotonic, none_overlap, overlaps};
 use crate::order::{Event, Soak, SoakKind};
 use crate::testbeds::ServerTestbed;
@@ -171,7 +170,7 @@ pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
     let (begun, all_begun) = tokio::sync::oneshot::channel();
     let over = CancellationToken::new();
     let is_over = over.clone();
-    let playing = thread::spawn(move || {
+    let playing = on_thread(move || {
         // Failures may take longer than they were given.
         play_beside(lasts * 2, testbed, async |context| {
             let mut config = context.fixture.process_config().expect("a server has processes");
@@ -208,7 +207,7 @@ pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
             sleep(TTL).await;
             sender.send(records).expect("they are awaited");
         })
-    });
+    })?;
     let failovers = runtime.block_on(async {
         // Each has held once: connecting has no time for servers that fail. Why they did not begin is said below.
         if all_begun.await.is_err() {

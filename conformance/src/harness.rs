@@ -4,6 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use latchwork_core::Connector;
@@ -82,9 +83,19 @@ fn watched(
     play: impl FnOnce() -> Result<Played, String> + Send + 'static,
 ) -> Result<Played, String> {
     let (sender, outcome) = mpsc::sync_channel(1);
-    let playing = std::thread::Builder::new().stack_size(STACK);
-    playing.spawn(move || sender.send(play())).map_err(|error| format!("no thread for the case: {error}"))?;
+    on_thread(move || sender.send(play()))?;
     outcome.recv_timeout(limit).unwrap_or_else(|_| Err(format!("no end after {limit:?} of real time")))
+}
+
+/// Starts a thread that plays cases.
+///
+/// # Errors
+/// If the system starts no thread.
+pub(crate) fn on_thread<T: Send + 'static>(
+    play: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, String> {
+    let thread = std::thread::Builder::new().stack_size(STACK);
+    thread.spawn(play).map_err(|error| format!("no thread for the case: {error}"))
 }
 
 fn limit(long: bool) -> Duration {
@@ -170,5 +181,12 @@ mod tests {
         });
         assert!(outcome.is_err_and(|said| said.contains("no end after 50ms")));
         assert_eq!(watched(LIMIT, || Ok(Played::Whole)), Ok(Played::Whole));
+    }
+
+    /// A smaller stack overflows here, and ends the process.
+    #[test]
+    fn thread_that_plays_cases_has_a_large_stack() {
+        let large = on_thread(|| std::hint::black_box([1_u8; STACK / 4]).len());
+        assert_eq!(large.expect("a thread").join().expect("no panic"), STACK / 4);
     }
 }

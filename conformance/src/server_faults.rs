@@ -1,6 +1,5 @@
 //! Chaos on a testbed whose servers fail too.
 
-use std::thread;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
@@ -11,7 +10,7 @@ use tokio::time::Instant;
 use crate::adapter::Adapter;
 use crate::cases::chaos::{chaos, pause};
 use crate::cases::is_long;
-use crate::harness::play_with;
+use crate::harness::{on_thread, play_with};
 use crate::order::SoakKind;
 use crate::testbeds::ServerTestbed;
 use latchwork_servers::Server;
@@ -24,7 +23,7 @@ const AFTERMATH: Duration = Duration::from_secs(10);
 /// seconds of the time that they are given, which is longer in the long tier.
 ///
 /// # Errors
-/// The verdict of the chaos.
+/// The verdict of the chaos, or that no thread could be started for it.
 pub fn chaos_beside<F: Future<Output = ()>>(
     testbed: ServerTestbed,
     kind: SoakKind,
@@ -33,9 +32,9 @@ pub fn chaos_beside<F: Future<Output = ()>>(
 ) -> Result<(), String> {
     let lasts = Duration::from_secs(if is_long() { 60 } else { 12 });
     let testbed: &'static ServerTestbed = Box::leak(Box::new(testbed));
-    let playing = thread::spawn(move || {
+    let playing = on_thread(move || {
         play_with(testbed, Adapter::Mutex, async |context| chaos(context, kind, lasts + AFTERMATH).await)
-    });
+    })?;
     runtime.block_on(faults(lasts));
     playing.join().expect("it catches panics").map(drop)
 }

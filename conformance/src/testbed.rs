@@ -201,11 +201,8 @@ pub trait Link: Send + Sync {
         false
     }
 
-    /// How many bytes its requests have taken up to now, where the way can be made
-    /// [`narrow`](Link::narrow).
-    fn asked(&self) -> u64 {
-        0
-    }
+    /// How much has been asked on it up to now: bytes, or requests if they take no bytes. Each request adds to it.
+    fn asked(&self) -> u64;
 
     /// Kills the task that renews the lease; false where that cannot be done.
     fn kill_renewal(&self) -> bool;

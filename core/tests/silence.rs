@@ -65,6 +65,21 @@ async fn an_acquire_without_a_node_gives_up_after_a_ttl() {
     }
 }
 
+/// Try and request end almost at the same time. Only the error of the request has host and cause.
+#[tokio::test(start_paused = true)]
+async fn error_of_a_try_includes_the_error_of_its_request() {
+    let answers: [(fn(&Link), _); 2] =
+        [(Link::cut, "the link is cut"), (Link::hold, "no reply within the request timeout")];
+    for (away, cause) in answers {
+        let Fixture { client, link, .. } = fixture();
+        away(&link);
+        let mutex = client.mutex("a").expect("a good key");
+        let error = mutex.try_acquire().await.expect_err("no answer");
+        assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains(cause), "{error}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_acquire_with_a_deadline_waits_until_then() {
     for away in ways() {

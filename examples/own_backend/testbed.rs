@@ -125,6 +125,10 @@ impl Link for TableLink {
         false
     }
 
+    fn asked(&self) -> u64 {
+        self.0.asked()
+    }
+
     fn kill_renewal(&self) -> bool {
         false
     }

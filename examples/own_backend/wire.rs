@@ -54,6 +54,7 @@ pub(crate) struct Wire {
 
 #[derive(Default)]
 struct Faults {
+    asked: u64,
     closed: bool,
     cut: bool,
     delay: Duration,
@@ -90,6 +91,7 @@ impl Wire {
                 return Err(Error::new(ErrorKind::Unavailable, "the wire is cut"));
             }
             self.sent.sent(OPERATION);
+            faults.asked += 1;
             self.site.requests.fetch_add(1, Ordering::Relaxed);
             if std::mem::take(&mut faults.park) {
                 let site = Arc::clone(&self.site);
@@ -107,6 +109,11 @@ impl Wire {
             return Err(Error::new(ErrorKind::Unknown, "the reply was lost"));
         }
         Ok(reply)
+    }
+
+    /// The number of requests that were sent on it.
+    pub(crate) fn asked(&self) -> u64 {
+        self.faults.lock().asked
     }
 
     /// Refuses every request from now on.

@@ -5,6 +5,8 @@ mod encode;
 mod history;
 mod keys;
 mod lease;
+#[cfg(all(test, feature = "tls"))]
+mod scripted;
 #[cfg(feature = "tls")]
 mod secured;
 mod txn;

@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use etcd_client::Channel;
 use hyper_util::rt::TokioIo;
-use latchwork_core::support::{Stream, Transport};
+use latchwork_core::support::Transport;
 use latchwork_core::{Error, Result};
 use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout};
 use tonic::codegen::http::{Request, Response, Uri};
 use tonic::transport::{Channel as TonicChannel, Endpoint};
@@ -28,6 +29,11 @@ use crate::config::Settings;
 type BoxError = Box<dyn StdError + Send + Sync>;
 type BoxFuture<T> = Pin<Box<dyn Future<Output = std::result::Result<T, BoxError>> + Send>>;
 type Body = tonic::body::Body;
+
+/// A connection to a server.
+trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
 /// How long requests pass over a server whose last dial got no answer. Then one of them tries it
 /// again.
@@ -119,7 +125,7 @@ struct Dial {
 }
 
 impl Service<Uri> for Dial {
-    type Response = TokioIo<Stream>;
+    type Response = TokioIo<Box<dyn Connection>>;
     type Error = NotConnected;
     type Future = Pin<Box<dyn Future<Output = std::result::Result<Self::Response, NotConnected>> + Send>>;
 
@@ -134,13 +140,21 @@ impl Service<Uri> for Dial {
 }
 
 impl Dial {
-    async fn connect(self) -> io::Result<Stream> {
+    async fn connect(self) -> io::Result<Box<dyn Connection>> {
         if self.silence.has_just_begun() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        let answer = timeout(self.within, self.transport.dial(&self.host)).await;
+        let answer = timeout(self.within, self.dial()).await;
         self.silence.dialled(answer.is_err());
         answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    async fn dial(&self) -> io::Result<Box<dyn Connection>> {
+        #[cfg(test)]
+        if let Some(stream) = super::scripted::dial(&self.host).await {
+            return Ok(Box::new(stream?));
+        }
+        Ok(Box::new(self.transport.dial(&self.host).await?))
     }
 }
 

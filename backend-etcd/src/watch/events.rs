@@ -127,7 +127,7 @@ impl Watches {
     }
 
     /// Watches an own node that was there at `revision`, from there on.
-    pub(super) fn watch_own_from(&self, node: &Arc<OwnNode>, revision: u64) {
+    pub(crate) fn watch_own_from(&self, node: &Arc<OwnNode>, revision: u64) {
         let mut state = self.state.lock();
         if !state.is_own(node) {
             return;

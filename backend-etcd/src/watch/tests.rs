@@ -67,6 +67,21 @@ async fn a_watch_that_goes_on_in_the_next_stream_is_not_started_twice() {
     assert_eq!(asked, [(1, false), (2, false), (3, true)]);
 }
 
+/// The server serves a start in the past late.
+#[tokio::test]
+async fn watch_of_a_queue_starts_once_and_from_now_on() {
+    let (watches, mut commands) = Watches::new();
+    let wait = |after| watches.departure("q/", vec![b"q/ahead".to_vec()], Until::All, after);
+    drop(wait(5));
+    watches.apply(StreamEvent::Created { id: 1, revision: 5 });
+    let mut again = wait(9);
+    assert_eq!(watches.armed(1).map(|watch| watch.from), Some(0));
+    let started = std::iter::from_fn(|| commands.try_recv().ok());
+    assert_eq!(started.filter(|command| matches!(command, Command::Start(_))).count(), 1);
+    leaves(&watches, b"q/ahead", 11);
+    assert_eq!(again.notified().await, Notified::Event(Vec::new()));
+}
+
 #[tokio::test]
 async fn the_watch_of_the_last_predecessor_is_kept_for_the_next_wait() {
     let (watches, mut commands) = Watches::new();

@@ -104,8 +104,9 @@ async fn a_silent_server_leaves_a_write_unknown_within_the_request_timeout() {
     assert_eq!(*error.kind(), ErrorKind::Unknown, "{error}");
     let error = one.read_cell(&at).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
-    // Before the connection is given up as silent, which would end them too.
-    assert!(started.elapsed() < config.ttl * 2 / 5, "{:?}", started.elapsed());
+    // No assertion of speed: later the client gives up the connection, and that would end the requests too.
+    let took = started.elapsed();
+    assert!(took < config.ttl * 2 / 5, "after {took:?} the end of the connection may have ended them");
     proxy.resume();
     assert_eq!(&*cell(&other, &at).await.value, b"new");
 }

@@ -20,7 +20,7 @@ pub(crate) use servers::{
     alone, beside_none, beside_others, count, own_server, server, sessions, settled_watches, started, watches,
 };
 
-/// Only work that never ends meets this bound.
+/// The bound of every wait. Only a wait that hangs reaches it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The configuration of a client in a namespace that no other test has. No pause of the machine ends its session, and
@@ -118,12 +118,16 @@ pub(crate) fn waiting(joined: Result<Joined>) -> Arc<dyn Node> {
 
 /// Awaits what must come.
 pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, work).await.expect("it never came")
+    tokio::time::timeout(PATIENCE, work)
+        .await
+        .unwrap_or_else(|_| panic!("it hangs: no end within {PATIENCE:?}"))
 }
 
-/// Awaits what an event must bring: long before a hold or a wait looks again by itself, after three quarters of a TTL.
+/// Awaits the effect of an event. The bound asserts no speed: after 30 s, three quarters of the TTL, a re-check would
+/// have the same effect and hide a lost event.
 pub(crate) async fn promptly<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(20), work).await.expect("not before the re-check")
+    let ended = tokio::time::timeout(Duration::from_secs(20), work).await;
+    ended.expect("no event within 20 s; after 30 s a re-check would hide that")
 }
 
 /// Whether the node's wait goes on. Round trips of another request on its client prove that it was

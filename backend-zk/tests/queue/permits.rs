@@ -70,8 +70,9 @@ async fn many_permits_go_round_without_a_sleeper() {
             let node = match backend.join(&request).await.unwrap() {
                 Joined::Admitted(node) => node,
                 Joined::Waiting(node) => {
-                    // Well within the re-check, which would hide a lost wake-up.
-                    tokio::time::timeout(Duration::from_secs(30), node.admitted()).await.unwrap().unwrap();
+                    // After 45 s a re-check would hide a lost event.
+                    let admitted = tokio::time::timeout(Duration::from_secs(30), node.admitted()).await;
+                    admitted.expect("no event within 30 s").unwrap();
                     node
                 }
                 Joined::Refused => panic!("it was no try"),

@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use super::{long_key, through};
 use crate::common::{
-    address, admitted, alone, backend, config, coordinator, count, join, promptly, server, settled_watches,
-    soon, stranger, waiting, watches,
+    address, admitted, alone, backend, config, coordinator, count, join, server, settled_watches, soon,
+    stranger, waiting, watches,
 };
-use futures_util::future::join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_core::contracts::{Backend, Close, LeaseState};
-use latchwork_core::decide::Claim::Exclusive;
+use latchwork_core::decide::Claim::{Exclusive, Permits};
 use latchwork_core::recipes::Permit;
 use latchwork_core::{Config, Coordinator, Kind, LostReason, encode};
 use tokio::task::JoinSet;
@@ -67,27 +66,33 @@ async fn permits_beyond_the_watch_budget_are_marked_when_the_limit_changes() {
     other.close().await.unwrap();
 }
 
+/// The paths of both rounds together are longer than the whole budget.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_gives_its_watch_budget_back() {
-    let mut config = config(server().await.addr());
-    // No look comes while this test lasts.
-    config.ttl = Duration::from_secs(60);
-    let (client, permits, other) = over_budget(&config, 4000).await;
-    // By now they are watched, as far as the budget allows.
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    for released in permits.chunks(64) {
-        for outcome in join_all(released.iter().map(|hold| hold.release())).await {
-            outcome.unwrap();
+    alone(async |own| {
+        let config = config(own.addr());
+        let client = backend(&config).await;
+        let queues: Vec<_> =
+            (0..30).map(|number| address(&config, Kind::Semaphore, long_key(number))).collect();
+        // Permits watch a limit that was stored before their join.
+        for queue in &queues {
+            client.set_limit(queue, 2).await.unwrap();
         }
-    }
-    let mutex = client.mutex("watched").unwrap();
-    let hold = soon(mutex.acquire()).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    assert!(other.mutex("watched").unwrap().force_release(hold.token().sequence()).await.unwrap());
-    let lost = promptly(hold.lost()).await;
-    assert_eq!(lost, Ended::Lost(LostReason::Revoked));
-    client.close().await.unwrap();
-    other.close().await.unwrap();
+        for _ in 0..2 {
+            let mut held = Vec::new();
+            for queue in &queues {
+                held.push(admitted(client.join(&join(queue, Permits(1))).await));
+            }
+            // The node and the limit of each.
+            watches(own, 60).await;
+            for node in held {
+                node.leave().await.unwrap();
+            }
+            watches(own, 0).await;
+        }
+        client.close(Close::Orderly).await.unwrap();
+    })
+    .await;
 }
 
 /// More watches than the client crate can set again would cost the session.
@@ -155,35 +160,39 @@ mod larger {
     /// fails, so further holds are looked at instead.
     #[tokio::test(flavor = "multi_thread")]
     async fn thousands_of_holds_survive_a_cut_that_is_shorter_than_their_lease() {
-        let proxy = Proxy::start(server().await.addr()).await.unwrap();
-        let mut config = through(&proxy).await;
-        config.ttl = Duration::from_secs(20);
-        let client = coordinator(&config).await;
-        let acquired = (0..6000).map(|number| {
-            let mutex = client.mutex(format!("held-{number}")).unwrap();
-            async move { mutex.acquire().await }
-        });
-        let guards: Vec<_> = soon(stream::iter(acquired).buffer_unordered(64).try_collect()).await.unwrap();
-        // By now each of them is watched.
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        let lease = client.lease();
-        proxy.cut();
-        soon(lease.changed(LeaseState::Live)).await;
-        proxy.resume();
-        let then = soon(lease.changed(LeaseState::Suspended)).await;
-        assert_eq!(then, LeaseState::Live, "the session did not come back");
-        assert!(guards.iter().all(|hold| hold.is_held()));
-        // A hold without a watch learns its removal too, within a TTL (NODE-GONE).
-        let last = guards.iter().find(|guard| guard.key() == "held-5999").unwrap();
-        let mutex = client.mutex("held-5999").unwrap();
-        let sequence = mutex.queue(0, 1).await.unwrap()[0].sequence;
-        let removed = std::time::Instant::now();
-        assert!(mutex.force_release(sequence).await.unwrap());
-        assert_eq!(soon(last.lost()).await, Ended::Lost(LostReason::Revoked));
-        // A round of looks takes its time on a busy machine.
-        let bound = config.ttl + Duration::from_secs(5);
-        assert!(removed.elapsed() <= bound, "noticed after {:?}", removed.elapsed());
-        assert_eq!(guards.iter().filter(|guard| guard.is_held()).count(), 5999);
-        client.close().await.unwrap();
+        alone(async |own| {
+            let proxy = Proxy::start(own.addr()).await.unwrap();
+            let mut config = through(&proxy).await;
+            config.ttl = Duration::from_secs(20);
+            let client = coordinator(&config).await;
+            let acquired = (0..6000).map(|number| {
+                let mutex = client.mutex(format!("held-{number}")).unwrap();
+                async move { mutex.acquire().await }
+            });
+            let guards: Vec<_> =
+                soon(stream::iter(acquired).buffer_unordered(64).try_collect()).await.unwrap();
+            // As many of them are watched as the budget allows.
+            settled_watches(own, 1).await;
+            let lease = client.lease();
+            proxy.cut();
+            soon(lease.changed(LeaseState::Live)).await;
+            proxy.resume();
+            let then = soon(lease.changed(LeaseState::Suspended)).await;
+            assert_eq!(then, LeaseState::Live, "the session did not come back");
+            assert!(guards.iter().all(|guard| guard.is_held()));
+            // A hold without a watch learns its removal too, within a TTL (NODE-GONE).
+            let last = guards.iter().find(|guard| guard.key() == "held-5999").unwrap();
+            let mutex = client.mutex("held-5999").unwrap();
+            let sequence = mutex.queue(0, 1).await.unwrap()[0].sequence;
+            let removed = std::time::Instant::now();
+            assert!(mutex.force_release(sequence).await.unwrap());
+            assert_eq!(soon(last.lost()).await, Ended::Lost(LostReason::Revoked));
+            // A round of looks takes its time on a busy machine.
+            let bound = config.ttl + Duration::from_secs(5);
+            assert!(removed.elapsed() <= bound, "noticed after {:?}", removed.elapsed());
+            assert_eq!(guards.iter().filter(|guard| guard.is_held()).count(), 5999);
+            client.close().await.unwrap();
+        })
+        .await;
     }
 }

@@ -222,6 +222,10 @@ impl Link for MemoryLink {
         self.0.drop_next_wake(queue, sequence)
     }
 
+    fn asked(&self) -> u64 {
+        self.0.requests()
+    }
+
     fn kill_renewal(&self) -> bool {
         self.0.stop_renewal();
         true

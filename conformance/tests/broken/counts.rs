@@ -54,6 +54,12 @@ pub(super) const CONTROLS: &[Control] = &[
         beside: "cell_count_repeated_request_is_applied_once",
         testbed: |name| on_memory(name, Overwrites),
     },
+    Control {
+        name: "a_backend_asks_its_server_before_it_declines_to_change_a_count",
+        case: "cell_count_repeated_request_is_applied_once",
+        beside: "counter_add_changes_what_is_there",
+        testbed: |name| on_memory(name, AsksAndDeclines),
+    },
 ];
 
 /// Takes each request for an operation of its own.
@@ -161,5 +167,23 @@ impl Defect for Overwrites {
             rewrite(honest, cell, |_| Some(format!("5 0{of}"))).await?;
         }
         honest.change_count(cell, request, idle).await
+    }
+}
+
+/// Sends a request, and says then that its server cannot change a count.
+#[derive(Debug)]
+struct AsksAndDeclines;
+
+#[async_trait]
+impl Defect for AsksAndDeclines {
+    async fn change_count(
+        &self,
+        honest: &dyn Backend,
+        cell: &Address,
+        _request: &Request,
+        _idle: Option<TimeToIdle>,
+    ) -> Result<Option<Decided>> {
+        honest.read_cell(cell).await?;
+        Ok(None)
     }
 }

@@ -1,0 +1,69 @@
+//! The answers of a scripted server, as gRPC has them.
+
+use h2::RecvStream;
+use h2::server::SendResponse;
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tonic::codegen::Bytes;
+use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response};
+
+use super::Mode;
+
+/// The length of the flag and the size before each message.
+const PREFIX: usize = 5;
+
+/// Answers each message of a stream of requests, and ends with it.
+pub(super) async fn answer(
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+    mode: watch::Receiver<Mode>,
+) -> Option<()> {
+    let (parts, mut body) = request.into_parts();
+    let (mut answers, mut read) = (None, Vec::new());
+    while let Some(data) = body.data().await {
+        let data = data.ok()?;
+        body.flow_control().release_capacity(data.len()).ok()?;
+        read.extend_from_slice(&data);
+        while takes_message(&mut read) {
+            let now = *mode.borrow();
+            if let Mode::Slow(work) = now {
+                sleep(work).await;
+            }
+            if answers.is_none() {
+                let headers = Response::builder().header("content-type", "application/grpc");
+                answers = Some(respond.send_response(headers.body(()).ok()?, false).ok()?);
+            }
+            answers.as_mut()?.send_data(message(parts.uri.path()), false).ok()?;
+        }
+    }
+    let trailers = HeaderMap::from_iter([("grpc-status".parse().ok()?, HeaderValue::from(0))]);
+    answers?.send_trailers(trailers).ok()
+}
+
+/// Takes a whole message off, if one has been read.
+fn takes_message(read: &mut Vec<u8>) -> bool {
+    let Some(prefix) = read.first_chunk::<PREFIX>() else { return false };
+    let size = u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]) as usize;
+    let is_whole = read.len() >= PREFIX + size;
+    if is_whole {
+        read.drain(..PREFIX + size);
+    }
+    is_whole
+}
+
+/// The answer to any request of this method: a header of cluster 1 at revision 1, and fields by their numbers.
+fn message(method: &str) -> Bytes {
+    const HEADER: &[u8] = &[0x0a, 8, 0x08, 1, 0x10, 1, 0x18, 1, 0x20, 1];
+    let fields: &[u8] = match method.rsplit('/').next() {
+        // The lease 7 has 60 s.
+        Some("LeaseGrant" | "LeaseKeepAlive") => &[0x10, 7, 0x18, 60],
+        // The watch 1 is created.
+        Some("Watch") => &[0x10, 1, 0x18, 1],
+        // It succeeded.
+        Some("Txn") => &[0x10, 1],
+        // Nothing was found.
+        _ => &[],
+    };
+    let size = u8::try_from(HEADER.len() + fields.len()).expect("short");
+    [&[0, 0, 0, 0, size], HEADER, fields].concat().into()
+}

@@ -1,0 +1,124 @@
+//! A scripted server on streams in memory, for tests of the driver's times under a paused clock.
+
+mod answers;
+mod times;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::future::pending;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::io::{DuplexStream, duplex};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use self::answers::answer;
+
+thread_local! {
+    /// The servers of the test of this thread, by host. A paused runtime has one thread.
+    static SERVERS: RefCell<HashMap<String, Scripted>> = RefCell::default();
+}
+
+/// The behaviour of a scripted server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Answers,
+    /// It accepts connections and requests, and answers none, not even pings.
+    Silent,
+    /// It takes this time for each message, and answers pings at once.
+    Slow(Duration),
+    /// It closes its connections and refuses new ones.
+    Down,
+    /// It closes its connections, and a dial does not end.
+    Hangs,
+}
+
+impl Mode {
+    fn has_connections(self) -> bool {
+        !matches!(self, Mode::Down | Mode::Hangs)
+    }
+}
+
+/// A server that a test controls.
+#[derive(Clone)]
+struct Scripted {
+    mode: Arc<watch::Sender<Mode>>,
+    dials: Arc<Mutex<Vec<Instant>>>,
+}
+
+impl Scripted {
+    /// Starts a server for this host, `name:port`.
+    fn start(host: &str, mode: Mode) -> Self {
+        let server = Self { mode: Arc::new(watch::Sender::new(mode)), dials: Arc::default() };
+        SERVERS.with_borrow_mut(|servers| servers.insert(host.to_owned(), server.clone()));
+        server
+    }
+
+    fn set(&self, mode: Mode) {
+        self.mode.send_replace(mode);
+    }
+
+    /// The moments at which a client dialled.
+    fn dials(&self) -> Vec<Instant> {
+        self.dials.lock().clone()
+    }
+
+    async fn accept(self) -> io::Result<DuplexStream> {
+        self.dials.lock().push(Instant::now());
+        let mode = *self.mode.borrow();
+        match mode {
+            Mode::Hangs => pending().await,
+            Mode::Down => Err(io::ErrorKind::ConnectionRefused.into()),
+            Mode::Answers | Mode::Silent | Mode::Slow(_) => {
+                let (client, server) = duplex(1 << 16);
+                tokio::spawn(serve(server, self.mode.subscribe()));
+                Ok(client)
+            }
+        }
+    }
+}
+
+/// Whether the test has a scripted server for this host.
+pub(super) fn is_scripted(host: &str) -> bool {
+    SERVERS.with_borrow(|servers| servers.contains_key(host))
+}
+
+/// Connects to the scripted server of this host, if the test has one.
+pub(super) async fn dial(host: &str) -> Option<io::Result<DuplexStream>> {
+    let server = SERVERS.with_borrow(|servers| servers.get(host).cloned())?;
+    Some(server.accept().await)
+}
+
+/// Serves one connection until the client closes it or the server closes it.
+async fn serve(stream: DuplexStream, mode: watch::Receiver<Mode>) {
+    let mut closes = mode.clone();
+    let serves = async {
+        speaks(mode.clone()).await;
+        let Ok(mut connection) = h2::server::handshake(stream).await else { return };
+        loop {
+            // Without a poll the connection sends nothing.
+            speaks(mode.clone()).await;
+            let mut falls_silent = mode.clone();
+            tokio::select! {
+                biased;
+                _ = falls_silent.wait_for(|mode| *mode == Mode::Silent) => {}
+                accepted = connection.accept() => match accepted {
+                    Some(Ok((request, respond))) => drop(tokio::spawn(answer(request, respond, mode.clone()))),
+                    _ => return,
+                },
+            }
+        }
+    };
+    tokio::select! {
+        () = serves => {}
+        _ = closes.wait_for(|mode| !mode.has_connections()) => {}
+    }
+}
+
+async fn speaks(mut mode: watch::Receiver<Mode>) {
+    // A failed wait: the test has ended.
+    let _ = mode.wait_for(|mode| *mode != Mode::Silent).await;
+}
