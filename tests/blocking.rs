@@ -130,7 +130,7 @@ fn thread_that_waits_hears_of_a_loss() {
     let ended = waiting.join().expect("no panic").expect("waited");
     assert_eq!(ended, Ended::Lost(LostReason::Revoked));
     let work = hold.run(async { panic!("it does not begin") }).block_on();
-    assert_eq!(work.map(|()| ()).expect_err("lost").lost_reason(), Some(LostReason::Revoked));
+    assert_eq!(work.expect_err("lost").lost_reason(), Some(LostReason::Revoked));
     let (mut states, mut seen) = (pin!(states), 0);
     while states.try_next().block_on().expect("a state").is_some() {
         seen += 1;

@@ -81,7 +81,7 @@ async fn a_long_queue_is_served_in_order() {
             for _ in 0..10 {
                 let hold = mutex.acquire().await.unwrap();
                 sender.send((hold.token(), Instant::now())).unwrap();
-                let _ = hold.release().await.unwrap();
+                hold.release().await.unwrap();
             }
         });
     }

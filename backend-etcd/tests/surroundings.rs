@@ -248,10 +248,10 @@ async fn a_join_that_a_server_refuses_as_it_becomes_full_leaves_no_node() {
         let mutex = client.mutex(format!("m{number}")).unwrap();
         async move {
             loop {
-                let _ = match mutex.acquire().await {
+                match mutex.acquire().await {
                     Ok(hold) => hold.release().await.unwrap(),
                     Err(error) => return error,
-                };
+                }
             }
         }
     });

@@ -245,7 +245,7 @@ async fn a_dropped_coordinator_is_closed_at_once_however_long_its_session() {
     let coordinator = crate::common::coordinator(&config).await;
     let mutex = coordinator.mutex("a").unwrap();
     for _ in 0..3 {
-        let _ = mutex.acquire().await.unwrap().release().await.unwrap();
+        mutex.acquire().await.unwrap().release().await.unwrap();
     }
     drop((coordinator, mutex));
     let clients = format!("/{}/client", config.namespace);

@@ -84,7 +84,7 @@ async fn take_turns(coordinator: &Coordinator, order: &Order) -> Result<()> {
             _ = lines.next_line() => return Ok(()),
             guard = order.acquire(coordinator) => guard?,
         };
-        report(&*guard, Claim::Exclusive, guard.token(), tokio::task::yield_now()).await?;
+        report(&guard, Claim::Exclusive, guard.token(), tokio::task::yield_now()).await?;
         guard.release().await?;
     }
 }

@@ -119,7 +119,7 @@ impl Coordinator {
     }
 
     /// A semaphore: validates key and limit, no I/O. The limit says how the handle relates to the
-    /// limit that is stored on the coordinator, where the first acquisition stores it.
+    /// limit on the coordinator. The first acquisition stores a limit.
     ///
     /// * `3`, or [`Limit::Exactly(3)`](Limit::Exactly): while another limit is stored, acquisitions
     ///   answer `Conflict`, also after a restart.

@@ -24,8 +24,7 @@ pub(crate) struct HeldNode {
 }
 
 impl HeldNode {
-    /// `min_hold`: how long the node stays on the server, however soon it is released. `seen`: as what it
-    /// is reported.
+    /// `min_hold`: how long the node stays on the server at least. `seen`: its name in reports.
     pub(crate) fn new(
         client: Arc<Client>,
         queue: Address,

@@ -54,8 +54,7 @@ async fn the_winner_of_a_hand_off_is_not_confirmed_while_replication_is_held_bac
 async fn a_waiter_that_is_not_confirmed_is_given_back_and_the_next_one_comes_in() {
     let replicas = Replicas::start().await;
     let (holder, winner) = (user(&replicas.url(PATIENT)).await, user(&replicas.url(PATIENT)).await);
-    let _ =
-        soon(winner.mutex("b").unwrap().acquire().min_replicas(2)).await.unwrap().release().await.unwrap();
+    soon(winner.mutex("b").unwrap().acquire().min_replicas(2)).await.unwrap().release().await.unwrap();
     let held = soon(holder.mutex("a").unwrap().acquire()).await.unwrap();
     let mutex = winner.mutex("a").unwrap();
     let waits = tokio::spawn({

@@ -169,7 +169,7 @@ async fn released_one_by_one(
             gathered(&clients[0], &queue, number + 2).await;
         }
     }
-    settled(context).await;
+    settled(context, began.elapsed()).await;
     assert!(grants.is_empty(), "somebody was admitted beside the holder of all");
 
     let mut costs = Vec::new();
@@ -200,14 +200,16 @@ fn rechecks(waiters: usize, since_they_came: Duration) -> f64 {
     if since_they_came < QUIET_TTL { 0.0 } else { (2 * waiters) as f64 }
 }
 
-/// Waits until all waiters watch what they wait for. A node stands in the queue before that, and
-/// there is no event for it.
-async fn settled(context: &Context) {
+/// Waits until all waiters watch their predecessors. A node is in the queue before that, and no event
+/// reports the watch: it is quiet when no request comes for an eighth of the time in which the waiters
+/// joined, so that a slow machine gets more time.
+async fn settled(context: &Context, joined_in: Duration) {
+    let quiet = (joined_in / 8).max(Duration::from_millis(200));
     let servers = context.fixture.config().hosts.len().max(1) as u64;
     within(GATHERING, "quiet", async {
         let mut before = requests(context).await;
         loop {
-            tokio::time::sleep(Duration::from_millis(200)).await;
+            tokio::time::sleep(quiet).await;
             let now = requests(context).await;
             // A lease is kept alive meanwhile, and a server that counts this question too counts
             // one.

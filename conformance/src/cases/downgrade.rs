@@ -187,7 +187,7 @@ cases! {
             stands(&there, 2).await;
             assert!(!waiting.is_finished(), "beside a writer");
             match released {
-                true => drop(outer.release().await.expect("released")),
+                true => outer.release().await.expect("released"),
                 false => drop(outer),
             }
             let beside = soon("the reader", waiting).await.expect("no panic").expect("nobody writes any more");

@@ -33,7 +33,7 @@ cases! {
         assert_eq!(soon("leader", mine.leader()).await.expect("read"), Some(leading));
 
         let long = [0; 4_097];
-        let error = theirs.campaign(&long).await.expect_err("too long");
+        let error = theirs.campaign(long).await.expect_err("too long");
         assert_eq!((error.argument(), error.operation(), error.key()), (Some("data"), Some("campaign"), Some("a")));
         let error = next.proclaim(&long).await.expect_err("too long");
         assert_eq!((error.argument(), error.operation(), error.key()), (Some("data"), Some("proclaim"), Some("a")));

@@ -182,7 +182,7 @@ cases! {
         assert_eq!(guard.check().expect_err("released").kind(), &ErrorKind::NotHeld);
         assert_eq!(soon("the end", guard.lost()).await, Ended::Released);
         let unguarded = guard.run(async { panic!("polled though nothing guards it") }).await;
-        assert_eq!(unguarded.map(|()| ()).expect_err("released").kind(), &ErrorKind::NotHeld);
+        assert_eq!(unguarded.expect_err("released").kind(), &ErrorKind::NotHeld);
         let next = try_acquire(&context.mutex(&client, "a")).await.expect("free");
         drop(guard);
         assert!(next.is_held(), "dropping the old guard touched the new one");

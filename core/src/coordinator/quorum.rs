@@ -19,7 +19,7 @@ impl QuorumLock {
         Self::over(mutexes(key, of)?, longest_ttl, true)
     }
 
-    /// As [`new`](Self::new), but every server counts, whatever it may have forgotten: two may hold
+    /// As [`new`](Self::new), but every server counts, also one that has forgotten its holds: two may hold
     /// at once after a restart. For tests that are to see that.
     ///
     /// # Errors

@@ -96,6 +96,6 @@ pub enum ErrorKind {
     /// would stop. Use the async API there, or make the call on a thread that may block.
     InAsyncCode,
     /// A blocking call in a process that was forked after the first blocking call: only the parent
-    /// has the thread behind it. Fork before the first use, or start the program again by `exec`.
+    /// has the background thread. Fork before the first use, or start the program again by `exec`.
     InChildProcess,
 }

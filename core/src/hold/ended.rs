@@ -44,7 +44,7 @@ impl Ended {
         }
     }
 
-    /// What a call answers that needs a hold.
+    /// The error of a call that needs a hold.
     pub(crate) fn error(self) -> Error {
         match self {
             Ended::Lost(reason) => Error::lost(reason),
@@ -52,7 +52,7 @@ impl Ended {
         }
     }
 
-    /// What the releases of all nodes of one hold say of it. A loss outweighs what is not known.
+    /// The end of a hold, from the releases of all its nodes. A loss outweighs an unknown outcome.
     pub(crate) fn of_all(answers: impl IntoIterator<Item = Result<Self>>) -> Result<Self> {
         let mut whole = Ok(Ended::Released);
         for answer in answers {

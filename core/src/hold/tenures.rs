@@ -49,7 +49,7 @@ impl From<HeldBy<'_>> for Tenures {
 }
 
 impl<'a> HeldBy<'a> {
-    /// Those of which each must last. A quorum has none.
+    /// The tenures of a hold that lasts as long as all of them. A quorum has none.
     pub(crate) fn tenures(self) -> &'a [Arc<Tenure>] {
         match self {
             Self::All(tenures) => tenures,

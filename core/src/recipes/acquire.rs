@@ -21,7 +21,7 @@ use crate::reentrancy::Owner;
 /// wait for it). The acquisition starts at the first poll: a request that is dropped before sends
 /// nothing. A request is `'static`, and works in `select!`, `join!`, `timeout` and `spawn`.
 ///
-/// | option | what it bounds or says | on a try |
+/// | option | its subject | on a try |
 /// |---|---|---|
 /// | [`within`](Self::within) | the wait | does not exist |
 /// | [`fail_fast`](Self::fail_fast) | the wait in an outage | yes |
@@ -147,7 +147,7 @@ impl<T: Acquired> Acquire<T> {
         self
     }
 
-    /// The hold ends after `time` whatever happens, so that a hung task does not hold for ever
+    /// The hold ends after `time` in any case, so that a hung task does not hold for ever
     /// (LEASE-FIXED). It counts from the send of an uncontended join, else from when the
     /// acquisition learns of its admission: an acquisition that is not polled is not bounded by it.
     /// If `time` is shorter than the round trip, the acquisition answers `Lost` (`MaxHold`).
@@ -160,8 +160,8 @@ impl<T: Acquired> Acquire<T> {
         self.set("max_hold", |ask| ask.max_hold = Some(time))
     }
 
-    /// The hold is not given back before `time` after its admission, however soon it is released
-    /// or dropped. So a job of a few milliseconds on one host does not run again on a host whose
+    /// The hold is not given back before `time` after its admission, also if it is released or
+    /// dropped sooner. So a job of a few milliseconds on one host does not run again on a host whose
     /// clock is a second late. `release()` answers at once, and the node leaves when the time is
     /// over; [`close`](crate::Coordinator::close) waits for that.
     ///
@@ -220,9 +220,11 @@ impl<T: Acquired<Guard: Reentrant>> Acquire<T> {
     /// By this owner. An owner that holds already enters again at once, without a request to the
     /// server, and before all who wait; its last guard gives the lock back.
     ///
-    /// Two tasks of one owner both hold: what they do to each other they must order themselves. A
-    /// task that may be dropped while its owner waits for it leaves nothing behind. The options
-    /// count for the acquisition, not for a re-entry.
+    /// Two tasks of one owner can hold at the same time, so they must order their work themselves.
+    /// Tasks of one owner that acquire at once share one acquisition in the background, with the
+    /// options of the task that began it; a dropped task leaves the place to the others, and a task
+    /// that is not polled blocks none of them. The options count for the acquisition, not for a
+    /// re-entry.
     ///
     /// Of a read/write lock, an owner that writes may read and write again, and an owner that reads
     /// may read again, also while writers wait. An owner that reads and asks to write would wait for

@@ -27,7 +27,7 @@ pub struct Ask {
     pub patience: Patience,
     /// The longest time for all of it.
     pub within: Option<Duration>,
-    /// Who holds.
+    /// The owner of the hold.
     pub owner: Option<Owner>,
     /// The fixed end.
     pub max_hold: Option<Duration>,
@@ -70,7 +70,7 @@ impl Ask {
         Self { data: data.into(), ..self }
     }
 
-    /// The label in listings: that of the call, or else of its owner.
+    /// The label in listings: the call's, or else its owner's.
     pub(super) fn shown(&self) -> Option<&Arc<str>> {
         self.label.as_ref().or_else(|| self.owner.as_ref().map(Owner::shared_label))
     }

@@ -95,7 +95,7 @@ impl CellHandle {
         self.client.watch_cell(&self.cell)
     }
 }
-/// Checks what a user writes to a cell.
+/// Checks a value before it is written to a cell.
 ///
 /// # Errors
 /// `InvalidArgument` naming `value`.

@@ -31,7 +31,7 @@ use crate::error::{ErrorKind, Result};
 /// *When the lease is lost*, leadership is lost: [`lost`](crate::Hold::lost) becomes ready,
 /// [`check`](crate::Hold::check) answers `Lost`, and another candidate leads. As with every lease lock, a
 /// paused leader can work on for a moment beside its successor: send
-/// [`token`](super::Fenced::token) with what it writes, or write by
+/// [`token`](super::Fenced::token) with each write, or write by
 /// [`SharedValue::write_while`](super::SharedValue::write_while). A candidate that loses its lease
 /// stands again by itself, behind the others.
 ///
@@ -69,9 +69,8 @@ impl Election {
         Self { handle: Arc::new(handle) }
     }
 
-    /// Stands as a candidate, and waits until it leads; `data` is what others see of it, up to
-    /// 4,096 bytes. As [`Mutex::acquire`](super::Mutex::acquire) otherwise: one round trip where
-    /// nobody leads.
+    /// Joins as a candidate, and waits until it leads. Others see `data`, up to 4,096 bytes. As
+    /// [`Mutex::acquire`](super::Mutex::acquire) otherwise: one round trip if the election is free.
     ///
     /// # Errors
     /// `InvalidArgument` naming `data`. Others as [`Mutex::acquire`](super::Mutex::acquire).
@@ -82,7 +81,7 @@ impl Election {
         Ask::new("campaign", Claim::Exclusive).saying(data.as_ref()).of(self.handle.clone())
     }
 
-    /// Leads if nobody leads or stands; never waits. `Ok(None)` if somebody does. As
+    /// Leads if there is no leader and no candidate; never waits. `None` if there is one. As
     /// [`Mutex::try_acquire`](super::Mutex::try_acquire) otherwise.
     ///
     /// # Errors

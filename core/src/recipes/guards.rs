@@ -19,7 +19,7 @@ pub trait Reentrant: Guard {}
 
 /// A guard that fences: mutex, writer, leader.
 pub trait Fenced: Guard {
-    /// The fencing token: always readable, strictly above that of every holder before (NODE-TOKEN).
+    /// The fencing token: always readable, strictly above the tokens of all holders before (NODE-TOKEN).
     /// The resource must refuse a stale one: `UPDATE … SET fence = $1 … WHERE fence <= $1`.
     fn token(&self) -> Token;
 }
@@ -73,8 +73,8 @@ macro_rules! guards {
         }
 
         impl $guard {
-            /// The fencing token: always readable, strictly above that of every holder before
-            /// (NODE-TOKEN). As [`Fenced::token`].
+            /// The fencing token: always readable, strictly above the tokens of all holders
+            /// before (NODE-TOKEN). As [`Fenced::token`].
             pub fn token(&self) -> Token {
                 Fenced::token(self)
             }
@@ -82,7 +82,7 @@ macro_rules! guards {
     };
     (@Numbered $guard:ident) => {
         impl $guard {
-            /// Its place in the queue, as listings show it. It is no fence: others hold with it.
+            /// Its place in the queue, as listings show it. It does not fence: others hold at the same time.
             pub fn sequence(&self) -> u64 {
                 self.0.place().sequence()
             }
@@ -120,8 +120,8 @@ guards! {
 }
 
 impl WriteGuard {
-    /// Turns the writer into a reader, in its place and with no writer in between: readers behind it
-    /// are admitted. The reader has the writer's sequence number. A
+    /// Turns the writer into a reader, in its place and with no writer in between: the next
+    /// readers in the queue are admitted. The reader has the writer's sequence number. A
     /// [`min_hold`](super::Acquire::min_hold) and a [`max_hold`](super::Acquire::max_hold) stay.
     ///
     /// # Errors

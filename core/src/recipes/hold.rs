@@ -30,7 +30,7 @@ use crate::token::Token;
 /// A lease lock cannot promise that two processes never both *believe* they hold: a process that is
 /// paused past its TTL and continued runs for an instant before it looks. `check()` reports the
 /// loss at the first call, and the fencing token ([`Fenced`](super::Fenced)) lets the resource refuse
-/// what was sent in that instant.
+/// the writes of that instant.
 ///
 /// A hold that is dropped is released in the background; a drop never blocks, and never panics
 /// outside a runtime. A dropped hold that was lost at its fixed end or by a close is given back one
@@ -57,7 +57,7 @@ pub struct Hold {
     waited: Duration,
 }
 
-/// What a hold is made of. Each part gives itself back when it is dropped.
+/// The kinds of holds. Each gives itself back when it is dropped.
 pub(super) enum By {
     Itself(HeldNode),
     Owner(Share),
@@ -75,7 +75,7 @@ impl Hold {
         Self::new(By::Itself(acquired.held), claim, acquired.waited)
     }
 
-    /// The key, as it was given. Of several locks it is that of all.
+    /// The key, as it was given. Several locks have one key for all.
     pub fn key(&self) -> &str {
         match &self.by {
             By::Several(several) => several.name(),
@@ -84,7 +84,7 @@ impl Hold {
         }
     }
 
-    /// The address on the coordinator. Of several locks it is that of the first.
+    /// The address on the coordinator. Several locks have the first one's.
     pub fn address(&self) -> &Address {
         match &self.by {
             By::Several(several) => several.first().address(),
@@ -93,8 +93,8 @@ impl Hold {
         }
     }
 
-    /// The [name](crate::Config::name) of the coordinator, if it has one. Of several locks it is that
-    /// of the first, and a quorum has none.
+    /// The [name](crate::Config::name) of the coordinator, if it has one. Several locks have the
+    /// first one's, and a quorum has none.
     pub fn coordinator(&self) -> Option<&str> {
         match &self.by {
             By::Several(several) => several.first().coordinator(),
@@ -113,7 +113,7 @@ impl Hold {
         self.check().is_ok()
     }
 
-    /// Fails once it is no longer held.
+    /// Fails once it has ended.
     ///
     /// # Errors
     /// `Lost` with the reason; `NotHeld` after a release.
@@ -163,7 +163,7 @@ impl Hold {
     /// call, `work` is never polled.
     ///
     /// # Cancel safety
-    /// As that of `work`.
+    /// The same as `work`.
     #[must_use = "nothing runs until it is polled"]
     pub fn run<F: Future>(&self, work: F) -> impl Future<Output = Result<F::Output>> + use<F> {
         Run::new(self.lost(), work)
@@ -207,7 +207,7 @@ impl Hold {
         }
     }
 
-    /// Releases in the background a hold of a node of its own.
+    /// Releases a hold of one node in the background.
     pub(super) fn let_go(&self) {
         if let By::Itself(held) = &self.by {
             held.let_go();
@@ -236,7 +236,7 @@ impl Hold {
         let by = match self.by {
             By::Itself(held) => {
                 held.downgrade().await?;
-                // The fixed end may have come meanwhile.
+                // The fixed end may have come during the request.
                 held.tenure.check()?;
                 By::Itself(held)
             }

@@ -67,7 +67,7 @@ impl MultiLock {
     /// held.
     ///
     /// # Cancel safety
-    /// Cancel-safe: a dropped acquire leaves nothing in any queue, and gives back what it held.
+    /// Cancel-safe: a dropped acquire leaves nothing in any queue, and gives its members back.
     pub fn acquire(&self) -> Acquire<MultiGuard> {
         Ask::new("acquire", Claim::Exclusive).of(self.0.clone())
     }

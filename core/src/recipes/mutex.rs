@@ -39,7 +39,7 @@ use crate::reentrancy::Owner;
 /// *Source.* The lock of the ZooKeeper recipes (one sequential ephemeral node each, no herd), as in
 /// Curator's `InterProcessMutex` and etcd's `concurrency.Mutex`; on Redis a queue of such nodes.
 /// (Curator's counts holds by
-/// thread; here the owner is explicit, since a task is no thread.) Fencing: M. Kleppmann, *How to do distributed locking* (2016), on what Redlock leaves open.
+/// thread; here the owner is explicit, since tasks are not threads.) Fencing: M. Kleppmann, *How to do distributed locking* (2016), on what Redlock leaves open.
 ///
 /// A handle is cheap to make and to clone; making one does no I/O.
 ///
@@ -72,34 +72,34 @@ impl Mutex {
     /// client's own earlier releases of the same key.
     ///
     /// While the coordinator does not answer, the acquisition keeps its place until its lease
-    /// is lost, then joins anew. It gives up when the server has been silent for one TTL, and a
+    /// is lost, then joins again. It gives up when the server has been silent for one TTL, and a
     /// last request for one request timeout: a TTL and a request timeout after the last answer,
     /// at the latest.
     ///
-    /// A waiting acquisition stands in the queue, and may be admitted while it is not polled:
+    /// A waiting acquisition has a place in the queue, and may be admitted while it is not polled:
     /// poll it or drop it. One that is kept unpolled keeps everyone else out.
     ///
     /// # Errors
     /// `Unavailable`; `Lost` when another client removed the place in the queue (`Revoked`);
-    /// `Forbidden`; `Conflict` when keys of another program stand in its place;
+    /// `Forbidden`; `Conflict` when another program has keys in its place;
     /// `Misconfigured`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
     /// Cancel-safe: a dropped acquire leaves nothing in the queue; its node is removed in the
-    /// background within a round trip. (On Redis and etcd a marker may stay beside the queue
+    /// background within a round trip. (On Redis and etcd a marker may stay next to the queue
     /// for ten minutes, so that a join that was under way does not land late.)
     #[doc(alias = "lock")]
     pub fn acquire(&self) -> Acquire<MutexGuard> {
         Ask::new("acquire", Claim::Exclusive).of(self.handle.clone())
     }
 
-    /// Acquires if nobody holds or waits; never waits. `None` if somebody does. If a
+    /// Acquires if it is free and the queue is empty; never waits. `None` if it is not. If a
     /// backend's [`clean_try`](crate::Capabilities::clean_try) is false, two simultaneous tries
     /// on a free lock may both fail.
     ///
     /// # Errors
-    /// `Unavailable` when there is no answer within the request timeout (if the lease expires
-    /// meanwhile, the try is repeated under a new one); `Forbidden`; `Conflict` and
+    /// `Unavailable` when the server does not answer within the request timeout (if the lease expires
+    /// during the try, the try is repeated under a new one); `Forbidden`; `Conflict` and
     /// `Misconfigured` as for an acquire; `Lost` when another client removed its node
     /// meanwhile; `Closed`; `RuntimeGone`.
     ///

@@ -65,7 +65,7 @@ impl QueueHandle {
         answer.map_err(|error| error.in_operation(operation).on(self.queue.name()))
     }
 
-    /// Carries out a request, by itself or as a part of several.
+    /// Carries out a request, alone or as a part of several.
     pub(super) async fn acquire(self: &Arc<Self>, ask: Ask) -> Result<Option<Hold>> {
         match (&ask.owner, ask.claim) {
             (Some(owner), Claim::Exclusive) => self.enter(&ask, owner, Mode::Exclusive).await,
@@ -74,7 +74,7 @@ impl QueueHandle {
         }
     }
 
-    /// Acquires a node of its own.
+    /// Acquires a new node.
     pub(super) async fn alone(&self, ask: Ask) -> Result<Option<Acquired>> {
         let acquired = async { self.carry_out(&self.request(&ask)?, ask.min_hold).await };
         self.in_context(ask.operation, acquired.await)

@@ -49,7 +49,7 @@ impl QuorumHold {
         Self(Shared::new(lock, vec![Some(held)]))
     }
 
-    /// `late` are tries under way, and `again` the call of those that the task makes.
+    /// `late` are tries under way, and `again` is the call for later ones.
     pub(super) fn new(
         lock: Arc<QuorumMembers>,
         held: Vec<Option<Hold>>,
@@ -98,7 +98,7 @@ impl QuorumHold {
 
 impl QuorumGuard {
     /// The places in the queues of the members that are held, in the order in which the members were
-    /// given; `None` for one that is not held now. They are no fence: see [`QuorumLock`](super::QuorumLock).
+    /// given; `None` for one that is not held now. They do not fence: see [`QuorumLock`](super::QuorumLock).
     pub fn sequences(&self) -> Vec<Option<u64>> {
         let By::Majority(QuorumHold(shared)) = &self.0.by else { unreachable!("made of a majority") };
         let Shared { majority, held, .. } = &**shared;

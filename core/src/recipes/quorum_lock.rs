@@ -158,7 +158,7 @@ impl QuorumLock {
     /// many members fail so that the others could make a majority. Nothing stays held.
     ///
     /// # Cancel safety
-    /// Cancel-safe: a dropped acquire leaves nothing in any queue, and gives back what it held.
+    /// Cancel-safe: a dropped acquire leaves nothing in any queue, and gives its members back.
     pub fn acquire(&self) -> Acquire<QuorumGuard> {
         Ask::new("acquire", Claim::Exclusive).of(self.0.clone())
     }

@@ -61,7 +61,7 @@ impl RwLock {
     ///
     /// # Errors
     /// `Unavailable`; `Lost` when another client removed the place in the queue (`Revoked`);
-    /// `Forbidden`; `Conflict` when keys of another program stand in its place;
+    /// `Forbidden`; `Conflict` when another program has keys in its place;
     /// `Misconfigured`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
@@ -81,18 +81,18 @@ impl RwLock {
         Ask::try_new("try_read", Claim::Shared).of(self.handle.clone())
     }
 
-    /// Waits until nobody is ahead. As [`Mutex::acquire`](super::Mutex::acquire) otherwise.
+    /// Waits until the queue before it is empty. As [`Mutex::acquire`](super::Mutex::acquire) otherwise.
     ///
     /// # Errors
     /// As [`read`](Self::read); `Deadlock` if the owner reads and does not write.
     ///
     /// # Cancel safety
-    /// As [`read`](Self::read). Readers that waited behind it are admitted.
+    /// As [`read`](Self::read). Readers that waited for it are admitted.
     pub fn write(&self) -> Acquire<WriteGuard> {
         Ask::new("write", Claim::Exclusive).of(self.handle.clone())
     }
 
-    /// Writes if nobody holds or waits; never waits.
+    /// Writes if it is free and the queue is empty; never waits.
     ///
     /// # Errors
     /// As [`try_read`](Self::try_read).

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 /// limit on the coordinator, where it stays; [`set_limit`](Semaphore::set_limit) changes it under
 /// load. A handle's [`Limit`] decides how it relates to the stored limit:
 ///
-/// | limit | stores if there is none | if another limit is stored |
+/// | limit | stores the first limit | if another limit is stored |
 /// |---|---|---|
 /// | [`Limit::UnlessStored(3)`](Limit::UnlessStored) | 3 | follows the stored limit |
 /// | `3`, or [`Limit::Exactly(3)`](Limit::Exactly) | 3 | `Conflict`: two versions of a service cannot disagree |
@@ -32,7 +32,7 @@ use crate::error::{Error, Result};
 /// the stored limit are this library's.
 ///
 /// *When the lease is lost*, another client may hold the permit at once: as with every lease lock,
-/// a paused process can work on beside its successor for a moment. Permits have no token.
+/// a paused process can work on next to its successor for a moment. Permits have no token.
 ///
 /// ```
 /// # use latchwork_core::{connect, Config, Limit, memory};
@@ -76,10 +76,10 @@ impl Semaphore {
         self.ask(Ask::new("acquire", Claim::Permits(weight)))
     }
 
-    /// Takes `weight` permits if they are free and nobody waits; never waits.
+    /// Takes `weight` permits if they are free and the queue is empty; never waits.
     ///
     /// # Errors
-    /// `Unavailable` when there is no answer within the request timeout; else as
+    /// `Unavailable` when the server does not answer within the request timeout; else as
     /// [`acquire`](Semaphore::acquire).
     ///
     /// # Cancel safety
@@ -111,8 +111,8 @@ impl Semaphore {
         client.serve(client.backend.limit(&self.handle.queue)).await.map_err(in_context)
     }
 
-    /// Stores another limit, whatever is stored. From now on this handle and its clones expect
-    /// it, or store it if there is none, as they were made. Handles that follow the stored limit follow
+    /// Replaces the stored limit. From now on this handle and its clones expect the new limit, or
+    /// store it, as they were made. Handles that follow the stored limit follow
     /// it. Other handles that expect exactly the old one get `Conflict` at their next acquisition.
     ///
     /// Waiters stay and follow the new limit: those that fit now are admitted at once, and one that
