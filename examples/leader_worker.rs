@@ -58,7 +58,7 @@ async fn main() -> Result<()> {
         async move { group?.join(name.as_bytes()).await }
     }))
     .await?;
-    let mut observer = instances[0].election(key.as_str())?.observe().await?;
+    let mut observer = instances[0].election(key.as_str())?.watch().await?;
     assert_eq!(observer.changed().await?, None, "nobody stands yet");
 
     // Each leads once, and hands over.

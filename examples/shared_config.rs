@@ -54,7 +54,7 @@ async fn main() -> Result<()> {
     let edits = coordinator.mutex(key.as_str())?;
     let hold = edits.acquire().await?;
     config.write_while(&hold, "by the holder").await?;
-    let holder = edits.queue(0, 1).await?.remove(0);
+    let holder = edits.queue().first(1).await?.remove(0);
     assert!(fleet[0].mutex(key.as_str())?.force_release(holder.sequence).await?);
     let late = config.write_while(&hold, "by a holder of the past").await;
     let error = late.expect_err("it does not hold");

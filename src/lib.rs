@@ -55,15 +55,16 @@ use std::sync::Arc;
 
 pub use latchwork_core::recipes::{
     Acquire, Acquired, Barrier, CountDownLatch, Counter, DoubleBarrier, Election, Fenced, Group,
-    GroupChanges, GroupMember, GroupWatch, Guard, Hold, IdGenerator, Inside, Leader, Leadership, Membership,
-    MultiGuard, MultiLock, MultiMember, Mutex, MutexGuard, Observer, Permit, QuorumGuard, QuorumLock,
-    ReadGuard, Reentrant, RwLock, Semaphore, SharedValue, Stored, ValueWatch, WriteGuard,
+    GroupChanges, GroupMember, Guard, Hold, IdGenerator, Inside, Leader, Leadership, Membership, MultiGuard,
+    MultiLock, MultiMember, Mutex, MutexGuard, Permit, QuorumGuard, QuorumLock, ReadGuard, Reentrant, RwLock,
+    Semaphore, SharedValue, Stored, Watch, WriteGuard,
 };
 pub use latchwork_core::{
     Address, Capabilities, ClientRecord, Clock, Config, Connector, Coordinator, Credentials,
-    CredentialsProvider, Ended, Error, ErrorKind, Eviction, HoldState, Kind, Loss, LostReason, Moment, Move,
-    MoveBlocker, MoveClient, MoveConfig, MoveLate, MoveOutsider, MovePlan, MoveProgress, MovePromises,
-    MoveState, MoveStatus, Name, Owner, QueuesInUse, Result, Secret, Token, ValuesInUse,
+    CredentialsProvider, Ended, Error, ErrorKind, Eviction, HoldState, Kind, ListedKey, Listing, Loss,
+    LostReason, Moment, Move, MoveBlocker, MoveClient, MoveConfig, MoveLate, MoveOutsider, MovePlan,
+    MoveProgress, MovePromises, MoveState, MoveStatus, Name, Owner, Page, QueuesInUse, Result, Secret, Token,
+    ValuesInUse,
     contracts::{self, Limit},
     decide, facts, memory, registry, seen, support,
 };

@@ -341,7 +341,7 @@ async fn a_cell_is_in_no_queue_and_no_queue_is_in_its_way() {
     // Its prefix has the cells of the other namespace.
     let mutex = one.mutex(Address::exact("b/value")).unwrap();
     let held = soon(mutex.try_acquire()).await.unwrap().expect("it is free");
-    assert_eq!(mutex.queue(0, 9).await.unwrap().len(), 1);
+    assert_eq!(mutex.queue().first(9).await.unwrap().len(), 1);
     assert_eq!(text(&two, &of_two).await.as_deref(), Some("kept"));
     held.release().await.unwrap();
     let refused = two.mutex(Address::exact("b/value")).unwrap_err();

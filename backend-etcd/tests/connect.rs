@@ -114,7 +114,7 @@ async fn waiters_and_holders_outlive_the_log_in_of_their_streams() {
         let (mutex, other) = (first.mutex("a").unwrap(), second.mutex("a").unwrap());
         let hold = mutex.acquire().await.unwrap();
         let waiting = acquiring(&other);
-        while mutex.queue(0, 9).await.unwrap().len() < 2 {}
+        while mutex.queue().first(9).await.unwrap().len() < 2 {}
         hold.release().await.unwrap();
         soon(waiting).await.unwrap().unwrap().release().await.unwrap();
     };

@@ -33,7 +33,7 @@ async fn one_of_each(client: &Coordinator) {
     let held = soon(mutex.acquire()).await.unwrap();
     assert!(soon(mutex.try_acquire()).await.unwrap().is_none());
     let waiting = acquiring(&mutex);
-    soon(async { while mutex.queue(0, 9).await.unwrap().len() < 2 {} }).await;
+    soon(async { while mutex.queue().first(9).await.unwrap().len() < 2 {} }).await;
     held.release().await.unwrap();
     soon(waiting).await.unwrap().unwrap().release().await.unwrap();
 
@@ -41,7 +41,7 @@ async fn one_of_each(client: &Coordinator) {
     assert!(soon(rwlock.try_read()).await.unwrap().is_none());
     let reader = soon(writer.downgrade()).await.unwrap();
     let beside = soon(rwlock.try_read()).await.unwrap().expect("readers read together");
-    let listed = rwlock.queue(0, 9).await.unwrap();
+    let listed = rwlock.queue().first(9).await.unwrap();
     let claims: Vec<_> =
         listed.iter().map(|entry| (entry.claim, entry.admitted, entry.label.as_str())).collect();
     assert_eq!(claims, [(Claim::Shared, true, client.label()); 2]);
@@ -50,7 +50,7 @@ async fn one_of_each(client: &Coordinator) {
 
     let two = soon(semaphore.acquire(2)).await.unwrap();
     assert!(soon(semaphore.try_acquire(1)).await.unwrap().is_none());
-    assert_eq!(semaphore.queue(0, 9).await.unwrap()[0].claim, Claim::Permits(2));
+    assert_eq!(semaphore.queue().first(9).await.unwrap()[0].claim, Claim::Permits(2));
     two.release().await.unwrap();
 }
 
@@ -82,7 +82,7 @@ async fn large_values_at_an_exact_address_are_in_nobodys_way() {
     let mutex = client.mutex(Address::exact("jobs")).unwrap();
     assert!(soon(mutex.try_acquire()).await.unwrap().is_none(), "each of them holds");
     let waiting = acquiring(&mutex);
-    soon(async { while mutex.queue(0, 100).await.unwrap().len() <= KEYS {} }).await;
+    soon(async { while mutex.queue().first(100).await.unwrap().len() <= KEYS {} }).await;
     soon(program.lease_revoke(lease)).await.unwrap();
     soon(waiting).await.unwrap().unwrap().release().await.unwrap();
     client.close().await.unwrap();
@@ -106,7 +106,7 @@ async fn a_queue_is_read_page_by_page() {
     }
     let beside = soon(rwlock.read()).await.unwrap();
     assert!(soon(rwlock.try_write()).await.unwrap().is_none(), "two read");
-    assert_eq!(soon(rwlock.queue(0, 9)).await.unwrap().len(), 2);
+    assert_eq!(soon(rwlock.queue().first(9)).await.unwrap().len(), 2);
     reader.release().await.unwrap();
     beside.release().await.unwrap();
     soon(rwlock.try_write()).await.unwrap().expect("it is free").release().await.unwrap();
@@ -127,7 +127,7 @@ async fn a_reply_that_is_too_long_says_so_and_leaves_nothing() {
     for error in [
         soon(rwlock.read()).await.map(drop).unwrap_err(),
         soon(rwlock.try_read()).await.map(drop).unwrap_err(),
-        soon(rwlock.queue(0, 9)).await.map(drop).unwrap_err(),
+        soon(rwlock.queue().first(9)).await.map(drop).unwrap_err(),
     ] {
         assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
         assert!(!error.is_retryable() && error.to_string().contains("too long to be read"), "{error}");

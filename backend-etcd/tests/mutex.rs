@@ -39,7 +39,7 @@ async fn watch_messages(connector: Arc<dyn Connector>, hand_offs: u32) -> (u64, 
     let mut hold = mutex.acquire().await.unwrap();
     for _ in 0..hand_offs {
         let waiting = acquiring(&other);
-        soon(async { while mutex.queue(0, 3).await.unwrap().len() < 2 {} }).await;
+        soon(async { while mutex.queue().first(3).await.unwrap().len() < 2 {} }).await;
         let releasing = Instant::now();
         hold.release().await.unwrap();
         long += u64::from(admitted_after.elapsed() >= LONG_HOLD);

@@ -79,7 +79,7 @@ async fn work(config: &Config) -> Result<Eviction> {
         let mutex = b.mutex("a")?;
         async move { mutex.acquire().await }
     });
-    while mutex.queue(0, 9).await?.len() < 2 {}
+    while mutex.queue().first(9).await?.len() < 2 {}
     hold.release().await?;
     soon(waiting).await.expect("it did not panic")?.release().await?;
     let permit = a.semaphore("a", 2)?.acquire(1).await?;

@@ -39,7 +39,7 @@ async fn a_restart_without_data_is_reported_as_forgotten_and_waiters_join_anew()
             let mutex = other.mutex("a").unwrap();
             async move { mutex.acquire().await }
         });
-        soon(async { while one.mutex("a").unwrap().queue(0, 10).await.unwrap().len() < 2 {} }).await;
+        soon(async { while one.mutex("a").unwrap().queue().first(10).await.unwrap().len() < 2 {} }).await;
         server.stop().await.unwrap();
         if !keeps_data {
             std::fs::remove_dir_all(&data).unwrap();
@@ -47,7 +47,7 @@ async fn a_restart_without_data_is_reported_as_forgotten_and_waiters_join_anew()
         server.launch().await.unwrap();
         if keeps_data {
             // The session lives on, since its server knows it.
-            soon(async { while one.mutex("a").unwrap().queue(0, 10).await.is_err() {} }).await;
+            soon(async { while one.mutex("a").unwrap().queue().first(10).await.is_err() {} }).await;
             assert!(held.is_held() && !waits.is_finished());
             held.release().await.unwrap();
         } else {

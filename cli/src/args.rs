@@ -118,7 +118,7 @@ Examples:
 const CRON_EXAMPLES: &str = "\
 Examples, in the crontab of every host:
   0 3 * * *  latchwork cron report -- /opt/report.sh
-  */5 * * *  latchwork cron sweep --hold-at-least 1m -- /opt/sweep.sh";
+  */5 * * *  latchwork cron sweep --min-hold 1m -- /opt/sweep.sh";
 
 const ELECT_EXAMPLES: &str = "\
 Examples:

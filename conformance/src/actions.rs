@@ -30,7 +30,7 @@ pub(crate) async fn try_acquire(mutex: &Lock) -> Option<Guard> {
 
 /// The queue of a mutex, as a listing shows it.
 pub(crate) async fn listing(mutex: &Lock) -> Vec<Entry> {
-    soon("list", mutex.queue(0, 1000)).await.expect("listed")
+    soon("list", mutex.queue(1000)).await.expect("listed")
 }
 
 /// Starts an acquire in the background.

@@ -68,8 +68,11 @@ pub async fn contend(connectors: &[Arc<dyn Connector>], order: Order) -> Result<
     let waited_ms = u64::try_from(clock.now().since(asked).as_millis()).unwrap_or(u64::MAX);
     say(&Event::Held { token: guard.token(), waited_ms });
     obey(&guard, BufReader::new(tokio::io::stdin()).lines(), order.reports_loss).await;
-    // Its loss was reported when it happened, if that was asked for.
-    guard.release().await?;
+    match guard.release().await {
+        // Its loss was reported when it happened, if that was asked for.
+        Err(error) if error.lost_reason().is_none() => return Err(error),
+        _ => {}
+    }
     coordinator.close().await?;
     say(&Event::Released);
     Ok(())

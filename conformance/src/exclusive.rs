@@ -99,17 +99,16 @@ impl Lock {
         })
     }
 
-    /// Contenders only, in order.
-    pub(crate) async fn queue(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
+    /// Contenders only, in order: at most `most` of them.
+    pub(crate) async fn queue(&self, most: usize) -> Result<Vec<Entry>> {
         let others = self.others().await?;
-        let mut entries = match self {
-            Self::Mutex(mutex) | Self::Multi { mutex, .. } | Self::Quorum { mutex, .. } => {
-                mutex.queue(after, most).await?
-            }
-            Self::Writer(lock) => lock.queue(after, most).await?,
-            Self::Owners { lock, .. } => lock.queue(after, most).await?,
-            Self::Permits { semaphore, .. } => semaphore.queue(after, most).await?,
+        let queue = match self {
+            Self::Mutex(mutex) | Self::Multi { mutex, .. } | Self::Quorum { mutex, .. } => mutex.queue(),
+            Self::Writer(lock) => lock.queue(),
+            Self::Owners { lock, .. } => lock.queue(),
+            Self::Permits { semaphore, .. } => semaphore.queue(),
         };
+        let mut entries = queue.first(most).await?;
         entries.retain(|entry| Some(entry.sequence) != others);
         Ok(entries)
     }

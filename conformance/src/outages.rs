@@ -78,7 +78,7 @@ pub async fn are_reported(kind: Kind, connector: Arc<dyn Connector>, says: Outag
 /// which a busy machine may see first.
 async fn outage(client: &Coordinator) -> Error {
     let mutex = client.mutex("a").expect("a good key");
-    let error = mutex.queue(0, 1).await.expect_err("no server answers");
+    let error = mutex.queue().first(1).await.expect_err("no server answers");
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
     error
 }

@@ -17,13 +17,14 @@ use crate::connector::Connector;
 use crate::contracts::{Backend, Close, Lease, Limit};
 use crate::error::{Error, Result};
 use crate::facts::ServerFacts;
+use crate::listing::Listing;
 use crate::moving::Participant;
 use crate::recipes::{
     Barrier, CellHandle, CountDownLatch, Counter, DoubleBarrier, Election, Group, IdGenerator, Mutex,
     QueueHandle, RwLock, Semaphore, SharedValue,
 };
 use crate::reentrancy::Owners;
-use crate::registry::{Clients, Place, Queues, Values};
+use crate::registry::{ClientRecord, Clients, Keys, ListedKey, Place};
 use crate::seen;
 
 /// A client of one coordinator: one set of connections, one lease, one inbox. Cloning is cheap, and
@@ -239,28 +240,53 @@ impl Coordinator {
         Ok(address)
     }
 
-    /// The connected clients of the namespace, this one among them: no I/O.
-    pub fn clients(&self) -> Clients {
-        Clients::new(self.client(), &self.0.place)
+    /// The connected clients of the namespace, this one among them, in the order in which they
+    /// registered: no I/O.
+    ///
+    /// A client is listed from its connect to its close. One that died is listed until the server has
+    /// ended its lease, and one that was cut off registers again when it is back. Clients of another
+    /// namespace, another database or another chroot are not listed.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> latchwork_core::Result<()> {
+    /// # use latchwork_core::{Config, connect, memory};
+    /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
+    /// for client in coordinator.clients().first(100).await? {
+    ///     println!("{} {} on {}, latchwork {}", client.sequence, client.label, client.host, client.version);
+    /// }
+    /// # coordinator.close().await
+    /// # }
+    /// ```
+    pub fn clients(&self) -> Listing<ClientRecord> {
+        Listing::of(Clients::new(self.client(), &self.0.place))
     }
 
-    /// The queues of a kind that have holders or waiters, and whose keys begin with `prefix` (empty:
-    /// all of them): validates the prefix, no I/O.
+    /// The keys of a kind that begin with `prefix` (empty: all of them): the queues that have holders or
+    /// waiters, or the stored values. Validates the prefix, no I/O.
+    ///
+    /// Keys at [exact addresses](Address::exact) are not listed. A key may be in two pages. A listing
+    /// does not use a value: one that goes when it is idle still goes. On Redis a listing walks over
+    /// all keys of the server.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> latchwork_core::Result<()> {
+    /// # use latchwork_core::{Config, Kind, connect, memory};
+    /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
+    /// let held = coordinator.mutex("orders/7")?.acquire().await?;
+    /// let orders = coordinator.list(Kind::Mutex, "orders/")?.all().await?;
+    /// assert_eq!(orders[0].address.name(), "orders/7");
+    /// # drop(held);
+    /// # coordinator.close().await
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// `InvalidArgument` naming `prefix` when it is over 255 bytes.
-    pub fn queues(&self, kind: Kind, prefix: &str) -> Result<Queues> {
+    pub fn list(&self, kind: Kind, prefix: &str) -> Result<Listing<ListedKey>> {
         let of = QueuePrefix::new(&self.0.namespace.text, kind, prefix)?;
-        Ok(Queues::new(self.client(), of))
-    }
-
-    /// The stored values of a kind whose keys begin with `prefix` (empty: all of them): validates, no
-    /// I/O.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming `prefix` when it is over 255 bytes, or `kind` for one that stores none.
-    pub fn values(&self, kind: Kind, prefix: &str) -> Result<Values> {
-        Values::new(self.client(), QueuePrefix::new(&self.0.namespace.text, kind, prefix)?)
+        Ok(Listing::of(Keys::new(self.client(), of)))
     }
 
     /// Asks the server what it says of itself: version, topology, role, clock, memory, disk. For people

@@ -19,6 +19,7 @@
 //! connector                      how a backend is opened
 //! support, config, logins, label what the clients of all backends share; a client's settings
 //! contracts, decide              a backend's traits and their state; protocol decisions without I/O
+//! listing                        listings of any kind, page by page
 //! seen                           every event, span and metric, by name
 //! address, token, clock, error, capabilities, facts, credentials, secret, shown, until, runtime
 //! ```
@@ -53,6 +54,7 @@ mod held_node;
 mod hold;
 mod label;
 mod lazy;
+mod listing;
 mod logins;
 pub mod memory;
 mod moving;
@@ -80,6 +82,7 @@ pub use coordinator::Coordinator;
 pub use credentials::{Credentials, CredentialsProvider};
 pub use error::{Error, ErrorKind, LostReason, Result};
 pub use hold::{Ended, HoldState, Loss};
+pub use listing::{Listing, Page};
 pub use logins::Logins;
 pub use moving::operator::{
     Move, MoveBlocker, MoveClient, MoveLate, MoveOutsider, MovePlan, MoveProgress, MovePromises, MoveState,
@@ -87,6 +90,6 @@ pub use moving::operator::{
 };
 pub use recipes::{Fenced, Hold};
 pub use reentrancy::Owner;
-pub use registry::ClientRecord;
+pub use registry::{ClientRecord, ListedKey};
 pub use secret::Secret;
 pub use token::Token;

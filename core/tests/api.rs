@@ -35,12 +35,11 @@ use latchwork_core::facts::{
 };
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::{
-    Barrier, CountDownLatch, Counter, DoubleBarrier, Election, Group, GroupChanges, GroupMember, GroupWatch,
-    IdGenerator, Inside, Leader, Leadership, Membership, MultiGuard, MultiLock, MultiMember, Mutex,
-    MutexGuard, Observer, Permit, QuorumGuard, QuorumLock, ReadGuard, RwLock, Semaphore, SharedValue, Stored,
-    Take, ValueWatch, WriteGuard,
+    Barrier, CountDownLatch, Counter, DoubleBarrier, Election, Group, GroupChanges, GroupMember, IdGenerator,
+    Inside, Leader, Leadership, Membership, MultiGuard, MultiLock, MultiMember, Mutex, MutexGuard, Permit,
+    QuorumGuard, QuorumLock, ReadGuard, RwLock, Semaphore, SharedValue, Stored, Take, WriteGuard,
 };
-use latchwork_core::registry::{ClientRecord, Clients, Queues, Stamp, Values};
+use latchwork_core::registry::{ClientRecord, ListedKey, Stamp};
 use latchwork_core::seen::{Event, Metric, MetricKind, Rechecks, Requests, Span};
 use latchwork_core::support::{
     self, Backoff, CloseOnce, Hosts, LinkLog, NamePool, Stream, Throttle, Transport, Unobserved,
@@ -66,6 +65,10 @@ type Pass = support::Pass<'static>;
 // Any lease will do.
 type CellStore = latchwork_core::decide::CellStore<u64>;
 
+// Any item will do.
+type Listing = latchwork_core::Listing<ListedKey>;
+// Any state will do.
+type Watch = latchwork_core::recipes::Watch<Option<Cell>>;
 // Any answer of a request will do.
 type Acquire = latchwork_core::recipes::Acquire<Option<MutexGuard>>;
 
@@ -99,8 +102,8 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Coordinator Config Secret Credentials Logins Transport Stream Capabilities Eviction Address Name Kind Clock Moment
         Hold Mutex MutexGuard Owner RwLock ReadGuard WriteGuard Semaphore Permit
         MultiLock MultiGuard QuorumLock QuorumGuard MultiMember
-        SharedValue Stored ValueWatch Counter IdGenerator CountDownLatch
-        Election Leader Leadership Observer Group GroupChanges GroupMember GroupWatch Membership Barrier DoubleBarrier Inside
+        SharedValue Stored Watch Counter IdGenerator CountDownLatch
+        Election Leader Leadership Group GroupChanges GroupMember Membership Barrier DoubleBarrier Inside
         Passage NoPassage
         Version Cell Expected CellWrite CellWritten CellStore Count Operation Change Changed Told NotACount
         Acquire Token Loss Ended HoldState LostReason Error ErrorKind
@@ -114,7 +117,7 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Decided Request NotThisCount
         Event Span Metric MetricKind Requests Rechecks
         Memory Link
-        Clients ClientRecord Queues Values Admission Raise Stamp
+        ClientRecord ListedKey Listing Admission Raise Stamp
         Move MoveBlocker MoveClient MoveConfig MoveLate MoveOutsider MovePlan MoveProgress MovePromises MoveState MoveStatus QueuesInUse ValuesInUse
         Scheme Hosts
         AcquireNext Course GateMarker Holding MovePhase Side Sides Stage Step ValuesAt Way WholeStage WholeStep Who
@@ -244,7 +247,7 @@ fn a_dropped_acquire_outside_its_runtime_does_not_panic() {
     runtime.block_on(guard.release()).expect("released");
     let again =
         runtime.block_on(mutex.acquire().within(Duration::from_secs(5))).expect("nobody is left in front");
-    assert_eq!(runtime.block_on(mutex.queue(0, 10)).expect("listed").len(), 1);
+    assert_eq!(runtime.block_on(mutex.queue().first(10)).expect("listed").len(), 1);
     runtime.block_on(again.release()).expect("released");
 }
 

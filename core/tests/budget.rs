@@ -63,7 +63,7 @@ async fn a_listing_and_a_reading_let_others_run() {
     let client = client();
     let (mutex, semaphore) =
         (client.mutex("a").expect("a good key"), client.semaphore("a", 1).expect("a good key"));
-    assert!(before_others(async || drop(mutex.queue(0, 1).await.expect("listed"))).await <= MOST);
+    assert!(before_others(async || drop(mutex.queue().first(1).await.expect("listed"))).await <= MOST);
     assert!(
         before_others(async || assert_eq!(semaphore.stored_limit().await.expect("read"), None)).await <= MOST
     );

@@ -24,7 +24,7 @@ async fn news_of_a_leader_that_are_lost_are_read_within_a_ttl() {
     let store = Memory::new(Clock::tokio());
     let ((one, link), (two, _)) = (connected(&store), connected(&store));
     let (observed, stands) = (one.election("a").unwrap(), two.election("a").unwrap());
-    let mut observer = observed.observe().await.unwrap();
+    let mut observer = observed.watch().await.unwrap();
     assert_eq!(observer.changed().await.unwrap(), None);
     link.drop_next_news(observed.address());
     let leader = stands.campaign(b"unheard").await.unwrap();
@@ -41,7 +41,7 @@ async fn observers_share_a_watch_that_goes_with_the_last_of_them() {
     let (client, _) = connected(&store);
     let (election, group) = (client.election("a").unwrap(), client.group("a").unwrap());
     let watches = || store.contents().iter().filter(|line| line.ends_with("watched")).count();
-    let (one, mut other) = (election.observe().await.unwrap(), election.observe().await.unwrap());
+    let (one, mut other) = (election.watch().await.unwrap(), election.watch().await.unwrap());
     let (first, mut second) = (group.watch().await.unwrap(), group.watch().await.unwrap());
     assert_eq!(watches(), 2, "one for the election, one for the group");
     drop((one, first));
@@ -75,7 +75,7 @@ async fn a_term_that_falls_ends_the_observers_as_forgotten_and_another_begins_an
     let plant = Arc::new(Restored::default());
     let (client, _link) = planted(&Memory::new(Clock::tokio()), &Config::new("memory"), &plant);
     let (election, group) = (client.election("a").unwrap(), client.group("a").unwrap());
-    let mut observer = election.observe().await.unwrap();
+    let mut observer = election.watch().await.unwrap();
     let mut watch = group.watch().await.unwrap();
     for _ in 0..3 {
         let (leader, member) = (election.campaign(b"it").await.unwrap(), group.join(b"it").await.unwrap());
@@ -92,7 +92,7 @@ async fn a_term_that_falls_ends_the_observers_as_forgotten_and_another_begins_an
     assert!(observer.latest().is_err() && !observer.is_current());
     let error = watch.changed().await.expect_err("an older number");
     assert_eq!(error.lost_reason(), Some(LostReason::Forgotten), "{error}");
-    let mut anew = election.observe().await.unwrap();
+    let mut anew = election.watch().await.unwrap();
     assert_eq!(data(anew.changed().await.unwrap()), Some(b"anew".to_vec()));
     let members = group.watch().await.unwrap().changed().await.unwrap();
     assert!(matches!(members.as_slice(), [GroupMember { data, .. }] if **data == *b"anew"), "{members:?}");

@@ -75,9 +75,9 @@ async fn refused(coordinator: &Coordinator, bad: &Bad) -> Vec<(&'static str, Err
         bad.of_a_wait(mutex.acquire().by(&owner)),
         bad.of(mutex.try_acquire().by(&owner)),
     ];
-    assert!(mutex.queue(0, 9).await.expect("listed").is_empty(), "nothing was left");
-    assert!(rwlock.queue(0, 9).await.expect("listed").is_empty(), "nothing was left");
-    assert!(semaphore.queue(0, 9).await.expect("listed").is_empty(), "nothing was left");
+    assert!(mutex.queue().first(9).await.expect("listed").is_empty(), "nothing was left");
+    assert!(rwlock.queue().first(9).await.expect("listed").is_empty(), "nothing was left");
+    assert!(semaphore.queue().first(9).await.expect("listed").is_empty(), "nothing was left");
     errors
 }
 
@@ -123,7 +123,7 @@ async fn request_that_is_not_polled_sends_nothing() {
     let mutex = coordinator.mutex(KEY).expect("good");
     let request = mutex.acquire();
     assert_eq!(format!("{request:?}"), "Acquire(acquire of \"a\", not started)");
-    assert!(mutex.queue(0, 9).await.expect("listed").is_empty());
+    assert!(mutex.queue().first(9).await.expect("listed").is_empty());
     drop(request);
     coordinator.close().await.expect("closed");
 }
@@ -145,7 +145,7 @@ async fn an_owners_label_is_checked_where_it_is_used() {
     // The longest valid label.
     let longest = Owner::new("o".repeat(4096));
     let hold = reentrant.acquire().by(&longest).await.expect("free");
-    assert_eq!(reentrant.queue(0, 9).await.expect("listed")[0].label.len(), 4096);
+    assert_eq!(reentrant.queue().first(9).await.expect("listed")[0].label.len(), 4096);
     hold.release().await.expect("released");
     coordinator.close().await.expect("closed");
 }

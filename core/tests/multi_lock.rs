@@ -82,15 +82,15 @@ async fn a_lease_that_is_lost_during_the_wait_begins_the_acquisition_again() {
         async move { lock.acquire().within(Duration::from_secs(120)).await }
     });
     let queue = two.mutex("a").unwrap();
-    while queue.queue(0, 10).await.unwrap().is_empty() {
+    while queue.queue().first(10).await.unwrap().is_empty() {
         tokio::time::sleep(TRIP).await;
     }
-    let first = queue.queue(0, 10).await.unwrap()[0].sequence;
+    let first = queue.queue().first(10).await.unwrap()[0].sequence;
     link.cut();
     tokio::time::sleep(2 * one.lease().ttl()).await;
-    assert!(queue.queue(0, 10).await.unwrap().is_empty(), "the lease has ended");
+    assert!(queue.queue().first(10).await.unwrap().is_empty(), "the lease has ended");
     link.heal();
-    while queue.queue(0, 10).await.unwrap().is_empty() {
+    while queue.queue().first(10).await.unwrap().is_empty() {
         tokio::time::sleep(TRIP).await;
     }
     assert!(!waiting.is_finished());
@@ -150,7 +150,7 @@ async fn a_close_ends_the_acquisition_as_closed_and_leaves_nothing() {
         let lock = lock(&one, &["a", "b"]);
         async move { lock.acquire().await }
     });
-    while two.mutex("b").unwrap().queue(0, 10).await.unwrap().len() < 2 {
+    while two.mutex("b").unwrap().queue().first(10).await.unwrap().len() < 2 {
         tokio::time::sleep(TRIP).await;
     }
     one.close().await.unwrap();

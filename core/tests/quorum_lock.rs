@@ -278,7 +278,7 @@ async fn without_a_majority_it_fails_in_time_and_holds_nothing() {
     sleep(TRIP).await;
     let others = servers.clients();
     for mutex in others.lock().members() {
-        assert!(mutex.queue(0, 10).await.unwrap().is_empty(), "nothing is held");
+        assert!(mutex.queue().first(10).await.unwrap().is_empty(), "nothing is held");
     }
     // With a majority it goes on.
     clients.links[0].heal();
@@ -329,7 +329,7 @@ async fn a_member_that_another_never_releases_is_done_without() {
     assert_eq!(held(&guard), [false, true, true]);
     let lock = two.lock();
     let waiting = tokio::spawn(async move { lock.acquire().await });
-    until("it waits", async || three.lock().members()[0].queue(0, 10).await.unwrap().len() == 2).await;
+    until("it waits", async || three.lock().members()[0].queue().first(10).await.unwrap().len() == 2).await;
     guard.release().await.unwrap();
     let from = Instant::now();
     let guard = waiting.await.unwrap().expect("acquired");
@@ -375,14 +375,14 @@ async fn a_dropped_acquisition_and_a_dropped_guard_leave_nothing() {
     let guard = one.lock().acquire().await.unwrap();
     let lock = two.lock();
     let waiting = tokio::spawn(async move { lock.acquire().await });
-    until("it waits", async || one.lock().members()[0].queue(0, 10).await.unwrap().len() == 2).await;
+    until("it waits", async || one.lock().members()[0].queue().first(10).await.unwrap().len() == 2).await;
     waiting.abort();
     drop(guard);
     // By the same client, at once.
     drop(one.lock().try_acquire().await.unwrap().expect("free again"));
     sleep(TRIP).await;
     for mutex in one.lock().members() {
-        assert!(mutex.queue(0, 10).await.unwrap().is_empty());
+        assert!(mutex.queue().first(10).await.unwrap().is_empty());
     }
 }
 

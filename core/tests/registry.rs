@@ -119,10 +119,10 @@ async fn a_client_that_comes_back_too_old_ends_and_its_holds_run_out() {
     let error = older.mutex("b").expect("a good key").acquire().await.expect_err("too old");
     assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
     assert!(error.to_string().contains("use a newer build"), "{error}");
-    let error = older.mutex("b").expect("a good key").queue(0, 10).await.expect_err("it has ended");
+    let error = older.mutex("b").expect("a good key").queue().first(10).await.expect_err("it has ended");
     assert_eq!(*error.kind(), ErrorKind::Closed, "{error}");
     tokio::time::sleep(2 * ttl).await;
-    assert_eq!(newer.clients().page(0, 10).await.expect("listed").len(), 1, "itself");
+    assert_eq!(newer.clients().first(10).await.expect("listed").len(), 1, "itself");
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,7 +141,7 @@ async fn what_a_client_sends_when_it_is_back_waits_until_it_has_read_again() {
     for error in [join.map(drop).expect_err("too old"), write.map(drop).expect_err("too old")] {
         assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
     }
-    let queue = newer.mutex("a").expect("a good key").queue(0, 10).await.expect("listed");
+    let queue = newer.mutex("a").expect("a good key").queue().first(10).await.expect("listed");
     assert_eq!(queue, [], "the older one has made no node");
     assert_eq!(newer.counter("c").expect("a good key").get().await.expect("read"), 0);
 }
@@ -185,7 +185,7 @@ async fn a_client_that_is_back_enters_as_soon_as_it_is_needed() {
     let began = tokio::time::Instant::now();
     let _held = client.mutex("a").expect("a good key").acquire().await.expect("acquired");
     assert!(began.elapsed() < Duration::from_millis(200), "{:?}", began.elapsed());
-    assert_eq!(client.clients().page(0, 10).await.expect("listed").len(), 1, "it is registered first");
+    assert_eq!(client.clients().first(10).await.expect("listed").len(), 1, "it is registered first");
 }
 
 /// A revocation of the lease is heard by the end of the client's node first, and a join on that lease
@@ -261,9 +261,9 @@ async fn a_lazy_client_is_refused_by_its_first_operation_and_enters_once_it_may(
     let error = lazy.mutex("a").expect("a good key").acquire().await.expect_err("a newer layout");
     assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
     let lazy = connect_lazy(&stored.connectors(), &config(LAYOUT + 1)).expect("nothing is asked yet");
-    assert_eq!(newer.clients().page(0, 10).await.expect("listed").len(), 1);
+    assert_eq!(newer.clients().first(10).await.expect("listed").len(), 1);
     let _held = lazy.mutex("a").expect("a good key").acquire().await.expect("acquired");
-    assert_eq!(newer.clients().page(0, 10).await.expect("listed").len(), 2);
+    assert_eq!(newer.clients().first(10).await.expect("listed").len(), 2);
 }
 
 /// A server may stand still for longer than a request waits, and not as long as a connect may take.
@@ -271,7 +271,7 @@ async fn a_lazy_client_is_refused_by_its_first_operation_and_enters_once_it_may(
 async fn a_connect_goes_on_while_the_server_is_silent_until_its_time_is_over() {
     let stored = Stored::new();
     let (watching, _) = stored.client(LAYOUT).await.expect("connected");
-    let registered = async || watching.clients().page(0, 10).await.expect("listed").len();
+    let registered = async || watching.clients().first(10).await.expect("listed").len();
     let (request, all) = (config(LAYOUT).request_timeout, config(LAYOUT).connect_timeout);
     for silence in [request * 3 / 2, all * 2] {
         let connecting = tokio::spawn({
@@ -318,7 +318,7 @@ async fn a_connect_tries_again_behind_a_try_without_an_answer_and_not_behind_a_r
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("planted"), "{error}");
     assert!(stored.plants.joins.lock().is_empty());
-    assert_eq!(client.clients().page(0, 10).await.expect("listed").len(), 1);
+    assert_eq!(client.clients().first(10).await.expect("listed").len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -339,6 +339,6 @@ async fn a_connect_that_is_dropped_or_late_leaves_nobody_registered() {
         }
         drop(connecting);
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(watching.clients().page(0, 10).await.expect("listed").len(), 1, "after {polls} polls");
+        assert_eq!(watching.clients().first(10).await.expect("listed").len(), 1, "after {polls} polls");
     }
 }

@@ -181,7 +181,7 @@ fn a_client_whose_runtime_is_gone_reports_it_at_once_in_every_operation() {
         Box::pin(async { mutex.acquire().await.expect_err("gone") }),
         Box::pin(async { mutex.try_acquire().await.expect_err("gone") }),
         Box::pin(async { mutex.acquire().within(PATIENCE).await.expect_err("gone") }),
-        Box::pin(async { mutex.queue(0, 1).await.expect_err("gone") }),
+        Box::pin(async { mutex.queue().first(1).await.expect_err("gone") }),
         Box::pin(async { mutex.force_release(1).await.expect_err("gone") }),
         Box::pin(async { reentrant.acquire().by(&owner).await.expect_err("gone") }),
         Box::pin(async { rwlock.write().await.expect_err("gone") }),
@@ -222,7 +222,7 @@ fn a_waiting_acquire_reports_that_the_runtime_is_gone() {
     });
     let queue = other.mutex("a").expect("a good key");
     kept.block_on(async {
-        while queue.queue(0, 10).await.expect("listed").len() < 2 {
+        while queue.queue().first(10).await.expect("listed").len() < 2 {
             tokio::task::yield_now().await;
         }
     });

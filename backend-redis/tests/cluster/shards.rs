@@ -371,8 +371,8 @@ async fn queues_of_all_shards_are_listed_page_by_page() {
     }
     let (mut found, mut after) = (std::collections::BTreeSet::new(), None);
     loop {
-        let page = client.queues(Kind::Mutex, "job-").unwrap().page(after.as_deref(), 10).await.unwrap();
-        found.extend(page.queues.iter().map(|queue| queue.coded().to_owned()));
+        let page = client.list(Kind::Mutex, "job-").unwrap().page(after.as_deref(), 10).await.unwrap();
+        found.extend(page.items.iter().map(|listed| listed.address.coded().to_owned()));
         after = page.next;
         if after.is_none() {
             break;

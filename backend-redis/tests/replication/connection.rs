@@ -127,10 +127,10 @@ async fn a_deadline_bounds_it_a_dropped_one_leaves_nothing_and_a_close_ends_it()
     let begun = Instant::now();
     is_unconfirmed(&mutex.acquire().min_replicas(1).within(SOON).await.unwrap_err(), 0, 1);
     assert!(begun.elapsed() < SOON + NOISE, "{:?}", begun.elapsed());
-    let is_free = async || while !mutex.queue(0, 10).await.unwrap().is_empty() {};
+    let is_free = async || while !mutex.queue().first(10).await.unwrap().is_empty() {};
     soon(is_free()).await;
 
-    let stands = async || while mutex.queue(0, 10).await.unwrap().is_empty() {};
+    let stands = async || while mutex.queue().first(10).await.unwrap().is_empty() {};
     tokio::select! {
         answer = mutex.acquire().min_replicas(1) => panic!("{answer:?}"),
         () = stands() => {}

@@ -61,7 +61,7 @@ async fn a_waiter_that_is_not_confirmed_is_given_back_and_the_next_one_comes_in(
         let mutex = mutex.clone();
         async move { mutex.acquire().min_replicas(1).within(3 * SHORTLY).await }
     });
-    while holder.mutex("a").unwrap().queue(0, 10).await.unwrap().len() < 2 {
+    while holder.mutex("a").unwrap().queue().first(10).await.unwrap().len() < 2 {
         tokio::task::yield_now().await;
     }
     replicas.hold_back_all();

@@ -34,7 +34,7 @@ async fn a_hold_goes_on_at_the_new_master_and_tokens_rise() {
     let hold = soon(mutex.acquire().min_replicas(2).within(PATIENCE)).await.unwrap();
     let waiter = waiting.mutex("a").unwrap();
     let waiter = tokio::spawn(async move { waiter.acquire().await });
-    while mutex.queue(0, 10).await.unwrap().len() < 2 {
+    while mutex.queue().first(10).await.unwrap().len() < 2 {
         tokio::task::yield_now().await;
     }
     let lease = holder.lease();

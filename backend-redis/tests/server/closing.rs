@@ -128,10 +128,10 @@ async fn a_client_of_both_sides_leaves_a_kept_hold_to_its_expiry_too() {
         drop(dropped);
         soon(closing.close_now()).await.unwrap();
         assert!(!kept.is_held() && !free.is_held());
-        assert_eq!(other.mutex("free").unwrap().queue(0, 9).await.unwrap(), [], "{phase}");
+        assert_eq!(other.mutex("free").unwrap().queue().first(9).await.unwrap(), [], "{phase}");
         let left = [&*key, &format!("{key}-dropped")].map(|key| other.mutex(key).unwrap());
         for mutex in &left {
-            assert_eq!(mutex.queue(0, 9).await.unwrap().len(), 1, "{mutex:?}: given back");
+            assert_eq!(mutex.queue().first(9).await.unwrap().len(), 1, "{mutex:?}: given back");
         }
         for mutex in left {
             drop(soon(mutex.acquire()).await.expect("nothing puts its expiry off"));

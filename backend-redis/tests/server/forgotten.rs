@@ -30,7 +30,7 @@ async fn a_server_that_lost_its_data_has_forgotten_and_a_waiter_joins_anew() {
         let waiter = tokio::spawn(async move { mutex.acquire().within(crate::common::PATIENCE).await });
         let queue = ours.mutex("held").unwrap();
         soon(async {
-            while queue.queue(0, 10).await.unwrap().len() < 2 {
+            while queue.queue().first(10).await.unwrap().len() < 2 {
                 tokio::task::yield_now().await;
             }
         })
@@ -60,7 +60,7 @@ async fn a_server_that_was_flushed_has_not_forgotten() {
     let waiter = tokio::spawn(async move { mutex.acquire().await });
     let queue = ours.mutex("held").unwrap();
     soon(async {
-        while queue.queue(0, 10).await.unwrap().len() < 2 {
+        while queue.queue().first(10).await.unwrap().len() < 2 {
             tokio::task::yield_now().await;
         }
     })

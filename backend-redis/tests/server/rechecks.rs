@@ -23,11 +23,11 @@ async fn an_admission_without_a_message_is_found_and_counted() {
         let hold = soon(mutex.acquire()).await.unwrap();
         let waiter = waiting.mutex("a").unwrap();
         let waiter = tokio::spawn(async move { waiter.acquire().await });
-        while mutex.queue(0, 10).await.unwrap().len() < 2 {
+        while mutex.queue().first(10).await.unwrap().len() < 2 {
             tokio::task::yield_now().await;
         }
         if silently {
-            let first = mutex.queue(0, 1).await.unwrap()[0].sequence;
+            let first = mutex.queue().first(1).await.unwrap()[0].sequence;
             let words = format!("ZREMRANGEBYSCORE latchwork:mutex:{{a}}:seq {first} {first}");
             assert_eq!(Operator::of(&server).await.say::<u32>(&words).await, 1);
         } else {

@@ -36,10 +36,10 @@ async fn a_full_memory_takes_nothing_from_holders_and_waiters() {
         async move { tokio::join!(mutex.acquire(), rwlock.read(), semaphore.acquire(1), doomed.acquire()) }
     });
     let queued = async {
-        while mutex.queue(0, 9).await.unwrap().len()
-            + rwlock.queue(0, 9).await.unwrap().len()
-            + semaphore.queue(0, 9).await.unwrap().len()
-            + doomed.queue(0, 9).await.unwrap().len()
+        while mutex.queue().first(9).await.unwrap().len()
+            + rwlock.queue().first(9).await.unwrap().len()
+            + semaphore.queue().first(9).await.unwrap().len()
+            + doomed.queue().first(9).await.unwrap().len()
             < 8
         {}
     };

@@ -154,7 +154,7 @@ async fn a_server_that_dies_while_a_client_waits_is_an_outage_and_no_timeout() {
         async move { mutex.acquire().within(Duration::from_secs(5)).await }
     });
     soon(async {
-        while holder.mutex("a").unwrap().queue(0, 10).await.unwrap().len() < 2 {
+        while holder.mutex("a").unwrap().queue().first(10).await.unwrap().len() < 2 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     })

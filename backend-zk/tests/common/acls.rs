@@ -50,7 +50,7 @@ async fn handed_on(client: &Coordinator) -> MutexGuard {
     for ahead in 1..4 {
         let behind = mutex.clone();
         waiting.push(tokio::spawn(async move { behind.acquire().await.unwrap() }));
-        while mutex.queue(0, 10).await.unwrap().len() <= ahead {
+        while mutex.queue().first(10).await.unwrap().len() <= ahead {
             tokio::task::yield_now().await;
         }
     }

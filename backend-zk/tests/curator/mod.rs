@@ -81,7 +81,7 @@ async fn curators_mutex_and_ours_take_turns() {
         let mutex = mutex.clone();
         async move { mutex.acquire().await }
     });
-    soon(async { while mutex.queue(0, 10).await.unwrap().len() < 2 {} }).await;
+    soon(async { while mutex.queue().first(10).await.unwrap().len() < 2 {} }).await;
     assert!(!waits.is_finished());
     curator.does("release", "released").await;
     let guard = soon(waits).await.unwrap().unwrap();
@@ -89,7 +89,7 @@ async fn curators_mutex_and_ours_take_turns() {
     // We hold, it waits.
     curator.does("try", "refused").await;
     curator.order("acquire").await;
-    soon(async { while mutex.queue(0, 10).await.unwrap().len() < 2 {} }).await;
+    soon(async { while mutex.queue().first(10).await.unwrap().len() < 2 {} }).await;
     guard.release().await.unwrap();
     curator.says("acquired").await;
     curator.does("release", "released").await;

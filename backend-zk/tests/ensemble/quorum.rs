@@ -36,7 +36,7 @@ async fn two_hold(ensemble: &Ensemble, connect: impl AsyncFn(Config) -> ZooKeepe
             (held.is_held(), next)
         }
     });
-    while holder.mutex("a").unwrap().queue(0, 10).await.unwrap().len() < 2 {
+    while holder.mutex("a").unwrap().queue().first(10).await.unwrap().len() < 2 {
         tokio::task::yield_now().await;
     }
     // Healthy for a TTL first. Otherwise a deadline that counts from the creation would pass.

@@ -34,7 +34,7 @@ async fn curators_contenders_are_honoured_at_an_exact_address_and_other_children
         async move { mutex.acquire().await }
     });
     soon(async {
-        while mutex.queue(0, 10).await.unwrap().len() < 2 {
+        while mutex.queue().first(10).await.unwrap().len() < 2 {
             tokio::task::yield_now().await;
         }
     })

@@ -118,7 +118,7 @@ async fn a_session_cut_off_is_lost_before_another_is_admitted_and_a_new_one_is_o
         async move { mutex.acquire().await }
     });
     soon(async {
-        while other.mutex("a").unwrap().queue(0, 10).await.unwrap().len() < 2 {
+        while other.mutex("a").unwrap().queue().first(10).await.unwrap().len() < 2 {
             tokio::task::yield_now().await;
         }
     })

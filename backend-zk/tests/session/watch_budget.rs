@@ -29,7 +29,7 @@ async fn permits_beyond_the_watch_budget_are_marked_when_the_limit_changes() {
     operator.set_limit(1).await.unwrap();
     let waits = operator.clone();
     let next = tokio::spawn(async move { waits.acquire(1).await });
-    soon(async { while operator.queue(0, 9).await.unwrap().len() < 2 {} }).await;
+    soon(async { while operator.queue().first(9).await.unwrap().len() < 2 {} }).await;
     let data = stranger(server().await.addr()).await;
     let queue = format!("/{}/semaphore/held-2599", config.namespace);
     // In the order of their numbers, so the holder's first.
@@ -183,7 +183,7 @@ mod larger {
             // A hold without a watch learns its removal too, within a TTL (NODE-GONE).
             let last = guards.iter().find(|guard| guard.key() == "held-5999").unwrap();
             let mutex = client.mutex("held-5999").unwrap();
-            let sequence = mutex.queue(0, 1).await.unwrap()[0].sequence;
+            let sequence = mutex.queue().first(1).await.unwrap()[0].sequence;
             let removed = std::time::Instant::now();
             assert!(mutex.force_release(sequence).await.unwrap());
             assert_eq!(soon(last.lost()).await, Ended::Lost(LostReason::Revoked));

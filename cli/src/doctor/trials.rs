@@ -58,7 +58,7 @@ async fn rwlock(coordinator: &Coordinator, key: &str) -> Result<()> {
 
 async fn election(coordinator: &Coordinator, key: &str) -> Result<()> {
     let election = coordinator.election(key)?;
-    let observer = election.observe().await?;
+    let observer = election.watch().await?;
     election.campaign(b"doctor").await?.release().await?;
     drop(observer);
     Ok(())
@@ -79,7 +79,7 @@ async fn value(coordinator: &Coordinator, key: &str) -> Result<()> {
 }
 
 async fn listing(coordinator: &Coordinator) -> Result<()> {
-    coordinator.queues(Kind::Mutex, "latchwork-doctor/")?.page(None, 1).await?;
+    coordinator.list(Kind::Mutex, "latchwork-doctor/")?.first(1).await?;
     Ok(())
 }
 
@@ -132,7 +132,7 @@ async fn handed_off(coordinator: &Coordinator, other: &Coordinator, key: &str) -
     tokio::pin!(waits);
     let both = async {
         loop {
-            if coordinator.mutex(key)?.queue(0, 2).await?.len() == 2 {
+            if coordinator.mutex(key)?.queue().first(2).await?.len() == 2 {
                 break;
             }
         }
@@ -149,7 +149,7 @@ async fn handed_off(coordinator: &Coordinator, other: &Coordinator, key: &str) -
 
 /// Who is connected.
 pub(super) async fn others(coordinator: &Coordinator) -> Finding {
-    let clients = match coordinator.clients().page(0, 1000).await {
+    let clients = match coordinator.clients().first(1000).await {
         Ok(clients) => clients,
         Err(error) => return Finding::of_error("clients", error),
     };
@@ -168,8 +168,8 @@ pub(super) fn shown(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::TryStreamExt;
-    use latchwork::contracts::{CellLife, ListedCell};
+    use latchwork::ListedKey;
+    use latchwork::contracts::CellLife;
     use latchwork::memory::Memory;
     use latchwork::{Clock, ErrorKind};
 
@@ -203,8 +203,7 @@ mod tests {
         let (tried, ()) = tokio::join!(value(&coordinator, "k"), cut_behind_the_write);
         tried.expect_err("it is cut off");
         let (other, _) = store.connect(&config).expect("memory");
-        let left = other.values(Kind::Value, "").expect("values").into_stream();
-        let left: Vec<_> = left.try_collect().await.expect("listed");
-        assert!(matches!(left[..], [ListedCell { life: CellLife::Idle(_), .. }]), "{left:?}");
+        let left = other.list(Kind::Value, "").expect("values").all().await.expect("listed");
+        assert!(matches!(left[..], [ListedKey { life: CellLife::Idle(_), .. }]), "{left:?}");
     }
 }

@@ -194,7 +194,7 @@ mod tests {
         let reader = job(Recipe::Reader, Patience::Try).acquire(&coordinator).await?.expect("free");
         assert!(job(Recipe::Reader, Patience::Try).acquire(&coordinator).await?.is_some(), "beside a reader");
         assert!(job(Recipe::Writer, Patience::Try).acquire(&coordinator).await?.is_none(), "beside a reader");
-        assert_eq!(coordinator.rwlock("k")?.queue(0, 1).await?[0].label, "me");
+        assert_eq!(coordinator.rwlock("k")?.queue().first(1).await?[0].label, "me");
         drop(reader);
         coordinator.close().await
     }

@@ -155,7 +155,7 @@ impl SemaphoreOrder {
 impl CronOrder {
     pub(crate) fn into_job(self) -> Result<Job, Failure> {
         if self.running.max_hold.is_some_and(|most| most < self.min_hold) {
-            return Err(Failure::usage("--max-hold is shorter than --hold-at-least").next("make it longer"));
+            return Err(Failure::usage("--max-hold is shorter than --min-hold").next("make it longer"));
         }
         let recipe = Recipe::Cron { min_hold: self.min_hold };
         self.running.job(self.key, recipe, Patience::Try)

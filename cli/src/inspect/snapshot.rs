@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use futures_util::TryStreamExt;
 use latchwork::contracts::{Entry, Page};
 use latchwork::decide::Claim;
 use latchwork::decide::moving::gate::{Course, GateMarker};
@@ -140,8 +139,8 @@ pub(super) async fn addresses(
         Target::Prefix { kinds, prefix } => {
             let mut found = BTreeSet::new();
             for kind in kinds {
-                let queues: Vec<_> = coordinator.queues(*kind, prefix)?.into_stream().try_collect().await?;
-                found.extend(queues);
+                let queues = coordinator.list(*kind, prefix)?.all().await?;
+                found.extend(queues.into_iter().map(|listed| listed.address));
             }
             Ok(found)
         }

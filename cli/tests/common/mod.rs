@@ -263,7 +263,7 @@ impl Next {
             }
         });
         let stands = async {
-            while watched.mutex(KEY).expect("a lock").queue(0, 9).await.expect("a queue").len() < 2 {
+            while watched.mutex(KEY).expect("a lock").queue().first(9).await.expect("a queue").len() < 2 {
                 sleep(Duration::from_millis(5)).await;
             }
         };

@@ -23,7 +23,7 @@ const PROCESSES: usize = 50;
 
 /// What the library lists of the lock.
 async fn listed(lock: &latchwork::Mutex) -> Vec<Entry> {
-    lock.queue(0, 1000).await.expect("a queue")
+    lock.queue().first(1000).await.expect("a queue")
 }
 
 /// The nodes of the lock in JSON.
@@ -188,7 +188,7 @@ async fn each_kind_and_key_is_shown_with_its_reason_and_nothing_of_others() {
     let other = fixture.client().await;
     let waits = other.semaphore(KEY, 3).expect("a semaphore");
     let waiting = tokio::spawn(async move { waits.acquire(2).await });
-    while semaphore.queue(0, 9).await.expect("a queue").len() < 2 {
+    while semaphore.queue().first(9).await.expect("a queue").len() < 2 {
         sleep(Duration::from_millis(5)).await;
     }
     let shown = async |arguments: &[&str]| {

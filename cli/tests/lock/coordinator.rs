@@ -70,7 +70,7 @@ async fn an_operators_removal_ends_the_command_at_once_and_it_is_said() {
     let fixture = Fixture::new().await;
     let run = fixture.lock(&["--grace", "1m"], STUBBORN).await;
     let lock = fixture.client().await.mutex(KEY).expect("a lock");
-    let holder = lock.queue(0, 1).await.expect("a queue").remove(0);
+    let holder = lock.queue().first(1).await.expect("a queue").remove(0);
     let begun = Instant::now();
     assert!(lock.force_release(holder.sequence).await.expect("released"));
     run.command_is_gone().await;

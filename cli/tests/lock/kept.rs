@@ -54,7 +54,7 @@ async fn a_job_in_the_crontab_of_many_hosts_runs_once() {
     let mut hosts = Vec::new();
     for _ in 0..5 {
         // A host that the machine lets start later than that would run it again.
-        let job = ["cron", KEY, "--hold-at-least", "8s", "--", "echo", "ran"];
+        let job = ["cron", KEY, "--min-hold", "8s", "--", "echo", "ran"];
         let host = fixture.program(job).stdout(std::process::Stdio::piped()).spawn().expect("it starts");
         hosts.push(host);
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -177,13 +177,13 @@ async fn a_signal_while_it_waits_leaves_the_queue() {
     let mut waiting =
         fixture.program(["lock", crate::common::KEY, "--", "echo", "never"]).spawn().expect("it starts");
     let lock = fixture.client().await.mutex(crate::common::KEY).expect("a lock");
-    while lock.queue(0, 9).await.expect("a queue").len() < 2 {
+    while lock.queue().first(9).await.expect("a queue").len() < 2 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     kill_process(crate::common::pid_of(waiting.id()), Signal::TERM).expect("it runs");
     let status = waiting.wait().await.expect("a status");
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15));
-    assert_eq!(lock.queue(0, 9).await.expect("a queue").len(), 1);
+    assert_eq!(lock.queue().first(9).await.expect("a queue").len(), 1);
     holder.signal(Signal::TERM);
     assert_eq!(holder.over().await.code(), 143);
 }

@@ -6,7 +6,8 @@ mod stage;
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use latchwork_core::Coordinator;
-use latchwork_core::recipes::{CountDownLatch, SharedValue, ValueWatch};
+use latchwork_core::contracts::Cell;
+use latchwork_core::recipes::{CountDownLatch, SharedValue, Watch};
 
 use self::stage::{Cast, Fire, play};
 use crate::Result;
@@ -211,7 +212,7 @@ impl Hear for WaitsForLatch {
     }
 }
 
-struct WatchesValue(ValueWatch);
+struct WatchesValue(Watch<Option<Cell>>);
 
 #[async_trait]
 impl Hear for WatchesValue {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use latchwork_core::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected, Joined, Version};
-use latchwork_core::recipes::{MultiLock, SharedValue, Stored, ValueWatch};
+use latchwork_core::recipes::{MultiLock, SharedValue, Stored, Watch};
 use latchwork_core::{Address, ErrorKind, Kind, LostReason, Result};
 
 use crate::actions::{acquire, mutex};
@@ -45,7 +45,7 @@ async fn write_below(client: &Client, cell: &Address, expected: Expected, text: 
 }
 
 /// Watches until it shows this text, and answers the versions that it showed on the way.
-pub(super) async fn until_it_shows(watch: &mut ValueWatch, text: &str) -> Vec<Version> {
+pub(super) async fn until_it_shows(watch: &mut Watch<Option<Cell>>, text: &str) -> Vec<Version> {
     let mut versions = Vec::new();
     loop {
         let Some(cell) = soon("news", watch.changed()).await.expect("watched") else { continue };

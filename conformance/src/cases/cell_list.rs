@@ -77,8 +77,9 @@ cases! {
         let of = QueuePrefix::new(&namespace, Kind::Mutex, "").expect("a good prefix");
         let error = client.coordinator.backend().cells(&of, None, 10).await.expect_err("no cells");
         assert_eq!(error.argument(), Some("kind"), "{error}");
-        let error = client.coordinator.values(Kind::Group, "").expect_err("no cells");
-        assert_eq!(error.argument(), Some("kind"), "{error}");
+        let queues = client.coordinator.list(Kind::Mutex, "a/").expect("a good prefix");
+        let queues = soon("list", queues.all()).await.expect("listed");
+        assert_eq!(queues.iter().map(|listed| listed.address.name()).collect::<Vec<_>>(), ["a/queue"]);
         let Joined::Admitted(queue) = queue else { panic!("nobody else is there") };
         soon("leave", queue.leave()).await.expect("left");
         for cell in cells.iter().chain([&other, &elsewhere]) {

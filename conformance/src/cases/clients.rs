@@ -22,7 +22,7 @@ pub(super) const MANY_COME: Duration = Duration::from_secs(60);
 
 /// All clients of the namespace, by number.
 pub(super) async fn listed(by: &Client) -> Vec<ClientRecord> {
-    soon("the clients", by.coordinator.clients().page(0, 1000)).await.expect("listed")
+    soon("the clients", by.coordinator.clients().first(1000)).await.expect("listed")
 }
 
 /// The record of a client, if it is listed.
@@ -90,17 +90,18 @@ cases! {
         let all = listed(&clients[1]).await;
         let labels: Vec<_> = all.iter().map(|record| record.label.as_str()).collect();
         assert_eq!(labels, ["first", "second", "third"]);
-        assert!(all.is_sorted_by(|one, next| one.number < next.number), "{all:?}");
+        assert!(all.is_sorted_by(|one, next| one.sequence < next.sequence), "{all:?}");
         for ClientRecord { host, version, layout, .. } in &all {
             assert!(!host.is_empty() && !version.is_empty(), "{all:?}");
             assert_eq!(*layout, Some(LAYOUT));
         }
         let registry = clients[2].coordinator.clients();
-        let numbers = |records: Vec<ClientRecord>| records.into_iter().map(|record| record.number).collect::<Vec<_>>();
-        let first = soon("a page", registry.page(0, 2)).await.expect("listed");
-        let rest = soon("a page", registry.page(first[1].number, 2)).await.expect("listed");
+        let numbers = |records: Vec<ClientRecord>| records.into_iter().map(|record| record.sequence).collect::<Vec<_>>();
+        let first = soon("a page", registry.page(None, 2)).await.expect("listed");
+        let rest = soon("a page", registry.page(first.next.as_deref(), 2)).await.expect("listed");
+        assert_eq!(rest.next, None);
         let streamed: Vec<_> = soon("all", registry.into_stream().try_collect()).await.expect("listed");
-        assert_eq!([numbers(first), numbers(rest)].concat(), numbers(all.clone()));
+        assert_eq!([numbers(first.items), numbers(rest.items)].concat(), numbers(all.clone()));
         assert_eq!(numbers(streamed), numbers(all));
         assert_eq!(listed(&elsewhere).await.len(), 1, "itself");
         let gone = clients.remove(0);
@@ -124,7 +125,7 @@ cases! {
             }
         })
         .await;
-        let numbers = |record: Option<ClientRecord>| record.map(|record| record.number);
+        let numbers = |record: Option<ClientRecord>| record.map(|record| record.sequence);
         assert_eq!(numbers(record(&watching, &watching).await), numbers(before.0), "it is alive all the time");
     }
 
@@ -134,7 +135,7 @@ cases! {
     async fn client_again_registered_after_its_removal(context) {
         let (operator, idle) = (context.client().await, context.mortal().await);
         let queue = clients_address(&context.fixture.config().namespace).expect("a good namespace");
-        let mut last = record(&operator, &idle).await.expect("registered").number;
+        let mut last = record(&operator, &idle).await.expect("registered").sequence;
         for past_the_library in [false, true] {
             match past_the_library {
                 true if !context.can(Fault::Remove) => continue,
@@ -153,7 +154,7 @@ cases! {
     /// an idle client that was cut off until its lease was lost registers anew when it is back
     async fn client_again_registered_after_a_loss(context) {
         let (operator, idle) = (context.client().await, context.doomed().await);
-        let last = record(&operator, &idle).await.expect("registered").number;
+        let last = record(&operator, &idle).await.expect("registered").sequence;
         idle.link.cut();
         context.outlast(&idle);
         context.end_lease(&idle).await;
@@ -310,9 +311,9 @@ async fn again(context: &Context, operator: &Client, idle: &Client, last: u64) -
     within(context.recovery(idle) + CLEAN_UP, "it registers anew", async {
         loop {
             match record(operator, idle).await {
-                Some(record) if record.number != last => {
-                    assert!(record.number > last, "{record:?} behind {last}");
-                    return record.number;
+                Some(record) if record.sequence != last => {
+                    assert!(record.sequence > last, "{record:?} behind {last}");
+                    return record.sequence;
                 }
                 _ => tokio::time::sleep(SHORT_TTL / 30).await,
             }

@@ -14,7 +14,7 @@ use crate::case::cases;
 use crate::waits::{after_polls, soon, until, within};
 
 async fn entries(lock: &RwLock) -> Vec<Entry> {
-    soon("list", lock.queue(0, 100)).await.expect("listed")
+    soon("list", lock.queue().first(100)).await.expect("listed")
 }
 
 /// A reader, and a writer, that come in the background.
@@ -51,8 +51,9 @@ cases! {
             [(Claim::Shared, true), (Claim::Shared, true), (Claim::Exclusive, false), (Claim::Shared, false)]
         );
         assert_eq!(listed[0].sequence, token.sequence(), "it keeps its place");
-        let behind = soon("list", there.queue(token.sequence(), 100)).await.expect("listed");
-        assert_eq!(behind.len(), 3, "a page goes on behind it");
+        let after = token.sequence().to_string();
+        let behind = soon("list", there.queue().page(Some(&after), 100)).await.expect("listed");
+        assert_eq!(behind.items.len(), 3, "a page goes on behind it");
         second.release().await.expect("released");
         assert!(!third.is_finished(), "a writer beside the reader that it was");
         reader.release().await.expect("released");

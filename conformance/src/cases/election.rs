@@ -41,7 +41,7 @@ pub(super) async fn elected(standing: Candidate) -> Leadership {
 
 /// The data of the leader and of the candidates, in order.
 pub(super) async fn queue(election: &Election) -> Vec<String> {
-    let entries = soon("list", election.queue(0, 100)).await.expect("listed");
+    let entries = soon("list", election.queue().first(100)).await.expect("listed");
     entries.iter().map(|entry| text(&entry.data)).collect()
 }
 

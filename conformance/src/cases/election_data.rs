@@ -18,7 +18,7 @@ cases! {
         let whole = vec![0xff; 4_096];
         let leader = soon("campaign", mine.campaign(&whole)).await.expect("leads");
         let standing = tokio::spawn(theirs.campaign(b"").label("its label"));
-        let entries = || async { soon("list", mine.queue(0, 10)).await.expect("listed") };
+        let entries = || async { soon("list", mine.queue().first(10)).await.expect("listed") };
         until("it stands", || async { entries().await.len() == 2 }).await;
         let seen = entries().await;
         assert_eq!((&*seen[0].data, &*seen[1].data), (&whole[..], &b""[..]));
@@ -58,7 +58,7 @@ cases! {
         let (mine, theirs) = (exact(&one), exact(&other));
         let leader = campaign(&mine, "one").await;
         assert!(soon("try", theirs.try_campaign(b"no")).await.expect("answered").is_none(), "it is one election");
-        let mut observer = soon("observe", theirs.observe()).await.expect("observed");
+        let mut observer = soon("observe", theirs.watch()).await.expect("observed");
         let mut seen = async || {
             let leading = soon("news", observer.changed()).await.expect("observed");
             leading.map(|leading| (leading.term, text(&leading.data)))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use latchwork_core::recipes::{Leader, Observer};
+use latchwork_core::recipes::{Leader, Watch};
 use latchwork_core::{ErrorKind, Token};
 
 use super::election::{campaign, elected, election, stand, text};
@@ -11,23 +11,23 @@ use crate::case::cases;
 use crate::testbed::{Client, Fault};
 use crate::waits::{soon, within};
 
-async fn observe(client: &Client) -> Observer {
-    soon("observe", election(client).observe()).await.expect("observed")
+async fn observe(client: &Client) -> Watch<Option<Leader>> {
+    soon("observe", election(client).watch()).await.expect("observed")
 }
 
 /// What an observer sees next.
-async fn seen(observer: &mut Observer) -> Option<Leader> {
+async fn seen(observer: &mut Watch<Option<Leader>>) -> Option<Leader> {
     // An observer looks by itself once in its TTL: this is sooner.
     within(CLEAN_UP, "news", observer.changed()).await.expect("observed")
 }
 
 /// Whom an observer sees next: the data, if anybody leads.
-async fn next(observer: &mut Observer) -> Option<String> {
+async fn next(observer: &mut Watch<Option<Leader>>) -> Option<String> {
     seen(observer).await.map(|leading| text(&leading.data))
 }
 
 /// All terms that are seen until one leads with this data.
-async fn terms_until(observer: &mut Observer, data: &str) -> Vec<Token> {
+async fn terms_until(observer: &mut Watch<Option<Leader>>, data: &str) -> Vec<Token> {
     let mut terms = Vec::new();
     loop {
         // It looks once it is connected again. It reads twice on etcd, and a server that is slow without a failure may

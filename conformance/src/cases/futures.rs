@@ -77,8 +77,8 @@ const OTHERS: &[PublicFuture] = &[
         }))
     }),
     future!("Election::leader", Mutex, false, |site| dropping!(site.election(), |it| it.leader())),
-    future!("Election::observe", Mutex, false, |site| dropping!(site.election(), |it| it.observe())),
-    future!("Election::queue", Mutex, false, |site| dropping!(site.election(), |it| it.queue(0, 10))),
+    future!("Election::watch", Mutex, false, |site| dropping!(site.election(), |it| it.watch())),
+    future!("Listing::first", Mutex, false, |site| dropping!(site.election(), |it| it.queue().first(10))),
     future!("Election::force_release", Mutex, false, |site| {
         dropping!(site.election(), |it| it.force_release(1))
     }),
@@ -86,8 +86,8 @@ const OTHERS: &[PublicFuture] = &[
         dropping!(site.election().campaign(b"it").await.expect("leads"), |leader| leader
             .proclaim(b"it, again"))
     }),
-    future!("Observer::changed", Mutex, false, |site| {
-        let mut observer = site.election().observe().await.expect("observed");
+    future!("Watch::changed", Mutex, false, |site| {
+        let mut observer = site.election().watch().await.expect("observed");
         async move {
             observer.changed().await.expect("seen");
             let _another = tokio::time::timeout(BRIEF, observer.changed()).await;
@@ -99,14 +99,14 @@ const OTHERS: &[PublicFuture] = &[
     }),
     future!("Group::members", Mutex, false, |site| dropping!(site.group(), |it| it.members())),
     future!("Group::watch", Mutex, false, |site| dropping!(site.group(), |it| it.watch())),
-    future!("GroupWatch::changed", Mutex, false, |site| {
+    future!("Watch::changed", Mutex, false, |site| {
         let mut watch = site.group().watch().await.expect("watched");
         async move {
             watch.changed().await.expect("seen");
             let _another = tokio::time::timeout(BRIEF, watch.changed()).await;
         }
     }),
-    future!("GroupWatch::changes", Mutex, false, |site| {
+    future!("Watch::changes", Mutex, false, |site| {
         let mut watch = site.group().watch().await.expect("watched");
         async move {
             watch.changes().await.expect("seen");
@@ -133,7 +133,7 @@ const OTHERS: &[PublicFuture] = &[
     }),
     future!("SharedValue::delete", Mutex, false, |site| dropping!(site.value(), |it| it.delete())),
     future!("SharedValue::watch", Mutex, false, |site| dropping!(site.value(), |it| it.watch())),
-    future!("ValueWatch::changed", Mutex, false, |site| {
+    future!("Watch::changed", Mutex, false, |site| {
         let mut watch = site.value().watch().await.expect("watched");
         async move {
             watch.changed().await.expect("seen");
@@ -156,10 +156,11 @@ const OTHERS: &[PublicFuture] = &[
         dropping!(site.latch(), |it| it.wait())
     }),
     future!("CountDownLatch::delete", Mutex, false, |site| dropping!(site.latch(), |it| it.delete())),
-    future!("Mutex::queue", Mutex, true, |site| dropping!(site.mutex(), |it| it.queue(0, 10))),
-    future!("RwLock::queue", Writer, true, |site| dropping!(site.rwlock(), |it| it.queue(0, 10))),
-    future!("Semaphore::queue", SemaphoreOfOne, true, |site| dropping!(site.semaphore(), |it| it
-        .queue(0, 10))),
+    future!("Listing::first", Mutex, true, |site| dropping!(site.mutex(), |it| it.queue().first(10))),
+    future!("Listing::first", Writer, true, |site| dropping!(site.rwlock(), |it| it.queue().first(10))),
+    future!("Listing::first", SemaphoreOfOne, true, |site| dropping!(site.semaphore(), |it| it
+        .queue()
+        .first(10))),
     // A task of the owner that waits for another of its tasks, in every order of their ends.
     future!("Mutex::acquire", Reentrant, true, |site| {
         let (lock, owner) = (site.mutex(), site.owner.clone());
@@ -272,17 +273,18 @@ const OTHERS: &[PublicFuture] = &[
             connect_lazy(&site.context.testbed.connectors(), &site.config()).expect("a good configuration");
         dropping!(lazy.mutex(site.key.as_str()).expect("a good key"), |it| it.acquire())
     }),
-    future!("Clients::page", Mutex, false, |site| {
-        dropping!(site.client.coordinator.clients(), |it| it.page(0, 10))
+    future!("Listing::page", Mutex, false, |site| {
+        dropping!(site.client.coordinator.clients(), |it| it.page(None, 10))
     }),
-    future!("Queues::page", Mutex, false, |site| {
-        dropping!(site.client.coordinator.queues(Kind::Mutex, "").expect("a good prefix"), |it| it
+    future!("Listing::page", Mutex, false, |site| {
+        dropping!(site.client.coordinator.list(Kind::Mutex, "").expect("a good prefix"), |it| it
             .page(None, 10))
     }),
-    future!("Values::page", Mutex, false, |site| {
-        dropping!(site.client.coordinator.values(Kind::Counter, "").expect("a good prefix"), |it| it
+    future!("Listing::page", Mutex, false, |site| {
+        dropping!(site.client.coordinator.list(Kind::Counter, "").expect("a good prefix"), |it| it
             .page(None, 10))
     }),
+    future!("Listing::all", Mutex, false, |site| dropping!(site.client.coordinator.clients(), |it| it.all())),
     future!("Coordinator::raise_layout", Mutex, false, |site| {
         dropping!(site.client.coordinator.clone(), |it| it.raise_layout())
     }),

@@ -1,7 +1,7 @@
 //! GROUP-: who is there, and who sees it.
 
 use futures_util::future::join_all;
-use latchwork_core::recipes::{Group, GroupChanges, GroupMember, GroupWatch, Membership};
+use latchwork_core::recipes::{Group, GroupChanges, GroupMember, Membership, Watch};
 use latchwork_core::{Address, ErrorKind, LostReason};
 use tokio::time::Instant;
 
@@ -36,22 +36,22 @@ fn data(members: &[GroupMember]) -> Vec<String> {
     members.iter().map(|member| text(&member.data)).collect()
 }
 
-async fn watch(client: &Client) -> GroupWatch {
+async fn watch(client: &Client) -> Watch<Vec<GroupMember>> {
     soon("watch", group(client).watch()).await.expect("watched")
 }
 
 /// Watches until these are the members.
-async fn until_members(watch: &mut GroupWatch, expected: &[&str]) {
+async fn until_members(watch: &mut Watch<Vec<GroupMember>>, expected: &[&str]) {
     while data(&watch.changed().await.expect("watched")) != expected {}
 }
 
 /// As [`until_members`], before a watch looks by itself.
-async fn told_members(watch: &mut GroupWatch, expected: &[&str]) {
+async fn told_members(watch: &mut Watch<Vec<GroupMember>>, expected: &[&str]) {
     within(CLEAN_UP, "the members are told", until_members(watch, expected)).await;
 }
 
 /// What differs: who joined, changed and left.
-async fn changes(watch: &mut GroupWatch) -> [Vec<String>; 3] {
+async fn changes(watch: &mut Watch<Vec<GroupMember>>) -> [Vec<String>; 3] {
     let changes = within(CLEAN_UP, "the changes", watch.changes()).await.expect("watched");
     let GroupChanges { joined, changed, left } = changes;
     [data(&joined), data(&changed), data(&left)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use latchwork_core::Token;
-use latchwork_core::recipes::Observer;
+use latchwork_core::recipes::{Leader, Watch};
 use tokio::time::{Instant, timeout};
 
 use super::election::{election, queue, text};
@@ -50,7 +50,7 @@ async fn kill_leaders(context: &Context, times: usize) {
         config
     };
     let election = election(&observing);
-    let mut observer = election.observe().await.expect("observed");
+    let mut observer = election.watch().await.expect("observed");
     assert_eq!(observer.changed().await.expect("observed"), None);
 
     let (mut handovers, mut gaps) = (Vec::new(), Vec::new());
@@ -95,7 +95,7 @@ async fn kill_leaders(context: &Context, times: usize) {
 /// gap may be seen before.
 async fn leads(
     process: &mut Contender,
-    observer: &mut Observer,
+    observer: &mut Watch<Option<Leader>>,
     bound: Duration,
     data: &str,
     last: Option<Token>,

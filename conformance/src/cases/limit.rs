@@ -22,7 +22,7 @@ async fn queue_up(semaphore: &Semaphore, weight: u32, place: usize) -> JoinHandl
 }
 
 async fn nodes(semaphore: &Semaphore) -> usize {
-    soon("list", semaphore.queue(0, 100)).await.expect("listed").len()
+    soon("list", semaphore.queue().first(100)).await.expect("listed").len()
 }
 
 /// A wrong admission has had its time: a try of another client has been there

@@ -63,7 +63,7 @@ cases! {
             async move { following.acquire(1).await }
         });
         until("it waits", || async {
-            soon("list", following.queue(0, 10)).await.expect("listed").len() == 2
+            soon("list", following.queue().first(10)).await.expect("listed").len() == 2
         })
         .await;
         assert!(replace(Some(1), 2).await);

@@ -189,6 +189,6 @@ cases! {
         assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
         assert!(error.to_string().contains(ELSEWHERE), "{error}");
         let queue = operator.coordinator.mutex("a").expect("a good key");
-        assert_eq!(soon("the queue", queue.queue(0, 10)).await.expect("listed"), []);
+        assert_eq!(soon("the queue", queue.queue().first(10)).await.expect("listed"), []);
     }
 }

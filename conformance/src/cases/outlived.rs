@@ -42,7 +42,7 @@ cases! {
         let lock = mutex(&client, "other");
         let error = within(NOISE, "the answer", lock.acquire()).await.expect_err("nobody renews");
         assert_eq!(error.kind(), &ErrorKind::RuntimeGone, "{error}");
-        let error = within(NOISE, "the answer", lock.queue(0, 1)).await.expect_err("nobody asks");
+        let error = within(NOISE, "the answer", lock.queue(1)).await.expect_err("nobody asks");
         assert_eq!(error.kind(), &ErrorKind::RuntimeGone, "{error}");
         let error = within(NOISE, "the answer", guard.release()).await.expect_err("nobody gives back");
         assert_eq!(error.kind(), &ErrorKind::RuntimeGone, "{error}");

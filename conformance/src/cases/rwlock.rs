@@ -14,7 +14,7 @@ pub(super) fn rwlock(client: &Client, key: &str) -> RwLock {
 }
 
 pub(super) async fn stands(lock: &RwLock, nodes: usize) {
-    let listed = || async { soon("list", lock.queue(0, 100)).await.expect("listed").len() == nodes };
+    let listed = || async { soon("list", lock.queue().first(100)).await.expect("listed").len() == nodes };
     until("it stands in the queue", listed).await;
 }
 

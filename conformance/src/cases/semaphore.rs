@@ -58,7 +58,7 @@ cases! {
             let waiting = semaphore(&three, key, 2);
             assert!(soon("try", waiting.try_acquire(1)).await.expect("answered").is_none());
             let c = tokio::spawn({ let waiting = waiting.clone(); async move { waiting.acquire(1).await } });
-            let queued = || async { soon("list", waiting.queue(0, 10)).await.expect("listed").len() == 3 };
+            let queued = || async { soon("list", waiting.queue().first(10)).await.expect("listed").len() == 3 };
             until("C stands in the queue", queued).await;
             let (leaves, stays) = if first_leaves { (a, b) } else { (b, a) };
             leaves.release().await.expect("released");
@@ -78,7 +78,7 @@ cases! {
         assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");
         assert_eq!(error.key(), Some("a"));
         let beside = permits(&semaphore(&other, "a", 2), 1).await;
-        assert_eq!(soon("list", semaphore(&one, "a", 2).queue(0, 10)).await.expect("listed").len(), 2);
+        assert_eq!(soon("list", semaphore(&one, "a", 2).queue().first(10)).await.expect("listed").len(), 2);
         held.release().await.expect("released");
         beside.release().await.expect("released");
         // The limit is stored for good, not only while somebody holds.

@@ -1,7 +1,8 @@
 //! WATCH-: the news of a cell's changes.
 
 use latchwork_core::ErrorKind;
-use latchwork_core::recipes::ValueWatch;
+use latchwork_core::contracts::Cell;
+use latchwork_core::recipes::Watch;
 
 use super::cell::{delete, read, rise, until_it_shows, value, write};
 use crate::bounds::{PATIENCE, QUIET_TTL};
@@ -10,7 +11,7 @@ use crate::testbed::Fault;
 use crate::waits::{soon, within};
 
 /// The next value that a watch answers, as text.
-async fn next(watch: &mut ValueWatch) -> Option<String> {
+async fn next(watch: &mut Watch<Option<Cell>>) -> Option<String> {
     let cell = soon("news", watch.changed()).await.expect("watched");
     cell.map(|cell| String::from_utf8(cell.value.to_vec()).expect("text"))
 }

@@ -36,7 +36,7 @@ async fn a_hold_is_a_span_and_its_loss_is_logged_once() {
         .expect("held");
     let token = lost.token().to_string();
     tokio::time::sleep(Duration::from_secs(2)).await;
-    lost.release().await.expect("answered");
+    assert!(lost.release().await.expect_err("its end has come").lost_reason().is_some());
     drop(lost);
     let warned = log.lines("lost before it was given back");
     assert_eq!(warned.len(), 1, "{warned:?}");

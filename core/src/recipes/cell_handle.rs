@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::hold::Hold;
+use super::watcher::Watcher;
 use crate::address::Address;
 use crate::client::Client;
 use crate::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected, MAX_CELL_BYTES, Node, TimeToIdle};
 use crate::error::{Error, Result};
-use crate::watched::Watched;
 
 /// The cell of one recipe's handle.
 #[derive(Clone)]
@@ -91,8 +91,9 @@ impl CellHandle {
         Ok(matches!(self.write(&deletion).await?, CellWritten::Deleted { was_there: true }))
     }
 
-    pub(super) fn watch(&self) -> Arc<Watched<Option<Cell>>> {
-        self.client.watch_cell(&self.cell)
+    /// Watches it, for a recipe that looks at each change itself.
+    pub(super) async fn watcher(&self) -> Result<Watcher<Option<Cell>>> {
+        Watcher::open(&self.client, self.client.watch_cell(&self.cell)).await
     }
 }
 /// Checks a value before it is written to a cell.

@@ -4,7 +4,6 @@ use std::fmt;
 use std::time::Duration;
 
 use super::cell_handle::CellHandle;
-use super::cell_watch::ValueWatch;
 use super::count_cell::CountCell;
 use crate::address::Address;
 use crate::decide::count::Change;
@@ -104,9 +103,13 @@ impl CountDownLatch {
     /// Cancel-safe.
     pub async fn wait(&self) -> Result<()> {
         let open = async {
-            let mut watch = ValueWatch::open(&self.count.handle).await?;
-            while self.count.count(watch.next().await?.as_ref())?.value() > 0 {}
-            Ok(())
+            let (mut watcher, mut seen) = (self.count.handle.watcher().await?, None);
+            loop {
+                let cell = watcher.next(&mut seen, |cell| Ok(cell.clone())).await?;
+                if self.count.count(cell.as_ref())?.value() == 0 {
+                    return Ok(());
+                }
+            }
         };
         self.count.handle.in_context("wait", open.await)
     }

@@ -9,19 +9,20 @@ use super::ask::Ask;
 use super::guards::Leadership;
 use super::leadership::Leader;
 use super::node_data::write_data;
-use super::observer::Observer;
-use super::queue_handle::QueueHandle;
+use super::queue_handle::{QueueHandle, QueuePages};
+use super::watch::Watch;
 use crate::address::Address;
 use crate::contracts::Entry;
 use crate::decide::Claim;
 use crate::error::{ErrorKind, Result};
+use crate::listing::Listing;
 
 /// An election: of all candidates one leads at a time, and everybody can see which.
 ///
 /// *Protocol.* Candidates stand in a queue, as those who want a mutex do, and lead in the order of
 /// their coming. What a candidate says of itself is its node's data, sent with its join. The
 /// admitted head of the queue leads, and its sequence number is the term. The leader may replace its
-/// data; observers watch the queue and read its head. There is nothing else: no announcement that
+/// data; a [watch](Self::watch) of the queue shows its head. There is nothing else: no announcement that
 /// may be missing or out of date, and nothing stays when the candidates have gone.
 ///
 /// *Why it is safe.* The queue admits one node at a time. A term is the fencing token of the
@@ -48,14 +49,14 @@ use crate::error::{ErrorKind, Result};
 /// # async fn example() -> Result<(), latchwork_core::Error> {
 /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
 /// let election = coordinator.election("scheduler")?;
-/// let mut observer = election.observe().await?;
-/// assert_eq!(observer.changed().await?, None);
+/// let mut watch = election.watch().await?;
+/// assert_eq!(watch.changed().await?, None);
 ///
 /// let leader = election.campaign(b"10.0.0.7:80").await?;
-/// let seen = observer.changed().await?.expect("it leads");
+/// let seen = watch.changed().await?.expect("it leads");
 /// assert_eq!((seen.term, &*seen.data), (leader.token(), &b"10.0.0.7:80"[..]));
 /// leader.release().await?; // at once: no candidate waits for a lease
-/// assert_eq!(observer.changed().await?, None);
+/// assert_eq!(watch.changed().await?, None);
 /// # coordinator.close().await }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 /// ```
@@ -140,28 +141,25 @@ impl Election {
         self.handle.in_context("leader", head.and_then(|head| self.handle.leading(&head)))
     }
 
-    /// Observes who leads, once that was read.
+    /// Watches the leader, once it was read. It shows every leader, every proclamation and every gap that
+    /// lasts.
     ///
     /// # Errors
     /// `Unavailable` when the server does not answer within twice the request timeout. Others as
     /// [`leader`](Self::leader).
     ///
     /// # Cancel safety
-    /// A dropped call observes nothing.
-    pub async fn observe(&self) -> Result<Observer> {
-        self.handle.in_context("observe", Observer::open(&self.handle).await)
+    /// A dropped call watches nothing.
+    #[doc(alias = "observe")]
+    pub async fn watch(&self) -> Result<Watch<Option<Leader>>> {
+        let (client, handle) = (self.handle.client(), Arc::clone(&self.handle));
+        let leader = move |head: &Arc<[Entry]>| handle.leading(head);
+        Watch::open(client, self.address(), client.watch_queue(self.address()), leader).await
     }
 
-    /// The leader and the candidates, in order and with their data: at most `most` of them, behind
-    /// the sequence number `after` (0: from the head).
-    ///
-    /// # Errors
-    /// `Unavailable`; `Forbidden`; `Closed`; `RuntimeGone`.
-    ///
-    /// # Cancel safety
-    /// Reads only.
-    pub async fn queue(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
-        self.handle.list(after, most).await
+    /// The leader and the candidates, in order and with their data: no I/O.
+    pub fn queue(&self) -> Listing<Entry> {
+        Listing::of(QueuePages(Arc::clone(&self.handle)))
     }
 
     /// Removes any client's leader or candidate: for operators. As

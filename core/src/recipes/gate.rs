@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::ask::Ask;
 use super::cell_handle::CellHandle;
-use super::cell_watch::ValueWatch;
 use super::queue_handle::{Acquired, QueueHandle};
+use super::watcher::Watcher;
 use crate::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected};
 use crate::decide::barrier::{NoPassage, Passage};
 use crate::decide::life::joins_anew;
@@ -52,7 +52,7 @@ impl Gate {
     /// # Cancel safety
     /// Cancel-safe: leaves no member.
     pub(super) async fn pass(&self, operation: &'static str) -> Result<Place> {
-        let mut watch = ValueWatch::open(&self.cell).await?;
+        let mut watch = self.cell.watcher().await?;
         let clock = self.cell.client.clock();
         let (mut has_waited, mut pauses) =
             (false, Backoff::new(Duration::from_millis(10), Duration::from_millis(500)));
@@ -88,7 +88,7 @@ impl Gate {
     /// # Cancel safety
     /// Cancel-safe.
     pub(super) async fn until_left(&self, number: u64) -> Result<()> {
-        let mut watch = ValueWatch::open(&self.cell).await?;
+        let mut watch = self.cell.watcher().await?;
         // The last one to leave takes the cell along.
         let have_left = |passage: Option<Passage>| passage.is_none_or(|passage| passage.left >= number);
         self.until(&mut watch, have_left, Step::Empty).await
@@ -98,7 +98,7 @@ impl Gate {
     /// of a TTL.
     async fn until(
         &self,
-        watch: &mut ValueWatch,
+        watch: &mut Watcher<Option<Cell>>,
         done: impl Fn(Option<Passage>) -> bool,
         step: Step,
     ) -> Result<()> {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::ask::Ask;
 use super::group_member::GroupMember;
-use super::group_watch::{GroupWatch, members};
 use super::guards::Membership;
 use super::node_data::write_data;
 use super::queue_handle::QueueHandle;
+use super::watch::Watch;
 use crate::address::Address;
 use crate::contracts::Entry;
 use crate::decide::Claim;
@@ -43,7 +43,7 @@ use crate::error::Result;
 /// let changes = watch.changes().await?;
 /// assert_eq!(&*changes.changed[0].data, b"10.0.0.7:80 draining");
 /// membership.release().await?;
-/// assert_eq!(watch.changes().await?.left[0].number, membership.number());
+/// assert_eq!(watch.changes().await?.left[0].sequence, membership.sequence());
 /// # coordinator.close().await }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 /// ```
@@ -99,8 +99,10 @@ impl Group {
     ///
     /// # Cancel safety
     /// A dropped call watches nothing.
-    pub async fn watch(&self) -> Result<GroupWatch> {
-        self.handle.in_context("watch", GroupWatch::open(&self.handle).await)
+    pub async fn watch(&self) -> Result<Watch<Vec<GroupMember>>> {
+        let client = self.handle.client();
+        let members = |entries: &Arc<[Entry]>| Ok(members(entries));
+        Watch::open(client, self.address(), client.watch_queue(self.address()), members).await
     }
 
     /// The key, as it was given.
@@ -112,6 +114,11 @@ impl Group {
     pub fn address(&self) -> &Address {
         &self.handle.queue
     }
+}
+
+/// The members in a queue.
+fn members(entries: &[Entry]) -> Vec<GroupMember> {
+    entries.iter().map(GroupMember::of).collect()
 }
 
 impl fmt::Debug for Group {

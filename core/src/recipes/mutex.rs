@@ -6,11 +6,12 @@ use std::sync::Arc;
 use super::acquire::Acquire;
 use super::ask::Ask;
 use super::guards::MutexGuard;
-use super::queue_handle::QueueHandle;
+use super::queue_handle::{QueueHandle, QueuePages};
 use crate::address::Address;
 use crate::contracts::Entry;
 use crate::decide::Claim;
 use crate::error::Result;
+use crate::listing::Listing;
 use crate::reentrancy::Owner;
 
 /// A fair mutex on a coordinator: admitted in the order of joining. Each hold has a fencing token
@@ -125,16 +126,9 @@ impl Mutex {
         &self.handle.queue
     }
 
-    /// The holders and waiters, in order: at most `most` of them, behind the sequence number
-    /// `after` (0: from the head).
-    ///
-    /// # Errors
-    /// `Unavailable`; `Forbidden`; `Closed`; `RuntimeGone`.
-    ///
-    /// # Cancel safety
-    /// Reads only.
-    pub async fn queue(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
-        self.handle.list(after, most).await
+    /// The holders and waiters, in order: no I/O.
+    pub fn queue(&self) -> Listing<Entry> {
+        Listing::of(QueuePages(Arc::clone(&self.handle)))
     }
 
     /// Removes any client's node from the queue, and admits those that it blocked: for operators.

@@ -3,21 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tracing::Instrument;
 
 use super::acquire::{Acquiring, Take};
 use super::ask::Ask;
 use super::hold::{By, Hold};
 use super::leadership::Leader;
-use super::watcher::Watcher;
 use crate::address::Address;
 use crate::attempt::{self, Admitted, Request};
 use crate::client::Client;
 use crate::clock::Moment;
-use crate::contracts::{Entry, Page, Patience};
+use crate::contracts::{Entry, Page as PageOf, Patience};
 use crate::decide::Claim;
 use crate::error::Result;
 use crate::held_node::HeldNode;
+use crate::listing::{Page, Pages, numbered, sequence};
 use crate::moving::{self, Participant};
 use crate::reentrancy::{Bounds, Mode, Owner, Owners, Share};
 use crate::seen::{RecipeMeter, SeenAcquisition};
@@ -180,7 +181,7 @@ impl QueueHandle {
     pub(super) async fn list(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
         let client = self.client();
         let listed =
-            client.serve(client.backend.list(&self.queue, Page::new(after, most).with_leases())).await;
+            client.serve(client.backend.list(&self.queue, PageOf::new(after, most).with_leases())).await;
         self.in_context("list", listed)
     }
 
@@ -193,12 +194,6 @@ impl QueueHandle {
     pub(super) async fn list_all(&self) -> Result<Vec<Entry>> {
         let client = self.client();
         client.serve(list_all(&*client.backend, &self.queue)).await
-    }
-
-    /// Watches it, together with all who watch it on this client, and waits until it was read.
-    pub(super) async fn watch(&self) -> Result<Watcher<Arc<[Entry]>>> {
-        let client = self.client();
-        Watcher::open(client, client.watch_queue(&self.queue)).await
     }
 
     pub(super) async fn force_release(&self, sequence: u64) -> Result<bool> {
@@ -215,5 +210,20 @@ impl Take for QueueHandle {
 
     fn key(&self) -> &str {
         self.queue.name()
+    }
+}
+
+/// The holders and waiters of a queue.
+pub(super) struct QueuePages(pub(super) Arc<QueueHandle>);
+
+#[async_trait]
+impl Pages<Entry> for QueuePages {
+    fn name(&self) -> &str {
+        self.0.queue.name()
+    }
+
+    async fn page(&self, after: Option<&str>, most: usize) -> Result<Page<Entry>> {
+        let after = self.0.in_context("queue", sequence(after))?;
+        Ok(numbered(self.0.list(after, most).await?, most, |entry| entry.sequence))
     }
 }

@@ -8,11 +8,12 @@ use parking_lot::Mutex;
 use super::acquire::{Acquire, Acquired};
 use super::ask::Ask;
 use super::guards::Permit;
-use super::queue_handle::QueueHandle;
+use super::queue_handle::{QueueHandle, QueuePages};
 use crate::address::Address;
 use crate::contracts::{Entry, Limit};
 use crate::decide::Claim;
 use crate::error::{Error, Result};
+use crate::listing::Listing;
 
 /// A fair semaphore on a coordinator: at most `limit` permits are held at a time. It limits
 /// concurrency, not rate.
@@ -35,7 +36,7 @@ use crate::error::{Error, Result};
 /// a paused process can work on next to its successor for a moment. Permits have no token.
 ///
 /// ```
-/// # use latchwork_core::{connect, Config, Limit, memory};
+/// # use latchwork_core::{connect, contracts::Limit, Config, memory};
 /// # async fn example() -> Result<(), latchwork_core::Error> {
 /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
 /// let exports = coordinator.semaphore("exports", Limit::UnlessStored(3))?;
@@ -152,15 +153,9 @@ impl Semaphore {
         &self.handle.queue
     }
 
-    /// The holders and waiters, in order, as [`Mutex::queue`](super::Mutex::queue).
-    ///
-    /// # Errors
-    /// `Unavailable`; `Forbidden`; `Closed`; `RuntimeGone`.
-    ///
-    /// # Cancel safety
-    /// Reads only.
-    pub async fn queue(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
-        self.handle.list(after, most).await
+    /// The holders and waiters, in order: no I/O.
+    pub fn queue(&self) -> Listing<Entry> {
+        Listing::of(QueuePages(Arc::clone(&self.handle)))
     }
 
     /// Removes any client's node from the queue, and admits those that it blocked: for operators.

@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::cell_handle::{CellHandle, checked_value};
-use super::cell_watch::ValueWatch;
 use super::hold::Hold;
+use super::watch::Watch;
 use crate::address::Address;
 use crate::contracts::{Cell, CellWrite, CellWritten, Expected, Version};
 use crate::error::{Error, ErrorKind, Result};
@@ -168,8 +168,9 @@ impl SharedValue {
     ///
     /// # Cancel safety
     /// A dropped call watches nothing.
-    pub async fn watch(&self) -> Result<ValueWatch> {
-        self.handle.in_context("watch", ValueWatch::open(&self.handle).await)
+    pub async fn watch(&self) -> Result<Watch<Option<Cell>>> {
+        let CellHandle { client, cell, .. } = &self.handle;
+        Watch::open(client, cell, client.watch_cell(cell), |cell: &Option<Cell>| Ok(cell.clone())).await
     }
 
     fn checked_write(&self, expected: Expected, value: &[u8]) -> Result<CellWrite> {

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use futures_util::Stream;
-use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
 use crate::client::Client;
@@ -12,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::watched::{View, Watched};
 
 /// One watcher.
+#[derive(Clone)]
 pub(super) struct Watcher<S> {
     client: Arc<Client>,
     // Ends the task when the last watcher is dropped.
@@ -88,17 +87,4 @@ impl<S: fmt::Debug> fmt::Debug for Watcher<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.views.borrow().fmt(f)
     }
-}
-
-/// What a watch answers again and again, as a stream that ends after an error.
-pub(super) fn answers<W: Send, T: Send>(
-    watch: W,
-    next: for<'a> fn(&'a mut W) -> BoxFuture<'a, Result<T>>,
-) -> impl Stream<Item = Result<T>> + Send {
-    futures_util::stream::unfold(Some(watch), move |watch| async move {
-        let mut watch = watch?;
-        let answer = next(&mut watch).await;
-        let rest = answer.is_ok().then_some(watch);
-        Some((answer, rest))
-    })
 }

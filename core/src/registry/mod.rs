@@ -48,7 +48,8 @@ mod record;
 mod retire;
 mod stamp;
 
-pub use self::listing::{Clients, Queues, Values};
+pub use self::listing::ListedKey;
+pub(crate) use self::listing::{Clients, Keys};
 pub use self::place::{clients_address, stamp_address};
 pub use self::record::ClientRecord;
 pub use crate::decide::layout::{LAYOUT, Stamp};

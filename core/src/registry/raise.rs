@@ -2,22 +2,25 @@
 
 use std::fmt::Write;
 
-use futures_util::TryStreamExt;
-
-use super::listing::Clients;
 use super::place::Place;
 use super::record::ClientRecord;
 use super::stamp::{Stamped, newer};
 use crate::contracts::Backend;
 use crate::decide::layout::{Raise, Stamp};
 use crate::error::{Error, ErrorKind, Result};
+use crate::listing::Listing;
 use crate::seen;
 
 /// An error names so many clients.
 const NAMED: usize = 5;
 
 /// Raises the layout to `own`, if every client works with it.
-pub(crate) async fn raise(backend: &dyn Backend, place: &Place, clients: &Clients, own: u32) -> Result<u32> {
+pub(crate) async fn raise(
+    backend: &dyn Backend,
+    place: &Place,
+    clients: &Listing<ClientRecord>,
+    own: u32,
+) -> Result<u32> {
     loop {
         let read = Stamped::read(backend, place).await?;
         let announced = match Stamp::raise(read.as_ref().map(|read| read.stamp), own) {
@@ -30,7 +33,7 @@ pub(crate) async fn raise(backend: &dyn Backend, place: &Place, clients: &Client
             }
             Raise::List(announced) => announced,
         };
-        let clients: Vec<_> = clients.clone().into_stream().try_collect().await?;
+        let clients = clients.all().await?;
         let settled = announced.settled(clients.iter().map(|client| client.layout));
         // Else somebody else has settled it, or announced it anew, since it was read.
         if Stamped::write(backend, place, read.as_ref(), settled).await? {

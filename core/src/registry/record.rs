@@ -29,8 +29,8 @@ pub(crate) const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ClientRecord {
-    /// Its number: clients that register later have higher ones, and none comes twice.
-    pub number: u64,
+    /// Its place in the order: clients that register later have higher ones, and none comes twice.
+    pub sequence: u64,
     /// Its [label](crate::Config::label).
     pub label: String,
     /// Its host's name; empty if it does not say so.
@@ -73,7 +73,7 @@ impl From<Entry> for ClientRecord {
         let layout = fields.get(LAYOUT).and_then(|layout| layout.parse().ok());
         let others = fields.into_others(&[HOST, VERSION, LAYOUT]);
         let others = others.map(|(name, value)| (text(&name), text(&value))).collect();
-        Self { number: entry.sequence, label: entry.label, host, version, layout, age: entry.age, others }
+        Self { sequence: entry.sequence, label: entry.label, host, version, layout, age: entry.age, others }
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_record_says_host_version_and_layout() {
         let record = read(&ClientRecord::own(3, Who::Plain));
-        assert_eq!((record.number, record.label.as_str(), record.layout), (7, "l", Some(3)));
+        assert_eq!((record.sequence, record.label.as_str(), record.layout), (7, "l", Some(3)));
         assert_eq!((record.host.as_str(), record.version.as_str()), (&*host(), OWN_VERSION));
         assert!(record.others.is_empty());
     }

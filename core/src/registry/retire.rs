@@ -1,23 +1,27 @@
 //! Retiring a namespace: nobody may be there any more.
 
-use futures_util::TryStreamExt;
-
-use super::listing::Clients;
 use super::marker::{another, checked};
 use super::place::Place;
 use super::raise::names;
+use super::record::ClientRecord;
 use super::stamp::Stamped;
 use crate::contracts::Backend;
 use crate::decide::moving::gate::{Course, GateMarker};
 use crate::error::{Error, ErrorKind, Result};
+use crate::listing::Listing;
 use crate::seen;
 
 /// Marks the namespace, if no client but operators is there.
-pub(crate) async fn retire(backend: &dyn Backend, place: &Place, clients: &Clients, to: &str) -> Result<()> {
+pub(crate) async fn retire(
+    backend: &dyn Backend,
+    place: &Place,
+    clients: &Listing<ClientRecord>,
+    to: &str,
+) -> Result<()> {
     let own = GateMarker { course: Course::Leaves, name: None, url: checked(to)?.to_owned() };
     loop {
         let (read, written) = Stamped::mark_anew(backend, place, &own).await?;
-        let clients: Vec<_> = clients.clone().into_stream().try_collect().await?;
+        let clients = clients.all().await?;
         let outside = clients.iter().filter(|client| !GateMarker::admits(Some(&own), client.who()));
         let outside: Vec<_> = outside.collect();
         if !outside.is_empty() {

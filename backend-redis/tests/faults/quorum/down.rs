@@ -49,7 +49,7 @@ pub(crate) async fn three_of_five() -> Result<()> {
     for mutex in &others.mutexes()[3..] {
         // What a try got there is given back, and not left to its lease.
         let held = mutex.acquire().within(LONG_TTL / 2).await?;
-        assert!(mutex.queue(0, 10).await?.len() == 1 && held.is_held(), "nothing stays held");
+        assert!(mutex.queue().first(10).await?.len() == 1 && held.is_held(), "nothing stays held");
     }
     Ok(())
 }

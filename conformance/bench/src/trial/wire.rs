@@ -92,7 +92,7 @@ async fn wakes(target: &Target) -> Result<Line> {
 
 /// Waits until so many stand in the queue.
 pub(super) async fn stand(lock: &Mutex, count: usize) -> Result<()> {
-    while lock.queue(0, count + 1).await?.len() < count {
+    while lock.queue().first(count + 1).await?.len() < count {
         // No server tells a third party of a queue's length.
         sleep(Duration::from_millis(2)).await;
     }

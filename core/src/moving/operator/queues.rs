@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use futures_util::TryStreamExt;
 use serde::Serialize;
 
 use super::Move;
@@ -53,7 +52,7 @@ impl Move {
 }
 
 async fn of_kind(side: &OperatorSide, kind: Kind, moves: bool) -> Result<QueuesInUse> {
-    let queues: Vec<_> = side.coordinator.queues(kind, "")?.into_stream().try_collect().await?;
+    let queues = side.coordinator.list(kind, "")?.all().await?.into_iter().map(|listed| listed.address);
     // A page may name one twice.
     let queues: BTreeSet<_> = queues.into_iter().collect();
     let of: Side = side.side;

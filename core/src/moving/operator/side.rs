@@ -1,7 +1,5 @@
 //! One side of a move, as its operator has it.
 
-use futures_util::TryStreamExt;
-
 use crate::ClientRecord;
 use crate::address::Namespace;
 use crate::config::Config;
@@ -55,7 +53,7 @@ impl OperatorSide {
 
     /// Who is connected.
     pub(super) async fn clients(&self) -> Result<Vec<ClientRecord>> {
-        self.coordinator.clients().into_stream().try_collect().await.map_err(on(self.side))
+        self.coordinator.clients().all().await.map_err(on(self.side))
     }
 }
 

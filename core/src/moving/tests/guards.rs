@@ -21,7 +21,7 @@ async fn work_runs_under_a_hold_and_ends_with_it() {
         let (_stores, one, other) = two_in(phase).await;
         let hold = one.coordinator.mutex("a").unwrap().acquire().await.unwrap();
         assert_eq!(hold.run(async { 7 }).await.unwrap(), 7, "{phase:?}");
-        let number = other.coordinator.mutex("a").unwrap().queue(0, 1).await.unwrap()[0].sequence;
+        let number = other.coordinator.mutex("a").unwrap().queue().first(1).await.unwrap()[0].sequence;
         let remove = async {
             sleep(LEAST).await;
             other.coordinator.mutex("a").unwrap().force_release(number).await.unwrap()

@@ -252,7 +252,7 @@ async fn owners_writers_and_permits_move_with_their_holds() {
     let taken = other.coordinator.mutex("r").unwrap().try_acquire().by(&Owner::new("another")).await.unwrap();
     assert!(taken.is_none());
     inner.release().await.unwrap();
-    let queue = other.coordinator.rwlock("w").unwrap().queue(0, 10).await.unwrap();
+    let queue = other.coordinator.rwlock("w").unwrap().queue().first(10).await.unwrap();
     assert_eq!(queue.len(), 1, "{queue:?}");
     assert_eq!(Token::coded(queue[0].sequence).epoch(), 1);
     assert!(other.coordinator.rwlock("w").unwrap().force_release(queue[0].sequence).await.unwrap());

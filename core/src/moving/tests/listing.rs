@@ -18,13 +18,13 @@ fn mutex(of: &Part) -> Mutex {
 /// Number by number, as pages of this length show them.
 async fn listed(of: &Part, most: usize) -> Vec<Entry> {
     let (queue, mut entries) = (mutex(of), Vec::<Entry>::new());
+    let mut after = None;
     loop {
-        let after = entries.last().map_or(0, |last| last.sequence);
-        let page = queue.queue(after, most).await.expect("listed");
-        let is_last = page.len() < most;
-        entries.extend(page);
+        let page = queue.queue().page(after.as_deref(), most).await.expect("listed");
+        entries.extend(page.items);
         assert!(entries.is_sorted_by_key(|entry| entry.sequence), "{entries:?}");
-        if is_last {
+        after = page.next;
+        if after.is_none() {
             return entries;
         }
     }

@@ -60,7 +60,7 @@ async fn nothing_is_written_under_a_hold_that_was_removed_in_any_phase() {
         let value = one.shared_value("v").expect("a key");
         value.write_while(&hold, "first").await.expect("it holds");
         let mutex = other.mutex("a").expect("a key");
-        let number = mutex.queue(0, 1).await.expect("listed")[0].sequence;
+        let number = mutex.queue().first(1).await.expect("listed")[0].sequence;
         assert!(mutex.force_release(number).await.expect("removed"));
         let error = value.write_while(&hold, "late").await.expect_err("it was removed");
         assert!(matches!(error.kind(), ErrorKind::Lost { .. }), "{phase}: {error}");

@@ -193,7 +193,6 @@ async fn a_value_that_cannot_be_copied_is_named_and_the_others_are_used_again_be
 
 #[tokio::test(start_paused = true)]
 async fn a_listing_of_values_is_of_the_side_that_has_them_under_the_old_names() {
-    use futures_util::TryStreamExt;
     let bed = Bed::new();
     let one = bed.participant("one").await;
     for key in ["a", "b", "c"] {
@@ -201,8 +200,8 @@ async fn a_listing_of_values_is_of_the_side_that_has_them_under_the_old_names() 
     }
     let operator = bed.operator().await;
     let names = async || -> Vec<String> {
-        let listed = one.values(Kind::Value, "").unwrap().into_stream();
-        let mut names: Vec<_> = listed.map_ok(|of| of.cell.to_string()).try_collect().await.unwrap();
+        let listed = one.list(Kind::Value, "").unwrap().all().await.unwrap();
+        let mut names: Vec<_> = listed.into_iter().map(|of| of.address.to_string()).collect();
         names.sort();
         names
     };

@@ -1,0 +1,148 @@
+//! Listings: page by page, or whole.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::Stream;
+use futures_util::stream::{self, TryStreamExt};
+
+use crate::error::{Error, Result};
+
+/// Items of a page that a whole listing asks for.
+const PAGE: usize = 500;
+
+/// A page of a [`Listing`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Page<T> {
+    /// The items. Within a page each comes once.
+    pub items: Vec<T>,
+    /// The start of the next page, in the backend's own words; `None` after the last page.
+    pub next: Option<String>,
+}
+
+impl<T> Page<T> {
+    pub(crate) fn new(items: Vec<T>, next: Option<String>) -> Self {
+        Self { items, next }
+    }
+}
+
+/// Things on the coordinator, page by page or all: the clients of a namespace, the holders and
+/// waiters of a queue, the keys of a kind. No I/O until a page is read.
+///
+/// A listing of many pages is no snapshot: it shows every item that exists all the while, and may
+/// show or miss one that comes or goes.
+///
+/// ```
+/// # use latchwork_core::{connect, Config, Result, memory};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
+/// let invoices = coordinator.mutex("invoices")?;
+/// let hold = invoices.acquire().await?;
+/// let holder = invoices.queue().first(1).await?;
+/// assert_eq!(holder[0].sequence, hold.token().sequence());
+/// assert_eq!(coordinator.clients().all().await?.len(), 1);
+/// # drop(hold);
+/// # coordinator.close().await }
+/// ```
+pub struct Listing<T> {
+    pages: Arc<dyn Pages<T>>,
+}
+
+/// Reads the pages of a listing.
+#[async_trait]
+pub(crate) trait Pages<T>: Send + Sync {
+    /// Its name, for people.
+    fn name(&self) -> &str;
+
+    async fn page(&self, after: Option<&str>, most: usize) -> Result<Page<T>>;
+}
+
+impl<T: Send + 'static> Listing<T> {
+    pub(crate) fn of(pages: impl Pages<T> + 'static) -> Self {
+        Self { pages: Arc::new(pages) }
+    }
+
+    /// A page of at most `most` items: the first one, or the one that begins at the
+    /// [`next`](Page::next) of another.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `after` when no page has answered it; `Unavailable`; `Forbidden`;
+    /// `Closed`; `RuntimeGone`.
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    pub async fn page(&self, after: Option<&str>, most: usize) -> Result<Page<T>> {
+        self.pages.page(after, most).await
+    }
+
+    /// The first items, at most `most`.
+    ///
+    /// # Errors
+    /// As [`page`](Self::page).
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    pub async fn first(&self, most: usize) -> Result<Vec<T>> {
+        let Page { mut items, mut next } = self.page(None, most).await?;
+        while let Some(after) = next.filter(|_| items.len() < most) {
+            let page = self.page(Some(&after), most - items.len()).await?;
+            items.extend(page.items);
+            next = page.next;
+        }
+        Ok(items)
+    }
+
+    /// All items, read page by page.
+    ///
+    /// # Errors
+    /// As [`page`](Self::page).
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    pub async fn all(&self) -> Result<Vec<T>> {
+        self.clone().into_stream().try_collect().await
+    }
+
+    /// All items as a stream, which reads a page when it needs one, and ends after an error.
+    pub fn into_stream(self) -> impl Stream<Item = Result<T>> + Send {
+        let pages = stream::try_unfold(Some(None::<String>), move |after| {
+            let pages = Arc::clone(&self.pages);
+            async move {
+                let Some(after) = after else { return Ok::<_, Error>(None) };
+                let Page { items, next } = pages.page(after.as_deref(), PAGE).await?;
+                Ok(Some((stream::iter(items.into_iter().map(Ok)), next.map(Some))))
+            }
+        });
+        pages.try_flatten()
+    }
+}
+
+/// Reads a page of a queue, whose items have sequence numbers.
+///
+/// # Errors
+/// `InvalidArgument` naming `after` when it is no sequence number.
+pub(crate) fn sequence(after: Option<&str>) -> Result<u64> {
+    after.map_or(Ok(0), |after| {
+        after.parse().map_err(|_| Error::invalid("after", format!("{after:?} is not the `next` of a page")))
+    })
+}
+
+/// A page of a queue, of at most `most` items.
+pub(crate) fn numbered<T>(items: Vec<T>, most: usize, sequence: impl Fn(&T) -> u64) -> Page<T> {
+    let next = items.last().filter(|_| items.len() >= most).map(|last| sequence(last).to_string());
+    Page::new(items, next)
+}
+
+impl<T> Clone for Listing<T> {
+    fn clone(&self) -> Self {
+        Self { pages: Arc::clone(&self.pages) }
+    }
+}
+
+impl<T> fmt::Debug for Listing<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Listing").field(&self.pages.name()).finish()
+    }
+}

@@ -1,0 +1,175 @@
+//! The watch of a cell or a queue: one type for leaders, members and values.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::Stream;
+use futures_util::future::BoxFuture;
+
+use super::group_changes::GroupChanges;
+use super::group_member::GroupMember;
+use super::watcher::Watcher;
+use crate::address::Address;
+use crate::client::Client;
+use crate::error::Result;
+use crate::watched::Watched;
+
+/// A live view of a state on the coordinator: `Watch<Option<Leader>>` of an election,
+/// `Watch<Vec<GroupMember>>` of a group, `Watch<Option<Cell>>` of a value.
+///
+/// *Protocol.* The client watches the state on the server, and reads it after each change, after
+/// each new connection, and once a TTL in any case. All watches of one state on one client share
+/// this. A watch always shows the latest state in the end, and versions and terms only rise; a slow
+/// reader skips the states in between. It shows a death when the server has ended the lease.
+///
+/// Dropping it ends it. A watch does not depend on the client's lease, and survives its loss. A clone
+/// has the same last answer, and goes on alone.
+///
+/// ```
+/// # use latchwork_core::{connect, Config, Result, memory};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
+/// let limits = coordinator.shared_value("limits")?;
+/// let mut watch = limits.watch().await?;
+/// assert!(watch.changed().await?.is_none()); // the first call answers at once
+/// limits.write("10").await?;
+/// assert_eq!(&*watch.changed().await?.expect("written").value, b"10");
+/// # coordinator.close().await }
+/// ```
+#[must_use = "a watch that is dropped at once sees nothing"]
+#[derive(Clone)]
+pub struct Watch<T> {
+    source: Box<dyn Source<T>>,
+    // The last answer of `changed`.
+    answered: Option<T>,
+}
+
+/// The state that a watch shows.
+trait Source<T>: Send + Sync {
+    fn address(&self) -> &Address;
+    fn latest(&self) -> Result<T>;
+    fn is_current(&self) -> bool;
+    /// Waits until the state differs from the last answer.
+    fn next<'a>(&'a mut self, answered: &'a mut Option<T>) -> BoxFuture<'a, Result<T>>;
+    fn boxed_clone(&self) -> Box<dyn Source<T>>;
+}
+
+impl<T> Clone for Box<dyn Source<T>> {
+    fn clone(&self) -> Self {
+        (**self).boxed_clone()
+    }
+}
+
+/// A watcher of a state on the server, and the function that reads it.
+#[derive(Clone)]
+struct Read<S, F> {
+    address: Address,
+    watcher: Watcher<S>,
+    read: F,
+}
+
+impl<T, S, F> Source<T> for Read<S, F>
+where
+    T: Clone + PartialEq + Send + Sync + 'static,
+    S: Clone + Send + Sync + 'static,
+    F: Fn(&S) -> Result<T> + Clone + Send + Sync + 'static,
+{
+    fn address(&self) -> &Address {
+        &self.address
+    }
+
+    fn latest(&self) -> Result<T> {
+        self.watcher.latest().and_then(|state| (self.read)(&state))
+    }
+
+    fn is_current(&self) -> bool {
+        self.watcher.is_current()
+    }
+
+    fn next<'a>(&'a mut self, answered: &'a mut Option<T>) -> BoxFuture<'a, Result<T>> {
+        let Self { watcher, read, .. } = self;
+        Box::pin(watcher.next(answered, move |state| read(state)))
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Source<T>> {
+        Box::new(self.clone())
+    }
+}
+
+impl<T: Clone + PartialEq + Send + Sync + 'static> Watch<T> {
+    /// Watches, and waits until the state was read; `read` makes an answer of it.
+    pub(super) async fn open<S: Clone + Send + Sync + 'static>(
+        client: &Arc<Client>,
+        address: &Address,
+        watched: Arc<Watched<S>>,
+        read: impl Fn(&S) -> Result<T> + Clone + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let watcher = Watcher::open(client, watched).await;
+        let watcher = watcher.map_err(|error| error.in_operation("watch").on(address.name()))?;
+        let source = Box::new(Read { address: address.clone(), watcher, read });
+        Ok(Self { source, answered: None })
+    }
+
+    /// The state that was seen last, without a request. During an outage it may be old:
+    /// [`is_current`](Self::is_current) tells.
+    ///
+    /// # Errors
+    /// The reason why the watch has ended: `Closed`; `Lost` with the reason `Forgotten` when the
+    /// server is without its data; `Forbidden`; `Conflict`; `Misconfigured`.
+    pub fn latest(&self) -> Result<T> {
+        self.source.latest()
+    }
+
+    /// Whether the server is watched now: it has reported every change, or is about to.
+    pub fn is_current(&self) -> bool {
+        self.source.is_current()
+    }
+
+    /// Waits until the state differs from the last answer, and answers it. The first call answers
+    /// at once.
+    ///
+    /// # Errors
+    /// As [`latest`](Self::latest); `RuntimeGone`. An outage is waited out.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: the next call answers a change that a dropped one has not.
+    pub async fn changed(&mut self) -> Result<T> {
+        let next = self.source.next(&mut self.answered).await;
+        next.map_err(|error| error.in_operation("watch").on(self.source.address().name()))
+    }
+
+    /// The answers of [`changed`](Self::changed) as a stream, which ends after an error.
+    pub fn into_stream(self) -> impl Stream<Item = Result<T>> + Send {
+        futures_util::stream::unfold(Some(self), |watch| async move {
+            let mut watch = watch?;
+            let answer = watch.changed().await;
+            let rest = answer.is_ok().then_some(watch);
+            Some((answer, rest))
+        })
+    }
+}
+
+impl Watch<Vec<GroupMember>> {
+    /// As [`changed`](Self::changed), and answers the difference to the last answer of either. If
+    /// there was no answer before, all members have joined.
+    ///
+    /// # Errors
+    /// As [`changed`](Self::changed).
+    ///
+    /// # Cancel safety
+    /// As [`changed`](Self::changed).
+    pub async fn changes(&mut self) -> Result<GroupChanges> {
+        let before = self.answered.clone().unwrap_or_default();
+        let now = self.changed().await?;
+        Ok(GroupChanges::between(&before, &now))
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Watch<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch")
+            .field("address", self.source.address())
+            .field("answered", &self.answered)
+            .finish_non_exhaustive()
+    }
+}
