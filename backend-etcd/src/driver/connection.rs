@@ -284,7 +284,7 @@ async fn login(logins: &Logins, within: Duration) -> Answer<Option<(String, Stri
 async fn open(settings: &Settings, options: ConnectOptions) -> Answer<Client> {
     let is_ours = settings.transport.is_tls();
     #[cfg(test)]
-    let is_ours = is_ours || settings.endpoints.iter().any(|host| super::scripted::is_scripted(host));
+    let is_ours = is_ours || settings.endpoints.iter().any(|host| super::tests::is_scripted(host));
     if is_ours {
         let channel = super::secured::channel(settings)?;
         return Ok(Client::from_channel(channel, Some(options)).await?);

@@ -5,10 +5,10 @@ mod encode;
 mod history;
 mod keys;
 mod lease;
-#[cfg(all(test, feature = "tls"))]
-mod scripted;
 #[cfg(feature = "tls")]
 mod secured;
+#[cfg(all(test, feature = "tls"))]
+mod tests;
 mod txn;
 mod watch;
 

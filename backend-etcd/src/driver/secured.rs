@@ -151,7 +151,7 @@ impl Dial {
 
     async fn dial(&self) -> io::Result<Box<dyn Connection>> {
         #[cfg(test)]
-        if let Some(stream) = super::scripted::dial(&self.host).await {
+        if let Some(stream) = super::tests::dial(&self.host).await {
             return Ok(Box::new(stream?));
         }
         Ok(Box::new(self.transport.dial(&self.host).await?))

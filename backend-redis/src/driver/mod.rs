@@ -24,13 +24,13 @@ mod map;
 mod open;
 mod refresh;
 mod routing;
-#[cfg(test)]
-mod scripted;
 mod sentinels;
 mod silence;
 mod slots;
 mod sweep;
 mod switches;
+#[cfg(test)]
+mod tests;
 mod wait_command;
 
 pub(crate) use confirming::{Burst, ConfirmingConnection};

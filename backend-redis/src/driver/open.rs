@@ -41,7 +41,7 @@ pub(super) async fn connect(
     config: AsyncConnectionConfig,
 ) -> redis::RedisResult<MultiplexedConnection> {
     #[cfg(test)]
-    if let Some(stream) = super::scripted::dial(host) {
+    if let Some(stream) = super::tests::dial(host) {
         return over(stream?, login, config).await;
     }
     let stream = TcpStream::connect((host.name.as_str(), host.port)).await?;

@@ -5,7 +5,7 @@ use std::fmt;
 use super::cell_handle::CellHandle;
 use super::gate::Gate;
 use super::guards::Inside;
-use super::hold::{By, Hold};
+use super::hold::Hold;
 use super::queue_handle::QueueHandle;
 use crate::address::Address;
 use crate::decide::Claim;
@@ -125,7 +125,7 @@ impl DoubleBarrier {
         let clock = self.0.cell.client.clock();
         let begun = clock.now();
         let place = self.0.cell.in_context("enter", self.0.pass("enter").await)?;
-        Ok(Inside(Hold::new(By::Place(place), Claim::Shared, clock.now().since(begun))))
+        Ok(Inside(Hold::of_composite(place, Claim::Shared, clock.now().since(begun))))
     }
 
     /// The key, as it was given.
@@ -157,13 +157,6 @@ impl Inside {
     /// # Cancel safety
     /// A dropped call leaves in the background, and does not wait for the others.
     pub async fn leave(self) -> Result<()> {
-        let By::Place(place) = &self.0.by else { unreachable!("made by `enter`") };
-        let gate = place.gate();
-        let left = async {
-            // A member whose lease was lost is out already.
-            place.held().release().await?;
-            gate.until_left(place.number()).await
-        };
-        gate.cell.in_context("leave", left.await)
+        self.0.composite().leave().await
     }
 }

@@ -6,15 +6,20 @@ use std::time::Duration;
 
 use super::ask::Ask;
 use super::cell_handle::CellHandle;
+use super::hold::Composite;
 use super::queue_handle::{Acquired, QueueHandle};
 use super::watcher::Watcher;
+use crate::address::Address;
 use crate::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected};
 use crate::decide::barrier::{NoPassage, Passage};
 use crate::decide::life::joins_anew;
 use crate::decide::{Claim, renewal_period};
 use crate::error::{Error, ErrorKind, Result};
 use crate::held_node::HeldNode;
+use crate::hold::{Ended, HeldBy};
 use crate::support::Backoff;
+use crate::token::Token;
+use futures_util::future::BoxFuture;
 
 /// So many members are read at a time.
 const PAGE: usize = 500;
@@ -214,9 +219,42 @@ impl Place {
     pub(super) fn number(&self) -> u64 {
         self.held().token().sequence()
     }
+}
 
-    pub(super) fn gate(&self) -> &Gate {
-        &self.gate
+impl Composite for Place {
+    fn key(&self) -> &str {
+        self.gate.handle.queue.name()
+    }
+
+    fn address(&self) -> &Address {
+        &self.gate.handle.queue
+    }
+
+    fn coordinator(&self) -> Option<&str> {
+        self.gate.cell.client.name.as_deref()
+    }
+
+    fn held_by(&self) -> HeldBy<'_> {
+        HeldBy::All(std::slice::from_ref(self.held().tenure()))
+    }
+
+    fn places(&self) -> Vec<Option<Token>> {
+        vec![Some(self.held().token())]
+    }
+
+    fn release(&self) -> BoxFuture<'_, Result<Ended>> {
+        Box::pin(self.held().release())
+    }
+
+    fn leave(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async {
+            let left = async {
+                // A member whose lease was lost is out already.
+                let _how = self.held().release().await?;
+                self.gate.until_left(self.number()).await
+            };
+            self.gate.cell.in_context("leave", left.await)
+        })
     }
 }
 

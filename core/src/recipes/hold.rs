@@ -8,10 +8,6 @@ use std::time::Duration;
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
 
-use super::gate::Place;
-use super::multi_guard::Several;
-use super::queue_handle::Acquired;
-use super::quorum_guard::QuorumHold;
 use crate::address::Address;
 use crate::client::Client;
 use crate::clock::Moment;
@@ -52,44 +48,70 @@ use crate::token::Token;
 /// ```
 #[must_use = "a hold that is dropped at once is released at once"]
 pub struct Hold {
-    pub(super) by: By,
+    by: By,
     claim: Claim,
     waited: Duration,
 }
 
 /// The kinds of holds. Each gives itself back when it is dropped.
-pub(super) enum By {
-    Itself(HeldNode),
+enum By {
+    Node(HeldNode),
     Owner(Share),
-    Place(Place),
-    Several(Several),
-    Majority(QuorumHold),
+    Composite(Box<dyn Composite>),
+}
+
+/// A hold that a recipe makes of others: several locks, a majority, a place in a barrier.
+pub(super) trait Composite: Send + Sync {
+    fn key(&self) -> &str;
+
+    fn address(&self) -> &Address;
+
+    fn coordinator(&self) -> Option<&str>;
+
+    fn held_by(&self) -> HeldBy<'_>;
+
+    /// The places of its parts, `None` for a part that has none to show.
+    fn places(&self) -> Vec<Option<Token>>;
+
+    /// The addresses of its parts.
+    fn addresses(&self) -> Vec<&Address> {
+        vec![self.address()]
+    }
+
+    fn release(&self) -> BoxFuture<'_, Result<Ended>>;
+
+    /// As [`release`](Self::release), and waits for the others inside.
+    fn leave(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { self.release().await.map(drop) })
+    }
 }
 
 impl Hold {
-    pub(super) fn new(by: By, claim: Claim, waited: Duration) -> Self {
-        Self { by, claim, waited }
+    pub(super) fn of_node(held: HeldNode, claim: Claim, waited: Duration) -> Self {
+        Self { by: By::Node(held), claim, waited }
     }
 
-    pub(super) fn of(acquired: Acquired, claim: Claim) -> Self {
-        Self::new(By::Itself(acquired.held), claim, acquired.waited)
+    pub(super) fn of_owner(share: Share, claim: Claim, waited: Duration) -> Self {
+        Self { by: By::Owner(share), claim, waited }
+    }
+
+    pub(super) fn of_composite(composite: impl Composite + 'static, claim: Claim, waited: Duration) -> Self {
+        Self { by: By::Composite(Box::new(composite)), claim, waited }
     }
 
     /// The key, as it was given. Several locks have one key for all.
     pub fn key(&self) -> &str {
         match &self.by {
-            By::Several(several) => several.name(),
-            By::Majority(quorum) => quorum.key(),
-            By::Itself(_) | By::Owner(_) | By::Place(_) => self.node().tenure().queue.name(),
+            By::Composite(composite) => composite.key(),
+            By::Node(_) | By::Owner(_) => self.node().tenure().queue.name(),
         }
     }
 
     /// The address on the coordinator. Several locks have the first one's.
     pub fn address(&self) -> &Address {
         match &self.by {
-            By::Several(several) => several.first().address(),
-            By::Majority(quorum) => quorum.address(),
-            By::Itself(_) | By::Owner(_) | By::Place(_) => &self.node().tenure().queue,
+            By::Composite(composite) => composite.address(),
+            By::Node(_) | By::Owner(_) => &self.node().tenure().queue,
         }
     }
 
@@ -97,9 +119,8 @@ impl Hold {
     /// first one's, and a quorum has none.
     pub fn coordinator(&self) -> Option<&str> {
         match &self.by {
-            By::Several(several) => several.first().coordinator(),
-            By::Majority(_) => None,
-            By::Itself(_) | By::Owner(_) | By::Place(_) => self.client().name.as_deref(),
+            By::Composite(composite) => composite.coordinator(),
+            By::Node(_) | By::Owner(_) => self.client().name.as_deref(),
         }
     }
 
@@ -199,24 +220,22 @@ impl Hold {
     /// As [`release`](Self::release), and answers how the hold ended.
     pub(super) fn give_back(&self) -> BoxFuture<'_, Result<Ended>> {
         match &self.by {
-            By::Itself(held) => Box::pin(held.release()),
+            By::Node(held) => Box::pin(held.release()),
             By::Owner(share) => Box::pin(share.release()),
-            By::Place(place) => Box::pin(place.held().release()),
-            By::Several(several) => Box::pin(several.release()),
-            By::Majority(quorum) => Box::pin(quorum.release()),
+            By::Composite(composite) => composite.release(),
         }
     }
 
     /// Releases a hold of one node in the background.
     pub(super) fn let_go(&self) {
-        if let By::Itself(held) = &self.by {
+        if let By::Node(held) = &self.by {
             held.let_go();
         }
     }
 
     /// Releases a hold that was lost before, without waiting.
     pub(super) fn give_back_lost(&self) {
-        if let By::Itself(held) = &self.by {
+        if let By::Node(held) = &self.by {
             held.give_back_lost();
         }
     }
@@ -225,7 +244,7 @@ impl Hold {
     /// if no other guard of that owner uses the node.
     pub(super) fn bind(&self, end: Option<Moment>, min_hold: Option<Duration>) {
         match &self.by {
-            By::Itself(held) => held.bind(end, min_hold),
+            By::Node(held) => held.bind(end, min_hold),
             By::Owner(share) if share.is_alone() => share.bind(end, min_hold),
             _ => {}
         }
@@ -234,11 +253,11 @@ impl Hold {
     /// Turns a writer into a reader, in its place.
     pub(super) async fn downgrade(self) -> Result<Self> {
         let by = match self.by {
-            By::Itself(held) => {
+            By::Node(held) => {
                 held.downgrade().await?;
                 // The fixed end may have come during the request.
                 held.tenure.check()?;
-                By::Itself(held)
+                By::Node(held)
             }
             By::Owner(share) => By::Owner(share.downgrade().await?),
             other => other,
@@ -248,9 +267,15 @@ impl Hold {
 
     pub(super) fn held_by(&self) -> HeldBy<'_> {
         match &self.by {
-            By::Several(several) => HeldBy::All(several.tenures()),
-            By::Majority(quorum) => HeldBy::Majority(quorum.majority()),
-            By::Itself(_) | By::Owner(_) | By::Place(_) => HeldBy::All(std::slice::from_ref(self.tenure())),
+            By::Composite(composite) => composite.held_by(),
+            By::Node(_) | By::Owner(_) => HeldBy::All(std::slice::from_ref(self.tenure())),
+        }
+    }
+
+    pub(super) fn composite(&self) -> &dyn Composite {
+        match &self.by {
+            By::Composite(composite) => &**composite,
+            By::Node(_) | By::Owner(_) => unreachable!("only guards of several parts ask for it"),
         }
     }
 
@@ -280,10 +305,9 @@ impl Hold {
 
     fn node(&self) -> &HeldNode {
         match &self.by {
-            By::Itself(held) => held,
+            By::Node(held) => held,
             By::Owner(share) => share.held(),
-            By::Place(place) => place.held(),
-            By::Several(_) | By::Majority(_) => unreachable!("only guards of one node ask for it"),
+            By::Composite(_) => unreachable!("only guards of one node ask for it"),
         }
     }
 }

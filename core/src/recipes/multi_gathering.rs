@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::ask::Ask;
-use super::hold::{By, Hold};
+use super::hold::Hold;
 use super::member::MultiMember;
 use super::multi_guard::Several;
 use super::multi_members::MultiMembers;
@@ -170,7 +170,7 @@ impl<'a> Gathering<'a> {
         }
         let waited = self.clock.now().since(self.begun);
         let several = Several::new(self.members, std::mem::take(&mut self.held));
-        Ok(Some(Hold::new(By::Several(several), self.ask.claim, waited)))
+        Ok(Some(Hold::of_composite(several, self.ask.claim, waited)))
     }
 
     fn late(&self) -> Error {

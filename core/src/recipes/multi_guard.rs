@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all};
 
 use super::guards::MultiGuard;
-use super::hold::{By, Hold};
+use super::hold::{Composite, Hold};
 use super::member::MultiMember;
 use super::multi_members::MultiMembers;
 use crate::address::Address;
 use crate::decide::Claim;
 use crate::error::Result;
-use crate::hold::{Ended, Tenure};
+use crate::hold::{Ended, HeldBy, Tenure};
 use crate::token::Token;
 
 /// The holds of all members.
@@ -31,21 +31,37 @@ impl Several {
         let tenures = held.iter().map(|held| Arc::clone(held.tenure())).collect();
         Self { members: Arc::clone(members), held, tenures }
     }
+}
 
-    pub(super) fn name(&self) -> &str {
+impl Composite for Several {
+    fn key(&self) -> &str {
         self.members.name()
     }
 
-    pub(super) fn first(&self) -> &MultiMember {
-        &self.members.all()[0]
+    fn address(&self) -> &Address {
+        self.members.all()[0].address()
     }
 
-    pub(super) fn tenures(&self) -> &[Arc<Tenure>] {
-        &self.tenures
+    fn coordinator(&self) -> Option<&str> {
+        self.members.all()[0].coordinator()
     }
 
-    pub(super) async fn release(&self) -> Result<Ended> {
-        Ended::of_all(join_all(self.held.iter().map(Hold::give_back)).await)
+    fn held_by(&self) -> HeldBy<'_> {
+        HeldBy::All(&self.tenures)
+    }
+
+    /// Readers and permits fence nothing.
+    fn places(&self) -> Vec<Option<Token>> {
+        let place = |held: &Hold| (held.claim() == Claim::Exclusive).then(|| held.place());
+        self.held.iter().map(place).collect()
+    }
+
+    fn addresses(&self) -> Vec<&Address> {
+        self.members.all().iter().map(MultiMember::address).collect()
+    }
+
+    fn release(&self) -> BoxFuture<'_, Result<Ended>> {
+        Box::pin(async { Ended::of_all(join_all(self.held.iter().map(Hold::give_back)).await) })
     }
 }
 
@@ -53,19 +69,11 @@ impl MultiGuard {
     /// The fencing tokens, in the order in which the members were given: `None` for readers and
     /// permits, which fence nothing.
     pub fn tokens(&self) -> Vec<Option<Token>> {
-        let token = |held: &Hold| (held.claim() == Claim::Exclusive).then(|| held.place());
-        self.several().held.iter().map(token).collect()
+        self.0.composite().places()
     }
 
     /// The addresses of all members, in the order of [`tokens`](Self::tokens).
     pub fn addresses(&self) -> Vec<&Address> {
-        self.several().members.all().iter().map(MultiMember::address).collect()
-    }
-
-    fn several(&self) -> &Several {
-        match &self.0.by {
-            By::Several(several) => several,
-            _ => unreachable!("made of several"),
-        }
+        self.0.composite().addresses()
     }
 }

@@ -8,7 +8,7 @@ use tracing::Instrument;
 
 use super::acquire::{Acquiring, Take};
 use super::ask::Ask;
-use super::hold::{By, Hold};
+use super::hold::Hold;
 use super::leadership::Leader;
 use crate::address::Address;
 use crate::attempt::{self, Admitted, Request};
@@ -71,7 +71,10 @@ impl QueueHandle {
         match (&ask.owner, ask.claim) {
             (Some(owner), Claim::Exclusive) => self.enter(&ask, owner, Mode::Exclusive).await,
             (Some(owner), Claim::Shared) => self.enter(&ask, owner, Mode::Shared).await,
-            (_, claim) => Ok(self.alone(ask).await?.map(|acquired| Hold::of(acquired, claim))),
+            (_, claim) => Ok(self
+                .alone(ask)
+                .await?
+                .map(|acquired| Hold::of_node(acquired.held, claim, acquired.waited))),
         }
     }
 
@@ -160,7 +163,7 @@ impl QueueHandle {
             Bounds { deadline: request.deadline, patience: ask.patience, fail_fast: request.fail_fast };
         let entered = Share::enter(&self.owners, key, mode, bounds, acquire);
         let entered = self.in_context(ask.operation, self.client().serve(entered).await)?;
-        Ok(entered.map(|share| Hold::new(By::Owner(share), ask.claim, clock.now().since(begun))))
+        Ok(entered.map(|share| Hold::of_owner(share, ask.claim, clock.now().since(begun))))
     }
 
     /// How often this owner holds it now.

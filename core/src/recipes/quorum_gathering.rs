@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ask::Ask;
-use super::hold::{By, Hold};
+use super::hold::Hold;
 use super::quorum_guard::{HoldBounds, QuorumHold, Tries, next_of};
 use super::quorum_members::{QuorumMembers, Taken};
 use crate::clock::{Clock, Moment};
@@ -276,7 +276,7 @@ impl<'a> Acquisition<'a> {
         }
         let again = Ask { operation: "acquire", ..self.call(Patience::Try) };
         let quorum = QuorumHold::new(Arc::clone(self.lock), held, late, bounds, again);
-        Hold::new(By::Majority(quorum), self.ask.claim, now.since(self.begun))
+        Hold::of_composite(quorum, self.ask.claim, now.since(self.begun))
     }
 
     /// The deadline has passed.

@@ -12,13 +12,14 @@ use parking_lot::Mutex;
 
 use super::ask::Ask;
 use super::guards::QuorumGuard;
-use super::hold::{By, Hold};
+use super::hold::{Composite, Hold};
 use super::quorum_members::{QuorumMembers, Taken};
 use crate::address::Address;
 use crate::clock::{Clock, Moment};
 use crate::decide::renewal_period;
 use crate::error::{Error, ErrorKind, LostReason, Result};
-use crate::hold::{Ended, Majority};
+use crate::hold::{Ended, HeldBy, Majority};
+use crate::token::Token;
 
 /// Tries of members that are under way.
 pub(super) type Tries = FuturesUnordered<BoxFuture<'static, (usize, Result<Taken>)>>;
@@ -64,20 +65,8 @@ impl QuorumHold {
         Self(shared)
     }
 
-    pub(super) fn key(&self) -> &str {
-        self.0.lock.key()
-    }
-
-    pub(super) fn address(&self) -> &Address {
-        self.0.lock.members()[0].address()
-    }
-
-    pub(super) fn majority(&self) -> &Arc<Majority> {
-        &self.0.majority
-    }
-
     /// Gives all members back. Answers when a majority has confirmed it.
-    pub(super) async fn release(&self) -> Result<Ended> {
+    async fn give_back(&self) -> Result<Ended> {
         let Shared { lock, majority, held } = &*self.0;
         let ended = majority.end();
         let members: Vec<_> = held.lock().iter().flatten().cloned().collect();
@@ -96,17 +85,44 @@ impl QuorumHold {
     }
 }
 
+impl Composite for QuorumHold {
+    fn key(&self) -> &str {
+        self.0.lock.key()
+    }
+
+    fn address(&self) -> &Address {
+        self.0.lock.members()[0].address()
+    }
+
+    fn coordinator(&self) -> Option<&str> {
+        None
+    }
+
+    fn held_by(&self) -> HeldBy<'_> {
+        HeldBy::Majority(&self.0.majority)
+    }
+
+    /// A member that is not held now has no place.
+    fn places(&self) -> Vec<Option<Token>> {
+        let Shared { majority, held, .. } = &*self.0;
+        let held = held.lock();
+        let place = |(member, held): (usize, &Option<Arc<Hold>>)| {
+            held.as_ref().filter(|_| majority.holds(member)).map(|held| held.place())
+        };
+        held.iter().enumerate().map(place).collect()
+    }
+
+    fn release(&self) -> BoxFuture<'_, Result<Ended>> {
+        Box::pin(self.give_back())
+    }
+}
+
 impl QuorumGuard {
     /// The places in the queues of the members that are held, in the order in which the members were
     /// given; `None` for one that is not held now. They do not fence: see [`QuorumLock`](super::QuorumLock).
     pub fn sequences(&self) -> Vec<Option<u64>> {
-        let By::Majority(QuorumHold(shared)) = &self.0.by else { unreachable!("made of a majority") };
-        let Shared { majority, held, .. } = &**shared;
-        let held = held.lock();
-        let live = |(member, held): (usize, &Option<Arc<Hold>>)| {
-            held.as_ref().filter(|_| majority.holds(member)).map(|held| held.place().sequence())
-        };
-        held.iter().enumerate().map(live).collect()
+        let places = self.0.composite().places().into_iter();
+        places.map(|place| place.map(Token::sequence)).collect()
     }
 }
 

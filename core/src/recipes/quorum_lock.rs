@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use super::acquire::{Acquire, Acquiring, Take};
 use super::ask::Ask;
 use super::guards::QuorumGuard;
-use super::hold::{By, Hold};
+use super::hold::Hold;
 use super::mutex::Mutex;
 use super::quorum_gathering::Acquisition;
 use super::quorum_guard::QuorumHold;
@@ -238,7 +238,7 @@ impl Take for QuorumMembers {
             let held = only.handle.acquire(ask).await?;
             Ok(held.map(|held| {
                 let (claim, waited) = (held.claim(), held.waited());
-                Hold::new(By::Majority(QuorumHold::of_one(Arc::clone(&self), held)), claim, waited)
+                Hold::of_composite(QuorumHold::of_one(Arc::clone(&self), held), claim, waited)
             }))
         })
     }

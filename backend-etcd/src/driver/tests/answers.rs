@@ -1,5 +1,7 @@
 //! The answers of a scripted server, as gRPC has them.
 
+use std::time::Duration;
+
 use h2::RecvStream;
 use h2::server::SendResponse;
 use tokio::sync::watch;
@@ -7,7 +9,25 @@ use tokio::time::sleep;
 use tonic::codegen::Bytes;
 use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response};
 
-use super::Mode;
+/// The behaviour of a scripted server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Answers,
+    /// It accepts connections and requests, and answers none, not even pings.
+    Silent,
+    /// It takes this time for each message, and answers pings at once.
+    Slow(Duration),
+    /// It closes its connections and refuses new ones.
+    Down,
+    /// It closes its connections, and a dial does not end.
+    Hangs,
+}
+
+impl Mode {
+    pub(super) fn has_connections(self) -> bool {
+        !matches!(self, Mode::Down | Mode::Hangs)
+    }
+}
 
 /// The length of the flag and the size before each message.
 const PREFIX: usize = 5;

@@ -8,38 +8,18 @@ use std::collections::HashMap;
 use std::future::pending;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::io::{DuplexStream, duplex};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use self::answers::Mode;
 use self::answers::answer;
 
 thread_local! {
     /// The servers of the test of this thread, by host. A paused runtime has one thread.
     static SERVERS: RefCell<HashMap<String, Scripted>> = RefCell::default();
-}
-
-/// The behaviour of a scripted server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    Answers,
-    /// It accepts connections and requests, and answers none, not even pings.
-    Silent,
-    /// It takes this time for each message, and answers pings at once.
-    Slow(Duration),
-    /// It closes its connections and refuses new ones.
-    Down,
-    /// It closes its connections, and a dial does not end.
-    Hangs,
-}
-
-impl Mode {
-    fn has_connections(self) -> bool {
-        !matches!(self, Mode::Down | Mode::Hangs)
-    }
 }
 
 /// A server that a test controls.
