@@ -108,7 +108,7 @@ impl CellLeases {
     /// the time: where it is over, `sent` says whether the cell may have been written.
     ///
     /// # Errors
-    /// `Unavailable` when it was surely not made, `Unknown` when it may have been.
+    /// `Unavailable` when it was surely not made, `OutcomeUnknown` when it may have been.
     pub(crate) async fn put(
         &self,
         lease: CellLease,
@@ -132,7 +132,7 @@ impl CellLeases {
             if !result.succeeded {
                 return Ok(result);
             }
-            let made = |why: &'static str| Error::new(ErrorKind::Unknown, why);
+            let made = |why: &'static str| Error::new(ErrorKind::OutcomeUnknown, why);
             return match self.used(lease).await {
                 Ok(true) => Ok(result),
                 Ok(false) => Err(made("the cell was written, and had gone before the answer")),

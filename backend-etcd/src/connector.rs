@@ -40,7 +40,7 @@ pub fn connector() -> Arc<dyn Connector> {
 /// values go with the rest.
 ///
 /// # Errors
-/// As the connector; `Unavailable` and `Unknown`: call it again.
+/// As the connector; `Unavailable` and `OutcomeUnknown`: call it again.
 ///
 /// # Cancel safety
 /// As after an error.
@@ -203,7 +203,7 @@ async fn check_permissions(driver: &Driver, layout: &Layout) -> Result<()> {
 /// server answers.
 fn not_yet(error: Error) -> Error {
     match error.kind() {
-        ErrorKind::Unknown => Error::new(ErrorKind::Unavailable, "etcd does not answer").because(error),
+        ErrorKind::OutcomeUnknown => Error::new(ErrorKind::Unavailable, "etcd does not answer").because(error),
         _ => error,
     }
 }

@@ -39,7 +39,7 @@ impl Failure {
     pub(crate) fn of_write(self) -> Error {
         match self {
             Failure::Full(error) => {
-                Error::new(ErrorKind::Unknown, "a full server may have stored it").because(error)
+                Error::new(ErrorKind::OutcomeUnknown, "a full server may have stored it").because(error)
             }
             other => other.into(),
         }
@@ -91,7 +91,7 @@ impl From<ClientError> for Failure {
         let ClientError::GRpcStatus(status) = &error else {
             // Errors of the crate itself: a broken stream, or an endpoint that cannot be used.
             return Failure::Other(
-                Error::new(ErrorKind::Unknown, outage(&error).unwrap_or("the connection failed"))
+                Error::new(ErrorKind::OutcomeUnknown, outage(&error).unwrap_or("the connection failed"))
                     .because(error),
             );
         };
@@ -121,10 +121,10 @@ impl From<ClientError> for Failure {
             }
             RESOURCE_EXHAUSTED if text.contains("too many requests") => ErrorKind::Unavailable,
             UNAVAILABLE if never_sent(&text, status) => ErrorKind::Unavailable,
-            _ => ErrorKind::Unknown,
+            _ => ErrorKind::OutcomeUnknown,
         };
         let outage =
-            matches!(kind, ErrorKind::Unknown | ErrorKind::Unavailable).then(|| outage(status)).flatten();
+            matches!(kind, ErrorKind::OutcomeUnknown | ErrorKind::Unavailable).then(|| outage(status)).flatten();
         let context = outage.map_or_else(|| advice(code, text), Cow::Borrowed);
         Failure::Other(Error::new(kind, context).because(error))
     }
@@ -277,7 +277,7 @@ fn is_no_connection(_: &(dyn std::error::Error + 'static)) -> bool {
 /// A read changes nothing, so an unknown outcome only means that the server is not there.
 pub(crate) fn as_read(failure: Failure) -> Failure {
     match failure {
-        Failure::Other(error) if *error.kind() == ErrorKind::Unknown => {
+        Failure::Other(error) if *error.kind() == ErrorKind::OutcomeUnknown => {
             Failure::Other(Error::new(ErrorKind::Unavailable, "a read was not answered").because(error))
         }
         // Older servers that are full also refuse transactions that only read.
@@ -290,5 +290,5 @@ pub(crate) fn as_read(failure: Failure) -> Failure {
 
 /// No answer came in time.
 pub(crate) fn late() -> Failure {
-    Failure::Other(Error::new(ErrorKind::Unknown, SILENT))
+    Failure::Other(Error::new(ErrorKind::OutcomeUnknown, SILENT))
 }

@@ -133,7 +133,7 @@ async fn open(driver: &Driver, session: &Arc<Session>, silent: Option<Renewals>)
 async fn first_of<T: 'static>(streams: &mut JoinSet<Answer<T>>) -> Option<Answer<T>> {
     loop {
         let opened = streams.join_next().await?.unwrap_or_else(|died| {
-            Err(Error::new(ErrorKind::Unknown, "a renewal came to no end").because(died).into())
+            Err(Error::new(ErrorKind::OutcomeUnknown, "a renewal came to no end").because(died).into())
         });
         match opened {
             Err(Failure::Full(error) | Failure::TooLong(error) | Failure::Other(error))

@@ -42,7 +42,7 @@ impl Session {
         let granted = driver.grant(ttl).await.map_err(Error::from);
         let (id, granted) = granted.map_err(|error| match error.kind() {
             // A lease whose id nobody knows runs out by itself: as good as not granted.
-            ErrorKind::Unknown => Error::new(ErrorKind::Unavailable, "no lease was granted").because(error),
+            ErrorKind::OutcomeUnknown => Error::new(ErrorKind::Unavailable, "no lease was granted").because(error),
             _ => error,
         })?;
         if granted < ttl {
@@ -95,7 +95,7 @@ pub(crate) async fn revoke_in_time(driver: &Driver, session: &Session) -> Result
         loop {
             match driver.revoke(session.id).await {
                 Ok(()) | Err(Failure::LeaseGone) => return Ok(()),
-                Err(Failure::Other(error)) if error.is_retryable() => last = Some(error),
+                Err(Failure::Other(error)) if error.may_pass() => last = Some(error),
                 Err(failure) => return Err(failure.into()),
             }
             backoff.wait(session.lease.clock()).await;

@@ -204,7 +204,7 @@ async fn a_write_of_a_hold_that_lands_after_its_end_is_not_made() {
         let mut late = proxy.park_request(names("latchwork/value/a"));
         let (answer, caught) = tokio::join!(soon(node.write_cell(&a, &asked)), soon(late.caught()));
         caught.unwrap();
-        assert_eq!(*answer.unwrap_err().kind(), ErrorKind::Unknown);
+        assert_eq!(*answer.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
         let lease = lease_of(&server, "a").await;
         let node_key = keys(&server, "latchwork/mutex/a/").await.remove(0);
         if end == "lease" {
@@ -240,7 +240,7 @@ async fn a_write_without_an_answer_is_unknown_and_was_made_once() {
             false => ask_for(&client, &a, &write).await,
         };
         soon(lost.fired()).await.unwrap();
-        assert_eq!(*answer.unwrap_err().kind(), ErrorKind::Unknown, "held: {is_held}");
+        assert_eq!(*answer.unwrap_err().kind(), ErrorKind::OutcomeUnknown, "held: {is_held}");
         // What was lost may have been no reply: the server is about to make it then.
         let made = soon(async {
             loop {
@@ -272,7 +272,7 @@ async fn a_late_write_with_an_old_version_does_nothing() {
         let mut late = proxy.park_request(names("latchwork/value/a"));
         let (answer, caught) = tokio::join!(ask_for(&client, &a, &asked), soon(late.caught()));
         caught.unwrap();
-        assert_eq!(*answer.unwrap_err().kind(), ErrorKind::Unknown);
+        assert_eq!(*answer.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
         // The same value again is another version.
         write(&other, &a, &deletion(before)).await;
         written(&other, &a, Expected::Absent, "before").await;
@@ -291,7 +291,7 @@ async fn a_silent_server_costs_one_request_timeout_and_a_refused_connection_make
     let begun = std::time::Instant::now();
     assert_eq!(*client.backend().read_cell(&a).await.unwrap_err().kind(), ErrorKind::Unavailable);
     let unknown = ask_for(&client, &a, &put(Expected::Absent, "silent")).await.unwrap_err();
-    assert_eq!(*unknown.kind(), ErrorKind::Unknown, "{unknown}");
+    assert_eq!(*unknown.kind(), ErrorKind::OutcomeUnknown, "{unknown}");
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     drop(proxy);
     // The first request after the end may find the broken connection.
@@ -519,7 +519,7 @@ async fn a_late_write_on_a_lease_that_is_over_makes_nothing() {
     let mut late = proxy.park_request(names("latchwork/value/a"));
     let (answer, caught) = tokio::join!(ask_for(&client, &a, &asked), soon(late.caught()));
     caught.unwrap();
-    assert_eq!(*answer.unwrap_err().kind(), ErrorKind::Unknown);
+    assert_eq!(*answer.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
     etcdctl(&server, &["lease", "revoke", &lease]).await;
     soon(late.deliver()).await.unwrap();
     assert_eq!(text(&other, &a).await, None);

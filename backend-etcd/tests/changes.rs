@@ -95,7 +95,7 @@ async fn a_downgrade_whose_reply_is_lost_is_repeated_and_left() {
     let (_, r) = join(&b, Kind::RwLock, READER, None).await;
     let mut lost = proxy.drop_reply_to(is_downgrade);
     let unknown = w.downgrade().await.unwrap_err();
-    assert_eq!(*unknown.kind(), ErrorKind::Unknown, "{unknown}");
+    assert_eq!(*unknown.kind(), ErrorKind::OutcomeUnknown, "{unknown}");
     lost.fired().await.unwrap();
     soon(r.admitted()).await.unwrap();
     w.downgrade().await.unwrap();
@@ -111,7 +111,7 @@ async fn a_downgrade_that_lands_after_the_leave_makes_nothing() {
     let (_, w) = join(&a, Kind::RwLock, WRITER, None).await;
     let mut parked = proxy.park_request(is_downgrade);
     let unknown = w.downgrade().await.unwrap_err();
-    assert_eq!(*unknown.kind(), ErrorKind::Unknown, "{unknown}");
+    assert_eq!(*unknown.kind(), ErrorKind::OutcomeUnknown, "{unknown}");
     parked.caught().await.unwrap();
     w.leave().await.unwrap();
     parked.deliver().await.unwrap();

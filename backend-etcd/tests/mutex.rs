@@ -397,7 +397,7 @@ async fn a_leave_that_lands_late_spares_a_node_that_joined_since() {
     let mut parked =
         proxy.park_request(move |chunk| chunk.windows(of_the_node.len()).any(|window| window == of_the_node));
     let unknown = first.leave().await.unwrap_err();
-    assert_eq!(*unknown.kind(), ErrorKind::Unknown, "{unknown}");
+    assert_eq!(*unknown.kind(), ErrorKind::OutcomeUnknown, "{unknown}");
     parked.caught().await.unwrap();
     first.leave().await.unwrap();
     let (_, next) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;

@@ -109,7 +109,7 @@ async fn a_full_server_takes_nothing_from_holders_and_waiters() {
     }
     // The limit may be stored: a server that becomes full stores a write that it refuses.
     let error = b.semaphore("s", 2).unwrap().set_limit(3).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Unknown);
+    assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown);
     says(&error, &["space exceeded"]);
     let error = at(&config(&server, "")).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Misconfigured);
@@ -173,7 +173,7 @@ async fn a_full_server_leaves_the_write_of_a_cell_unknown_and_deletes_one() {
     let before = client.backend().write_cell(&cell, &put("before")).await.unwrap();
     fill(&server).await;
     let refused = client.backend().write_cell(&cell, &put("after")).await.unwrap_err();
-    assert_eq!(*refused.kind(), ErrorKind::Unknown, "{refused}");
+    assert_eq!(*refused.kind(), ErrorKind::OutcomeUnknown, "{refused}");
     says(&refused, &["etcdctl alarm disarm"]);
     let read = client.backend().read_cell(&cell).await.unwrap().unwrap();
     assert_eq!((CellWritten::Written(read.version), &*read.value), (before, &b"before"[..]));
@@ -215,7 +215,7 @@ async fn a_full_server_deletes_a_node_that_it_takes_no_release_notice_for() {
     etcdctl(&server, &["del", etcdctl(&server, &oldest).await.trim()]).await;
     etcdctl(&server, &["del", "--prefix", "latchwork/client/"]).await;
     // The refused leave may have removed it; a second one cannot have been the first.
-    assert_eq!(*removed.leave().await.unwrap_err().kind(), ErrorKind::Unknown);
+    assert_eq!(*removed.leave().await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
     assert!(matches!(removed.leave().await.unwrap(), Leave::Absent(_)));
     soon(first.admitted()).await.unwrap();
     first.leave().await.unwrap();

@@ -41,7 +41,7 @@ pub fn connector() -> Arc<dyn Connector> {
 /// ended: it asks nobody, and holds and values go with the rest.
 ///
 /// # Errors
-/// As the connector; `Forbidden` without the right to `SCAN` or `UNLINK`; `Unavailable` and `Unknown`: a
+/// As the connector; `Forbidden` without the right to `SCAN` or `UNLINK`; `Unavailable` and `OutcomeUnknown`: a
 /// part may be deleted, call it again.
 ///
 /// # Cancel safety
@@ -179,7 +179,7 @@ async fn explain(settings: &Settings, failure: Failure) -> Error {
         }
         // It says that no Sentinel answers.
         (None, _) if matches!(settings.servers, Servers::Watched(_)) => failure.error,
-        (None, ErrorKind::Unavailable | ErrorKind::Unknown) => {
+        (None, ErrorKind::Unavailable | ErrorKind::OutcomeUnknown) => {
             Error::new(ErrorKind::Unavailable, format!("no Redis answers at {at}")).because(failure.error)
         }
         (None, _) => failure.error,

@@ -136,7 +136,7 @@ pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
     } else if matches!(error.kind(), redis::ErrorKind::Server(_) | redis::ErrorKind::Extension) {
         Failure::new(ErrorKind::Misconfigured, "the server refused the request")
     } else {
-        let kind = if sent { ErrorKind::Unknown } else { ErrorKind::Unavailable };
+        let kind = if sent { ErrorKind::OutcomeUnknown } else { ErrorKind::Unavailable };
         let why = if error.is_connection_refusal() {
             REFUSED
         } else if error.is_timeout() {
@@ -159,14 +159,14 @@ fn out_of_range(text: &str) -> Option<&str> {
 
 /// No answer in time to a sent request.
 pub(crate) fn timed_out() -> Failure {
-    let failure = Failure::new(ErrorKind::Unknown, SILENT);
+    let failure = Failure::new(ErrorKind::OutcomeUnknown, SILENT);
     Failure { answered: false, timed_out: true, ..failure }
 }
 
 /// The connection was given up before the answer to a sent request, for this reason if there is
 /// one.
 pub(crate) fn given_up(why: Option<Error>) -> Failure {
-    let error = Error::new(ErrorKind::Unknown, "the connection was given up before the answer");
+    let error = Error::new(ErrorKind::OutcomeUnknown, "the connection was given up before the answer");
     Failure { answered: false, ..Failure::said(error.because_of(why)) }
 }
 
@@ -178,7 +178,7 @@ pub(crate) fn closed() -> Error {
 /// A read without an answer can simply be repeated.
 pub(crate) fn only_read(error: Error) -> Error {
     match error.kind() {
-        ErrorKind::Unknown => Error::new(ErrorKind::Unavailable, "no answer to a reading").because(error),
+        ErrorKind::OutcomeUnknown => Error::new(ErrorKind::Unavailable, "no answer to a reading").because(error),
         _ => error,
     }
 }

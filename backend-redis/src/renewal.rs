@@ -67,7 +67,7 @@ pub(crate) async fn renew_always(client: Weak<Client>, reconnected: Arc<Notify>)
                 Err(error) => {
                     tracing::debug!(%error, "not everything was renewed; again soon");
                     // A refusal may end in time, but is not asked for in a tight loop.
-                    clock.now() + if error.is_retryable() { AGAIN } else { AGAIN.max(period / 4) }
+                    clock.now() + if error.may_pass() { AGAIN } else { AGAIN.max(period / 4) }
                 }
             };
         }
@@ -145,7 +145,7 @@ async fn renew_all(
     if matches!(renewed, Ok(true)) {
         client.lease.proven(round);
     }
-    if any_lost && !renewed.as_ref().is_err_and(Error::is_retryable) {
+    if any_lost && !renewed.as_ref().is_err_and(Error::may_pass) {
         cleanup::start(client);
     }
     renewed.map(drop)
@@ -183,7 +183,7 @@ fn every<T>(renewed: impl IntoIterator<Item = Result<T>>) -> Result<Vec<T>> {
     for renewed in renewed {
         match renewed {
             Ok(answer) => answers.push(answer),
-            Err(error) if error.is_retryable() || failed.is_none() => failed = Some(error),
+            Err(error) if error.may_pass() || failed.is_none() => failed = Some(error),
             Err(_) => {}
         }
     }
@@ -220,7 +220,7 @@ async fn renew_at(
                     }
                     all &= refused == 0;
                 }
-                Err(error) if error.is_retryable() => missing = Some(error),
+                Err(error) if error.may_pass() => missing = Some(error),
                 // The keys of one queue may be forbidden. The others must not be lost with it.
                 Err(error) => {
                     answers_come = true;

@@ -264,7 +264,7 @@ async fn a_held_write_that_comes_after_the_leave_and_the_next_holder_is_not_made
     written(node.write_cell(&a, &put(Expected::Any, "held")).await);
     let mut parked = proxy.park_request(says("late"));
     let error = node.write_cell(&a, &put(Expected::Any, "late")).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Unknown, "{error}");
+    assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     soon(parked.caught()).await.unwrap();
     assert!(other.revoke(&mutex, node.state().sequence()).await.unwrap());
     let next = admitted(&other, &ask(&mutex, Claim::Exclusive)).await;
@@ -282,7 +282,7 @@ async fn a_write_whose_reply_is_lost_is_unknown_and_was_made() {
     let first = written(backend.write_cell(&a, &put(Expected::Any, "one")).await);
     let mut dropped = proxy.drop_reply_to(says("two"));
     let error = backend.write_cell(&a, &put(Expected::Version(first), "two")).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Unknown, "{error}");
+    assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     soon(dropped.fired()).await.unwrap();
     assert_eq!(value(&other, &a).await.unwrap(), b"two");
     // Sent again by hand, it would be refused: nothing is made twice.
@@ -297,7 +297,7 @@ async fn a_late_write_with_an_old_version_does_nothing() {
     let first = written(backend.write_cell(&a, &put(Expected::Any, "one")).await);
     let mut parked = proxy.park_request(says("late"));
     let error = backend.write_cell(&a, &put(Expected::Version(first), "late")).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Unknown, "{error}");
+    assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     soon(parked.caught()).await.unwrap();
     // Deleted and made anew with the same value.
     other.write_cell(&a, &delete(Expected::Version(first))).await.unwrap();
@@ -319,7 +319,7 @@ async fn a_read_without_an_answer_is_unavailable_and_so_is_a_write_that_was_not_
     soon(async {
         // The first may be under way when the cut shows.
         while *backend.write_cell(&a, &put(Expected::Any, "x")).await.unwrap_err().kind()
-            == ErrorKind::Unknown
+            == ErrorKind::OutcomeUnknown
         {}
     })
     .await;

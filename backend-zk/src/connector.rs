@@ -48,7 +48,7 @@ pub fn connector_without_sasl() -> Arc<dyn Connector> {
 /// values go with the rest.
 ///
 /// # Errors
-/// As the connector; `Unavailable` and `Unknown`: a part may be deleted, call it again.
+/// As the connector; `Unavailable` and `OutcomeUnknown`: a part may be deleted, call it again.
 ///
 /// # Cancel safety
 /// As after an error.

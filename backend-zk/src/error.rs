@@ -52,7 +52,7 @@ pub(crate) struct Unanswered {
 }
 
 /// The one place where an error of the client crate becomes ours. Only a definite answer of the
-/// server is not `Unknown`: a broken connection has many forms.
+/// server is not `OutcomeUnknown`: a broken connection has many forms.
 impl From<DriverError> for Fault {
     fn from(answer: DriverError) -> Self {
         match answer {
@@ -80,7 +80,7 @@ impl From<DriverError> for Fault {
 impl Fault {
     /// Our error for the operation `what`. Callers handle the cases that they expect before.
     pub(crate) fn error(self, what: &str) -> Error {
-        self.error_where(ErrorKind::Unknown, what)
+        self.error_where(ErrorKind::OutcomeUnknown, what)
     }
 
     /// The same for an operation that leaves nothing behind when its answer is lost: a read, or a

@@ -104,7 +104,7 @@ async fn prepare(driver: &Driver, settings: &Settings, member: &str) -> Result<(
 }
 
 fn is_unanswered(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown)
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::OutcomeUnknown)
 }
 
 fn is_lost(lease: &LeaseWriter) -> bool {

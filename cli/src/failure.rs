@@ -93,7 +93,7 @@ impl From<Error> for Failure {
             ErrorKind::Unavailable | ErrorKind::RuntimeGone | ErrorKind::Closed => {
                 (exit::COORDINATOR, "check the address and that the server runs, then try again")
             }
-            ErrorKind::Unknown => (exit::COORDINATOR, "look what became of it: `latchwork inspect`"),
+            ErrorKind::OutcomeUnknown => (exit::COORDINATOR, "look what became of it: `latchwork inspect`"),
             ErrorKind::Misconfigured => {
                 (exit::COORDINATOR, "change the setting that is named, on the server or here")
             }

@@ -92,7 +92,7 @@ impl Error {
     /// server has answered, or was not asked. For backends.
     #[must_use]
     pub fn tried(mut self, what: &str, at: &str, took: Duration) -> Self {
-        if matches!(self.0.kind, ErrorKind::Unavailable | ErrorKind::Unknown) {
+        if matches!(self.0.kind, ErrorKind::Unavailable | ErrorKind::OutcomeUnknown) {
             let took = in_millis(took);
             let context = std::mem::take(&mut self.0.context);
             self.0.context = match &*context {
@@ -165,10 +165,18 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later with nothing changed.
+    /// Whether the same call may succeed later, and this one surely did nothing.
+    ///
+    /// `OutcomeUnknown` is not retryable: a retry of `counter.add` would count twice. Neither is the
+    /// `Timeout` of `block_on_timeout`.
     pub fn is_retryable(&self) -> bool {
-        matches!(self.0.kind, ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Timeout)
-            && !self.0.perhaps_done
+        matches!(self.0.kind, ErrorKind::Unavailable | ErrorKind::Timeout) && !self.0.perhaps_done
+    }
+
+    /// Whether it may pass: what is [retryable](Self::is_retryable), and an unknown outcome. For code
+    /// that finds out an unknown outcome, or whose request is harmless to repeat, such as a backend.
+    pub fn may_pass(&self) -> bool {
+        self.is_retryable() || self.0.kind == ErrorKind::OutcomeUnknown
     }
 }
 
@@ -190,7 +198,7 @@ impl fmt::Display for Error {
             ErrorKind::Unsupported { capability } => write!(f, "unsupported here: {capability}")?,
             ErrorKind::Forbidden { what } => write!(f, "forbidden: {what}")?,
             ErrorKind::Unavailable => f.write_str("unavailable")?,
-            ErrorKind::Unknown => f.write_str("outcome unknown")?,
+            ErrorKind::OutcomeUnknown => f.write_str("outcome unknown")?,
             ErrorKind::Misconfigured => f.write_str("misconfigured")?,
             ErrorKind::WrongServer { expected, saw } => {
                 write!(f, "wrong server: expected {expected}, saw {saw}")?;
@@ -282,7 +290,7 @@ mod tests {
             )
         };
         assert_eq!(
-            tried(ErrorKind::Unknown).to_string(),
+            tried(ErrorKind::OutcomeUnknown).to_string(),
             "outcome unknown: join at h:1 after 2.001s: the server was silent"
         );
         assert_eq!(tried(ErrorKind::Conflict).to_string(), "conflict: the server was silent");
@@ -357,7 +365,7 @@ mod tests {
             let error = Error::new(kind, evil.clone())
                 .on(evil.get(..20).unwrap_or_default())
                 .because(std::io::Error::other(evil.clone()));
-            let error = Error::new(ErrorKind::Unknown, "no answer").because(error);
+            let error = Error::new(ErrorKind::OutcomeUnknown, "no answer").because(error);
             for text in [
                 error.to_string(),
                 format!("{error:?}"),

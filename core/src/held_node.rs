@@ -240,7 +240,7 @@ impl HeldNode {
             (Outcome::Absent(reason), _) if lease.clock().now() < lease.deadline() => Ok(Ended::Lost(reason)),
             (Outcome::Absent(_), _) => Err(late()),
             (Outcome::Unsure, _) => Err(unknown("the release was not confirmed").because(Error::new(
-                ErrorKind::Unknown,
+                ErrorKind::OutcomeUnknown,
                 "it is given back, but a reply was lost: whether it was held until then is not known",
             ))),
             (Outcome::Unconfirmed, why) => Err(unknown("the release was not confirmed").because_of(why)),
@@ -296,7 +296,7 @@ impl HeldNode {
 }
 
 fn unknown(what: &'static str) -> Error {
-    Error::new(ErrorKind::Unknown, what)
+    Error::new(ErrorKind::OutcomeUnknown, what)
 }
 
 fn late() -> Error {

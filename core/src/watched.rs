@@ -146,7 +146,7 @@ impl<R: Reader> Task<R> {
                 Ok(never) => match never {},
                 Err(error) => error,
             };
-            if !error.is_retryable() {
+            if !error.may_pass() {
                 self.views.send_replace(View::Ended(error));
                 return;
             }

@@ -140,7 +140,7 @@ async fn an_add_that_too_many_others_followed_says_that_nobody_knows() {
         let added = adding.await.unwrap();
         match known {
             true => assert_eq!(added.unwrap(), 2, "with the sum of then"),
-            false => assert_eq!(added.expect_err("nobody knows").kind(), &ErrorKind::Unknown),
+            false => assert_eq!(added.expect_err("nobody knows").kind(), &ErrorKind::OutcomeUnknown),
         }
         counter.delete().await.unwrap();
     }

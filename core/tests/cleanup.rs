@@ -93,7 +93,7 @@ impl Plant for Faulty {
             Leave::FindsNothing { loses } => {
                 let _ = node.leave().await?;
                 match loses && first {
-                    true => Err(Error::new(ErrorKind::Unknown, "planted: a reply is lost")),
+                    true => Err(Error::new(ErrorKind::OutcomeUnknown, "planted: a reply is lost")),
                     false => Ok(contracts::Leave::of(false)),
                 }
             }
@@ -182,11 +182,11 @@ async fn a_release_that_the_server_refuses_is_unknown() {
     let coordinator = faulty(Leave::Forbidden);
     let guard = coordinator.mutex("a").expect("a good key").acquire().await.expect("acquired");
     let error = guard.release().await.expect_err("it is still in the queue");
-    assert_eq!(error.kind(), &ErrorKind::Unknown);
+    assert_eq!(error.kind(), &ErrorKind::OutcomeUnknown);
     assert_eq!((error.operation(), error.key()), (Some("release"), Some("a")));
     assert!(error.to_string().contains("forbidden"), "the cause is missing: {error}");
     // A second release answers the same.
-    assert_eq!(guard.release().await.expect_err("still").kind(), &ErrorKind::Unknown);
+    assert_eq!(guard.release().await.expect_err("still").kind(), &ErrorKind::OutcomeUnknown);
 }
 
 #[tokio::test(start_paused = true)]
@@ -220,7 +220,7 @@ async fn a_release_that_is_not_confirmed_is_unknown_by_the_deadline() {
     let guard = coordinator.mutex("a").expect("a good key").acquire().await.expect("acquired");
     let asked = clock.now();
     link.cut();
-    assert_eq!(guard.release().await.expect_err("cut").kind(), &ErrorKind::Unknown);
+    assert_eq!(guard.release().await.expect_err("cut").kind(), &ErrorKind::OutcomeUnknown);
     assert!(clock.now().since(asked) <= coordinator.lease().ttl());
     // The clean-up goes on in the background and removes the node.
     link.heal();
@@ -270,7 +270,7 @@ async fn a_leave_that_a_full_server_refused_succeeds_when_it_has_space() {
     let coordinator = faulty(Leave::FullUntil(tokio::time::Instant::now() + Duration::from_secs(3)));
     let mutex = coordinator.mutex("a").expect("a good key");
     let guard = mutex.acquire().await.expect("acquired");
-    assert_eq!(guard.release().await.expect_err("full").kind(), &ErrorKind::Unknown);
+    assert_eq!(guard.release().await.expect_err("full").kind(), &ErrorKind::OutcomeUnknown);
     drop(guard);
     let next = mutex.acquire().within(Duration::from_secs(3600)).await;
     assert!(next.is_ok(), "{:?}: the live lease holds it for ever", next.err());
@@ -286,7 +286,7 @@ async fn a_downgrade_that_a_full_server_refused_succeeds_when_it_has_space() {
         match released {
             true => {
                 let error = writer.release().await.expect_err("full");
-                assert_eq!(error.kind(), &ErrorKind::Unknown, "{error}");
+                assert_eq!(error.kind(), &ErrorKind::OutcomeUnknown, "{error}");
                 assert_eq!((error.operation(), error.key()), (Some("release"), Some("a")));
                 assert!(error.to_string().contains("no space"), "the cause is missing: {error}");
             }
@@ -424,7 +424,7 @@ async fn an_attempt_is_abandoned_until_its_slowest_request_is_obsolete() {
 #[tokio::test(start_paused = true)]
 async fn a_release_whose_reply_was_lost_is_unknown_where_the_next_try_finds_nothing() {
     for (loses, expected) in
-        [(true, ErrorKind::Unknown), (false, ErrorKind::Lost { reason: LostReason::Revoked })]
+        [(true, ErrorKind::OutcomeUnknown), (false, ErrorKind::Lost { reason: LostReason::Revoked })]
     {
         let coordinator = faulty(Leave::FindsNothing { loses });
         let guard = coordinator.mutex("a").expect("a good key").acquire().await.expect("acquired");
@@ -438,7 +438,7 @@ async fn a_release_whose_reply_was_lost_is_unknown_where_the_next_try_finds_noth
     let guard = coordinator.mutex("a").expect("a good key").acquire().await.expect("acquired");
     assert!(guard.release().now_or_never().is_none_or(|answer| answer.is_err()));
     let error = guard.release().await.expect_err("in doubt");
-    assert_eq!(error.kind(), &ErrorKind::Unknown);
+    assert_eq!(error.kind(), &ErrorKind::OutcomeUnknown);
 }
 
 /// A loss that only the client's own clock reports says nothing about the server, although it comes
@@ -454,7 +454,7 @@ async fn a_release_that_the_end_of_its_own_lease_overtakes_is_unknown() {
     // The task does not run in this time.
     tokio::time::sleep(2 * coordinator.lease().ttl()).await;
     let error = release.await.expect_err("nobody confirms");
-    assert_eq!(error.kind(), &ErrorKind::Unknown, "{error}");
+    assert_eq!(error.kind(), &ErrorKind::OutcomeUnknown, "{error}");
 }
 
 /// The last request begins a little later, and has the time that is left.

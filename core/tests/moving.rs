@@ -165,7 +165,7 @@ async fn a_release_that_a_side_refuses_says_so_and_holds_no_step_up() {
     let hold = moved.mutex("a").acquire().await.expect("free");
     let error = hold.release().await.expect_err("its node stands on the new side");
     let said = error.to_string();
-    assert!(*error.kind() == ErrorKind::Unknown && said.contains("forbidden: removing"), "{said}");
+    assert!(*error.kind() == ErrorKind::OutcomeUnknown && said.contains("forbidden: removing"), "{said}");
     moved.steps("both-by-new").await;
 }
 

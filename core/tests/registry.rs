@@ -170,7 +170,7 @@ async fn a_change_that_was_sent_before_the_client_lost_its_place_has_an_unknown_
     let count = late(async |client| client.counter("c").expect("a good key").add(1).await.map(drop)).await;
     for changed in [set, limit, count] {
         let error = changed.expect_err("it may be too late");
-        assert_eq!(*error.kind(), ErrorKind::Unknown, "{error}");
+        assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     }
 }
 
@@ -311,7 +311,7 @@ async fn a_connect_goes_on_while_the_server_is_silent_until_its_time_is_over() {
 #[tokio::test(start_paused = true)]
 async fn a_connect_tries_again_behind_a_try_without_an_answer_and_not_behind_a_refusal() {
     let stored = Stored::new();
-    stored.plants.joins.lock().extend([ErrorKind::Unknown, ErrorKind::Unavailable, ErrorKind::Unavailable]);
+    stored.plants.joins.lock().extend([ErrorKind::OutcomeUnknown, ErrorKind::Unavailable, ErrorKind::Unavailable]);
     let (client, _) = stored.client(LAYOUT).await.expect("connected at last");
     stored.plants.joins.lock().extend([ErrorKind::Unavailable]);
     let error = stored.client(LAYOUT).await.expect_err("the server cannot serve it");

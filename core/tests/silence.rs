@@ -122,7 +122,7 @@ async fn an_unconfirmed_release_ends_with_the_holds_deadline() {
         away(&link);
         let began = Instant::now();
         let error = held.release().await.expect_err("nobody answers");
-        assert_eq!(error.kind(), &ErrorKind::Unknown, "{error}");
+        assert_eq!(error.kind(), &ErrorKind::OutcomeUnknown, "{error}");
         assert!(began.elapsed() <= config.ttl + ROUNDING, "{:?}", began.elapsed());
     }
 }

@@ -98,7 +98,7 @@ impl Node for TableNode {
                     self.state.gone(LostReason::Revoked);
                     continue;
                 }
-                Err(error) if error.is_retryable() => now + period / 4,
+                Err(error) if error.may_pass() => now + period / 4,
                 Err(error) => return Err(error),
             };
             // A wake-up may be lost, so the node also looks again by itself (NODE-NO-LOST-WAKE).
@@ -176,7 +176,7 @@ impl Client {
             match client.wire.send(move |table, now| table.renew(now, &renewed)).await {
                 // The deadline counts from the send, never from the reply (LEASE-DEADLINE).
                 Ok(()) => drop(lease.proven(sent)),
-                Err(error) if error.is_retryable() => next = sent + period / 4,
+                Err(error) if error.may_pass() => next = sent + period / 4,
                 Err(_) => return,
             }
             lease.tick();
@@ -340,7 +340,7 @@ impl Backend for TableBackend {
                 let ended = lease.clone();
                 let end = move |table: &mut Table, now| table.end(now, &ended, LostReason::Closed);
                 match self.0.wire.send(end).await {
-                    Err(error) if error.is_retryable() && clock.now() < until => {
+                    Err(error) if error.may_pass() && clock.now() < until => {
                         clock.sleep_until(clock.now() + SOON).await;
                     }
                     told => break told,

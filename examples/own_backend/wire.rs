@@ -76,7 +76,7 @@ impl Wire {
     /// Sends a request, and waits for its reply.
     ///
     /// # Errors
-    /// `Unavailable` when it was certainly not sent, `Unknown` when it may have been carried out,
+    /// `Unavailable` when it was certainly not sent, `OutcomeUnknown` when it may have been carried out,
     /// `Closed`.
     pub(crate) async fn send<T: Send + 'static>(
         &self,
@@ -97,7 +97,7 @@ impl Wire {
                 let site = Arc::clone(&self.site);
                 faults.parked = Some(Box::new(move || drop(site.carry_out(operation))));
                 self.met.notify_waiters();
-                return Err(Error::new(ErrorKind::Unknown, "the connection was lost"));
+                return Err(Error::new(ErrorKind::OutcomeUnknown, "the connection was lost"));
             }
             (self.clock(), faults.delay)
         };
@@ -106,7 +106,7 @@ impl Wire {
         clock.sleep_until(clock.now() + delay / 2).await;
         if std::mem::take(&mut self.faults.lock().drop_reply) {
             self.met.notify_waiters();
-            return Err(Error::new(ErrorKind::Unknown, "the reply was lost"));
+            return Err(Error::new(ErrorKind::OutcomeUnknown, "the reply was lost"));
         }
         Ok(reply)
     }

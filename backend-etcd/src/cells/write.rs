@@ -39,7 +39,7 @@ async fn in_time<T>(driver: &Driver, sent: &AtomicBool, write: impl Future<Outpu
     let begun = Instant::now();
     timeout(driver.request_timeout(), write).await.unwrap_or_else(|_elapsed| {
         let sent = sent.load(Ordering::Acquire);
-        let kind = if sent { ErrorKind::Unknown } else { ErrorKind::Unavailable };
+        let kind = if sent { ErrorKind::OutcomeUnknown } else { ErrorKind::Unavailable };
         Err(Error::new(kind, SILENT).tried("the write of a cell", driver.link().host(), begun.elapsed()))
     })
 }

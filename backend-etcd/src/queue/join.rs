@@ -93,7 +93,7 @@ fn after_the_put(failure: Failure) -> Failure {
         Failure::Full(error) | Failure::Other(error)
             if !matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Lost { .. }) =>
         {
-            Failure::Other(Error::new(ErrorKind::Unknown, "joined, but no more is known").because(error))
+            Failure::Other(Error::new(ErrorKind::OutcomeUnknown, "joined, but no more is known").because(error))
         }
         other => other,
     }
@@ -306,7 +306,7 @@ mod tests {
             ErrorKind::Misconfigured,
             ErrorKind::Forbidden { what: "a key".to_owned() },
         ] {
-            assert_eq!(kind(refused), ErrorKind::Unknown);
+            assert_eq!(kind(refused), ErrorKind::OutcomeUnknown);
         }
         assert_eq!(kind(ErrorKind::Conflict), ErrorKind::Conflict, "its node was taken back");
         let over = ErrorKind::Lost { reason: LostReason::Expired };

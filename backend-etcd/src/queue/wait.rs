@@ -180,7 +180,7 @@ async fn list(node: &EtcdNode, waiting: &Waiting) -> Result<Listing> {
                 }
                 return Ok(listing);
             }
-            Err(error) if error.is_retryable() => {
+            Err(error) if error.may_pass() => {
                 tracing::debug!(%error, "a waiter could not list its queue");
                 tokio::select! {
                     _ = node.own.state.until_lost() => {}

@@ -45,7 +45,7 @@ async fn check_until_answered(
     let mut backoff = Backoff::new(FIRST_RETRY, LONGEST_RETRY);
     loop {
         match check(driver, watches, held).await {
-            Err(error) if error.is_retryable() => {
+            Err(error) if error.may_pass() => {
                 tracing::debug!(%error, "the held nodes could not be checked yet");
                 backoff.wait(clock).await;
             }

@@ -105,7 +105,7 @@ impl ConfirmingConnection {
 /// A renewal without an answer does no harm, and is repeated: only the confirmation is missing.
 fn only_unavailable(error: Error) -> Error {
     match error.kind() {
-        ErrorKind::Unknown => {
+        ErrorKind::OutcomeUnknown => {
             Error::new(ErrorKind::Unavailable, "no answer to a confirmation").because(error)
         }
         _ => error,

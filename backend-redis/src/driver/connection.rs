@@ -103,7 +103,7 @@ impl Server {
     /// Runs a script, and answers when it was sent: what the reply proves counts from there.
     ///
     /// # Errors
-    /// `Unavailable` when it surely was not carried out, `Unknown` when it may have been, `Closed`,
+    /// `Unavailable` when it surely was not carried out, `OutcomeUnknown` when it may have been, `Closed`,
     /// or the server's own error.
     pub(super) async fn run(&self, call: &Call, within: Duration) -> Result<(Moment, Reply)> {
         let mut command = by_hash(call);

@@ -89,7 +89,7 @@ impl Driver {
     /// Runs a script, and answers when it was sent: what the reply proves counts from there.
     ///
     /// # Errors
-    /// `Unavailable` when it surely was not carried out, `Unknown` when it may have been, `Closed`,
+    /// `Unavailable` when it surely was not carried out, `OutcomeUnknown` when it may have been, `Closed`,
     /// or the server's own error.
     pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<(Moment, Reply)> {
         match &self.route {

@@ -209,7 +209,7 @@ fn explain(failure: Failure, sentinel: &Host) -> Failure {
             let saw = format!("a server at {sentinel} that is no Sentinel");
             Error::new(ErrorKind::WrongServer { expected: "Redis Sentinel", saw }, "")
         }
-        ErrorKind::Unknown => Error::new(ErrorKind::Unavailable, what),
+        ErrorKind::OutcomeUnknown => Error::new(ErrorKind::Unavailable, what),
         kind => Error::new(kind.clone(), what),
     };
     Failure { error: error.because(failure.error), ..failure }

@@ -101,7 +101,7 @@ async fn remove_cells(client: &Arc<Client>, parts: &[Vec<Written>]) {
             match answer.and_then(|(_, reply)| scripts::cells_ended(reply)) {
                 Ok(flags) => client.warn_of(flags),
                 // The next round tries again, or the close.
-                Err(error) if error.is_retryable() => continue,
+                Err(error) if error.may_pass() => continue,
                 Err(error) => tracing::debug!(%error, "a lost cell was not removed; it runs out"),
             }
             answered = true;
@@ -146,7 +146,7 @@ async fn remove(client: &Arc<Client>, lost: &[Arc<Attempt>]) {
                     answered = true;
                     client.act_on(flags, &attempt.queue);
                 }
-                Err(error) if error.is_retryable() => {
+                Err(error) if error.may_pass() => {
                     // The next round tries again, or the close.
                     attempt.undo_leave();
                     silent = true;
@@ -241,7 +241,7 @@ async fn confirm_all(client: &Client, calls: &[Call], until: Moment) -> Result<(
             for (&call, answer) in burst.iter().zip(answers) {
                 match answer {
                     Ok(_) => {}
-                    Err(error) if error.is_retryable() => {
+                    Err(error) if error.may_pass() => {
                         again.push(call);
                         unconfirmed = Some(error);
                     }

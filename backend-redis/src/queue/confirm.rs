@@ -150,7 +150,7 @@ async fn answer_all(client: &Arc<Client>, server: &OfServer) {
                 connection = None;
                 client.driver.is_stale();
                 for ask in &asks {
-                    ask.hears(match error.is_retryable() {
+                    ask.hears(match error.may_pass() {
                         true => Heard::Failed(error.clone()),
                         false => Heard::Refused(error.clone()),
                     });
@@ -200,7 +200,7 @@ async fn round(
         let ask = &mut asks[place];
         match reply.and_then(|reply| renewed(client, &ask.attempt, sent, reply)) {
             Ok(held) => ask.written = held,
-            Err(error) if error.is_retryable() => {
+            Err(error) if error.may_pass() => {
                 client.driver.is_stale();
                 ask.hears(Heard::Failed(error.clone()));
                 failed = Some(error);

@@ -42,7 +42,7 @@ async fn renew_at(client: &Arc<Client>, mut left: Vec<Vec<Written>>) -> Result<(
                     client.leased.forget(gone.into_iter().map(|(written, _)| written), sent);
                     client.lease.partly_proven(sent);
                 }
-                Err(error) if error.is_retryable() => {
+                Err(error) if error.may_pass() => {
                     missing = Some(error);
                     misses += 1;
                     client.leased.missed(&part);

@@ -163,7 +163,7 @@ impl Listening {
                     return Ok(());
                 }
                 // Another connection follows.
-                Err(error) if error.is_retryable() && !on.is_up() && Instant::now() < until => {}
+                Err(error) if error.may_pass() && !on.is_up() && Instant::now() < until => {}
                 Err(error) => return Err(error),
             }
         }

@@ -35,7 +35,7 @@ impl NextLook {
     pub(super) fn looked(&mut self, now: Moment, looked: Result<(Looked, bool)>) -> Result<bool> {
         let (looked, told) = match looked {
             Ok(looked) => looked,
-            Err(error) if error.is_retryable() => {
+            Err(error) if error.may_pass() => {
                 self.at = now + AGAIN;
                 return Ok(false);
             }

@@ -196,7 +196,7 @@ async fn a_leave_that_was_lost_is_sent_again_by_the_close() {
     let held = admitted(&backend, &ask(&mutex, Claim::Exclusive)).await;
     let mut lost = proxy.park_request(is_script);
     let error = soon(held.leave()).await.unwrap_err();
-    assert!(error.is_retryable(), "{error}");
+    assert!(error.may_pass(), "{error}");
     soon(lost.caught()).await.unwrap();
     assert_eq!(standing(&other, &mutex).await.len(), 1, "the server has not got the leave");
     soon(backend.close(Close::Orderly)).await.unwrap();

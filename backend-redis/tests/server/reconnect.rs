@@ -54,7 +54,7 @@ async fn a_restarted_server_is_found_again_and_its_loss_is_reported() {
     let held = admitted(&client, &ask(&queue(Kind::Mutex, "a"), Claim::Exclusive)).await;
     server.kill().await.unwrap();
     let error = client.join(&ask(&queue(Kind::Mutex, "b"), Claim::Exclusive)).await.unwrap_err();
-    assert!(error.is_retryable(), "{error}");
+    assert!(error.may_pass(), "{error}");
     server.launch().await.unwrap();
     // The server keeps nothing on disk: the node is gone, or has run out meanwhile.
     let reason = soon(held.state().until_lost()).await;
@@ -63,7 +63,7 @@ async fn a_restarted_server_is_found_again_and_its_loss_is_reported() {
         loop {
             match client.join(&ask(&queue(Kind::Mutex, "c"), Claim::Exclusive)).await {
                 Ok(joined) => return joined,
-                Err(error) => assert!(error.is_retryable(), "{error}"),
+                Err(error) => assert!(error.may_pass(), "{error}"),
             }
         }
     })

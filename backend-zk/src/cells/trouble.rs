@@ -26,7 +26,7 @@ impl From<Fault> for Trouble {
 pub(super) fn written_stat(lease: &SessionLease, written: Option<CellStat>) -> Attempt<CellStat> {
     let Some(stat) = written else {
         let why = "the server has written a cell, and answered no stat of it";
-        return Err(Trouble::Refused(Error::new(ErrorKind::Unknown, why)));
+        return Err(Trouble::Refused(Error::new(ErrorKind::OutcomeUnknown, why)));
     };
     lease.saw(stat.mzxid);
     Ok(stat)

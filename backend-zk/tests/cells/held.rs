@@ -98,7 +98,7 @@ async fn a_late_write_of_a_former_holder_is_not_made() {
     proxy.refuse();
     let answer = node.write_cell(&at, &set(Expected::Any, b"late")).await;
     soon(parked.caught()).await.unwrap();
-    assert_eq!(*answer.unwrap_err().kind(), ErrorKind::Unknown);
+    assert_eq!(*answer.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
     assert!(other.revoke(&queue, node.state().sequence()).await.unwrap());
     soon(next.admitted()).await.unwrap();
     let newer = written(next.write_cell(&at, &set(Expected::Any, b"new")).await);
@@ -140,7 +140,7 @@ async fn a_downgraded_holder_writes_and_learns_its_revocation() {
         let node = holder(&one, &queue).await;
         if reply_is_lost {
             let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, MULTI));
-            assert_eq!(*node.downgrade().await.unwrap_err().kind(), ErrorKind::Unknown);
+            assert_eq!(*node.downgrade().await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
             soon(cut.fired()).await.unwrap();
         } else {
             node.downgrade().await.unwrap();

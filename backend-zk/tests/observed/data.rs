@@ -54,7 +54,7 @@ async fn a_node_that_was_adopted_has_its_data_and_takes_others() {
     let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, CREATE2));
     let request = with_data(&queue, Shared, b"first");
     let error = one.join(&request).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Unknown, "{error}");
+    assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     soon(cut.fired()).await.unwrap();
     let node = admitted(soon(one.join(&Join { repeated: true, ..request })).await);
     assert_eq!(data(&other, &queue).await, texts(&["first"]));
@@ -136,7 +136,7 @@ async fn a_downgraded_writer_keeps_its_data_and_takes_others() {
         if lost_reply {
             // It does not know which of the two it is.
             let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, MULTI));
-            assert_eq!(*writer.downgrade().await.unwrap_err().kind(), ErrorKind::Unknown);
+            assert_eq!(*writer.downgrade().await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
             soon(cut.fired()).await.unwrap();
         } else {
             writer.downgrade().await.unwrap();

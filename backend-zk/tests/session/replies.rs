@@ -20,7 +20,7 @@ async fn a_create_whose_reply_was_lost_is_adopted_and_makes_no_second_node() {
     let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, CREATE2));
     let request = join(&queue, Exclusive);
     let error = backend.join(&request).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Unknown, "{error}");
+    assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     soon(cut.fired()).await.unwrap();
     let node = admitted(soon(backend.join(&Join { repeated: true, ..request })).await);
     let listed = backend.list(&queue, ALL).await.unwrap();

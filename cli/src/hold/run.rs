@@ -94,7 +94,7 @@ fn tell_of(job: &Job, held: &Held, released: latchwork::Result<()>) {
                 "the hold of {:?} (number {}) was lost before the command ended: {reason}",
                 job.key, held.sequence
             )),
-            (None, ErrorKind::Unknown) => {
+            (None, ErrorKind::OutcomeUnknown) => {
                 warn(format_args!("{error}; the lease frees it within its TTL"));
             }
             _ => warn(error),

@@ -180,7 +180,7 @@ impl MigrateOrder {
                 }
                 Ok(_) => {}
                 // It may be back for the next look.
-                Err(error) if error.is_retryable() => warn(&error),
+                Err(error) if error.may_pass() => warn(&error),
                 Err(error) => return Err(failed(error)),
             }
             tokio::select! {

@@ -255,7 +255,7 @@ impl Next {
                     match lock.acquire().await {
                         Ok(guard) => break guard,
                         // The server is away; it comes back, or the test fails.
-                        Err(error) if error.is_retryable() => sleep(Duration::from_millis(50)).await,
+                        Err(error) if error.may_pass() => sleep(Duration::from_millis(50)).await,
                         Err(error) => panic!("{error}"),
                     }
                 };

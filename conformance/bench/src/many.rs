@@ -168,7 +168,7 @@ async fn stand_by(
         match turn.await {
             Ok(_) => {}
             // A server that is stalled for longer than a request may take: that is what is looked for.
-            Err(error) if error.is_retryable() => failed[phase] += 1,
+            Err(error) if error.may_pass() => failed[phase] += 1,
             Err(error) => return Err(error.into()),
         }
         tokio::time::sleep(PAUSE).await;

@@ -160,7 +160,7 @@ async fn well(context: &Context, config: &Config) -> Client {
     let connecting = async {
         loop {
             match context.fixture.client(config).await {
-                Err(error) if error.is_retryable() => sleep(AGAIN).await,
+                Err(error) if error.may_pass() => sleep(AGAIN).await,
                 answer => return answer.expect("a client connects"),
             }
         }

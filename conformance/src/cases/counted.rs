@@ -93,7 +93,7 @@ cases! {
         let swap = request(WRITER, 2, Change::Swap { from: 3, to: 9 });
         let mut parked = client.link.park(KEY);
         let error = send(&client, &cell, swap).await.expect_err("its reply is lost");
-        assert_eq!(error.kind(), &ErrorKind::Unknown, "{error}");
+        assert_eq!(error.kind(), &ErrorKind::OutcomeUnknown, "{error}");
         soon("it is parked", parked.caught()).await.expect("parked");
         let again = Request { in_doubt: true, ..swap };
         assert_eq!(outcome(&client, &cell, again).await, Outcome::Refused, "it is 0");

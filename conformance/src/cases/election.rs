@@ -189,7 +189,7 @@ cases! {
         let resigned = soon("resign", leader.release()).await;
         soon("its reply is lost", lost.caught()).await.expect("lost");
         // Nobody knows whether the first try has removed it, or somebody else before.
-        let is_unknown = |error: &latchwork_core::Error| error.kind() == &ErrorKind::Unknown;
+        let is_unknown = |error: &latchwork_core::Error| error.kind() == &ErrorKind::OutcomeUnknown;
         assert!(resigned.as_ref().err().is_none_or(is_unknown), "{resigned:?}");
         two.link.heal();
         let next = elected(standing).await;

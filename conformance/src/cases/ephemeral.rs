@@ -126,7 +126,7 @@ cases! {
                     Ok(CellWritten::Written(version)) => break version,
                     Ok(CellWritten::Refused(Some(cell))) => break cell.version,
                     Ok(other) => panic!("{other:?}"),
-                    Err(error) => assert!(error.is_retryable(), "{error}"),
+                    Err(error) => assert!(error.may_pass(), "{error}"),
                 }
                 tokio::task::yield_now().await;
             }

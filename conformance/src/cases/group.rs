@@ -162,7 +162,7 @@ cases! {
         let mut lost = one.link.drop_reply("a");
         let left = soon("leave", member.release()).await;
         soon("its reply is lost", lost.caught()).await.expect("lost");
-        let is_unknown = |error: &latchwork_core::Error| error.kind() == &ErrorKind::Unknown;
+        let is_unknown = |error: &latchwork_core::Error| error.kind() == &ErrorKind::OutcomeUnknown;
         assert!(left.as_ref().err().is_none_or(is_unknown), "{left:?}");
         assert_eq!(members(&sees).await, Vec::<String>::new());
     }

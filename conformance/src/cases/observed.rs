@@ -143,7 +143,7 @@ cases! {
         let mut late = one.link.park("late");
         let (answer, caught) = tokio::join!(write(&node, b"too late"), soon("catch", late.caught()));
         caught.expect("caught");
-        assert_eq!(answer.expect_err("its connection was lost").kind(), &ErrorKind::Unknown);
+        assert_eq!(answer.expect_err("its connection was lost").kind(), &ErrorKind::OutcomeUnknown);
         context.fixture.remove(&queue, node.state().sequence()).await.expect("removed");
         let next = join(&two, &queue, Claim::Exclusive, b"second").await;
         soon("deliver", late.deliver()).await;
@@ -152,7 +152,7 @@ cases! {
         let error = soon("the answer", async {
             loop {
                 match write(&node, b"never").await {
-                    Err(error) if error.is_retryable() => tokio::task::yield_now().await,
+                    Err(error) if error.may_pass() => tokio::task::yield_now().await,
                     answer => break answer.expect_err("it was removed"),
                 }
             }
@@ -176,12 +176,12 @@ cases! {
         let (answer, caught) = tokio::join!(write(&node, b"second"), soon("drop", lost.caught()));
         caught.expect("dropped");
         if let Err(error) = answer {
-            assert_eq!(error.kind(), &ErrorKind::Unknown, "{error}");
+            assert_eq!(error.kind(), &ErrorKind::OutcomeUnknown, "{error}");
         }
         assert_eq!(data(&entries(&two, &queue).await), [b"second"]);
         soon("leave", async {
             while let Err(error) = node.leave().await {
-                assert!(error.is_retryable(), "{error}");
+                assert!(error.may_pass(), "{error}");
             }
         }).await;
     }
@@ -245,7 +245,7 @@ cases! {
                 match watch.changed().await {
                     Ok(()) => {}
                     Err(error) => {
-                        assert!(error.is_retryable(), "{error}");
+                        assert!(error.may_pass(), "{error}");
                         watch = two.coordinator.backend().watch_queue(&queue);
                         continue;
                     }

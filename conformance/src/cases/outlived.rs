@@ -65,7 +65,7 @@ cases! {
         let waited = within(ttl + one + context.late(), "the end of the wait", waiter.outcome());
         let outlasts = async { context.outlast(&client) };
         let (released, waited, ()) = tokio::join!(biased; released, waited, outlasts);
-        assert_eq!(released.expect_err("nobody confirms").kind(), &ErrorKind::Unknown);
+        assert_eq!(released.expect_err("nobody confirms").kind(), &ErrorKind::OutcomeUnknown);
         let error = waited.expect_err("nobody answers");
         assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
         client.link.heal();

@@ -61,7 +61,7 @@ impl Walk {
             match self.operator.status().await {
                 Ok(status) if status.waits_for.is_empty() => break,
                 // A server is away.
-                Err(error) if !error.is_retryable() => return Err(error),
+                Err(error) if !error.may_pass() => return Err(error),
                 _ => sleep(AGAIN).await,
             }
         }
@@ -76,7 +76,7 @@ impl Walk {
         loop {
             match self.operator.status().await {
                 Ok(status) if status.members == 0 => return Ok(()),
-                Err(error) if !error.is_retryable() => return Err(said(error)),
+                Err(error) if !error.may_pass() => return Err(said(error)),
                 answer if Instant::now() >= until => {
                     return Err(format!("members are left after {within:?}: {answer:?}"));
                 }

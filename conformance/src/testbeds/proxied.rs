@@ -282,7 +282,7 @@ impl Fixture for ServerFixture {
         let namespace = &self.testbed.config.namespace;
         match self.admin.contents(namespace, &names).await {
             // A server that was started again has hung up on the operator too.
-            Err(error) if error.is_retryable() => {
+            Err(error) if error.may_pass() => {
                 self.testbed.open_admin().await?.contents(namespace, &names).await
             }
             contents => contents,

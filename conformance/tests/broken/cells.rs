@@ -291,7 +291,7 @@ impl Defect for SendsAgain {
         write: &CellWrite,
     ) -> Result<CellWritten> {
         match honest.write_cell(cell, write).await {
-            Err(error) if error.kind() == &ErrorKind::Unknown => {
+            Err(error) if error.kind() == &ErrorKind::OutcomeUnknown => {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 let late = honest.write_cell(cell, &any(write)).await;
                 late.and(Err(error))
@@ -314,7 +314,7 @@ impl Defect for TellsFailure {
         write: &CellWrite,
     ) -> Result<CellWritten> {
         match honest.write_cell(cell, write).await {
-            Err(error) if error.kind() == &ErrorKind::Unknown => {
+            Err(error) if error.kind() == &ErrorKind::OutcomeUnknown => {
                 Ok(CellWritten::Refused(honest.read_cell(cell).await?))
             }
             answer => answer,

@@ -307,7 +307,7 @@ impl Defect for ListsFromMemory {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match listed {
             Ok(listed) => last.clone_from(&listed),
-            Err(error) if error.is_retryable() => {}
+            Err(error) if error.may_pass() => {}
             Err(error) => return Err(error),
         }
         Ok(last.clone())

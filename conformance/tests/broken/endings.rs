@@ -69,7 +69,7 @@ pub(super) struct ForgetsThatItAsked;
 impl Defect for ForgetsThatItAsked {
     async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
         match node.honest.leave().await {
-            Err(error) if error.kind() == &ErrorKind::Unknown => {
+            Err(error) if error.kind() == &ErrorKind::OutcomeUnknown => {
                 Err(Error::new(ErrorKind::Unavailable, "it was not sent, says this one"))
             }
             Ok(Leave::Removed) if node.leaves.load(Ordering::Acquire) > 1 => Ok(Leave::of(false)),
@@ -111,7 +111,7 @@ impl Defect for ClosesOnce {
     async fn close(&self, honest: &dyn Backend, how: Close) -> Result<()> {
         let anything = Address::new("latchwork", Kind::Mutex, "anything")?;
         match honest.list(&anything, Page::new(0, 1)).await {
-            Err(unreached) if unreached.is_retryable() => {
+            Err(unreached) if unreached.may_pass() => {
                 ClosesHere.close(honest, how).await.and(Err(unreached))
             }
             _ => honest.close(how).await,

@@ -215,7 +215,7 @@ struct SilenceRefuses;
 impl Defect for SilenceRefuses {
     async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
         match honest.join(join).await {
-            Err(error) if error.is_retryable() && join.patience == Patience::Try => Ok(Joined::Refused),
+            Err(error) if error.may_pass() && join.patience == Patience::Try => Ok(Joined::Refused),
             other => other,
         }
     }

@@ -88,7 +88,7 @@ impl Cleanup {
         let answer = async move {
             task.await.unwrap_or_else(|error| {
                 let why = "the task of a request has died, or its runtime has ended";
-                Err(Error::new(ErrorKind::Unknown, why).because(error))
+                Err(Error::new(ErrorKind::OutcomeUnknown, why).because(error))
             })
         };
         async move { home.last(answer).await }.boxed()

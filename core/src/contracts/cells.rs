@@ -163,7 +163,7 @@ pub enum CellWritten {
 ///   version from before comes again. Where
 ///   [`idle_cells`](crate::Capabilities::idle_cells) is false, such a write is refused with
 ///   `Unsupported`, and changes nothing.
-/// * `CELL-UNKNOWN`: a write whose reply is lost is `Unknown`, or the backend finds out. It is
+/// * `CELL-UNKNOWN`: a write whose reply is lost is `OutcomeUnknown`, or the backend finds out. It is
 ///   never reported as failed, and never made twice. It may be made late, after other writes, if
 ///   its condition holds then.
 /// * `CELL-COUNT`: [`change_count`](Cells::change_count) is for a server that can change a count by
@@ -188,7 +188,7 @@ pub trait Cells: Send + Sync {
     /// Writes or deletes a cell: one try, bounded by the request timeout.
     ///
     /// # Errors
-    /// `Unavailable` when it was surely not made; `Unknown` when it may have been, or may be later;
+    /// `Unavailable` when it was surely not made; `OutcomeUnknown` when it may have been, or may be later;
     /// `Conflict` as for a read; `Unsupported` where it is to be an idle cell, and the backend has none.
     ///
     /// # Cancel safety

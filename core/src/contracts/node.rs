@@ -48,7 +48,7 @@ pub trait Node: fmt::Debug + Send + Sync {
     /// its own answer.
     ///
     /// # Errors
-    /// `Unavailable` when the request was surely not carried out; `Unknown` when its reply was
+    /// `Unavailable` when the request was surely not carried out; `OutcomeUnknown` when its reply was
     /// lost.
     ///
     /// # Cancel safety
@@ -66,7 +66,7 @@ pub trait Node: fmt::Debug + Send + Sync {
     /// nothing. Another downgrade may come too: the node changes once.
     ///
     /// # Errors
-    /// `Unavailable` or `Unknown` when the request or its reply was lost; `Lost` when the node is
+    /// `Unavailable` or `OutcomeUnknown` when the request or its reply was lost; `Lost` when the node is
     /// gone.
     ///
     /// # Cancel safety
@@ -78,7 +78,7 @@ pub trait Node: fmt::Debug + Send + Sync {
     /// number nor admission, and who watches the queue is told. Waiting nodes have data too.
     ///
     /// # Errors
-    /// `Unavailable` when it was surely not made; `Unknown` when it may have been, or may be later,
+    /// `Unavailable` when it was surely not made; `OutcomeUnknown` when it may have been, or may be later,
     /// as long as the node stands; `Lost` when the node is gone.
     ///
     /// # Cancel safety

@@ -275,7 +275,7 @@ pub trait SequentialNodes: Send + Sync {
     /// one is lost (LEASE-REOPEN).
     ///
     /// # Errors
-    /// `Unavailable` when the request was surely not sent. `Unknown` when it may have been carried
+    /// `Unavailable` when the request was surely not sent. `OutcomeUnknown` when it may have been carried
     /// out: core sends it again under the same id, with `repeated` set, or abandons it. `Lost`
     /// (`Expired`) when the lease was lost meanwhile: core abandons it, and joins anew. Any other
     /// kind, such as `Conflict` for another limit than the stored one, promises that this request
@@ -291,7 +291,7 @@ pub trait SequentialNodes: Send + Sync {
     /// repeat.
     ///
     /// # Errors
-    /// `Unavailable` or `Unknown`: core tries again until it is confirmed or the lease is lost.
+    /// `Unavailable` or `OutcomeUnknown`: core tries again until it is confirmed or the lease is lost.
     ///
     /// # Cancel safety
     /// Repeat it after a drop.
@@ -328,7 +328,7 @@ pub trait SequentialNodes: Send + Sync {
     /// the backend can notify it. One try. Answers whether it was there.
     ///
     /// # Errors
-    /// `Unavailable`; `Unknown` when it may have been carried out: harmless to repeat, since a
+    /// `Unavailable`; `OutcomeUnknown` when it may have been carried out: harmless to repeat, since a
     /// sequence number is never reused.
     ///
     /// # Cancel safety
@@ -350,7 +350,7 @@ pub trait SequentialNodes: Send + Sync {
     /// (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS). One try.
     ///
     /// # Errors
-    /// `Unavailable`; `Unknown` when it may have been carried out (another client may have set it
+    /// `Unavailable`; `OutcomeUnknown` when it may have been carried out (another client may have set it
     /// since: read it).
     ///
     /// # Cancel safety

@@ -14,7 +14,7 @@ impl Coordinator {
     ///
     /// # Errors
     /// `Conflict` naming the clients that are too old; `Misconfigured` when another build has raised
-    /// it further; `Unavailable` and `Unknown`: call it again. If a call ends half-way, older clients
+    /// it further; `Unavailable` and `OutcomeUnknown`: call it again. If a call ends half-way, older clients
     /// may be refused until another call is answered. `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
@@ -36,7 +36,7 @@ impl Coordinator {
     /// `InvalidArgument` naming `to` for what is no URL, is over 1024 bytes or holds a password, since
     /// every client may read it; `Misconfigured` for a client that is no operator's; `Conflict` naming
     /// the clients that are connected, or where the namespace is marked otherwise; `Unavailable` and
-    /// `Unknown`: call it again. If a call ends half-way, clients may be refused until another call is
+    /// `OutcomeUnknown`: call it again. If a call ends half-way, clients may be refused until another call is
     /// answered. `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
@@ -56,7 +56,7 @@ impl Coordinator {
     ///
     /// # Errors
     /// `Misconfigured` for a client that is no operator's; `Conflict` where the namespace is marked
-    /// otherwise; `Unavailable` and `Unknown`: call it again. `Forbidden`; `Closed`; `RuntimeGone`.
+    /// otherwise; `Unavailable` and `OutcomeUnknown`: call it again. `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
     /// As after an error: call it again.

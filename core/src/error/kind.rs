@@ -76,8 +76,8 @@ pub enum ErrorKind {
     },
     /// The server cannot be reached now: retry.
     Unavailable,
-    /// The request may or may not have been carried out.
-    Unknown,
+    /// The request may or may not have been carried out: it is not retryable. Read, and decide.
+    OutcomeUnknown,
     /// Fix the server's or the client's configuration.
     Misconfigured,
     /// Another server answers at this URL.

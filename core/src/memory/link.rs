@@ -212,7 +212,7 @@ impl Link {
     /// Sends a request through the link.
     ///
     /// # Errors
-    /// `Unavailable` when it was not sent, `Unknown` when its reply was lost, `Closed`.
+    /// `Unavailable` when it was not sent, `OutcomeUnknown` when its reply was lost, `Closed`.
     pub(super) async fn request<T: Send + 'static>(
         &self,
         kind: &'static str,
@@ -230,7 +230,7 @@ impl Link {
                     faults.replies_to_drop -= 1;
                     drop(faults);
                     self.0.caught.notify_waiters();
-                    return Err(Error::new(ErrorKind::Unknown, "the reply was lost"));
+                    return Err(Error::new(ErrorKind::OutcomeUnknown, "the reply was lost"));
                 }
                 Ok(reply)
             }
@@ -255,7 +255,7 @@ impl Link {
             *parked = Some(Box::new(move || drop(work())));
             drop(faults);
             self.0.caught.notify_waiters();
-            return Err(Error::new(ErrorKind::Unknown, "the connection was lost"));
+            return Err(Error::new(ErrorKind::OutcomeUnknown, "the connection was lost"));
         }
         let Some(requests) = &mut faults.holding else { return Ok(Route::Through(work, faults.delay)) };
         let (reply, answer) = oneshot::channel();
@@ -270,9 +270,9 @@ impl Link {
 
     async fn await_held<T>(&self, clock: &Clock, answer: oneshot::Receiver<T>) -> Result<T> {
         tokio::select! {
-            answer = answer => answer.map_err(|_| Error::new(ErrorKind::Unknown, "the request was lost")),
+            answer = answer => answer.map_err(|_| Error::new(ErrorKind::OutcomeUnknown, "the request was lost")),
             () = clock.sleep_until(clock.now() + self.0.timeout) => {
-                Err(Error::new(ErrorKind::Unknown, "no reply within the request timeout"))
+                Err(Error::new(ErrorKind::OutcomeUnknown, "no reply within the request timeout"))
             }
         }
     }

@@ -55,7 +55,7 @@ async fn renew(client: Weak<MemoryClient>, id: LeaseId, lease: LeaseWriter) {
             }
             Ok(None) => lease.end(LostReason::Revoked),
             // Repeated soon: a lease is kept as long as it can be.
-            Err(error) if error.is_retryable() => next = sent + period / 4,
+            Err(error) if error.may_pass() => next = sent + period / 4,
             Err(_) => return,
         }
         lease.tick();

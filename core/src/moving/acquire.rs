@@ -177,7 +177,7 @@ impl<'a> Acquiring<'a> {
     /// # Errors
     /// The error, if that may not be, or not any more.
     async fn bears(&mut self, error: Error) -> Result<()> {
-        if !error.is_retryable() || self.clock.now() >= self.give_up {
+        if !error.may_pass() || self.clock.now() >= self.give_up {
             return Err(error);
         }
         self.pauses.wait(self.clock).await;

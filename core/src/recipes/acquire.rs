@@ -250,7 +250,7 @@ impl<G: Guard> Acquire<G> {
     ///
     /// # Errors
     /// As the acquisition; `Lost` with the reason if the hold was lost, also when only the release
-    /// shows it; `Unknown` if the release was not confirmed.
+    /// shows it; `OutcomeUnknown` if the release was not confirmed.
     ///
     /// # Cancel safety
     /// A dropped call leaves nothing: its hold is released in the background.
@@ -266,7 +266,7 @@ impl<G: Guard> Acquire<Option<G>> {
     /// not.
     ///
     /// # Errors
-    /// As the try; `Lost` and `Unknown` as for an acquisition that waits.
+    /// As the try; `Lost` and `OutcomeUnknown` as for an acquisition that waits.
     ///
     /// # Cancel safety
     /// A dropped call leaves nothing: its hold is released in the background.

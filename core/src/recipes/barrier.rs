@@ -150,7 +150,7 @@ impl Inside {
     /// bound it by `tokio::time::timeout`.
     ///
     /// # Errors
-    /// `Unavailable` when the server does not answer at first; `Unknown` when it is not known
+    /// `Unavailable` when the server does not answer at first; `OutcomeUnknown` when it is not known
     /// whether it has left; others as [`Barrier::wait`]. It is out after any error, as soon as the
     /// server can be reached.
     ///

@@ -87,7 +87,7 @@ impl<'a> Attempt<'a> {
                 (self.seen, self.is_old) = (Some(cell), false);
                 Step::Again
             }
-            Err(error) if error.is_retryable() => self.pause(error).await,
+            Err(error) if error.may_pass() => self.pause(error).await,
             Err(error) => Step::Done(Err(error)),
         }
     }
@@ -111,7 +111,7 @@ impl<'a> Attempt<'a> {
     }
 
     async fn failed(&mut self, count: &Count, error: Error) -> Step {
-        if *error.kind() == ErrorKind::Unknown {
+        if *error.kind() == ErrorKind::OutcomeUnknown {
             self.in_doubt_since.get_or_insert(count.writes());
         }
         self.pause(error).await

@@ -58,7 +58,7 @@ impl CountCell {
     /// changed. Retries until the outcome is known, for one TTL.
     ///
     /// # Errors
-    /// `Unknown` when it may have been applied; `Unavailable` when it was surely not; `Timeout` when
+    /// `OutcomeUnknown` when it may have been applied; `Unavailable` when it was surely not; `Timeout` when
     /// others changed the count before each try; `InvalidArgument` naming `number` when the sum does
     /// not fit.
     ///

@@ -83,7 +83,7 @@ impl CountDownLatch {
     ///
     /// # Errors
     /// `Unavailable` when it was surely not applied; `Timeout` likewise, when others counted down
-    /// before each try; `Unknown` when it may have been applied. Others as [`count`](Self::count).
+    /// before each try; `OutcomeUnknown` when it may have been applied. Others as [`count`](Self::count).
     ///
     /// # Cancel safety
     /// A dropped call may or may not be applied, once.
@@ -120,7 +120,7 @@ impl CountDownLatch {
     /// was made by another one: where that matters, use another key for the next round.
     ///
     /// # Errors
-    /// `Unavailable` when it was surely not deleted; `Unknown` when it may have been. Others as
+    /// `Unavailable` when it was surely not deleted; `OutcomeUnknown` when it may have been. Others as
     /// [`count`](Self::count).
     ///
     /// # Cancel safety

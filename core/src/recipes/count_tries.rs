@@ -46,7 +46,7 @@ impl<'a> Tries<'a> {
     /// The operation's, where another try is of no use or comes after its time.
     pub(super) async fn again_after(&mut self, error: Error) -> Result<()> {
         match error.kind() {
-            ErrorKind::Unknown => self.in_doubt = true,
+            ErrorKind::OutcomeUnknown => self.in_doubt = true,
             ErrorKind::Unavailable => {}
             _ => return Err(self.or_unknown(error)),
         }
@@ -61,11 +61,11 @@ impl<'a> Tries<'a> {
 
     /// The error, unless an earlier request may have been carried out.
     pub(super) fn or_unknown(&self, error: Error) -> Error {
-        if !self.in_doubt || *error.kind() == ErrorKind::Unknown {
+        if !self.in_doubt || *error.kind() == ErrorKind::OutcomeUnknown {
             return error;
         }
         let why = "a request whose reply was lost may have been carried out";
-        Error::new(ErrorKind::Unknown, why).because(error)
+        Error::new(ErrorKind::OutcomeUnknown, why).because(error)
     }
 }
 
@@ -76,5 +76,5 @@ pub(super) fn does_not_fit() -> Error {
 /// For an operation whose record may have been pushed out.
 pub(super) fn untold() -> Error {
     let why = "others have written too often since to tell whether it was applied";
-    Error::new(ErrorKind::Unknown, why)
+    Error::new(ErrorKind::OutcomeUnknown, why)
 }

@@ -21,7 +21,7 @@ use crate::error::Result;
 /// *Why a change is applied at most once.* The server finds the record of an operation that arrives
 /// again, and answers from it. A compare-and-set can be made on one version of the cell only: it is
 /// sent again until the cell has another version, and then the records tell whether it was made. They
-/// tell it unless 48 other writers have changed the number since; then the answer is `Unknown`. Redis'
+/// tell it unless 48 other writers have changed the number since; then the answer is `OutcomeUnknown`. Redis'
 /// `INCRBY`, and so Redisson's `RAtomicLong`, cannot tell.
 ///
 /// *When the lease is lost*, nothing happens to the number: it hangs on no lease. It stays until it
@@ -88,7 +88,7 @@ impl Counter {
     /// # Errors
     /// `InvalidArgument` naming `number` when the sum does not fit into an `i64`; `Unavailable` when
     /// it was surely not applied; `Timeout` likewise, when others changed the counter before each
-    /// try; `Unknown` when it may have been applied. Others as [`get`](Self::get).
+    /// try; `OutcomeUnknown` when it may have been applied. Others as [`get`](Self::get).
     ///
     /// # Cancel safety
     /// A dropped add may or may not be applied, once.
@@ -115,7 +115,7 @@ impl Counter {
     /// Redis and ZooKeeper, a request whose reply was lost, though its change was made by another one.
     ///
     /// # Errors
-    /// `Unavailable` when it was surely not deleted; `Unknown` when it may have been. Others as
+    /// `Unavailable` when it was surely not deleted; `OutcomeUnknown` when it may have been. Others as
     /// [`get`](Self::get).
     ///
     /// # Cancel safety

@@ -166,7 +166,7 @@ impl Election {
     /// [`Mutex::force_release`](super::Mutex::force_release).
     ///
     /// # Errors
-    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat);
+    /// `Unavailable`; `OutcomeUnknown` when it may have been carried out (harmless to repeat);
     /// `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety

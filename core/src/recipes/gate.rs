@@ -64,7 +64,7 @@ impl Gate {
         loop {
             let acquired = match self.handle.alone(Ask::new(operation, Claim::Shared)).await {
                 // An outage: it waits through that, however long.
-                Err(error) if has_waited && error.is_retryable() => {
+                Err(error) if has_waited && error.may_pass() => {
                     pauses.wait(&clock).await;
                     continue;
                 }
@@ -113,7 +113,7 @@ impl Gate {
             watch.glance()?;
             match self.bring_on(&done, step).await {
                 Ok(true) => return Ok(()),
-                Err(error) if !error.is_retryable() => return Err(error),
+                Err(error) if !error.may_pass() => return Err(error),
                 Ok(false) | Err(_) => {}
             }
             let look_at = clock.now() + renewal_period(client.lease().ttl());

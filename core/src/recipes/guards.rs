@@ -125,7 +125,7 @@ impl WriteGuard {
     /// [`min_hold`](super::Acquire::min_hold) and a [`max_hold`](super::Acquire::max_hold) stay.
     ///
     /// # Errors
-    /// `Lost` with the reason; `NotHeld` after a release; `Unknown` when it was not confirmed before
+    /// `Lost` with the reason; `NotHeld` after a release; `OutcomeUnknown` when it was not confirmed before
     /// the hold's deadline; `Forbidden`; `Closed`; `RuntimeGone`. The guard is given back then.
     ///
     /// # Cancel safety

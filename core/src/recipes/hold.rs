@@ -201,8 +201,8 @@ impl Hold {
     /// `Lost` with the reason if the hold was lost before, as this client or the server knows:
     /// another client may have held it since.
     ///
-    /// `Unknown` when the server refused the release, or has not confirmed it by the hold's
-    /// deadline: retries go on in the background, and the end of the lease frees it. `Unknown` also
+    /// `OutcomeUnknown` when the server refused the release, or has not confirmed it by the hold's
+    /// deadline: retries go on in the background, and the end of the lease frees it. `OutcomeUnknown` also
     /// when the reply to a first try was lost and the next try finds no node: either that try
     /// removed it, or someone else did before. `RuntimeGone` when the coordinator's runtime has
     /// ended.

@@ -182,5 +182,5 @@ impl<'a> Gathering<'a> {
 
 /// Whether a wait may succeed where a try has failed so.
 fn may_pass(error: &Error) -> bool {
-    error.is_retryable() || error.lost_reason().is_some_and(joins_anew)
+    error.may_pass() || error.lost_reason().is_some_and(joins_anew)
 }

@@ -138,7 +138,7 @@ impl Mutex {
     /// only fencing keeps its last writes out.
     ///
     /// # Errors
-    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat);
+    /// `Unavailable`; `OutcomeUnknown` when it may have been carried out (harmless to repeat);
     /// `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety

@@ -33,7 +33,7 @@ async fn written(hold: &Hold, data: &[u8]) -> Result<()> {
         let mut pauses = Backoff::new(Duration::from_millis(10), Duration::from_secs(1));
         loop {
             match node.write_data(&data).await {
-                Err(error) if error.is_retryable() => pauses.wait(&clock).await,
+                Err(error) if error.may_pass() => pauses.wait(&clock).await,
                 written => return written,
             }
         }

@@ -188,7 +188,7 @@ impl<'a> Acquisition<'a> {
             LeftOut::Failed(error) => Some(error),
             LeftOut::After(_) => None,
         });
-        let is_final = |error: &&Error| !error.is_retryable();
+        let is_final = |error: &&Error| !error.may_pass();
         if failed.clone().filter(is_final).count() > self.held.len() - need
             && let Some(error) = failed.clone().find(is_final)
         {

@@ -182,7 +182,7 @@ impl QuorumLock {
     /// are. It counts for all quorums in this namespace on these servers, and is needed once.
     ///
     /// # Errors
-    /// That of the first server that failed, whose marker was not written: `Unavailable`; `Unknown`;
+    /// That of the first server that failed, whose marker was not written: `Unavailable`; `OutcomeUnknown`;
     /// `Misconfigured`; `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety

@@ -126,7 +126,7 @@ impl RwLock {
     /// only fencing keeps its last writes out.
     ///
     /// # Errors
-    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat);
+    /// `Unavailable`; `OutcomeUnknown` when it may have been carried out (harmless to repeat);
     /// `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety

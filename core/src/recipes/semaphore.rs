@@ -121,7 +121,7 @@ impl Semaphore {
     /// admits nobody until what is held fits it.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `limit`; `Unavailable`; `Unknown` when it may have been stored:
+    /// `InvalidArgument` naming `limit`; `Unavailable`; `OutcomeUnknown` when it may have been stored:
     /// this handle then keeps its limit; read [`stored_limit`](Semaphore::stored_limit), since
     /// another client may have set it too; `Forbidden`; `Closed`; `RuntimeGone`.
     ///
@@ -166,7 +166,7 @@ impl Semaphore {
     /// only fencing keeps its last writes out.
     ///
     /// # Errors
-    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat);
+    /// `Unavailable`; `OutcomeUnknown` when it may have been carried out (harmless to repeat);
     /// `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety

@@ -106,7 +106,7 @@ impl SharedValue {
     ///
     /// # Errors
     /// `InvalidArgument` naming `value` when it is longer than 4,096 bytes; `Unavailable` when it
-    /// was surely not written; `Unknown` when it may have been, or may be written late, over a
+    /// was surely not written; `OutcomeUnknown` when it may have been, or may be written late, over a
     /// newer value: where that matters, use [`compare_and_set`](Self::compare_and_set). Others as
     /// [`read`](Self::read).
     ///
@@ -138,7 +138,7 @@ impl SharedValue {
     /// Writes it if it is as expected. One try.
     ///
     /// # Errors
-    /// As [`write`](Self::write). After `Unknown`, [`read`](Self::read): while the value still has
+    /// As [`write`](Self::write). After `OutcomeUnknown`, [`read`](Self::read): while the value still has
     /// the expected version, the same call may be repeated, and of the two one is made.
     ///
     /// # Cancel safety

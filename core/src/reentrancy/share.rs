@@ -135,7 +135,7 @@ impl Share {
             Err(error) => match error.lost_reason() {
                 // The server's word: the node is gone.
                 Some(reason) => Ok(Ended::Lost(reason)),
-                None => Err(Error::new(ErrorKind::Unknown, "the release was not confirmed")
+                None => Err(Error::new(ErrorKind::OutcomeUnknown, "the release was not confirmed")
                     .because(error)
                     .in_operation("release")
                     .on(self.key.1.name())),

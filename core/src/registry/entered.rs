@@ -93,7 +93,7 @@ impl Entered {
     /// layout, or on the old side of a move behind the copy (CLIENT-ACTS-REGISTERED).
     ///
     /// # Errors
-    /// Those of [`works`](Self::works) and of the change; `Unknown` for an answer that does not count.
+    /// Those of [`works`](Self::works) and of the change; `OutcomeUnknown` for an answer that does not count.
     async fn changes<T>(&self, change: impl Future<Output = Result<T>>) -> Result<T> {
         self.works().await?;
         let from = match &*self.standing.borrow() {
@@ -105,7 +105,7 @@ impl Entered {
             None | Some(LostReason::Closed) => Ok(answer),
             Some(reason) => {
                 let why = "this client has lost its place among the clients before the answer came";
-                Err(Error::new(ErrorKind::Unknown, why).because(Error::lost(reason)))
+                Err(Error::new(ErrorKind::OutcomeUnknown, why).because(Error::lost(reason)))
             }
         }
     }

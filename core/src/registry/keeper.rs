@@ -85,7 +85,7 @@ impl Drop for ClosedWhenDropped {
 fn had_no_answer(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Lost { reason } => *reason != LostReason::Closed,
-        kind => matches!(kind, ErrorKind::Unknown | ErrorKind::Timeout),
+        kind => matches!(kind, ErrorKind::OutcomeUnknown | ErrorKind::Timeout),
     }
 }
 
@@ -93,7 +93,7 @@ fn had_no_answer(error: &Error) -> bool {
 fn unregistered(error: Error, place: &Place) -> Error {
     let kind = match error.kind() {
         // The server went silent, or hung up, since it was asked first.
-        ErrorKind::Unknown | ErrorKind::Timeout | ErrorKind::Lost { .. } | ErrorKind::Unavailable => {
+        ErrorKind::OutcomeUnknown | ErrorKind::Timeout | ErrorKind::Lost { .. } | ErrorKind::Unavailable => {
             ErrorKind::Unavailable
         }
         ErrorKind::Forbidden { what } => ErrorKind::Forbidden { what: what.clone() },
@@ -155,12 +155,12 @@ impl Entrance {
                 Err(Kept::Older(error) | Kept::Moved(error)) => (error, false),
                 // The next ones behind a try without an answer may not be sent at all.
                 Err(Kept::Unregistered(error)) => {
-                    let again = had_no_answer(&error) || silent && error.is_retryable();
+                    let again = had_no_answer(&error) || silent && error.may_pass();
                     (error, again)
                 }
                 // A server that has let the client register.
                 Err(Kept::Unread(error)) => {
-                    let again = error.is_retryable();
+                    let again = error.may_pass();
                     (error, again)
                 }
             };

@@ -63,7 +63,7 @@ impl NamePool {
                 // then abandoned.
                 let unknown = matches!(
                     error.kind(),
-                    ErrorKind::Unknown | ErrorKind::Lost { reason: LostReason::Expired }
+                    ErrorKind::OutcomeUnknown | ErrorKind::Lost { reason: LostReason::Expired }
                 );
                 !join.repeated && !unknown
             }
@@ -151,7 +151,7 @@ mod tests {
                 patience: Patience::Try,
                 repeated,
             };
-            names.joined("q/", &join, &Err(Error::new(ErrorKind::Unknown, "no answer")));
+            names.joined("q/", &join, &Err(Error::new(ErrorKind::OutcomeUnknown, "no answer")));
             assert_eq!(names.of(id(2)), id(1), "it may come back");
             names.joined("q/", &join, &Err(Error::lost(LostReason::Expired)));
             assert_eq!(names.of(id(2)), id(1), "it is abandoned");

@@ -39,7 +39,7 @@ pub(crate) fn verify_in_background(context: &Arc<NodeContext>, own: &Arc<OwnNode
                     let why = context.driver.why_gone(&own.key, own.state.sequence()).await;
                     return context.watches.removed(&own, why);
                 }
-                Err(error) if error.is_retryable() => backoff.wait(own.state.lease().clock()).await,
+                Err(error) if error.may_pass() => backoff.wait(own.state.lease().clock()).await,
                 Err(error) => {
                     return tracing::debug!(%error, "an admission may not be checked");
                 }

@@ -56,7 +56,7 @@ async fn silent_connection_is_replaced_when_a_request_has_waited_for_its_time() 
     scripted.set(Mode::Silent);
     let began = Instant::now();
     let error = ask(&server, "TIME", seconds(2)).await.expect_err("no answer");
-    assert_eq!(*error.kind(), ErrorKind::Unknown, "{error}");
+    assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     assert!(!server.is_up() && began.elapsed() < seconds(2) + LONGEST_PAUSE);
     scripted.set(Mode::Answers);
     reconnected.notified().await;

@@ -81,7 +81,7 @@ async fn surely_connected(config: &Config) -> Coordinator {
     loop {
         match connect(&[latchwork_redis::connector()], config).await {
             Ok(coordinator) => return coordinator,
-            Err(error) => assert!(error.is_retryable() && begun.elapsed() < PATIENCE, "{error}"),
+            Err(error) => assert!(error.may_pass() && begun.elapsed() < PATIENCE, "{error}"),
         }
     }
 }

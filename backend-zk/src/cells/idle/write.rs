@@ -221,7 +221,7 @@ impl Writing<'_> {
         // The answer came so late that the last use does not count for this one any more. The cell is written: who
         // gives up from here on must not be told that it is not (COUNT-SAYS-UNKNOWN).
         self.in_flight.store(true, Ordering::Release);
-        let unknown = |why| Trouble::Refused(Error::new(ErrorKind::Unknown, why));
+        let unknown = |why| Trouble::Refused(Error::new(ErrorKind::OutcomeUnknown, why));
         match report(self.lease, self.uses, self.paths, time, (&last.name, Some(&last))).await {
             Ok(true) => Ok(()),
             Ok(false) => {

@@ -50,7 +50,7 @@ async fn once_back(lock: &Mutex) -> Result<()> {
     loop {
         match lock.acquire().await {
             Ok(hold) => return Ok(hold.release().await?),
-            Err(error) if error.is_retryable() => sleep(AGAIN).await,
+            Err(error) if error.may_pass() => sleep(AGAIN).await,
             Err(error) => return Err(error.into()),
         }
     }

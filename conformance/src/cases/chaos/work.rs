@@ -156,7 +156,7 @@ impl Chaos {
 /// Whether a fault, or a machine that was late, may be the reason.
 fn is_of_faults(error: &Error) -> bool {
     match error.kind() {
-        ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Timeout => true,
+        ErrorKind::Unavailable | ErrorKind::OutcomeUnknown | ErrorKind::Timeout => true,
         ErrorKind::Lost { reason } => *reason == LostReason::Expired,
         _ => false,
     }

@@ -21,7 +21,7 @@ impl From<&Error> for Failure {
     fn from(error: &Error) -> Self {
         match error.kind() {
             ErrorKind::Unavailable => Failure::Unsent,
-            ErrorKind::Unknown | ErrorKind::Timeout => Failure::Unanswered,
+            ErrorKind::OutcomeUnknown | ErrorKind::Timeout => Failure::Unanswered,
             ErrorKind::Lost { reason } => Failure::Lost(*reason),
             ErrorKind::NotHeld | ErrorKind::Closed => Failure::Closed,
             _ => Failure::Refused,

@@ -44,7 +44,7 @@ pub(super) async fn admitted(
                 state.gone(LostReason::Revoked);
                 continue;
             }
-            Err(error) if error.is_retryable() => clock.now() + period / 4,
+            Err(error) if error.may_pass() => clock.now() + period / 4,
             Err(error) => return Err(error),
         };
         told = tokio::select! {

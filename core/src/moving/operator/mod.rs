@@ -59,7 +59,7 @@ use crate::seen::OperatorMeter;
 ///
 /// *Cancel safety.* Every method may be dropped at any time, and called again.
 ///
-/// *Errors.* `Unavailable` and `Unknown` where one call ends by them: call it again. `Forbidden` names the
+/// *Errors.* `Unavailable` and `OutcomeUnknown` where one call ends by them: call it again. `Forbidden` names the
 /// right that a login lacks, and the cause says on which side. `Closed`; `RuntimeGone`.
 ///
 /// ```

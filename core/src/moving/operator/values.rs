@@ -191,7 +191,7 @@ fn lost_hold(error: Error) -> Error {
 /// An error of a copy, which says what becomes of the values where another try would not help.
 fn frozen(error: Error) -> Error {
     let error = lost_hold(error);
-    if error.is_retryable() {
+    if error.may_pass() {
         return error;
     }
     let why = "nobody can use the values until they are copied: mend the cause and go on, or take the move back (`latchwork \

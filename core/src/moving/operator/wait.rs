@@ -139,7 +139,7 @@ impl Move {
                         Err(error) => return Err(error),
                     }
                 }
-                Err(error) if error.is_retryable() => {
+                Err(error) if error.may_pass() => {
                     progress(&MoveProgress::Outage(&error));
                     pauses.wait(lease.clock()).await;
                     continue;

@@ -108,7 +108,7 @@ async fn a_release_of_which_nothing_is_known_holds_no_step_up() {
             link.drop_next_reply();
             match hold.release().await {
                 Ok(()) => {}
-                Err(error) => assert_eq!(*error.kind(), ErrorKind::Unknown, "{phase:?}: {error}"),
+                Err(error) => assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{phase:?}: {error}"),
             }
             let begun = Instant::now();
             let stepped = async {

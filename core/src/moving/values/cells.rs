@@ -235,7 +235,7 @@ fn refuse_leased(write: &CellWrite) -> Result<()> {
 /// A change whose answer does not count.
 fn outlived() -> Error {
     Error::new(
-        ErrorKind::Unknown,
+        ErrorKind::OutcomeUnknown,
         "this client was no member of the move any more when the answer came: the values may have moved without it",
     )
 }

@@ -35,7 +35,7 @@ impl Outcome {
     pub(crate) fn of(error: &Error) -> Self {
         match error.kind() {
             ErrorKind::Timeout => Outcome::Timeout,
-            ErrorKind::Unavailable | ErrorKind::Unknown => Outcome::Unavailable,
+            ErrorKind::Unavailable | ErrorKind::OutcomeUnknown => Outcome::Unavailable,
             ErrorKind::Lost { .. } => Outcome::Lost,
             ErrorKind::Conflict => Outcome::Conflict,
             ErrorKind::Forbidden { .. } => Outcome::Forbidden,

@@ -56,7 +56,7 @@ async fn a_finish_says_at_the_most_that_another_call_helps() {
     let made = async |bed: &Bed| bed.operator().await.run(ignored).await.expect("made");
     let finish = async |of: &Move| {
         while let Err(error) = of.finish().await {
-            assert!(error.is_retryable(), "{error}");
+            assert!(error.may_pass(), "{error}");
         }
         Ok(())
     };

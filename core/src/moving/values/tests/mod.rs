@@ -112,7 +112,7 @@ async fn join(backend: &dyn Backend, queue: Address, claim: Claim) -> Result<Arc
         Err(error) => {
             join.repeated = true;
             while let Err(error) = backend.abandon(&join).await {
-                assert!(error.is_retryable(), "{error}");
+                assert!(error.may_pass(), "{error}");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
             Err(error)

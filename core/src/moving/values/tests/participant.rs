@@ -74,7 +74,7 @@ impl Follows {
         }
         if member.state().lost().is_none() {
             // It would be waited for.
-            while member.leave().await.is_err_and(|error| error.is_retryable()) {
+            while member.leave().await.is_err_and(|error| error.may_pass()) {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }

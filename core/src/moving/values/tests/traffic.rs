@@ -66,8 +66,8 @@ async fn adds(
                     break;
                 }
                 Err(error) => {
-                    assert!(error.is_retryable() || *error.kind() == ErrorKind::Unknown, "{error}");
-                    request.in_doubt |= *error.kind() == ErrorKind::Unknown;
+                    assert!(error.may_pass(), "{error}");
+                    request.in_doubt |= *error.kind() == ErrorKind::OutcomeUnknown;
                     random.pause(20).await;
                 }
             }
@@ -87,7 +87,7 @@ async fn reads(cells: Arc<MovingCells>, cell: Address, seed: u64, seen: Arc<Seen
                 assert!(shown >= before, "a read shows {shown}, and {before} was known before it");
                 seen.0.fetch_max(shown, Ordering::SeqCst);
             }
-            Err(error) => assert!(error.is_retryable(), "{error}"),
+            Err(error) => assert!(error.may_pass(), "{error}"),
         }
         random.pause(15).await;
     }
