@@ -203,7 +203,9 @@ async fn check_permissions(driver: &Driver, layout: &Layout) -> Result<()> {
 /// server answers.
 fn not_yet(error: Error) -> Error {
     match error.kind() {
-        ErrorKind::OutcomeUnknown => Error::new(ErrorKind::Unavailable, "etcd does not answer").because(error),
+        ErrorKind::OutcomeUnknown => {
+            Error::new(ErrorKind::Unavailable, "etcd does not answer").because(error)
+        }
         _ => error,
     }
 }

@@ -123,8 +123,9 @@ impl From<ClientError> for Failure {
             UNAVAILABLE if never_sent(&text, status) => ErrorKind::Unavailable,
             _ => ErrorKind::OutcomeUnknown,
         };
-        let outage =
-            matches!(kind, ErrorKind::OutcomeUnknown | ErrorKind::Unavailable).then(|| outage(status)).flatten();
+        let outage = matches!(kind, ErrorKind::OutcomeUnknown | ErrorKind::Unavailable)
+            .then(|| outage(status))
+            .flatten();
         let context = outage.map_or_else(|| advice(code, text), Cow::Borrowed);
         Failure::Other(Error::new(kind, context).because(error))
     }

@@ -42,7 +42,9 @@ impl Session {
         let granted = driver.grant(ttl).await.map_err(Error::from);
         let (id, granted) = granted.map_err(|error| match error.kind() {
             // A lease whose id nobody knows runs out by itself: as good as not granted.
-            ErrorKind::OutcomeUnknown => Error::new(ErrorKind::Unavailable, "no lease was granted").because(error),
+            ErrorKind::OutcomeUnknown => {
+                Error::new(ErrorKind::Unavailable, "no lease was granted").because(error)
+            }
             _ => error,
         })?;
         if granted < ttl {

@@ -178,7 +178,9 @@ pub(crate) fn closed() -> Error {
 /// A read without an answer can simply be repeated.
 pub(crate) fn only_read(error: Error) -> Error {
     match error.kind() {
-        ErrorKind::OutcomeUnknown => Error::new(ErrorKind::Unavailable, "no answer to a reading").because(error),
+        ErrorKind::OutcomeUnknown => {
+            Error::new(ErrorKind::Unavailable, "no answer to a reading").because(error)
+        }
         _ => error,
     }
 }

@@ -311,7 +311,11 @@ async fn a_connect_goes_on_while_the_server_is_silent_until_its_time_is_over() {
 #[tokio::test(start_paused = true)]
 async fn a_connect_tries_again_behind_a_try_without_an_answer_and_not_behind_a_refusal() {
     let stored = Stored::new();
-    stored.plants.joins.lock().extend([ErrorKind::OutcomeUnknown, ErrorKind::Unavailable, ErrorKind::Unavailable]);
+    stored.plants.joins.lock().extend([
+        ErrorKind::OutcomeUnknown,
+        ErrorKind::Unavailable,
+        ErrorKind::Unavailable,
+    ]);
     let (client, _) = stored.client(LAYOUT).await.expect("connected at last");
     stored.plants.joins.lock().extend([ErrorKind::Unavailable]);
     let error = stored.client(LAYOUT).await.expect_err("the server cannot serve it");

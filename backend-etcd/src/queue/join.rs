@@ -93,7 +93,9 @@ fn after_the_put(failure: Failure) -> Failure {
         Failure::Full(error) | Failure::Other(error)
             if !matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Lost { .. }) =>
         {
-            Failure::Other(Error::new(ErrorKind::OutcomeUnknown, "joined, but no more is known").because(error))
+            Failure::Other(
+                Error::new(ErrorKind::OutcomeUnknown, "joined, but no more is known").because(error),
+            )
         }
         other => other,
     }

@@ -99,7 +99,8 @@ async fn a_leave_after_an_unknown_downgrade_leaves_nothing() {
         let backend = backend(&config).await;
         let queue = address(&config, Kind::RwLock, "a");
         let node = admitted(backend.join(&join(&queue, Exclusive)).await);
-        let unknown = async || assert_eq!(*node.downgrade().await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
+        let unknown =
+            async || assert_eq!(*node.downgrade().await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
         let reads = waits(&waiting(backend.join(&join(&queue, Shared)).await));
         if late {
             let parked = proxy.park_request(|chunk| holds(chunk, MULTI));

@@ -111,9 +111,7 @@ impl Defect for ClosesOnce {
     async fn close(&self, honest: &dyn Backend, how: Close) -> Result<()> {
         let anything = Address::new("latchwork", Kind::Mutex, "anything")?;
         match honest.list(&anything, Page::new(0, 1)).await {
-            Err(unreached) if unreached.may_pass() => {
-                ClosesHere.close(honest, how).await.and(Err(unreached))
-            }
+            Err(unreached) if unreached.may_pass() => ClosesHere.close(honest, how).await.and(Err(unreached)),
             _ => honest.close(how).await,
         }
     }

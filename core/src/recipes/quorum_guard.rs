@@ -258,7 +258,9 @@ fn tally<'a>(answers: impl Iterator<Item = &'a Result<Ended>>, need: usize) -> R
         (Some(lost), _) if released + unsure < need => Ok(lost),
         (_, Some(error)) => Err(error.clone()),
         (Some(lost), None) => Ok(lost),
-        (None, None) => Err(Error::new(ErrorKind::OutcomeUnknown, "a majority of the releases was not confirmed")),
+        (None, None) => {
+            Err(Error::new(ErrorKind::OutcomeUnknown, "a majority of the releases was not confirmed"))
+        }
     }
 }
 

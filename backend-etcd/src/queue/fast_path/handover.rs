@@ -50,7 +50,9 @@ impl Handover {
             // By the request that it refused, or by somebody else: core asks again, and knows then
             // that it may have been this client.
             Failure::Full(error) if !was_there && first => {
-                Err(Error::new(ErrorKind::OutcomeUnknown, "a full server may have removed it").because(error).into())
+                Err(Error::new(ErrorKind::OutcomeUnknown, "a full server may have removed it")
+                    .because(error)
+                    .into())
             }
             _ => Ok(Some(was_there)),
         }
