@@ -39,8 +39,8 @@ use crate::reentrancy::Owner;
 ///
 /// *Source.* The lock of the ZooKeeper recipes (one sequential ephemeral node each, no herd), as in
 /// Curator's `InterProcessMutex` and etcd's `concurrency.Mutex`; on Redis a queue of such nodes.
-/// (Curator's counts holds by
-/// thread; here the owner is explicit, since tasks are not threads.) Fencing: M. Kleppmann, *How to do distributed locking* (2016), on what Redlock leaves open.
+/// (Curator's counts holds by thread. Here the owner is explicit, since tasks are not threads.)
+/// Fencing: M. Kleppmann, *How to do distributed locking* (2016), on what Redlock leaves open.
 ///
 /// A handle is cheap to make and to clone; making one does no I/O.
 ///
