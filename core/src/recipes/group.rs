@@ -25,7 +25,7 @@ use crate::error::Result;
 /// twice. A member's data stands in its node: it goes with it, and a change that comes late reaches
 /// no other member.
 ///
-/// *When a member's lease is lost*, it is a member no more: [`lost`](Hold::lost) becomes ready, and
+/// *When a member's lease is lost*, it is a member no more: [`lost`](crate::Hold::lost) becomes ready, and
 /// others see it go when the server has ended the lease. Join again.
 ///
 /// *Source.* ZooKeeper's group membership; Curator's `GroupMember`.

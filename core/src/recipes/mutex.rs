@@ -23,7 +23,7 @@ use crate::reentrancy::Owner;
 ///
 /// *Why it is safe.* The server admits one node at a time, and this client counts itself lost
 /// earlier than the server can (LEASE-DEADLINE). No lease lock can exclude a process that is paused
-/// between its look at the clock and its write: send [`token`](Fenced::token) with the write, and
+/// between its look at the clock and its write: send [`token`](super::Fenced::token) with the write, and
 /// let the resource refuse older ones.
 ///
 /// *Owners.* It is reentrant for an owner that the call names ([`Acquire::by`]). All holds of an owner
@@ -33,8 +33,8 @@ use crate::reentrancy::Owner;
 /// background, with the options of the task that began it. A call without an owner excludes everyone:
 /// a task that holds and acquires again waits for itself.
 ///
-/// *When the lease is lost*, the hold is lost: [`lost`](Hold::lost) becomes ready,
-/// [`check`](Hold::check) answers `Lost`, and another client is admitted. A waiter loses its place,
+/// *When the lease is lost*, the hold is lost: [`lost`](crate::Hold::lost) becomes ready,
+/// [`check`](crate::Hold::check) answers `Lost`, and another client is admitted. A waiter loses its place,
 /// and joins again by itself, at the tail.
 ///
 /// *Source.* The lock of the ZooKeeper recipes (one sequential ephemeral node each, no herd), as in
