@@ -84,7 +84,6 @@ use std::time::Duration;
 
 // The ledger imports it by this path.
 use latchwork_core::Moment;
-use latchwork_core::decide;
 
 /// The unit of time: the least margin (200 ms), so that core's own arithmetic works in whole ticks.
 const TICK: Duration = Duration::from_millis(200);
