@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use latchwork_core::Coordinator;
 use latchwork_core::contracts::LeaseState;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::bounds::{CLEAN_UP, LATE, PATIENCE};
@@ -21,6 +23,15 @@ pub(crate) async fn within<F: Future>(bound: Duration, what: &str, future: F) ->
 /// Awaits what must happen, with no bound of its own.
 pub(crate) async fn soon<F: Future>(what: &str, future: F) -> F::Output {
     within(PATIENCE, what, future).await
+}
+
+/// Awaits tasks that report each of their holds. Each report has its own bound: on a slow machine all of
+/// them take longer.
+pub(crate) async fn all_held(tasks: Vec<JoinHandle<()>>, mut holds: UnboundedReceiver<()>) {
+    while soon("the next hold", holds.recv()).await.is_some() {}
+    for task in tasks {
+        task.await.expect("no panic");
+    }
 }
 
 /// Polls `future` so often, each time when it has been woken, and then drops it: `None` when it was

@@ -9,6 +9,7 @@ use latchwork_core::{Ended, ErrorKind, LostReason, Owner};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::rwlock::rwlock;
@@ -18,7 +19,7 @@ use crate::bounds::{CLEAN_UP, LONG_TTL, NOISE, PATIENCE, QUIET_TTL};
 use crate::case::cases;
 use crate::exclusive::Lock;
 use crate::testbed::Client;
-use crate::waits::{soon, until, within};
+use crate::waits::{all_held, soon, until, within};
 
 /// Mutexes of one client as one, in the given order.
 pub(super) fn mutexes(client: &Client, keys: &[&str]) -> MultiLock {
@@ -138,8 +139,10 @@ cases! {
         let clients = [context.client().await, context.client().await, context.client().await];
         let inside: Arc<[AtomicBool; KEYS.len()]> = Arc::default();
         let mut random = StdRng::seed_from_u64(context.seed());
+        let (held, holds) = mpsc::unbounded_channel();
         let tasks: Vec<_> = (0..6)
             .map(|task| {
+                let held = held.clone();
                 let (client, inside, seed) = (clients[task % 3].coordinator.clone(), Arc::clone(&inside), random.random());
                 tokio::spawn(async move {
                     let mut random = StdRng::seed_from_u64(seed);
@@ -156,13 +159,13 @@ cases! {
                             inside[place].store(false, Ordering::Release);
                         }
                         guard.release().await.expect("released");
+                        held.send(()).expect("counted");
                     }
                 })
             })
             .collect();
-        for task in tasks {
-            soon("the task", task).await.expect("no panic");
-        }
+        drop(held);
+        all_held(tasks, holds).await;
     }
 
     "MULTI-ORDER" =>

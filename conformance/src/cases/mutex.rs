@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use latchwork_core::{Ended, ErrorKind, LostReason};
+use tokio::sync::mpsc;
 
 use crate::actions::{acquire, listing, queue_up, try_acquire};
 use crate::bounds::{LONG_TTL, NOISE};
 use crate::case::cases;
 use crate::testbed::Client;
-use crate::waits::{soon, until, within};
+use crate::waits::{all_held, soon, until, within};
 
 cases! {
     "MUTEX-EXCLUSION" adapted =>
@@ -19,10 +20,11 @@ cases! {
     async fn mutex_excludes(context) {
         let clients = [context.client().await, context.client().await, context.client().await];
         let (inside, last) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
+        let (held, holds) = mpsc::unbounded_channel();
         let tasks: Vec<_> = (0..12)
             .map(|task| {
                 let mutex = context.mutex(&clients[task % clients.len()], "a");
-                let (inside, last) = (Arc::clone(&inside), Arc::clone(&last));
+                let (inside, last, held) = (Arc::clone(&inside), Arc::clone(&last), held.clone());
                 tokio::spawn(async move {
                     for _ in 0..4 {
                         let guard = mutex.acquire().await.expect("acquired");
@@ -32,13 +34,13 @@ cases! {
                         assert!(last.swap(token, Ordering::AcqRel) < token, "tokens rise");
                         assert_eq!(inside.fetch_sub(1, Ordering::AcqRel), 1, "two at once");
                         guard.release().await.expect("released");
+                        held.send(()).expect("counted");
                     }
                 })
             })
             .collect();
-        for task in tasks {
-            soon("the task", task).await.expect("no panic");
-        }
+        drop(held);
+        all_held(tasks, holds).await;
     }
 
     "MUTEX-FAIR" adapted =>

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use latchwork_core::recipes::RwLock;
+use tokio::sync::mpsc;
 
 use crate::case::cases;
 use crate::testbed::Client;
-use crate::waits::{soon, until};
+use crate::waits::{all_held, soon, until};
 
 pub(super) fn rwlock(client: &Client, key: &str) -> RwLock {
     client.coordinator.rwlock(key).expect("a good key")
@@ -77,9 +78,10 @@ cases! {
         let clients = [context.client().await, context.client().await];
         // Readers count up, a writer takes it to -1.
         let inside = Arc::new(AtomicI32::new(0));
+        let (held, holds) = mpsc::unbounded_channel();
         let tasks: Vec<_> = (0..9)
             .map(|task| {
-                let (lock, inside) = (rwlock(&clients[task % 2], "a"), Arc::clone(&inside));
+                let (lock, inside, held) = (rwlock(&clients[task % 2], "a"), Arc::clone(&inside), held.clone());
                 tokio::spawn(async move {
                     for round in 0..4 {
                         if (task + round) % 3 == 0 {
@@ -95,12 +97,12 @@ cases! {
                             assert!(inside.fetch_sub(1, Ordering::AcqRel) >= 1, "a reader beside a writer");
                             guard.release().await.expect("released");
                         }
+                        held.send(()).expect("counted");
                     }
                 })
             })
             .collect();
-        for task in tasks {
-            soon("the task", task).await.expect("no panic");
-        }
+        drop(held);
+        all_held(tasks, holds).await;
     }
 }

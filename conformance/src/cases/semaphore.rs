@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use latchwork_core::ErrorKind;
 use latchwork_core::recipes::{Permit, Semaphore};
+use tokio::sync::mpsc;
 
 use crate::case::cases;
 use crate::testbed::Client;
-use crate::waits::{soon, until};
+use crate::waits::{all_held, soon, until};
 
 pub(super) fn semaphore(client: &Client, key: &str, limit: u32) -> Semaphore {
     client.coordinator.semaphore(key, limit).expect("a good key and limit")
@@ -25,10 +26,11 @@ cases! {
         const LIMIT: u32 = 3;
         let clients = [context.client().await, context.client().await];
         let taken = Arc::new(AtomicU32::new(0));
+        let (held, holds) = mpsc::unbounded_channel();
         let tasks: Vec<_> = (0..8)
             .map(|task| {
                 let (semaphore, taken) = (semaphore(&clients[task % 2], "a", LIMIT), Arc::clone(&taken));
-                let weight = u32::try_from(task).expect("small") % LIMIT + 1;
+                let (weight, held) = (u32::try_from(task).expect("small") % LIMIT + 1, held.clone());
                 tokio::spawn(async move {
                     for _ in 0..3 {
                         let permit = semaphore.acquire(weight).await.expect("acquired");
@@ -37,13 +39,13 @@ cases! {
                         tokio::task::yield_now().await;
                         taken.fetch_sub(weight, Ordering::AcqRel);
                         permit.release().await.expect("released");
+                        held.send(()).expect("counted");
                     }
                 })
             })
             .collect();
-        for task in tasks {
-            soon("the task", task).await.expect("no panic");
-        }
+        drop(held);
+        all_held(tasks, holds).await;
     }
 
     "SEMAPHORE-ORDER" =>
