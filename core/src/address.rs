@@ -25,7 +25,7 @@ pub const MAX_KEY_BYTES: usize = 255;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Kind {
-    /// Mutex and Mutex.
+    /// Mutex.
     Mutex,
     /// Read/write lock.
     RwLock,

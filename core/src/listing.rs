@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::Stream;
-use futures_util::stream::{self, TryStreamExt};
+use futures_util::stream::TryStreamExt;
 
 use crate::error::{Error, Result};
+use crate::pages::all;
 
 /// Items of a page that a whole listing asks for.
 const PAGE: usize = 500;
@@ -107,15 +108,13 @@ impl<T: Send + 'static> Listing<T> {
 
     /// All items as a stream, which reads a page when it needs one, and ends after an error.
     pub fn into_stream(self) -> impl Stream<Item = Result<T>> + Send {
-        let pages = stream::try_unfold(Some(None::<String>), move |after| {
+        all(None::<String>, move |after| {
             let pages = Arc::clone(&self.pages);
             async move {
-                let Some(after) = after else { return Ok::<_, Error>(None) };
                 let Page { items, next } = pages.page(after.as_deref(), PAGE).await?;
-                Ok(Some((stream::iter(items.into_iter().map(Ok)), next.map(Some))))
+                Ok((items, next.map(Some)))
             }
-        });
-        pages.try_flatten()
+        })
     }
 }
 

@@ -71,7 +71,7 @@ impl Tenure {
         }
     }
 
-    /// The state now; `None` after a release in time.
+    /// The state by the clock at this call.
     pub(crate) fn state(&self) -> HoldState {
         match self.node() {
             Some(node) => node.state().state().into(),
@@ -111,6 +111,7 @@ impl Tenure {
         }
     }
 }
+
 impl fmt::Debug for Tenure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tenure")
@@ -130,6 +131,7 @@ pub(super) async fn until_ended(tenure: &Tenure) {
         }
     }
 }
+
 /// Waits until the state is another than `seen`, or the holder has ended it.
 pub(super) async fn one_changed(tenure: &Tenure, seen: HoldState) {
     let seen = match seen {

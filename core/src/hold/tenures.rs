@@ -91,8 +91,7 @@ impl<'a> HeldBy<'a> {
         }
     }
 
-    /// The state by the clock at this call: the worst of all, or that of a majority; `None` after a
-    /// release in time.
+    /// The state by the clock at this call: the worst of all, or that of a majority.
     pub(crate) fn state(self) -> HoldState {
         match self {
             Self::All(tenures) => state_of_all(tenures),
@@ -119,7 +118,7 @@ impl<'a> HeldBy<'a> {
         }
     }
 
-    /// Waits until the state is another than `seen`, and answers it. `None` after a release in time.
+    /// Waits until the state is another than `seen`, and answers it.
     pub(crate) async fn changed(self, seen: HoldState) -> HoldState {
         match self {
             Self::All(tenures) => all_changed(tenures, seen).await,

@@ -54,10 +54,10 @@ const MARKER: &str = "members";
 /// renewal. A server that may have forgotten a hold counts only when that hold has ended. No two
 /// acquisitions wait for each other: one that waits holds only members before the one it waits for.
 ///
-/// *No fence.* The guard is not [`Fenced`](crate::Fenced). Independent servers count independently. Of three servers that are
-/// at 10, 50 and 7, a holder of the first two has 11 and 51, and the next one, on the first and the
-/// third, 12 and 8: neither the largest nor the sum rises. That is the heart of a debate: M. Kleppmann (*How to do
-/// distributed locking*, 2016) holds that a lock for correctness needs a fence which the resource
+/// *No fence.* The guard is not [`Fenced`](crate::Fenced). Independent servers count independently.
+/// Of three servers that are at 10, 50 and 7, a holder of the first two has 11 and 51, and the next
+/// one, on the first and the third, 12 and 8: neither the largest nor the sum rises. That is the heart
+/// of a debate: M. Kleppmann (*How to do distributed locking*, 2016) holds that a lock for correctness needs a fence which the resource
 /// checks, since a holder may be paused after its last look at the clock, or its write delayed, and
 /// that Redlock depends on bounded delays and clocks without offering one. S. Sanfilippo (*Is
 /// Redlock safe?*, 2016) answers that elapsed time is checked again after the last answer, that

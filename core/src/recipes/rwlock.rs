@@ -19,12 +19,11 @@ use crate::listing::Listing;
 /// for the nearest writer ahead, a writer for everyone ahead. So later readers do not starve a
 /// waiting writer, and the readers behind it are admitted together once it is done or gives up.
 ///
-/// *Owners.* All holds of an owner that the calls name ([`Acquire::by`]) share one node. The owner may read again past a waiting writer,
-/// and if it writes, may write again and read, without a request. When only its reads remain, the
-/// node is downgraded in its place. An owner that reads and asks to write gets
+/// *Owners.* All holds of an owner that the calls name ([`Acquire::by`]) share one node. The owner
+/// may read again past a waiting writer, and if it writes, may write again and read, without a
+/// request. When only its reads remain, the node is downgraded in its place. An owner that reads and asks to write gets
 /// [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock). A call without an owner excludes everyone:
-/// a task that reads and asks to write, or reads
-/// again behind a waiting writer, waits for itself.
+/// a task that reads and asks to write, or reads again behind a waiting writer, waits for itself.
 ///
 /// For pauses and fencing, a writer is like the holder of a [`Mutex`](super::Mutex); readers
 /// have no token.

@@ -1,11 +1,11 @@
 //! For how long an acquisition goes on beside servers that do not answer.
 
-use crate::contracts::Limit;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
 use super::driver::two_in;
+use crate::contracts::Limit;
 use crate::decide::moving::MovePhase;
 
 const SECOND: Duration = Duration::from_secs(1);
