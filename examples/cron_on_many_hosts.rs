@@ -64,7 +64,7 @@ async fn try_for(host: &Coordinator, key: &str) -> Result<Option<MutexGuard>> {
             match lock.acquire().min_hold(TAKEN).within(TAKEN / 3).await {
                 // Another host has the tick. (In an outage the error is `Unavailable`, and possibly no
                 // host has it.)
-                Err(error) if error.kind() == &ErrorKind::Timeout => Ok(None),
+                Err(error) if error.kind() == ErrorKind::Timeout => Ok(None),
                 acquired => acquired.map(Some),
             }
         }

@@ -40,7 +40,7 @@ async fn main() -> Result<()> {
     println!("instance 0 took all {limit} permits: a try of instance 1 was refused");
     // An instance that asks for another limit gets an error.
     let conflict = fleet[2].semaphore(KEY, limit + 1)?.acquire(1).await.expect_err("another limit is stored");
-    assert_eq!(conflict.kind(), &ErrorKind::Conflict);
+    assert_eq!(conflict.kind(), ErrorKind::Conflict);
     println!("instance 2 insisted on the limit {}: {conflict}", limit + 1);
     heavy.release().await?;
 

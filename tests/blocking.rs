@@ -31,7 +31,7 @@ fn runtimes() -> [Runtime; 2] {
 
 fn assert_refused<T: std::fmt::Debug>(answer: Result<T>) {
     let error = answer.expect_err("in async code");
-    assert_eq!(error.kind(), &ErrorKind::InAsyncCode, "{error}");
+    assert_eq!(error.kind(), ErrorKind::InAsyncCode, "{error}");
     assert!(error.to_string().contains("spawn_blocking") && !error.is_retryable(), "{error}");
 }
 
@@ -107,13 +107,13 @@ fn bound_ends_a_wait_and_leaves_no_place_in_the_queue() {
     let mutex = coordinator.mutex("held").expect("a key");
     let held = mutex.acquire().block_on().expect("free");
     let late = mutex.acquire().block_on_timeout(Duration::from_millis(20)).expect_err("it is held");
-    assert_eq!((late.kind(), late.is_retryable()), (&ErrorKind::Timeout, false), "{late}");
+    assert_eq!((late.kind(), late.is_retryable()), (ErrorKind::Timeout, false), "{late}");
     held.release().block_on().expect("held");
     drop(mutex.acquire().block_on().expect("the dropped wait has left the queue"));
     // An answer that is there is not late, however short the time.
     ready(Ok::<_, Error>(())).block_on_timeout(Duration::ZERO).expect("it is ready");
     let late = pending::<Result<()>>().block_on_timeout(Duration::ZERO).expect_err("it never is");
-    assert_eq!(late.kind(), &ErrorKind::Timeout);
+    assert_eq!(late.kind(), ErrorKind::Timeout);
     coordinator.close().block_on().expect("closed");
 }
 

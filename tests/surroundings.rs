@@ -161,7 +161,7 @@ async fn nobody_at_the_address_is_unavailable_in_time() {
         for kind in backends() {
             let started = Instant::now();
             let error = refused(&format!("{kind}://app:hunter2@{at}?connect_timeout=1s")).await;
-            assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
             assert!(error.is_retryable());
             assert!(error.to_string().contains(&at), "{error}");
             assert!(started.elapsed() < within + NOISE, "{kind} at {at}: {:?}", started.elapsed());
@@ -177,7 +177,7 @@ async fn a_server_that_hangs_up_is_reported_in_time() {
         let error = refused(&format!("{kind}://app:hunter2@{at}")).await;
         // A server that is being stopped hangs up too, and so does a proxy without its server, so
         // the error cannot say that the URL is wrong.
-        assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         let text = error.to_string();
         assert!(
             text.contains(&format!("{at} hangs up")) || text.contains(&format!("{at}: hangs up")),
@@ -207,7 +207,7 @@ async fn reports_it_from_its_operations(kind: Kind, at: SocketAddr) {
         assert!(!format!("{error} {error:?} {lazy:?} {mutex:?}").contains(PASSWORD));
     }
     let tried = mutex.try_acquire().await.expect_err("nobody is there");
-    assert_eq!(*tried.kind(), ErrorKind::Unavailable, "{tried}");
+    assert_eq!(tried.kind(), ErrorKind::Unavailable, "{tried}");
     lazy.close().await.expect("there is nothing to leave");
 }
 

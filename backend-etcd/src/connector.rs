@@ -126,7 +126,7 @@ async fn open(settings: &Settings, config: &Config) -> Result<Arc<dyn Backend>> 
     loop {
         match log_in(settings, config).await {
             // A server is there, but has no leader yet, or no time. The caller bounds the time.
-            Err(error) if *error.kind() == ErrorKind::Unavailable => {
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
                 tracing::debug!(%error, "etcd does not serve yet");
                 note_failure(&error);
                 backoff.wait(&clock).await;
@@ -150,8 +150,7 @@ async fn check_server(driver: &Driver) -> Result<()> {
         driver.status().await.map_err(Error::from).map_err(|error| match error.kind() {
             // The server speaks gRPC, and has none of etcd's methods.
             ErrorKind::Misconfigured => {
-                let saw = "a gRPC server that is no etcd".to_owned();
-                Error::new(ErrorKind::WrongServer { expected: "etcd", saw }, "").because(error)
+                Error::wrong_server("etcd", "a gRPC server that is no etcd", "").because(error)
             }
             _ => not_yet(error),
         })?;
@@ -190,9 +189,9 @@ async fn check_permissions(driver: &Driver, layout: &Layout) -> Result<()> {
         or_else: vec![Op::Delete(scratch.into())],
     };
     driver.txn(txn).await.map_err(Error::from).map_err(|error| match error.kind() {
-        ErrorKind::Forbidden { what } => {
-            let what = format!("{what}: reading and writing all keys under {:?}", layout.root());
-            Error::new(ErrorKind::Forbidden { what }, "").because(error)
+        ErrorKind::Forbidden => {
+            let what = format!("reading and writing all keys under {:?}", layout.root());
+            Error::forbidden(&what, "").because(error)
         }
         _ => not_yet(error),
     })?;
@@ -223,7 +222,7 @@ mod tests {
             ("3.5.6", "3.5.7 or later"),
         ] {
             let error = check_version(version).unwrap_err();
-            assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{version}");
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{version}");
             assert!(error.to_string().contains(says), "{version}: {error}");
         }
         for version in ["3.4.0", "3.4.23", "3.5.7", "3.5.28", "3.6.0", "4.0.0"] {

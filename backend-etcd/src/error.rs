@@ -27,7 +27,7 @@ pub(crate) enum Failure {
 impl Failure {
     /// Whether no server has seen the request.
     pub(crate) fn was_not_sent(&self) -> bool {
-        matches!(self, Failure::Other(error) if *error.kind() == ErrorKind::Unavailable)
+        matches!(self, Failure::Other(error) if error.kind() == ErrorKind::Unavailable)
     }
 
     /// Whether the server has refused a log-in because it knows no users.
@@ -98,12 +98,18 @@ impl From<ClientError> for Failure {
         // Codes by number: their names are in tonic, a dependency of the client crate and not of
         // ours.
         let (code, text) = (status.code() as i32, status.message().to_owned());
+        let forbidden = match code {
+            PERMISSION_DENIED => Some("a key"),
+            UNAUTHENTICATED => Some("log in"),
+            INVALID_ARGUMENT if text.contains("authentication failed") => Some("log in"),
+            INVALID_ARGUMENT if text.contains("user name") => Some("anonymous access"),
+            _ => None,
+        };
+        if let Some(what) = forbidden {
+            return Error::forbidden(what, &advice(code, text)).because(error).into();
+        }
         let kind = match code {
             NOT_FOUND if text.contains("lease not found") => return Failure::LeaseGone,
-            INVALID_ARGUMENT if text.contains("authentication failed") => forbidden("log in"),
-            PERMISSION_DENIED => forbidden("a key"),
-            UNAUTHENTICATED => forbidden("log in"),
-            INVALID_ARGUMENT if text.contains("user name") => forbidden("anonymous access"),
             FAILED_PRECONDITION if text.contains("authentication is not enabled") => ErrorKind::Misconfigured,
             _ if is_older_than_the_roles(&error) => ErrorKind::Unavailable,
             OUT_OF_RANGE if text.contains("message length too large") => {
@@ -247,10 +253,6 @@ const UNIMPLEMENTED: i32 = 12;
 const UNAVAILABLE: i32 = 14;
 const UNAUTHENTICATED: i32 = 16;
 
-fn forbidden(what: &str) -> ErrorKind {
-    ErrorKind::Forbidden { what: what.to_owned() }
-}
-
 /// Whether the request was surely not carried out: no connection was made, or the server refused it
 /// before it proposed it.
 fn never_sent(text: &str, status: &dyn std::error::Error) -> bool {
@@ -278,7 +280,7 @@ fn is_no_connection(_: &(dyn std::error::Error + 'static)) -> bool {
 /// A read changes nothing, so an unknown outcome only means that the server is not there.
 pub(crate) fn as_read(failure: Failure) -> Failure {
     match failure {
-        Failure::Other(error) if *error.kind() == ErrorKind::OutcomeUnknown => {
+        Failure::Other(error) if error.kind() == ErrorKind::OutcomeUnknown => {
             Failure::Other(Error::new(ErrorKind::Unavailable, "a read was not answered").because(error))
         }
         // Older servers that are full also refuse transactions that only read.

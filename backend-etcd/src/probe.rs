@@ -43,9 +43,7 @@ pub(crate) async fn find_server(hosts: &[String], transport: &Transport) -> Resu
         failure = Some(match probed {
             Ok(Probed::Http2) => return Ok(()),
             Ok(Probed::Refused(why)) => why,
-            Ok(Probed::Other(saw)) => {
-                Error::new(ErrorKind::WrongServer { expected: "etcd", saw }, format!("at {host}"))
-            }
+            Ok(Probed::Other(saw)) => Error::wrong_server("etcd", &saw, &format!("at {host}")),
             Ok(Probed::HangsUp) => {
                 let what = format!("{host} hangs up: it is no etcd, or is a proxy whose etcd is down");
                 Error::new(ErrorKind::Unavailable, what)
@@ -159,14 +157,13 @@ mod tests {
             (vec![&b""[..], &b"\x15\x03\x03\x00\x02\x02\x32\x00\x00"[..]], "TLS"),
         ] {
             let error = find_server(&[server(answers).await], &Transport::default()).await.unwrap_err();
-            match error.kind() {
-                ErrorKind::WrongServer { expected: "etcd", saw } => assert!(saw.contains(expected), "{saw}"),
-                _ => panic!("{error}"),
-            }
+            assert_eq!(error.kind(), ErrorKind::WrongServer, "{error}");
+            let words = error.to_string();
+            assert!(words.contains("expected etcd, saw") && words.contains(expected), "{words}");
         }
         let error =
             find_server(&[server(vec![b"", b"", b""]).await], &Transport::default()).await.unwrap_err();
-        assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         find_server(&[server(vec![b"\0\0\x06\x04\0\0\0\0\0\0\x05\0\0@\0"]).await], &Transport::default())
             .await
             .unwrap();
@@ -177,7 +174,7 @@ mod tests {
         let port = ClosedPort::take().unwrap();
         let closed = port.addr().to_string();
         let error = find_server(std::slice::from_ref(&closed), &Transport::default()).await.unwrap_err();
-        assert_eq!(*error.kind(), ErrorKind::Unavailable);
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
         find_server(&[closed, server(vec![b"\0\0\x06\x04\0\0\0\0\0"]).await], &Transport::default())
             .await
             .unwrap();

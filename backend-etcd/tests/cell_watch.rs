@@ -31,7 +31,7 @@ async fn news(watch: &mut dyn ChangeWatch) {
 /// Waits for news through outages, as core does.
 async fn news_in_the_end(watch: &mut dyn ChangeWatch) {
     while let Err(error) = soon(watch.changed()).await {
-        assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     }
 }
 
@@ -130,12 +130,12 @@ async fn a_server_that_cannot_be_reached_is_unavailable_and_the_watch_can_be_ask
     let mut watch = client.backend().watch_cell(&cell());
     proxy.hold(Direction::ToServer);
     let error = soon(watch.changed()).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     proxy.resume();
     news_in_the_end(&mut *watch).await;
     proxy.cut();
     let error = soon(watch.changed()).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     proxy.resume();
     news_in_the_end(&mut *watch).await;
     write(&other, Some("after it")).await;
@@ -156,7 +156,7 @@ async fn a_watch_of_a_closed_or_dropped_client_ends() {
         }
         drop(client);
         for ended in [soon(waiting).await.unwrap(), soon(fresh.changed()).await] {
-            assert_eq!(*ended.unwrap_err().kind(), ErrorKind::Closed);
+            assert_eq!(ended.unwrap_err().kind(), ErrorKind::Closed);
         }
         until_watches(&server, 0).await;
     }

@@ -187,7 +187,7 @@ async fn a_hold_writes_while_its_node_stands_and_not_once_it_is_gone() {
     assert_eq!(text(&client, &a).await.as_deref(), Some("one"));
     client.close().await.unwrap();
     let error = node.write_cell(&a, &put(Expected::Any, "no")).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Closed, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
 }
 
 /// The condition is decided on the server: the client knew nothing of the end when it asked.
@@ -204,7 +204,7 @@ async fn a_write_of_a_hold_that_lands_after_its_end_is_not_made() {
         let mut late = proxy.park_request(names("latchwork/value/a"));
         let (answer, caught) = tokio::join!(soon(node.write_cell(&a, &asked)), soon(late.caught()));
         caught.unwrap();
-        assert_eq!(*answer.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
+        assert_eq!(answer.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
         let lease = lease_of(&server, "a").await;
         let node_key = keys(&server, "latchwork/mutex/a/").await.remove(0);
         if end == "lease" {
@@ -240,7 +240,7 @@ async fn a_write_without_an_answer_is_unknown_and_was_made_once() {
             false => ask_for(&client, &a, &write).await,
         };
         soon(lost.fired()).await.unwrap();
-        assert_eq!(*answer.unwrap_err().kind(), ErrorKind::OutcomeUnknown, "held: {is_held}");
+        assert_eq!(answer.unwrap_err().kind(), ErrorKind::OutcomeUnknown, "held: {is_held}");
         // What was lost may have been no reply: the server is about to make it then.
         let made = soon(async {
             loop {
@@ -272,7 +272,7 @@ async fn a_late_write_with_an_old_version_does_nothing() {
         let mut late = proxy.park_request(names("latchwork/value/a"));
         let (answer, caught) = tokio::join!(ask_for(&client, &a, &asked), soon(late.caught()));
         caught.unwrap();
-        assert_eq!(*answer.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
+        assert_eq!(answer.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
         // The same value again is another version.
         write(&other, &a, &deletion(before)).await;
         written(&other, &a, Expected::Absent, "before").await;
@@ -289,15 +289,15 @@ async fn a_silent_server_costs_one_request_timeout_and_a_refused_connection_make
     let a = cell("a");
     proxy.hold(Direction::ToClient);
     let begun = std::time::Instant::now();
-    assert_eq!(*client.backend().read_cell(&a).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(client.backend().read_cell(&a).await.unwrap_err().kind(), ErrorKind::Unavailable);
     let unknown = ask_for(&client, &a, &put(Expected::Absent, "silent")).await.unwrap_err();
-    assert_eq!(*unknown.kind(), ErrorKind::OutcomeUnknown, "{unknown}");
+    assert_eq!(unknown.kind(), ErrorKind::OutcomeUnknown, "{unknown}");
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     drop(proxy);
     // The first request after the end may find the broken connection.
-    assert_eq!(*client.backend().read_cell(&a).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(client.backend().read_cell(&a).await.unwrap_err().kind(), ErrorKind::Unavailable);
     let refused = ask_for(&client, &a, &put(Expected::Any, "refused")).await.unwrap_err();
-    assert_eq!(*refused.kind(), ErrorKind::Unavailable, "{refused}");
+    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
     let stored = etcdctl(&server, &["get", "--print-value-only", "latchwork/value/a"]).await;
     assert_eq!(stored.trim(), "silent");
 }
@@ -356,7 +356,7 @@ async fn a_key_with_a_long_value_is_a_conflict_and_a_short_one_is_a_cell() {
     let client = client(&server, "").await;
     let (a, key) = (cell("a"), "latchwork/value/a");
     let is_conflict = |error: Error| {
-        assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
         assert!(error.to_string().contains(key), "{error}");
     };
     etcdctl(&server, &["put", key, &"x".repeat(4097)]).await;
@@ -385,7 +385,7 @@ async fn a_cell_outlives_its_client_and_a_closed_client_does_nothing() {
         one.backend().read_cell(&a).await.map(drop).unwrap_err(),
         ask_for(&one, &a, &put(Expected::Any, "no")).await.map(drop).unwrap_err(),
     ] {
-        assert_eq!(*error.kind(), ErrorKind::Closed, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
     }
 }
 
@@ -406,7 +406,7 @@ async fn a_user_without_permission_is_told_so() {
         ask_for(&client, &exact, &put(Expected::Any, "no")).await.map(drop).unwrap_err(),
         soon(forbidden.changed()).await.unwrap_err(),
     ] {
-        assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+        assert!(error.kind() == ErrorKind::Forbidden, "{error}");
     }
     // The refusal costs the other watch its stream, and no news.
     written(&client, &ours, Expected::Any, "again").await;
@@ -493,7 +493,7 @@ async fn a_write_on_a_lease_that_was_revoked_is_not_made_and_the_next_one_opens_
             assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
             error = soon(backend.write_cell(&a, &asked)).await.unwrap_err();
         }
-        assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         assert_eq!(text(&other, &a).await, None, "it was not made");
         let next = soon(backend.write_cell(&a, &asked)).await.unwrap();
         assert!(matches!(next, CellWritten::Written(_)), "{next:?}");
@@ -519,7 +519,7 @@ async fn a_late_write_on_a_lease_that_is_over_makes_nothing() {
     let mut late = proxy.park_request(names("latchwork/value/a"));
     let (answer, caught) = tokio::join!(ask_for(&client, &a, &asked), soon(late.caught()));
     caught.unwrap();
-    assert_eq!(*answer.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
+    assert_eq!(answer.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
     etcdctl(&server, &["lease", "revoke", &lease]).await;
     soon(late.deliver()).await.unwrap();
     assert_eq!(text(&other, &a).await, None);

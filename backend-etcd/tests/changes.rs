@@ -95,7 +95,7 @@ async fn a_downgrade_whose_reply_is_lost_is_repeated_and_left() {
     let (_, r) = join(&b, Kind::RwLock, READER, None).await;
     let mut lost = proxy.drop_reply_to(is_downgrade);
     let unknown = w.downgrade().await.unwrap_err();
-    assert_eq!(*unknown.kind(), ErrorKind::OutcomeUnknown, "{unknown}");
+    assert_eq!(unknown.kind(), ErrorKind::OutcomeUnknown, "{unknown}");
     lost.fired().await.unwrap();
     soon(r.admitted()).await.unwrap();
     w.downgrade().await.unwrap();
@@ -111,7 +111,7 @@ async fn a_downgrade_that_lands_after_the_leave_makes_nothing() {
     let (_, w) = join(&a, Kind::RwLock, WRITER, None).await;
     let mut parked = proxy.park_request(is_downgrade);
     let unknown = w.downgrade().await.unwrap_err();
-    assert_eq!(*unknown.kind(), ErrorKind::OutcomeUnknown, "{unknown}");
+    assert_eq!(unknown.kind(), ErrorKind::OutcomeUnknown, "{unknown}");
     parked.caught().await.unwrap();
     w.leave().await.unwrap();
     parked.deliver().await.unwrap();
@@ -176,7 +176,7 @@ async fn a_waiter_that_fits_no_more_gives_up_and_those_behind_it_go_on() {
     a.backend().set_limit(&queue, 2).await.unwrap();
     for (unfit, node) in [(unfit, wide), (unfit_too, wider)] {
         let error = soon(unfit).await.unwrap().unwrap_err();
-        assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
         node.leave().await.unwrap();
     }
     soon(waiting).await.unwrap().unwrap();

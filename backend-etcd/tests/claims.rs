@@ -116,7 +116,7 @@ async fn another_limit_is_a_conflict_and_a_new_one_wakes_the_head() {
             for patience in [Patience::Wait, Patience::Try] {
                 let join = ask(Kind::Semaphore, Claim::Permits(weight), limit, patience);
                 let error = client.backend().join(&join).await.unwrap_err();
-                assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+                assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
             }
         }
     };
@@ -155,7 +155,7 @@ async fn a_try_is_admitted_by_the_limit_of_its_own_instant_only() {
         proxy.resume();
         match (limit, soon(trying).await.unwrap()) {
             (None, answer) => assert!(matches!(answer, Ok(Joined::Refused)), "{answer:?}"),
-            (Some(_), answer) => assert_eq!(*answer.unwrap_err().kind(), ErrorKind::Conflict),
+            (Some(_), answer) => assert_eq!(answer.unwrap_err().kind(), ErrorKind::Conflict),
         }
         assert_eq!(keys(&server, "latchwork/semaphore/").await.len(), 1, "the try left its node");
         etcdctl(&server, &["put", "latchwork/limit/semaphore/a", "3"]).await;
@@ -207,7 +207,7 @@ async fn a_limit_that_another_program_wrote_is_followed_and_one_that_is_no_numbe
     for patience in [Patience::Wait, Patience::Try] {
         let asked = ask(Kind::Semaphore, Claim::Permits(3), Some(3), patience);
         let error = client.backend().join(&asked).await.unwrap_err();
-        assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     }
     assert_eq!(keys(&server, "latchwork/semaphore/").await, [""; 0]);
 }

@@ -23,8 +23,8 @@ async fn another_server_is_reported_by_name() {
     for (kind, name) in [(Kind::Redis, "Redis"), (Kind::Zookeeper, "ZooKeeper")] {
         let other = Server::start(kind, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
         let error = refused(&format!("etcd://{}?connect_timeout=20s", other.addr())).await;
-        let expected = ErrorKind::WrongServer { expected: "etcd", saw: name.to_owned() };
-        assert_eq!(*error.kind(), expected, "{error}");
+        assert_eq!(error.kind(), ErrorKind::WrongServer, "{error}");
+        assert!(error.to_string().contains(&format!("expected etcd, saw {name}")), "{error}");
     }
 }
 
@@ -35,11 +35,11 @@ async fn a_closed_port_and_a_silent_one_are_unavailable_in_time() {
     // Silent: the kernel accepts the connection, and nobody answers.
     let started = Instant::now();
     let error = refused(&format!("etcd://{addr}?connect_timeout=500ms")).await;
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(started.elapsed() >= Duration::from_millis(500));
     let closed = ClosedPort::take().unwrap();
     let error = refused(&format!("etcd://{}", closed.addr())).await;
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains(&closed.addr().to_string()), "{error}");
 }
 
@@ -50,7 +50,7 @@ async fn a_server_that_hangs_up_is_unavailable() {
     let proxy = Proxy::start(server.addr()).await.unwrap();
     server.kill().await.unwrap();
     let error = refused(&format!("etcd://{}", proxy.addr())).await;
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     let text = error.to_string();
     assert!(text.contains(&proxy.addr().to_string()) && text.contains("hangs up"), "{text}");
 }
@@ -141,7 +141,7 @@ async fn the_granted_ttl_rules_and_may_be_more() {
     coordinator.close().await.unwrap();
     let (error, answer) =
         (coordinator.mutex("a").unwrap().acquire().await.unwrap_err(), coordinator.close().await);
-    assert_eq!(*error.kind(), ErrorKind::Closed);
+    assert_eq!(error.kind(), ErrorKind::Closed);
     answer.unwrap();
 }
 

@@ -65,7 +65,7 @@ async fn a_password_that_is_changed_under_way_is_healed_at_the_next_log_in() {
     healed.close().await.unwrap();
     // Without a provider there is nothing to heal it with.
     let error = use_a_lock(&fixed, "c").await.unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    assert!(error.kind() == ErrorKind::Forbidden, "{error}");
     assert!(!error.to_string().contains("hunter2"), "{error}");
 }
 
@@ -81,7 +81,7 @@ async fn auth_that_is_switched_on_under_a_running_client_is_met_by_a_provider() 
     hold.release().await.unwrap();
     provided.close().await.unwrap();
     let error = use_a_lock(&anonymous, "c").await.unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    assert!(error.kind() == ErrorKind::Forbidden, "{error}");
 }
 
 #[tokio::test]
@@ -141,7 +141,7 @@ async fn readwrite_on_the_namespace_is_enough_and_each_half_of_it_is_needed() {
         as_root(&server, &["user", "add", &format!("{role}:word")]).await;
         as_root(&server, &["user", "grant-role", role, role]).await;
         let error = at(&config(&server, &format!("{role}:word@"), "")).await.unwrap_err();
-        assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{role}: {error}");
+        assert!(error.kind() == ErrorKind::Forbidden, "{role}: {error}");
     }
     let client = at(&config(&server, "app:hunter2@", "")).await.unwrap();
     use_a_lock(&client, "a").await.unwrap();
@@ -165,7 +165,7 @@ async fn a_testbed_of_a_narrower_role_has_no_clients() {
         match fixture.client(&fixture.config()).await {
             Ok(client) => client.coordinator.close().await.map(|()| assert!(enough, "{right}")).unwrap(),
             Err(error) => {
-                assert!(!enough && matches!(error.kind(), ErrorKind::Forbidden { .. }), "{right}: {error}");
+                assert!(!enough && error.kind() == ErrorKind::Forbidden, "{right}: {error}");
             }
         }
     }

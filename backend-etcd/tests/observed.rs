@@ -210,7 +210,7 @@ async fn a_watch_of_a_queue_goes_on_after_a_reconnect_and_a_compaction() {
         }
         proxy.resume();
         while let Err(error) = soon(watch.changed()).await {
-            assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         }
         is_silent(&mut *watch).await;
         let node = with_data(&other, Kind::Group, Claim::Shared, "after it").await;
@@ -340,5 +340,5 @@ async fn keys_that_are_no_nodes_list_no_queue_and_hide_none() {
     }
     client.close().await.unwrap();
     let error = client.backend().queues(&of, None, 9).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Closed, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
 }

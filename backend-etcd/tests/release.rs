@@ -31,6 +31,6 @@ async fn a_release_in_time_is_one_and_one_whose_reply_was_lost_is_given_back() {
     lost.fired().await.unwrap();
     // The server cannot tell who has deleted the node.
     let error = released.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     until_keys(&server, "latchwork/mutex/a/", 0).await;
 }

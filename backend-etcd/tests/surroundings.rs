@@ -104,15 +104,15 @@ async fn a_full_server_takes_nothing_from_holders_and_waiters() {
         soon(fresh.acquire()).await.map(drop).unwrap_err(),
         fresh.try_acquire().await.map(drop).unwrap_err(),
     ] {
-        assert_eq!(*error.kind(), ErrorKind::Misconfigured);
+        assert_eq!(error.kind(), ErrorKind::Misconfigured);
         says(&error, &["space exceeded", "fresh"]);
     }
     // The limit may be stored: a server that becomes full stores a write that it refuses.
     let error = b.semaphore("s", 2).unwrap().set_limit(3).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown);
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
     says(&error, &["space exceeded"]);
     let error = at(&config(&server, "")).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Misconfigured);
+    assert_eq!(error.kind(), ErrorKind::Misconfigured);
     says(&error, &["connect", "space exceeded"]);
     renewed(&a.lease()).await;
     assert!(held.0.is_held() && held.1.is_held() && held.2.is_held());
@@ -148,7 +148,7 @@ async fn a_full_server_deletes_a_node_that_it_takes_no_tombstone_for() {
     let Ok(Joined::Waiting(_)) = client.backend().join(&unknown).await else { panic!("two hold") };
     fill(&server).await;
     for refused in [held.leave().await.map(drop), client.backend().abandon(&unknown).await] {
-        assert_eq!(*refused.unwrap_err().kind(), ErrorKind::Misconfigured, "no tombstone");
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Misconfigured, "no tombstone");
     }
     assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
     make_space(&server).await;
@@ -173,7 +173,7 @@ async fn a_full_server_leaves_the_write_of_a_cell_unknown_and_deletes_one() {
     let before = client.backend().write_cell(&cell, &put("before")).await.unwrap();
     fill(&server).await;
     let refused = client.backend().write_cell(&cell, &put("after")).await.unwrap_err();
-    assert_eq!(*refused.kind(), ErrorKind::OutcomeUnknown, "{refused}");
+    assert_eq!(refused.kind(), ErrorKind::OutcomeUnknown, "{refused}");
     says(&refused, &["etcdctl alarm disarm"]);
     let read = client.backend().read_cell(&cell).await.unwrap().unwrap();
     assert_eq!((CellWritten::Written(read.version), &*read.value), (before, &b"before"[..]));
@@ -215,7 +215,7 @@ async fn a_full_server_deletes_a_node_that_it_takes_no_release_notice_for() {
     etcdctl(&server, &["del", etcdctl(&server, &oldest).await.trim()]).await;
     etcdctl(&server, &["del", "--prefix", "latchwork/client/"]).await;
     // The refused leave may have removed it; a second one cannot have been the first.
-    assert_eq!(*removed.leave().await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
+    assert_eq!(removed.leave().await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
     assert!(matches!(removed.leave().await.unwrap(), Leave::Absent(_)));
     soon(first.admitted()).await.unwrap();
     first.leave().await.unwrap();
@@ -256,7 +256,7 @@ async fn a_join_that_a_server_refuses_as_it_becomes_full_leaves_no_node() {
         }
     });
     for error in soon(join_all(until_full)).await {
-        assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     }
     assert_eq!(keys(&server, "latchwork/mutex/").await, [""; 0], "a refused join left its node");
 }
@@ -278,13 +278,13 @@ async fn the_error_of_a_refused_log_in_says_what_to_fix() {
         (login_config(&server, "app:hunter2", "namespace=other"), &["permission", "other/"]),
     ] {
         let error = at(&config).await.unwrap_err();
-        assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+        assert!(error.kind() == ErrorKind::Forbidden, "{error}");
         says(&error, words);
     }
     // The other way round: a server without users.
     let open = own(Options::new()).await;
     let error = at(&login_config(&open, "app:hunter2", "")).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Misconfigured);
+    assert_eq!(error.kind(), ErrorKind::Misconfigured);
     says(&error, &["authentication is not enabled"]);
 }
 
@@ -296,7 +296,7 @@ async fn permissions_that_are_revoked_are_reported_and_held_locks_are_kept_until
     let root = ["--user", "root:secret"];
     etcdctl(&server, &[&root[..], &["user", "revoke-role", "app", "locks"]].concat()).await;
     let error = client.mutex("b").unwrap().acquire().within(Duration::from_secs(5)).await.unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    assert!(error.kind() == ErrorKind::Forbidden, "{error}");
     assert_eq!(error.key(), Some("b"));
     says(&error, &["permission denied"]);
     renewed(&client.lease()).await;
@@ -372,7 +372,7 @@ async fn many_acquires_that_need_a_lease_from_a_silent_server_fail_soon() {
         async move { mutex.acquire().await.map(drop) }
     });
     for answer in soon(join_all(all)).await {
-        assert_eq!(*answer.unwrap_err().kind(), ErrorKind::Unavailable);
+        assert_eq!(answer.unwrap_err().kind(), ErrorKind::Unavailable);
     }
     // Half of what they take one after the other. Together they take a TTL, and then a last try may be
     // under way: for its pass, and for its answer.

@@ -122,7 +122,7 @@ async fn connected(
             Err(failure) => failure,
         };
         note_failure(&failure.error);
-        let is_loading = failure.answered && *failure.error.kind() == ErrorKind::Unavailable;
+        let is_loading = failure.answered && failure.error.kind() == ErrorKind::Unavailable;
         let pause = pauses.next();
         // At the end of the time the caller gets the server's own words.
         if !is_loading || Instant::now() + 2 * pause >= until {
@@ -133,7 +133,7 @@ async fn connected(
         let in_time = Instant::now() + probe::OF_SILENCE < until;
         if in_time && failure.silent.is_some() && !std::mem::replace(&mut asked, true) {
             let explained = explain(settings, failure).await;
-            if matches!(explained.kind(), ErrorKind::WrongServer { .. }) {
+            if explained.kind() == ErrorKind::WrongServer {
                 return Err(explained);
             }
         }
@@ -170,9 +170,7 @@ async fn explain(settings: &Settings, failure: Failure) -> Error {
         None => None,
     };
     match (seen, failure.error.kind()) {
-        (Some(Stranger::Named(saw)), _) => {
-            Error::new(ErrorKind::WrongServer { expected, saw }, at).because(failure.error)
-        }
+        (Some(Stranger::Named(saw)), _) => Error::wrong_server(expected, &saw, &at).because(failure.error),
         (Some(Stranger::HangsUp), _) => {
             let what = format!("{at} hangs up: it is no Redis, or is a proxy whose Redis is down");
             Error::new(ErrorKind::Unavailable, what).because(failure.error)

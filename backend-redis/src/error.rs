@@ -100,12 +100,9 @@ pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
     } else if says("LOADING") {
         Failure::new(ErrorKind::Unavailable, "the server is loading its data").redial()
     } else if says("NOAUTH") || says("WRONGPASS") || error.kind() == redis::ErrorKind::AuthenticationFailed {
-        Failure::new(ErrorKind::Forbidden { what: "to log in".to_owned() }, "user or password").redial()
+        Failure::said(Error::forbidden("to log in", "user or password")).redial()
     } else if says("NOPERM") || says("can't run this command or subcommand") {
-        Failure::new(
-            ErrorKind::Forbidden { what: "a command, key or channel".to_owned() },
-            "see the ACL of this user",
-        )
+        Failure::said(Error::forbidden("a command, key or channel", "see the ACL of this user"))
     } else if says("command not allowed when used memory") {
         Failure::new(ErrorKind::Unavailable, "the server is out of memory")
     } else if says("NOREPLICAS") {

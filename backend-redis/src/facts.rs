@@ -145,7 +145,7 @@ mod tests {
         maxmemory_policy:allkeys-lru\r\naof_enabled:1\r\n";
 
     fn forbidden<T>() -> Result<T> {
-        Err(Error::new(ErrorKind::Forbidden { what: "a command".to_owned() }, "NOPERM"))
+        Err(Error::forbidden("a command", "NOPERM"))
     }
 
     fn said(info: Result<&str>, settings: Result<(&str, &str)>, micros: i64) -> Said {

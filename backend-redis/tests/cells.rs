@@ -264,7 +264,7 @@ async fn a_held_write_that_comes_after_the_leave_and_the_next_holder_is_not_made
     written(node.write_cell(&a, &put(Expected::Any, "held")).await);
     let mut parked = proxy.park_request(says("late"));
     let error = node.write_cell(&a, &put(Expected::Any, "late")).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     soon(parked.caught()).await.unwrap();
     assert!(other.revoke(&mutex, node.state().sequence()).await.unwrap());
     let next = admitted(&other, &ask(&mutex, Claim::Exclusive)).await;
@@ -282,7 +282,7 @@ async fn a_write_whose_reply_is_lost_is_unknown_and_was_made() {
     let first = written(backend.write_cell(&a, &put(Expected::Any, "one")).await);
     let mut dropped = proxy.drop_reply_to(says("two"));
     let error = backend.write_cell(&a, &put(Expected::Version(first), "two")).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     soon(dropped.fired()).await.unwrap();
     assert_eq!(value(&other, &a).await.unwrap(), b"two");
     // Sent again by hand, it would be refused: nothing is made twice.
@@ -297,7 +297,7 @@ async fn a_late_write_with_an_old_version_does_nothing() {
     let first = written(backend.write_cell(&a, &put(Expected::Any, "one")).await);
     let mut parked = proxy.park_request(says("late"));
     let error = backend.write_cell(&a, &put(Expected::Version(first), "late")).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     soon(parked.caught()).await.unwrap();
     // Deleted and made anew with the same value.
     other.write_cell(&a, &delete(Expected::Version(first))).await.unwrap();
@@ -314,17 +314,17 @@ async fn a_read_without_an_answer_is_unavailable_and_so_is_a_write_that_was_not_
     assert_eq!(value(&backend, &a).await, None);
     let _lost = proxy.drop_reply_to(is_script);
     let error = backend.read_cell(&a).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     proxy.cut();
     soon(async {
         // The first may be under way when the cut shows.
-        while *backend.write_cell(&a, &put(Expected::Any, "x")).await.unwrap_err().kind()
+        while backend.write_cell(&a, &put(Expected::Any, "x")).await.unwrap_err().kind()
             == ErrorKind::OutcomeUnknown
         {}
     })
     .await;
     let error = backend.write_cell(&a, &put(Expected::Any, "x")).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
 }
 
 async fn told(watch: &mut Box<dyn ChangeWatch>) {
@@ -386,18 +386,18 @@ async fn a_watch_of_a_closed_client_ends_and_so_does_one_of_a_dropped_client() {
         told(&mut watch).await;
         let waiting = tokio::spawn(async move { watch.changed().await });
         backend.close(how).await.unwrap();
-        assert_eq!(*promptly(waiting).await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
-        assert_eq!(*idle.changed().await.unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(promptly(waiting).await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(idle.changed().await.unwrap_err().kind(), ErrorKind::Closed);
         let write = backend.write_cell(&cell("a"), &put(Expected::Any, "x")).await;
-        assert_eq!(*write.unwrap_err().kind(), ErrorKind::Closed);
-        assert_eq!(*backend.read_cell(&cell("a")).await.unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(write.unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(backend.read_cell(&cell("a")).await.unwrap_err().kind(), ErrorKind::Closed);
     }
     let backend = client(&server, LONG).await;
     let mut watch = backend.watch_cell(&cell("a"));
     told(&mut watch).await;
     let waiting = tokio::spawn(async move { watch.changed().await });
     drop(backend);
-    assert_eq!(*promptly(waiting).await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(promptly(waiting).await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
 }
 
 #[tokio::test]
@@ -443,7 +443,7 @@ async fn a_channel_that_is_forbidden_ends_the_watch_and_not_the_write() {
     operator.say::<()>("ACL SETUSER app on >hunter2 ~* &latchwork:inbox:* +@all").await;
     let backend = connect(&format!("redis://app:hunter2@{}?ttl={LONG}", server.addr())).await.unwrap();
     let error = promptly(backend.watch_cell(&cell("a")).changed()).await.unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    assert!(error.kind() == ErrorKind::Forbidden, "{error}");
     written(backend.write_cell(&cell("a"), &put(Expected::Any, "x")).await);
     assert_eq!(value(&backend, &cell("a")).await.unwrap(), b"x");
 }
@@ -512,11 +512,11 @@ async fn a_foreign_thing_in_the_place_of_a_cell_is_a_conflict_and_stays() {
         operator.say::<()>(made).await;
         let a = cell(key);
         let error = backend.read_cell(&a).await.unwrap_err();
-        assert_eq!(*error.kind(), ErrorKind::Conflict, "{key}: {error}");
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{key}: {error}");
         for write in [put(Expected::Any, "x"), put(Expected::Absent, "x"), delete(Expected::Any)] {
             for answer in [backend.write_cell(&a, &write).await, node.write_cell(&a, &write).await] {
                 let error = answer.unwrap_err();
-                assert_eq!(*error.kind(), ErrorKind::Conflict, "{key} {write:?}: {error}");
+                assert_eq!(error.kind(), ErrorKind::Conflict, "{key} {write:?}: {error}");
             }
         }
         assert!(operator.say::<bool>(&format!("EXISTS latchwork:value:{{{key}}}:cell")).await, "{key}");
@@ -542,7 +542,7 @@ async fn a_full_server_takes_no_write_but_reads_and_deletes() {
     operator.say::<()>("CONFIG SET maxmemory-policy noeviction").await;
     operator.say::<()>("CONFIG SET maxmemory 1").await;
     let error = backend.write_cell(&a, &put(Expected::Any, "two")).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert_eq!(backend.read_cell(&a).await.unwrap().unwrap().version, first);
     let deleted = backend.write_cell(&a, &delete(Expected::Version(first))).await.unwrap();
     assert_eq!(deleted, CellWritten::Deleted { was_there: true });

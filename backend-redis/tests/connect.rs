@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 async fn refused_by_its_answer(url: &str) -> Error {
     for _ in 0..2 {
         let error = refused(url).await;
-        if *error.kind() != ErrorKind::Unavailable {
+        if error.kind() != ErrorKind::Unavailable {
             return error;
         }
     }
@@ -27,8 +27,8 @@ async fn another_server_is_named() {
     for (kind, name) in [(Kind::Etcd, "etcd"), (Kind::Zookeeper, "ZooKeeper")] {
         let other = Server::start(kind, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
         let error = refused_by_its_answer(&format!("redis://{}", other.addr())).await;
-        let expected = ErrorKind::WrongServer { expected: "redis", saw: name.to_owned() };
-        assert_eq!(*error.kind(), expected, "{error}");
+        assert_eq!(error.kind(), ErrorKind::WrongServer, "{error}");
+        assert!(error.to_string().contains(&format!("expected redis, saw {name}")), "{error}");
     }
 }
 
@@ -42,7 +42,7 @@ async fn a_web_server_is_no_redis() {
         }
     });
     let error = refused(&format!("redis://{addr}")).await;
-    assert!(matches!(error.kind(), ErrorKind::WrongServer { expected: "redis", .. }), "{error}");
+    assert_eq!(error.kind(), ErrorKind::WrongServer, "{error}");
     web.abort();
 }
 
@@ -52,10 +52,10 @@ async fn a_closed_port_and_a_silent_one_are_unavailable() {
     let addr = listener.local_addr().unwrap();
     // Silent: the system accepts into the backlog, and nothing answers. The driver's tests check the bound.
     let error = refused(&format!("redis://{addr}?connect_timeout=500ms&request_timeout=1m")).await;
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     let closed = ClosedPort::take().unwrap();
     let error = refused(&format!("redis://{}", closed.addr())).await;
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains(&closed.addr().to_string()), "{error}");
 }
 
@@ -66,7 +66,7 @@ async fn one_that_hangs_up_is_unavailable() {
     let proxy = Proxy::start(server.addr()).await.unwrap();
     server.kill().await.unwrap();
     let error = refused(&format!("redis://{}", proxy.addr())).await;
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     let text = error.to_string();
     assert!(text.contains(&proxy.addr().to_string()) && text.contains("hangs up"), "{text}");
 }
@@ -78,7 +78,7 @@ async fn a_server_that_falls_silent_behind_the_log_in_is_unavailable() {
     let silent = proxy.hold_reply_to(says("PING"));
     let error = refused(&format!("redis://{}", proxy.addr())).await;
     assert!(silent.has_fired());
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains(&proxy.addr().to_string()), "{error}");
 }
 
@@ -110,10 +110,8 @@ async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
         ("keeper:word@", "DEL"),
     ] {
         let error = refused(&format!("redis://{login}{}", server.addr())).await;
-        match error.kind() {
-            ErrorKind::Forbidden { what } => assert!(what.contains(words), "{login}: {error}"),
-            _ => panic!("{login}: {error}"),
-        }
+        assert_eq!(error.kind(), ErrorKind::Forbidden, "{login}: {error}");
+        assert!(error.to_string().contains(words), "{login}: {error}");
         assert!(!error.to_string().contains("wrongword"), "{error}");
     }
     let keys: Vec<String> = operator.say("KEYS *").await;
@@ -124,7 +122,7 @@ async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
     let blind = connect(&format!("redis://blind:word@{}", server.addr())).await.unwrap();
     assert_eq!(blind.capabilities().eviction, Eviction::Unknown);
     let error = refused(&format!("redis://blind:word@{}?strict=true", server.addr())).await;
-    assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
 }
 
 #[tokio::test]
@@ -133,7 +131,7 @@ async fn a_server_that_evicts_is_named_and_refused_when_strict() {
     let client = connect(server.url()).await.unwrap();
     assert_eq!(client.capabilities().eviction, Eviction::Possible);
     let error = refused(&format!("{}?strict=true", server.url())).await;
-    assert_eq!(*error.kind(), ErrorKind::Misconfigured);
+    assert_eq!(error.kind(), ErrorKind::Misconfigured);
     assert!(error.to_string().contains("allkeys-lru"), "{error}");
 }
 
@@ -196,7 +194,7 @@ async fn what_is_wrong_with_the_namespace_is_named() {
 async fn a_cluster_node_is_misconfigured() {
     let node = own(&["--cluster-enabled", "yes"]).await;
     let error = refused(node.url()).await;
-    assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     assert!(error.to_string().contains("Cluster"), "{error}");
 }
 
@@ -261,7 +259,7 @@ async fn a_reply_that_is_announced_as_a_gigabyte_is_not_collected() {
         sent
     });
     let error = refused(&url).await;
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     let sent = crate::common::soon(server).await.unwrap();
     // The buffers of the two sockets.
     assert!(sent < 1 << 26, "{sent} bytes were taken");

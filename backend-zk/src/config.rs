@@ -266,7 +266,7 @@ mod tests {
         // only.
         for ttl in [1000, 3000] {
             let refused = period("zookeeper://h", ttl).unwrap_err();
-            assert_eq!(*refused.kind(), ErrorKind::Misconfigured, "{ttl}");
+            assert_eq!(refused.kind(), ErrorKind::Misconfigured, "{ttl}");
         }
         assert!(period("zookeeper://h?tick=500ms", 1000).is_ok());
     }

@@ -92,11 +92,9 @@ impl Fault {
     fn error_where(self, unanswered: ErrorKind, what: &str) -> Error {
         let request = format!("the request to {what}");
         match self {
-            Fault::Forbidden(answer) => Error::new(
-                ErrorKind::Forbidden { what: what.to_owned() },
-                "check the ACLs and the credentials",
-            )
-            .because(answer),
+            Fault::Forbidden(answer) => {
+                Error::forbidden(what, "check the ACLs and the credentials").because(answer)
+            }
             Fault::Throttled => Error::new(
                 ErrorKind::Unavailable,
                 format!("too many requests of this client are under way: could not {what}"),
@@ -167,7 +165,7 @@ mod tests {
     fn the_refusal_of_a_server_with_local_sessions_is_final() {
         let fault = Fault::from(DriverError::UnexpectedErrorCode(LOCAL_SESSION));
         assert!(!fault.is_transient());
-        assert_eq!(*fault.error("create").kind(), ErrorKind::Misconfigured);
+        assert_eq!(fault.error("create").kind(), ErrorKind::Misconfigured);
         // For example the code of a request that took too long.
         assert!(Fault::from(DriverError::UnexpectedErrorCode(-122)).is_transient());
     }

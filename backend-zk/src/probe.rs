@@ -70,13 +70,13 @@ async fn probe_all(settings: &Settings) -> Result<Probed> {
         match probed {
             Ok(Probed::Serves) => return Ok(Probed::Serves),
             Ok(Probed::Waits(error)) => waits = Some(error),
-            Err(error) if worst.as_ref().is_none_or(|worst| *worst.kind() == ErrorKind::Unavailable) => {
+            Err(error) if worst.as_ref().is_none_or(|worst| worst.kind() == ErrorKind::Unavailable) => {
                 worst = Some(error);
             }
             Err(_) => {}
         }
     }
-    let is_unavailable = |error: &Error| *error.kind() == ErrorKind::Unavailable;
+    let is_unavailable = |error: &Error| error.kind() == ErrorKind::Unavailable;
     match (waits, worst) {
         (Some(error), worst) if worst.as_ref().is_none_or(is_unavailable) => Ok(Probed::Waits(error)),
         (_, worst) => Err(worst.unwrap_or_else(|| Error::invalid("url", "no host"))),
@@ -136,7 +136,7 @@ fn is_end(error: &io::Error) -> bool {
 /// What a host is that ends a connection without a word.
 async fn hung_up(host: &str, transport: &Transport, error: Error) -> Result<Probed> {
     match refused(host, transport, error).await {
-        error if *error.kind() == ErrorKind::Unavailable => Ok(Probed::Waits(error)),
+        error if error.kind() == ErrorKind::Unavailable => Ok(Probed::Waits(error)),
         error => Err(error),
     }
 }
@@ -211,7 +211,7 @@ async fn exchange(host: &str, word: &[u8], transport: &Transport) -> Option<Stri
 
 fn wrong(host: &str, saw: String) -> Error {
     let why = format!("{host} answers, but not as this URL says");
-    Error::new(ErrorKind::WrongServer { expected: "zookeeper", saw }, why)
+    Error::wrong_server("zookeeper", &saw, &why)
 }
 
 /// Whether no answer of a ZooKeeper begins like this.
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     fn kind(answer: &str) -> Option<ErrorKind> {
-        judge("h:1", answer).err().map(|error| error.kind().clone())
+        judge("h:1", answer).err().map(|error| error.kind())
     }
 
     #[test]
@@ -303,8 +303,9 @@ mod tests {
             ("HTTP/1.1 400 Bad Request\r\n", "an HTTP server"),
             ("220 mail.example ESMTP\r\n", "a server that answers \"220 mail.example ESMTP\" to srvr"),
         ] {
-            let expected = ErrorKind::WrongServer { expected: "zookeeper", saw: name.to_owned() };
-            assert_eq!(kind(answer), Some(expected));
+            let error = judge("h:1", answer).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::WrongServer, "{error}");
+            assert!(error.to_string().contains(&format!("expected zookeeper, saw {name}")), "{error}");
         }
     }
 

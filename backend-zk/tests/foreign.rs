@@ -57,7 +57,7 @@ async fn a_join_whose_number_is_out_of_range_is_refused_with_the_name_of_its_que
         let queue = address(&config, Kind::Mutex, key);
         let error = client.join(&join(&queue, Exclusive)).await.unwrap_err();
         let path = format!("/{}/mutex/{key}", config.namespace);
-        assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
         assert!(error.to_string().contains(&path), "{error}");
         assert_eq!(stranger.list_children(&path).await.unwrap(), Vec::<String>::new());
     }

@@ -66,7 +66,7 @@ async fn a_release_whose_reply_was_lost_is_unknown_and_no_loss() {
         let mut lost = proxy.drop_reply_to(|chunk| holds(chunk, DELETE));
         let error = soon(held.release()).await.unwrap_err();
         lost.fired().await.unwrap();
-        assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
         let directory = format!("/{}/{}/a", through.namespace, kind.as_str());
         assert_eq!(stranger.list_children(&directory).await.unwrap(), [""; 0]);
         // A request that surely did not reach the server does not count.

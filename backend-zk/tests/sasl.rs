@@ -81,17 +81,18 @@ async fn every_node_is_of_the_user_alone_and_no_other_one_gets_in() {
     let mut other = login(server.addr(), "other", RIGHT);
     other.namespace.clone_from(&config.namespace);
     let error = refused(&other).await;
-    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    assert!(error.kind() == ErrorKind::Forbidden, "{error}");
     for (user, password) in [("app", WRONG), ("nobody", WRONG)] {
         let error = refused(&login(server.addr(), user, password)).await;
-        assert!(matches!(error.kind(), ErrorKind::Forbidden { what } if what == "log in"), "{error}");
+        assert!(error.to_string().contains("forbidden: log in"), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Forbidden, "{error}");
         assert!(!error.is_retryable());
     }
     // By digest the same words are another login.
     let mut digest = config.clone();
     digest.sasl = false;
     let error = refused(&digest).await;
-    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    assert!(error.kind() == ErrorKind::Forbidden, "{error}");
     drop(held);
     client.close().await.unwrap();
 }
@@ -168,8 +169,8 @@ async fn every_mistake_is_called_what_the_guide_says() {
         [(without, RIGHT, "the server has no users"), (&lenient, WRONG, lets_in)]
     {
         let error = refused(&login(server.addr(), "app", password)).await;
-        let named = matches!(error.kind(), ErrorKind::Forbidden { what } if what == "to log in by SASL");
-        assert!(named, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Forbidden, "{error}");
+        assert!(error.to_string().contains("forbidden: to log in by SASL"), "{error}");
         table.made(mistake, &error);
     }
     let strict = strict().await;
@@ -203,5 +204,5 @@ async fn it_goes_over_tls_with_certificates_on_both_sides() {
     drop(held);
     client.close().await.unwrap();
     let error = refused(&over_tls(WRONG)).await;
-    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    assert!(error.kind() == ErrorKind::Forbidden, "{error}");
 }

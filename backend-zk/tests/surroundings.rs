@@ -44,7 +44,7 @@ async fn a_server_that_grants_more_is_believed_and_one_that_grants_less_is_refus
 
     config.ttl = Duration::from_secs(30);
     let error = user(&config).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Misconfigured);
+    assert_eq!(error.kind(), ErrorKind::Misconfigured);
     said(&error, &["connect", "20s", "30s", "maxSessionTimeout", "TTL"]);
 }
 
@@ -66,7 +66,7 @@ async fn a_chroot_that_may_not_be_made_or_used_is_named() {
         for path in [root.clone(), format!("{root}/deeper/still")] {
             config.path = path;
             let error = user(&config).await.unwrap_err();
-            assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+            assert!(error.kind() == ErrorKind::Forbidden, "{error}");
             said(&error, &["connect", &root, "ACL"]);
         }
     }
@@ -81,7 +81,7 @@ async fn a_server_that_insists_on_a_login_says_so() {
     let mut config = config(server.addr());
     let error = user(&config).await.unwrap_err();
     println!("{error}");
-    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    assert!(error.kind() == ErrorKind::Forbidden, "{error}");
     said(&error, &["connect", "log in"]);
     log_in(&mut config, "app");
     let client = user(&config).await.unwrap();
@@ -102,7 +102,7 @@ async fn a_queue_that_is_closed_under_way_is_named() {
     let readers = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
     operator.set_acl(&path, &readers, None).await.unwrap();
     let error = client.mutex("b").unwrap().acquire().await.unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    assert!(error.kind() == ErrorKind::Forbidden, "{error}");
     assert_eq!(error.key(), Some("b"));
     said(&error, &["acquire", "ACL"]);
     operator.set_acl(&path, &Acls::anyone_all(), None).await.unwrap();

@@ -81,13 +81,13 @@ impl From<Error> for Failure {
             ErrorKind::Timeout => {
                 (exit::NOT_ACQUIRED, "`latchwork inspect` shows who holds; a longer --within waits longer")
             }
-            ErrorKind::Lost { reason } => (exit::LOST, after_loss(*reason)),
+            ErrorKind::Lost(reason) => (exit::LOST, after_loss(reason)),
             ErrorKind::NotHeld => (exit::LOST, "nothing is held any more"),
             ErrorKind::Conflict => (exit::COORDINATOR, "agree with the other clients on one setting"),
             ErrorKind::Unsupported { .. } => {
                 (exit::COORDINATOR, "use another backend, or leave the option out")
             }
-            ErrorKind::Forbidden { .. } => {
+            ErrorKind::Forbidden => {
                 (exit::COORDINATOR, "give the login these rights, or the URL another login")
             }
             ErrorKind::Unavailable | ErrorKind::RuntimeGone | ErrorKind::Closed => {
@@ -97,7 +97,7 @@ impl From<Error> for Failure {
             ErrorKind::Misconfigured => {
                 (exit::COORDINATOR, "change the setting that is named, on the server or here")
             }
-            ErrorKind::WrongServer { .. } => (exit::COORDINATOR, WRONG_SERVER),
+            ErrorKind::WrongServer => (exit::COORDINATOR, WRONG_SERVER),
             _ => (exit::COORDINATOR, "see the guide's page on errors"),
         };
         Self::new(code, error.to_string()).next(next)
@@ -127,11 +127,11 @@ mod tests {
     fn each_kind_of_error_has_its_code() {
         for (kind, code) in [
             (ErrorKind::Timeout, exit::NOT_ACQUIRED),
-            (ErrorKind::Lost { reason: LostReason::Expired }, exit::LOST),
+            (ErrorKind::Lost(LostReason::Expired), exit::LOST),
             (ErrorKind::Unavailable, exit::COORDINATOR),
             (ErrorKind::InvalidArgument { name: "key" }, exit::USAGE),
         ] {
-            let failure = Failure::from(Error::new(kind.clone(), "why"));
+            let failure = Failure::from(Error::new(kind, "why"));
             assert_eq!(failure.code(), code, "{kind:?}");
             assert!(failure.next.is_some(), "{kind:?}");
         }

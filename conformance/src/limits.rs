@@ -41,7 +41,7 @@ pub fn permit(queue: &Address, limit: Limit, patience: Patience) -> Join {
 /// # Panics
 /// Where it is another.
 pub fn shows_bad_limit(error: &Error, shown: &str) {
-    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     let text = error.to_string();
     assert!(text.contains(&format!("\"{shown}\"")) && text.contains("set_limit"), "{shown:?}: {text}");
 }

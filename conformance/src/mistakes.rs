@@ -88,8 +88,8 @@ pub async fn namespaces_are_named(mut table: Mistakes, connector: Arc<dyn Connec
 fn kind_of(error: &Error) -> String {
     match error.kind() {
         ErrorKind::InvalidArgument { name } => format!("`InvalidArgument` ({name})"),
-        ErrorKind::Forbidden { .. } => "`Forbidden`".to_owned(),
-        ErrorKind::WrongServer { .. } => "`WrongServer`".to_owned(),
+        ErrorKind::Forbidden => "`Forbidden`".to_owned(),
+        ErrorKind::WrongServer => "`WrongServer`".to_owned(),
         other => format!("`{other:?}`"),
     }
 }

@@ -79,7 +79,7 @@ pub async fn are_reported(kind: Kind, connector: Arc<dyn Connector>, says: Outag
 async fn outage(client: &Coordinator) -> Error {
     let mutex = client.mutex("a").expect("a good key");
     let error = mutex.queue().first(1).await.expect_err("no server answers");
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     error
 }
 

@@ -99,7 +99,7 @@ impl Soak {
 pub(crate) fn is_of_an_outage(error: &Error) -> bool {
     matches!(
         error.kind(),
-        ErrorKind::Unavailable | ErrorKind::OutcomeUnknown | ErrorKind::Timeout | ErrorKind::Lost { .. }
+        ErrorKind::Unavailable | ErrorKind::OutcomeUnknown | ErrorKind::Timeout | ErrorKind::Lost(_)
     )
 }
 

@@ -188,6 +188,6 @@ mod tests {
     fn child_process_is_refused() {
         refuse_in_child(7, 7).expect("the same process");
         let error = refuse_in_child(7, 8).expect_err("another process");
-        assert_eq!((error.kind(), error.may_pass()), (&ErrorKind::InChildProcess, false));
+        assert_eq!((error.kind(), error.may_pass()), (ErrorKind::InChildProcess, false));
     }
 }

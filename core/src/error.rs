@@ -36,13 +36,7 @@ struct Parts {
 
 impl Error {
     /// An error of a kind, with a sentence that says what happened.
-    pub fn new(mut kind: ErrorKind, context: impl Into<Cow<'static, str>>) -> Self {
-        // `kind()` hands out text that comes from a server.
-        if let ErrorKind::Forbidden { what: text } | ErrorKind::WrongServer { saw: text, .. } = &mut kind
-            && let Cow::Owned(clean) = shown(text, SENTENCE)
-        {
-            *text = clean;
-        }
+    pub fn new(kind: ErrorKind, context: impl Into<Cow<'static, str>>) -> Self {
         Self(Box::new(Parts {
             kind,
             operation: None,
@@ -60,7 +54,17 @@ impl Error {
 
     /// A loss.
     pub fn lost(reason: LostReason) -> Self {
-        Self::new(ErrorKind::Lost { reason }, "")
+        Self::new(ErrorKind::Lost(reason), "")
+    }
+
+    /// A refusal: what the login may not do, and what to do about it.
+    pub fn forbidden(what: &str, why: &str) -> Self {
+        Self::new(ErrorKind::Forbidden, joined(what, why))
+    }
+
+    /// Another kind of server than the URL promises: what answered, and where.
+    pub fn wrong_server(expected: &'static str, saw: &str, at: &str) -> Self {
+        Self::new(ErrorKind::WrongServer, joined(&format!("expected {expected}, saw {saw}"), at))
     }
 
     /// The coordinator was closed.
@@ -135,8 +139,8 @@ impl Error {
     }
 
     /// The kind of error.
-    pub fn kind(&self) -> &ErrorKind {
-        &self.0.kind
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
     }
 
     /// The operation that failed.
@@ -160,7 +164,7 @@ impl Error {
     /// Why it was lost, for `Lost`.
     pub fn lost_reason(&self) -> Option<LostReason> {
         match self.0.kind {
-            ErrorKind::Lost { reason } => Some(reason),
+            ErrorKind::Lost(reason) => Some(reason),
             _ => None,
         }
     }
@@ -180,6 +184,14 @@ impl Error {
     }
 }
 
+/// The two parts of a context, of which the second may be empty.
+fn joined(what: &str, why: &str) -> String {
+    match why {
+        "" => what.to_owned(),
+        why => format!("{}: {why}", shown(what, SENTENCE / 2)),
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(operation) = self.0.operation {
@@ -188,21 +200,19 @@ impl fmt::Display for Error {
         if let Some(key) = &self.0.key {
             write!(f, "{key:?}: ")?;
         }
-        match &self.0.kind {
+        match self.0.kind {
             ErrorKind::InvalidArgument { name } => write!(f, "invalid argument `{name}`")?,
             ErrorKind::Timeout => f.write_str("the deadline passed")?,
-            ErrorKind::Lost { reason } => write!(f, "lost: {reason}")?,
+            ErrorKind::Lost(reason) => write!(f, "lost: {reason}")?,
             ErrorKind::NotHeld => f.write_str("not held")?,
             ErrorKind::Deadlock => f.write_str("it would wait for itself")?,
             ErrorKind::Conflict => f.write_str("conflict")?,
             ErrorKind::Unsupported { capability } => write!(f, "unsupported here: {capability}")?,
-            ErrorKind::Forbidden { what } => write!(f, "forbidden: {what}")?,
+            ErrorKind::Forbidden => f.write_str("forbidden")?,
             ErrorKind::Unavailable => f.write_str("unavailable")?,
             ErrorKind::OutcomeUnknown => f.write_str("outcome unknown")?,
             ErrorKind::Misconfigured => f.write_str("misconfigured")?,
-            ErrorKind::WrongServer { expected, saw } => {
-                write!(f, "wrong server: expected {expected}, saw {saw}")?;
-            }
+            ErrorKind::WrongServer => f.write_str("wrong server")?,
             ErrorKind::Closed => f.write_str("closed")?,
             ErrorKind::RuntimeGone => f.write_str("the coordinator's runtime is gone")?,
             ErrorKind::InChildProcess => f.write_str("a blocking call in a forked process")?,
@@ -356,15 +366,14 @@ mod tests {
     #[test]
     fn what_a_server_says_cannot_act_on_a_terminal() {
         let evil = "-ERR \u{1b}[2Jgone\u{202e}\n".to_owned() + &"x".repeat(900_000);
-        let kinds = [
-            ErrorKind::Unavailable,
-            ErrorKind::Forbidden { what: evil.clone() },
-            ErrorKind::WrongServer { expected: "redis", saw: evil.clone() },
+        let errors = [
+            Error::new(ErrorKind::Unavailable, evil.clone()),
+            Error::forbidden(&evil, &evil),
+            Error::wrong_server("redis", &evil, &evil),
         ];
-        for kind in kinds {
-            let error = Error::new(kind, evil.clone())
-                .on(evil.get(..20).unwrap_or_default())
-                .because(std::io::Error::other(evil.clone()));
+        for error in errors {
+            let error =
+                error.on(evil.get(..20).unwrap_or_default()).because(std::io::Error::other(evil.clone()));
             let error = Error::new(ErrorKind::OutcomeUnknown, "no answer").because(error);
             for text in [
                 error.to_string(),

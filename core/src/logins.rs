@@ -92,7 +92,7 @@ mod tests {
     async fn a_provider_that_takes_too_long_is_unavailable() {
         let config = Config::new("redis").with_credentials(Slow);
         let error = Logins::of(&config).now(Duration::from_secs(2)).await.unwrap_err();
-        assert_eq!(*error.kind(), ErrorKind::Unavailable);
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
     }
 
     #[tokio::test]

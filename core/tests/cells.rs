@@ -34,9 +34,9 @@ async fn a_close_in_an_outage_ends_a_watch_at_once() {
     client.close().await.unwrap();
     let ended = tokio::time::timeout(Duration::from_millis(10), watch.changed()).await;
     let error = ended.expect("at once").expect_err("closed");
-    assert_eq!(error.kind(), &ErrorKind::Closed, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
     assert!(watch.latest().is_err());
-    assert_eq!(value.watch().await.expect_err("closed").kind(), &ErrorKind::Closed);
+    assert_eq!(value.watch().await.expect_err("closed").kind(), ErrorKind::Closed);
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,7 +114,7 @@ async fn an_add_that_was_surely_not_applied_says_so_after_one_ttl() {
     link.cut();
     let begun = tokio::time::Instant::now();
     let error = counter.add(1).await.expect_err("cut off");
-    assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(begun.elapsed() <= one.lease().ttl(), "{:?}", begun.elapsed());
     assert_eq!(two.counter("a").unwrap().get().await.unwrap(), 1);
 }
@@ -140,7 +140,7 @@ async fn an_add_that_too_many_others_followed_says_that_nobody_knows() {
         let added = adding.await.unwrap();
         match known {
             true => assert_eq!(added.unwrap(), 2, "with the sum of then"),
-            false => assert_eq!(added.expect_err("nobody knows").kind(), &ErrorKind::OutcomeUnknown),
+            false => assert_eq!(added.expect_err("nobody knows").kind(), ErrorKind::OutcomeUnknown),
         }
         counter.delete().await.unwrap();
     }

@@ -109,9 +109,7 @@ impl Faulty {
     /// Refuses every request while the server does.
     fn check(&self) -> Result<()> {
         match self.leave {
-            Leave::Forbidden => {
-                Err(Error::new(ErrorKind::Forbidden { what: "leaving".to_owned() }, "planted"))
-            }
+            Leave::Forbidden => Err(Error::forbidden("leaving", "planted")),
             Leave::FullUntil(end) if tokio::time::Instant::now() < end => {
                 Err(Error::new(ErrorKind::Misconfigured, "planted: no space"))
             }
@@ -144,7 +142,7 @@ async fn a_backend_that_grants_no_lease_is_not_asked_in_a_tight_loop() {
     let (coordinator, backend) = faulty_backend(Leave::NeverJoins);
     let mutex = coordinator.mutex("a").expect("a good key");
     let error = mutex.acquire().within(Duration::from_secs(5)).await.expect_err("never");
-    assert_eq!(error.kind(), &ErrorKind::Unavailable);
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
     let joins = backend.joins.load(Ordering::Relaxed);
     assert!((5..100).contains(&joins), "{joins}");
 }
@@ -174,7 +172,7 @@ fn a_leave_that_died_with_its_runtime_does_not_keep_the_next_acquire_waiting() {
     link.resume();
     // This client reports that its runtime is gone, and does not wait for its own leave.
     let error = runtime().block_on(mutex.try_acquire()).expect_err("its runtime is gone");
-    assert_eq!(error.kind(), &ErrorKind::RuntimeGone, "{error}");
+    assert_eq!(error.kind(), ErrorKind::RuntimeGone, "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,11 +180,11 @@ async fn a_release_that_the_server_refuses_is_unknown() {
     let coordinator = faulty(Leave::Forbidden);
     let guard = coordinator.mutex("a").expect("a good key").acquire().await.expect("acquired");
     let error = guard.release().await.expect_err("it is still in the queue");
-    assert_eq!(error.kind(), &ErrorKind::OutcomeUnknown);
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
     assert_eq!((error.operation(), error.key()), (Some("release"), Some("a")));
     assert!(error.to_string().contains("forbidden"), "the cause is missing: {error}");
     // A second release answers the same.
-    assert_eq!(guard.release().await.expect_err("still").kind(), &ErrorKind::OutcomeUnknown);
+    assert_eq!(guard.release().await.expect_err("still").kind(), ErrorKind::OutcomeUnknown);
 }
 
 #[tokio::test(start_paused = true)]
@@ -220,7 +218,7 @@ async fn a_release_that_is_not_confirmed_is_unknown_by_the_deadline() {
     let guard = coordinator.mutex("a").expect("a good key").acquire().await.expect("acquired");
     let asked = clock.now();
     link.cut();
-    assert_eq!(guard.release().await.expect_err("cut").kind(), &ErrorKind::OutcomeUnknown);
+    assert_eq!(guard.release().await.expect_err("cut").kind(), ErrorKind::OutcomeUnknown);
     assert!(clock.now().since(asked) <= coordinator.lease().ttl());
     // The clean-up goes on in the background and removes the node.
     link.heal();
@@ -248,7 +246,7 @@ async fn a_waiting_acquire_answers_closed_when_the_coordinator_is_closed() {
     let mut waiting = Box::pin(mutex.acquire());
     assert!((&mut waiting).now_or_never().is_none());
     coordinator.close().await.expect("closed");
-    assert_eq!(waiting.await.expect_err("closed").kind(), &ErrorKind::Closed);
+    assert_eq!(waiting.await.expect_err("closed").kind(), ErrorKind::Closed);
 }
 
 #[tokio::test(start_paused = true)]
@@ -270,7 +268,7 @@ async fn a_leave_that_a_full_server_refused_succeeds_when_it_has_space() {
     let coordinator = faulty(Leave::FullUntil(tokio::time::Instant::now() + Duration::from_secs(3)));
     let mutex = coordinator.mutex("a").expect("a good key");
     let guard = mutex.acquire().await.expect("acquired");
-    assert_eq!(guard.release().await.expect_err("full").kind(), &ErrorKind::OutcomeUnknown);
+    assert_eq!(guard.release().await.expect_err("full").kind(), ErrorKind::OutcomeUnknown);
     drop(guard);
     let next = mutex.acquire().within(Duration::from_secs(3600)).await;
     assert!(next.is_ok(), "{:?}: the live lease holds it for ever", next.err());
@@ -286,7 +284,7 @@ async fn a_downgrade_that_a_full_server_refused_succeeds_when_it_has_space() {
         match released {
             true => {
                 let error = writer.release().await.expect_err("full");
-                assert_eq!(error.kind(), &ErrorKind::OutcomeUnknown, "{error}");
+                assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
                 assert_eq!((error.operation(), error.key()), (Some("release"), Some("a")));
                 assert!(error.to_string().contains("no space"), "the cause is missing: {error}");
             }
@@ -366,7 +364,7 @@ async fn an_acquire_behind_an_unanswered_leave_gives_up_in_time() {
     drop(guard);
     let started = tokio::time::Instant::now();
     let error = mutex.acquire().await.expect_err("cut off");
-    assert_eq!(error.kind(), &ErrorKind::Unavailable);
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
     let ttl = coordinator.lease().ttl();
     assert!(started.elapsed() < ttl + ttl / 2, "{:?}", started.elapsed());
 }
@@ -424,13 +422,13 @@ async fn an_attempt_is_abandoned_until_its_slowest_request_is_obsolete() {
 #[tokio::test(start_paused = true)]
 async fn a_release_whose_reply_was_lost_is_unknown_where_the_next_try_finds_nothing() {
     for (loses, expected) in
-        [(true, ErrorKind::OutcomeUnknown), (false, ErrorKind::Lost { reason: LostReason::Revoked })]
+        [(true, ErrorKind::OutcomeUnknown), (false, ErrorKind::Lost(LostReason::Revoked))]
     {
         let coordinator = faulty(Leave::FindsNothing { loses });
         let guard = coordinator.mutex("a").expect("a good key").acquire().await.expect("acquired");
         for _ in 0..2 {
             let error = guard.release().await.expect_err("it finds nothing");
-            assert_eq!(error.kind(), &expected, "loses: {loses}");
+            assert_eq!(error.kind(), expected, "loses: {loses}");
         }
     }
     // Whether a dropped release was sent is unknown.
@@ -438,7 +436,7 @@ async fn a_release_whose_reply_was_lost_is_unknown_where_the_next_try_finds_noth
     let guard = coordinator.mutex("a").expect("a good key").acquire().await.expect("acquired");
     assert!(guard.release().now_or_never().is_none_or(|answer| answer.is_err()));
     let error = guard.release().await.expect_err("in doubt");
-    assert_eq!(error.kind(), &ErrorKind::OutcomeUnknown);
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
 }
 
 /// A loss that only the client's own clock reports says nothing about the server, although it comes
@@ -454,7 +452,7 @@ async fn a_release_that_the_end_of_its_own_lease_overtakes_is_unknown() {
     // The task does not run in this time.
     tokio::time::sleep(2 * coordinator.lease().ttl()).await;
     let error = release.await.expect_err("nobody confirms");
-    assert_eq!(error.kind(), &ErrorKind::OutcomeUnknown, "{error}");
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
 }
 
 /// The last request begins a little later, and has the time that is left.

@@ -140,11 +140,11 @@ async fn a_deadline_that_passed_in_an_outage_has_a_cause_and_behind_a_holder_non
     let held = one.mutex("a").unwrap().acquire().await.unwrap();
     let mutex = two.mutex("a").unwrap();
     let busy = mutex.acquire().within(Duration::from_secs(1)).await.unwrap_err();
-    assert!(busy.kind() == &ErrorKind::Timeout && busy.cause().is_none(), "{busy}");
+    assert!(busy.kind() == ErrorKind::Timeout && busy.cause().is_none(), "{busy}");
     held.release().await.unwrap();
     link.cut();
     let outage = mutex.acquire().within(Duration::from_secs(1)).await.unwrap_err();
-    assert!(outage.kind() == &ErrorKind::Unavailable && outage.cause().is_some(), "{outage}");
+    assert!(outage.kind() == ErrorKind::Unavailable && outage.cause().is_some(), "{outage}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,12 +182,12 @@ async fn a_task_that_waits_for_its_owners_acquisition_distinguishes_an_outage_fr
     tokio::task::yield_now().await;
     let within = |length| lock.acquire().by(&owner).within(length);
     let busy = within(Duration::from_secs(1)).await.unwrap_err();
-    assert!(busy.kind() == &ErrorKind::Timeout && busy.cause().is_none(), "{busy}");
+    assert!(busy.kind() == ErrorKind::Timeout && busy.cause().is_none(), "{busy}");
     link.cut();
     let outage = within(two.lease().ttl() * 3 / 4).await.unwrap_err();
-    assert!(outage.kind() == &ErrorKind::Unavailable && outage.cause().is_some(), "{outage}");
+    assert!(outage.kind() == ErrorKind::Unavailable && outage.cause().is_some(), "{outage}");
     let fast = lock.acquire().by(&owner).fail_fast().await.unwrap_err();
-    assert_eq!(fast.kind(), &ErrorKind::Unavailable, "{fast}");
+    assert_eq!(fast.kind(), ErrorKind::Unavailable, "{fast}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -422,7 +422,7 @@ async fn work_that_fails_or_panics_closes_its_coordinator() {
                 .await
         });
         match failing.await {
-            Ok(answer) => assert_eq!(answer.unwrap_err().kind(), &ErrorKind::Conflict),
+            Ok(answer) => assert_eq!(answer.unwrap_err().kind(), ErrorKind::Conflict),
             Err(died) => assert!(died.is_panic() && panics),
         }
         assert_eq!(coordinator.lease().lost(), Some(LostReason::Closed));

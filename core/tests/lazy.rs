@@ -92,8 +92,8 @@ async fn an_acquire_with_a_deadline_waits_for_the_server_until_then_and_one_with
         assert!(down_for(20).acquire().within(deadline).await.expect("the server came in time").is_held());
     }
     let error = down_for(200).acquire().within(minute).await.expect_err("not up");
-    assert!(error.kind() == &ErrorKind::Unavailable && error.cause().is_some(), "{error}");
-    assert_eq!(down_for(200).acquire().await.expect_err("not up").kind(), &ErrorKind::Unavailable);
+    assert!(error.kind() == ErrorKind::Unavailable && error.cause().is_some(), "{error}");
+    assert_eq!(down_for(200).acquire().await.expect_err("not up").kind(), ErrorKind::Unavailable);
 }
 
 #[tokio::test(start_paused = true)]
@@ -111,7 +111,7 @@ async fn an_error_that_no_retry_can_heal_is_reported_at_once() {
     let server = Late::new(Duration::ZERO);
     server.failures.lock().push_back(ErrorKind::Misconfigured);
     let error = server.coordinator().mutex("a").expect("no I/O").acquire().await.expect_err("misconfigured");
-    assert_eq!(error.kind(), &ErrorKind::Misconfigured);
+    assert_eq!(error.kind(), ErrorKind::Misconfigured);
     assert_eq!((error.operation(), error.key()), (Some("connect"), Some("a")));
 }
 
@@ -129,7 +129,7 @@ async fn many_first_operations_make_one_connection() {
 async fn tries_that_are_shorter_than_the_connecting_still_find_it_done_in_the_end() {
     // Longer than a try lasts (the request timeout, 2 s), within the connect timeout (5 s).
     let mutex = Late::new(Duration::from_secs(3)).coordinator().mutex("a").expect("no I/O");
-    assert_eq!(mutex.try_acquire().await.expect_err("not yet").kind(), &ErrorKind::Unavailable);
+    assert_eq!(mutex.try_acquire().await.expect_err("not yet").kind(), ErrorKind::Unavailable);
     assert!(mutex.try_acquire().await.expect("connected meanwhile").is_some());
 }
 
@@ -150,7 +150,7 @@ async fn a_client_that_was_closed_before_it_connected_stays_closed() {
     let coordinator = server.coordinator();
     let mutex = coordinator.mutex("a").expect("no I/O");
     coordinator.close().await.expect("there is nothing to leave");
-    assert_eq!(mutex.acquire().await.expect_err("closed").kind(), &ErrorKind::Closed);
+    assert_eq!(mutex.acquire().await.expect_err("closed").kind(), ErrorKind::Closed);
     assert_eq!(coordinator.lease().lost(), Some(LostReason::Closed));
     coordinator.close().await.expect("again");
     assert_eq!(server.connects.load(Ordering::Relaxed), 0);
@@ -164,8 +164,8 @@ async fn a_client_that_was_closed_while_it_connects_stays_closed() {
     let mut acquiring = Box::pin(mutex.acquire());
     assert!((&mut acquiring).now_or_never().is_none(), "it has begun to connect");
     coordinator.close().await.expect("there is nothing to leave");
-    assert_eq!(acquiring.await.expect_err("closed").kind(), &ErrorKind::Closed);
-    assert_eq!(mutex.try_acquire().await.expect_err("closed").kind(), &ErrorKind::Closed);
+    assert_eq!(acquiring.await.expect_err("closed").kind(), ErrorKind::Closed);
+    assert_eq!(mutex.try_acquire().await.expect_err("closed").kind(), ErrorKind::Closed);
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(coordinator.lease().lost(), Some(LostReason::Closed));
     assert!(server.store.contents().is_empty());
@@ -217,5 +217,5 @@ async fn a_store_that_is_made_after_the_lazy_connect_must_be_on_the_same_clock()
     let coordinator = connect_lazy(&[memory::connector()], &config).expect("no I/O");
     let _store = Memory::named("made-after-the-lazy-connect", Clock::tokio()).expect("a new store");
     let error = coordinator.mutex("a").expect("no I/O").acquire().await.expect_err("two clocks");
-    assert_eq!(error.kind(), &ErrorKind::Misconfigured, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
 }

@@ -34,7 +34,7 @@ impl Plant for Replicated {
 
     async fn leave(&self, node: &dyn Node) -> Result<Leave> {
         match self.refuses {
-            true => Err(Error::new(ErrorKind::Forbidden { what: "removing".to_owned() }, "planned")),
+            true => Err(Error::forbidden("removing", "planned")),
             false => node.leave().await,
         }
     }
@@ -137,7 +137,7 @@ async fn replicas_confirm_on_the_side_whose_url_asks_for_it_alone() {
         assert!(moved.mutex(phase).acquire().await.expect("free").is_held(), "{phase}");
         assert_eq!(moved.asked(), asked, "{phase}");
         let refused = moved.mutex(phase).try_acquire().min_replicas(1).await.expect_err("one side has none");
-        assert_eq!(*refused.kind(), ErrorKind::Unsupported { capability: "confirms_on_replicas" }, "{phase}");
+        assert_eq!(refused.kind(), ErrorKind::Unsupported { capability: "confirms_on_replicas" }, "{phase}");
         assert!(by_url.is_held() && by_hand.is_held(), "{phase}");
     }
 }
@@ -165,7 +165,7 @@ async fn a_release_that_a_side_refuses_says_so_and_holds_no_step_up() {
     let hold = moved.mutex("a").acquire().await.expect("free");
     let error = hold.release().await.expect_err("its node stands on the new side");
     let said = error.to_string();
-    assert!(*error.kind() == ErrorKind::OutcomeUnknown && said.contains("forbidden: removing"), "{said}");
+    assert!(error.kind() == ErrorKind::OutcomeUnknown && said.contains("forbidden: removing"), "{said}");
     moved.steps("both-by-new").await;
 }
 
@@ -183,7 +183,7 @@ async fn values_that_the_other_side_cannot_have_are_named_before_they_are_frozen
     assert!(stays, "{:?}", plan.blockers);
     let advanced = timeout(PATIENCE, moved.operator.advance(|_| {})).await.expect("it ends");
     let error = advanced.expect_err("nobody could use them then");
-    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     assert!(error.to_string().contains("held_writes"), "{error}");
     assert_eq!(counter.add(1).await.expect("it is used still"), 2);
     // Without values it goes on; on the new side they may be used, and stay.
@@ -191,7 +191,7 @@ async fn values_that_the_other_side_cannot_have_are_named_before_they_are_frozen
     moved.steps("both-by-new").await;
     counter.add(1).await.expect("it is used on the new side");
     let back = timeout(PATIENCE, moved.operator.step_back(|_| {})).await.expect("it ends");
-    assert_eq!(*back.expect_err("they cannot go back").kind(), ErrorKind::Conflict);
+    assert_eq!(back.expect_err("they cannot go back").kind(), ErrorKind::Conflict);
     assert_eq!(counter.add(1).await.expect("it is used still"), 2);
     moved.steps("new").await;
 }

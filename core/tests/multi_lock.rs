@@ -127,9 +127,9 @@ async fn an_outage_of_one_coordinator_is_waited_for_and_named() {
     let both = MultiLock::new([members(&one, &["a"]), members(&two, &["b"])].concat()).unwrap();
     link.cut();
     let error = both.try_acquire().await.expect_err("no answer");
-    assert_eq!((error.kind(), error.key()), (&ErrorKind::Unavailable, Some("b")), "{error}");
+    assert_eq!((error.kind(), error.key()), (ErrorKind::Unavailable, Some("b")), "{error}");
     let fast = both.acquire().fail_fast().await.expect_err("no answer");
-    assert_eq!((fast.kind(), fast.key()), (&ErrorKind::Unavailable, Some("b")), "{fast}");
+    assert_eq!((fast.kind(), fast.key()), (ErrorKind::Unavailable, Some("b")), "{fast}");
     assert!(one.mutex("a").unwrap().try_acquire().await.unwrap().is_some(), "nothing stays held");
     let waiting = tokio::spawn({
         let both = both.clone();
@@ -155,7 +155,7 @@ async fn a_close_ends_the_acquisition_as_closed_and_leaves_nothing() {
     }
     one.close().await.unwrap();
     let error = waiting.await.unwrap().expect_err("closed");
-    assert_eq!(error.kind(), &ErrorKind::Closed, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
     holder.release().await.unwrap();
     assert_eq!(store.contents(), Vec::<String>::new());
 }

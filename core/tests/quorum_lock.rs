@@ -99,7 +99,7 @@ async fn servers_without_a_marker_count_after_the_longest_ttl_or_when_they_are_d
     let (servers, from) = (Servers::start(3), Instant::now());
     let lock = servers.clients().lock();
     let error = lock.try_acquire().await.expect_err("no server counts");
-    assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     let guard = lock.acquire().await.expect("acquired");
     assert!(from.elapsed() >= TTL && from.elapsed() < TTL + Duration::from_secs(2), "{:?}", from.elapsed());
     guard.release().await.unwrap();
@@ -121,7 +121,7 @@ async fn other_terms_are_a_conflict_until_the_markers_are_deleted() {
     let fewer = QuorumLock::new("x", clients.coordinators[..2].to_vec(), TTL).expect("good members");
     for other in [&longer, &fewer] {
         let error = other.acquire().await.expect_err("other terms");
-        assert_eq!((error.kind(), error.key()), (&ErrorKind::Conflict, Some("x")), "{error}");
+        assert_eq!((error.kind(), error.key()), (ErrorKind::Conflict, Some("x")), "{error}");
     }
     longer.reset().await.expect("deleted");
     let from = Instant::now();
@@ -249,7 +249,7 @@ async fn a_server_that_forgets_between_look_and_join_does_not_count() {
     servers.0[1].wipe();
     servers.0[2].wipe();
     let error = trying.await.unwrap().expect_err("they do not count");
-    assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     drop(guard);
 }
 
@@ -263,17 +263,17 @@ async fn without_a_majority_it_fails_in_time_and_holds_nothing() {
     clients.links[..3].iter().for_each(Link::cut);
     let from = Instant::now();
     let error = lock.acquire().within(TTL / 2).await.expect_err("three are down");
-    assert_eq!((error.kind(), error.key()), (&ErrorKind::Unavailable, Some("x")), "{error}");
+    assert_eq!((error.kind(), error.key()), (ErrorKind::Unavailable, Some("x")), "{error}");
     assert!(from.elapsed() < TTL / 2 + TRIP, "{:?}", from.elapsed());
     let error = lock.try_acquire().await.expect_err("three are down");
-    assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     let from = Instant::now();
     let error = lock.acquire().fail_fast().await.expect_err("three are down");
-    assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(from.elapsed() < TTL / 2, "{:?}", from.elapsed());
     let from = Instant::now();
     let error = lock.acquire().await.expect_err("three are down");
-    assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(from.elapsed() < 2 * TTL, "{:?}", from.elapsed());
     sleep(TRIP).await;
     let others = servers.clients();
@@ -394,7 +394,7 @@ async fn lazy_coordinators_connect_at_the_first_acquisition() {
     });
     let lock = QuorumLock::new("x", members, TTL).unwrap();
     let error = lock.try_acquire().await.expect_err("no server counts");
-    assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     lock.reset().await.unwrap();
     lock.initialize().await.unwrap();
     let guard = lock.try_acquire().await.unwrap().expect("free");

@@ -86,7 +86,7 @@ fn an_owners_acquire_does_not_wait_for_ever_on_a_runtime_that_is_not_driven() {
     let owner = Owner::new("job");
     let answer = kept.block_on(async { timeout(PATIENCE, mutex.acquire().by(&owner)).await });
     let error = answer.expect("no answer, and no error").expect_err("nobody acquires");
-    assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn an_acquire_does_not_wait_for_ever_for_a_lazy_connect_on_a_runtime_that_is_not
     let mutex = client.mutex("a").expect("no I/O");
     let answer = kept.block_on(async { timeout(PATIENCE, mutex.acquire()).await });
     let error = answer.expect("no answer, and no error").expect_err("nobody connects");
-    assert_eq!(error.kind(), &ErrorKind::Unavailable);
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
 }
 
 #[test]
@@ -147,14 +147,14 @@ fn a_first_use_on_a_runtime_that_is_not_driven_does_not_keep_others_from_connect
     let lazy = kept.block_on(async { connect_lazy(&[slow], &config()) }).expect("nothing is asked of it yet");
     let mutex = lazy.mutex("a").expect("a good key");
     let error = passing.block_on(mutex.acquire().within(Duration::from_millis(10))).expect_err("not so soon");
-    assert_eq!(error.kind(), &ErrorKind::Unavailable);
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
     may.notify_one();
     let acquired = kept.block_on(async { timeout(PATIENCE, mutex.acquire()).await });
     let _guard = acquired.expect("it waits for a connect that is not driven").expect("acquired");
 }
 
 fn is_gone(error: &latchwork_core::Error) {
-    assert_eq!(error.kind(), &ErrorKind::RuntimeGone, "{error}");
+    assert_eq!(error.kind(), ErrorKind::RuntimeGone, "{error}");
     assert!(!error.is_retryable());
 }
 
@@ -255,7 +255,7 @@ fn a_close_is_bounded_whatever_the_backend_waits_for() {
         .block_on(async { planted(&Memory::new(Clock::system()), &config(), &Arc::new(NeverCloses)).0 });
     let closed = kept.block_on(async { timeout(PATIENCE, client.close()).await });
     let error = closed.expect("no answer, and no error").expect_err("the backend confirms nothing");
-    assert_eq!(error.kind(), &ErrorKind::Unavailable);
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
 }
 
 /// Its join lands all the same, on a lease that lives on.

@@ -43,7 +43,7 @@ async fn a_waiter_in_the_queue_gives_up_a_ttl_and_a_request_after_the_last_answe
         away(&link);
         let began = Instant::now();
         let error = waiting.await.expect("no panic").expect_err("nobody answers");
-        assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         let took = began.elapsed();
         assert!(took <= config.ttl + config.request_timeout + ROUNDING, "{took:?}");
         // Not before the lease is lost, since it keeps its place until then.
@@ -59,7 +59,7 @@ async fn an_acquire_without_a_node_gives_up_after_a_ttl() {
         away(&link);
         let began = Instant::now();
         let error = client.mutex("a").expect("a good key").acquire().await.expect_err("nobody answers");
-        assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         let took = began.elapsed();
         assert!(took >= config.ttl && took <= config.ttl + ROUNDING, "{took:?}");
     }
@@ -75,7 +75,7 @@ async fn error_of_a_try_includes_the_error_of_its_request() {
         away(&link);
         let mutex = client.mutex("a").expect("a good key");
         let error = mutex.try_acquire().await.expect_err("no answer");
-        assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         assert!(error.to_string().contains(cause), "{error}");
     }
 }
@@ -122,7 +122,7 @@ async fn an_unconfirmed_release_ends_with_the_holds_deadline() {
         away(&link);
         let began = Instant::now();
         let error = held.release().await.expect_err("nobody answers");
-        assert_eq!(error.kind(), &ErrorKind::OutcomeUnknown, "{error}");
+        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
         assert!(began.elapsed() <= config.ttl + ROUNDING, "{:?}", began.elapsed());
     }
 }

@@ -184,7 +184,7 @@ async fn what_is_renewed_on_disk_is_used_from_the_next_connection_on() {
     files.identity(&Authority::new().sign("client"));
     greeting(&transport, &address).await.expect_err("the new files are used");
     let failure = transport.failure().expect("it is TLS that failed");
-    assert!(matches!(failure.kind(), ErrorKind::Forbidden { .. }), "{failure}");
+    assert!(failure.kind() == ErrorKind::Forbidden, "{failure}");
 
     files.identity(&authority.sign("renewed"));
     assert_eq!(greeting(&transport, &address).await.unwrap(), "hello");
@@ -206,7 +206,7 @@ async fn a_hang_up_refuses_no_certificate_that_a_server_has_taken() {
     let (taking, hanging) = (authority.serve(Arc::default()).await, authority.hang_up().await);
     let files = Files::new(&authority);
     let is_forbidden = |transport: &Transport| {
-        transport.failure().is_some_and(|failure| matches!(failure.kind(), ErrorKind::Forbidden { .. }))
+        transport.failure().is_some_and(|failure| failure.kind() == ErrorKind::Forbidden)
     };
     let transport = Transport::of(&files.config(), None).unwrap();
     assert_eq!(greeting(&transport, &hanging).await.unwrap_or_default(), "");
@@ -235,7 +235,7 @@ async fn another_name_is_expected_where_one_is_given() {
     let transport = Transport::of(&config, None).unwrap();
     greeting(&transport, &address).await.expect_err("another name");
     let failure = transport.failure().expect("it is TLS that failed");
-    assert!(matches!(failure.kind(), ErrorKind::WrongServer { expected: "redis", .. }), "{failure}");
+    assert_eq!(failure.kind(), ErrorKind::WrongServer, "{failure}");
     // By its address, though it is dialled by a name that the certificate has not.
     config.server_name = Some("127.0.0.1".to_owned());
     let transport = Transport::of(&config, None).unwrap();

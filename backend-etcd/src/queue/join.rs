@@ -91,7 +91,7 @@ struct Attempt<'a> {
 fn after_the_put(failure: Failure) -> Failure {
     match failure {
         Failure::Full(error) | Failure::Other(error)
-            if !matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Lost { .. }) =>
+            if !matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Lost(_)) =>
         {
             Failure::Other(
                 Error::new(ErrorKind::OutcomeUnknown, "joined, but no more is known").because(error),
@@ -298,21 +298,17 @@ mod tests {
     #[test]
     fn a_refusal_after_the_put_is_no_refusal_of_the_join() {
         let kind = |kind| match after_the_put(Error::new(kind, "then").into()) {
-            Failure::Other(error) => error.kind().clone(),
+            Failure::Other(error) => error.kind(),
             Failure::LeaseGone | Failure::Full(_) | Failure::TooLong(_) => {
                 unreachable!("it was another kind")
             }
         };
-        for refused in [
-            ErrorKind::Unavailable,
-            ErrorKind::Misconfigured,
-            ErrorKind::Forbidden { what: "a key".to_owned() },
-        ] {
+        for refused in [ErrorKind::Unavailable, ErrorKind::Misconfigured, ErrorKind::Forbidden] {
             assert_eq!(kind(refused), ErrorKind::OutcomeUnknown);
         }
         assert_eq!(kind(ErrorKind::Conflict), ErrorKind::Conflict, "its node was taken back");
-        let over = ErrorKind::Lost { reason: LostReason::Expired };
-        assert_eq!(kind(over.clone()), over, "it is abandoned");
+        let over = ErrorKind::Lost(LostReason::Expired);
+        assert_eq!(kind(over), over, "it is abandoned");
         assert!(matches!(after_the_put(Failure::LeaseGone), Failure::LeaseGone));
     }
 }

@@ -139,7 +139,7 @@ async fn log_in_anew(driver: &Driver, watches: &Watches, armed: &VecDeque<i64>) 
         Ok(_) => true,
         Err(error) => {
             tracing::debug!(%error, "the key of a refused watch cannot be read");
-            matches!(error.kind(), ErrorKind::Forbidden { .. })
+            error.kind() == ErrorKind::Forbidden
         }
     }
 }

@@ -292,7 +292,7 @@ async fn a_removed_waiter_is_not_admitted() {
     etcdctl(&crowd.server, &["del", &own]).await;
     hold(&last).await;
     let ended = soon(waiting).await.unwrap();
-    assert_eq!(*ended.unwrap_err().kind(), ErrorKind::Lost { reason: LostReason::Revoked });
+    assert_eq!(ended.unwrap_err().kind(), ErrorKind::Lost(LostReason::Revoked));
     node.leave().await.unwrap();
     crowd.end().await;
 }

@@ -65,7 +65,7 @@ async fn answer(
             client.lease.joined(*sent);
             asked.made(version.number(), client.lease.current());
         }
-        (Some(asked), Err(error)) if *error.kind() == ErrorKind::OutcomeUnknown => drop(asked),
+        (Some(asked), Err(error)) if error.kind() == ErrorKind::OutcomeUnknown => drop(asked),
         (Some(asked), _) => asked.not_made(),
         (None, _) => {}
     }
@@ -94,7 +94,7 @@ pub(super) async fn run(client: &Client, call: &Call) -> Result<(Moment, Reply)>
     }
     match client.run(call).await {
         Ok(answer) => Ok(answer),
-        Err(error) if *error.kind() == ErrorKind::Closed => {
+        Err(error) if error.kind() == ErrorKind::Closed => {
             Err(Error::new(ErrorKind::OutcomeUnknown, "the client was closed before the answer")
                 .because(error))
         }

@@ -197,7 +197,7 @@ impl Servers {
         let Servers::Watched(Sentinels { service, .. }) = self else { return failure };
         let what = format!("{host}, which the Sentinels name as the master of {service:?}");
         let temporary = !failure.answered || failure.is_replica;
-        let kind = if temporary { ErrorKind::Unavailable } else { failure.error.kind().clone() };
+        let kind = if temporary { ErrorKind::Unavailable } else { failure.error.kind() };
         let error = Error::new(kind, what).because(failure.error);
         let silent = (!failure.answered).then(|| host.to_string());
         Failure { error, answered: true, silent, ..failure }
@@ -212,6 +212,6 @@ impl Failure {
             return self;
         }
         let what = format!("{host}, a server of the cluster");
-        Failure { error: Error::new(self.error.kind().clone(), what).because(self.error), ..self }
+        Failure { error: Error::new(self.error.kind(), what).because(self.error), ..self }
     }
 }

@@ -167,10 +167,10 @@ async fn scratch_tag(connection: &mut MultiplexedConnection, settings: &Settings
 
 /// Puts the forbidden command's name into the error.
 fn name_forbidden(failure: Failure, command: &str) -> Failure {
-    if !matches!(failure.error.kind(), ErrorKind::Forbidden { .. }) {
+    if failure.error.kind() != ErrorKind::Forbidden {
         return failure;
     }
     let what = format!("{command} (needed on the keys and channels of the namespace)");
     let words = failure.error.to_string();
-    Failure { error: Error::new(ErrorKind::Forbidden { what }, words), ..failure }
+    Failure { error: Error::forbidden(&what, &words), ..failure }
 }

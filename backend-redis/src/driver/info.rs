@@ -123,7 +123,7 @@ mod tests {
             (Some("role:slave"), false),
         ] {
             let error = judge(info, strict, false).unwrap_err();
-            assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{info:?}");
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{info:?}");
         }
     }
 }

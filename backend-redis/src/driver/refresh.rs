@@ -59,7 +59,7 @@ pub(super) async fn connect(
                 });
             }
             // A shard that is down costs the others nothing; a refusal is for all of them.
-            Err(failure) if failure.is_replica || *failure.error.kind() == ErrorKind::Unavailable => {
+            Err(failure) if failure.is_replica || failure.error.kind() == ErrorKind::Unavailable => {
                 seen::shard_down(NAME, &master.to_string(), &failure.error);
                 refused = Some(failure);
             }
@@ -133,9 +133,7 @@ async fn asked(
         let failure = from_redis(error, false);
         let words = failure.error.to_string();
         let error = match failure.error.kind() {
-            ErrorKind::Forbidden { .. } => {
-                Error::new(ErrorKind::Forbidden { what: "CLUSTER SLOTS".to_owned() }, words)
-            }
+            ErrorKind::Forbidden => Error::forbidden("CLUSTER SLOTS", &words),
             _ if words.contains("cluster support disabled") => {
                 let what = format!("the server at {host} is no node of a Redis Cluster: redis://host");
                 Error::new(ErrorKind::Misconfigured, what)
@@ -271,7 +269,7 @@ mod tests {
             assert_eq!(of(asked, answers).await.expect("some answer"), most, "{answers}");
         }
         let why = of(2, "--").await.expect_err("nobody answers");
-        assert_eq!(*why.expect("an error").kind(), ErrorKind::Unavailable);
+        assert_eq!(why.expect("an error").kind(), ErrorKind::Unavailable);
         assert!(of(0, "").await.expect_err("nobody is asked").is_none());
     }
 
@@ -301,7 +299,7 @@ mod tests {
             (said(&[(1, 16_383, "a")]), 16_383),
         ] {
             let error = whole(said, &host).expect_err("slots are missing");
-            assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
             let words = format!("h:1 knows masters for {covered} of 16384 slots");
             assert!(error.to_string().contains(&words), "{error}");
         }

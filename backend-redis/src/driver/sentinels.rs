@@ -201,16 +201,16 @@ fn explain(failure: Failure, sentinel: &Host) -> Failure {
     let words = failure.error.to_string();
     let what = format!("the Sentinel at {sentinel}");
     let error = match failure.error.kind() {
-        ErrorKind::Forbidden { .. } => {
+        ErrorKind::Forbidden => {
             let asked = if failure.redial { "to log in at" } else { "SENTINEL or SUBSCRIBE at" };
-            Error::new(ErrorKind::Forbidden { what: format!("{asked} {what}") }, words)
+            Error::forbidden(&format!("{asked} {what}"), &words)
         }
         _ if failure.answered && words.contains("unknown command") => {
             let saw = format!("a server at {sentinel} that is no Sentinel");
-            Error::new(ErrorKind::WrongServer { expected: "Redis Sentinel", saw }, "")
+            Error::wrong_server("Redis Sentinel", &saw, "")
         }
         ErrorKind::OutcomeUnknown => Error::new(ErrorKind::Unavailable, what),
-        kind => Error::new(kind.clone(), what),
+        kind => Error::new(kind, what),
     };
     Failure { error: error.because(failure.error), ..failure }
 }

@@ -23,10 +23,9 @@ pub(super) async fn may_wait(connection: &mut MultiplexedConnection) -> std::res
 
 pub(super) fn wait_forbidden(failure: Failure) -> Failure {
     match failure.error.kind() {
-        ErrorKind::Forbidden { .. } => {
-            let what = "WAIT (needed by min_replicas)".to_owned();
+        ErrorKind::Forbidden => {
             let words = failure.error.to_string();
-            Failure { error: Error::new(ErrorKind::Forbidden { what }, words), ..failure }
+            Failure { error: Error::forbidden("WAIT (needed by min_replicas)", &words), ..failure }
         }
         _ => failure,
     }

@@ -274,7 +274,7 @@ async fn another_thing_in_the_place_of_a_count_is_refused_and_stays() {
     let operation = Operation { writer: 1, number: 2 };
     let request = Request { change: Change::Add(1), operation, initial: None, since: None, in_doubt: false };
     let error = fixture.try_run(scripts::change_count(&cell.key, &request, 5, None)).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     let stays: String = fixture.raw(redis::cmd("GET").arg(cell.key.to_string())).await.unwrap();
     assert_eq!(stays, "5 1");
 }

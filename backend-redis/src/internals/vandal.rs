@@ -87,7 +87,7 @@ async fn join(history: &mut History<'_>) -> Option<(NodeId, u64)> {
         }
         Ok(_) => None,
         Err(error) => {
-            assert_eq!(*error.kind(), latchwork_core::ErrorKind::Misconfigured, "{error}");
+            assert_eq!(error.kind(), latchwork_core::ErrorKind::Misconfigured, "{error}");
             None
         }
     }

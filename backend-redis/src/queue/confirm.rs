@@ -225,7 +225,7 @@ async fn round(
 async fn dial(client: &Client, server: &OfServer, bound: Duration) -> Result<ConfirmingConnection> {
     let dialled = ConfirmingConnection::dial(&server.settings, &client.clock, bound).await;
     let connection = dialled.map_err(|error| match error.kind() {
-        ErrorKind::Forbidden { .. } => error,
+        ErrorKind::Forbidden => error,
         // A replica, say: it may be a master again in time, as for the client's other requests.
         _ => Error::new(ErrorKind::Unavailable, "not connected to ask replicas").because(error),
     })?;

@@ -96,6 +96,6 @@ mod tests {
         let error = |kind| Err(Error::new(kind, "test"));
         assert!(!next.looked(at(100), error(ErrorKind::Unavailable)).unwrap());
         assert_eq!((next.at, next.may_end), (at(100) + AGAIN, true));
-        next.looked(at(200), error(ErrorKind::Forbidden { what: "test".to_owned() })).unwrap_err();
+        next.looked(at(200), error(ErrorKind::Forbidden)).unwrap_err();
     }
 }

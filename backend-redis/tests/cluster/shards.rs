@@ -258,7 +258,7 @@ async fn a_lost_shard_loses_its_own_holds_only() {
     assert!(holds[0].is_held() && holds[2].is_held(), "the other shards are well");
     soon(client.mutex(other).unwrap().acquire()).await.unwrap().release().await.unwrap();
     let error = client.mutex(locks[1].as_str()).unwrap().try_acquire().await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     for hold in [holds.remove(2), holds.remove(0)] {
         soon(hold.release()).await.unwrap();
     }
@@ -421,16 +421,16 @@ async fn what_is_wrong_with_the_servers_is_named() {
         Mistakes::of(include_str!("../../../src/guide/connecting.md"), "## When a cluster is wrong");
     let single = own(&[]).await;
     let error = at(&format!("redis-cluster://{}", single.addr())).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     said(&error, &[single.addr(), "no node of a Redis Cluster"]);
     mistakes.made("the URL has `redis-cluster://`, and the host is of no cluster", &error);
     let error = at("redis-cluster://127.0.0.1:1,127.0.0.1:2").await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     said(&error, &["127.0.0.1:1,127.0.0.1:2", "refused"]);
     mistakes.made("nobody listens at the hosts of the URL", &error);
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
     let error = at(&format!("redis://{}", cluster.servers()[0])).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     said(&error, &["redis-cluster://"]);
     mistakes.made("the URL has `redis://`, and the host is of a cluster", &error);
     let error = at("redis-cluster://h/2").await.unwrap_err();
@@ -444,10 +444,8 @@ async fn what_is_wrong_with_the_servers_is_named() {
         }
     }
     let error = at(&format!("redis-cluster://blind:word@{}", cluster.servers()[0])).await.unwrap_err();
-    assert!(
-        matches!(error.kind(), ErrorKind::Forbidden { what } if what.contains("CLUSTER SLOTS")),
-        "{error}"
-    );
+    assert_eq!(error.kind(), ErrorKind::Forbidden, "{error}");
+    assert!(error.to_string().contains("forbidden: CLUSTER SLOTS"), "{error}");
     mistakes.made("the user may not ask who has which slot (`CLUSTER SLOTS`)", &error);
     mistakes.all_made();
     let client = at(&format!("redis-cluster://app:word@{}", cluster.servers()[0])).await.unwrap();

@@ -46,7 +46,7 @@ async fn acquisitions_of_many_keep_none_of_another_server_waiting() {
         .collect();
     // From here on as many as possible are under way, and the others wait for their turn.
     let error = soon(failures.recv()).await.expect("they fail");
-    assert_eq!(error.kind(), &ErrorKind::Unavailable);
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
     for _ in 0..20 {
         let node = soon(admitted(&client, &ask(&well, Claim::Exclusive))).await;
         soon(node.leave()).await.unwrap();
@@ -73,7 +73,7 @@ async fn a_close_leaves_no_node_on_a_server_that_answers() {
     assert_eq!(standing(&reads, &queues[1]).await.len(), MANY);
     cluster.pause(SILENT).await.unwrap();
     let error = soon(closes.close(Close::Orderly)).await.expect_err("a server does not answer");
-    assert_eq!(error.kind(), &ErrorKind::Unavailable);
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert_eq!(standing(&reads, &queues[1]).await.len(), 0);
     cluster.resume(SILENT).unwrap();
     soon(reads.close(Close::Orderly)).await.unwrap();

@@ -94,10 +94,10 @@ async fn one_server_name_is_that_of_all_servers() {
     let (cluster, certificates) = secured(CALM, IP, &["redis.internal", NAME], false).await;
     // The first ones have the name that they are asked by, and all are named by an address that none has.
     let error = refused(&url(&cluster, &certificates.trusting()).replace(IP, NAME)).await;
-    assert!(matches!(error.kind(), ErrorKind::WrongServer { .. }), "{error}");
+    assert!(error.kind() == ErrorKind::WrongServer, "{error}");
     said(&error, &["a server of the cluster", "the certificate is not for 127.0.0.1"]);
     let error = refused(&url(&cluster, &format!("{}&server_name=other", certificates.trusting()))).await;
-    assert!(matches!(error.kind(), ErrorKind::WrongServer { .. }), "{error}");
+    assert!(error.kind() == ErrorKind::WrongServer, "{error}");
     let url = url(&cluster, &format!("{}&server_name=redis.internal", certificates.trusting()));
     let client = at(&url).await.unwrap();
     uses_all_servers(&cluster, &client).await;
@@ -145,11 +145,11 @@ async fn what_is_wrong_with_tls_is_named() {
     // One server alone, and a server of a cluster for one that is alone.
     let single = own(&[]).await;
     let error = refused(&format!("rediss-cluster://{}?{mutual}", single.addr())).await;
-    assert!(matches!(error.kind(), ErrorKind::WrongServer { .. }), "{error}");
+    assert!(error.kind() == ErrorKind::WrongServer, "{error}");
     let one = by_name(&mutual).replace("rediss-cluster", "rediss");
     let (hosts, options) = one.split_once('?').unwrap();
     let error = refused(&format!("{}?{options}", hosts.split(',').next().unwrap())).await;
-    assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     said(&error, &["redis-cluster://"]);
 
     let client = at(&url(&cluster, &format!("{mutual}&server_name={NAME}"))).await.unwrap();

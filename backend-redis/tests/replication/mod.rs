@@ -28,7 +28,7 @@ pub(crate) async fn user(url: &str) -> Coordinator {
 
 /// Checks that an acquisition was refused because only `confirmed` of `asked` replicas have it.
 pub(crate) fn is_unconfirmed(error: &Error, confirmed: u32, asked: u32) {
-    assert_eq!((error.kind(), error.is_retryable()), (&ErrorKind::Unavailable, true), "{error}");
+    assert_eq!((error.kind(), error.is_retryable()), (ErrorKind::Unavailable, true), "{error}");
     let text = error.to_string();
     assert!(text.contains(&format!("{confirmed} of {asked} replicas confirmed it within")), "{text}");
 }

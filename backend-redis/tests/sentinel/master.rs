@@ -227,21 +227,22 @@ async fn what_is_wrong_with_the_sentinels_is_named() {
 
     // Nobody listens there.
     let error = refused(&format!("redis-sentinel://127.0.0.1:1,127.0.0.1:2/{service}")).await;
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     said(&error, &["no Sentinel answers", "127.0.0.1:1", "127.0.0.1:2", "refused"]);
     mistakes.made("nobody listens at the hosts of the URL", &error);
 
     let error = refused(&format!("redis-sentinel://{first},{second}/other")).await;
-    assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     said(&error, &[&first, "watches no service \"other\""]);
     mistakes.made("the Sentinels do not watch the service", &error);
 
     let server = own(&[]).await;
     let error = refused(&format!("redis-sentinel://{}/{service}", server.addr())).await;
-    assert!(matches!(error.kind(), ErrorKind::WrongServer { expected: "Redis Sentinel", .. }), "{error}");
+    assert_eq!(error.kind(), ErrorKind::WrongServer, "{error}");
+    assert!(error.to_string().contains("expected Redis Sentinel"), "{error}");
     mistakes.made("the URL has `redis-sentinel://`, and the host is no Sentinel", &error);
     let error = refused(&format!("redis://{first}")).await;
-    assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     said(&error, &["Sentinel", "redis-sentinel://"]);
     mistakes.made("the URL has `redis://`, and the host is a Sentinel", &error);
 
@@ -252,7 +253,7 @@ async fn what_is_wrong_with_the_sentinels_is_named() {
     let behind = Proxy::start(first.as_str()).await.unwrap();
     behind.readdress([(port(master), port(replica))]);
     let error = refused(&format!("redis-sentinel://{}/{service}?connect_timeout=2s", behind.addr())).await;
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     said(&error, &[&watched.servers()[replica], "the Sentinels name as the master", "is a replica of"]);
     mistakes.made("a Sentinel is behind, and names a replica", &error);
 
@@ -268,7 +269,7 @@ async fn what_is_wrong_with_the_sentinels_is_named() {
     let at_all = |login: &str| format!("redis-sentinel://{first},{second},{third}/{service}?{login}");
     for login in ["", "sentinel_password=wrong", "sentinel_user=app&sentinel_password=wrong"] {
         let error = refused(&at_all(login)).await;
-        assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{login}: {error}");
+        assert!(error.kind() == ErrorKind::Forbidden, "{login}: {error}");
         said(&error, &["to log in at the Sentinel at", &second]);
         assert!(!error.to_string().contains("wrong"), "{error}");
         if login.is_empty() {

@@ -36,7 +36,7 @@ async fn a_closed_client_leaves_nothing_and_a_dead_one_what_it_had() {
     assert_eq!(left.state().lost(), None);
     for (client, node) in [(&orderly, &held), (&abrupt, &left)] {
         assert_eq!(client.lease().state(), LeaseState::Lost(LostReason::Closed));
-        assert_eq!(*node.leave().await.unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(node.leave().await.unwrap_err().kind(), ErrorKind::Closed);
         client.close(Close::Orderly).await.unwrap();
     }
     soon(next.admitted()).await.unwrap();
@@ -167,7 +167,7 @@ async fn closed_while_joining(drop_first: bool) {
     proxy.resume();
     soon(closing).await.unwrap();
     match soon(joining).await {
-        Ok(answer) => assert_eq!(*answer.unwrap_err().kind(), ErrorKind::Closed),
+        Ok(answer) => assert_eq!(answer.unwrap_err().kind(), ErrorKind::Closed),
         Err(error) => assert!(drop_first && error.is_cancelled(), "{error}"),
     }
     assert_eq!(standing(&other, &mutex).await.len(), 0, "its node is left to its TTL");

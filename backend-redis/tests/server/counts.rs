@@ -93,7 +93,7 @@ async fn a_full_server_changes_no_count_and_answers_what_it_knows() {
     operator.say::<()>("CONFIG SET maxmemory-policy noeviction").await;
     operator.say::<()>("CONFIG SET maxmemory 1").await;
     let error = backend.change_count(&cell, &request(1, 4, Change::Add(1)), None).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert_eq!(value(&backend, &cell).await, 1);
     assert_eq!(change(&backend, &cell, add).await, Outcome::Applied(1), "it writes nothing");
 }

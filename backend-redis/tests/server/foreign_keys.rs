@@ -26,7 +26,7 @@ async fn a_foreign_entry_does_no_harm_and_a_foreign_key_is_a_conflict() {
     operator.say::<()>("HSET latchwork:mutex:{d}:one a text").await;
     for key in ["b", "c", "d"] {
         let error = client.join(&ask(&queue(Kind::Mutex, key), Claim::Exclusive)).await.unwrap_err();
-        assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     }
     // Refused before any write.
     let keys: Vec<String> = operator.say("KEYS latchwork:mutex:{b}:*").await;

@@ -31,7 +31,7 @@ async fn a_number_out_of_range_is_refused_by_its_key_before_anything_is_written(
             for patience in [Patience::Wait, Patience::Try] {
                 let join = Join { patience, ..ask(&queue, Claim::Exclusive) };
                 let error = client.join(&join).await.unwrap_err();
-                assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{text}: {error}");
+                assert_eq!(error.kind(), ErrorKind::Misconfigured, "{text}: {error}");
                 assert!(error.to_string().contains(&key), "{error}");
             }
             let keys: Vec<String> = operator.say(&format!("KEYS latchwork:{}:*", kind.as_str())).await;
@@ -64,7 +64,7 @@ async fn a_last_number_out_of_range_is_refused_and_what_stands_is_listed_and_rev
         for number in ["9007199254740992", "1e300", "-1", "inf", "nan", "0.5", "x"] {
             let _: u32 = operator.say(&format!("HSET {meta} last {number}")).await;
             let error = client.join(&join()).await.unwrap_err();
-            assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{number}: {error}");
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{number}: {error}");
             assert!(error.to_string().contains(&meta), "{error}");
             let listed = client.list(&queue, ALL).await.unwrap();
             let standing: Vec<_> = listed.iter().map(|entry| (entry.sequence, entry.admitted)).collect();

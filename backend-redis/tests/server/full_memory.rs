@@ -18,7 +18,7 @@ async fn held_locks_outlive_a_full_memory_and_new_ones_are_refused() {
     operator.say::<()>("CONFIG SET maxmemory 1").await;
     let error =
         holder.join(&ask(&crate::common::queue(Kind::Mutex, "b"), Claim::Exclusive)).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("memory"), "{error}");
     // A whole TTL beyond the deadline: only renewals that pass can bring both nodes over it.
     let end = held.state().lease().deadline() + holder.lease().ttl();

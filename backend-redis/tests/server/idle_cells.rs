@@ -75,6 +75,6 @@ async fn a_foreign_time_is_a_conflict() {
     write(&backend, &a, idle()).await;
     for foreign in ["-1", "soon", "1.5"] {
         operator.say::<()>(&format!("HSET {KEY} i {foreign}")).await;
-        assert_eq!(backend.read_cell(&a).await.unwrap_err().kind(), &ErrorKind::Conflict, "{foreign}");
+        assert_eq!(backend.read_cell(&a).await.unwrap_err().kind(), ErrorKind::Conflict, "{foreign}");
     }
 }

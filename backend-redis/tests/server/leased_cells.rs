@@ -104,7 +104,7 @@ async fn a_write_whose_reply_was_lost_is_renewed_and_removed_as_others_are() {
     write(&writes, &cell("other"), "other", CellLife::Lease).await;
     let mut dropped = proxy.drop_reply_to(says("lost"));
     let error = writes.write_cell(&cell("a"), &put("lost", CellLife::Lease)).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     soon(dropped.fired()).await.unwrap();
     tokio::time::sleep(2 * writes.lease().ttl()).await;
     assert_eq!(value(&writes, &cell("a")).await.unwrap(), b"lost");

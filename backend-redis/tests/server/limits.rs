@@ -12,7 +12,7 @@ use crate::common::{
 
 async fn outweighed(node: &Arc<dyn Node>) {
     let error = promptly(node.admitted()).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
 }
 
 #[tokio::test]
@@ -27,7 +27,7 @@ async fn a_limit_without_a_queue_is_stored_for_good() {
     let lives: i64 = operator.say("TTL latchwork:semaphore:{a}:limit").await;
     assert_eq!(lives, -1, "it never expires");
     let error = client.join(&limited(&queue, 1, 2)).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     // The join names no limit: the stored one rules.
     let held = admitted(&client, &permits(&queue, 3)).await;
     held.leave().await.unwrap();
@@ -41,7 +41,7 @@ async fn a_limit_without_a_queue_is_stored_for_good() {
     operator.say::<()>("HSET latchwork:semaphore:{b}:limit a 1").await;
     let other = crate::common::queue(Kind::Semaphore, "b");
     for error in [client.limit(&other).await.unwrap_err(), client.set_limit(&other, 1).await.unwrap_err()] {
-        assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     }
 }
 
@@ -91,7 +91,7 @@ async fn a_first_waiter_that_does_not_fit_the_new_limit_gives_up_at_once() {
     assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
     ours.set_limit(&queue, 2).await.unwrap();
     let error = promptly(first).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     assert!(error.to_string().contains("was set to 2"), "{error}");
     heavy.leave().await.unwrap();
     held.leave().await.unwrap();
@@ -148,7 +148,7 @@ async fn without_the_stored_limit_waiters_give_up_and_a_join_with_a_limit_comes_
     let patient = waiting(&others, &permits(&queue, 1)).await;
     assert_eq!(operator.say::<u32>("DEL latchwork:semaphore:{a}:limit").await, 1);
     let error = soon(impatient.admitted()).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     assert_eq!(held.state().lost(), None);
     for node in [impatient, held] {
         node.leave().await.unwrap();

@@ -91,7 +91,7 @@ async fn a_server_without_memory_refuses_data_and_keeps_what_was_there() {
         }
         let mut operator = full(&server).await;
         let error = node.write_data(&b"second".as_slice().into()).await.unwrap_err();
-        assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         operator.say::<()>("CONFIG SET maxmemory 0").await;
         assert_eq!(*client.list(&queue, ALL).await.unwrap()[0].data, *b"first");
         node.write_data(&b"third".as_slice().into()).await.unwrap();

@@ -49,10 +49,10 @@ async fn a_full_memory_takes_nothing_from_holders_and_waiters() {
     let fresh = b.mutex("fresh").unwrap();
     said(&fresh.acquire().within(DEADLINE).await.unwrap_err(), &["deadline", "out of memory"]);
     let tried = fresh.try_acquire().await.unwrap_err();
-    assert_eq!(*tried.kind(), ErrorKind::Unavailable);
+    assert_eq!(tried.kind(), ErrorKind::Unavailable);
     said(&tried, &["out of memory"]);
     let refused = soon(fresh.acquire()).await.unwrap_err();
-    assert_eq!(*refused.kind(), ErrorKind::Unavailable);
+    assert_eq!(refused.kind(), ErrorKind::Unavailable);
     said(&refused, &["out of memory"]);
     outlive(&a).await;
     assert!(held.0.is_held() && held.1.is_held() && held.2.is_held() && held.3.is_held());
@@ -111,7 +111,7 @@ async fn every_policy_that_evicts_is_warned_of_and_refused_when_strict() {
         match user(&server, "strict=true").await {
             Ok(_) => assert_eq!(eviction, Eviction::Never, "{policy}"),
             Err(error) => {
-                assert_eq!((error.kind(), eviction), (&ErrorKind::Misconfigured, Eviction::Possible));
+                assert_eq!((error.kind(), eviction), (ErrorKind::Misconfigured, Eviction::Possible));
                 said(&error, &["strict", policy, "noeviction"]);
             }
         }

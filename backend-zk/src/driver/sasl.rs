@@ -3,7 +3,7 @@
 //! The server keeps users and passwords in its JAAS file. A right login gives a session the identity
 //! `sasl:user`, which the lists of its nodes name.
 
-use latchwork_core::{Error, ErrorKind};
+use latchwork_core::Error;
 use zookeeper_client::{Client, Connector, Error as DriverError};
 
 use crate::error::{Answer, Fault};
@@ -31,10 +31,7 @@ pub(super) async fn check(client: &Client) -> Answer<()> {
         Ok(_) => {
             let why = "the server took no login: it has no section `Server` in a JAAS file, or user or password are \
                 wrong and it lets such clients in (zookeeper.allowSaslFailedClients)";
-            Err(Fault::NoLogin(Error::new(
-                ErrorKind::Forbidden { what: "to log in by SASL".to_owned() },
-                why,
-            )))
+            Err(Fault::NoLogin(Error::forbidden("to log in by SASL", why)))
         }
         // Before ZooKeeper 3.7 nobody can ask. Without an identity no node can be made.
         Err(DriverError::Unimplemented) => Ok(()),

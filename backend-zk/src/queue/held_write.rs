@@ -46,7 +46,7 @@ impl ZkNode {
     /// The loss, where the write was surely not made: the session's end then is why.
     fn lost_or(&self, error: Error) -> Error {
         match self.state.lost() {
-            Some(reason) if *error.kind() == ErrorKind::Unavailable => Error::lost(reason).because(error),
+            Some(reason) if error.kind() == ErrorKind::Unavailable => Error::lost(reason).because(error),
             _ => error,
         }
     }

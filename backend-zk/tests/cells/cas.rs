@@ -251,7 +251,7 @@ async fn a_write_under_a_version_that_the_server_does_not_compare_is_refused() {
         let version = Version::new(made.number(), condition);
         for write in [set(Expected::Version(version), b"x"), delete(Expected::Version(version))] {
             let error = backend.write_cell(&at, &write).await.unwrap_err();
-            assert_eq!(*error.kind(), latchwork_core::ErrorKind::Misconfigured, "{error}");
+            assert_eq!(error.kind(), latchwork_core::ErrorKind::Misconfigured, "{error}");
             assert_eq!(&*cell(&backend, &at).await.value, b"one");
         }
     }

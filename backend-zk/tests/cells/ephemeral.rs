@@ -132,7 +132,7 @@ async fn a_write_under_a_lease_whose_reply_was_lost_is_unknown_and_was_made_once
     ] {
         let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, MULTI));
         let error = one.write_cell(&at, &write).await.unwrap_err();
-        assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
         soon(cut.fired()).await.unwrap();
         let now = cell(&other, &at).await;
         assert_eq!(&*now.value, shown);

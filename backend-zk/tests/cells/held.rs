@@ -46,7 +46,7 @@ async fn a_holder_writes_until_it_leaves() {
         node.leave().await.unwrap();
         for write in [set(Expected::Any, b"x"), set(Expected::Absent, b"x"), delete(Expected::Absent)] {
             let error = node.write_cell(&at, &write).await.unwrap_err();
-            assert_eq!(*error.kind(), ErrorKind::NotHeld, "{write:?}");
+            assert_eq!(error.kind(), ErrorKind::NotHeld, "{write:?}");
         }
         assert_eq!(other.read_cell(&at).await.unwrap(), None);
     }
@@ -98,7 +98,7 @@ async fn a_late_write_of_a_former_holder_is_not_made() {
     proxy.refuse();
     let answer = node.write_cell(&at, &set(Expected::Any, b"late")).await;
     soon(parked.caught()).await.unwrap();
-    assert_eq!(*answer.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
+    assert_eq!(answer.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
     assert!(other.revoke(&queue, node.state().sequence()).await.unwrap());
     soon(next.admitted()).await.unwrap();
     let newer = written(next.write_cell(&at, &set(Expected::Any, b"new")).await);
@@ -140,7 +140,7 @@ async fn a_downgraded_holder_writes_and_learns_its_revocation() {
         let node = holder(&one, &queue).await;
         if reply_is_lost {
             let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, MULTI));
-            assert_eq!(*node.downgrade().await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
+            assert_eq!(node.downgrade().await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
             soon(cut.fired()).await.unwrap();
         } else {
             node.downgrade().await.unwrap();

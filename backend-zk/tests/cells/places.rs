@@ -113,9 +113,9 @@ async fn a_cell_outlives_its_clients_and_their_leases() {
     assert_eq!(seen(&cell(&later, &at).await), (second.number(), &b"two"[..]));
     written(later.write_cell(&at, &set(Expected::Version(second), b"three")).await);
     for backend in [orderly, killed] {
-        assert_eq!(*backend.read_cell(&at).await.unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(backend.read_cell(&at).await.unwrap_err().kind(), ErrorKind::Closed);
         let error = backend.write_cell(&at, &set(Expected::Any, b"x")).await.unwrap_err();
-        assert_eq!(*error.kind(), ErrorKind::Closed);
+        assert_eq!(error.kind(), ErrorKind::Closed);
     }
 }
 
@@ -147,7 +147,7 @@ async fn a_strangers_node_is_a_value_whether_it_stays_or_goes_with_a_session() {
     for expected in [Expected::Any, Expected::Version(version)] {
         for write in [delete(expected), lease(expected, b"x")] {
             let error = backend.write_cell(&at, &write).await.unwrap_err();
-            assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+            assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
         }
     }
     stranger.delete(&of("plain/child"), None).await.unwrap();
@@ -199,7 +199,7 @@ async fn cells_are_their_logins_and_a_closed_directory_is_named() {
         open.write_cell(&address(&config, Kind::Counter, "b"), &set(Expected::Any, b"x")).await.map(drop),
     ] {
         let error = answer.expect_err("it is another's");
-        assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+        assert!(error.kind() == ErrorKind::Forbidden, "{error}");
     }
     // Who may write a cell, but not make another one.
     let owner = crate::common::foreign().with_auth("digest", b"app:secret").connect(addr).await.unwrap();
@@ -207,6 +207,6 @@ async fn cells_are_their_logins_and_a_closed_directory_is_named() {
     owner.set_acl(&path, &rights, None).await.unwrap();
     put_value(&ours, &at, b"again").await;
     let made = ours.write_cell(&address(&config, Kind::Counter, "b"), &set(Expected::Any, b"x")).await;
-    assert!(matches!(made.unwrap_err().kind(), ErrorKind::Forbidden { .. }));
+    assert!(made.unwrap_err().kind() == ErrorKind::Forbidden);
     owner.set_acl(&path, &Acls::anyone_all(), None).await.unwrap();
 }

@@ -26,7 +26,7 @@ async fn a_write_whose_reply_was_lost_is_unknown_and_was_made_once() {
         let was = other.read_cell(&at).await.unwrap().map(|cell| cell.version);
         let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, MULTI));
         let error = one.write_cell(&at, &write).await.unwrap_err();
-        assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{number} {error}");
+        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{number} {error}");
         soon(cut.fired()).await.unwrap();
         let now = other.read_cell(&at).await.unwrap();
         assert_eq!(now.as_ref().map(|cell| &cell.value), write.value.as_ref(), "{number}");
@@ -53,7 +53,7 @@ async fn a_late_write_is_made_if_its_condition_holds_then_and_does_nothing_other
         proxy.refuse();
         let answer = one.write_cell(&at, &set(Expected::Version(before), b"late")).await;
         soon(parked.caught()).await.unwrap();
-        assert_eq!(*answer.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
+        assert_eq!(answer.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
         assert_eq!(cell(&other, &at).await.version.number(), before.number());
         if deleted {
             other.write_cell(&at, &delete(Expected::Any)).await.unwrap();
@@ -83,9 +83,9 @@ async fn a_write_that_was_not_sent_is_unavailable_and_is_not_made() {
     soon(async { while lease.changed(LeaseState::Live).await != LeaseState::Suspended {} }).await;
     for write in [set(Expected::Any, b"x"), delete(Expected::Absent)] {
         let error = one.write_cell(&at, &write).await.unwrap_err();
-        assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     }
-    assert_eq!(*one.read_cell(&at).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(one.read_cell(&at).await.unwrap_err().kind(), ErrorKind::Unavailable);
     proxy.resume();
     soon(async { while one.read_cell(&at).await.is_err() {} }).await;
     assert_eq!(other.read_cell(&at).await.unwrap(), None);
@@ -101,9 +101,9 @@ async fn a_silent_server_leaves_a_write_unknown_within_the_request_timeout() {
     proxy.hold(Direction::ToClient);
     let started = Instant::now();
     let error = one.write_cell(&at, &set(Expected::Any, b"new")).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     let error = one.read_cell(&at).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     // No assertion of speed: later the client gives up the connection, and that would end the requests too.
     let took = started.elapsed();
     assert!(took < config.ttl * 2 / 5, "after {took:?} the end of the connection may have ended them");
@@ -122,12 +122,12 @@ async fn a_refused_write_whose_read_has_no_answer_is_unavailable() {
     for write in [set(Expected::Version(old), b"x"), set(Expected::Absent, b"x"), delete(Expected::Absent)] {
         let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, READ));
         let error = soon(one.write_cell(&at, &write)).await.unwrap_err();
-        assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         soon(cut.fired()).await.unwrap();
     }
     assert_eq!(cell(&other, &at).await.version.number(), now.number());
     let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, READ));
-    assert_eq!(*soon(one.read_cell(&at)).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(soon(one.read_cell(&at)).await.unwrap_err().kind(), ErrorKind::Unavailable);
     soon(cut.fired()).await.unwrap();
 }
 
@@ -176,7 +176,7 @@ async fn a_write_of_an_idle_cell_that_was_made_and_not_made_to_last_is_unknown()
         })
     })
     .await;
-    assert_eq!(*answer.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
+    assert_eq!(answer.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
     assert_eq!(&*cell(&other, &at).await.value, b"second");
     proxy.resume();
 }

@@ -57,7 +57,7 @@ async fn only_a_held_writer_is_downgraded() {
     let config = config(server().await.addr());
     let queue = address(&config, Kind::RwLock, "a");
     let backend = backend(&config).await;
-    let not_held = |done: Result<()>| *done.unwrap_err().kind() == ErrorKind::NotHeld;
+    let not_held = |done: Result<()>| done.unwrap_err().kind() == ErrorKind::NotHeld;
     let holder = admitted(backend.join(&join(&queue, Exclusive)).await);
     let waiter = waiting(backend.join(&join(&queue, Exclusive)).await);
     assert!(not_held(waiter.downgrade().await), "it would overtake");
@@ -78,7 +78,7 @@ async fn a_downgrade_whose_reply_was_lost_is_repeated_without_harm() {
     let queue = address(&config, Kind::RwLock, "a");
     let node = admitted(backend.join(&join(&queue, Exclusive)).await);
     let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, MULTI));
-    assert_eq!(*node.downgrade().await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
+    assert_eq!(node.downgrade().await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
     soon(cut.fired()).await.unwrap();
     soon(node.downgrade()).await.unwrap();
     let expected = [(node.state().sequence(), Shared, true)];
@@ -100,7 +100,7 @@ async fn a_leave_after_an_unknown_downgrade_leaves_nothing() {
         let queue = address(&config, Kind::RwLock, "a");
         let node = admitted(backend.join(&join(&queue, Exclusive)).await);
         let unknown =
-            async || assert_eq!(*node.downgrade().await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
+            async || assert_eq!(node.downgrade().await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
         let reads = waits(&waiting(backend.join(&join(&queue, Shared)).await));
         if late {
             let parked = proxy.park_request(|chunk| holds(chunk, MULTI));
@@ -188,7 +188,7 @@ async fn a_writer_that_was_removed_does_not_come_back_as_a_reader() {
     let queue = address(&config, Kind::RwLock, "a");
     let node = admitted(cut_off.join(&join(&queue, Exclusive)).await);
     let parked = proxy.park_request(|chunk| holds(chunk, MULTI));
-    assert_eq!(*node.downgrade().await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
+    assert_eq!(node.downgrade().await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
     assert!(other.revoke(&queue, node.state().sequence()).await.unwrap());
     assert_eq!(promptly(node.state().until_lost()).await, LostReason::Revoked);
     let _ = soon(parked.deliver()).await;

@@ -51,7 +51,7 @@ async fn a_lowered_limit_revokes_nobody_and_admits_nobody_until_the_sum_fits() {
     let two = admitted(one.join(&with(Limit::Exactly(3), 2)).await);
     let single = admitted(other.join(&with(Limit::Stored, 1)).await);
     other.set_limit(&queue, 2).await.unwrap();
-    assert_eq!(*one.join(&with(Limit::Exactly(3), 1)).await.unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(one.join(&with(Limit::Exactly(3), 1)).await.unwrap_err().kind(), ErrorKind::Conflict);
     let next = waiting(one.join(&with(Limit::Exactly(2), 1)).await);
     let last = waiting(other.join(&with(Limit::Stored, 1)).await);
     let [next_waits, last_waits] = [&next, &last].map(waits);
@@ -79,7 +79,7 @@ async fn a_waiter_that_does_not_fit_any_more_gives_up_promptly_and_those_behind_
     one.set_limit(&queue, 2).await.unwrap();
     for (node, gives_up) in [(unfit, gives_up), (unfit_too, gives_up_too)] {
         let error = promptly(gives_up).await.unwrap().unwrap_err();
-        assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
         assert!(error.to_string().contains("was set to 2"), "{error}");
         // Core does the same.
         node.leave().await.unwrap();

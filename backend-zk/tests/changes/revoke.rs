@@ -90,7 +90,7 @@ async fn a_revocation_whose_reply_was_lost_is_repeated_without_harm() {
     let next = waiting(one.join(&join(&queue, Exclusive)).await);
     let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, DELETE));
     let error = operator.revoke(&queue, holder.state().sequence()).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     soon(cut.fired()).await.unwrap();
     assert!(!soon(operator.revoke(&queue, holder.state().sequence())).await.unwrap());
     soon(next.admitted()).await.unwrap();

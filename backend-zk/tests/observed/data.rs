@@ -54,7 +54,7 @@ async fn a_node_that_was_adopted_has_its_data_and_takes_others() {
     let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, CREATE2));
     let request = with_data(&queue, Shared, b"first");
     let error = one.join(&request).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     soon(cut.fired()).await.unwrap();
     let node = admitted(soon(one.join(&Join { repeated: true, ..request })).await);
     assert_eq!(data(&other, &queue).await, texts(&["first"]));
@@ -83,7 +83,7 @@ async fn data_of_a_node_that_is_gone_are_lost_and_reach_no_other_node() {
     // Left by itself.
     next.leave().await.unwrap();
     let error = next.write_data(&late).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::NotHeld, "{error}");
+    assert_eq!(error.kind(), ErrorKind::NotHeld, "{error}");
     // With its session.
     let last = admitted(one.join(&with_data(&queue, Exclusive, b"last")).await);
     one.close(Close::Orderly).await.unwrap();
@@ -136,7 +136,7 @@ async fn a_downgraded_writer_keeps_its_data_and_takes_others() {
         if lost_reply {
             // It does not know which of the two it is.
             let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, MULTI));
-            assert_eq!(*writer.downgrade().await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
+            assert_eq!(writer.downgrade().await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
             soon(cut.fired()).await.unwrap();
         } else {
             writer.downgrade().await.unwrap();
@@ -193,7 +193,7 @@ async fn data_that_were_surely_not_written_are_never_written() {
     let lease = one.lease();
     soon(async { while lease.changed(LeaseState::Live).await != LeaseState::Suspended {} }).await;
     let error = head.write_data(&b"never"[..].into()).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     first.leave().await.unwrap();
     proxy.resume();
     soon(head.admitted()).await.unwrap();

@@ -66,11 +66,11 @@ async fn a_listing_that_cannot_be_made_is_unavailable_and_a_forbidden_one_is_nam
     let of = QueuePrefix::new(&config.namespace, Kind::Mutex, "").unwrap();
     let mut cut = proxy.drop_next_reply();
     let error = one.queues(&of, None, 1).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     soon(cut.fired()).await.unwrap();
     let stranger = stranger(addr).await;
     let rights = [Acl::new(Permission::ADMIN, AuthId::anyone())];
     stranger.set_acl(&format!("/{}/mutex", config.namespace), &rights, None).await.unwrap();
     let error = soon(one.queues(&of, None, 1)).await.unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    assert!(error.kind() == ErrorKind::Forbidden, "{error}");
 }

@@ -229,7 +229,7 @@ async fn a_watch_ends_with_its_client() {
             None => drop(one),
         }
         let ended = promptly(waiting).await.unwrap();
-        assert_eq!(*ended.unwrap_err().kind(), ErrorKind::Closed, "{how:?}");
+        assert_eq!(ended.unwrap_err().kind(), ErrorKind::Closed, "{how:?}");
     }
 }
 

@@ -90,7 +90,7 @@ async fn a_release_whose_answer_is_lost_is_asked_again() {
     all_hold_and_release(ahead).await;
     soon(admission).await.unwrap();
     let mut lost = proxy.drop_reply_to(|chunk| holds(chunk, MULTI));
-    assert_eq!(*next.leave().await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
+    assert_eq!(next.leave().await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
     lost.fired().await.unwrap();
     soon(last.admitted()).await.unwrap();
     while next.leave().await.is_err() {}

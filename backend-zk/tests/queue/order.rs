@@ -118,7 +118,7 @@ async fn a_join_that_failed_behind_its_write_takes_its_id_with_it() {
     let asked = join(&queue, Permits(1));
     let kept = admitted(client.join(&asked).await);
     let other = Join { limit: Limit::Exactly(3), ..join(&queue, Permits(1)) };
-    assert_eq!(*client.join(&other).await.unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(client.join(&other).await.unwrap_err().kind(), ErrorKind::Conflict);
     let next = admitted(client.join(&join(&queue, Permits(1))).await);
     let names = stranger.list_children(&format!("/{}/semaphore/a", config.namespace)).await.unwrap();
     assert!(names.len() == 2 && !names.iter().any(|name| name.contains(&other.id.hyphenated())), "{names:?}");

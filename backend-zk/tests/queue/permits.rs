@@ -94,8 +94,7 @@ async fn another_limit_is_a_conflict_and_leaves_nothing() {
     let queue = address(&config, Kind::Semaphore, "a");
     let backend = backend(&config).await;
     let with = |limit: Limit, claim: Claim| latchwork_core::contracts::Join { limit, ..join(&queue, claim) };
-    let conflict =
-        |joined: latchwork_core::Result<Joined>| *joined.unwrap_err().kind() == ErrorKind::Conflict;
+    let conflict = |joined: latchwork_core::Result<Joined>| joined.unwrap_err().kind() == ErrorKind::Conflict;
     assert!(conflict(backend.join(&with(Limit::Stored, Permits(1))).await), "none is stored yet");
     let held = admitted(backend.join(&with(Limit::Exactly(2), Permits(1))).await);
     assert!(conflict(backend.join(&with(Limit::Exactly(3), Permits(1))).await));

@@ -59,7 +59,7 @@ async fn a_lost_session_ends_on_the_server_though_a_request_of_it_is_not_polled(
 async fn a_closed_session_ends_on_the_server_though_a_request_of_it_is_not_polled() {
     a_session_ends_though_a_request_of_it_is_not_polled(async |client| {
         let error = client.close(Close::Orderly).await.unwrap_err();
-        assert_eq!(*error.kind(), ErrorKind::Unavailable, "it has no answer");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "it has no answer");
     })
     .await;
 }
@@ -108,8 +108,8 @@ async fn a_session_that_is_being_opened_is_closed_when_its_client_ends_meanwhile
                 soon(client.close(Close::Orderly)).await.unwrap();
                 // Not when the opening is over.
                 let error = soon(joining).await.unwrap().unwrap_err();
-                assert_eq!(*error.kind(), ErrorKind::Closed, "{error}");
-                assert_eq!(*client.join(&elsewhere).await.unwrap_err().kind(), ErrorKind::Closed);
+                assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+                assert_eq!(client.join(&elsewhere).await.unwrap_err().kind(), ErrorKind::Closed);
             } else {
                 joining.abort();
                 assert!(soon(joining).await.unwrap_err().is_cancelled());
@@ -144,7 +144,7 @@ async fn a_close_waits_for_the_end_of_the_session_that_is_being_opened_and_nobod
         let closing = tokio::spawn(async move { client.close(Close::Orderly).await });
         let joined = tokio::time::timeout(config.request_timeout / 2, joining).await;
         let error = joined.expect("it waits for the answer").unwrap().unwrap_err();
-        assert_eq!(*error.kind(), ErrorKind::Closed, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
         soon(async { while sessions(own).await > 0 {} }).await;
         assert!(!closing.is_finished(), "the server's answer is held back");
         proxy.resume();

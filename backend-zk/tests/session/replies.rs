@@ -20,7 +20,7 @@ async fn a_create_whose_reply_was_lost_is_adopted_and_makes_no_second_node() {
     let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, CREATE2));
     let request = join(&queue, Exclusive);
     let error = backend.join(&request).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     soon(cut.fired()).await.unwrap();
     let node = admitted(soon(backend.join(&Join { repeated: true, ..request })).await);
     let listed = backend.list(&queue, ALL).await.unwrap();
@@ -58,7 +58,7 @@ async fn a_read_whose_reply_was_lost_is_unavailable() {
             true => backend.list(&queue, ALL).await.unwrap_err(),
             false => backend.limit(&queue).await.unwrap_err(),
         };
-        assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         soon(cut.fired()).await.unwrap();
     }
 }
@@ -75,9 +75,9 @@ async fn a_joins_request_is_unavailable_while_it_is_cut_off_and_closed_after_the
     let lease = backend.lease();
     soon(async { while lease.changed(LeaseState::Live).await != LeaseState::Suspended {} }).await;
     let request = join(&queue, Exclusive);
-    assert_eq!(*backend.join(&request).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(backend.join(&request).await.unwrap_err().kind(), ErrorKind::Unavailable);
     let error = backend.close(Close::Orderly).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "the server could not be reached");
-    assert_eq!(*backend.join(&request).await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "the server could not be reached");
+    assert_eq!(backend.join(&request).await.unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(backend.close(Close::Orderly).await.unwrap_err().kind(), error.kind());
 }

@@ -71,7 +71,7 @@ async fn examine(config: &Config) -> Vec<Finding> {
 /// A client is refused. An operator's is let in where the namespace is retired or moves, and finds what
 /// stands there.
 async fn kept_out(config: &Config, refused: Error) -> Vec<Finding> {
-    let is_marked = *refused.kind() == ErrorKind::Misconfigured;
+    let is_marked = refused.kind() == ErrorKind::Misconfigured;
     let refused = vec![Finding::of_error("connection", refused)];
     if !is_marked {
         return refused;

@@ -181,7 +181,7 @@ mod tests {
         let (coordinator, link) = Memory::new(Clock::system()).connect(&config).expect("memory");
         link.drop_next_reply();
         let error = value(&coordinator, "k").await.expect_err("the reply is lost");
-        assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
         let left = coordinator.shared_value("k").expect("a good key").read().await.expect("read");
         assert!(left.is_none(), "{left:?}");
         value(&coordinator, "k").await.expect("written and deleted");

@@ -135,7 +135,7 @@ impl Job {
             // give up long before the tick is free again.
             None if !coordinator.capabilities().clean_try => {
                 match self.with_options(lock.acquire()).min_hold(taken).within(taken / 4).await {
-                    Err(error) if error.kind() == &ErrorKind::Timeout => None,
+                    Err(error) if error.kind() == ErrorKind::Timeout => None,
                     acquired => Some(acquired?),
                 }
             }
@@ -188,7 +188,7 @@ mod tests {
             assert!(other.is_none(), "{kind}");
             let within = Some(Duration::from_millis(10));
             let late = job(recipe, Patience::Wait { within }).acquire(&coordinator).await;
-            assert_eq!(late.err().expect("taken").kind(), &ErrorKind::Timeout, "{kind}");
+            assert_eq!(late.err().expect("taken").kind(), ErrorKind::Timeout, "{kind}");
             held.hold.release().await?;
         }
         let reader = job(Recipe::Reader, Patience::Try).acquire(&coordinator).await?.expect("free");

@@ -217,7 +217,7 @@ fn failed(error: Error) -> Failure {
         ErrorKind::Conflict => Failure::new(exit::NOT_ACQUIRED, error.to_string())
             .next("`latchwork migrate plan` shows all that is in the way"),
         // An operator runs no command under a hold.
-        ErrorKind::Lost { .. } => Failure::new(exit::COORDINATOR, error.to_string())
+        ErrorKind::Lost(_) => Failure::new(exit::COORDINATOR, error.to_string())
             .next("call it again: the move stands where it is"),
         _ => error.into(),
     }

@@ -69,7 +69,7 @@ cases! {
         let mut dropped = client.link.drop_reply(key);
         match soon("release", guard.release()).await {
             Ok(()) => {}
-            Err(error) => assert_eq!(error.kind(), &ErrorKind::OutcomeUnknown, "{error}"),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}"),
         }
         soon("the reply is dropped", dropped.caught()).await.expect("caught");
         let next = waiter.guard().await;

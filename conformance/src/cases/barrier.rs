@@ -132,6 +132,6 @@ cases! {
         within(bound, "its leave", second.leave()).await.expect("left");
         assert!(!first.is_held());
         let error = first.leave().await.expect_err("it died");
-        assert!(matches!(error.kind(), ErrorKind::Closed | ErrorKind::Lost { .. }), "{error}");
+        assert!(matches!(error.kind(), ErrorKind::Closed | ErrorKind::Lost(_)), "{error}");
     }
 }

@@ -169,7 +169,7 @@ cases! {
         assert_eq!(text(&value(&two, "a")).await.as_deref(), Some("held"));
         guard.release().await.expect("released");
         let error = soon("write_while", it.write_while(&guard, "no")).await.expect_err("released");
-        assert_eq!((error.kind(), error.key()), (&ErrorKind::NotHeld, Some("a")), "{error}");
+        assert_eq!((error.kind(), error.key()), (ErrorKind::NotHeld, Some("a")), "{error}");
         let node = held_node(context, &one, "a").await;
         let write = |expected, text: &str| CellWrite { expected, value: Some(text.as_bytes().into()), life: CellLife::Stays };
         let cell = it.address();
@@ -202,7 +202,7 @@ cases! {
         let (answer, caught) = tokio::join!(soon("write", node.write_cell(&cell, &write)), soon("catch", late.caught()));
         caught.expect("caught");
         let error = answer.expect_err("its connection was lost");
-        assert_eq!(error.kind(), &ErrorKind::OutcomeUnknown, "{error}");
+        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
         context.fixture.remove(&context.queue("fenced"), node.state().sequence()).await.expect("removed");
         let next = acquire(&mutex(&two, "fenced")).await;
         let it = value(&two, "fenced");
@@ -281,7 +281,7 @@ cases! {
                 tokio::join!(soon("write", backend.write_cell(mine.address(), &asked)), newer);
             match answer {
                 Ok(written) => assert_eq!(written, CellWritten::Written(made), "found out wrongly"),
-                Err(error) => assert_eq!(error.kind(), &ErrorKind::OutcomeUnknown, "{error}"),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}"),
             }
             assert_eq!(read(&theirs).await.map(|cell| cell.version), Some(newer), "made again over a newer one");
         }
@@ -301,7 +301,7 @@ cases! {
         );
         caught.expect("caught");
         let error = answer.expect_err("its connection was lost");
-        assert_eq!((error.kind(), error.operation()), (&ErrorKind::OutcomeUnknown, Some("compare_and_set")), "{error}");
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::OutcomeUnknown, Some("compare_and_set")), "{error}");
         assert!(matches!(set(&theirs, Expected::Version(before), "after").await, Stored::Version(_)));
         soon("deliver", late.deliver()).await;
         assert_eq!(text(&theirs).await.as_deref(), Some("after"));

@@ -190,7 +190,7 @@ cases! {
         let newer = build(context, LAYOUT + 1, "newer").await.expect("the first");
         assert!(says(&stamp(context, &newer).await.0, LAYOUT + 1));
         let error = brief_build(context, LAYOUT, "older").await.map(drop).expect_err("a newer layout");
-        assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
         let (text, namespace) = (error.to_string(), context.fixture.config().namespace);
         for part in [
             "connect",
@@ -232,7 +232,7 @@ cases! {
         match older {
             Ok(_) => assert!(says(&text, LAYOUT), "{text}"),
             Err(error) => {
-                assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+                assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
                 assert!(says(&text, LAYOUT + 1), "{text}");
             }
         }
@@ -245,7 +245,7 @@ cases! {
         let older = build(context, LAYOUT, "the-older-one").await.expect("the first");
         let newer = build(context, LAYOUT + 1, "newer").await.expect("connected");
         let error = soon("raise", newer.coordinator.raise_layout()).await.expect_err("an older client");
-        assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
         assert!(error.to_string().contains("\"the-older-one\""), "{error}");
         assert!(says(&stamp(context, &newer).await.0, LAYOUT));
         acquire(&mutex(&older, "a")).await.release().await.expect("released");
@@ -258,7 +258,7 @@ cases! {
         }
         assert!(says(&stamp(context, &newer).await.0, LAYOUT + 1));
         let error = brief_build(context, LAYOUT, "too-late").await.map(drop).expect_err("a newer layout");
-        assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
         acquire(&mutex(&newer, "a")).await.release().await.expect("released");
     }
 
@@ -282,7 +282,7 @@ cases! {
                         close(client).await;
                     }
                     // From the announcement on, which may be taken back.
-                    Err(error) => assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}"),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}"),
                 }
             }
         };
@@ -292,7 +292,7 @@ cases! {
             let raised = loop {
                 match newer.coordinator.raise_layout().await {
                     Ok(layout) => break layout,
-                    Err(error) => assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}"),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict, "{error}"),
                 }
                 tokio::time::sleep(PAUSE).await;
             };

@@ -74,7 +74,7 @@ cases! {
         let bound = client.coordinator.lease().margin() + 2 * context.fixture.config().request_timeout + context.late();
         client.link.cut();
         if let Err(error) = within(bound, "the close", client.coordinator.close()).await {
-            assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         }
         assert!(held.iter().all(|guard| !guard.is_held()), "told");
         all_are_free(&other, context.recovery(&client)).await;

@@ -21,10 +21,10 @@ cases! {
         let (here, there) = (context.mutex(&client, "a"), context.mutex(&other, "a"));
         let error = within(4 * NOISE + context.late(), "the answer", here.acquire().min_replicas(NEVER)).await.map(drop).expect_err("nobody confirmed it");
         match context.testbed.capabilities().confirms_on_replicas {
-            true => assert!(error.kind() == &ErrorKind::Unavailable && error.is_retryable(), "{error}"),
+            true => assert!(error.kind() == ErrorKind::Unavailable && error.is_retryable(), "{error}"),
             false => {
                 let refusal = ErrorKind::Unsupported { capability: "confirms_on_replicas" };
-                assert_eq!(error.kind(), &refusal, "{error}");
+                assert_eq!(error.kind(), refusal, "{error}");
             }
         }
         assert_eq!(error.key(), Some("a"));

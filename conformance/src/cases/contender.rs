@@ -151,7 +151,7 @@ impl Contender {
                 // Of a short deadline: before the first answer, or behind others.
                 let expected = [ErrorKind::Timeout, ErrorKind::Unavailable, ErrorKind::Deadlock];
                 assert!(
-                    expected[..2 + usize::from(deadlock)].contains(error.kind()),
+                    expected[..2 + usize::from(deadlock)].contains(&error.kind()),
                     "{occupant:?}: {error}"
                 );
                 return;

@@ -325,7 +325,7 @@ cases! {
         assert_eq!(soon("down", theirs.count_down()).await.expect("it is open"), 0);
         soon("it stays open", theirs.wait()).await.expect("open");
         let error = soon("count", latch(&two, "a", 2).count_down()).await.expect_err("another count");
-        assert_eq!((error.kind(), error.key()), (&ErrorKind::Conflict, Some("a")), "{error}");
+        assert_eq!((error.kind(), error.key()), (ErrorKind::Conflict, Some("a")), "{error}");
         assert_eq!(one.coordinator.count_down_latch("a", 0).expect_err("zero").argument(), Some("count"));
         assert!(soon("delete", mine.delete()).await.expect("deleted"));
         assert_eq!(soon("count", theirs.count()).await.expect("read"), 3, "it begins again");

@@ -93,7 +93,7 @@ cases! {
         let swap = request(WRITER, 2, Change::Swap { from: 3, to: 9 });
         let mut parked = client.link.park(KEY);
         let error = send(&client, &cell, swap).await.expect_err("its reply is lost");
-        assert_eq!(error.kind(), &ErrorKind::OutcomeUnknown, "{error}");
+        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
         soon("it is parked", parked.caught()).await.expect("parked");
         let again = Request { in_doubt: true, ..swap };
         assert_eq!(outcome(&client, &cell, again).await, Outcome::Refused, "it is 0");
@@ -166,7 +166,7 @@ cases! {
             write(&it, stands).await;
             let asked = Request { initial, ..request(WRITER, 2, Change::Down) };
             let error = send(&client, it.address(), asked).await.expect_err(stands);
-            assert_eq!(error.kind(), &ErrorKind::Conflict, "{stands}: {error}");
+            assert_eq!(error.kind(), ErrorKind::Conflict, "{stands}: {error}");
             assert_eq!(text(&client, it.address()).await.as_deref(), Some(stands));
         }
         delete(&it).await;

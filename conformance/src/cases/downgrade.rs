@@ -108,7 +108,7 @@ cases! {
         let writer = soon("write", here.write()).await.expect("acquired");
         writer.release().await.expect("released");
         let error = soon("downgrade", writer.downgrade()).await.expect_err("released");
-        assert_eq!((error.kind(), error.operation()), (&ErrorKind::NotHeld, Some("downgrade")), "{error}");
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::NotHeld, Some("downgrade")), "{error}");
     }
 
     "RWLOCK-OWNER" =>
@@ -159,7 +159,7 @@ cases! {
         let again = here.read().by(&owner).now_or_never().expect("no request").expect("it reads already");
         assert_eq!(again.sequence(), reader.sequence());
         let refused = here.write().by(&owner).now_or_never().expect("no request").expect_err("it would wait for itself");
-        assert_eq!((refused.kind(), refused.key()), (&ErrorKind::Deadlock, Some("a")), "{refused}");
+        assert_eq!((refused.kind(), refused.key()), (ErrorKind::Deadlock, Some("a")), "{refused}");
         reader.release().await.expect("no request");
         one.link.heal();
         assert!(again.is_held() && reader.check().is_err());

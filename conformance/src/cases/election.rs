@@ -160,7 +160,7 @@ cases! {
         assert!(dead.token() < third.token() && !dead.is_held());
         for candidate in [first, second] {
             let error = soon("its end", candidate).await.expect("no panic").expect_err("it died");
-            assert!(matches!(error.kind(), ErrorKind::Closed | ErrorKind::Lost { .. }), "{error}");
+            assert!(matches!(error.kind(), ErrorKind::Closed | ErrorKind::Lost(_)), "{error}");
         }
         assert_eq!(queue(&election(&last)).await, ["third"]);
         third.release().await.expect("resigned");
@@ -189,7 +189,7 @@ cases! {
         let resigned = soon("resign", leader.release()).await;
         soon("its reply is lost", lost.caught()).await.expect("lost");
         // Nobody knows whether the first try has removed it, or somebody else before.
-        let is_unknown = |error: &latchwork_core::Error| error.kind() == &ErrorKind::OutcomeUnknown;
+        let is_unknown = |error: &latchwork_core::Error| error.kind() == ErrorKind::OutcomeUnknown;
         assert!(resigned.as_ref().err().is_none_or(is_unknown), "{resigned:?}");
         two.link.heal();
         let next = elected(standing).await;

@@ -39,7 +39,7 @@ cases! {
         assert_eq!((error.argument(), error.operation(), error.key()), (Some("data"), Some("proclaim"), Some("a")));
         next.release().await.expect("resigned");
         let error = next.proclaim(b"no").await.expect_err("resigned");
-        assert_eq!(error.kind(), &ErrorKind::NotHeld, "{error}");
+        assert_eq!(error.kind(), ErrorKind::NotHeld, "{error}");
     }
 
     "ELECTION-DATA" =>

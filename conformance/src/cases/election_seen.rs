@@ -171,7 +171,7 @@ cases! {
         client.coordinator.close().await.expect("closed");
         let (ended, observer) = within(PATIENCE, "the end", waiting).await.expect("no panic");
         let error = ended.expect_err("closed");
-        assert_eq!((error.kind(), error.key()), (&ErrorKind::Closed, Some("a")), "{error}");
+        assert_eq!((error.kind(), error.key()), (ErrorKind::Closed, Some("a")), "{error}");
         assert!(observer.latest().is_err() && !observer.is_current());
     }
 }

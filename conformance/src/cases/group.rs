@@ -93,7 +93,7 @@ cases! {
         leave(&third).await;
         told_members(&mut watch, &[]).await;
         let error = third.update(b"no").await.expect_err("it has left");
-        assert_eq!(error.kind(), &ErrorKind::NotHeld, "{error}");
+        assert_eq!(error.kind(), ErrorKind::NotHeld, "{error}");
     }
 
     "GROUP-MEMBERS" =>
@@ -162,7 +162,7 @@ cases! {
         let mut lost = one.link.drop_reply("a");
         let left = soon("leave", member.release()).await;
         soon("its reply is lost", lost.caught()).await.expect("lost");
-        let is_unknown = |error: &latchwork_core::Error| error.kind() == &ErrorKind::OutcomeUnknown;
+        let is_unknown = |error: &latchwork_core::Error| error.kind() == ErrorKind::OutcomeUnknown;
         assert!(left.as_ref().err().is_none_or(is_unknown), "{left:?}");
         assert_eq!(members(&sees).await, Vec::<String>::new());
     }

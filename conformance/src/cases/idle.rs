@@ -74,7 +74,7 @@ async fn has_idle_cells(context: &Context, client: &Client) -> bool {
     if context.testbed.capabilities().idle_cells {
         return true;
     }
-    let is_refused = |error: &Error| *error.kind() == ErrorKind::Unsupported { capability: "idle_cells" };
+    let is_refused = |error: &Error| error.kind() == ErrorKind::Unsupported { capability: "idle_cells" };
     let here = cell(context, "refused");
     for expected in [Expected::Any, Expected::Absent] {
         let error = ask(client, &here, &put(expected, "no", idle())).await.expect_err("refused");
@@ -247,7 +247,7 @@ cases! {
         left.expect("left");
         if !has_idle_cells(context, &one).await {
             let error = held.expect_err("refused");
-            assert_eq!(error.kind(), &ErrorKind::Unsupported { capability: "idle_cells" });
+            assert_eq!(error.kind(), ErrorKind::Unsupported { capability: "idle_cells" });
             return;
         }
         assert!(matches!(held, Ok(CellWritten::Written(_))), "{held:?}");

@@ -147,7 +147,7 @@ cases! {
             soon("acquire", there(3).acquire(1)).await.expect_err("another limit is stored"),
             soon("try", there(3).try_acquire(1)).await.expect_err("another limit is stored"),
         ] {
-            assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");
+            assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
         }
         assert!(soon("try", there(1).try_acquire(1)).await.expect("answered").is_none(), "over the limit");
         let follows = other.coordinator.semaphore(exact(), Limit::Stored).expect("a good name");

@@ -28,7 +28,7 @@ cases! {
         config.label = Some(longest + "x");
         let connectors = context.testbed.connectors();
         let refused = soon("connect", latchwork_core::connect(&connectors, &config)).await.expect_err("refused");
-        assert_eq!(*refused.kind(), ErrorKind::InvalidArgument { name: "label" }, "{refused}");
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument { name: "label" }, "{refused}");
     }
 
     "NODE-LIST" adapted =>

@@ -95,7 +95,7 @@ cases! {
         lease_state(&client.coordinator, client.ttl(), |state| state != LeaseState::Live).await;
         let mutex = context.mutex(&client, "a");
         let error = mutex.acquire().within(Duration::from_millis(300)).await.expect_err("no server");
-        assert_eq!(error.kind(), &ErrorKind::Unavailable);
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
         let waiting = acquiring(mutex);
         tokio::task::yield_now().await;
         client.link.heal();
@@ -117,12 +117,12 @@ cases! {
         client.link.cut();
         context.passes(&client, client.ttl() / 3);
         let error = within(client.ttl(), "the end of its wait", fast).await.expect("no panic").expect_err("nobody answers");
-        assert!(error.kind() == &ErrorKind::Unavailable && error.cause().is_some(), "{error}");
+        assert!(error.kind() == ErrorKind::Unavailable && error.cause().is_some(), "{error}");
         assert!(own.is_held(), "by the suspension, and not by the loss");
         assert!(!patient.is_finished(), "a waiter that does not ask for it waits on");
         let bound = context.config(LONG_TTL).request_timeout + context.late();
         let at_once = within(bound, "its answer", mutex.acquire().fail_fast()).await;
-        assert_eq!(at_once.expect_err("nobody answers").kind(), &ErrorKind::Unavailable);
+        assert_eq!(at_once.expect_err("nobody answers").kind(), ErrorKind::Unavailable);
         client.link.heal();
         // It may have been lost since.
         own.release().await.expect("answered");

@@ -92,7 +92,7 @@ cases! {
         let closing = tokio::spawn({ let client = client.clone(); async move { client.coordinator.close().await } });
         assert_eq!(within(NOISE, "the event", guard.lost()).await, Ended::Lost(LostReason::Closed));
         let late = soon("acquire", context.mutex(&client, "b").acquire()).await.expect_err("it is being closed");
-        assert_eq!(late.kind(), &ErrorKind::Closed);
+        assert_eq!(late.kind(), ErrorKind::Closed);
         drop(guard);
         // By the close, and not by the lease's end.
         let next = within(client.ttl() / 2, "the next admission", behind.outcome()).await.expect("admitted");
@@ -122,11 +122,11 @@ cases! {
         let next = within(client.ttl() / 2, "the next admission", behind.outcome()).await.expect("admitted");
         let error = waiting.outcome().await.expect_err("closed");
         assert!(
-            matches!(error.kind(), ErrorKind::Closed | ErrorKind::Lost { reason: LostReason::Closed }),
+            matches!(error.kind(), ErrorKind::Closed | ErrorKind::Lost(LostReason::Closed)),
             "{error}"
         );
         let error = soon("acquire", context.mutex(&client, "a").acquire()).await.expect_err("closed");
-        assert_eq!(error.kind(), &ErrorKind::Closed);
+        assert_eq!(error.kind(), ErrorKind::Closed);
         assert_eq!(listing(&context.mutex(&other, "b")).await.len(), 1, "the waiter's node is gone");
         soon("a second close", client.coordinator.close()).await.expect("closed");
         next.release().await.expect("released");
@@ -146,7 +146,7 @@ cases! {
         let next = within(client.ttl() / 2, "the next admission", context.mutex(&other, "a").acquire()).await.expect("admitted");
         match waiter.outcome().await {
             Ok(guard) => assert!(!guard.is_held(), "held by two"),
-            Err(error) => assert_eq!(error.kind(), &ErrorKind::Closed, "{error}"),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Closed, "{error}"),
         }
         next.release().await.expect("released");
     }

@@ -55,13 +55,13 @@ cases! {
         wide.release().await.expect("released");
         permits(&again, 3).await.release().await.expect("released");
         let error = soon("acquire", again.acquire(4)).await.expect_err("above the stored limit");
-        assert_eq!((error.kind(), error.key()), (&ErrorKind::Conflict, Some("a")), "{error}");
+        assert_eq!((error.kind(), error.key()), (ErrorKind::Conflict, Some("a")), "{error}");
         assert_eq!(soon("read", again.stored_limit()).await.expect("read"), Some(3), "it stored its own");
         for error in [
             soon("acquire", semaphore(&two, "a", 2).acquire(1)).await.expect_err("another limit"),
             soon("try", semaphore(&two, "a", 2).try_acquire(1)).await.expect_err("another limit"),
         ] {
-            assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");
+            assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
             let text = error.to_string();
             assert!(["limit is 3", "not 2", "Limit::UnlessStored"].iter().all(|part| text.contains(part)), "{text}");
         }
@@ -75,7 +75,7 @@ cases! {
         let clients = [context.client().await, context.client().await, context.client().await];
         let heavy = clients[0].coordinator.semaphore("a", Limit::UnlessStored(2)).expect("a good key");
         let error = soon("acquire", heavy.acquire(3)).await.expect_err("above what would be stored");
-        assert_eq!((error.kind(), error.key()), (&ErrorKind::Conflict, Some("a")), "{error}");
+        assert_eq!((error.kind(), error.key()), (ErrorKind::Conflict, Some("a")), "{error}");
         assert_eq!(soon("read", heavy.stored_limit()).await.expect("read"), None, "stored by a join that was refused");
         let joins = clients.iter().zip(1..).map(|(client, limit)| async move {
             let semaphore = client.coordinator.semaphore("a", Limit::UnlessStored(limit)).expect("a good key");
@@ -105,7 +105,7 @@ cases! {
         settle(&following).await;
         assert!(held.is_held() && !second.is_finished(), "over the limit");
         let error = soon("acquire", semaphore(&three, "a", 1).acquire(1)).await.expect_err("the old limit");
-        assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
         held.release().await.expect("released");
         let second = soon("the second", second).await.expect("no panic").expect("waiters follow the new limit");
         for permit in [first, second] {
@@ -158,12 +158,12 @@ cases! {
         assert!(!light.is_finished(), "past the heavy one");
         soon("set_limit", resized.set_limit(2)).await.expect("set");
         let error = soon("the heavy one", heavy).await.expect("no panic").expect_err("it can never be admitted");
-        assert_eq!((error.kind(), error.key()), (&ErrorKind::Conflict, Some("a")), "{error}");
+        assert_eq!((error.kind(), error.key()), (ErrorKind::Conflict, Some("a")), "{error}");
         let light = soon("the light one", light).await.expect("no panic").expect("admitted");
         assert!(held.is_held() && light.is_held());
         let following = two.coordinator.semaphore("a", Limit::Stored).expect("a good key");
         let error = soon("acquire", following.acquire(3)).await.expect_err("above the stored limit");
-        assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
         for permit in [held, light] {
             permit.release().await.expect("released");
         }
@@ -180,7 +180,7 @@ cases! {
             soon("acquire", following.acquire(1)).await.expect_err("no limit"),
             soon("try", following.try_acquire(1)).await.expect_err("no limit"),
         ] {
-            assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");
+            assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
         }
         let unset = one.coordinator.semaphore("a", Limit::Stored).expect("a good key");
         let error = unset.set_limit(0).await.expect_err("zero");
@@ -192,7 +192,7 @@ cases! {
             soon("try", following.try_acquire(3)).await.expect_err("above the stored limit"),
             soon("acquire", following.acquire(3)).await.expect_err("above the stored limit"),
         ] {
-            assert_eq!((error.kind(), error.key()), (&ErrorKind::Conflict, Some("a")), "{error}");
+            assert_eq!((error.kind(), error.key()), (ErrorKind::Conflict, Some("a")), "{error}");
         }
         assert_eq!(nodes(&following).await, 0, "a refused join left its node");
         let both = permits(&following, 2).await;

@@ -42,7 +42,7 @@ async fn operator(context: &Context) -> Client {
 /// Asserts that a client was refused by name, and told where to go.
 fn assert_sent_on(context: &Context, refused: Result<Client, Error>) {
     let error = refused.map(drop).expect_err("no place for a plain client");
-    assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     let (text, namespace) = (error.to_string(), context.fixture.config().namespace);
     for part in ["connect", &format!("{namespace:?}"), &format!("{ELSEWHERE:?}")] {
         assert!(text.contains(part), "{part:?} in {text}");
@@ -78,7 +78,7 @@ cases! {
         soon("raise", another.coordinator.raise_layout()).await.expect("raised before");
         assert_sent_on(context, brief_client(context, "forgotten").await);
         let error = soon("retire", another.coordinator.retire("memory://")).await.expect_err("it goes elsewhere");
-        assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
         soon("close", one.coordinator.close()).await.expect("closed");
         assert_sent_on(context, brief_client(context, "forgotten").await);
         assert!(soon("reopen", another.coordinator.reopen()).await.expect("answered"));
@@ -95,7 +95,7 @@ cases! {
         let idle = client(context, "the-forgotten-one").await.expect("connected");
         let operator = operator(context).await;
         let error = soon("retire", operator.coordinator.retire(ELSEWHERE)).await.expect_err("a client");
-        assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
         let text = error.to_string();
         assert!(text.contains("\"the-forgotten-one\"") && !text.contains("an-operator"), "{text}");
         acquire(&mutex(&idle, "a")).await.release().await.expect("released");
@@ -127,7 +127,7 @@ cases! {
                         soon("close", client.coordinator.close()).await.expect("closed");
                     }
                     // From the marker on, which may be taken back.
-                    Err(error) => assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}"),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}"),
                 }
             }
         };
@@ -135,7 +135,7 @@ cases! {
             soon("close", first.coordinator.close()).await.expect("closed");
             tokio::time::sleep(PAUSE / 2).await;
             while let Err(error) = operator.coordinator.retire(ELSEWHERE).await {
-                assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+                assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
                 tokio::time::sleep(PAUSE).await;
             }
             is_retired.store(true, Ordering::Release);
@@ -153,7 +153,7 @@ cases! {
         add_to_stamp(context, &operator, &format!("&moving=arrives&move=to+here&url={url}")).await;
         assert_sent_on(context, brief_client(context, "too-early").await);
         let error = soon("reopen", operator.coordinator.reopen()).await.expect_err("a move has marked it");
-        assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
         assert!(error.to_string().contains("&to=<this one>&move=to%20here"), "{error}");
     }
 
@@ -163,7 +163,7 @@ cases! {
         let operator = operator(context).await;
         add_to_stamp(context, &operator, "&moving=sideways").await;
         let error = brief_client(context, "too-old").await.map(drop).expect_err("unknown");
-        assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
         assert!(error.to_string().contains("\"sideways\""), "{error}");
     }
 
@@ -186,7 +186,7 @@ cases! {
         let lock = away.coordinator.mutex("a").expect("a good key");
         let acquired = within(context.recovery(&away) + CLEAN_UP, "an answer", lock.acquire().into_future()).await;
         let error = acquired.map(drop).expect_err("the namespace has moved");
-        assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
         assert!(error.to_string().contains(ELSEWHERE), "{error}");
         let queue = operator.coordinator.mutex("a").expect("a good key");
         assert_eq!(soon("the queue", queue.queue().first(10)).await.expect("listed"), []);

@@ -170,7 +170,7 @@ cases! {
             assert_eq!(outside, ["the-forgotten-one"], "idle, and found");
             assert!(matches!(plan.blockers[..], [MoveBlocker::Outsiders(_)]), "{:?}", plan.blockers);
             let error = soon("start", operator.start(ignored)).await.expect_err("a plain client");
-            assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+            assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
             assert!(error.to_string().contains("\"the-forgotten-one\""), "{error}");
             let status = soon("status", operator.status()).await.expect("readable");
             assert_eq!(status.state, MoveState::NotBegun);
@@ -181,7 +181,7 @@ cases! {
         assert_eq!(phase, MovePhase::BothByOld);
         for of in [&sides.from, &sides.to] {
             let error = client(context, of, "late").await.map(drop).expect_err("it moves");
-            assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
             assert!(error.to_string().contains("&move=a%20move"), "both are told: {error}");
         }
         soon("abort", operator.abort(ignored)).await.expect("given up");
@@ -239,7 +239,7 @@ cases! {
         loop {
             let phase = member.meanwhile(operator.advance(ignored)).await.expect("a step");
             let error = client(context, &sides.to, "early").await.map(drop).expect_err("it is not in use yet");
-            assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{phase:?}: {error}");
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{phase:?}: {error}");
             if phase == MovePhase::New {
                 break;
             }
@@ -259,7 +259,7 @@ cases! {
         member.leaves().await;
         soon("finish", operator.finish()).await.expect("it has left");
         let error = client(context, &sides.from, "forgotten").await.map(drop).expect_err("it has moved");
-        assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
         assert!(error.to_string().contains(&*sides.to.namespace), "it is told where to: {error}");
     }
 

@@ -97,7 +97,7 @@ cases! {
         let from = Instant::now();
         let late = within(WITHIN + context.late(), "the deadline", lock.acquire().within(WITHIN)).await;
         let error = late.expect_err("b is held");
-        assert_eq!((error.kind(), error.key()), (&ErrorKind::Timeout, Some("b")), "{error}");
+        assert_eq!((error.kind(), error.key()), (ErrorKind::Timeout, Some("b")), "{error}");
         assert!(from.elapsed() >= WITHIN, "after {:?}", from.elapsed());
         for key in ["a", "c"] {
             acquire(&mutex(&two, key)).await.release().await.expect("released");
@@ -118,7 +118,7 @@ cases! {
         ])
         .expect("good members");
         let error = soon("the conflict", conflict.acquire()).await.expect_err("another limit");
-        assert_eq!((error.kind(), error.key()), (&ErrorKind::Conflict, Some("limit")), "{error}");
+        assert_eq!((error.kind(), error.key()), (ErrorKind::Conflict, Some("limit")), "{error}");
         acquire(&mutex(&two, "a")).await.release().await.expect("released");
 
         let held = acquire(&mutex(&two, "b")).await;

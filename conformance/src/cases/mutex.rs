@@ -115,7 +115,7 @@ cases! {
         join_all(["a", "b"].map(async |key| {
             let answer = within(config.request_timeout + context.late(), "the answer", context.mutex(&client, key).try_acquire()).await;
             let error = answer.expect_err("no server");
-            assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
             assert!(error.is_retryable());
             assert_eq!((error.operation(), error.key()), (Some(context.adapter.try_operation()), Some(key)));
         }))
@@ -136,7 +136,7 @@ cases! {
         let error = within(deadline + context.late(), "the timeout", context.mutex(&other, "a").acquire().within(deadline))
             .await
             .expect_err("held");
-        assert_eq!(error.kind(), &ErrorKind::Timeout);
+        assert_eq!(error.kind(), ErrorKind::Timeout);
         assert_eq!(error.key(), Some("a"));
         until("its node is gone", || async { listing(&context.mutex(&client, "a")).await.len() == 1 }).await;
         guard.release().await.expect("released");
@@ -162,10 +162,10 @@ cases! {
             until("both stand in the queue", || async { listing(&context.mutex(&holder, "a")).await.len() == 3 }).await;
             client.link.cut();
             let outage = soon("its deadline", cut_off).await.expect("no panic").expect_err("nobody answers");
-            assert_eq!((outage.kind(), outage.key()), (&ErrorKind::Unavailable, Some("a")), "{outage}");
+            assert_eq!((outage.kind(), outage.key()), (ErrorKind::Unavailable, Some("a")), "{outage}");
             assert!(outage.cause().is_some(), "{outage}");
             let busy = soon("its deadline", told).await.expect("no panic").expect_err("held");
-            assert!(busy.kind() == &ErrorKind::Timeout && busy.cause().is_none(), "{busy}");
+            assert!(busy.kind() == ErrorKind::Timeout && busy.cause().is_none(), "{busy}");
             client.link.heal();
             until("their nodes are gone", || async { listing(&context.mutex(&holder, "a")).await.len() == 1 }).await;
         }
@@ -181,10 +181,10 @@ cases! {
         guard.release().await.expect("released");
         guard.release().await.expect("released");
         assert!(!guard.is_held());
-        assert_eq!(guard.check().expect_err("released").kind(), &ErrorKind::NotHeld);
+        assert_eq!(guard.check().expect_err("released").kind(), ErrorKind::NotHeld);
         assert_eq!(soon("the end", guard.lost()).await, Ended::Released);
         let unguarded = guard.run(async { panic!("polled though nothing guards it") }).await;
-        assert_eq!(unguarded.expect_err("released").kind(), &ErrorKind::NotHeld);
+        assert_eq!(unguarded.expect_err("released").kind(), ErrorKind::NotHeld);
         let next = try_acquire(&context.mutex(&client, "a")).await.expect("free");
         drop(guard);
         assert!(next.is_held(), "dropping the old guard touched the new one");

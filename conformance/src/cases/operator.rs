@@ -95,7 +95,7 @@ cases! {
         let error = soon("release", guard.release()).await.expect_err("it was not held until then");
         match error.lost_reason() {
             Some(reason) => assert_eq!(reason, LostReason::Revoked),
-            None => assert_eq!(error.kind(), &ErrorKind::OutcomeUnknown, "{error}"),
+            None => assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}"),
         }
         soon("the reply is dropped", dropped.caught()).await.expect("caught");
         client.link.heal();

@@ -25,7 +25,7 @@ cases! {
         let (bound, began) = (context.fixture.config().request_timeout * 2 + context.late(), Instant::now());
         let closed = within(bound, "the close", client.coordinator.close()).await;
         if let Err(error) = closed {
-            assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         }
         assert!(!guard.is_held(), "told when the client ends");
         eprintln!("{}: closed from another runtime in {:?}", context.testbed.name(), began.elapsed());
@@ -41,11 +41,11 @@ cases! {
         home.shutdown_background();
         let lock = mutex(&client, "other");
         let error = within(NOISE, "the answer", lock.acquire()).await.expect_err("nobody renews");
-        assert_eq!(error.kind(), &ErrorKind::RuntimeGone, "{error}");
+        assert_eq!(error.kind(), ErrorKind::RuntimeGone, "{error}");
         let error = within(NOISE, "the answer", lock.queue(1)).await.expect_err("nobody asks");
-        assert_eq!(error.kind(), &ErrorKind::RuntimeGone, "{error}");
+        assert_eq!(error.kind(), ErrorKind::RuntimeGone, "{error}");
         let error = within(NOISE, "the answer", guard.release()).await.expect_err("nobody gives back");
-        assert_eq!(error.kind(), &ErrorKind::RuntimeGone, "{error}");
+        assert_eq!(error.kind(), ErrorKind::RuntimeGone, "{error}");
         goes_on(context, &client).await;
     }
 
@@ -65,9 +65,9 @@ cases! {
         let waited = within(ttl + one + context.late(), "the end of the wait", waiter.outcome());
         let outlasts = async { context.outlast(&client) };
         let (released, waited, ()) = tokio::join!(biased; released, waited, outlasts);
-        assert_eq!(released.expect_err("nobody confirms").kind(), &ErrorKind::OutcomeUnknown);
+        assert_eq!(released.expect_err("nobody confirms").kind(), ErrorKind::OutcomeUnknown);
         let error = waited.expect_err("nobody answers");
-        assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         client.link.heal();
         soon("the release", held.release()).await.expect("released");
     }

@@ -117,7 +117,7 @@ cases! {
         assert!(soon("try", two.lock().try_acquire()).await.expect("answered").is_none());
         let late = within(WITHIN + context.late(), "the deadline", two.lock().acquire().within(WITHIN)).await;
         let error = late.expect_err("it is held");
-        assert_eq!((error.kind(), error.key()), (&ErrorKind::Timeout, Some(KEY)), "{error}");
+        assert_eq!((error.kind(), error.key()), (ErrorKind::Timeout, Some(KEY)), "{error}");
         soon("release", guard.release()).await.expect("released");
 
         let second = acquire(&mutex(&two.clients[2], KEY)).await;
@@ -232,7 +232,7 @@ cases! {
         let ttl = one.ttl();
         let from = Instant::now();
         let error = soon("try", one.lock().try_acquire()).await.expect_err("no server counts");
-        assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         let guard = soon("acquire", one.lock().acquire()).await.expect("acquired");
         assert!(from.elapsed() >= ttl, "after {:?}", from.elapsed());
         until("all join", || async { width(&guard) == 3 }).await;
@@ -242,10 +242,10 @@ cases! {
         two.forget(2).await;
         let from = Instant::now();
         let error = soon("try", two.lock().try_acquire()).await.expect_err("two do not count");
-        assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         // It is over long before they count.
         let error = soon("within", two.lock().acquire().within(ttl / 6)).await.expect_err("two do not count");
-        assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         drop(guard);
         let guard = soon("acquire", two.lock().acquire()).await.expect("they count again");
         assert!(from.elapsed() >= ttl, "after {:?}", from.elapsed());
@@ -260,7 +260,7 @@ cases! {
         let longer = one.lock_with(3, KEY, 2 * one.ttl());
         for other in [longer, one.lock_of(2, KEY)] {
             let error = soon("acquire", other.acquire()).await.expect_err("other terms");
-            assert_eq!((error.kind(), error.key()), (&ErrorKind::Conflict, Some(KEY)), "{error}");
+            assert_eq!((error.kind(), error.key()), (ErrorKind::Conflict, Some(KEY)), "{error}");
         }
         for member in 0..3 {
             assert!(try_acquire(&mutex(&one.clients[member], KEY)).await.is_some(), "nothing stays");

@@ -63,7 +63,7 @@ cases! {
         assert_eq!((inner.token(), innermost.token()), (outer.token(), outer.token()));
         assert_eq!(lock.hold_count(&owner), 3);
         inner.release().await.expect("no server is asked");
-        assert_eq!(inner.check().expect_err("released").kind(), &ErrorKind::NotHeld);
+        assert_eq!(inner.check().expect_err("released").kind(), ErrorKind::NotHeld);
         client.link.heal();
         drop(inner);
         assert_eq!((lock.hold_count(&owner), listing(&mutex(&other, "a")).await.len()), (2, 1));

@@ -33,7 +33,7 @@ cases! {
             assert!(try_acquire(&mutex).await.is_none());
             let late = soon("the deadline", mutex.acquire().within(Duration::from_millis(20))).await.expect_err("held");
             assert!(matches!(late.kind(), ErrorKind::Timeout | ErrorKind::Unavailable), "{late}");
-            let late = if *late.kind() == ErrorKind::Timeout { "timeout" } else { "unavailable" };
+            let late = if late.kind() == ErrorKind::Timeout { "timeout" } else { "unavailable" };
             let waiter = queue_up(&mutex, 2).await;
             // What stood there may have been the node of the one that was late.
             until("it waits", async || of_a_mutex(&recorder, "latchwork_waiters", &[]) == 1.0).await;

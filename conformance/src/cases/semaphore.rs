@@ -77,7 +77,7 @@ cases! {
         let (one, other) = (context.client().await, context.client().await);
         let held = permits(&semaphore(&one, "a", 2), 1).await;
         let error = soon("acquire", semaphore(&other, "a", 3).acquire(1)).await.expect_err("another limit");
-        assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
         assert_eq!(error.key(), Some("a"));
         let beside = permits(&semaphore(&other, "a", 2), 1).await;
         assert_eq!(soon("list", semaphore(&one, "a", 2).queue().first(10)).await.expect("listed").len(), 2);
@@ -85,7 +85,7 @@ cases! {
         beside.release().await.expect("released");
         // The limit is stored for good, not only while somebody holds.
         let error = soon("acquire", semaphore(&other, "a", 3).acquire(1)).await.expect_err("another limit");
-        assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     }
 
     "SEMAPHORE-ARGUMENTS" =>

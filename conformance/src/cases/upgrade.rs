@@ -62,7 +62,7 @@ cases! {
 async fn refused(operator: &Client) {
     let error: Error =
         soon("raise", operator.coordinator.raise_layout()).await.expect_err("an older process");
-    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
 }
 
 /// Waits until each has held twice more, of which one began after this call.

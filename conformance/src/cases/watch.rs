@@ -138,9 +138,9 @@ cases! {
         client.coordinator.close().await.expect("closed");
         let (ended, watch) = within(PATIENCE, "the end", waiting).await.expect("no panic");
         let error = ended.expect_err("closed");
-        assert_eq!((error.kind(), error.key()), (&ErrorKind::Closed, Some("a")), "{error}");
-        assert_eq!(watch.latest().map_err(|error| error.kind().clone()), Err(ErrorKind::Closed));
+        assert_eq!((error.kind(), error.key()), (ErrorKind::Closed, Some("a")), "{error}");
+        assert_eq!(watch.latest().map_err(|error| error.kind()), Err(ErrorKind::Closed));
         let error = soon("watch", it.watch()).await.expect_err("closed");
-        assert_eq!(error.kind(), &ErrorKind::Closed, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
     }
 }

@@ -93,9 +93,7 @@ async fn finish(operator: &Move, within: Duration) -> Result<(), String> {
     let until = Instant::now() + within;
     loop {
         match operator.finish().await {
-            Err(error) if *error.kind() == ErrorKind::Conflict && Instant::now() < until => {
-                sleep(AGAIN).await
-            }
+            Err(error) if error.kind() == ErrorKind::Conflict && Instant::now() < until => sleep(AGAIN).await,
             finished => return finished.map_err(said),
         }
     }

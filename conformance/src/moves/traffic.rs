@@ -109,7 +109,7 @@ async fn adds(coordinator: Coordinator, stopped: watch::Receiver<bool>) -> Resul
         let asked = monotonic();
         match counter.add(1).await {
             Ok(number) => say(&Event::Added(Added { asked, at: monotonic(), number })),
-            Err(error) if *error.kind() == ErrorKind::OutcomeUnknown => {
+            Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {
                 say(&Event::InDoubt { why: error.to_string() });
             }
             Err(error) if is_of_an_outage(&error) => say(&Event::Failed { why: error.to_string() }),

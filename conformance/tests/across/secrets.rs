@@ -132,7 +132,7 @@ async fn texts_of_sentinels(server: &Server) -> Vec<String> {
         seen.extend([format!("{config:?} {config:#?}"), config.url_without_secrets()]);
         seen.push(serde_json::to_string(&config).expect("written"));
         let error = connect(&connectors(), &config).await.expect_err("it is no Sentinel");
-        let refused = matches!(error.kind(), ErrorKind::Forbidden { .. });
+        let refused = error.kind() == ErrorKind::Forbidden;
         assert_eq!(refused, password == SECRETS[1], "the password was sent: {error}");
         seen.push(format!("{error} {error:?} {error:#?} {:?}", error.cause()));
     }
@@ -163,7 +163,7 @@ async fn texts_of_a_move(server: &Server) -> Vec<String> {
     let mut wrong = sides.clone();
     wrong.to.password = Some(Secret::new(SECRETS[1]));
     let error = connect(&connectors(), &Config::of_move(wrong)).await.expect_err("it is wrong");
-    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    assert!(error.kind() == ErrorKind::Forbidden, "{error}");
     seen.push(format!("{error} {error:?} {error:#?} {:?}", error.cause()));
     operator.abort(|progress| seen.push(format!("{progress:?}"))).await.expect("taken back");
     client.close().await.expect("closed");

@@ -291,7 +291,7 @@ impl Defect for SendsAgain {
         write: &CellWrite,
     ) -> Result<CellWritten> {
         match honest.write_cell(cell, write).await {
-            Err(error) if error.kind() == &ErrorKind::OutcomeUnknown => {
+            Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 let late = honest.write_cell(cell, &any(write)).await;
                 late.and(Err(error))
@@ -314,7 +314,7 @@ impl Defect for TellsFailure {
         write: &CellWrite,
     ) -> Result<CellWritten> {
         match honest.write_cell(cell, write).await {
-            Err(error) if error.kind() == &ErrorKind::OutcomeUnknown => {
+            Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {
                 Ok(CellWritten::Refused(honest.read_cell(cell).await?))
             }
             answer => answer,
@@ -413,7 +413,7 @@ impl Defect for WatchesOn {
     async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<Cell>> {
         match honest.read_cell(cell).await {
             // It would end by its next look else.
-            Err(error) if error.kind() == &ErrorKind::Closed => std::future::pending().await,
+            Err(error) if error.kind() == ErrorKind::Closed => std::future::pending().await,
             read => read,
         }
     }
@@ -430,7 +430,7 @@ struct On(Box<dyn ChangeWatch>);
 impl ChangeWatch for On {
     async fn changed(&mut self) -> Result<()> {
         match self.0.changed().await {
-            Err(error) if error.kind() == &ErrorKind::Closed => std::future::pending().await,
+            Err(error) if error.kind() == ErrorKind::Closed => std::future::pending().await,
             news => news,
         }
     }

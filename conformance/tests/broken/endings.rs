@@ -69,7 +69,7 @@ pub(super) struct ForgetsThatItAsked;
 impl Defect for ForgetsThatItAsked {
     async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
         match node.honest.leave().await {
-            Err(error) if error.kind() == &ErrorKind::OutcomeUnknown => {
+            Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {
                 Err(Error::new(ErrorKind::Unavailable, "it was not sent, says this one"))
             }
             Ok(Leave::Removed) if node.leaves.load(Ordering::Acquire) > 1 => Ok(Leave::of(false)),

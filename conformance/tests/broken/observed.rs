@@ -142,7 +142,7 @@ struct ConfirmsAlways;
 impl Defect for ConfirmsAlways {
     async fn write_data(&self, node: &BrokenNode, data: &Arc<[u8]>) -> Result<()> {
         match node.honest.write_data(data).await {
-            Err(error) if matches!(error.kind(), ErrorKind::Lost { .. }) => Ok(()),
+            Err(error) if matches!(error.kind(), ErrorKind::Lost(_)) => Ok(()),
             answer => answer,
         }
     }

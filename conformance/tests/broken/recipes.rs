@@ -175,7 +175,7 @@ struct AnyLimit;
 impl Defect for AnyLimit {
     async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
         match honest.join(join).await {
-            Err(error) if error.kind() == &latchwork_core::ErrorKind::Conflict => {
+            Err(error) if error.kind() == latchwork_core::ErrorKind::Conflict => {
                 honest.join(&Join { limit: Limit::Stored, ..join.clone() }).await
             }
             answer => answer,

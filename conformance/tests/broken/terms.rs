@@ -215,7 +215,7 @@ impl Defect for BrokenLimit {
 
     async fn admitted(&self, node: &BrokenNode) -> Result<()> {
         match (self, node.honest.admitted().await) {
-            (BrokenLimit::NeverEnds, Err(error)) if error.kind() == &ErrorKind::Conflict => {
+            (BrokenLimit::NeverEnds, Err(error)) if error.kind() == ErrorKind::Conflict => {
                 std::future::pending().await
             }
             (_, admitted) => admitted,

@@ -40,7 +40,7 @@ impl fmt::Display for LostReason {
 }
 
 /// The kind of an error, which says what to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// Fix the call: the named argument is wrong.
@@ -52,10 +52,7 @@ pub enum ErrorKind {
     /// it has not, the error is `Unavailable`.) Nothing stays on the server beyond the lease.
     Timeout,
     /// The hold, or the place in the queue, is lost: stop the guarded work, then acquire anew.
-    Lost {
-        /// Why.
-        reason: LostReason,
-    },
+    Lost(LostReason),
     /// The hold was released before.
     NotHeld,
     /// Fix the call: the owner reads and asks to write, and would wait for itself. Release first,
@@ -69,24 +66,16 @@ pub enum ErrorKind {
         /// The missing capability.
         capability: &'static str,
     },
-    /// Fix the permissions on the server.
-    Forbidden {
-        /// What was not allowed.
-        what: String,
-    },
+    /// Fix the permissions on the server: the message says which one is missing.
+    Forbidden,
     /// The server cannot be reached now: retry.
     Unavailable,
     /// The request may or may not have been carried out: it is not retryable. Read, and decide.
     OutcomeUnknown,
     /// Fix the server's or the client's configuration.
     Misconfigured,
-    /// Another server answers at this URL.
-    WrongServer {
-        /// What the URL promises.
-        expected: &'static str,
-        /// What answered.
-        saw: String,
-    },
+    /// Another kind of server answers at this URL: the message says which one.
+    WrongServer,
     /// The coordinator was closed.
     Closed,
     /// The coordinator's runtime has ended, and with it the tasks that renew its lease and clean

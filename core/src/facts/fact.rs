@@ -39,7 +39,7 @@ impl<T> Fact<T> {
 
     fn refused(error: Error, right: &'static str) -> Result<Self> {
         match error.kind() {
-            ErrorKind::Forbidden { .. } => Ok(Self::Forbidden(right.into())),
+            ErrorKind::Forbidden => Ok(Self::Forbidden(right.into())),
             ErrorKind::Misconfigured | ErrorKind::Unsupported { .. } => {
                 Ok(Self::Untold(format!("the server refuses {right}").into()))
             }
@@ -96,11 +96,11 @@ mod tests {
     #[test]
     fn a_refusal_is_a_reason_and_silence_an_error() {
         let of = |kind| Fact::<u8>::of(Err(Error::new(kind, "words")), "INFO");
-        let forbidden = of(ErrorKind::Forbidden { what: "a command".to_owned() }).expect("a reason");
+        let forbidden = of(ErrorKind::Forbidden).expect("a reason");
         assert_eq!(forbidden, Fact::Forbidden("INFO".into()));
         assert_eq!(forbidden.to_string(), "not told: the login may not use INFO");
         assert_eq!(of(ErrorKind::Misconfigured).expect("a reason").told(), None);
-        assert_eq!(*of(ErrorKind::Unavailable).expect_err("nothing is known").kind(), ErrorKind::Unavailable);
+        assert_eq!(of(ErrorKind::Unavailable).expect_err("nothing is known").kind(), ErrorKind::Unavailable);
         assert_eq!(Fact::of(Ok(7), "INFO").expect("told").map(|seven| seven + 1), Fact::Told(8));
         assert_eq!(Fact::Told(7).and_then(|_| Fact::<u8>::untold("why")), Fact::untold("why"));
         assert_eq!(forbidden.as_ref().and_then(|_| Fact::Told(8)), Fact::Forbidden("INFO".into()));

@@ -60,7 +60,7 @@ impl Tenure {
 
     fn why(&self) -> Option<Error> {
         let (place, reason) = (self.lost_on()?, self.ended()?.lost()?);
-        Some(Error::new(ErrorKind::Lost { reason }, format!("its lease was lost on {place}")))
+        Some(Error::new(ErrorKind::Lost(reason), format!("its lease was lost on {place}")))
     }
 
     /// How it ended, by the clock at this call; `None` while it is held.

@@ -52,7 +52,7 @@ impl Participant {
                     self.change(|known| known.leave(error));
                 }
                 // A lease that was lost before the close does not say it below.
-                Err(error) if *error.kind() == ErrorKind::Closed => return self.change(Known::close),
+                Err(error) if error.kind() == ErrorKind::Closed => return self.change(Known::close),
                 Err(error) => self.change(|known| known.why = Some(error)),
             }
             if self.old.client.lease().state() == LeaseState::Lost(LostReason::Closed) {

@@ -45,7 +45,7 @@ use crate::reentrancy::Owner;
 ///     .await?;
 /// assert!(invoices.try_acquire().await?.is_none());
 /// let late = invoices.acquire().within(Duration::from_millis(10)).await.unwrap_err();
-/// assert_eq!(late.kind(), &ErrorKind::Timeout);
+/// assert_eq!(late.kind(), ErrorKind::Timeout);
 /// hold.release().await?;
 /// let answer = invoices.acquire().with(async |hold| hold.token()).await?; // acquire, run, release
 /// # println!("{answer}");

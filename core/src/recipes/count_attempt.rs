@@ -111,7 +111,7 @@ impl<'a> Attempt<'a> {
     }
 
     async fn failed(&mut self, count: &Count, error: Error) -> Step {
-        if *error.kind() == ErrorKind::OutcomeUnknown {
+        if error.kind() == ErrorKind::OutcomeUnknown {
             self.in_doubt_since.get_or_insert(count.writes());
         }
         self.pause(error).await

@@ -61,7 +61,7 @@ impl<'a> Tries<'a> {
 
     /// The error, unless an earlier request may have been carried out.
     pub(super) fn or_unknown(&self, error: Error) -> Error {
-        if !self.in_doubt || *error.kind() == ErrorKind::OutcomeUnknown {
+        if !self.in_doubt || error.kind() == ErrorKind::OutcomeUnknown {
             return error;
         }
         let why = "a request whose reply was lost may have been carried out";

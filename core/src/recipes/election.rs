@@ -111,7 +111,7 @@ impl Election {
     ) -> Result<T> {
         loop {
             let leader = match self.campaign(&data).await {
-                Err(error) if matches!(error.kind(), ErrorKind::Lost { .. }) => continue,
+                Err(error) if matches!(error.kind(), ErrorKind::Lost(_)) => continue,
                 leader => Arc::new(leader?),
             };
             let resigns = Resigns(&leader);

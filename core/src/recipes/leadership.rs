@@ -53,6 +53,6 @@ mod tests {
             Leader::of(&[head(7, true), head(9, false)], token).expect("a queue").expect("it leads");
         assert_eq!((leading.term, &*leading.data), (token(7).expect("a token"), &b"it"[..]));
         let error = Leader::of(&[head(u64::MAX, true)], token).expect_err("no term");
-        assert_eq!(error.kind(), &ErrorKind::Misconfigured, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     }
 }

@@ -67,7 +67,7 @@ async fn ask_now(client: &Client, cell: &Address, terms: &Arc<Terms>) -> Result<
                 match write(client, cell, version, &marker).await {
                     // Read again, whoever has written it. Each marker has a number of its own,
                     // so that one that lands late does no harm.
-                    Err(error) if *error.kind() != ErrorKind::OutcomeUnknown => return Err(error),
+                    Err(error) if error.kind() != ErrorKind::OutcomeUnknown => return Err(error),
                     Ok(()) | Err(_) => {}
                 }
             }

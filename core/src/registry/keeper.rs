@@ -84,7 +84,7 @@ impl Drop for ClosedWhenDropped {
 /// Whether a request may have been made, or the lease ended under it: the server was silent, or hung up.
 fn had_no_answer(error: &Error) -> bool {
     match error.kind() {
-        ErrorKind::Lost { reason } => *reason != LostReason::Closed,
+        ErrorKind::Lost(reason) => reason != LostReason::Closed,
         kind => matches!(kind, ErrorKind::OutcomeUnknown | ErrorKind::Timeout),
     }
 }
@@ -93,10 +93,10 @@ fn had_no_answer(error: &Error) -> bool {
 fn unregistered(error: Error, place: &Place) -> Error {
     let kind = match error.kind() {
         // The server went silent, or hung up, since it was asked first.
-        ErrorKind::OutcomeUnknown | ErrorKind::Timeout | ErrorKind::Lost { .. } | ErrorKind::Unavailable => {
+        ErrorKind::OutcomeUnknown | ErrorKind::Timeout | ErrorKind::Lost(_) | ErrorKind::Unavailable => {
             ErrorKind::Unavailable
         }
-        ErrorKind::Forbidden { what } => ErrorKind::Forbidden { what: what.clone() },
+        ErrorKind::Forbidden => ErrorKind::Forbidden,
         _ => return error,
     };
     let Place { clients, stamp, .. } = place;

@@ -131,7 +131,7 @@ mod tests {
     fn what_a_later_version_wrote_keeps_this_one_out() {
         let place = Place::of(&Namespace::new("n")).expect("a good namespace");
         let error = read(&Fields::read(b"layout=1&moving=sideways"), &place).expect_err("unknown");
-        assert_eq!(*error.kind(), ErrorKind::Misconfigured);
+        assert_eq!(error.kind(), ErrorKind::Misconfigured);
         assert!(error.to_string().contains("\"sideways\""), "{error}");
     }
 

@@ -185,7 +185,7 @@ pub(super) async fn check(
                 }
                 // Another client was first, or was it this one, whose reply is lost?
                 Ok(false) => {}
-                Err(error) if *error.kind() == ErrorKind::OutcomeUnknown => {}
+                Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {}
                 Err(error) => return Err(Kept::Unread(error)),
             },
         }

@@ -97,7 +97,7 @@ mod tests {
         for earlier in [0, 1, 40, 990] {
             let begun = Instant::now();
             let error = within_another(Duration::from_millis(earlier), pending()).await;
-            assert_eq!(*error.kind(), ErrorKind::Unavailable);
+            assert_eq!(error.kind(), ErrorKind::Unavailable);
             assert!(error.to_string().contains("no the inner answered at [\"h:1\"] within 1s"), "{error}");
             // The timer counts whole milliseconds.
             assert!(begun.elapsed() <= SECOND + Duration::from_millis(1), "{:?}", begun.elapsed());
@@ -113,7 +113,7 @@ mod tests {
             pending().await
         };
         let error = within_another(Duration::ZERO, tries).await;
-        assert_eq!(*error.kind(), ErrorKind::Unavailable);
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
         let text = error.to_string();
         assert!(text.contains("not connected to the inner") && text.contains("the second"), "{text}");
         assert!(!text.contains("the first"), "{text}");

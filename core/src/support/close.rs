@@ -91,6 +91,6 @@ mod tests {
         let started = tokio::time::Instant::now();
         let error =
             close.close(&Handle::current(), SECOND, std::future::pending).await.expect_err("no answer");
-        assert_eq!((error.kind(), started.elapsed()), (&ErrorKind::Unavailable, SECOND + GRACE));
+        assert_eq!((error.kind(), started.elapsed()), (ErrorKind::Unavailable, SECOND + GRACE));
     }
 }

@@ -61,10 +61,8 @@ impl NamePool {
             Err(error) => {
                 // When the lease is lost the server may still have made the node; the attempt is
                 // then abandoned.
-                let unknown = matches!(
-                    error.kind(),
-                    ErrorKind::OutcomeUnknown | ErrorKind::Lost { reason: LostReason::Expired }
-                );
+                let unknown =
+                    matches!(error.kind(), ErrorKind::OutcomeUnknown | ErrorKind::Lost(LostReason::Expired));
                 !join.repeated && !unknown
             }
         };

@@ -150,7 +150,7 @@ mod tests {
         let error = join().wait_within(SECOND, "the opening").await.expect_err("it never ends");
         assert_eq!(
             (error.kind(), error.to_string().contains("the opening took too long")),
-            (&ErrorKind::Unavailable, true)
+            (ErrorKind::Unavailable, true)
         );
         assert!(under_way(&flights).is_some(), "it goes on");
         let flights = SingleFlight::<u32>::default();

@@ -93,7 +93,7 @@ mod tests {
         let (_pass, left) = first.now_or_never().expect("it is first").expect("in time");
         assert_eq!(left, TIME * 3 / 4);
         let error = second.await.expect_err("not in time");
-        assert_eq!(error.kind(), &ErrorKind::Unavailable);
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
         taken.clear();
         let _pass =
             throttle.take(TIME).now_or_never().expect("a request that gave up has no pass").expect("a pass");

@@ -43,7 +43,7 @@ async fn connect_to_a_silent_server_fails_at_its_bound() {
     ] {
         let began = Instant::now();
         let failure = connect(options).await.expect_err("no answer");
-        assert_eq!(*failure.error.kind(), ErrorKind::Unavailable, "{}", failure.error);
+        assert_eq!(failure.error.kind(), ErrorKind::Unavailable, "{}", failure.error);
         let took = began.elapsed();
         assert!((bound..bound + Duration::from_millis(10)).contains(&took), "{options}: {took:?}");
     }
@@ -56,7 +56,7 @@ async fn silent_connection_is_replaced_when_a_request_has_waited_for_its_time() 
     scripted.set(Mode::Silent);
     let began = Instant::now();
     let error = ask(&server, "TIME", seconds(2)).await.expect_err("no answer");
-    assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
     assert!(!server.is_up() && began.elapsed() < seconds(2) + LONGEST_PAUSE);
     scripted.set(Mode::Answers);
     reconnected.notified().await;
@@ -131,7 +131,7 @@ async fn request_during_an_outage_waits_for_the_next_connection_up_to_its_time()
     server.losses().next().await.expect("the driver lives");
     let began = Instant::now();
     let error = ask(&server, "TIME", seconds(2)).await.expect_err("down");
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(
         (seconds(2)..seconds(2) + Duration::from_millis(10)).contains(&began.elapsed()),
         "{:?}",

@@ -38,12 +38,12 @@ pub(crate) async fn three_of_five() -> Result<()> {
     let from = Instant::now();
     let error = lock.acquire().within(TTL).await.expect_err("three are down");
     println!("in vain after {:.1?}: {error}", from.elapsed());
-    assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(from.elapsed() < IN_TIME, "{:?}", from.elapsed());
     let from = Instant::now();
     let error = lock.try_acquire().await.expect_err("three are down");
     println!("tried in vain after {:.1?}: {error}", from.elapsed());
-    assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(from.elapsed() < IN_TIME, "{:?}", from.elapsed());
     long.lock(true).try_acquire().await.expect_err("three are down");
     for mutex in &others.mutexes()[3..] {

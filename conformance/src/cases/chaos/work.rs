@@ -157,7 +157,7 @@ impl Chaos {
 fn is_of_faults(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Unavailable | ErrorKind::OutcomeUnknown | ErrorKind::Timeout => true,
-        ErrorKind::Lost { reason } => *reason == LostReason::Expired,
+        ErrorKind::Lost(reason) => reason == LostReason::Expired,
         _ => false,
     }
 }

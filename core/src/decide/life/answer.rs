@@ -22,7 +22,7 @@ impl From<&Error> for Failure {
         match error.kind() {
             ErrorKind::Unavailable => Failure::Unsent,
             ErrorKind::OutcomeUnknown | ErrorKind::Timeout => Failure::Unanswered,
-            ErrorKind::Lost { reason } => Failure::Lost(*reason),
+            ErrorKind::Lost(reason) => Failure::Lost(reason),
             ErrorKind::NotHeld | ErrorKind::Closed => Failure::Closed,
             _ => Failure::Refused,
         }

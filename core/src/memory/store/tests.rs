@@ -24,7 +24,7 @@ async fn a_join_that_is_under_way_at_a_close_opens_no_lease() {
     link.held().await;
     coordinator.close().await.expect("closed");
     link.resume();
-    assert_eq!(joining.await.expect_err("closed").kind(), &ErrorKind::Closed);
+    assert_eq!(joining.await.expect_err("closed").kind(), ErrorKind::Closed);
     assert_eq!(coordinator.lease().lost(), Some(LostReason::Expired));
     assert!(store.0.state.lock().leases.is_empty());
 }

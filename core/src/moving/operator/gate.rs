@@ -52,7 +52,7 @@ impl Move {
         for side in [Side::New, Side::Old] {
             match self.mark(self.side(side)).await {
                 Ok(stamped) => marked[side as usize] = Some(stamped),
-                Err(error) if *error.kind() == ErrorKind::Conflict => {
+                Err(error) if error.kind() == ErrorKind::Conflict => {
                     self.take_back(staged, made, marked).await?;
                     return Err(error);
                 }

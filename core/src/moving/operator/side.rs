@@ -63,7 +63,7 @@ pub(super) fn on(side: Side) -> impl Fn(Error) -> Error {
         ErrorKind::Closed | ErrorKind::RuntimeGone => error,
         kind => {
             let why = format!("on the {} side of the move", side.as_str());
-            Error::new(kind.clone(), why).because(error)
+            Error::new(kind, why).because(error)
         }
     }
 }

@@ -194,7 +194,7 @@ impl Move {
     /// An error of one who read a stage, or that there is none. What stands against a step is no error where
     /// another operator has taken it: by the stage that stands now, markers may be gone, and others connected.
     pub(super) async fn unless_overtaken(&self, read: Option<Version>, error: Error) -> Result<()> {
-        if *error.kind() == ErrorKind::Conflict && self.version().await? != read {
+        if error.kind() == ErrorKind::Conflict && self.version().await? != read {
             return Ok(());
         }
         Err(error)

@@ -196,7 +196,7 @@ fn frozen(error: Error) -> Error {
     }
     let why = "nobody can use the values until they are copied: mend the cause and go on, or take the move back (`latchwork \
                migrate abort`, Move::abort)";
-    Error::new(error.kind().clone(), why).because(error)
+    Error::new(error.kind(), why).because(error)
 }
 
 /// An operator that takes values along.

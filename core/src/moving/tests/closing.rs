@@ -17,6 +17,6 @@ async fn a_close_behind_a_lost_membership_ends_what_waits_for_values() {
     // Its server does not hear of it.
     let _ = part.coordinator.close().await;
     let ended = tokio::time::timeout(ttl, watch.changed()).await.expect("not in silence");
-    assert_eq!(ended.expect_err("closed").kind(), &ErrorKind::Closed);
-    assert_eq!(value.read().await.expect_err("closed").kind(), &ErrorKind::Closed);
+    assert_eq!(ended.expect_err("closed").kind(), ErrorKind::Closed);
+    assert_eq!(value.read().await.expect_err("closed").kind(), ErrorKind::Closed);
 }

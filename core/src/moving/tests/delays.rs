@@ -218,7 +218,7 @@ async fn a_waiter_that_is_cut_off_from_the_new_side_delays_others_until_its_own_
             assert!(took <= most, "{took:?} of {most:?} in {phase:?}, {ttls:?}");
             assert!(took > requests(0), "{took:?}: it was ahead");
             let error = ahead.await.unwrap().unwrap_err();
-            assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         }
     }
 }

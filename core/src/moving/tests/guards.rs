@@ -29,7 +29,7 @@ async fn work_runs_under_a_hold_and_ends_with_it() {
         let (ran, removed) = tokio::join!(hold.run(std::future::pending::<()>()), remove);
         let error = ran.expect_err("it is lost in between");
         assert!(
-            removed && matches!(error.kind(), ErrorKind::Lost { reason: LostReason::Revoked, .. }),
+            removed && matches!(error.kind(), ErrorKind::Lost(LostReason::Revoked)),
             "{phase:?}: {error}"
         );
     }
@@ -108,7 +108,7 @@ async fn a_release_of_which_nothing_is_known_holds_no_step_up() {
             link.drop_next_reply();
             match hold.release().await {
                 Ok(()) => {}
-                Err(error) => assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown, "{phase:?}: {error}"),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{phase:?}: {error}"),
             }
             let begun = Instant::now();
             let stepped = async {

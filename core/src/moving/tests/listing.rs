@@ -130,7 +130,7 @@ async fn who_is_on_the_way_to_the_new_side_is_listed_and_can_be_removed() {
         assert!(mutex(&two).force_release(number).await.expect("removed"), "{phase}");
         assert!(!mutex(&two).force_release(number).await.expect("answered"), "{phase}");
         let error = waiting.await.expect("runs").expect_err("removed");
-        assert!(matches!(error.kind(), ErrorKind::Lost { .. }), "{phase}: {error}");
+        assert!(matches!(error.kind(), ErrorKind::Lost(_)), "{phase}: {error}");
         let next = mutex(&two).acquire().within(Duration::from_secs(60)).await.expect("free");
         assert!(next.is_held());
     }

@@ -38,7 +38,7 @@ impl Place {
     async fn limit(&self, queue: &Address) -> Result<StoredLimit> {
         match self.backend.limit(queue).await {
             Ok(limit) => Ok(limit.into()),
-            Err(error) if *error.kind() == ErrorKind::Conflict => {
+            Err(error) if error.kind() == ErrorKind::Conflict => {
                 Ok(StoredLimit::foreign(error.to_string().as_bytes()))
             }
             Err(error) => Err(error.on(queue.name())),

@@ -36,9 +36,9 @@ impl Outcome {
         match error.kind() {
             ErrorKind::Timeout => Outcome::Timeout,
             ErrorKind::Unavailable | ErrorKind::OutcomeUnknown => Outcome::Unavailable,
-            ErrorKind::Lost { .. } => Outcome::Lost,
+            ErrorKind::Lost(_) => Outcome::Lost,
             ErrorKind::Conflict => Outcome::Conflict,
-            ErrorKind::Forbidden { .. } => Outcome::Forbidden,
+            ErrorKind::Forbidden => Outcome::Forbidden,
             ErrorKind::Closed | ErrorKind::RuntimeGone => Outcome::Closed,
             _ => Outcome::Failed,
         }

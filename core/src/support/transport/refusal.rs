@@ -46,8 +46,7 @@ impl Peer<'_> {
     }
 
     fn wrong(&self, saw: &str) -> Error {
-        let kind = ErrorKind::WrongServer { expected: self.expected, saw: saw.to_owned() };
-        Error::new(kind, format!("at {}", self.host))
+        Error::wrong_server(self.expected, saw, &format!("at {}", self.host))
     }
 
     fn certificate(&self, why: &CertificateError) -> Error {
@@ -60,17 +59,11 @@ impl Peer<'_> {
                 "the server's certificate is not valid yet: look at the clocks of both machines",
             ),
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                let kind = ErrorKind::WrongServer {
-                    expected: self.expected,
-                    saw: "a server whose certificate has another name".to_owned(),
-                };
                 let host = self.host;
-                Error::new(
-                    kind,
-                    format!(
-                        "the certificate is not for {host}: connect by a name that it has, or give that as `server_name`"
-                    ),
-                )
+                let what = format!(
+                    "the certificate is not for {host}: connect by a name that it has, or give that as `server_name`"
+                );
+                Error::wrong_server(self.expected, "a server whose certificate has another name", &what)
             }
             // The second one: by somebody of the same name as one who is trusted.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => misconfigured(
@@ -108,7 +101,7 @@ impl Peer<'_> {
             true => "to connect with this client certificate (see `cert` and `key`)",
             false => "to connect without a client certificate (give `cert` and `key`)",
         };
-        Error::new(ErrorKind::Forbidden { what: what.to_owned() }, why)
+        Error::forbidden(what, why)
     }
 }
 
@@ -124,7 +117,7 @@ mod tests {
             peer.refusal(Some(&said)).expect("it is of TLS")
         };
         let expired = alert(AlertDescription::CertificateExpired);
-        assert!(matches!(expired.kind(), ErrorKind::Forbidden { .. }), "{expired}");
+        assert!(expired.kind() == ErrorKind::Forbidden, "{expired}");
         assert!(expired.to_string().contains("has expired: renew it"), "{expired}");
         assert!(!alert(AlertDescription::UnknownCA).to_string().contains("renew"));
     }

@@ -31,7 +31,7 @@ async fn a_side_that_a_finished_move_has_retired_is_reopened_for_the_way_back() 
     let other = MoveConfig::new(elsewhere, bed.config.from.clone(), "back");
     let other = Move::connect(&bed.connectors(), &other).await.expect("connected");
     let error = other.reopen().await.expect_err("retired in favour of another");
-    assert_eq!((error.kind(), error.operation()), (&ErrorKind::Conflict, Some("reopen")), "{error}");
+    assert_eq!((error.kind(), error.operation()), (ErrorKind::Conflict, Some("reopen")), "{error}");
     assert!(operator.reopen().await.expect("reopened"));
     assert!(!operator.reopen().await.expect("it is open"));
     let participant = connect(&bed.connectors(), &Config::of_move(back(&bed))).await.expect("it takes part");
@@ -49,7 +49,7 @@ async fn what_is_reopened_is_no_side_of_a_move_under_way() {
     there.start(ignored).await.expect("begun");
     let operator = Move::connect(&bed.connectors(), &back(&bed)).await.expect("connected");
     let error = operator.reopen().await.expect_err("it moves");
-    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -77,7 +77,7 @@ async fn a_client_of_both_sides_that_one_side_refuses_leaves_the_other_at_once()
     operator.finish().await.expect("finished");
     let config = Config::of_move(bed.config.clone());
     let error = connect(&bed.connectors(), &config).await.expect_err("the old side is retired");
-    assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     let listed = operator.new.clients().await.expect("listed");
     assert_eq!(listed.len(), 1, "{listed:?}");
 }

@@ -14,7 +14,7 @@ async fn a_forgotten_client_keeps_a_move_from_beginning_and_is_named_and_works_o
     for forgotten in [bed.plain_on_old("the-old-one").await, bed.plain_on_new("the-early-one").await] {
         let forgotten = forgotten.expect("connected");
         let error = operator.start(ignored).await.expect_err("a plain client");
-        assert_eq!(*error.kind(), ErrorKind::Conflict);
+        assert_eq!(error.kind(), ErrorKind::Conflict);
         assert!(error.to_string().contains(forgotten.label()), "{error}");
         assert_eq!(state(&another).await, (MoveState::NotBegun, Old), "nothing was written");
         bed.plain_on_old("more").await.expect("as before").close().await.expect("closed");
@@ -128,12 +128,12 @@ async fn a_move_of_another_name_or_url_is_named_and_left_alone() {
     other.config.to.namespace = "elsewhere".to_owned();
     let third = other.operator().await;
     let error = third.advance(ignored).await.expect_err("another new side");
-    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     assert_eq!(state(&operator).await, (MoveState::Begun, BothByOld));
     // Also where it would only lift what stands.
     assert_eq!(operator.step_back(ignored).await.expect("a step"), Some(Old));
     let error = third.abort(ignored).await.expect_err("another new side");
-    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     assert_eq!(state(&operator).await, (MoveState::Begun, Old));
 }
 
@@ -145,7 +145,7 @@ async fn an_operator_writes_stages_and_stamps_and_nothing_else() {
     made.await.expect("an operator's cell").expect("the first");
     let value = operator.old.coordinator.shared_value("v").expect("a good key");
     let error = value.write(b"x").await.expect_err("no operator's");
-    assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
 }
 
 /// Without the cell nobody would know that the values on the new side are copies.

@@ -63,7 +63,7 @@ async fn nothing_is_written_under_a_hold_that_was_removed_in_any_phase() {
         let number = mutex.queue().first(1).await.expect("listed")[0].sequence;
         assert!(mutex.force_release(number).await.expect("removed"));
         let error = value.write_while(&hold, "late").await.expect_err("it was removed");
-        assert!(matches!(error.kind(), ErrorKind::Lost { .. }), "{phase}: {error}");
+        assert!(matches!(error.kind(), ErrorKind::Lost(_)), "{phase}: {error}");
         let next = mutex.acquire().within(Duration::from_secs(60)).await.expect("free");
         assert!(next.token() > Token::new(0, 0).expect("fits"));
         other.shared_value("v").expect("a key").write_while(&next, "next").await.expect("it holds");

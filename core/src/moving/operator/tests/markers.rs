@@ -33,7 +33,7 @@ async fn a_move_whose_operator_ended_before_it_opened_the_new_side_says_so_until
     let blockers = other.plan().await.expect("readable").blockers;
     assert!(matches!(&blockers[..], [MoveBlocker::MarkedOtherwise { side: Side::New, .. }]), "{blockers:?}");
     for refused in [other.run(ignored).await, other.finish().await] {
-        assert_eq!(*refused.expect_err("another marker").kind(), ErrorKind::Conflict);
+        assert_eq!(refused.expect_err("another marker").kind(), ErrorKind::Conflict);
     }
     operator.run(ignored).await.expect("opened");
     assert_eq!(state(&operator).await, (MoveState::Done, Done));
@@ -69,7 +69,7 @@ async fn an_operator_whose_urls_are_spelled_otherwise_finds_in_the_plan_what_eac
         };
         assert_eq!((&**name, &**url), ("m", "memory://new?namespace=b"));
         let refused = if phase == Done { other.finish().await } else { other.run(ignored).await };
-        assert_eq!(*refused.expect_err("another marker").kind(), ErrorKind::Conflict, "{phase}");
+        assert_eq!(refused.expect_err("another marker").kind(), ErrorKind::Conflict, "{phase}");
     }
 }
 
@@ -106,7 +106,7 @@ async fn an_operator_who_has_deleted_the_stage_goes_on_giving_the_move_up() {
     let staged = operator.stage().await.expect("read").expect("it stands");
     assert!(staged.delete(operator.old.backend(), &operator.place).await.expect("answered"));
     let error = operator.give_up(None, false).await.expect_err("the server may have lost it");
-    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     assert!(operator.give_up(None, true).await.expect("it was deleted"));
     assert_eq!(state(&operator).await, (MoveState::NotBegun, Old));
 }
@@ -152,7 +152,7 @@ async fn a_move_whose_stage_may_be_lost_is_not_given_up_under_those_who_take_par
     assert_eq!(clients.iter().map(|of| &*of.label).collect::<Vec<_>>(), ["one"]);
     for refused in [operator.abort(ignored).await, operator.step_back(ignored).await.map(drop)] {
         let error = refused.expect_err("it may be in a later phase");
-        assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
         assert!(error.to_string().contains("\"one\""), "{error}");
     }
     bed.plain_on_new("early").await.expect_err("it is shut still");

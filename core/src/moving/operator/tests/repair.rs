@@ -61,11 +61,11 @@ async fn a_move_whose_marker_is_lost_goes_on_once_it_stands_again_and_those_who_
                 operator.advance(ignored).await.map(drop).expect_err("a plain client"),
                 operator.step_back(ignored).await.map(drop).expect_err("a plain client"),
             ] {
-                assert_eq!(*error.kind(), ErrorKind::Conflict);
+                assert_eq!(error.kind(), ErrorKind::Conflict);
                 assert!(error.to_string().contains("came-in"), "{error}");
             }
             for refused in [bed.plain_on_old("late").await, bed.plain_on_new("late").await] {
-                assert_eq!(*refused.map(drop).expect_err("it moves").kind(), ErrorKind::Misconfigured);
+                assert_eq!(refused.map(drop).expect_err("it moves").kind(), ErrorKind::Misconfigured);
             }
         }
         assert_eq!(state(&operator).await, (MoveState::Begun, phase));
@@ -137,7 +137,7 @@ async fn where_no_move_is_nothing_is_repaired_and_nothing_written() {
     let bed = Bed::new();
     let operator = bed.operator().await;
     let error = operator.repair().await.expect_err("no move has begun");
-    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     assert_eq!(state(&operator).await, (MoveState::NotBegun, Old));
     bed.plain_on_old("plain").await.expect("it is open").close().await.expect("closed");
 }

@@ -121,7 +121,7 @@ async fn requests_wait_while_values_are_copied_and_an_operator_who_stays_away_is
     assert_eq!(operator.status().await.unwrap().values.as_str(), "leaving-old");
     sleep(Duration::from_secs(1)).await;
     let error = counter.add(1).await.expect_err("they are to be copied");
-    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("moved"), "{error}");
     // Locks know nothing of it.
     let hold = one.mutex("a").unwrap().acquire().await.unwrap();
@@ -184,7 +184,7 @@ async fn a_value_that_cannot_be_copied_is_named_and_the_others_are_used_again_be
     let operator = bed.operator().await;
     let ran = timeout(LONG, operator.run(ignored)).await.expect("it ends");
     let error = ran.expect_err("it cannot be copied");
-    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     assert!(error.to_string().contains("leased") && error.to_string().contains("abort"), "{error}");
     operator.abort(ignored).await.unwrap();
     assert_eq!(state(&operator).await, (MoveState::NotBegun, Old));

@@ -67,7 +67,7 @@ async fn adds(
                 }
                 Err(error) => {
                     assert!(error.may_pass(), "{error}");
-                    request.in_doubt |= *error.kind() == ErrorKind::OutcomeUnknown;
+                    request.in_doubt |= error.kind() == ErrorKind::OutcomeUnknown;
                     random.pause(20).await;
                 }
             }
