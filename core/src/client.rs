@@ -17,12 +17,15 @@ use crate::label::default_label;
 use crate::seen::{Rechecks, Recipes};
 use crate::server_trial::ServerTrial;
 use crate::support::{no_idle_cells, no_replicas};
+use crate::token::Tokens;
 use crate::watched::{CellReader, QueueReader, Watched, Watches};
 
 /// One client of a coordinator.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) backend: Arc<dyn Backend>,
+    /// The tokens of its holds.
+    pub(crate) tokens: Tokens,
     pub(crate) id: ClientId,
     /// The coordinator's name, which tells several of one program apart.
     pub(crate) name: Option<String>,
@@ -47,7 +50,7 @@ pub(crate) struct Client {
 
 impl Client {
     /// A client over a connected backend. Starts its clean-up on the current runtime.
-    pub(crate) fn new(backend: Arc<dyn Backend>, config: &Config) -> Self {
+    pub(crate) fn new(backend: Arc<dyn Backend>, tokens: Tokens, config: &Config) -> Self {
         let cleanup = Cleanup::start(Arc::clone(&backend), config.request_timeout);
         let label = config.label.as_deref().map_or_else(default_label, Arc::from);
         let (live, request_timeout) = (LiveHolds::default(), config.request_timeout);
@@ -60,6 +63,7 @@ impl Client {
         let (min_replicas, trial) = (config.min_replicas, ServerTrial::default());
         Self {
             backend,
+            tokens,
             id,
             name,
             cleanup,

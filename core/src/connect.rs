@@ -12,9 +12,8 @@ use crate::coordinator::Coordinator;
 use crate::decide::moving::Side;
 use crate::error::{Error, Result};
 use crate::label::default_label;
-use crate::lazy::Lazy;
 use crate::moving::{Participant, SideClient, participate, side_config};
-use crate::registry::connect_in_time;
+use crate::registry::Registered;
 use crate::support::no_tls;
 
 /// Connects to the coordinator that `config` names, with the first of `connectors` of that name. The
@@ -34,8 +33,8 @@ pub async fn connect(connectors: &[Arc<dyn Connector>], config: &Config) -> Resu
         return connect_both(connectors, config, sides).await;
     }
     let (connector, config) = choose(connectors, config)?;
-    let backend = connect_in_time(&*connector, &config).await?;
-    Ok(Coordinator::with(backend, &config, Some(connector)))
+    let client = Registered::connected(Arc::clone(&connector), config.clone()).await?;
+    Ok(Coordinator::with(client.client(&config), &config, connector))
 }
 
 /// As [`connect`], but returns at once and connects in the first operation, again and again until
@@ -55,14 +54,17 @@ pub fn connect_lazy(connectors: &[Arc<dyn Connector>], config: &Config) -> Resul
         let config = labelled(config);
         let lazily = |side| {
             let (connector, config) = choose(connectors, &side_config(&config, sides, side))?;
-            Ok::<_, Error>(SideClient::new(Arc::new(Lazy::new(connector, config.clone())), &config))
+            Ok::<_, Error>(SideClient::new(
+                Registered::lazy(connector, config.clone()).client(&config),
+                &config,
+            ))
         };
         let (old, new) = (lazily(Side::Old)?, lazily(Side::New)?);
         return Ok(take_part(old, new, sides, &config)?.1);
     }
     let (connector, config) = choose(connectors, config)?;
-    let lazy = Arc::new(Lazy::new(Arc::clone(&connector), config.clone()));
-    Ok(Coordinator::with(lazy, &config, Some(connector)))
+    let client = Registered::lazy(Arc::clone(&connector), config.clone());
+    Ok(Coordinator::with(client.client(&config), &config, connector))
 }
 
 /// Connects to both sides of a move, and waits until it is a member there.
@@ -75,8 +77,8 @@ async fn connect_both(
     let config = labelled(config);
     let connected = async |side| {
         let (connector, config) = choose(connectors, &side_config(&config, sides, side))?;
-        let backend = connect_in_time(&*connector, &config).await?;
-        Ok::<_, Error>(SideClient::new(backend, &config))
+        let client = Registered::connected(connector, config.clone()).await?;
+        Ok::<_, Error>(SideClient::new(client.client(&config), &config))
     };
     let (old, new) = match join(connected(Side::Old), connected(Side::New)).await {
         (Ok(old), Ok(new)) => (old, new),

@@ -26,6 +26,7 @@ use crate::recipes::{
 use crate::reentrancy::Owners;
 use crate::registry::{ClientRecord, Clients, Keys, ListedKey, Place};
 use crate::seen;
+use crate::token::Tokens;
 
 /// A client of one coordinator: one set of connections, one lease, one inbox. Cloning is cheap, and
 /// recipes are cheap handles made from it without I/O.
@@ -57,22 +58,18 @@ impl Coordinator {
     /// # Panics
     /// Outside a tokio runtime, and for a namespace that [`Config::validate`] refuses.
     pub fn new(backend: Arc<dyn Backend>, config: &Config) -> Self {
-        Self::with(backend, config, None)
+        Self::of(Client::new(backend, Tokens::default(), config), config, None, None)
     }
 
-    /// As [`new`](Self::new), with a connector that validates the queues' addresses.
-    pub(crate) fn with(
-        backend: Arc<dyn Backend>,
-        config: &Config,
-        connector: Option<Arc<dyn Connector>>,
-    ) -> Self {
-        Self::of(Client::new(backend, config), config, connector, None)
+    /// A coordinator over a registered client. The connector validates the queues' addresses.
+    pub(crate) fn with(client: Client, config: &Config, connector: Arc<dyn Connector>) -> Self {
+        Self::of(client, config, Some(connector), None)
     }
 
     /// A coordinator that takes part in a move: `backend` is that of both sides, and `config` the old
     /// side's, whose namespace its addresses have.
     pub(crate) fn moving(backend: Arc<dyn Backend>, config: &Config, participant: Arc<Participant>) -> Self {
-        let client = Client::new(backend, config).ending_within(participant.ends_within());
+        let client = Client::new(backend, Tokens::Coded, config).ending_within(participant.ends_within());
         Self::of(client, config, None, Some(participant))
     }
 

@@ -53,7 +53,6 @@ pub mod facts;
 mod held_node;
 mod hold;
 mod label;
-mod lazy;
 mod listing;
 mod logins;
 pub mod memory;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -63,6 +65,34 @@ impl Token {
     /// The coordinator's raw sequence value.
     pub fn sequence(self) -> u64 {
         self.0 & MAX_SEQUENCE
+    }
+}
+
+/// How a client makes tokens of the sequence numbers on its coordinator.
+#[derive(Clone, Debug)]
+pub(crate) enum Tokens {
+    /// With this epoch: above zero after locks have moved here from another coordinator.
+    OfEpoch(Arc<AtomicU16>),
+    /// Both sides of a move: the numbers are those of tokens.
+    Coded,
+}
+
+impl Default for Tokens {
+    fn default() -> Self {
+        Self::OfEpoch(Arc::default())
+    }
+}
+
+impl Tokens {
+    /// The token of an admitted node.
+    ///
+    /// # Errors
+    /// `Misconfigured` when the number does not fit a token.
+    pub(crate) fn of(&self, sequence: u64) -> Result<Token> {
+        match self {
+            Self::OfEpoch(epoch) => Token::new(epoch.load(Ordering::Acquire), sequence),
+            Self::Coded => Ok(Token::coded(sequence)),
+        }
     }
 }
 

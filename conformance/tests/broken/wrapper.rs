@@ -12,7 +12,7 @@ use latchwork_core::contracts::{
 };
 use latchwork_core::decide::count::request::{Decided, Request};
 use latchwork_core::facts::ServerFacts;
-use latchwork_core::{Address, Capabilities, Kind, QueuePrefix, Result, Token};
+use latchwork_core::{Address, Capabilities, Kind, QueuePrefix, Result};
 
 /// What a broken backend does otherwise. What is not said is honest.
 #[async_trait]
@@ -338,10 +338,6 @@ impl Backend for BrokenBackend {
 
     fn incarnation(&self) -> Incarnation {
         self.honest.incarnation()
-    }
-
-    fn token(&self, sequence: u64) -> Result<Token> {
-        self.honest.token(sequence)
     }
 
     async fn server_facts(&self) -> Result<ServerFacts> {

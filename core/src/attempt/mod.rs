@@ -191,7 +191,7 @@ impl<'a> Attempt<'a> {
             return self.wait_failed(&*node, error);
         }
         // A raw value that does not fit a token is an error at admission; it is never truncated.
-        state.admitted_as(self.client.backend.token(state.sequence())?);
+        state.admitted_as(self.client.tokens.of(state.sequence())?);
         match state.change(|life, seen| life.hold(from, self.request.max_hold, seen)) {
             Ok(()) => Ok(Progress::Admitted(node)),
             // The reply came too late to leave any time: no hold (LEASE-DEADLINE-FROM-SEND).

@@ -10,7 +10,6 @@ use super::nodes::SequentialNodes;
 use crate::capabilities::Capabilities;
 use crate::error::Result;
 use crate::facts::ServerFacts;
-use crate::token::Token;
 
 /// How a client is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,16 +57,6 @@ pub trait Backend: SequentialNodes + Cells + fmt::Debug + 'static {
     /// Which incarnation of the server this client talks to. Read after an answer, it is that of the
     /// server that has answered, or of a later one.
     fn incarnation(&self) -> Incarnation;
-
-    /// The token of an admitted node with this sequence number. Its epoch is above zero where locks have
-    /// [moved](crate::decide::moving) to this namespace from another: core reads that as the client
-    /// registers, and a backend leaves this as it is.
-    ///
-    /// # Errors
-    /// `Misconfigured` when the number does not fit a token.
-    fn token(&self, sequence: u64) -> Result<Token> {
-        Token::new(0, sequence)
-    }
 
     /// Asks the server what it says of itself: for diagnosis, with a few requests of its own, bounded by
     /// the request timeout each. Nothing else depends on it. It needs no right that a client does not

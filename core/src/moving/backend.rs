@@ -21,7 +21,6 @@ use crate::decide::moving::{MovePhase, Side, Sides};
 use crate::error::{Error, Result};
 use crate::facts::ServerFacts;
 use crate::support::Unobserved;
-use crate::token::Token;
 
 /// The two sides. A sequence number in a listing is a whole token, so that it rises across the move too.
 #[derive(Debug)]
@@ -169,10 +168,6 @@ impl Backend for MovingBackend {
 
     fn incarnation(&self) -> Incarnation {
         self.participant.side(self.participant.phase().token()).client.backend.incarnation()
-    }
-
-    fn token(&self, sequence: u64) -> Result<Token> {
-        Ok(Token::coded(sequence))
     }
 
     async fn server_facts(&self) -> Result<ServerFacts> {

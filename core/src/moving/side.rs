@@ -7,7 +7,7 @@ use crate::attempt::{self, Request};
 use crate::client::Client;
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
-use crate::contracts::{Backend, LeaseState, Limit, Node, Part, StateChange};
+use crate::contracts::{LeaseState, Limit, Node, Part, StateChange};
 use crate::decide::moving::Side;
 use crate::error::Result;
 use crate::held_node::HeldNode;
@@ -20,9 +20,8 @@ pub(crate) struct SideClient {
 }
 
 impl SideClient {
-    /// Over a connected backend, or one that connects at its first use.
-    pub(crate) fn new(backend: Arc<dyn Backend>, config: &Config) -> Self {
-        let client = Arc::new(Client::new(backend, config));
+    pub(crate) fn new(client: Client, config: &Config) -> Self {
+        let client = Arc::new(client);
         Self { client, namespace: Namespace::new(&config.namespace) }
     }
 

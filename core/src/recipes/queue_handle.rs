@@ -190,7 +190,7 @@ impl QueueHandle {
 
     /// Who leads, by the head of the queue.
     pub(super) fn leading(&self, head: &[Entry]) -> Result<Option<Leader>> {
-        Leader::of(head, |sequence| self.client().backend.token(sequence))
+        Leader::of(head, |sequence| self.client().tokens.of(sequence))
     }
 
     /// Lists all of it, page by page.

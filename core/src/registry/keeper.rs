@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
-use super::entered::{Entered, Presence};
 use super::lease_report::LeaseReport;
 use super::place::Place;
+use super::presence::{Entered, Presence};
 use super::record::ClientRecord;
 use super::stamp::{Kept, check};
 use crate::address::Namespace;
@@ -29,10 +29,15 @@ use crate::support::{Backoff, connect_within, note_failure};
 /// The shortest time between two tries to enter anew.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Connects and enters within `connect_timeout`. The client stays registered until it is closed.
-pub(crate) async fn connect_in_time(connector: &dyn Connector, config: &Config) -> Result<Arc<dyn Backend>> {
+/// Connects and enters within `connect_timeout`, and keeps the `epoch` of the tokens. The client stays
+/// registered until it is closed.
+pub(super) async fn connect_in_time(
+    connector: &dyn Connector,
+    config: &Config,
+    epoch: &Arc<AtomicU16>,
+) -> Result<Entered> {
     let begun = Instant::now();
-    let entrance = Entrance::of(config)?;
+    let entrance = Entrance::of(config, epoch)?;
     let connecting = async {
         let backend = connector.connect(config).await?;
         let dropped = ClosedWhenDropped(Some(Arc::clone(&backend)));
@@ -52,10 +57,10 @@ pub(crate) async fn connect_in_time(connector: &dyn Connector, config: &Config) 
         }
     };
     let connected = connect_within(config.connect_timeout, &config.backend, &config.hosts, connecting).await;
-    let backend = connected.map_err(|error| error.in_operation("connect"))?;
+    let entered = connected.map_err(|error| error.in_operation("connect"))?;
     let took = in_millis(begun.elapsed());
     seen::connected(connector.name(), &config.hosts.join(","), took);
-    Ok(backend)
+    Ok(entered)
 }
 
 /// A client that is entering, or is closed since it may not. It is given back in the background when
@@ -119,7 +124,7 @@ struct Entrance {
 }
 
 impl Entrance {
-    fn of(config: &Config) -> Result<Self> {
+    fn of(config: &Config, epoch: &Arc<AtomicU16>) -> Result<Self> {
         Ok(Self {
             place: Place::of(&Namespace::new(&config.namespace))?,
             label: config.label.as_deref().map_or_else(default_label, Arc::from),
@@ -128,20 +133,19 @@ impl Entrance {
             operator: config.operator,
             participates: config.participates.clone(),
             request_timeout: config.request_timeout,
-            epoch: Arc::default(),
+            epoch: Arc::clone(epoch),
         })
     }
 
     /// The client, which has this node, and enters anew by itself.
-    fn entered(self, backend: Arc<dyn Backend>, node: Arc<dyn Node>) -> Arc<dyn Backend> {
-        let (stands, standing) = watch::channel(Presence::Entered(Arc::clone(&node)));
+    fn entered(self, backend: Arc<dyn Backend>, node: Arc<dyn Node>) -> Entered {
+        let (stands, presence) = watch::channel(Presence::Entered(Arc::clone(&node)));
         let wanted = Arc::new(Notify::new());
-        let (operator, request_timeout, epoch) =
-            (self.operator, self.request_timeout, Arc::clone(&self.epoch));
+        let (operator, request_timeout) = (self.operator, self.request_timeout);
         let report = LeaseReport::of(backend.name());
         let keeper = Keeper { entrance: self, stands, wanted: Arc::clone(&wanted) };
         tokio::spawn(keeper.keep(Arc::downgrade(&backend), node, report));
-        Arc::new(Entered { backend, operator, epoch, request_timeout, standing, wanted })
+        Entered { backend, operator, request_timeout, presence, wanted }
     }
 
     /// Enters, again and again while the server is silent: the connect bounds the time. What was refused is

@@ -36,15 +36,16 @@
 //!
 //! *Source.* Register, then read: Dekker's argument. `docs/protocol/clients.md` has the whole.
 
-mod entered;
 mod fields;
 mod keeper;
 mod lease_report;
 mod listing;
 mod marker;
 mod place;
+mod presence;
 mod raise;
 mod record;
+mod registered;
 mod retire;
 mod stamp;
 
@@ -55,10 +56,10 @@ pub use self::record::ClientRecord;
 pub use crate::decide::layout::{LAYOUT, Stamp};
 
 pub(crate) use self::fields::Fields;
-pub(crate) use self::keeper::connect_in_time;
 pub(crate) use self::marker::{another, checked};
 pub(crate) use self::place::{Place, is_writers, writers};
 pub(crate) use self::raise::raise;
 pub(crate) use self::record::OWN_VERSION;
+pub(crate) use self::registered::Registered;
 pub(crate) use self::retire::{marked, reopen, retire};
 pub(crate) use self::stamp::Stamped;

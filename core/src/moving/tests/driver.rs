@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::client::Client;
 use crate::config::{Config, MoveConfig};
 use crate::connect::take_part;
 use crate::contracts::{Backend, CellLife, CellWrite, Expected, Page};
@@ -14,6 +15,7 @@ use crate::moving::place::MovePlace;
 use crate::moving::staged::Staged;
 use crate::moving::{SideClient, side_config};
 use crate::registry::stamp_address;
+use crate::token::Tokens;
 use crate::{Address, Clock, Coordinator};
 
 /// Two stores, between which it moves.
@@ -75,7 +77,8 @@ impl Stores {
         change(&mut config);
         let sides = [old, new];
         let side = |of: &Coordinator, side| {
-            SideClient::new(Arc::clone(of.backend()), &side_config(&config, &self.sides, side))
+            let config = side_config(&config, &self.sides, side);
+            SideClient::new(Client::new(Arc::clone(of.backend()), Tokens::default(), &config), &config)
         };
         let (old, new) = (side(&sides[0], Side::Old), side(&sides[1], Side::New));
         let (participant, coordinator) = take_part(old, new, &self.sides, &config).expect("one clock");

@@ -102,7 +102,7 @@ async fn a_run_goes_on_beside_an_operator_who_ends_at_any_request() {
         assert_eq!(another.status().await.expect("readable").epoch, 1);
         bed.plain_on_old("forgotten").await.expect_err("it has moved");
         let plain = bed.plain_on_new("current").await.expect("it is in use");
-        assert_eq!(plain.backend().token(1).expect("fits").epoch(), 1);
+        assert_eq!(plain.client().tokens.of(1).expect("fits").epoch(), 1);
         assert_eq!((counted(&plain).await, limited(&plain).await), (7, Some(3)));
         plain.close().await.expect("closed");
     })
@@ -121,7 +121,7 @@ async fn a_move_is_taken_back_beside_an_operator_who_ends_at_any_request() {
         assert_eq!(state(another).await, (MoveState::NotBegun, Old));
         let (old, new) = (bed.plain_on_old("a").await, bed.plain_on_new("b").await);
         let (old, new) = (old.expect("it is open"), new.expect("it is open"));
-        assert_eq!(old.backend().token(1).expect("fits").epoch(), 2);
+        assert_eq!(old.client().tokens.of(1).expect("fits").epoch(), 2);
         assert_eq!((counted(&old).await, counted(&new).await), (7, 0));
         assert_eq!(limited(&old).await, Some(3));
         old.close().await.expect("closed");

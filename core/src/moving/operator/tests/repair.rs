@@ -76,7 +76,7 @@ async fn a_move_whose_marker_is_lost_goes_on_once_it_stands_again_and_those_who_
         assert!(operator.plan().await.expect("read").blockers.is_empty());
         operator.run(ignored).await.expect("it goes on");
         let plain = bed.plain_on_new("current").await.expect("it is in use");
-        assert_eq!(plain.backend().token(1).expect("fits").epoch(), 1, "{phase} {side:?}");
+        assert_eq!(plain.client().tokens.of(1).expect("fits").epoch(), 1, "{phase} {side:?}");
         plain.close().await.expect("closed");
         member.leaves().await;
     }
@@ -127,7 +127,7 @@ async fn a_move_is_not_given_up_below_the_tokens_that_it_gave() {
     assert_eq!(operator.repair().await.expect("nobody is outside"), []);
     operator.abort(ignored).await.expect("given up");
     let plain = bed.plain_on_old("plain").await.expect("it is open");
-    assert_eq!(plain.backend().token(1).expect("fits").epoch(), 2);
+    assert_eq!(plain.client().tokens.of(1).expect("fits").epoch(), 2);
     plain.close().await.expect("closed");
     member.leaves().await;
 }
@@ -160,7 +160,7 @@ async fn a_gate_is_repaired_beside_an_operator_who_ends_at_any_request() {
             assert!(epoch(another, Side::New).await >= another.status().await.expect("read").epoch);
             bed.plain_on_old("forgotten").await.expect_err("it has moved");
             let plain = bed.plain_on_new("current").await.expect("it is in use");
-            assert_eq!(plain.backend().token(1).expect("fits").epoch(), 1);
+            assert_eq!(plain.client().tokens.of(1).expect("fits").epoch(), 1);
             plain.close().await.expect("closed");
         })
         .await;

@@ -1,0 +1,298 @@
+//! The one way from the recipes to a server: a client that is registered before its first write.
+
+use std::sync::atomic::AtomicU16;
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+
+use super::keeper::connect_in_time;
+use super::place::is_writers;
+use super::presence::Entered;
+use crate::address::{Address, Kind, QueuePrefix};
+use crate::capabilities::Capabilities;
+use crate::client::Client;
+use crate::config::Config;
+use crate::connector::Connector;
+use crate::contracts::{
+    Backend, Cell, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join,
+    Joined, Lease, LeaseWriter, Page, QueuePage, SequentialNodes, TimeToIdle,
+};
+use crate::decide::count::request::{Decided, Request};
+use crate::error::{Error, ErrorKind, LostReason, Result};
+use crate::facts::ServerFacts;
+use crate::support::{SingleFlight, opening_bound};
+use crate::token::Tokens;
+
+/// A client of one coordinator, as recipes have it. It connects before its first request, and again
+/// and again until that succeeds; it registers as it connects (CLIENT-REGISTER-FIRST); and what would
+/// change anything on the server waits until it is registered (CLIENT-ACTS-REGISTERED).
+#[derive(Clone, Debug)]
+pub(crate) struct Registered(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    connector: Arc<dyn Connector>,
+    config: Config,
+    // The coordinator's: the first caller's runtime may be short-lived.
+    runtime: Handle,
+    // Of the tokens here; read as the client registers.
+    epoch: Arc<AtomicU16>,
+    entered: OnceLock<Entered>,
+    // The stand-in that `lease` answers until the client is connected, and that then follows the
+    // real lease. It is lost when the client is closed first.
+    pending: LeaseWriter,
+    // A short operation that gives up does not undo the connecting.
+    connecting: SingleFlight<Result<()>>,
+    // Orders the end of connecting against a close.
+    first: Mutex<()>,
+}
+
+impl Registered {
+    /// A client that connects at its first use. It belongs to the current runtime.
+    pub(crate) fn lazy(connector: Arc<dyn Connector>, config: Config) -> Self {
+        let pending = LeaseWriter::pending(connector.clock(&config), config.ttl);
+        let (entered, connecting, first) = (OnceLock::new(), SingleFlight::default(), Mutex::default());
+        let (runtime, epoch) = (Handle::current(), Arc::default());
+        Self(Arc::new(Shared { connector, config, runtime, epoch, entered, pending, connecting, first }))
+    }
+
+    /// A client that is connected.
+    ///
+    /// # Errors
+    /// As [`connect`](crate::connect).
+    pub(crate) async fn connected(connector: Arc<dyn Connector>, config: Config) -> Result<Self> {
+        let client = Self::lazy(connector, config);
+        client.0.connect().await?;
+        Ok(client)
+    }
+
+    /// What recipes share of it.
+    pub(crate) fn client(self, config: &Config) -> Client {
+        let tokens = Tokens::OfEpoch(Arc::clone(&self.0.epoch));
+        Client::new(Arc::new(self), tokens, config)
+    }
+
+    async fn entered(&self) -> Result<&Entered> {
+        let shared = &self.0;
+        if shared.entered.get().is_none() {
+            // The order of the two looks matters: once connected, the stand-in is lost with the
+            // lease that it follows.
+            if shared.pending.lost().is_some() && shared.entered.get().is_none() {
+                return Err(Error::closed());
+            }
+            let connects = Arc::clone(shared);
+            let connecting =
+                shared.connecting.run(&shared.runtime, || async move { connects.connect().await });
+            let Config { connect_timeout, request_timeout, .. } = shared.config;
+            let within = opening_bound(connect_timeout, request_timeout);
+            connecting.wait_within(within, "the connecting").await??;
+        }
+        Ok(shared.entered.get().expect("set before the answer"))
+    }
+
+    /// For requests that change nothing.
+    async fn reads(&self) -> Result<&dyn Backend> {
+        Ok(&*self.entered().await?.backend)
+    }
+
+    fn backend(&self) -> Option<&Arc<dyn Backend>> {
+        self.0.entered.get().map(|entered| &entered.backend)
+    }
+
+    fn watch(&self, address: &Address, watches: Watches) -> Box<dyn ChangeWatch> {
+        match self.backend() {
+            Some(backend) => watches(&**backend, address),
+            None => {
+                Box::new(LazyWatch { client: self.clone(), address: address.clone(), watches, watch: None })
+            }
+        }
+    }
+}
+
+impl Shared {
+    async fn connect(&self) -> Result<()> {
+        if self.entered.get().is_some() {
+            return Ok(());
+        }
+        let entered = tokio::select! {
+            biased;
+            _ = self.pending.until_lost() => return Err(Error::closed()),
+            answer = connect_in_time(&*self.connector, &self.config, &self.epoch) => answer?,
+        };
+        let backend = Arc::clone(&entered.backend);
+        let refused = if backend.lease().clock().is_tokio() != self.pending.clock().is_tokio() {
+            // Instants handed out before would mean something else on the new clock.
+            Some(Error::new(
+                ErrorKind::Misconfigured,
+                "the memory store has another clock, since it was made after the lazy connect: make it before",
+            ))
+        } else {
+            let _first = self.first.lock();
+            match self.pending.lost().is_some() || self.entered.set(entered).is_err() {
+                true => Some(Error::closed()),
+                false => {
+                    self.pending.becomes(backend.lease());
+                    None
+                }
+            }
+        };
+        let Some(refused) = refused else { return Ok(()) };
+        if let Err(error) = backend.close(Close::Orderly).await {
+            tracing::debug!(%error, "a client that is not used was not closed in order; its lease runs out");
+        }
+        Err(refused)
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl SequentialNodes for Registered {
+    async fn join(&self, join: &Join) -> Result<Joined> {
+        let entered = self.entered().await?;
+        let backend = match is_writers(&join.queue) {
+            true => entered.acts().await?,
+            false => entered.works().await?,
+        };
+        backend.join(join).await
+    }
+
+    async fn abandon(&self, join: &Join) -> Result<()> {
+        match self.backend() {
+            Some(backend) => backend.abandon(join).await,
+            // Never connected: nothing was sent.
+            None => Ok(()),
+        }
+    }
+
+    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+        self.reads().await?.list(queue, page).await
+    }
+
+    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
+        self.reads().await?.queues(of, after, most).await
+    }
+
+    fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
+        self.watch(queue, |backend, queue| backend.watch_queue(queue))
+    }
+
+    async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
+        self.entered().await?.acts().await?.revoke(queue, sequence).await
+    }
+
+    async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
+        self.reads().await?.limit(queue).await
+    }
+
+    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
+        let entered = self.entered().await?;
+        entered.changes(entered.backend.set_limit(queue, limit)).await
+    }
+
+    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool> {
+        self.entered().await?.acts().await?.replace_limit(queue, stored, limit).await
+    }
+
+    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
+        self.reads().await?.limited(of, after, most).await
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl Cells for Registered {
+    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+        self.reads().await?.read_cell(cell).await
+    }
+
+    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        let entered = self.entered().await?;
+        match cell.kind() {
+            // The stamp, and the stage of a move: an operator's.
+            Kind::Layout => entered.acts().await?.write_cell(cell, write).await,
+            _ => entered.changes(entered.backend.write_cell(cell, write)).await,
+        }
+    }
+
+    async fn change_count(
+        &self,
+        cell: &Address,
+        request: &Request,
+        idle: Option<TimeToIdle>,
+    ) -> Result<Option<Decided>> {
+        let entered = self.entered().await?;
+        entered.changes(entered.backend.change_count(cell, request, idle)).await
+    }
+
+    async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
+        self.reads().await?.cells(of, after, most).await
+    }
+
+    fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
+        self.watch(cell, |backend, cell| backend.watch_cell(cell))
+    }
+}
+
+/// How a backend watches an address.
+type Watches = fn(&dyn Backend, &Address) -> Box<dyn ChangeWatch>;
+
+/// A watch that connects at its first use.
+#[derive(Debug)]
+struct LazyWatch {
+    client: Registered,
+    address: Address,
+    watches: Watches,
+    watch: Option<Box<dyn ChangeWatch>>,
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl ChangeWatch for LazyWatch {
+    async fn changed(&mut self) -> Result<()> {
+        let watch = match self.watch.take() {
+            Some(watch) => watch,
+            None => (self.watches)(self.client.reads().await?, &self.address),
+        };
+        self.watch.insert(watch).changed().await
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl Backend for Registered {
+    fn name(&self) -> &'static str {
+        self.0.connector.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        // An unconnected client promises nothing.
+        self.backend().map_or(Capabilities::NOTHING, |backend| backend.capabilities())
+    }
+
+    fn lease(&self) -> Lease {
+        self.backend().map_or_else(|| self.0.pending.lease().clone(), |backend| backend.lease())
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        self.backend().map_or(Incarnation::Unknown, |backend| backend.incarnation())
+    }
+
+    async fn server_facts(&self) -> Result<ServerFacts> {
+        self.reads().await?.server_facts().await
+    }
+
+    async fn close(&self, how: Close) -> Result<()> {
+        {
+            let _first = self.0.first.lock();
+            if self.backend().is_none() {
+                self.0.pending.end(LostReason::Closed);
+            }
+        }
+        match self.backend() {
+            Some(backend) => backend.close(how).await,
+            None => Ok(()),
+        }
+    }
+}
