@@ -56,7 +56,7 @@ impl Sub<Duration> for Moment {
 /// which can be paused.
 #[derive(Clone)]
 pub struct Clock {
-    source: Source,
+    source: TimeSource,
     ahead: Arc<Ahead>,
     // An event to run right after one of the next readings, to make a race happen in a test.
     #[cfg(test)]
@@ -74,7 +74,7 @@ struct Ahead {
 type Meanwhile = Arc<parking_lot::Mutex<Option<(usize, Box<dyn FnOnce() + Send>)>>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
+enum TimeSource {
     System,
     Tokio(tokio::time::Instant),
 }
@@ -86,16 +86,16 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 impl Clock {
     /// The machine's clock, sleep included.
     pub fn system() -> Self {
-        Self::of(Source::System, 0)
+        Self::of(TimeSource::System, 0)
     }
 
     /// Tokio's clock, which `tokio::time::pause` stops. For tests: one runtime only.
     pub fn tokio() -> Self {
         // Far from zero, so that no subtraction near the origin saturates.
-        Self::of(Source::Tokio(tokio::time::Instant::now()), 1 << 40)
+        Self::of(TimeSource::Tokio(tokio::time::Instant::now()), 1 << 40)
     }
 
-    fn of(source: Source, ahead: u64) -> Self {
+    fn of(source: TimeSource, ahead: u64) -> Self {
         Self {
             source,
             ahead: Arc::new(Ahead { nanos: AtomicU64::new(ahead), jumped: Notify::new() }),
@@ -106,14 +106,14 @@ impl Clock {
 
     /// Whether this is tokio's clock.
     pub fn is_tokio(&self) -> bool {
-        matches!(self.source, Source::Tokio(_))
+        matches!(self.source, TimeSource::Tokio(_))
     }
 
     /// Now.
     pub fn now(&self) -> Moment {
         let reading = match self.source {
-            Source::System => boottime(),
-            Source::Tokio(origin) => u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            TimeSource::System => boottime(),
+            TimeSource::Tokio(origin) => u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX),
         };
         let now = Moment(reading + self.ahead.nanos.load(Ordering::Acquire));
         #[cfg(test)]

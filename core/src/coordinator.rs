@@ -37,9 +37,9 @@ use crate::token::Tokens;
 /// [`close`](Coordinator::close), or run it in [`close_after`](Coordinator::close_after), which
 /// also closes after an early `?` and a panic.
 #[derive(Clone)]
-pub struct Coordinator(Arc<Inner>);
+pub struct Coordinator(Arc<CoordinatorParts>);
 
-struct Inner {
+struct CoordinatorParts {
     owners: Arc<Owners>,
     namespace: Namespace,
     place: Place,
@@ -81,7 +81,7 @@ impl Coordinator {
     ) -> Self {
         let client = Arc::new(client);
         let namespace = Namespace::new(&config.namespace);
-        Self(Arc::new(Inner {
+        Self(Arc::new(CoordinatorParts {
             owners: Arc::new(Owners::new(client)),
             place: Place::of(&namespace).expect("a valid namespace"),
             namespace,
@@ -362,7 +362,7 @@ impl Coordinator {
         let cleanup = &self.client().cleanup;
         tokio::select! {
             () = cleanup.kept_out() => {}
-            () = cleanup.home().gone() => {}
+            _ = cleanup.home().gone() => {}
         }
         self.close_now().await
     }

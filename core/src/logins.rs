@@ -10,10 +10,10 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Where the login of a client comes from. For backends.
 #[derive(Clone, Default)]
-pub struct Logins(Source);
+pub struct Logins(LoginSource);
 
 #[derive(Clone, Default)]
-enum Source {
+enum LoginSource {
     #[default]
     Nobody,
     Fixed(Credentials),
@@ -24,22 +24,22 @@ impl Logins {
     /// Of a configuration: its provider, else its user and password.
     pub fn of(config: &Config) -> Self {
         Self(match (&config.credentials, &config.password) {
-            (Provider(Some(provider)), _) => Source::Provider(Arc::clone(provider)),
+            (Provider(Some(provider)), _) => LoginSource::Provider(Arc::clone(provider)),
             (_, Some(password)) => {
-                Source::Fixed(Credentials { user: config.user.clone(), password: password.clone() })
+                LoginSource::Fixed(Credentials { user: config.user.clone(), password: password.clone() })
             }
-            _ => Source::Nobody,
+            _ => LoginSource::Nobody,
         })
     }
 
     /// Whether there is one.
     pub fn are_given(&self) -> bool {
-        !matches!(self.0, Source::Nobody)
+        !matches!(self.0, LoginSource::Nobody)
     }
 
     /// Whether the login of another time may be another one.
     pub fn may_change(&self) -> bool {
-        matches!(self.0, Source::Provider(_))
+        matches!(self.0, LoginSource::Provider(_))
     }
 
     /// The login to use now.
@@ -51,14 +51,16 @@ impl Logins {
     /// As the provider.
     pub async fn now(&self, within: Duration) -> Result<Option<Credentials>> {
         match &self.0 {
-            Source::Nobody => Ok(None),
-            Source::Fixed(credentials) => Ok(Some(credentials.clone())),
-            Source::Provider(provider) => match tokio::time::timeout(within, provider.credentials()).await {
-                Ok(given) => given.map(Some),
-                Err(_) => {
-                    Err(Error::new(ErrorKind::Unavailable, "the provider of credentials took too long"))
+            LoginSource::Nobody => Ok(None),
+            LoginSource::Fixed(credentials) => Ok(Some(credentials.clone())),
+            LoginSource::Provider(provider) => {
+                match tokio::time::timeout(within, provider.credentials()).await {
+                    Ok(given) => given.map(Some),
+                    Err(_) => {
+                        Err(Error::new(ErrorKind::Unavailable, "the provider of credentials took too long"))
+                    }
                 }
-            },
+            }
         }
     }
 }
@@ -66,9 +68,9 @@ impl Logins {
 impl fmt::Debug for Logins {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
-            Source::Nobody => "nobody",
-            Source::Fixed(_) => "***",
-            Source::Provider(_) => "a provider",
+            LoginSource::Nobody => "nobody",
+            LoginSource::Fixed(_) => "***",
+            LoginSource::Provider(_) => "a provider",
         })
     }
 }

@@ -18,23 +18,32 @@ impl HomeRuntime {
         self.0.clone().drop_guard()
     }
 
-    fn is_gone(&self) -> bool {
-        self.0.is_cancelled()
+    /// Waits until the runtime has ended, and answers `RuntimeGone`.
+    pub(crate) async fn gone(&self) -> Error {
+        self.0.cancelled().await;
+        gone()
     }
 
-    /// Waits until the runtime has ended.
-    pub(crate) async fn gone(&self) {
-        self.0.cancelled().await;
+    /// Before an operation: answers `RuntimeGone` if the runtime has ended. It consumes tokio's
+    /// cooperative budget, because an uncontended operation may be ready each time.
+    pub(crate) async fn begins(&self) -> Result<()> {
+        tokio::task::coop::consume_budget().await;
+        if self.0.is_cancelled() { Err(gone()) } else { Ok(()) }
+    }
+
+    /// The missing runtime explains every other error.
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        match error.kind() {
+            ErrorKind::RuntimeGone => error,
+            _ if self.0.is_cancelled() => gone().because(error),
+            _ => error,
+        }
     }
 
     /// Runs an operation; answers `RuntimeGone` at once when the runtime has ended, or ends
-    /// meanwhile. It consumes tokio's cooperative budget, because an uncontended operation may be
-    /// ready each time.
+    /// during it.
     pub(crate) async fn serve<T>(&self, operation: impl Future<Output = Result<T>>) -> Result<T> {
-        tokio::task::coop::consume_budget().await;
-        if self.is_gone() {
-            return Err(gone());
-        }
+        self.begins().await?;
         self.last(operation).await
     }
 
@@ -43,12 +52,8 @@ impl HomeRuntime {
     pub(crate) async fn last<T>(&self, operation: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::select! {
             biased;
-            answer = operation => match answer {
-                // The missing runtime explains every other error.
-                Err(error) if self.is_gone() => Err(gone().because(error)),
-                answer => answer,
-            },
-            () = self.gone() => Err(gone()),
+            answer = operation => answer.map_err(|error| self.explain(error)),
+            error = self.gone() => Err(error),
         }
     }
 }

@@ -99,7 +99,8 @@ impl<R: Reader> Watches<R> {
             return watched;
         }
         watches.retain(|_, watched| watched.strong_count() > 0);
-        let (task, end) = Task::<R>::new(Arc::clone(backend), address.clone(), Arc::clone(&self.rechecks));
+        let (task, end) =
+            WatchTask::<R>::new(Arc::clone(backend), address.clone(), Arc::clone(&self.rechecks));
         let fresh = Arc::new(Watched { views: task.views.subscribe(), _task: end.clone().drop_guard() });
         let closing = self.closing.clone();
         cleanup.beside(async move {
@@ -121,7 +122,7 @@ impl<S> Watched<S> {
     }
 }
 
-struct Task<R: Reader> {
+struct WatchTask<R: Reader> {
     backend: Arc<dyn Backend>,
     address: Address,
     views: watch::Sender<View<R::State>>,
@@ -129,7 +130,7 @@ struct Task<R: Reader> {
     rechecks: Arc<Rechecks>,
 }
 
-impl<R: Reader> Task<R> {
+impl<R: Reader> WatchTask<R> {
     fn new(
         backend: Arc<dyn Backend>,
         address: Address,

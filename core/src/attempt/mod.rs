@@ -42,45 +42,43 @@ const LAST_WORD: Duration = Duration::from_millis(50);
 /// For which share of the request timeout the clean-up awaits the join of a dropped try.
 const LATE_SHARE: u32 = 4;
 
-/// Acquires, as long as the client's runtime lives; `None` for a refused try.
+/// Acquires before the deadline, as long as the client's runtime lives; `None` for a refused try.
 pub(crate) async fn acquire(client: &Client, request: &Request) -> Result<Option<Admitted>> {
-    let acquired = client.serve(async {
-        if client.live.is_closing() || client.lease().state() == LeaseState::Lost(LostReason::Closed) {
-            return Err(Error::closed());
-        }
-        acquire_in_time(client, request).await
-    });
-    acquired.await.map_err(|error| error.on(request.queue.name()))
-}
-
-async fn acquire_in_time(client: &Client, request: &Request) -> Result<Option<Admitted>> {
     let clock = client.clock();
     let started = clock.now();
-    let obstacle = Obstacle::default();
+    let (home, obstacle) = (client.cleanup.home(), Obstacle::default());
     // A try has one request, which began a little later and has the same time: its outcome says
     // more than our deadline.
     let last_word = if request.patience == Patience::Try { LAST_WORD } else { Duration::ZERO };
+    home.begins().await.map_err(|error| error.on(request.queue.name()))?;
     let answer = tokio::select! {
         biased;
         error = unanswered(&client.backend, request.fail_fast) => Err(error),
-        answer = acquire_now(client, request, &clock, &obstacle) => answer,
+        answer = attempts(client, request, &clock, &obstacle) => answer,
         () = clock.sleep_until(request.deadline + last_word) => Err(late(request.patience, obstacle.why())),
+        error = home.gone() => Err(error),
     };
     let node = answer.map_err(|error| match error.lost_reason() {
         // To a waiter, a lease that a close has ended means the close.
-        Some(LostReason::Closed) => Error::closed(),
-        _ => error,
-    })?;
+        Some(LostReason::Closed) => home.explain(Error::closed()),
+        _ => home.explain(error),
+    });
+    let node = node.map_err(|error| error.on(request.queue.name()))?;
     Ok(node.map(|node| Admitted { node, waited: clock.now().since(started) }))
 }
 
-async fn acquire_now(
+/// One attempt after the other, until one is admitted or refused.
+async fn attempts(
     client: &Client,
     request: &Request,
     clock: &Clock,
     obstacle: &Obstacle,
 ) -> Result<Option<Arc<dyn Node>>> {
-    let mut give_up = request.give_up(clock.now(), client.lease().ttl());
+    let lease = client.lease();
+    if client.live.is_closing() || lease.state() == LeaseState::Lost(LostReason::Closed) {
+        return Err(Error::closed());
+    }
+    let mut give_up = request.give_up(clock.now(), lease.ttl());
     // If the clean-up has no answer by then, the join goes ahead, and stands behind the old node.
     tokio::select! {
         biased;
@@ -95,16 +93,16 @@ async fn acquire_now(
         // However late it begins, an attempt has the time of one request, and hears its outcome.
         let last = clock.now() + request.request_timeout + LAST_WORD;
         match attempt.run(give_up.max(last)).await? {
-            Progress::Refused => return Ok(None),
-            Progress::Admitted(node) => {
+            Attempted::Refused => return Ok(None),
+            Attempted::Admitted(node) => {
                 attempt.joining.keep();
                 return Ok(Some(node));
             }
-            Progress::Again { heard: Some(until) } => give_up = give_up.max(until),
-            Progress::Again { heard: None } if clock.now() >= give_up => {
+            Attempted::Again { heard: Some(until) } => give_up = give_up.max(until),
+            Attempted::Again { heard: None } if clock.now() >= give_up => {
                 return Err(obstacle.explain(silent()));
             }
-            Progress::Again { heard: None } => {}
+            Attempted::Again { heard: None } => {}
         }
         drop(attempt);
         if request.patience == Patience::Try {
@@ -121,7 +119,7 @@ fn retries() -> Backoff {
 }
 
 /// What became of an attempt.
-enum Progress {
+enum Attempted {
     Refused,
     /// The lease was lost during the attempt, and a new attempt is due. `heard` is a TTL after the
     /// server's last answer, if it has answered since this attempt began.
@@ -153,7 +151,7 @@ impl<'a> Attempt<'a> {
 
     /// Joins and waits until the attempt is over. The caller keeps what it admits
     /// ([`Joining::keep`]).
-    async fn run(&mut self, give_up: Moment) -> Result<Progress> {
+    async fn run(&mut self, give_up: Moment) -> Result<Attempted> {
         let (clock, obstacle) = (self.clock, self.obstacle);
         let (sent, advance) = tokio::select! {
             biased;
@@ -163,9 +161,9 @@ impl<'a> Attempt<'a> {
         // It is connected now, if it was not before.
         self.client.check_confirms(self.request.min_replicas)?;
         let node = match (advance, &self.node) {
-            (Advance::Refused, _) => return Ok(Progress::Refused),
+            (Advance::Refused, _) => return Ok(Attempted::Refused),
             (_, Some(node)) => Arc::clone(node),
-            (_, None) => return Ok(Progress::Again { heard: None }),
+            (_, None) => return Ok(Attempted::Again { heard: None }),
         };
         let state = node.state();
         let from = if advance == Advance::Hold {
@@ -193,10 +191,10 @@ impl<'a> Attempt<'a> {
         // A raw value that does not fit a token is an error at admission; it is never truncated.
         state.admitted_as(self.client.tokens.of(state.sequence())?);
         match state.change(|life, seen| life.hold(from, self.request.max_hold, seen)) {
-            Ok(()) => Ok(Progress::Admitted(node)),
+            Ok(()) => Ok(Attempted::Admitted(node)),
             // The reply came too late to leave any time: no hold (LEASE-DEADLINE-FROM-SEND).
             Err((_, Advance::JoinAnew)) => {
-                Ok(Progress::Again { heard: Some(self.clock.now() + state.lease().ttl()) })
+                Ok(Attempted::Again { heard: Some(self.clock.now() + state.lease().ttl()) })
             }
             Err((reason, _)) => Err(Error::lost(reason)),
         }
@@ -205,14 +203,14 @@ impl<'a> Attempt<'a> {
     /// Our lease ran out while we waited, or the server has forgotten us, and the place in the queue
     /// is lost: join again, at the tail, under a new lease (QUEUE-PAUSED-WAITER-LOSES-PLACE). Any
     /// other error is the answer.
-    fn wait_failed(&self, node: &dyn Node, error: Error) -> Result<Progress> {
+    fn wait_failed(&self, node: &dyn Node, error: Error) -> Result<Attempted> {
         let state = node.state();
         if state.look(|life| life.wait_failed((&error).into())) != Advance::JoinAnew {
             return Err(error);
         }
         self.obstacle.met(&error);
         let lease = state.lease();
-        Ok(Progress::Again { heard: Some(lease.deadline() + lease.margin()) })
+        Ok(Attempted::Again { heard: Some(lease.deadline() + lease.margin()) })
     }
 
     /// Waits until as many replicas as the request asks for have confirmed the admission. Without
@@ -238,7 +236,11 @@ impl<'a> Attempt<'a> {
         loop {
             self.join.repeated = self.joining.sent();
             let sent = self.clock.now();
-            let error = match self.answer().await {
+            let answer = match self.request.patience {
+                Patience::Wait => self.client.backend.join(&self.join).await,
+                Patience::Try => self.outliving_join().await,
+            };
+            let error = match answer {
                 Ok(Joined::Refused) => return Ok((sent, self.joining.refused())),
                 Ok(Joined::Admitted(node)) => {
                     self.node = Some(node);
@@ -268,11 +270,8 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Sends the join. That of a try outlives the attempt: see [`LateJoin`].
-    async fn answer(&mut self) -> Result<Joined> {
-        if self.request.patience != Patience::Try {
-            return self.client.backend.join(&self.join).await;
-        }
+    /// Sends the join of a try, which outlives the attempt: see [`LateJoin`].
+    async fn outliving_join(&mut self) -> Result<Joined> {
         let (backend, join) = (Arc::clone(&self.client.backend), self.join.clone());
         let asked = self.asked.get_mut();
         let join = Box::pin(async move { backend.join(&join).await });

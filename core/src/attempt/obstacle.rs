@@ -74,10 +74,10 @@ pub(crate) fn unproven(state: LeaseState) -> Option<Error> {
 /// What has delayed an acquisition up to now. When its deadline passes, the error must say whether
 /// others held all the time, or the server did not answer.
 #[derive(Debug, Default)]
-pub(super) struct Obstacle(Mutex<Kept>);
+pub(super) struct Obstacle(Mutex<Met>);
 
 #[derive(Debug, Default)]
-enum Kept {
+enum Met {
     /// Nothing has been answered yet.
     #[default]
     Silence,
@@ -91,31 +91,31 @@ enum Kept {
 impl Obstacle {
     pub(super) fn asks(&self) {
         let mut kept = self.0.lock();
-        if matches!(*kept, Kept::Others(_)) {
-            *kept = Kept::Silence;
+        if matches!(*kept, Met::Others(_)) {
+            *kept = Met::Silence;
         }
     }
 
     pub(super) fn met(&self, error: &Error) {
-        *self.0.lock() = Kept::Error(error.clone());
+        *self.0.lock() = Met::Error(error.clone());
     }
 
     /// The node stands in the queue.
     pub(super) fn waits(&self, node: &Arc<dyn Node>) {
-        *self.0.lock() = Kept::Others(Arc::clone(node));
+        *self.0.lock() = Met::Others(Arc::clone(node));
     }
 
     /// The node is admitted, and this many replicas are asked to confirm that.
     pub(super) fn confirms(&self, replicas: u32) {
-        *self.0.lock() = Kept::Replicas(replicas);
+        *self.0.lock() = Met::Replicas(replicas);
     }
 
     pub(super) fn why(&self) -> Option<Error> {
         match std::mem::take(&mut *self.0.lock()) {
-            Kept::Silence => Some(silence()),
-            Kept::Error(error) => Some(error),
-            Kept::Others(node) => unproven(node.state().state()),
-            Kept::Replicas(replicas) => Some(Error::new(
+            Met::Silence => Some(silence()),
+            Met::Error(error) => Some(error),
+            Met::Others(node) => unproven(node.state().state()),
+            Met::Replicas(replicas) => Some(Error::new(
                 ErrorKind::Unavailable,
                 format!("admitted, and not yet confirmed by {replicas} replicas"),
             )),

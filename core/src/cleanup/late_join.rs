@@ -26,10 +26,10 @@ pub(crate) struct LateJoin {
     pub(super) join: Join,
     pub(super) obsolete_at: Moment,
     until: Moment,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<LateState>>,
 }
 
-enum State {
+enum LateState {
     Asked(BoxFuture<'static, Result<Joined>>),
     Known(Remains),
 }
@@ -50,17 +50,17 @@ impl LateJoin {
         until: Moment,
         obsolete_at: Moment,
     ) -> Self {
-        Self { join, obsolete_at, until, state: Arc::new(Mutex::new(State::Asked(asked))) }
+        Self { join, obsolete_at, until, state: Arc::new(Mutex::new(LateState::Asked(asked))) }
     }
 
     /// What is left of it: at its first call after its answer, or after a while.
     pub(super) async fn remains(&self, clock: &Clock) -> Remains {
         // One task at a time calls this. If that dies here, nothing is known.
-        let before = std::mem::replace(&mut *self.state.lock(), State::Known(Remains::Unknown));
+        let before = std::mem::replace(&mut *self.state.lock(), LateState::Known(Remains::Unknown));
         let asked = match before {
-            State::Asked(asked) => asked,
-            State::Known(remains) => {
-                *self.state.lock() = State::Known(remains.clone());
+            LateState::Asked(asked) => asked,
+            LateState::Known(remains) => {
+                *self.state.lock() = LateState::Known(remains.clone());
                 return remains;
             }
         };
@@ -74,7 +74,7 @@ impl LateJoin {
             Some(answer) if Residue::of(&self.join, &answer) == Residue::Nothing => Remains::Nothing,
             _ => Remains::Unknown,
         };
-        *self.state.lock() = State::Known(remains.clone());
+        *self.state.lock() = LateState::Known(remains.clone());
         remains
     }
 }

@@ -39,7 +39,7 @@ struct Due {
 }
 
 /// What a try comes to.
-enum Tried {
+enum TaskTried {
     Settled,
     /// Nothing waits for it from now on.
     Refused(Task),
@@ -55,7 +55,7 @@ pub(super) struct Worker {
     kept: JoinSet<InFlight>,
     // Ready tasks, by number.
     waiting: BTreeMap<u64, InFlight>,
-    running: JoinSet<Tried>,
+    running: JoinSet<TaskTried>,
     // The places of repeated tries.
     repeated: Arc<Semaphore>,
     // Between two tries, and due for another.
@@ -159,11 +159,11 @@ impl Worker {
         Some((Due { in_flight, pauses: pauses(self.request_timeout) }, None))
     }
 
-    fn ended(&mut self, ended: std::result::Result<Tried, JoinError>) {
+    fn ended(&mut self, ended: std::result::Result<TaskTried, JoinError>) {
         match ended {
             // A task that died (a panic in a driver) no longer counts.
-            Ok(Tried::Settled) | Err(_) => {}
-            Ok(Tried::Again(mut due, place)) => {
+            Ok(TaskTried::Settled) | Err(_) => {}
+            Ok(TaskTried::Again(mut due, place)) => {
                 let clock = self.backend.lease().clock().clone();
                 self.pausing.spawn(async move {
                     let (began, pause) = (clock.now(), due.pauses.next());
@@ -173,7 +173,7 @@ impl Worker {
                     due
                 });
             }
-            Ok(Tried::Refused(task)) => {
+            Ok(TaskTried::Refused(task)) => {
                 let (backend, insisting) = (Arc::clone(&self.backend), Arc::clone(&self.insisting));
                 self.refused.spawn(async move { insist(&*backend, &insisting, &task).await });
             }
@@ -181,17 +181,17 @@ impl Worker {
     }
 }
 
-async fn try_once(backend: Arc<dyn Backend>, due: Due, place: Option<OwnedSemaphorePermit>) -> Tried {
+async fn try_once(backend: Arc<dyn Backend>, due: Due, place: Option<OwnedSemaphorePermit>) -> TaskTried {
     let (next, answer) = due.in_flight.task.attempt(&*backend).await;
     match next {
-        AfterTry::Again => Tried::Again(due, place),
-        AfterTry::Done => Tried::Settled,
+        AfterTry::Again => TaskTried::Again(due, place),
+        AfterTry::Done => TaskTried::Settled,
         AfterTry::Insist => {
             let task = due.in_flight.task.clone();
             if let Err(error) = &answer {
                 tracing::debug!(?task, %error, "a clean-up was refused, or not confirmed within its lease");
             }
-            Tried::Refused(task)
+            TaskTried::Refused(task)
         }
     }
 }

@@ -80,9 +80,9 @@ use crate::error::LostReason;
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 /// ```
 #[derive(Clone)]
-pub struct Lease(Arc<Inner>);
+pub struct Lease(Arc<LeaseParts>);
 
-struct Inner {
+struct LeaseParts {
     clock: Clock,
     ttl: Duration,
     opened: Moment,
@@ -101,7 +101,7 @@ struct Inner {
     changed: Notify,
 }
 
-impl Inner {
+impl LeaseParts {
     fn deadline(&self) -> Moment {
         match &self.joint {
             Some(joint) => joint.deadline(&self.clock),
@@ -150,12 +150,12 @@ impl Lease {
         self.0.changed.notify_waiters();
     }
 
-    fn inner(&self) -> &Inner {
+    fn inner(&self) -> &LeaseParts {
         self.0.became.get().map_or(&self.0, Lease::inner)
     }
 
     fn until(clock: Clock, ttl: Duration, opened: Moment, deadline: Moment) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(LeaseParts {
             clock,
             ttl,
             opened,

@@ -1,6 +1,6 @@
 //! What an operator does with a namespace.
 
-use super::{Coordinator, Inner};
+use super::{Coordinator, CoordinatorParts};
 use crate::client::Client;
 use crate::decide::moving::gate::GateMarker;
 use crate::error::{Error, ErrorKind, Result};
@@ -20,7 +20,7 @@ impl Coordinator {
     /// # Cancel safety
     /// As after an error: call it again.
     pub async fn raise_layout(&self) -> Result<u32> {
-        let (Client { backend, .. }, Inner { place, layout, .. }) = (&**self.client(), &*self.0);
+        let (Client { backend, .. }, CoordinatorParts { place, layout, .. }) = (&**self.client(), &*self.0);
         let raised = self.client().serve(registry::raise(&**backend, place, &self.clients(), *layout)).await;
         raised.map_err(|error| error.in_operation("raise_layout"))
     }
@@ -44,7 +44,7 @@ impl Coordinator {
     pub async fn retire(&self, to: &str) -> Result<()> {
         let retired = async {
             self.check_operator()?;
-            let (Client { backend, .. }, Inner { place, .. }) = (&**self.client(), &*self.0);
+            let (Client { backend, .. }, CoordinatorParts { place, .. }) = (&**self.client(), &*self.0);
             self.client().serve(registry::retire(&**backend, place, &self.clients(), to)).await
         };
         retired.await.map_err(|error| error.in_operation("retire"))
@@ -63,7 +63,7 @@ impl Coordinator {
     pub async fn reopen(&self) -> Result<bool> {
         let reopened = async {
             self.check_operator()?;
-            let (Client { backend, .. }, Inner { place, .. }) = (&**self.client(), &*self.0);
+            let (Client { backend, .. }, CoordinatorParts { place, .. }) = (&**self.client(), &*self.0);
             self.client().serve(registry::reopen(&**backend, place)).await
         };
         reopened.await.map_err(|error| error.in_operation("reopen"))
@@ -80,7 +80,7 @@ impl Coordinator {
     /// # Cancel safety
     /// Cancel safe.
     pub async fn marker(&self) -> Result<Option<GateMarker>> {
-        let Inner { place, moving, .. } = &*self.0;
+        let CoordinatorParts { place, moving, .. } = &*self.0;
         let client = moving.as_ref().map_or(self.client(), |participant| &participant.old.client);
         let marked = client.serve(registry::marked(&*client.backend, place)).await;
         marked.map_err(|error| error.in_operation("marker"))

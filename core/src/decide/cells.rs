@@ -12,18 +12,18 @@ use crate::contracts::{Cell, CellLife, CellPage, CellWrite, CellWritten, ListedC
 /// all of them, so that none comes twice.
 #[derive(Debug)]
 pub struct CellStore<L> {
-    cells: HashMap<Address, Stored<L>>,
+    cells: HashMap<Address, StoredCell<L>>,
     last: u64,
 }
 
 #[derive(Debug)]
-struct Stored<L> {
+struct StoredCell<L> {
     cell: Cell,
-    life: Life<L>,
+    life: StoredLife<L>,
 }
 
 #[derive(Debug)]
-enum Life<L> {
+enum StoredLife<L> {
     Stays,
     /// On this lease, which runs out then.
     Lease(L, Micros),
@@ -31,21 +31,21 @@ enum Life<L> {
     Idle(Micros, Micros),
 }
 
-impl<L> Life<L> {
+impl<L> StoredLife<L> {
     fn ends(&self) -> Option<Micros> {
         match self {
-            Life::Stays => None,
-            Life::Lease(_, until) | Life::Idle(_, until) => Some(*until),
+            StoredLife::Stays => None,
+            StoredLife::Lease(_, until) | StoredLife::Idle(_, until) => Some(*until),
         }
     }
 
     /// As a listing shows it.
     fn shown(&self) -> CellLife {
         match self {
-            Life::Stays => CellLife::Stays,
-            Life::Lease(..) => CellLife::Lease,
+            StoredLife::Stays => CellLife::Stays,
+            StoredLife::Lease(..) => CellLife::Lease,
             // A write gave it, and none gives another than these.
-            Life::Idle(idle, _) => {
+            StoredLife::Idle(idle, _) => {
                 TimeToIdle::new(Duration::from_micros(*idle)).map_or(CellLife::Stays, CellLife::Idle)
             }
         }
@@ -53,7 +53,7 @@ impl<L> Life<L> {
 
     /// It was used now.
     fn used(&mut self, now: Micros) {
-        if let Life::Idle(idle, until) = self {
+        if let StoredLife::Idle(idle, until) = self {
             *until = now.saturating_add(*idle);
         }
     }
@@ -92,21 +92,21 @@ impl<L> CellStore<L> {
         self.last += 1;
         let version = Version::new(self.last, self.last);
         let mut life = match write.life {
-            CellLife::Stays => Life::Stays,
-            CellLife::Lease => Life::Lease(lease, expires),
+            CellLife::Stays => StoredLife::Stays,
+            CellLife::Lease => StoredLife::Lease(lease, expires),
             CellLife::Idle(idle) => {
-                Life::Idle(u64::try_from(idle.get().as_nanos().div_ceil(1000)).unwrap_or(u64::MAX), now)
+                StoredLife::Idle(u64::try_from(idle.get().as_nanos().div_ceil(1000)).unwrap_or(u64::MAX), now)
             }
         };
         life.used(now);
-        self.cells.insert(address.clone(), Stored { cell: Cell { version, value }, life });
+        self.cells.insert(address.clone(), StoredCell { cell: Cell { version, value }, life });
         CellWritten::Written(version)
     }
 
     /// Renews the cells of a lease: they run out at `expires`.
     pub fn renew(&mut self, is_it: impl Fn(&L) -> bool, expires: Micros) {
         for stored in self.cells.values_mut() {
-            if let Life::Lease(lease, until) = &mut stored.life
+            if let StoredLife::Lease(lease, until) = &mut stored.life
                 && is_it(lease)
             {
                 *until = expires;
@@ -116,7 +116,7 @@ impl<L> CellStore<L> {
 
     /// Removes the cells of a lease. Answers where they were.
     pub fn end(&mut self, is_it: impl Fn(&L) -> bool) -> Vec<Address> {
-        self.remove(|life| matches!(life, Life::Lease(lease, _) if is_it(lease)))
+        self.remove(|life| matches!(life, StoredLife::Lease(lease, _) if is_it(lease)))
     }
 
     /// Removes the cells whose lease has run out, and those that nobody has used for their time.
@@ -154,7 +154,7 @@ impl<L> CellStore<L> {
         CellPage { cells, next }
     }
 
-    fn remove(&mut self, is_over: impl Fn(&Life<L>) -> bool) -> Vec<Address> {
+    fn remove(&mut self, is_over: impl Fn(&StoredLife<L>) -> bool) -> Vec<Address> {
         let mut removed = Vec::new();
         self.cells.retain(|address, stored| {
             let is_over = is_over(&stored.life);

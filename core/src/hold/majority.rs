@@ -18,13 +18,13 @@ use crate::error::LostReason;
 pub(crate) struct Majority {
     pub(super) key: Arc<str>,
     need: usize,
-    state: Mutex<State>,
+    state: Mutex<MajorityState>,
     // A tenure came, or the holder has ended it.
     changed: Notify,
 }
 
 #[derive(Debug)]
-struct State {
+struct MajorityState {
     // By the number of the member.
     tenures: Vec<Option<Arc<Tenure>>>,
     // How it ended. Final: what comes later does not revive it.
@@ -33,7 +33,7 @@ struct State {
 
 impl Majority {
     pub(crate) fn new(key: &str, need: usize, tenures: Vec<Option<Arc<Tenure>>>) -> Arc<Self> {
-        let state = Mutex::new(State { tenures, ended: None });
+        let state = Mutex::new(MajorityState { tenures, ended: None });
         Arc::new(Self { key: key.into(), need, state, changed: Notify::new() })
     }
 
@@ -139,7 +139,7 @@ impl Majority {
     }
 }
 
-impl State {
+impl MajorityState {
     fn ended(&mut self, need: usize) -> Option<Ended> {
         if self.ended.is_none() {
             let ends: Vec<_> = self.tenures.iter().flatten().map(|tenure| tenure.ended()).collect();

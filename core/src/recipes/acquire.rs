@@ -72,11 +72,11 @@ use crate::reentrancy::Owner;
 /// ```
 #[must_use = "an acquisition does nothing until it is awaited"]
 pub struct Acquire<T> {
-    stage: Stage,
+    stage: AcquireStage,
     answers: PhantomData<fn() -> T>,
 }
 
-enum Stage {
+enum AcquireStage {
     Asked(Arc<dyn Take>, Ask),
     // The mutex is never locked: it makes the request `Sync`.
     Running(Mutex<Acquiring>),
@@ -101,7 +101,7 @@ pub trait Take: Send + Sync + 'static {
 impl Ask {
     /// The request by which `recipe` acquires.
     pub fn of<T: Acquired>(self, recipe: Arc<dyn Take>) -> Acquire<T> {
-        Acquire { stage: Stage::Asked(recipe, self), answers: PhantomData }
+        Acquire { stage: AcquireStage::Asked(recipe, self), answers: PhantomData }
     }
 }
 
@@ -141,8 +141,8 @@ impl<G: Guard> Acquired for Option<G> {
 impl<T: Acquired> Acquire<T> {
     fn set(mut self, name: &'static str, set: impl FnOnce(&mut Ask)) -> Self {
         match &mut self.stage {
-            Stage::Asked(_, ask) => set(ask),
-            _ => self.stage = Stage::Late(name),
+            AcquireStage::Asked(_, ask) => set(ask),
+            _ => self.stage = AcquireStage::Late(name),
         }
         self
     }
@@ -290,22 +290,24 @@ impl<T: Acquired> Future for Acquire<T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
         loop {
             match &mut self.stage {
-                Stage::Running(acquiring) => {
+                AcquireStage::Running(acquiring) => {
                     let acquiring = acquiring.get_mut().unwrap_or_else(PoisonError::into_inner);
                     let answer = ready!(acquiring.as_mut().poll(context));
-                    self.stage = Stage::Done;
+                    self.stage = AcquireStage::Done;
                     return Poll::Ready(answer.map(T::from_hold));
                 }
-                stage @ Stage::Asked(..) => {
-                    let Stage::Asked(of, ask) = mem::replace(stage, Stage::Done) else { unreachable!() };
-                    *stage = Stage::Running(Mutex::new(of.take(ask)));
+                stage @ AcquireStage::Asked(..) => {
+                    let AcquireStage::Asked(of, ask) = mem::replace(stage, AcquireStage::Done) else {
+                        unreachable!()
+                    };
+                    *stage = AcquireStage::Running(Mutex::new(of.take(ask)));
                 }
-                Stage::Late(name) => {
+                AcquireStage::Late(name) => {
                     let late = Error::invalid(name, "it was set after the first poll");
-                    self.stage = Stage::Done;
+                    self.stage = AcquireStage::Done;
                     return Poll::Ready(Err(late));
                 }
-                Stage::Done => panic!("an acquisition was polled after it was ready"),
+                AcquireStage::Done => panic!("an acquisition was polled after it was ready"),
             }
         }
     }
@@ -314,10 +316,10 @@ impl<T: Acquired> Future for Acquire<T> {
 impl<T> fmt::Debug for Acquire<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match &self.stage {
-            Stage::Asked(of, ask) => &format!("{} of {:?}, not started", ask.operation, of.key()),
-            Stage::Running(_) => "running",
-            Stage::Late(_) => "an option came too late",
-            Stage::Done => "done",
+            AcquireStage::Asked(of, ask) => &format!("{} of {:?}, not started", ask.operation, of.key()),
+            AcquireStage::Running(_) => "running",
+            AcquireStage::Late(_) => "an option came too late",
+            AcquireStage::Done => "done",
         };
         f.debug_tuple("Acquire").field(&format_args!("{stage}")).finish()
     }

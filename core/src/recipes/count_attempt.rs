@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::cell_handle::CellHandle;
-use super::count_tries::{Tries, does_not_fit, untold};
+use super::count_tries::{CountTries, does_not_fit, untold};
 use crate::contracts::{Cell, CellWrite, CellWritten, Expected};
 use crate::decide::count::{Change, Changed, Count, Operation, Told};
 use crate::error::{Error, ErrorKind, Result};
 
 /// One operation, until its outcome is known.
-pub(super) struct Attempt<'a> {
+pub(super) struct CountAttempt<'a> {
     handle: &'a CellHandle,
     // What the count begins with, where its users agree on that.
     initial: Option<u32>,
@@ -21,22 +21,22 @@ pub(super) struct Attempt<'a> {
     is_old: bool,
     // How often the count had been written when the first request was sent whose reply was lost.
     in_doubt_since: Option<u64>,
-    tries: Tries<'a>,
+    tries: CountTries<'a>,
 }
 
-enum Step {
+enum CountStep {
     Done(Result<Option<i64>>),
     Again,
 }
 
-impl<'a> Attempt<'a> {
+impl<'a> CountAttempt<'a> {
     pub(super) fn new(
         (handle, initial): (&'a CellHandle, Option<u32>),
         change: Change,
         operation: Operation,
         seen: Option<Cell>,
     ) -> Self {
-        let tries = Tries::new(handle);
+        let tries = CountTries::new(handle);
         let is_old = seen.is_some();
         Self { handle, initial, change, operation, seen: seen.map(Some), is_old, in_doubt_since: None, tries }
     }
@@ -45,19 +45,19 @@ impl<'a> Attempt<'a> {
     pub(super) async fn finish(mut self) -> (Result<Option<i64>>, Option<Cell>) {
         loop {
             match self.once().await {
-                Step::Done(answer) => return (answer, self.seen.flatten()),
-                Step::Again => {}
+                CountStep::Done(answer) => return (answer, self.seen.flatten()),
+                CountStep::Again => {}
             }
         }
     }
 
     /// Sends one request: a read if nothing was seen yet, else a write on what was seen last.
-    async fn once(&mut self) -> Step {
+    async fn once(&mut self) -> CountStep {
         let Some(seen) = self.seen.clone() else { return self.read().await };
         let (count, next) = match self.next(seen.as_ref()) {
             Ok(next) => next,
             Err(_) if self.is_old => return self.read().await,
-            Err(done) => return Step::Done(done),
+            Err(done) => return CountStep::Done(done),
         };
         let result = next.value();
         let value: Arc<[u8]> = next.to_string().into_bytes().into();
@@ -66,29 +66,31 @@ impl<'a> Attempt<'a> {
         match self.handle.write(&write).await {
             Ok(CellWritten::Written(version)) => {
                 self.seen = Some(Some(Cell { version, value }));
-                Step::Done(Ok(Some(result)))
+                CountStep::Done(Ok(Some(result)))
             }
             Ok(CellWritten::Refused(cell)) => {
                 (self.seen, self.is_old) = (Some(cell), false);
                 // At once: whoever pauses after a collision starves beside one who does not collide.
-                self.tries.again_at_once().map_or_else(|error| Step::Done(Err(error)), |()| Step::Again)
+                self.tries
+                    .again_at_once()
+                    .map_or_else(|error| CountStep::Done(Err(error)), |()| CountStep::Again)
             }
             Ok(CellWritten::Deleted { .. }) => {
                 let why = "the backend answered what was not asked";
-                Step::Done(Err(Error::new(ErrorKind::Misconfigured, why)))
+                CountStep::Done(Err(Error::new(ErrorKind::Misconfigured, why)))
             }
             Err(error) => self.failed(&count, error).await,
         }
     }
 
-    async fn read(&mut self) -> Step {
+    async fn read(&mut self) -> CountStep {
         match self.handle.read().await {
             Ok(cell) => {
                 (self.seen, self.is_old) = (Some(cell), false);
-                Step::Again
+                CountStep::Again
             }
             Err(error) if error.may_pass() => self.pause(error).await,
-            Err(error) => Step::Done(Err(error)),
+            Err(error) => CountStep::Done(Err(error)),
         }
     }
 
@@ -110,14 +112,17 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    async fn failed(&mut self, count: &Count, error: Error) -> Step {
+    async fn failed(&mut self, count: &Count, error: Error) -> CountStep {
         if error.kind() == ErrorKind::OutcomeUnknown {
             self.in_doubt_since.get_or_insert(count.writes());
         }
         self.pause(error).await
     }
 
-    async fn pause(&mut self, error: Error) -> Step {
-        self.tries.again_after(error).await.map_or_else(|error| Step::Done(Err(error)), |()| Step::Again)
+    async fn pause(&mut self, error: Error) -> CountStep {
+        self.tries
+            .again_after(error)
+            .await
+            .map_or_else(|error| CountStep::Done(Err(error)), |()| CountStep::Again)
     }
 }

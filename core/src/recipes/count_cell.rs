@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 
 use super::cell_handle::CellHandle;
-use super::count_attempt::Attempt;
+use super::count_attempt::CountAttempt;
 use super::count_request;
 use crate::contracts::{Cell, NodeId};
 use crate::decide::count::request::Request;
@@ -21,10 +21,10 @@ pub(super) struct CountCell {
     pub(super) handle: CellHandle,
     // What the count begins with, where its users agree on that.
     initial: Option<u32>,
-    writer: Arc<Mutex<Writer>>,
+    writer: Arc<Mutex<CountWriter>>,
 }
 
-struct Writer {
+struct CountWriter {
     id: u64,
     // The number of its last operation.
     last: u64,
@@ -37,7 +37,7 @@ struct Writer {
 
 impl CountCell {
     pub(super) fn new(handle: CellHandle, initial: Option<u32>) -> Self {
-        let writer = Writer { id: NodeId::random().as_u64(), last: 0, seen: None, writes: None };
+        let writer = CountWriter { id: NodeId::random().as_u64(), last: 0, seen: None, writes: None };
         Self { handle, initial, writer: Arc::new(Mutex::new(writer)) }
     }
 
@@ -74,7 +74,7 @@ impl CountCell {
         if let Some(answer) = count_request::natively(&self.handle, request, &mut writer.writes).await {
             return answer;
         }
-        let attempt = Attempt::new((&self.handle, self.initial), change, operation, writer.seen.take());
+        let attempt = CountAttempt::new((&self.handle, self.initial), change, operation, writer.seen.take());
         let (answer, seen) = attempt.finish().await;
         writer.seen = seen;
         answer

@@ -2,7 +2,7 @@
 //! [`decide::count::request`](crate::decide::count::request) has the protocol and the argument.
 
 use super::cell_handle::CellHandle;
-use super::count_tries::{Tries, does_not_fit, untold};
+use super::count_tries::{CountTries, does_not_fit, untold};
 use crate::decide::count::Change;
 use crate::decide::count::request::{Outcome, Request};
 use crate::error::Result;
@@ -16,7 +16,7 @@ pub(super) async fn natively(
     mut request: Request,
     writes: &mut Option<u64>,
 ) -> Option<Result<Option<i64>>> {
-    let mut tries = Tries::new(handle);
+    let mut tries = CountTries::new(handle);
     loop {
         request.in_doubt = tries.is_in_doubt();
         let asked = handle.client.backend.change_count(&handle.cell, &request, handle.time_to_idle());

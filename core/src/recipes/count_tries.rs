@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::support::Backoff;
 
 /// The tries of one operation: for one TTL.
-pub(super) struct Tries<'a> {
+pub(super) struct CountTries<'a> {
     handle: &'a CellHandle,
     // A request whose reply was lost may have been carried out, or may be later.
     in_doubt: bool,
@@ -16,7 +16,7 @@ pub(super) struct Tries<'a> {
     pauses: Backoff,
 }
 
-impl<'a> Tries<'a> {
+impl<'a> CountTries<'a> {
     pub(super) fn new(handle: &'a CellHandle) -> Self {
         let lease = handle.client.lease();
         let until = lease.clock().now() + lease.ttl();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::ask::Ask;
 use super::cell_handle::CellHandle;
 use super::hold::Composite;
-use super::queue_handle::{Acquired, QueueHandle};
+use super::queue_handle::{AcquiredNode, QueueHandle};
 use super::watcher::Watcher;
 use crate::address::Address;
 use crate::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected};
@@ -26,7 +26,7 @@ const PAGE: usize = 500;
 
 /// What is to be brought about.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum GateStep {
     /// That the next ones pass.
     Open,
     /// That those who have passed are gone.
@@ -56,13 +56,16 @@ impl Gate {
     ///
     /// # Cancel safety
     /// Cancel-safe: leaves no member.
-    pub(super) async fn pass(&self, operation: &'static str) -> Result<Place> {
+    pub(super) async fn pass(&self, operation: &'static str) -> Result<GatePlace> {
         let mut watch = self.cell.watcher().await?;
+        let named = |acquired| self.handle.in_context(operation, acquired);
+        let request = self.handle.request(&Ask::new(operation, Claim::Shared));
+        let request = self.handle.in_context(operation, request)?;
         let clock = self.cell.client.clock();
         let (mut has_waited, mut pauses) =
             (false, Backoff::new(Duration::from_millis(10), Duration::from_millis(500)));
         loop {
-            let acquired = match self.handle.alone(Ask::new(operation, Claim::Shared)).await {
+            let acquired = match named(self.handle.acquire(&request, None).await) {
                 // An outage: it waits through that, however long.
                 Err(error) if has_waited && error.may_pass() => {
                     pauses.wait(&clock).await;
@@ -72,12 +75,12 @@ impl Gate {
             };
             has_waited = true;
             pauses.reset();
-            let place = Place { acquired, gate: self.clone() };
+            let place = GatePlace { acquired, gate: self.clone() };
             let (own, node) = (place.number(), Arc::clone(&place.held().node));
             let has_passed = |passage: Option<Passage>| passage.is_some_and(|passage| passage.passed >= own);
             let passed = tokio::select! {
                 biased;
-                passed = self.until(&mut watch, has_passed, Step::Open) => Ok(passed?),
+                passed = self.until(&mut watch, has_passed, GateStep::Open) => Ok(passed?),
                 reason = node.state().until_lost() => Err(reason),
             };
             match passed {
@@ -96,7 +99,7 @@ impl Gate {
         let mut watch = self.cell.watcher().await?;
         // The last one to leave takes the cell along.
         let have_left = |passage: Option<Passage>| passage.is_none_or(|passage| passage.left >= number);
-        self.until(&mut watch, have_left, Step::Empty).await
+        self.until(&mut watch, have_left, GateStep::Empty).await
     }
 
     /// Waits until the passage is so, and tries to bring it on with each change and once in a third
@@ -105,7 +108,7 @@ impl Gate {
         &self,
         watch: &mut Watcher<Option<Cell>>,
         done: impl Fn(Option<Passage>) -> bool,
-        step: Step,
+        step: GateStep,
     ) -> Result<()> {
         let client = self.cell.client.clone();
         let clock = client.clock();
@@ -125,7 +128,7 @@ impl Gate {
     }
 
     /// Takes steps until the passage is so, or no step can be taken. Answers whether it is so.
-    async fn bring_on(&self, done: &impl Fn(Option<Passage>) -> bool, step: Step) -> Result<bool> {
+    async fn bring_on(&self, done: &impl Fn(Option<Passage>) -> bool, step: GateStep) -> Result<bool> {
         let mut seen = self.cell.read().await?;
         loop {
             let passage = seen.as_ref().map(passage).transpose()?;
@@ -147,11 +150,11 @@ impl Gate {
     }
 
     /// The passage that follows, if it can.
-    async fn step(&self, step: Step, passage: Passage) -> Result<Option<Passage>> {
-        if step == Step::Empty || self.emptied {
+    async fn step(&self, step: GateStep, passage: Passage) -> Result<Option<Passage>> {
+        if step == GateStep::Empty || self.emptied {
             // The head of the queue is enough: all who have passed stand before all others.
             let emptied = passage.emptied(self.page(0, 1).await?);
-            if step == Step::Empty || emptied.is_some() {
+            if step == GateStep::Empty || emptied.is_some() {
                 return Ok(emptied);
             }
         }
@@ -205,13 +208,13 @@ fn passage(cell: &Cell) -> Result<Passage> {
 
 /// A member's place. When it is dropped it is given back in the background, and the cell with the
 /// last one.
-pub(super) struct Place {
+pub(super) struct GatePlace {
     // `None` while it is dropped only.
-    acquired: Option<Acquired>,
+    acquired: Option<AcquiredNode>,
     gate: Gate,
 }
 
-impl Place {
+impl GatePlace {
     pub(super) fn held(&self) -> &HeldNode {
         &self.acquired.as_ref().expect("there until it is dropped").held
     }
@@ -221,7 +224,7 @@ impl Place {
     }
 }
 
-impl Composite for Place {
+impl Composite for GatePlace {
     fn key(&self) -> &str {
         self.gate.handle.queue.name()
     }
@@ -258,7 +261,7 @@ impl Composite for Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for GatePlace {
     fn drop(&mut self) {
         let gate = self.gate.clone();
         self.gate.handle.leave_and_then(self.acquired.take(), async move { gate.tidy().await });

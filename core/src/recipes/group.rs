@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::acquire::Take;
 use super::ask::Ask;
 use super::group_member::GroupMember;
 use super::guards::Membership;
@@ -75,7 +76,7 @@ impl Group {
     /// Cancel-safe: a dropped join leaves no member.
     pub async fn join(&self, data: impl AsRef<[u8]>) -> Result<Membership> {
         let ask = Ask::new("join", Claim::Shared).saying(data.as_ref());
-        let joined = self.handle.acquire(ask).await?;
+        let joined = Arc::clone(&self.handle).take(ask).await?;
         Ok(Membership(joined.expect("only a try is refused")))
     }
 

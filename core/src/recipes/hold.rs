@@ -48,13 +48,13 @@ use crate::token::Token;
 /// ```
 #[must_use = "a hold that is dropped at once is released at once"]
 pub struct Hold {
-    by: By,
+    by: HoldKind,
     claim: Claim,
     waited: Duration,
 }
 
 /// The kinds of holds. Each gives itself back when it is dropped.
-enum By {
+enum HoldKind {
     Node(HeldNode),
     Owner(Share),
     Composite(Box<dyn Composite>),
@@ -88,30 +88,30 @@ pub(super) trait Composite: Send + Sync {
 
 impl Hold {
     pub(super) fn of_node(held: HeldNode, claim: Claim, waited: Duration) -> Self {
-        Self { by: By::Node(held), claim, waited }
+        Self { by: HoldKind::Node(held), claim, waited }
     }
 
     pub(super) fn of_owner(share: Share, claim: Claim, waited: Duration) -> Self {
-        Self { by: By::Owner(share), claim, waited }
+        Self { by: HoldKind::Owner(share), claim, waited }
     }
 
     pub(super) fn of_composite(composite: impl Composite + 'static, claim: Claim, waited: Duration) -> Self {
-        Self { by: By::Composite(Box::new(composite)), claim, waited }
+        Self { by: HoldKind::Composite(Box::new(composite)), claim, waited }
     }
 
     /// The key, as it was given. Several locks have one key for all.
     pub fn key(&self) -> &str {
         match &self.by {
-            By::Composite(composite) => composite.key(),
-            By::Node(_) | By::Owner(_) => self.node().tenure().queue.name(),
+            HoldKind::Composite(composite) => composite.key(),
+            HoldKind::Node(_) | HoldKind::Owner(_) => self.node().tenure().queue.name(),
         }
     }
 
     /// The address on the coordinator. Several locks have the first one's.
     pub fn address(&self) -> &Address {
         match &self.by {
-            By::Composite(composite) => composite.address(),
-            By::Node(_) | By::Owner(_) => &self.node().tenure().queue,
+            HoldKind::Composite(composite) => composite.address(),
+            HoldKind::Node(_) | HoldKind::Owner(_) => &self.node().tenure().queue,
         }
     }
 
@@ -119,8 +119,8 @@ impl Hold {
     /// first one's, and a quorum has none.
     pub fn coordinator(&self) -> Option<&str> {
         match &self.by {
-            By::Composite(composite) => composite.coordinator(),
-            By::Node(_) | By::Owner(_) => self.client().name.as_deref(),
+            HoldKind::Composite(composite) => composite.coordinator(),
+            HoldKind::Node(_) | HoldKind::Owner(_) => self.client().name.as_deref(),
         }
     }
 
@@ -220,22 +220,22 @@ impl Hold {
     /// As [`release`](Self::release), and answers how the hold ended.
     pub(super) fn give_back(&self) -> BoxFuture<'_, Result<Ended>> {
         match &self.by {
-            By::Node(held) => Box::pin(held.release()),
-            By::Owner(share) => Box::pin(share.release()),
-            By::Composite(composite) => composite.release(),
+            HoldKind::Node(held) => Box::pin(held.release()),
+            HoldKind::Owner(share) => Box::pin(share.release()),
+            HoldKind::Composite(composite) => composite.release(),
         }
     }
 
     /// Releases a hold of one node in the background.
     pub(super) fn let_go(&self) {
-        if let By::Node(held) = &self.by {
+        if let HoldKind::Node(held) = &self.by {
             held.let_go();
         }
     }
 
     /// Releases a hold that was lost before, without waiting.
     pub(super) fn give_back_lost(&self) {
-        if let By::Node(held) = &self.by {
+        if let HoldKind::Node(held) = &self.by {
             held.give_back_lost();
         }
     }
@@ -244,8 +244,8 @@ impl Hold {
     /// if no other guard of that owner uses the node.
     pub(super) fn bind(&self, end: Option<Moment>, min_hold: Option<Duration>) {
         match &self.by {
-            By::Node(held) => held.bind(end, min_hold),
-            By::Owner(share) if share.is_alone() => share.bind(end, min_hold),
+            HoldKind::Node(held) => held.bind(end, min_hold),
+            HoldKind::Owner(share) if share.is_alone() => share.bind(end, min_hold),
             _ => {}
         }
     }
@@ -253,13 +253,13 @@ impl Hold {
     /// Turns a writer into a reader, in its place.
     pub(super) async fn downgrade(self) -> Result<Self> {
         let by = match self.by {
-            By::Node(held) => {
+            HoldKind::Node(held) => {
                 held.downgrade().await?;
                 // The fixed end may have come during the request.
                 held.tenure.check()?;
-                By::Node(held)
+                HoldKind::Node(held)
             }
-            By::Owner(share) => By::Owner(share.downgrade().await?),
+            HoldKind::Owner(share) => HoldKind::Owner(share.downgrade().await?),
             other => other,
         };
         Ok(Self { by, claim: Claim::Shared, waited: self.waited })
@@ -267,15 +267,15 @@ impl Hold {
 
     pub(super) fn held_by(&self) -> HeldBy<'_> {
         match &self.by {
-            By::Composite(composite) => composite.held_by(),
-            By::Node(_) | By::Owner(_) => HeldBy::All(std::slice::from_ref(self.tenure())),
+            HoldKind::Composite(composite) => composite.held_by(),
+            HoldKind::Node(_) | HoldKind::Owner(_) => HeldBy::All(std::slice::from_ref(self.tenure())),
         }
     }
 
     pub(super) fn composite(&self) -> &dyn Composite {
         match &self.by {
-            By::Composite(composite) => &**composite,
-            By::Node(_) | By::Owner(_) => unreachable!("only guards of several parts ask for it"),
+            HoldKind::Composite(composite) => &**composite,
+            HoldKind::Node(_) | HoldKind::Owner(_) => unreachable!("only guards of several parts ask for it"),
         }
     }
 
@@ -293,7 +293,7 @@ impl Hold {
     /// The tenure of a hold of one node.
     pub(super) fn tenure(&self) -> &Arc<Tenure> {
         match &self.by {
-            By::Owner(share) => share.tenure(),
+            HoldKind::Owner(share) => share.tenure(),
             _ => self.node().tenure(),
         }
     }
@@ -305,9 +305,9 @@ impl Hold {
 
     fn node(&self) -> &HeldNode {
         match &self.by {
-            By::Node(held) => held,
-            By::Owner(share) => share.held(),
-            By::Composite(_) => unreachable!("only guards of one node ask for it"),
+            HoldKind::Node(held) => held,
+            HoldKind::Owner(share) => share.held(),
+            HoldKind::Composite(_) => unreachable!("only guards of one node ask for it"),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::acquire::Take;
 use super::ask::Ask;
 use super::hold::Hold;
 use super::mutex::Mutex;
@@ -58,7 +59,7 @@ impl MultiMember {
 
     /// Acquires the member alone; claim and limit are the member's.
     pub(super) async fn acquire(&self, ask: Ask) -> Result<Option<Hold>> {
-        self.handle.acquire(Ask { claim: self.claim, limit: self.limit, ..ask }).await
+        Arc::clone(&self.handle).take(Ask { claim: self.claim, limit: self.limit, ..ask }).await
     }
 }
 

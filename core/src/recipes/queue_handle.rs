@@ -35,7 +35,7 @@ pub(crate) struct QueueHandle {
 }
 
 /// An acquired hold.
-pub(super) struct Acquired {
+pub(super) struct AcquiredNode {
     pub(super) held: HeldNode,
     pub(super) waited: Duration,
 }
@@ -66,26 +66,8 @@ impl QueueHandle {
         answer.map_err(|error| error.in_operation(operation).on(self.queue.name()))
     }
 
-    /// Carries out a request, alone or as a part of several.
-    pub(super) async fn acquire(self: &Arc<Self>, ask: Ask) -> Result<Option<Hold>> {
-        match (&ask.owner, ask.claim) {
-            (Some(owner), Claim::Exclusive) => self.enter(&ask, owner, Mode::Exclusive).await,
-            (Some(owner), Claim::Shared) => self.enter(&ask, owner, Mode::Shared).await,
-            (_, claim) => Ok(self
-                .alone(ask)
-                .await?
-                .map(|acquired| Hold::of_node(acquired.held, claim, acquired.waited))),
-        }
-    }
-
-    /// Acquires a new node.
-    pub(super) async fn alone(&self, ask: Ask) -> Result<Option<Acquired>> {
-        let acquired = async { self.carry_out(&self.request(&ask)?, ask.min_hold).await };
-        self.in_context(ask.operation, acquired.await)
-    }
-
     /// Validates, and computes the deadline of all that follows.
-    fn request(&self, ask: &Ask) -> Result<Request> {
+    pub(super) fn request(&self, ask: &Ask) -> Result<Request> {
         ask.check()?;
         let client = self.client();
         if client.is_connected() {
@@ -118,7 +100,12 @@ impl QueueHandle {
         (self.client().clock().now() + within).min(Moment::from_nanos(Moment::NEVER.as_nanos() - 1))
     }
 
-    async fn carry_out(&self, request: &Request, min_hold: Option<Duration>) -> Result<Option<Acquired>> {
+    /// Acquires a new node.
+    pub(super) async fn acquire(
+        &self,
+        request: &Request,
+        min_hold: Option<Duration>,
+    ) -> Result<Option<AcquiredNode>> {
         let client = self.client();
         let seen = SeenAcquisition::begin(&self.meter, self.queue.shared_name(), client.clock());
         let acquired = match &self.moving {
@@ -133,7 +120,7 @@ impl QueueHandle {
             Ok(Some(Admitted { node, waited })) => {
                 let seen = seen.acquired(node.state().token(), waited);
                 let held = HeldNode::new(Arc::clone(client), self.queue.clone(), node, min_hold, seen);
-                Ok(Some(Acquired { held, waited }))
+                Ok(Some(AcquiredNode { held, waited }))
             }
             Ok(None) => {
                 seen.refused();
@@ -156,7 +143,7 @@ impl QueueHandle {
         let acquire = |on_queue| {
             let (queue, request) =
                 (Arc::clone(self), Request { on_queue: Some(on_queue), ..request.clone() });
-            async move { Ok(queue.carry_out(&request, min_hold).await?.map(|acquired| acquired.held)) }
+            async move { Ok(queue.acquire(&request, min_hold).await?.map(|acquired| acquired.held)) }
         };
         let key = (owner.clone(), self.queue.clone());
         let bounds =
@@ -174,7 +161,7 @@ impl QueueHandle {
     /// Gives a hold back in the background, and does what is to follow once its node is gone.
     pub(super) fn leave_and_then(
         &self,
-        acquired: Option<Acquired>,
+        acquired: Option<AcquiredNode>,
         then: impl Future<Output = ()> + Send + 'static,
     ) {
         drop(acquired);
@@ -208,7 +195,18 @@ impl QueueHandle {
 
 impl Take for QueueHandle {
     fn take(self: Arc<Self>, ask: Ask) -> Acquiring {
-        Box::pin(async move { self.acquire(ask).await })
+        Box::pin(async move {
+            match (&ask.owner, ask.claim) {
+                (Some(owner), Claim::Exclusive) => self.enter(&ask, owner, Mode::Exclusive).await,
+                (Some(owner), Claim::Shared) => self.enter(&ask, owner, Mode::Shared).await,
+                (_, claim) => {
+                    let request = self.in_context(ask.operation, self.request(&ask))?;
+                    let acquired = self.acquire(&request, ask.min_hold).await;
+                    let acquired = self.in_context(ask.operation, acquired)?;
+                    Ok(acquired.map(|acquired| Hold::of_node(acquired.held, claim, acquired.waited)))
+                }
+            }
+        })
     }
 
     fn key(&self) -> &str {

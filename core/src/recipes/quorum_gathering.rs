@@ -42,7 +42,7 @@ enum LeftOut {
 
 /// What all members answered to a try.
 #[derive(Default)]
-struct Tried {
+struct MemberTried {
     refused: usize,
     // What was held already, or is now.
     held: usize,
@@ -132,7 +132,7 @@ impl<'a> Acquisition<'a> {
     }
 
     /// Tries all members at once that are not held, until it is known whether a majority is.
-    async fn try_others(&mut self, but: Option<usize>) -> Tried {
+    async fn try_others(&mut self, but: Option<usize>) -> MemberTried {
         let (need, members) = (self.lock.need(), self.held.len());
         for held in &mut self.held {
             held.take_if(|held| held.tenure().ended().is_some());
@@ -141,7 +141,7 @@ impl<'a> Acquisition<'a> {
         let mut asked: Vec<_> = others.collect();
         let tries =
             asked.iter().map(|&member| self.lock.take_member(member, self.call(Patience::Try))).collect();
-        let mut tried = Tried { late: tries, ..Tried::default() };
+        let mut tried = MemberTried { late: tries, ..MemberTried::default() };
         let (mut failed, until) = (0, self.clock.now() + self.lock.tries_within());
         while let Some((member, answer)) = next_of(&mut tried.late, &self.clock, until).await {
             asked.retain(|other| *other != member);
@@ -174,7 +174,7 @@ impl<'a> Acquisition<'a> {
     }
 
     /// What a try without a majority means: `Ok` if a majority has answered.
-    fn judge(&mut self, tried: &Tried) -> Result<()> {
+    fn judge(&mut self, tried: &MemberTried) -> Result<()> {
         let need = self.lock.need();
         if tried.held + tried.refused >= need {
             (self.answered, self.obstacle) = (self.clock.now(), None);

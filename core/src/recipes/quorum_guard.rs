@@ -25,10 +25,10 @@ use crate::token::Token;
 pub(super) type Tries = FuturesUnordered<BoxFuture<'static, (usize, Result<Taken>)>>;
 
 /// The holds of a majority, which a task keeps wide.
-pub(super) struct QuorumHold(Arc<Shared>);
+pub(super) struct QuorumHold(Arc<QuorumParts>);
 
 /// What the guard and its background task share.
-struct Shared {
+struct QuorumParts {
     lock: Arc<QuorumMembers>,
     majority: Arc<Majority>,
     // By the number of the member. Given back as a whole at the end.
@@ -47,7 +47,7 @@ pub(super) struct HoldBounds {
 impl QuorumHold {
     /// A quorum of one member, which is that member's hold.
     pub(super) fn of_one(lock: Arc<QuorumMembers>, held: Hold) -> Self {
-        Self(Shared::new(lock, vec![Some(held)]))
+        Self(QuorumParts::new(lock, vec![Some(held)]))
     }
 
     /// `late` are tries under way, and `again` is the call for later ones.
@@ -58,7 +58,7 @@ impl QuorumHold {
         bounds: HoldBounds,
         again: Ask,
     ) -> Self {
-        let shared = Shared::new(lock, held);
+        let shared = QuorumParts::new(lock, held);
         shared.held.lock().iter().flatten().for_each(|held| shared.bind(held, bounds));
         let client = shared.lock.members()[0].handle.client();
         client.cleanup.beside(widen(Arc::clone(&shared), late, bounds, again));
@@ -67,7 +67,7 @@ impl QuorumHold {
 
     /// Gives all members back. Answers when a majority has confirmed it.
     async fn give_back(&self) -> Result<Ended> {
-        let Shared { lock, majority, held } = &*self.0;
+        let QuorumParts { lock, majority, held } = &*self.0;
         let ended = majority.end();
         let members: Vec<_> = held.lock().iter().flatten().cloned().collect();
         if let ([_], [only]) = (lock.members(), &members[..]) {
@@ -104,7 +104,7 @@ impl Composite for QuorumHold {
 
     /// A member that is not held now has no place.
     fn places(&self) -> Vec<Option<Token>> {
-        let Shared { majority, held, .. } = &*self.0;
+        let QuorumParts { majority, held, .. } = &*self.0;
         let held = held.lock();
         let place = |(member, held): (usize, &Option<Arc<Hold>>)| {
             held.as_ref().filter(|_| majority.holds(member)).map(|held| held.place())
@@ -126,7 +126,7 @@ impl QuorumGuard {
     }
 }
 
-impl Shared {
+impl QuorumParts {
     fn new(lock: Arc<QuorumMembers>, held: Vec<Option<Hold>>) -> Arc<Self> {
         let tenures = held.iter().map(|held| held.as_ref().map(|held| Arc::clone(held.tenure()))).collect();
         let majority = Majority::new(lock.key(), lock.need(), tenures);
@@ -186,7 +186,7 @@ pub(super) async fn next_of(
 
 /// Adds the members that are answered late, and from time to time tries those that are missing,
 /// until the hold has ended. Gives back what is left of one that was lost.
-async fn widen(shared: Arc<Shared>, mut late: Tries, bounds: HoldBounds, again: Ask) {
+async fn widen(shared: Arc<QuorumParts>, mut late: Tries, bounds: HoldBounds, again: Ask) {
     let clock = shared.lock.members()[0].handle.client().clock();
     let period = renewal_period(shared.lock.longest_ttl());
     let widening = async {

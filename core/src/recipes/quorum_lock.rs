@@ -235,7 +235,7 @@ impl Take for QuorumMembers {
         Box::pin(async move {
             ask.check().map_err(|error| error.in_operation(ask.operation).on(QuorumMembers::key(&self)))?;
             let [only] = self.members() else { return Acquisition::new(&self, ask).run().await };
-            let held = only.handle.acquire(ask).await?;
+            let held = Arc::clone(&only.handle).take(ask).await?;
             Ok(held.map(|held| {
                 let (claim, waited) = (held.claim(), held.waited());
                 Hold::of_composite(QuorumHold::of_one(Arc::clone(&self), held), claim, waited)

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
+use super::acquire::Take;
 use super::ask::Ask;
 use super::hold::Hold;
 use super::mutex::Mutex;
@@ -97,7 +98,7 @@ impl QuorumMembers {
         {
             return Ok(Taken::After(time));
         }
-        let Some(held) = mutex.handle.acquire(wanted).await? else { return Ok(Taken::Refused) };
+        let Some(held) = Arc::clone(&mutex.handle).take(wanted).await? else { return Ok(Taken::Refused) };
         let Some(node) = held.tenure().node() else { return Ok(Taken::Refused) };
         let lease = node.state().lease();
         // The server may have come back between the two answers, or the lease be a new one.

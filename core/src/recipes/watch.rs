@@ -39,22 +39,22 @@ use crate::watched::Watched;
 #[must_use = "a watch that is dropped at once sees nothing"]
 #[derive(Clone)]
 pub struct Watch<T> {
-    source: Box<dyn Source<T>>,
+    source: Box<dyn WatchSource<T>>,
     // The last answer of `changed`.
     answered: Option<T>,
 }
 
 /// The state that a watch shows.
-trait Source<T>: Send + Sync {
+trait WatchSource<T>: Send + Sync {
     fn address(&self) -> &Address;
     fn latest(&self) -> Result<T>;
     fn is_current(&self) -> bool;
     /// Waits until the state differs from the last answer.
     fn next<'a>(&'a mut self, answered: &'a mut Option<T>) -> BoxFuture<'a, Result<T>>;
-    fn boxed_clone(&self) -> Box<dyn Source<T>>;
+    fn boxed_clone(&self) -> Box<dyn WatchSource<T>>;
 }
 
-impl<T> Clone for Box<dyn Source<T>> {
+impl<T> Clone for Box<dyn WatchSource<T>> {
     fn clone(&self) -> Self {
         (**self).boxed_clone()
     }
@@ -68,7 +68,7 @@ struct Read<S, F> {
     read: F,
 }
 
-impl<T, S, F> Source<T> for Read<S, F>
+impl<T, S, F> WatchSource<T> for Read<S, F>
 where
     T: Clone + PartialEq + Send + Sync + 'static,
     S: Clone + Send + Sync + 'static,
@@ -91,7 +91,7 @@ where
         Box::pin(watcher.next(answered, move |state| read(state)))
     }
 
-    fn boxed_clone(&self) -> Box<dyn Source<T>> {
+    fn boxed_clone(&self) -> Box<dyn WatchSource<T>> {
         Box::new(self.clone())
     }
 }

@@ -18,7 +18,7 @@ pub(crate) enum Mode {
 /// and are counted by mode. A waiter is counted from its start, and so holds from the admission on,
 /// polled or not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Entry<H> {
+enum OwnerEntry<H> {
     Acquiring { generation: Generation, mode: Mode, queued: bool, wanted: bool, counts: Counts },
     Held { generation: Generation, counts: Counts, hold: H },
 }
@@ -47,7 +47,7 @@ impl Counts {
 
 /// What a task that enters must do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Entered<H> {
+pub(crate) enum Entrant<H> {
     /// This owner neither holds nor acquires: begin an acquisition in the background, which reports
     /// [`Ledger::acquired`] or [`Ledger::gave_up`], and wait for it. Counted.
     Acquire(Generation),
@@ -97,7 +97,7 @@ pub(crate) enum Left<H> {
 /// The holds of all owners of a coordinator, by owner and key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ledger<K: Eq + Hash, H> {
-    entries: HashMap<K, Entry<H>>,
+    entries: HashMap<K, OwnerEntry<H>>,
     last: Generation,
 }
 
@@ -109,46 +109,50 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
 
     /// A task of an owner asks for `key`. `is_lost` says whether a hold is lost; such an entry is
     /// cleared first, so that no task re-enters a lost hold (OWNER-LOSS-CLEARS-ENTRY).
-    pub(crate) fn enter(&mut self, key: &K, mode: Mode, is_lost: impl FnOnce(&H) -> bool) -> Entered<H> {
+    pub(crate) fn enter(&mut self, key: &K, mode: Mode, is_lost: impl FnOnce(&H) -> bool) -> Entrant<H> {
         match self.entries.get_mut(key) {
-            Some(Entry::Acquiring { generation, mode: acquires, wanted, counts, .. }) => {
+            Some(OwnerEntry::Acquiring { generation, mode: acquires, wanted, counts, .. }) => {
                 if !*wanted || (*acquires, mode) == (Mode::Shared, Mode::Exclusive) {
-                    return Entered::Later(*generation);
+                    return Entrant::Later(*generation);
                 }
                 *counts.of(mode) += 1;
-                return Entered::Join(*generation);
+                return Entrant::Join(*generation);
             }
-            Some(Entry::Held { generation, counts, hold }) if !is_lost(hold) => {
+            Some(OwnerEntry::Held { generation, counts, hold }) if !is_lost(hold) => {
                 if mode == Mode::Exclusive && counts.exclusive == 0 {
-                    return Entered::Deadlock;
+                    return Entrant::Deadlock;
                 }
                 *counts.of(mode) += 1;
-                return Entered::Again(*generation, hold.clone());
+                return Entrant::Again(*generation, hold.clone());
             }
             _ => {}
         }
         self.last += 1;
         let (generation, counts) = (self.last, Counts::one(mode));
-        let acquiring = Entry::Acquiring { generation, mode, queued: false, wanted: true, counts };
+        let acquiring = OwnerEntry::Acquiring { generation, mode, queued: false, wanted: true, counts };
         self.entries.insert(key.clone(), acquiring);
-        Entered::Acquire(generation)
+        Entrant::Acquire(generation)
     }
 
     /// What became of the acquisition of this generation.
     pub(crate) fn progress(&self, key: &K, of: Generation) -> Progress<H> {
         match self.entries.get(key) {
-            Some(Entry::Acquiring { generation, queued, wanted, .. }) if *generation == of => match wanted {
-                true => Progress::Acquiring { queued: *queued },
-                false => Progress::Unwanted,
-            },
-            Some(Entry::Held { generation, hold, .. }) if *generation == of => Progress::Held(hold.clone()),
+            Some(OwnerEntry::Acquiring { generation, queued, wanted, .. }) if *generation == of => {
+                match wanted {
+                    true => Progress::Acquiring { queued: *queued },
+                    false => Progress::Unwanted,
+                }
+            }
+            Some(OwnerEntry::Held { generation, hold, .. }) if *generation == of => {
+                Progress::Held(hold.clone())
+            }
             _ => Progress::Over,
         }
     }
 
     /// The acquisition of this generation waits behind others.
     pub(crate) fn queued(&mut self, key: &K, of: Generation) {
-        if let Some(Entry::Acquiring { generation, queued, .. }) = self.entries.get_mut(key)
+        if let Some(OwnerEntry::Acquiring { generation, queued, .. }) = self.entries.get_mut(key)
             && *generation == of
         {
             *queued = true;
@@ -159,8 +163,8 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
     /// none left: the node belongs to no one, and the acquisition must be given up.
     pub(crate) fn acquired(&mut self, key: &K, of: Generation, hold: H) -> bool {
         match self.entries.get_mut(key) {
-            Some(entry @ Entry::Acquiring { wanted: true, .. }) if entry.generation() == of => {
-                *entry = Entry::Held { generation: of, counts: entry.counts(), hold };
+            Some(entry @ OwnerEntry::Acquiring { wanted: true, .. }) if entry.generation() == of => {
+                *entry = OwnerEntry::Held { generation: of, counts: entry.counts(), hold };
                 true
             }
             _ => false,
@@ -170,7 +174,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
     /// The acquisition of this generation failed, was undone, or its task died: its waiters enter
     /// again.
     pub(crate) fn gave_up(&mut self, key: &K, of: Generation) {
-        if let Some(entry @ Entry::Acquiring { .. }) = self.entries.get(key)
+        if let Some(entry @ OwnerEntry::Acquiring { .. }) = self.entries.get(key)
             && entry.generation() == of
         {
             self.entries.remove(key);
@@ -186,18 +190,18 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         let Some(remaining) = counts.of(mode).checked_sub(1) else { return Left::Stale };
         *counts.of(mode) = remaining;
         match entry {
-            Entry::Acquiring { mode: acquires, wanted, counts: now, .. } => {
+            OwnerEntry::Acquiring { mode: acquires, wanted, counts: now, .. } => {
                 *now = counts;
                 let nobody =
                     counts == Counts::default() || *acquires == Mode::Exclusive && counts.exclusive == 0;
                 if nobody && std::mem::replace(wanted, false) { Left::Unwanted } else { Left::Remaining }
             }
-            Entry::Held { hold, .. } if counts == Counts::default() => {
+            OwnerEntry::Held { hold, .. } if counts == Counts::default() => {
                 let hold = hold.clone();
                 self.entries.remove(key);
                 Left::Last(hold)
             }
-            Entry::Held { hold, counts: now, .. } => {
+            OwnerEntry::Held { hold, counts: now, .. } => {
                 *now = counts;
                 let downgrades = counts.exclusive == 0 && mode == Mode::Exclusive;
                 if downgrades { Left::Downgrade(hold.clone()) } else { Left::Remaining }
@@ -208,7 +212,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
     /// A writing guard of this generation becomes a reading one. Never answers [`Left::Last`].
     pub(crate) fn convert(&mut self, key: &K, generation: Generation) -> Left<H> {
         match self.entries.get_mut(key) {
-            Some(Entry::Held { generation: current, counts, .. }) if *current == generation => {
+            Some(OwnerEntry::Held { generation: current, counts, .. }) if *current == generation => {
                 counts.shared += 1
             }
             _ => return Left::Stale,
@@ -220,7 +224,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
     #[cfg(test)]
     #[allow(dead_code, reason = "the model of owners includes this file")]
     pub(super) fn generation(&self, key: &K) -> Option<Generation> {
-        self.entries.get(key).map(Entry::generation)
+        self.entries.get(key).map(OwnerEntry::generation)
     }
 
     /// Hashes the state of one key for the model, since a map has no hash.
@@ -236,7 +240,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
     /// How often the owner holds `key` now: zero if the hold is lost.
     pub(crate) fn count(&self, key: &K, is_lost: impl FnOnce(&H) -> bool) -> usize {
         match self.entries.get(key) {
-            Some(Entry::Held { counts, hold, .. }) if !is_lost(hold) => counts.exclusive + counts.shared,
+            Some(OwnerEntry::Held { counts, hold, .. }) if !is_lost(hold) => counts.exclusive + counts.shared,
             _ => 0,
         }
     }
@@ -248,16 +252,16 @@ impl<K: Eq + Hash + Clone, H: Clone> Default for Ledger<K, H> {
     }
 }
 
-impl<H> Entry<H> {
+impl<H> OwnerEntry<H> {
     fn generation(&self) -> Generation {
         match self {
-            Entry::Acquiring { generation, .. } | Entry::Held { generation, .. } => *generation,
+            OwnerEntry::Acquiring { generation, .. } | OwnerEntry::Held { generation, .. } => *generation,
         }
     }
 
     fn counts(&self) -> Counts {
         match self {
-            Entry::Acquiring { counts, .. } | Entry::Held { counts, .. } => *counts,
+            OwnerEntry::Acquiring { counts, .. } | OwnerEntry::Held { counts, .. } => *counts,
         }
     }
 }

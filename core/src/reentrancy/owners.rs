@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::ledger::{Entered, Generation, Ledger, Left, Mode, Progress};
+use super::ledger::{Entrant, Generation, Ledger, Left, Mode, Progress};
 use super::owner::Owner;
 use crate::address::Address;
 use crate::client::Client;
@@ -34,7 +34,7 @@ impl Owners {
         &self.client
     }
 
-    pub(super) fn enter(&self, key: &OwnedKey, mode: Mode) -> Entered<Arc<HeldNode>> {
+    pub(super) fn enter(&self, key: &OwnedKey, mode: Mode) -> Entrant<Arc<HeldNode>> {
         self.ledger.lock().enter(key, mode, is_lost)
     }
 

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::ledger::{Entered, Generation, Left, Mode};
+use super::ledger::{Entrant, Generation, Left, Mode};
 use super::owner::Owner;
 use super::owners::{OwnedKey, Owners};
 use super::waiting::{Bounds, Waited, Waiting, give_back};
@@ -42,16 +42,16 @@ impl Share {
     {
         loop {
             let waiting = match owners.enter(&key, mode) {
-                Entered::Again(generation, held) => {
+                Entrant::Again(generation, held) => {
                     return Ok(Some(Self::new(owners, key, generation, mode, held)));
                 }
-                Entered::Deadlock => {
+                Entrant::Deadlock => {
                     let why = "this owner reads: it must release first, then write";
                     return Err(Error::new(ErrorKind::Deadlock, why));
                 }
-                Entered::Acquire(generation) => Waiting::begin(owners, &key, generation, mode, &acquire),
-                Entered::Join(generation) => Waiting::join(owners, &key, generation, mode),
-                Entered::Later(generation) => Waiting::later(owners, &key, generation),
+                Entrant::Acquire(generation) => Waiting::begin(owners, &key, generation, mode, &acquire),
+                Entrant::Join(generation) => Waiting::join(owners, &key, generation, mode),
+                Entrant::Later(generation) => Waiting::later(owners, &key, generation),
             };
             match waiting.outcome(bounds).await? {
                 Waited::Held(generation, held) => {

@@ -79,7 +79,7 @@ impl Waiting {
         F: Future<Output = Result<Option<HeldNode>>> + Send + 'static,
     {
         let mut waiting = Self::join(owners, key, generation, mode);
-        let acquiring = Acquiring { owners: Arc::clone(owners), key: key.clone(), generation };
+        let acquiring = Sharing { owners: Arc::clone(owners), key: key.clone(), generation };
         let acquire = acquire(acquiring.on_queue());
         let (sender, answer) = oneshot::channel();
         let work = async move {
@@ -187,13 +187,13 @@ pub(super) fn give_back(left: &Left<Arc<HeldNode>>) {
 
 /// The task's side. If it is dropped before it is done, even with its runtime, the waiters enter
 /// again.
-struct Acquiring {
+struct Sharing {
     owners: Arc<Owners>,
     key: OwnedKey,
     generation: Generation,
 }
 
-impl Acquiring {
+impl Sharing {
     /// Notifies the owner's tasks that the acquisition waits behind others.
     fn on_queue(&self) -> OnQueue {
         let (owners, key, generation) = (Arc::clone(&self.owners), self.key.clone(), self.generation);
@@ -214,7 +214,7 @@ impl Acquiring {
     }
 }
 
-impl Drop for Acquiring {
+impl Drop for Sharing {
     fn drop(&mut self) {
         // Does nothing once it is done: the entry is then no acquisition.
         self.owners.gave_up(&self.key, self.generation);

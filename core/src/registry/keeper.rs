@@ -11,7 +11,7 @@ use super::lease_report::LeaseReport;
 use super::place::Place;
 use super::presence::{Entered, Presence};
 use super::record::ClientRecord;
-use super::stamp::{Kept, check};
+use super::stamp::{Refusal, check};
 use crate::address::Namespace;
 use crate::cleanup::{Task, settle};
 use crate::config::Config;
@@ -156,14 +156,14 @@ impl Entrance {
         loop {
             let (error, again) = match self.enter(backend).await {
                 Ok(node) => return Ok(node),
-                Err(Kept::Older(error) | Kept::Moved(error)) => (error, false),
+                Err(Refusal::Older(error) | Refusal::Moved(error)) => (error, false),
                 // The next ones behind a try without an answer may not be sent at all.
-                Err(Kept::Unregistered(error)) => {
+                Err(Refusal::Unregistered(error)) => {
                     let again = had_no_answer(&error) || silent && error.may_pass();
                     (error, again)
                 }
                 // A server that has let the client register.
-                Err(Kept::Unread(error)) => {
+                Err(Refusal::Unread(error)) => {
                     let again = error.may_pass();
                     (error, again)
                 }
@@ -180,8 +180,8 @@ impl Entrance {
     }
 
     /// Registers, and then reads the stamp (CLIENT-REGISTER-FIRST). One try.
-    async fn enter(&self, backend: &Arc<dyn Backend>) -> std::result::Result<Arc<dyn Node>, Kept> {
-        let node = self.register(backend).await.map_err(Kept::Unregistered)?;
+    async fn enter(&self, backend: &Arc<dyn Backend>) -> std::result::Result<Arc<dyn Node>, Refusal> {
+        let node = self.register(backend).await.map_err(Refusal::Unregistered)?;
         let registered = LeftWhenDropped { entrance: self, backend, node: Some(node) };
         let who = Who::of(self.operator, self.participates.as_deref());
         match check(&**backend, &self.place, self.layout, who).await {
@@ -189,7 +189,7 @@ impl Entrance {
                 self.epoch.store(epoch, Ordering::Release);
                 Ok(registered.entered())
             }
-            Err(refused @ (Kept::Older(_) | Kept::Moved(_))) => {
+            Err(refused @ (Refusal::Older(_) | Refusal::Moved(_))) => {
                 // Before the client is closed, which may be an abrupt one.
                 registered.leave().await;
                 Err(refused)
@@ -317,15 +317,15 @@ impl Keeper {
             let client = backend.upgrade()?;
             let error = match self.entrance.enter(&client).await {
                 Ok(node) => return Some(node),
-                Err(Kept::Older(error)) => {
+                Err(Refusal::Older(error)) => {
                     seen::layout_ended(client.name(), &error);
                     return self.end(&*client, error).await;
                 }
-                Err(Kept::Moved(error)) => {
+                Err(Refusal::Moved(error)) => {
                     seen::move_ended(client.name(), &error);
                     return self.end(&*client, error).await;
                 }
-                Err(Kept::Unregistered(error) | Kept::Unread(error)) => match error.kind() {
+                Err(Refusal::Unregistered(error) | Refusal::Unread(error)) => match error.kind() {
                     ErrorKind::Closed => return None,
                     _ => error,
                 },

@@ -29,10 +29,10 @@ use crate::token::Tokens;
 /// and again until that succeeds; it registers as it connects (CLIENT-REGISTER-FIRST); and what would
 /// change anything on the server waits until it is registered (CLIENT-ACTS-REGISTERED).
 #[derive(Clone, Debug)]
-pub(crate) struct Registered(Arc<Shared>);
+pub(crate) struct Registered(Arc<RegisteredParts>);
 
 #[derive(Debug)]
-struct Shared {
+struct RegisteredParts {
     connector: Arc<dyn Connector>,
     config: Config,
     // The coordinator's: the first caller's runtime may be short-lived.
@@ -55,7 +55,16 @@ impl Registered {
         let pending = LeaseWriter::pending(connector.clock(&config), config.ttl);
         let (entered, connecting, first) = (OnceLock::new(), SingleFlight::default(), Mutex::default());
         let (runtime, epoch) = (Handle::current(), Arc::default());
-        Self(Arc::new(Shared { connector, config, runtime, epoch, entered, pending, connecting, first }))
+        Self(Arc::new(RegisteredParts {
+            connector,
+            config,
+            runtime,
+            epoch,
+            entered,
+            pending,
+            connecting,
+            first,
+        }))
     }
 
     /// A client that is connected.
@@ -111,7 +120,7 @@ impl Registered {
     }
 }
 
-impl Shared {
+impl RegisteredParts {
     async fn connect(&self) -> Result<()> {
         if self.entered.get().is_some() {
             return Ok(());

@@ -148,7 +148,7 @@ async fn write(
 
 /// What keeps a client out.
 #[derive(Debug)]
-pub(super) enum Kept {
+pub(super) enum Refusal {
     /// The namespace has a newer layout.
     Older(Error),
     /// It moves, or has moved.
@@ -166,18 +166,18 @@ pub(super) async fn check(
     place: &Place,
     own: u32,
     who: Who<'_>,
-) -> std::result::Result<u16, Kept> {
+) -> std::result::Result<u16, Refusal> {
     loop {
-        let read = Stamped::read(backend, place).await.map_err(Kept::Unread)?;
+        let read = Stamped::read(backend, place).await.map_err(Refusal::Unread)?;
         match Stamp::admission(read.as_ref().map(|read| read.stamp), own) {
             Admission::Enter => {
                 let marker = read.as_ref().and_then(|read| read.marker.as_ref());
                 return match marker.filter(|marker| !GateMarker::admits(Some(marker), who)) {
-                    Some(marker) => Err(Kept::Moved(marker::refusal(marker, place))),
+                    Some(marker) => Err(Refusal::Moved(marker::refusal(marker, place))),
                     None => Ok(read.map_or(0, |read| read.epoch)),
                 };
             }
-            Admission::Refused(needed) => return Err(Kept::Older(newer(place, needed, own))),
+            Admission::Refused(needed) => return Err(Refusal::Older(newer(place, needed, own))),
             Admission::Write(stamp) => match Stamped::write(backend, place, None, stamp).await {
                 Ok(true) => {
                     seen::layout_stamped(backend.name(), stamp.layout);
@@ -186,7 +186,7 @@ pub(super) async fn check(
                 // Another client was first, or was it this one, whose reply is lost?
                 Ok(false) => {}
                 Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {}
-                Err(error) => return Err(Kept::Unread(error)),
+                Err(error) => return Err(Refusal::Unread(error)),
             },
         }
     }

@@ -9,7 +9,7 @@ use tracing::field::{debug, display};
 
 use super::event;
 use super::hold::SeenHold;
-use super::meter::{Outcome, RecipeMeter};
+use super::meter::{MeteredOutcome, RecipeMeter};
 use crate::clock::{Clock, Moment};
 use crate::error::Error;
 use crate::token::Token;
@@ -40,7 +40,7 @@ impl<'a> SeenAcquisition<'a> {
 
     /// It has its hold.
     pub(crate) fn acquired(mut self, token: Token, waited: Duration) -> SeenHold {
-        self.end(Outcome::Acquired, waited);
+        self.end(MeteredOutcome::Acquired, waited);
         self.meter.waited(waited);
         event::acquired(self.meter.recipe(), self.key, token, waited);
         SeenHold::begin(Arc::clone(self.meter), Arc::clone(self.key), token, waited, self.clock.now())
@@ -48,12 +48,12 @@ impl<'a> SeenAcquisition<'a> {
 
     /// A try found it held.
     pub(crate) fn refused(mut self) {
-        self.end(Outcome::Refused, self.waited());
+        self.end(MeteredOutcome::Refused, self.waited());
     }
 
     /// It failed.
     pub(crate) fn failed(mut self, error: &Error) {
-        let (outcome, waited) = (Outcome::of(error), self.waited());
+        let (outcome, waited) = (MeteredOutcome::of(error), self.waited());
         self.end(outcome, waited);
         event::not_acquired(self.meter.recipe(), self.key, waited, outcome.as_str(), error);
     }
@@ -62,7 +62,7 @@ impl<'a> SeenAcquisition<'a> {
         self.clock.now().since(self.begun)
     }
 
-    fn end(&mut self, outcome: Outcome, waited: Duration) {
+    fn end(&mut self, outcome: MeteredOutcome, waited: Duration) {
         if std::mem::take(&mut self.open) {
             self.meter.waiters(-1);
             self.meter.acquisition(outcome);
@@ -76,7 +76,7 @@ impl<'a> SeenAcquisition<'a> {
 impl Drop for SeenAcquisition<'_> {
     fn drop(&mut self) {
         if self.open {
-            self.end(Outcome::Dropped, self.waited());
+            self.end(MeteredOutcome::Dropped, self.waited());
         }
     }
 }

@@ -20,11 +20,11 @@ pub(crate) struct SeenHold {
     meter: Arc<RecipeMeter>,
     key: Arc<str>,
     begun: Moment,
-    phase: Mutex<Phase>,
+    phase: Mutex<HoldPhase>,
 }
 
 #[derive(Debug)]
-enum Phase {
+enum HoldPhase {
     /// With its span, while a subscriber listens. Boxed: a client holds thousands.
     Held(Option<Box<Span>>),
     Released,
@@ -41,14 +41,14 @@ impl SeenHold {
     ) -> Self {
         meter.holders(1);
         let span = event::holding(meter.recipe(), &key, token, waited);
-        let phase = Mutex::new(Phase::Held((!span.is_disabled()).then(|| Box::new(span))));
+        let phase = Mutex::new(HoldPhase::Held((!span.is_disabled()).then(|| Box::new(span))));
         Self { meter, key, begun, phase }
     }
 
     /// It is lost. Only the first call counts; one after the release is for
     /// [`was_lost`](Self::was_lost).
     pub(crate) fn lost(&self, token: Token, reason: LostReason, now: Moment) {
-        let Some(span) = self.end(Phase::Lost, now) else { return };
+        let Some(span) = self.end(HoldPhase::Lost, now) else { return };
         self.meter.lost(reason);
         match span {
             Some(span) => span.record("lost", display(reason)).in_scope(|| self.report(token, reason)),
@@ -58,24 +58,24 @@ impl SeenHold {
 
     /// Its owner gave it back in time.
     pub(crate) fn released(&self, token: Token, now: Moment) {
-        if self.end(Phase::Released, now).is_some() {
+        if self.end(HoldPhase::Released, now).is_some() {
             event::released(self.meter.recipe(), &self.key, token, now.since(self.begun));
         }
     }
 
     /// The server answers the release that the hold was lost before.
     pub(crate) fn was_lost(&self, token: Token, reason: LostReason) {
-        let before = std::mem::replace(&mut *self.phase.lock(), Phase::Lost);
-        if !matches!(before, Phase::Lost) {
+        let before = std::mem::replace(&mut *self.phase.lock(), HoldPhase::Lost);
+        if !matches!(before, HoldPhase::Lost) {
             self.meter.lost(reason);
             self.report(token, reason);
         }
     }
 
     /// The span of the hold, if it was held until now.
-    fn end(&self, end: Phase, now: Moment) -> Option<Option<Box<Span>>> {
+    fn end(&self, end: HoldPhase, now: Moment) -> Option<Option<Box<Span>>> {
         let mut phase = self.phase.lock();
-        let Phase::Held(span) = &mut *phase else { return None };
+        let HoldPhase::Held(span) = &mut *phase else { return None };
         let span = span.take();
         *phase = end;
         self.meter.holders(-1);

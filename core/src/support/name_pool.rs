@@ -24,10 +24,10 @@ const EACH: usize = 256;
 
 /// A client's names.
 #[derive(Debug, Default)]
-pub struct NamePool(Mutex<State>);
+pub struct NamePool(Mutex<PoolState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct PoolState {
     free: HashMap<Box<str>, Vec<NodeId>>,
     // From an attempt under way to its name, where that is not its own id.
     lent: HashMap<NodeId, NodeId>,

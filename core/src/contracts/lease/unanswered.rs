@@ -6,14 +6,14 @@ use crate::clock::Moment;
 /// times in its TTL; further ones share the last slot.
 #[derive(Debug)]
 pub(super) struct Unanswered {
-    first: Slot,
+    first: Renewal,
     // Boxed: few leases ever wait for two answers, and on some servers each node has a lease.
-    others: Option<Box<[Slot; 2]>>,
+    others: Option<Box<[Renewal; 2]>>,
 }
 
-type Slot = (Moment, Moment);
+type Renewal = (Moment, Moment);
 
-const ANSWERED: Slot = (Moment::NEVER, Moment::NEVER);
+const ANSWERED: Renewal = (Moment::NEVER, Moment::NEVER);
 
 impl Default for Unanswered {
     fn default() -> Self {
@@ -45,7 +45,7 @@ impl Unanswered {
         others.map(|slot| slot.1).fold(self.first.1, Moment::min)
     }
 
-    fn slots_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
+    fn slots_mut(&mut self) -> impl Iterator<Item = &mut Renewal> {
         let others = self.others.iter_mut().flat_map(|others| others.iter_mut());
         std::iter::once(&mut self.first).chain(others)
     }

@@ -1,6 +1,6 @@
 //! What one client's lease, connection and requests count.
 
-use super::instrument::{Counter, Gauge};
+use super::instrument::{CounterMetric, Gauge};
 use super::table::{CLIENTS, DISCONNECTED, RECHECKS_FOUND, RECONNECTS, RENEWALS_LATE, REQUESTS, SUSPENDED};
 use crate::seen::event;
 
@@ -9,7 +9,7 @@ use crate::seen::event;
 pub(crate) struct ClientMeter {
     clients: Gauge,
     suspended: Gauge,
-    late: Counter,
+    late: CounterMetric,
 }
 
 impl ClientMeter {
@@ -17,7 +17,8 @@ impl ClientMeter {
         let labels = [backend];
         let clients = Gauge::new(&CLIENTS, &labels);
         clients.add(1);
-        let (suspended, late) = (Gauge::new(&SUSPENDED, &labels), Counter::new(&RENEWALS_LATE, &labels));
+        let (suspended, late) =
+            (Gauge::new(&SUSPENDED, &labels), CounterMetric::new(&RENEWALS_LATE, &labels));
         Self { clients, suspended, late }
     }
 
@@ -40,7 +41,7 @@ impl Drop for ClientMeter {
 #[derive(Debug)]
 pub(crate) struct Links {
     disconnected: Gauge,
-    reconnects: Counter,
+    reconnects: CounterMetric,
 }
 
 impl Links {
@@ -48,7 +49,7 @@ impl Links {
         let labels = [backend];
         Self {
             disconnected: Gauge::new(&DISCONNECTED, &labels),
-            reconnects: Counter::new(&RECONNECTS, &labels),
+            reconnects: CounterMetric::new(&RECONNECTS, &labels),
         }
     }
 
@@ -69,12 +70,12 @@ impl Links {
 
 /// Counts the requests of one client by their kind. A backend's driver has one.
 #[derive(Debug)]
-pub struct Requests(Vec<(&'static str, Counter)>);
+pub struct Requests(Vec<(&'static str, CounterMetric)>);
 
 impl Requests {
     /// For the requests of these kinds, as the server's documentation calls them.
     pub fn new(backend: &'static str, kinds: impl IntoIterator<Item = &'static str>) -> Self {
-        let counter = |kind| (kind, Counter::new(&REQUESTS, &[backend, kind]));
+        let counter = |kind| (kind, CounterMetric::new(&REQUESTS, &[backend, kind]));
         Self(kinds.into_iter().map(counter).collect())
     }
 
@@ -94,15 +95,15 @@ impl Requests {
 #[derive(Debug)]
 pub struct Rechecks {
     backend: &'static str,
-    admission: Counter,
-    hold: Counter,
-    watch: Counter,
+    admission: CounterMetric,
+    hold: CounterMetric,
+    watch: CounterMetric,
 }
 
 impl Rechecks {
     /// For a client of this backend.
     pub fn new(backend: &'static str) -> Self {
-        let found = |what| Counter::new(&RECHECKS_FOUND, &[backend, what]);
+        let found = |what| CounterMetric::new(&RECHECKS_FOUND, &[backend, what]);
         Self { backend, admission: found("admission"), hold: found("hold"), watch: found("watch") }
     }
 

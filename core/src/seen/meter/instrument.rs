@@ -10,7 +10,7 @@ use super::table::{METRICS, MetricKind};
 type Values<'a> = &'a [&'static str];
 
 #[derive(Clone, Debug)]
-pub(super) struct Counter(#[cfg(feature = "metrics")] metrics::Counter);
+pub(super) struct CounterMetric(#[cfg(feature = "metrics")] metrics::Counter);
 
 #[derive(Clone, Debug)]
 pub(super) struct Gauge(#[cfg(feature = "metrics")] metrics::Gauge);
@@ -54,7 +54,7 @@ fn metadata() -> metrics::Metadata<'static> {
 }
 
 #[cfg(feature = "metrics")]
-impl Counter {
+impl CounterMetric {
     pub(super) fn new(metric: &'static Metric, values: Values<'_>) -> Self {
         let counter = metrics::with_recorder(|to| to.register_counter(&key(metric, values), &metadata()));
         // It is shown from now on: of a counter that begins at one, no rate shows the first.
@@ -96,7 +96,7 @@ impl Histogram {
 }
 
 #[cfg(not(feature = "metrics"))]
-impl Counter {
+impl CounterMetric {
     pub(super) fn new(_: &'static Metric, _: Values<'_>) -> Self {
         Self()
     }

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
-use super::instrument::{Counter, Gauge};
+use super::instrument::{CounterMetric, Gauge};
 use super::table::{
     MOVE_ACKNOWLEDGED, MOVE_EPOCH, MOVE_LATE, MOVE_LOSSES, MOVE_PARTICIPANTS, MOVE_STEPS, MOVE_WAITS_FOR,
 };
@@ -25,7 +25,7 @@ pub(crate) struct ParticipantMeter {
     late: Gauge,
     epoch: Gauge,
     acknowledged: Gauge,
-    losses: [Counter; 2],
+    losses: [CounterMetric; 2],
     sides: [&'static str; 2],
     // `None`: it has ended.
     shown: Mutex<Option<Shown>>,
@@ -46,7 +46,7 @@ impl ParticipantMeter {
         let gauge = |phase| Gauge::new(&MOVE_PARTICIPANTS, &[backend, phase]);
         let away = gauge(AWAY);
         away.add(1);
-        let losses = |side: Side| Counter::new(&MOVE_LOSSES, &[sides[at_side(side)], side.as_str()]);
+        let losses = |side: Side| CounterMetric::new(&MOVE_LOSSES, &[sides[at_side(side)], side.as_str()]);
         Self {
             phases: PHASES.map(|phase| gauge(phase.as_str())),
             away,
@@ -115,13 +115,13 @@ impl Drop for ParticipantMeter {
 /// An operator of a move.
 #[derive(Debug)]
 pub(crate) struct OperatorMeter {
-    steps: [Counter; PHASES.len()],
+    steps: [CounterMetric; PHASES.len()],
     waits_for: Gauge,
 }
 
 impl OperatorMeter {
     pub(crate) fn new(backend: &'static str) -> Self {
-        let steps = PHASES.map(|phase| Counter::new(&MOVE_STEPS, &[backend, phase.as_str()]));
+        let steps = PHASES.map(|phase| CounterMetric::new(&MOVE_STEPS, &[backend, phase.as_str()]));
         Self { steps, waits_for: Gauge::new(&MOVE_WAITS_FOR, &[backend]) }
     }
 

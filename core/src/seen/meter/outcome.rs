@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind, LostReason};
 
 /// How an acquisition ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum MeteredOutcome {
     Acquired,
     Refused,
     Timeout,
@@ -17,45 +17,45 @@ pub(crate) enum Outcome {
     Failed,
 }
 
-impl Outcome {
-    pub(super) const ALL: [Outcome; 10] = [
-        Outcome::Acquired,
-        Outcome::Refused,
-        Outcome::Timeout,
-        Outcome::Unavailable,
-        Outcome::Lost,
-        Outcome::Conflict,
-        Outcome::Forbidden,
-        Outcome::Closed,
-        Outcome::Dropped,
-        Outcome::Failed,
+impl MeteredOutcome {
+    pub(super) const ALL: [MeteredOutcome; 10] = [
+        MeteredOutcome::Acquired,
+        MeteredOutcome::Refused,
+        MeteredOutcome::Timeout,
+        MeteredOutcome::Unavailable,
+        MeteredOutcome::Lost,
+        MeteredOutcome::Conflict,
+        MeteredOutcome::Forbidden,
+        MeteredOutcome::Closed,
+        MeteredOutcome::Dropped,
+        MeteredOutcome::Failed,
     ];
 
     /// The outcome of an acquisition that ended with this error.
     pub(crate) fn of(error: &Error) -> Self {
         match error.kind() {
-            ErrorKind::Timeout => Outcome::Timeout,
-            ErrorKind::Unavailable | ErrorKind::OutcomeUnknown => Outcome::Unavailable,
-            ErrorKind::Lost(_) => Outcome::Lost,
-            ErrorKind::Conflict => Outcome::Conflict,
-            ErrorKind::Forbidden => Outcome::Forbidden,
-            ErrorKind::Closed | ErrorKind::RuntimeGone => Outcome::Closed,
-            _ => Outcome::Failed,
+            ErrorKind::Timeout => MeteredOutcome::Timeout,
+            ErrorKind::Unavailable | ErrorKind::OutcomeUnknown => MeteredOutcome::Unavailable,
+            ErrorKind::Lost(_) => MeteredOutcome::Lost,
+            ErrorKind::Conflict => MeteredOutcome::Conflict,
+            ErrorKind::Forbidden => MeteredOutcome::Forbidden,
+            ErrorKind::Closed | ErrorKind::RuntimeGone => MeteredOutcome::Closed,
+            _ => MeteredOutcome::Failed,
         }
     }
 
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            Outcome::Acquired => "acquired",
-            Outcome::Refused => "refused",
-            Outcome::Timeout => "timeout",
-            Outcome::Unavailable => "unavailable",
-            Outcome::Lost => "lost",
-            Outcome::Conflict => "conflict",
-            Outcome::Forbidden => "forbidden",
-            Outcome::Closed => "closed",
-            Outcome::Dropped => "dropped",
-            Outcome::Failed => "failed",
+            MeteredOutcome::Acquired => "acquired",
+            MeteredOutcome::Refused => "refused",
+            MeteredOutcome::Timeout => "timeout",
+            MeteredOutcome::Unavailable => "unavailable",
+            MeteredOutcome::Lost => "lost",
+            MeteredOutcome::Conflict => "conflict",
+            MeteredOutcome::Forbidden => "forbidden",
+            MeteredOutcome::Closed => "closed",
+            MeteredOutcome::Dropped => "dropped",
+            MeteredOutcome::Failed => "failed",
         }
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::instrument::{Counter, Gauge, Histogram};
-use super::outcome::{Outcome, REASONS};
+use super::instrument::{CounterMetric, Gauge, Histogram};
+use super::outcome::{MeteredOutcome, REASONS};
 use super::table::{ACQUISITIONS, HOLD, HOLDERS, LOSSES, WAIT, WAITERS};
 use crate::error::LostReason;
 
@@ -35,12 +35,12 @@ impl Recipes {
 #[derive(Debug)]
 pub(crate) struct RecipeMeter {
     recipe: &'static str,
-    outcomes: [Counter; Outcome::ALL.len()],
+    outcomes: [CounterMetric; MeteredOutcome::ALL.len()],
     wait: Histogram,
     hold: Histogram,
     holders: Gauge,
     waiters: Gauge,
-    losses: [Counter; REASONS.len()],
+    losses: [CounterMetric; REASONS.len()],
 }
 
 impl RecipeMeter {
@@ -48,13 +48,13 @@ impl RecipeMeter {
         let labels = [backend, recipe];
         Self {
             recipe,
-            outcomes: Outcome::ALL
-                .map(|outcome| Counter::new(&ACQUISITIONS, &[backend, recipe, outcome.as_str()])),
+            outcomes: MeteredOutcome::ALL
+                .map(|outcome| CounterMetric::new(&ACQUISITIONS, &[backend, recipe, outcome.as_str()])),
             wait: Histogram::new(&WAIT, &labels),
             hold: Histogram::new(&HOLD, &labels),
             holders: Gauge::new(&HOLDERS, &labels),
             waiters: Gauge::new(&WAITERS, &labels),
-            losses: REASONS.map(|(_, reason)| Counter::new(&LOSSES, &[backend, recipe, reason])),
+            losses: REASONS.map(|(_, reason)| CounterMetric::new(&LOSSES, &[backend, recipe, reason])),
         }
     }
 
@@ -70,7 +70,7 @@ impl RecipeMeter {
         self.holders.add(difference);
     }
 
-    pub(crate) fn acquisition(&self, outcome: Outcome) {
+    pub(crate) fn acquisition(&self, outcome: MeteredOutcome) {
         self.outcomes[outcome as usize].count();
     }
 

@@ -9,10 +9,10 @@ use tokio::net::TcpStream;
 
 /// A connection that [`Transport::secure`](super::Transport::secure) gave.
 #[derive(Debug)]
-pub struct Stream(Kind);
+pub struct Stream(StreamKind);
 
 #[derive(Debug)]
-enum Kind {
+enum StreamKind {
     Plain(TcpStream),
     #[cfg(feature = "tls")]
     Tls(Box<super::tls::TlsStream>),
@@ -20,24 +20,24 @@ enum Kind {
 
 impl Stream {
     pub(super) fn plain(stream: TcpStream) -> Self {
-        Self(Kind::Plain(stream))
+        Self(StreamKind::Plain(stream))
     }
 
     #[cfg(feature = "tls")]
     pub(super) fn tls(stream: super::tls::TlsStream) -> Self {
-        Self(Kind::Tls(Box::new(stream)))
+        Self(StreamKind::Tls(Box::new(stream)))
     }
 }
 
 macro_rules! pinned {
     ($self:expr, $stream:ident => $call:expr) => {
         match &mut $self.get_mut().0 {
-            Kind::Plain(stream) => {
+            StreamKind::Plain(stream) => {
                 let $stream = Pin::new(stream);
                 $call
             }
             #[cfg(feature = "tls")]
-            Kind::Tls(stream) => {
+            StreamKind::Tls(stream) => {
                 let $stream = Pin::new(&mut **stream);
                 $call
             }
@@ -78,9 +78,9 @@ impl AsyncWrite for Stream {
 
     fn is_write_vectored(&self) -> bool {
         match &self.0 {
-            Kind::Plain(stream) => stream.is_write_vectored(),
+            StreamKind::Plain(stream) => stream.is_write_vectored(),
             #[cfg(feature = "tls")]
-            Kind::Tls(stream) => stream.is_write_vectored(),
+            StreamKind::Tls(stream) => stream.is_write_vectored(),
         }
     }
 }

@@ -22,12 +22,12 @@ use crate::seen;
 
 /// What one client needs for TLS, and what its dials met.
 pub(super) struct Tls {
-    shared: Arc<Shared>,
+    shared: Arc<TlsParts>,
     met: Arc<Mutex<Option<Error>>>,
 }
 
 /// What all connections of a client have in common.
-struct Shared {
+struct TlsParts {
     expected: &'static str,
     paths: Paths,
     server_name: Option<ServerName<'static>>,
@@ -44,7 +44,7 @@ impl Tls {
             config.server_name.clone().map(ServerName::try_from).transpose().map_err(bad_name)?;
         let paths = Paths { ca: config.ca.clone(), cert: config.cert.clone(), key: config.key.clone() };
         let expected = backend_name(&config.backend);
-        let shared = Arc::new(Shared { expected, paths, server_name, protocol, loaded: Mutex::default() });
+        let shared = Arc::new(TlsParts { expected, paths, server_name, protocol, loaded: Mutex::default() });
         Ok(Self { shared, met: Arc::default() })
     }
 
@@ -96,7 +96,7 @@ impl Tls {
     }
 }
 
-impl Shared {
+impl TlsParts {
     fn loaded(&self) -> Result<Loaded> {
         let fresh = self.paths.read().and_then(|contents| {
             if let Some((_, loaded)) = self.loaded.lock().as_ref().filter(|(last, _)| *last == contents) {
@@ -132,7 +132,7 @@ pub(super) struct TlsStream {
 
 /// What waits for the first answer: its absence may be the server's refusal of the client's certificate.
 struct First {
-    shared: Arc<Shared>,
+    shared: Arc<TlsParts>,
     met: Arc<Mutex<Option<Error>>>,
     // Whether the server has asked for a client certificate.
     asked: Arc<AtomicBool>,
