@@ -36,7 +36,7 @@ async fn main() -> Result<()> {
     let barriers: Vec<_> = workers.iter().map(barrier).collect::<Result<_>>()?;
     let mut inside = try_join_all(barriers.iter().map(|barrier| barrier.enter())).await?;
     let dead = inside.remove(0);
-    workers[0].crash().await;
+    latchwork::testing::crash(&workers[0]).await;
     let begun = std::time::Instant::now();
     try_join_all(inside.into_iter().map(|member| member.leave())).await?;
     println!("one died, and the others left {:?} later", begun.elapsed());

@@ -12,8 +12,9 @@ use std::env;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use latchwork::decide::moving::MovePhase;
-use latchwork::{Config, Coordinator, Move, MoveConfig, MoveProgress, Result, Token, connect};
+use latchwork::operator::MovePhase;
+use latchwork::operator::{Move, MoveProgress};
+use latchwork::{Config, Coordinator, MoveConfig, Result, Token, connect};
 use tokio::time::{Instant, sleep};
 
 const SERVICES: [&str; 3] = ["billing", "mailer", "search"];

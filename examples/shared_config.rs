@@ -12,8 +12,8 @@
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use latchwork::contracts::Expected;
-use latchwork::{ErrorKind, Result, SharedValue, Stored};
+use latchwork::Expected;
+use latchwork::{Compared, ErrorKind, Result, SharedValue};
 
 const WORKERS: usize = 4;
 const EDITORS: usize = 3;
@@ -93,8 +93,8 @@ async fn add_one(config: &SharedValue) -> Result<()> {
         let changes: usize = text.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0);
         let next = format!("{} changes", changes + 1);
         match config.compare_and_set(Expected::Version(now.version), next).await? {
-            Stored::Version(_) => return Ok(()),
-            Stored::Differs(cell) => now = cell.expect("nobody deletes it before the end"),
+            Compared::Stored(_) => return Ok(()),
+            Compared::Differs(cell) => now = cell.expect("nobody deletes it before the end"),
         }
         // Somebody was faster.
         tokio::time::sleep(Duration::from_millis(1)).await;

@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use latchwork::memory::{Link, Memory};
+use latchwork::testing::{Link, Memory};
 use latchwork::{Clock, Config, Ended, HoldState, LostReason, Mutex, Result, Token};
 
 /// How long the work takes once it holds again: there is time to press ctrl-c.

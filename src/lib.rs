@@ -54,20 +54,33 @@ pub use latchwork_core::blocking;
 use std::sync::Arc;
 
 pub use latchwork_core::recipes::{
-    Acquire, Acquired, Barrier, CountDownLatch, Counter, DoubleBarrier, Election, Fenced, Group,
+    Acquire, Acquired, Barrier, Compared, CountDownLatch, Counter, DoubleBarrier, Election, Fenced, Group,
     GroupChanges, GroupMember, Guard, Hold, IdGenerator, Inside, Leader, Leadership, Membership, MultiGuard,
     MultiLock, MultiMember, Mutex, MutexGuard, Permit, QuorumGuard, QuorumLock, ReadGuard, Reentrant, RwLock,
-    Semaphore, SharedValue, Stored, Watch, WriteGuard,
+    Semaphore, SharedValue, Watch, WriteGuard,
 };
 pub use latchwork_core::{
-    Address, Capabilities, ClientRecord, Clock, Config, Connector, Coordinator, Credentials,
-    CredentialsProvider, Ended, Error, ErrorKind, Eviction, HoldState, Kind, ListedKey, Listing, Loss,
-    LostReason, Moment, Move, MoveBlocker, MoveClient, MoveConfig, MoveLate, MoveOutsider, MovePlan,
-    MoveProgress, MovePromises, MoveState, MoveStatus, Name, Owner, Page, QueuesInUse, Result, Secret, Token,
-    ValuesInUse,
-    contracts::{self, Limit},
-    decide, facts, memory, registry, seen, support,
+    Address, Capabilities, CellLife, Claim, ClientRecord, Clock, Config, Connector, Coordinator, Credentials,
+    CredentialsProvider, Ended, Error, ErrorKind, Eviction, Expected, HoldState, Kind, Lease, LeaseState,
+    Limit, ListedKey, Listing, Loss, LostReason, Moment, MoveConfig, Name, Owner, Page, Result, Secret,
+    TimeToIdle, Token, Version, facts, seen as telemetry,
 };
+
+/// Tests of your service on memory: simulated time, planned faults, and crashes.
+pub mod testing {
+    pub use latchwork_core::memory::{Link, Memory};
+    pub use latchwork_core::{Clock, crash};
+}
+
+/// What operators do: a move of locks and values to another coordinator.
+pub mod operator {
+    pub use latchwork_core::backend::decide::moving::gate::{Course, GateMarker};
+    pub use latchwork_core::backend::decide::moving::{MovePhase, Side};
+    pub use latchwork_core::{
+        Move, MoveBlocker, MoveClient, MoveLate, MoveOutsider, MovePlan, MoveProgress, MovePromises,
+        MoveState, MoveStatus, QueuesInUse, ValuesInUse,
+    };
+}
 
 /// Connects to the coordinator that a URL (or a [`Config`]) names.
 ///
@@ -142,7 +155,7 @@ pub fn compiled_backends() -> Vec<&'static str> {
 pub fn connectors() -> Vec<Arc<dyn Connector>> {
     vec![
         #[cfg(feature = "memory")]
-        memory::connector(),
+        latchwork_core::memory::connector(),
         #[cfg(feature = "redis")]
         latchwork_redis::connector(),
         #[cfg(feature = "zookeeper")]

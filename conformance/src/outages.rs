@@ -69,7 +69,7 @@ pub async fn are_reported(kind: Kind, connector: Arc<dyn Connector>, says: Outag
     log.nth("latchwork.disconnected", 3).await;
     named(&outage(&client).await, &host, says.refused);
     // The server cannot be reached: the lease takes what there is.
-    client.crash().await;
+    latchwork_core::crash(&client).await;
     let undocumented = log.undocumented();
     assert!(undocumented.is_empty(), "not in the guide's table: {undocumented:#?}");
 }

@@ -412,13 +412,13 @@ impl Coordinator {
             }
         }
     }
+}
 
-    /// Crashes the client: nothing more is sent, and its holds are left to the lease, as though the
-    /// process had been killed. For tests.
-    pub async fn crash(&self) {
-        // An abrupt close sends nothing, so it cannot fail.
-        let _ = self.client().backend.close(Close::Abrupt).await;
-    }
+/// Crashes a client: it sends nothing more, and its holds are left to the lease, as if the process had
+/// been killed. For tests.
+pub async fn crash(coordinator: &Coordinator) {
+    // An abrupt close sends nothing, so it cannot fail.
+    let _ = coordinator.client().backend.close(Close::Abrupt).await;
 }
 
 /// A key of a recipe whose layout no other program has. (Curator's groups and barriers, and kazoo's,

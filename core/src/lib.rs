@@ -35,6 +35,7 @@
 
 mod address;
 mod attempt;
+pub mod backend;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod capabilities;
@@ -77,8 +78,10 @@ pub use clock::{Clock, Moment};
 pub use config::{Config, ENDLESS, MoveConfig};
 pub use connect::{connect, connect_lazy};
 pub use connector::Connector;
-pub use coordinator::Coordinator;
+pub use contracts::{CellLife, Expected, Lease, LeaseState, Limit, TimeToIdle, Version};
+pub use coordinator::{Coordinator, crash};
 pub use credentials::{Credentials, CredentialsProvider};
+pub use decide::Claim;
 pub use error::{Error, ErrorKind, LostReason, Result};
 pub use hold::{Ended, HoldState, Loss};
 pub use listing::{Listing, Page};

@@ -35,9 +35,9 @@ use latchwork_core::facts::{
 };
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::{
-    Barrier, CountDownLatch, Counter, DoubleBarrier, Election, Group, GroupChanges, GroupMember, IdGenerator,
-    Inside, Leader, Leadership, Membership, MultiGuard, MultiLock, MultiMember, Mutex, MutexGuard, Permit,
-    QuorumGuard, QuorumLock, ReadGuard, RwLock, Semaphore, SharedValue, Stored, Take, WriteGuard,
+    Barrier, Compared, CountDownLatch, Counter, DoubleBarrier, Election, Group, GroupChanges, GroupMember,
+    IdGenerator, Inside, Leader, Leadership, Membership, MultiGuard, MultiLock, MultiMember, Mutex,
+    MutexGuard, Permit, QuorumGuard, QuorumLock, ReadGuard, RwLock, Semaphore, SharedValue, Take, WriteGuard,
 };
 use latchwork_core::registry::{ClientRecord, ListedKey, Stamp};
 use latchwork_core::seen::{Event, Metric, MetricKind, Rechecks, Requests, Span};
@@ -102,7 +102,7 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Coordinator Config Secret Credentials Logins Transport Stream Capabilities Eviction Address Name Kind Clock Moment
         Hold Mutex MutexGuard Owner RwLock ReadGuard WriteGuard Semaphore Permit
         MultiLock MultiGuard QuorumLock QuorumGuard MultiMember
-        SharedValue Stored Watch Counter IdGenerator CountDownLatch
+        SharedValue Compared Watch Counter IdGenerator CountDownLatch
         Election Leader Leadership Group GroupChanges GroupMember Membership Barrier DoubleBarrier Inside
         Passage NoPassage
         Version Cell Expected CellWrite CellWritten CellStore Count Operation Change Changed Told NotACount

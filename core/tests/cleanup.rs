@@ -255,7 +255,7 @@ async fn a_crashed_client_sends_no_leave_when_it_is_dropped() {
     let (coordinator, _link) = store.connect(&config()).expect("connected");
     let ttl = coordinator.lease().ttl();
     let guard = coordinator.mutex("a").expect("a good key").acquire().await.expect("acquired");
-    coordinator.crash().await;
+    latchwork_core::crash(&coordinator).await;
     drop((guard, coordinator));
     tokio::time::sleep(ttl / 2).await;
     assert_eq!(store.contents().len(), 1, "a crashed client sends nothing");

@@ -30,7 +30,7 @@ async fn main() -> std::result::Result<(), Box<dyn Error>> {
     // Before the first connect: a client keeps the counters that it is given.
     PrometheusBuilder::new()
         .with_http_listener(address)
-        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), latchwork::seen::SECONDS)?
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), latchwork::telemetry::SECONDS)?
         .install()?;
     println!("http://{address}/metrics");
 

@@ -98,7 +98,7 @@ impl Crew {
     pub(crate) async fn kill(&mut self, worker: usize) -> Result<Event, String> {
         match &mut self.members[worker] {
             Member::Task { coordinator, task } => {
-                coordinator.crash().await;
+                latchwork::testing::crash(coordinator).await;
                 task.abort();
             }
             Member::Process { child, .. } => child.kill().await.map_err(failed("killing a worker"))?,

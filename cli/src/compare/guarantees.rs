@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use latchwork::contracts::Incarnation;
 use latchwork::{Coordinator, Eviction};
+use latchwork_core::backend::Incarnation;
 use serde::{Deserialize, Serialize};
 
 /// One promise, of all coordinators.

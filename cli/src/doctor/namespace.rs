@@ -1,7 +1,7 @@
 //! A namespace that is retired, or moves.
 
 use latchwork::Config;
-use latchwork::decide::moving::gate::GateMarker;
+use latchwork::operator::GateMarker;
 
 use super::finding::Finding;
 

@@ -169,9 +169,9 @@ pub(super) fn shown(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use latchwork::ListedKey;
-    use latchwork::contracts::CellLife;
-    use latchwork::memory::Memory;
+    use latchwork::testing::Memory;
     use latchwork::{Clock, ErrorKind};
+    use latchwork_core::backend::CellLife;
 
     use super::*;
 

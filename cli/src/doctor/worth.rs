@@ -1,8 +1,8 @@
 //! What a lock is worth there, by what the backend promises.
 
-use latchwork::contracts::Incarnation;
 use latchwork::facts::{Persistence, ServerFacts};
 use latchwork::{Coordinator, Eviction};
+use latchwork_core::backend::Incarnation;
 
 use super::finding::Finding;
 

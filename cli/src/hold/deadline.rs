@@ -78,7 +78,9 @@ mod tests {
     fn no_warning_comes_while_all_is_well() {
         for ttl in [1, 2, 10, 60, 3600].map(seconds) {
             let bounds = Bounds { grace: seconds(3600), ttl, fixed_end: Moment::NEVER };
-            let least = ttl - latchwork::decide::margin(ttl) - latchwork::decide::renewal_period(ttl);
+            let least = ttl
+                - latchwork_core::backend::decide::margin(ttl)
+                - latchwork_core::backend::decide::renewal_period(ttl);
             let Order::Until { warn, .. } = bounds.of(NOW, HoldState::Held, least) else { panic!("no end") };
             assert!(warn > NOW + bounds.period(), "{ttl:?}");
         }

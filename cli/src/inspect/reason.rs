@@ -1,7 +1,7 @@
 //! Why a waiter waits.
 
-use latchwork::contracts::Entry;
-use latchwork::decide::Claim;
+use latchwork::Claim;
+use latchwork_core::backend::Entry;
 
 /// Why the node at an index waits, or `None` if it holds. `limit` is that of a semaphore.
 pub(super) fn waits_for(entries: &[Entry], at: usize, limit: Option<u32>) -> Option<String> {

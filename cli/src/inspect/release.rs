@@ -3,8 +3,8 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use clap::Args;
-use latchwork::contracts::{Entry, Page};
 use latchwork::{Address, Config, Coordinator};
+use latchwork_core::backend::{Entry, Page};
 
 use super::client::on_a_server;
 use super::table::printable;

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use latchwork::contracts::{Entry, Page};
-use latchwork::decide::Claim;
-use latchwork::decide::moving::gate::{Course, GateMarker};
+use latchwork::Claim;
+use latchwork::operator::{Course, GateMarker};
 use latchwork::{Address, Config, Coordinator, Kind, Result};
+use latchwork_core::backend::{Entry, Page};
 use serde::Serialize;
 
 use super::reason::waits_for;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use clap::builder::styling::{AnsiColor, Style};
-use latchwork::decide::Claim;
+use latchwork::Claim;
 
 use super::snapshot::{Node, Queue, Snapshot};
 

@@ -8,7 +8,8 @@ mod status;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use latchwork::{Error, ErrorKind, Move, MoveStatus};
+use latchwork::operator::{Move, MoveStatus};
+use latchwork::{Error, ErrorKind};
 use serde::Serialize;
 
 use self::sides::Sides;
@@ -119,8 +120,9 @@ impl MigrateOrder {
         let mut interrupts = interrupts()?;
         // The clients of the move are kept beside it: a reader may stand still, and Ctrl-C ends it also then.
         let printing = Printing::new();
-        let told =
-            |progress: &latchwork::MoveProgress<'_>| printing.print(progress::told(progress, self.json));
+        let told = |progress: &latchwork::operator::MoveProgress<'_>| {
+            printing.print(progress::told(progress, self.json))
+        };
         let steps = async {
             match self.step {
                 Step::Run => of.run(told).await,

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use latchwork::decide::moving::MovePhase;
-use latchwork::{Capabilities, MovePlan, MoveState};
+use latchwork::Capabilities;
+use latchwork::operator::MovePhase;
+use latchwork::operator::{MovePlan, MoveState};
 
 use super::status;
 use crate::inspect::table::printable;

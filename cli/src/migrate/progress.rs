@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use latchwork::MoveProgress;
+use latchwork::operator::MoveProgress;
 use serde_json::json;
 
 /// A step, in lines or as JSON in one.

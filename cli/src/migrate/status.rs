@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use latchwork::{MoveState, MoveStatus};
+use latchwork::operator::{MoveState, MoveStatus};
 
 use crate::inspect::table::short;
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::process::Stdio;
 use std::time::Duration;
 
-use latchwork::contracts::Entry;
+use latchwork_core::backend::Entry;
 use latchwork_servers::ask;
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;

@@ -1,8 +1,8 @@
 //! What an operator has left who ended between two requests.
 
-use latchwork::contracts::{CellLife, CellWrite, Expected};
-use latchwork::registry::stamp_address;
 use latchwork::{Address, Config, Coordinator, Kind};
+use latchwork_core::backend::stamp_address;
+use latchwork_core::backend::{CellLife, CellWrite, Expected};
 
 use super::Sides;
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use latchwork::contracts::{Backend, Join, Joined, Node, NodeId, Patience};
-use latchwork::contracts::{ChangeWatch, Limit};
-use latchwork::decide::Claim;
+use latchwork::Claim;
 use latchwork::{Address, Config, Coordinator, Kind};
+use latchwork_core::backend::{Backend, Join, Joined, Node, NodeId, Patience};
+use latchwork_core::backend::{ChangeWatch, Limit};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 

@@ -64,7 +64,7 @@ cases! {
             async move { barrier.wait().await }
         });
         until_standing(&waits, &queue, 1).await;
-        dies.coordinator.crash().await;
+        latchwork_core::crash(&dies.coordinator).await;
         assert!(soon("its end", dead).await.expect("no panic").is_err(), "passed alone");
         let gives_up = barrier(&comes, 3);
         let error = tokio::time::timeout(NOISE, gives_up.wait()).await;
@@ -126,7 +126,7 @@ cases! {
         let (first, second) = soon("enter", async { tokio::join!(first.enter(), second.enter()) }).await;
         let (first, second) = (first.expect("entered"), second.expect("entered"));
         let bound = context.over(&dies) + stays.ttl() / 3 + NOISE;
-        dies.coordinator.crash().await;
+        latchwork_core::crash(&dies.coordinator).await;
         context.outlast(&dies);
         context.end_lease(&dies).await;
         within(bound, "its leave", second.leave()).await.expect("left");

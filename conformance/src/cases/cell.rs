@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use latchwork_core::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected, Joined, Version};
-use latchwork_core::recipes::{MultiLock, SharedValue, Stored, Watch};
+use latchwork_core::recipes::{Compared, MultiLock, SharedValue, Watch};
 use latchwork_core::{Address, ErrorKind, Kind, LostReason, Result};
 
 use crate::actions::{acquire, mutex};
@@ -34,7 +34,7 @@ pub(super) async fn delete(value: &SharedValue) -> bool {
     soon("delete", value.delete()).await.expect("deleted")
 }
 
-async fn set(value: &SharedValue, expected: Expected, text: &str) -> Stored {
+async fn set(value: &SharedValue, expected: Expected, text: &str) -> Compared {
     soon("compare_and_set", value.compare_and_set(expected, text)).await.expect("answered")
 }
 
@@ -81,22 +81,22 @@ cases! {
         let (mine, theirs) = (value(&one, "a"), value(&two, "a"));
         assert_eq!(read(&mine).await, None);
         assert!(!delete(&mine).await, "there was nothing");
-        let Stored::Version(first) = set(&mine, Expected::Absent, "first").await else { panic!("it was absent") };
+        let Compared::Stored(first) = set(&mine, Expected::Absent, "first").await else { panic!("it was absent") };
         let here = Cell { version: first, value: b"first"[..].into() };
         assert_eq!(read(&theirs).await, Some(here.clone()));
-        assert_eq!(set(&theirs, Expected::Absent, "no").await, Stored::Differs(Some(here)));
-        let Stored::Version(second) = set(&theirs, Expected::Version(first), "second").await else {
+        assert_eq!(set(&theirs, Expected::Absent, "no").await, Compared::Differs(Some(here)));
+        let Compared::Stored(second) = set(&theirs, Expected::Version(first), "second").await else {
             panic!("it was the first")
         };
         assert!(first < second, "{first} {second}");
         let refused = set(&mine, Expected::Version(first), "no").await;
-        assert_eq!(refused, Stored::Differs(Some(Cell { version: second, value: b"second"[..].into() })));
+        assert_eq!(refused, Compared::Differs(Some(Cell { version: second, value: b"second"[..].into() })));
         let third = write(&mine, "").await;
         assert!(second < third, "{second} {third}");
         assert_eq!(text(&theirs).await.as_deref(), Some(""), "an empty value is a value");
         assert!(delete(&theirs).await);
         assert_eq!(read(&mine).await, None);
-        assert_eq!(set(&mine, Expected::Version(third), "no").await, Stored::Differs(None));
+        assert_eq!(set(&mine, Expected::Version(third), "no").await, Compared::Differs(None));
     }
 
     "CELL-CAS" =>
@@ -120,7 +120,7 @@ cases! {
         versions.push(last);
         assert!(rise(&versions), "{versions:?}");
         for old in &versions[..versions.len() - 1] {
-            assert!(matches!(set(&it, Expected::Version(*old), "no").await, Stored::Differs(Some(_))), "{old:?}");
+            assert!(matches!(set(&it, Expected::Version(*old), "no").await, Compared::Differs(Some(_))), "{old:?}");
             let deleted = write_below(&client, it.address(), Expected::Version(*old), None).await;
             assert!(matches!(deleted, CellWritten::Refused(Some(_))), "{old:?}: {deleted:?}");
         }
@@ -145,11 +145,11 @@ cases! {
                 });
                 let expected = seen.as_ref().map_or(Expected::Absent, |cell| Expected::Version(cell.version));
                 seen = match set(&it, expected, &(now + 1).to_string()).await {
-                    Stored::Version(version) => {
+                    Compared::Stored(version) => {
                         made += 1;
                         Some(Cell { version, value: (now + 1).to_string().as_bytes().into() })
                     }
-                    Stored::Differs(cell) => cell,
+                    Compared::Differs(cell) => cell,
                 };
             }
         });
@@ -247,7 +247,7 @@ cases! {
         write(&value(&closes, "a"), "of one that closed").await;
         write(&value(&dies, "b"), "of one that died").await;
         closes.coordinator.close().await.expect("closed");
-        dies.coordinator.crash().await;
+        latchwork_core::crash(&dies.coordinator).await;
         // What went with it is gone by then.
         context.end_lease(&dies).await;
         for (key, expected) in [("a", "of one that closed"), ("b", "of one that died")] {
@@ -302,7 +302,7 @@ cases! {
         caught.expect("caught");
         let error = answer.expect_err("its connection was lost");
         assert_eq!((error.kind(), error.operation()), (ErrorKind::OutcomeUnknown, Some("compare_and_set")), "{error}");
-        assert!(matches!(set(&theirs, Expected::Version(before), "after").await, Stored::Version(_)));
+        assert!(matches!(set(&theirs, Expected::Version(before), "after").await, Compared::Stored(_)));
         soon("deliver", late.deliver()).await;
         assert_eq!(text(&theirs).await.as_deref(), Some("after"));
         delete(&theirs).await;

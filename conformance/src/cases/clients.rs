@@ -118,7 +118,7 @@ cases! {
         let dead = context.mortal().await;
         let before = (record(&watching, &watching).await, record(&watching, &dead).await);
         assert!(before.0.is_some() && before.1.is_some(), "{before:?}");
-        dead.coordinator.crash().await;
+        latchwork_core::crash(&dead.coordinator).await;
         within(context.recovery(&dead), "the dead client is gone", async {
             while record(&watching, &dead).await.is_some() {
                 tokio::time::sleep(SHORT_TTL / 30).await;

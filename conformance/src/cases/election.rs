@@ -150,9 +150,9 @@ cases! {
         let third = stand(&election(&last), "third", 4).await;
         let bound = context.over(&next);
         // The first candidate goes first, so that the leader's death must be seen beyond its place.
-        next.coordinator.crash().await;
-        middle.coordinator.crash().await;
-        leads_first.coordinator.crash().await;
+        latchwork_core::crash(&next.coordinator).await;
+        latchwork_core::crash(&middle.coordinator).await;
+        latchwork_core::crash(&leads_first.coordinator).await;
         let dead_clients = [&next, &middle, &leads_first];
         join_all(dead_clients.map(|dead| context.end_lease(dead))).await;
         dead_clients.iter().for_each(|dead| context.outlast(dead));

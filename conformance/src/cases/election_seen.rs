@@ -84,7 +84,7 @@ cases! {
         assert_eq!(next(&mut observer).await.as_deref(), Some("followed"));
         let standing = stand(&election(&follows), "next", 2).await;
         let bound = context.over(&followed);
-        followed.coordinator.crash().await;
+        latchwork_core::crash(&followed.coordinator).await;
         context.outlast(&followed);
         context.end_lease(&followed).await;
         let second = within(bound, "the next leader", standing).await.expect("no panic").expect("leads");
@@ -96,7 +96,7 @@ cases! {
         let last = campaign(&election(&alone), "alone").await;
         assert_eq!(next(&mut observer).await.as_deref(), Some("alone"));
         let bound = context.over(&alone);
-        alone.coordinator.crash().await;
+        latchwork_core::crash(&alone.coordinator).await;
         context.outlast(&alone);
         context.end_lease(&alone).await;
         let gone = within(bound, "that nobody leads", observer.changed()).await.expect("observed");

@@ -70,7 +70,7 @@ cases! {
         write(&dies, &cell, "here", CellLife::Lease).await;
         let mut watch = reads.coordinator.backend().watch_cell(&cell);
         soon("watch", watch.changed()).await.expect("watched");
-        dies.coordinator.crash().await;
+        latchwork_core::crash(&dies.coordinator).await;
         within(context.recovery(&dies), "the news of its end", async {
             loop {
                 watch.changed().await.expect("watched");

@@ -132,7 +132,7 @@ cases! {
         assert!(context.can(Fault::Cut));
         let bound = context.over(&dies);
         is_cut.link.cut();
-        dies.coordinator.crash().await;
+        latchwork_core::crash(&dies.coordinator).await;
         for over in [&is_cut, &dies] {
             context.outlast(over);
         }
@@ -207,7 +207,7 @@ cases! {
         update(&first, "first, again").await;
         assert_eq!(changes(&mut watch).await, expected([&[], &["first, again"], &[]]));
         let bound = context.over(&two);
-        two.coordinator.crash().await;
+        latchwork_core::crash(&two.coordinator).await;
         context.end_lease(&two).await;
         let dead = within(bound, "its death", watch.changes()).await.expect("watched");
         assert_eq!((data(&dead.left), dead.left[0].sequence), (vec!["second".to_owned()], second.sequence()));

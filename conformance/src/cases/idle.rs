@@ -156,7 +156,7 @@ cases! {
         let begun = Instant::now();
         let first = write(&dies, &cell, put(Expected::Absent, "here", idle())).await;
         let written = Instant::now();
-        dies.coordinator.crash().await;
+        latchwork_core::crash(&dies.coordinator).await;
         let mut watch = other.coordinator.backend().watch_cell(&cell);
         soon("watch", watch.changed()).await.expect("watched");
         let late = written + context.idle_bound(IDLE);

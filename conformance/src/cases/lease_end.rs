@@ -250,7 +250,7 @@ cases! {
         let guard = acquire(&context.mutex(&dead, "a")).await;
         let waiter = queue_up(&context.mutex(&other, "a"), 2).await;
         let bound = context.over(&dead);
-        dead.coordinator.crash().await;
+        latchwork_core::crash(&dead.coordinator).await;
         context.outlast(&dead);
         context.end_lease(&dead).await;
         let next = within(bound, "the next admission", waiter.outcome()).await.expect("admitted");
@@ -266,7 +266,7 @@ cases! {
         assert_eq!(client.link.kill_renewal(), context.can(Fault::KillRenewal), "the testbed says what it can");
         if !context.can(Fault::KillRenewal) {
             // Here all of the client's tasks die, as with the runtime that they ran on.
-            client.coordinator.crash().await;
+            latchwork_core::crash(&client.coordinator).await;
         }
         context.outlast(&client);
         let lost = within(context.over(&client), "the loss", guard.lost()).await;

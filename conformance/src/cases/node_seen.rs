@@ -116,7 +116,7 @@ cases! {
         let unasked = list(Page::new(0, 9)).await;
         assert!(unasked.iter().all(|entry| entry.lease_left.is_none()), "it costs where it is not asked: {unasked:?}");
         let waiter = queue_up(&context.mutex(&other, "a"), 2).await;
-        client.coordinator.crash().await;
+        latchwork_core::crash(&client.coordinator).await;
         let counted = guard.remaining();
         let before = clock.now();
         let listed = list(Page::new(0, 9).with_leases()).await;

@@ -133,7 +133,7 @@ cases! {
         let doomed = queue_up(&context.mutex(&dead, "a"), 2).await;
         let waiter = queue_up(&context.mutex(&last, "a"), 3).await;
         let bound = context.over(&dead);
-        dead.coordinator.crash().await;
+        latchwork_core::crash(&dead.coordinator).await;
         guard.release().await.expect("released");
         context.end_lease(&dead).await;
         let next = within(bound, "the admission", waiter.outcome()).await.expect("admitted");
@@ -160,7 +160,7 @@ cases! {
             waiting.push((node, held));
         }
         let bound = context.over(&dead);
-        dead.coordinator.crash().await;
+        latchwork_core::crash(&dead.coordinator).await;
         let admitted = waiting.iter().map(|(node, _)| node.admitted());
         for (admitted, (_, held)) in within(bound, "all admissions", join_all(admitted)).await.into_iter().zip(&waiting) {
             admitted.unwrap_or_else(|error| panic!("behind {held:?}: {error}"));

@@ -221,7 +221,7 @@ cases! {
             let mut watch = watching(&watcher, &queue).await;
             let _node = join(&dies, &queue, claims(kind)[0], b"").await;
             soon("the join", until_it_is(&mut watch, (&watcher, &queue), |all| all.len() == 1)).await;
-            dies.coordinator.crash().await;
+            latchwork_core::crash(&dies.coordinator).await;
             context.end_lease(&dies).await;
             let death = until_it_is(&mut watch, (&watcher, &queue), <[Entry]>::is_empty);
             within(context.over(&dies), "the news of the death", death).await;

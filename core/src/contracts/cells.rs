@@ -104,6 +104,19 @@ pub enum Expected {
     Version(Version),
 }
 
+impl From<Version> for Expected {
+    fn from(version: Version) -> Self {
+        Expected::Version(version)
+    }
+}
+
+/// No version: no cell.
+impl From<Option<Version>> for Expected {
+    fn from(version: Option<Version>) -> Self {
+        version.map_or(Expected::Absent, Expected::Version)
+    }
+}
+
 impl Expected {
     /// Whether a cell of this version, or none, is what is demanded.
     pub fn is_met_by(self, version: Option<Version>) -> bool {

@@ -62,5 +62,5 @@ pub(crate) use queue_handle::QueueHandle;
 pub use quorum_lock::QuorumLock;
 pub use rwlock::RwLock;
 pub use semaphore::Semaphore;
-pub use shared_value::{SharedValue, Stored};
+pub use shared_value::{Compared, SharedValue};
 pub use watch::Watch;

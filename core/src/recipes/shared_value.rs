@@ -28,13 +28,13 @@ use crate::error::{Error, ErrorKind, Result};
 /// under a hold is what `IsOwner` of etcd's `concurrency.Mutex` is for.
 ///
 /// ```
-/// # use latchwork_core::{connect, contracts::Expected, recipes::Stored, Config, memory};
+/// # use latchwork_core::{connect, contracts::Expected, recipes::Compared, Config, memory};
 /// # async fn example() -> Result<(), latchwork_core::Error> {
 /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
 /// let limits = coordinator.shared_value("limits")?;
 /// let version = limits.write(b"10 a second").await?;
 /// let stored = limits.compare_and_set(Expected::Version(version), b"20 a second").await?;
-/// assert!(matches!(stored, Stored::Version(newer) if newer > version));
+/// assert!(matches!(stored, Compared::Stored(newer) if newer > version));
 ///
 /// let mut watch = limits.watch().await?;
 /// let now = watch.changed().await?.expect("it was written");
@@ -50,9 +50,9 @@ pub struct SharedValue {
 /// The answer to a compare-and-set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "the value may not be stored"]
-pub enum Stored {
+pub enum Compared {
     /// It is stored, with this version.
-    Version(Version),
+    Stored(Version),
     /// The value was not as expected, and is as it was: this one, or none.
     Differs(Option<Cell>),
 }
@@ -143,8 +143,12 @@ impl SharedValue {
     ///
     /// # Cancel safety
     /// A dropped write may or may not be made.
-    pub async fn compare_and_set(&self, expected: Expected, value: impl AsRef<[u8]>) -> Result<Stored> {
-        let write = self.checked_write(expected, value.as_ref());
+    pub async fn compare_and_set(
+        &self,
+        expected: impl Into<Expected>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<Compared> {
+        let write = self.checked_write(expected.into(), value.as_ref());
         let written = async { stored(self.handle.write(&write?).await?) };
         self.handle.in_context("compare_and_set", written.await)
     }
@@ -188,18 +192,18 @@ impl SharedValue {
     }
 }
 
-fn stored(written: CellWritten) -> Result<Stored> {
+fn stored(written: CellWritten) -> Result<Compared> {
     match written {
-        CellWritten::Written(version) => Ok(Stored::Version(version)),
-        CellWritten::Refused(cell) => Ok(Stored::Differs(cell)),
+        CellWritten::Written(version) => Ok(Compared::Stored(version)),
+        CellWritten::Refused(cell) => Ok(Compared::Differs(cell)),
         CellWritten::Deleted { .. } => Err(answered_nonsense()),
     }
 }
 
-fn unconditional(stored: Stored) -> Result<Version> {
+fn unconditional(stored: Compared) -> Result<Version> {
     match stored {
-        Stored::Version(version) => Ok(version),
-        Stored::Differs(_) => Err(answered_nonsense()),
+        Compared::Stored(version) => Ok(version),
+        Compared::Differs(_) => Err(answered_nonsense()),
     }
 }
 

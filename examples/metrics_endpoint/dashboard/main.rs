@@ -11,7 +11,7 @@ mod run;
 use std::time::Duration;
 
 use files::{dashboard, names_in, rules};
-use latchwork::seen::METRICS;
+use latchwork::telemetry::METRICS;
 use prometheus::promtool;
 use run::Run;
 

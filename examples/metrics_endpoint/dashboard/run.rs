@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::process::Stdio;
 use std::time::Duration;
 
-use latchwork::{Config, Move, MoveConfig};
+use latchwork::operator::Move;
+use latchwork::{Config, MoveConfig};
 use latchwork_servers::proxy::{Direction, Proxy};
 use latchwork_servers::{Kind, Options, Server, WatchedRedis, ask};
 use metrics_exporter_prometheus::PrometheusBuilder;

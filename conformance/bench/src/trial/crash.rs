@@ -35,7 +35,7 @@ pub(super) async fn measure(target: &Target, terms: &Terms) -> Result<Vec<Line>>
             let holder = target.open_with(SHORT_TTL).await?;
             let _held = holder.mutex(KEY)?.acquire().await?;
             until_next(&lock, async {
-                holder.crash().await;
+                latchwork_core::crash(&holder).await;
                 Ok(())
             })
             .await?

@@ -25,7 +25,7 @@ const NO_RECIPE: [(&str, &str); 19] = [
     ("GroupMember", "a member, as others see it"),
     ("Watch", "of an election, a group or a value"),
     ("Membership", "the guard of a group"),
-    ("Stored", "the answer to a compare-and-set"),
+    ("Compared", "the answer to a compare-and-set"),
 ];
 
 const REQUEST: &str = "a part of a request";

@@ -34,7 +34,7 @@ async fn what_a_dead_client_leaves_in_an_unused_queue_is_forgotten() {
     let store = Memory::new(Clock::tokio());
     let ((alive, _), (dead, _)) = (connected(&store), connected(&store));
     let _guard = dead.mutex("a").expect("a good key").acquire().await.expect("acquired");
-    dead.crash().await;
+    crate::crash(&dead).await;
     tokio::time::sleep(2 * alive.lease().ttl()).await;
     let state = store.0.state.lock();
     assert_eq!((state.queues.len(), state.live.len(), state.leases.len()), (0, 0, 1));

@@ -15,7 +15,7 @@ use crate::decide::moving::MovePhase::{BothByOld, Done, New, Old};
 use crate::decide::moving::Side;
 use crate::error::ErrorKind;
 use crate::moving::operator::{MoveBlocker, MoveProgress, MoveState};
-use crate::recipes::Stored;
+use crate::recipes::Compared;
 
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -42,8 +42,8 @@ async fn uses(of: Coordinator, added: Arc<AtomicI64>, ends: Arc<AtomicBool>) -> 
             read.as_ref().map_or(0, |cell| String::from_utf8_lossy(&cell.value).parse().unwrap());
         let expected = read.map_or(Expected::Absent, |cell| Expected::Version(cell.version));
         match value.compare_and_set(expected, (height + 1).to_string()).await.expect("answered") {
-            Stored::Version(_) => done.set += 1,
-            Stored::Differs(_) => {}
+            Compared::Stored(_) => done.set += 1,
+            Compared::Differs(_) => {}
         }
         sleep(Duration::from_millis(7)).await;
     }
