@@ -1,150 +1,20 @@
 //! Where a recipe lives on a coordinator: namespace, kind and key, encoded in one way for every
 //! backend.
 
+mod kind;
+mod name;
 mod prefix;
 
 use std::fmt;
 use std::sync::Arc;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-
 use crate::error::{Error, Result};
 use crate::shown::shown;
 
+pub use kind::Kind;
+pub(crate) use name::check_length;
+pub use name::{MAX_KEY_BYTES, Name, encode};
 pub use prefix::QueuePrefix;
-
-/// Every byte outside `[A-Za-z0-9_.-]` is coded as `%XX`.
-const CODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'.').remove(b'-');
-
-/// The longest key and namespace, in bytes.
-pub const MAX_KEY_BYTES: usize = 255;
-
-/// The kinds of recipe. Kinds never collide: `mutex("a")` and `semaphore("a")` are two things
-/// (KEY-KINDS). A reentrant mutex is of [`Kind::Mutex`], since it excludes the mutex of the same
-/// key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Kind {
-    /// Mutex.
-    Mutex,
-    /// Read/write lock.
-    RwLock,
-    /// Semaphore.
-    Semaphore,
-    /// Leader election.
-    Election,
-    /// Shared value.
-    Value,
-    /// Counter.
-    Counter,
-    /// Generator of ids.
-    Ids,
-    /// Count-down latch.
-    Latch,
-    /// Group: its members.
-    Group,
-    /// Barrier: its members.
-    Barrier,
-    /// Who has passed a barrier.
-    Passage,
-    /// Double barrier: its members.
-    DoubleBarrier,
-    /// Who has passed a double barrier.
-    DoublePassage,
-    /// The clients of a namespace.
-    Clients,
-    /// The layout of a namespace.
-    Layout,
-    /// What the clients of a quorum note about a server's memory.
-    Quorum,
-}
-
-impl Kind {
-    /// The kinds whose addresses are queues.
-    pub const QUEUES: [Kind; 8] = [
-        Kind::Mutex,
-        Kind::RwLock,
-        Kind::Semaphore,
-        Kind::Election,
-        Kind::Group,
-        Kind::Barrier,
-        Kind::DoubleBarrier,
-        Kind::Clients,
-    ];
-
-    /// The kinds whose addresses are cells.
-    pub const CELLS: [Kind; 8] = [
-        Kind::Value,
-        Kind::Counter,
-        Kind::Ids,
-        Kind::Latch,
-        Kind::Passage,
-        Kind::DoublePassage,
-        Kind::Layout,
-        Kind::Quorum,
-    ];
-
-    /// Whether its queues take shared claims.
-    pub fn takes_shared(self) -> bool {
-        matches!(self, Kind::RwLock | Kind::Group | Kind::Barrier | Kind::DoubleBarrier | Kind::Clients)
-    }
-
-    /// Whether its queues can be watched (WATCH-QUEUE). Where that costs the server something with
-    /// each change, the others do not pay for it.
-    pub fn is_observed(self) -> bool {
-        matches!(self, Kind::Election | Kind::Group | Kind::Clients)
-    }
-
-    /// The name that stands in a server's key.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Kind::Mutex => "mutex",
-            Kind::RwLock => "rwlock",
-            Kind::Semaphore => "semaphore",
-            Kind::Election => "election",
-            Kind::Value => "value",
-            Kind::Counter => "counter",
-            Kind::Ids => "ids",
-            Kind::Latch => "latch",
-            Kind::Group => "group",
-            Kind::Barrier => "barrier",
-            Kind::Passage => "passage",
-            Kind::DoubleBarrier => "double-barrier",
-            Kind::DoublePassage => "double-passage",
-            Kind::Clients => "clients",
-            Kind::Layout => "layout",
-            Kind::Quorum => "quorum",
-        }
-    }
-}
-
-/// What a user names in asking for a recipe: a key of the coordinator's namespace (any `&str` or
-/// `String`), or another program's name ([`Address::exact`]).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Name {
-    /// An opaque key, encoded by this library (KEY-OPAQUE).
-    Key(String),
-    /// Another program's name, used as it is (KEY-EXACT).
-    Exact(String),
-}
-
-impl From<&str> for Name {
-    fn from(key: &str) -> Self {
-        Name::Key(key.to_owned())
-    }
-}
-
-impl From<String> for Name {
-    fn from(key: String) -> Self {
-        Name::Key(key)
-    }
-}
-
-impl From<&String> for Name {
-    fn from(key: &String) -> Self {
-        Name::Key(key.clone())
-    }
-}
 
 /// A namespace, as written and encoded.
 #[derive(Clone, Debug)]
@@ -289,25 +159,6 @@ impl fmt::Debug for Address {
             write!(f, "exact:{}", shown(&self.coded, usize::MAX))
         } else {
             write!(f, "{}/{}/{}", self.namespace, self.kind.as_str(), self.coded)
-        }
-    }
-}
-
-/// The key encoding: every byte outside `[A-Za-z0-9_.-]` as `%XX`. A text of dots only is encoded
-/// too, since ZooKeeper refuses `.` and `..` and they mean something in paths.
-pub fn encode(text: &str) -> String {
-    if text.bytes().all(|byte| byte == b'.') {
-        return "%2E".repeat(text.len());
-    }
-    utf8_percent_encode(text, CODED).to_string()
-}
-
-pub(crate) fn check_length(argument: &'static str, text: &str) -> Result<()> {
-    match text.len() {
-        0 => Err(Error::invalid(argument, "must not be empty")),
-        1..=MAX_KEY_BYTES => Ok(()),
-        long => {
-            Err(Error::invalid(argument, format!("has {long} bytes, at most {MAX_KEY_BYTES} are allowed")))
         }
     }
 }

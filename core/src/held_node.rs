@@ -1,16 +1,18 @@
 //! One held node until it is given back: by a release, by a drop, or at its fixed end.
 
+mod downgrade;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::address::Address;
-use crate::cleanup::{Task, leave, settle};
+use crate::cleanup::{Task, leave};
 use crate::client::Client;
 use crate::clock::Moment;
 use crate::contracts::Node;
 use crate::decide::given_back_at;
-use crate::decide::life::{AfterTry, By, Failure, Life, Outcome, TakeBack};
+use crate::decide::life::{AfterTry, By, Failure, Outcome, TakeBack};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::hold::{Ended, Tenure};
 use crate::seen::{self, SeenHold};
@@ -245,53 +247,6 @@ impl HeldNode {
             ))),
             (Outcome::Unconfirmed, why) => Err(unknown("the release was not confirmed").because_of(why)),
         }
-    }
-
-    /// Turns a writer's node into a reader's, in its place. Retried until it is confirmed, or until
-    /// the hold's deadline; a dropped or refused downgrade goes on in the background.
-    pub(crate) async fn downgrade(&self) -> Result<()> {
-        let state = self.node.state();
-        if state.look(Life::is_downgraded) {
-            // The writer's downgrade stands, whatever has become of the reader since.
-            return Ok(());
-        }
-        self.tenure.check()?;
-        let lease = state.lease();
-        let in_background = GoesOn::when_dropped(self, HeldNode::go_on_downgrading);
-        let confirmed = async {
-            let task = Task::downgrade(self.queue(), &self.node, true);
-            tokio::select! {
-                biased;
-                (next, answer) = settle(&*self.client.backend, &task, self.client.request_timeout) => {
-                    if answer.is_ok() {
-                        state.change(|life, _| life.downgraded());
-                    }
-                    if next == AfterTry::Done {
-                        in_background.disarm();
-                    }
-                    // Else the downgrade goes on: the node may live as long as this process, and
-                    // readers wait for it.
-                    answer
-                }
-                () = lease.clock().sleep_until(lease.deadline()) => {
-                    Err(unknown("the downgrade was not confirmed before the hold's deadline"))
-                }
-            }
-        };
-        self.client.serve(confirmed).await
-    }
-
-    /// Hands the downgrade to the background: once, however often it is asked for.
-    fn go_on_downgrading(&self) {
-        if self.node.state().change(|life, _| life.downgrade_later()) {
-            self.client.cleanup.push(Task::downgrade(self.queue(), &self.node, true));
-        }
-    }
-
-    /// As [`downgrade`](HeldNode::downgrade), in the background, and not before the least time is
-    /// over.
-    pub(crate) fn downgrade_later(&self) {
-        self.client.cleanup.push(Task::downgrade(self.queue(), &self.node, false));
     }
 }
 

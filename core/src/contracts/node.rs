@@ -7,7 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::cells::{CellWrite, CellWritten};
-use super::node_state::{Leave, NodeState};
+use super::leave::Leave;
+use super::node_state::NodeState;
 use crate::address::Address;
 use crate::error::Result;
 

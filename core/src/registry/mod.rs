@@ -36,6 +36,8 @@
 //!
 //! *Source.* Register, then read: Dekker's argument. `docs/protocol/clients.md` has the whole.
 
+mod connecting;
+mod entrance;
 mod fields;
 mod keeper;
 mod lease_report;

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
-use super::keeper::connect_in_time;
+use super::connecting::connect_in_time;
 use super::place::is_writers;
 use super::presence::Entered;
 use crate::address::{Address, Kind, QueuePrefix};

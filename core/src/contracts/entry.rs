@@ -1,0 +1,94 @@
+//! The listings of queues.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::address::Address;
+use crate::decide::Claim;
+use crate::shown::shown;
+
+/// The longest label (and node data), in bytes.
+pub const MAX_LABEL_BYTES: usize = 4096;
+
+/// One node in a listing (NODE-LIST).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    /// Its sequence number.
+    pub sequence: u64,
+    /// Its admission rule and weight.
+    pub claim: Claim,
+    /// Whether it is admitted.
+    pub admitted: bool,
+    /// The owner's label, as [`label_of`](Entry::label_of) reads it from the server.
+    pub label: String,
+    /// How long it has been in the queue, as far as the server shows (for display only).
+    pub age: Option<Duration>,
+    /// How long the server goes on counting on its owner without another renewal, rounded down by a
+    /// second at most. `None` where it does not tell
+    /// ([`lease_left`](crate::Capabilities::lease_left)), or was not asked ([`Page::leases`]).
+    pub lease_left: Option<Duration>,
+    /// Its data, as it was written last (NODE-DATA).
+    #[serde(skip)]
+    pub data: Arc<[u8]>,
+}
+
+impl Entry {
+    /// A label for a listing, from the bytes on the server. Any client may have written them:
+    /// invalid UTF-8 becomes U+FFFD, what would act on a terminal is escaped, and what is longer
+    /// than [`MAX_LABEL_BYTES`] is cut.
+    pub fn label_of(written: &[u8]) -> String {
+        // The rest is never shown.
+        let start = &written[..written.len().min(MAX_LABEL_BYTES + 1)];
+        shown(&String::from_utf8_lossy(start), MAX_LABEL_BYTES).into_owned()
+    }
+}
+
+/// Which part of a listing to read.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    /// Only nodes behind this sequence number (0: from the head).
+    pub after: u64,
+    /// The most nodes to read.
+    pub most: usize,
+    /// Whether to tell how long each lease has left. On etcd that is a request more for the lease of
+    /// each holder, at most [`MAX_LEASES`](Page::MAX_LEASES) of them.
+    pub leases: bool,
+}
+
+impl Page {
+    /// The most leases of a page that a server is asked for one by one.
+    pub const MAX_LEASES: usize = 64;
+
+    /// This page, without the leases.
+    pub const fn new(after: u64, most: usize) -> Self {
+        Self { after, most, leases: false }
+    }
+
+    /// With the leases.
+    pub const fn with_leases(self) -> Self {
+        Self { leases: true, ..self }
+    }
+}
+
+/// A page of queues: of those that have nodes, or a stored limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueuePage {
+    /// The queues. Within a page each comes once.
+    pub queues: Vec<Address>,
+    /// Where the next page begins, in the backend's own words; `None` after the last.
+    pub next: Option<String>,
+}
+
+impl QueuePage {
+    /// A page of at most so many of these, in the order of their encoded keys. The next one begins behind the
+    /// last key.
+    pub fn in_order(mut queues: Vec<Address>, most: usize) -> Self {
+        queues.sort_unstable_by(|one, other| one.coded().cmp(other.coded()));
+        let is_cut = queues.len() > most;
+        queues.truncate(most);
+        let next = queues.last().filter(|_| is_cut).map(|last| last.coded().to_owned());
+        Self { queues, next }
+    }
+}

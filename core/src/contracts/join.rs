@@ -1,0 +1,98 @@
+//! A request to join a queue, and its answer.
+
+use std::sync::Arc;
+
+use super::limit::{Limit, StoredLimit};
+use super::node::Node;
+use super::node_id::NodeId;
+use crate::address::Address;
+use crate::decide::Claim;
+use crate::decide::life::Residue;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Whether a join may wait its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Patience {
+    /// Take a place in the queue.
+    Wait,
+    /// Be admitted at once, or leave nothing behind. A try never overtakes the queue.
+    Try,
+}
+
+/// One request to join a queue.
+#[derive(Clone, Debug)]
+pub struct Join {
+    /// The queue.
+    pub queue: Address,
+    /// The attempt's id.
+    pub id: NodeId,
+    /// The admission rule and weight.
+    pub claim: Claim,
+    /// What it asks of the limit of a queue of permits.
+    pub limit: Limit,
+    /// The owner's label, shown in listings.
+    pub label: Arc<str>,
+    /// The node's data, at most [`MAX_LABEL_BYTES`] (NODE-DATA). At an exact address on ZooKeeper
+    /// and etcd an election's node holds the data alone, as other programs write it.
+    pub data: Arc<[u8]>,
+    /// Whether it may wait.
+    pub patience: Patience,
+    /// An earlier request of this attempt had an unknown outcome: its node may exist.
+    pub repeated: bool,
+}
+
+impl Join {
+    /// The limit that applies to this join of permits, given what is stored. If nothing is, the
+    /// join stores it.
+    ///
+    /// # Errors
+    /// `Conflict` when what is stored refuses the join.
+    pub fn settle(&self, stored: &StoredLimit) -> Result<u32> {
+        let counts = match stored {
+            StoredLimit::Foreign(_) => None,
+            _ => self.limit.beside(stored.permits()),
+        };
+        counts.filter(|limit| self.claim.weight() <= *limit).ok_or_else(|| self.conflict(stored))
+    }
+
+    /// The error of a join of permits that the stored limit refuses.
+    pub fn conflict(&self, stored: &StoredLimit) -> Error {
+        let weight = self.claim.weight();
+        let why = match (stored.clone(), self.limit) {
+            (StoredLimit::Absent, Limit::Stored) => {
+                format!("{stored} yet: semaphore(key, limit) stores one, and so does set_limit")
+            }
+            (StoredLimit::Permits(limit), Limit::Exactly(asked)) if limit != asked => format!(
+                "{stored}, not {asked}: Limit::UnlessStored({asked}) takes the stored limit, set_limit changes it"
+            ),
+            (StoredLimit::Absent, Limit::Exactly(limit) | Limit::UnlessStored(limit))
+            | (StoredLimit::Permits(limit), _) => {
+                format!("its weight of {weight} is above the limit of {limit}")
+            }
+            (StoredLimit::Foreign(_), _) => stored.to_string(),
+        };
+        Error::new(ErrorKind::Conflict, why).on(self.queue.name())
+    }
+}
+
+/// The answer to a join.
+#[derive(Debug)]
+pub enum Joined {
+    /// Admitted at once.
+    Admitted(Arc<dyn Node>),
+    /// In the queue: [`Node::admitted`] waits.
+    Waiting(Arc<dyn Node>),
+    /// A try that was not admitted: nothing is left behind.
+    Refused,
+}
+
+impl Residue {
+    /// What a join with this answer may have left, as [`SequentialNodes::join`] defines its errors.
+    pub fn of(join: &Join, answer: &Result<Joined>) -> Self {
+        match answer {
+            Ok(Joined::Admitted(_) | Joined::Waiting(_)) => Residue::Node,
+            Ok(Joined::Refused) => Residue::Nothing,
+            Err(error) => Residue::after(error.into(), join.repeated),
+        }
+    }
+}

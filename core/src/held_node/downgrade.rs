@@ -1,0 +1,55 @@
+//! The downgrade of a held node.
+
+use super::{GoesOn, HeldNode, unknown};
+use crate::cleanup::{Task, settle};
+use crate::decide::life::{AfterTry, Life};
+use crate::error::Result;
+
+impl HeldNode {
+    /// Turns a writer's node into a reader's, in its place. Retried until it is confirmed, or until
+    /// the hold's deadline; a dropped or refused downgrade goes on in the background.
+    pub(crate) async fn downgrade(&self) -> Result<()> {
+        let state = self.node.state();
+        if state.look(Life::is_downgraded) {
+            // The writer's downgrade stands, whatever has become of the reader since.
+            return Ok(());
+        }
+        self.tenure.check()?;
+        let lease = state.lease();
+        let in_background = GoesOn::when_dropped(self, HeldNode::go_on_downgrading);
+        let confirmed = async {
+            let task = Task::downgrade(self.queue(), &self.node, true);
+            tokio::select! {
+                biased;
+                (next, answer) = settle(&*self.client.backend, &task, self.client.request_timeout) => {
+                    if answer.is_ok() {
+                        state.change(|life, _| life.downgraded());
+                    }
+                    if next == AfterTry::Done {
+                        in_background.disarm();
+                    }
+                    // Else the downgrade goes on: the node may live as long as this process, and
+                    // readers wait for it.
+                    answer
+                }
+                () = lease.clock().sleep_until(lease.deadline()) => {
+                    Err(unknown("the downgrade was not confirmed before the hold's deadline"))
+                }
+            }
+        };
+        self.client.serve(confirmed).await
+    }
+
+    /// Hands the downgrade to the background: once, however often it is asked for.
+    fn go_on_downgrading(&self) {
+        if self.node.state().change(|life, _| life.downgrade_later()) {
+            self.client.cleanup.push(Task::downgrade(self.queue(), &self.node, true));
+        }
+    }
+
+    /// As [`downgrade`](HeldNode::downgrade), in the background, and not before the least time is
+    /// over.
+    pub(crate) fn downgrade_later(&self) {
+        self.client.cleanup.push(Task::downgrade(self.queue(), &self.node, false));
+    }
+}

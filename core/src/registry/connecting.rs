@@ -1,0 +1,75 @@
+//! A client connects and enters, within `connect_timeout`.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU16;
+use std::time::Instant;
+
+use tokio::runtime::Handle;
+
+use super::entrance::Entrance;
+use super::keeper::Keeper;
+use super::presence::Entered;
+use crate::config::Config;
+use crate::connector::Connector;
+use crate::contracts::{Backend, Close};
+use crate::error::Result;
+use crate::seen;
+use crate::shown::in_millis;
+use crate::support::connect_within;
+
+/// Connects and enters within `connect_timeout`, and keeps the `epoch` of the tokens. The client stays
+/// registered until it is closed.
+pub(super) async fn connect_in_time(
+    connector: &dyn Connector,
+    config: &Config,
+    epoch: &Arc<AtomicU16>,
+) -> Result<Entered> {
+    let begun = Instant::now();
+    let entrance = Entrance::of(config, epoch)?;
+    let connecting = async {
+        let backend = connector.connect(config).await?;
+        let dropped = ClosedWhenDropped(Some(Arc::clone(&backend)));
+        match entrance.enter_at_last(&backend).await {
+            Ok(node) => {
+                dropped.disarm();
+                seen::describe();
+                Ok(Keeper::start(entrance, backend, node))
+            }
+            Err(refused) => {
+                if let Err(error) = backend.close(Close::Orderly).await {
+                    tracing::debug!(%error, "a client that did not enter was not closed in order");
+                }
+                dropped.disarm();
+                Err(refused)
+            }
+        }
+    };
+    let connected = connect_within(config.connect_timeout, &config.backend, &config.hosts, connecting).await;
+    let entered = connected.map_err(|error| error.in_operation("connect"))?;
+    let took = in_millis(begun.elapsed());
+    seen::connected(connector.name(), &config.hosts.join(","), took);
+    Ok(entered)
+}
+
+/// A client that is entering, or is closed since it may not. It is given back in the background when
+/// the connect is dropped, or takes too long: its lease would be renewed by nobody, and its node stand
+/// until it ends.
+struct ClosedWhenDropped(Option<Arc<dyn Backend>>);
+
+impl ClosedWhenDropped {
+    fn disarm(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for ClosedWhenDropped {
+    fn drop(&mut self) {
+        if let (Some(backend), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            runtime.spawn(async move {
+                if let Err(error) = backend.close(Close::Orderly).await {
+                    tracing::debug!(%error, "a dropped connect was not given back; its lease runs out");
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! A client registers, and reads the stamp.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use super::place::Place;
+use super::record::ClientRecord;
+use super::stamp::{Refusal, check};
+use crate::address::Namespace;
+use crate::cleanup::{Task, settle};
+use crate::config::Config;
+use crate::contracts::{Backend, Join, Joined, Limit, Node, NodeId, Patience};
+use crate::decide::life::Residue;
+use crate::decide::moving::gate::Who;
+use crate::decide::{Claim, join_obsolete_at};
+use crate::error::{Error, ErrorKind, LostReason, Result};
+use crate::label::default_label;
+use crate::support::{Backoff, note_failure};
+
+/// The shortest time between two tries to enter anew.
+pub(super) const PAUSE: Duration = Duration::from_millis(20);
+
+/// Whether a request may have been made, or the lease ended under it: the server was silent, or hung up.
+fn had_no_answer(error: &Error) -> bool {
+    match error.kind() {
+        ErrorKind::Lost(reason) => reason != LostReason::Closed,
+        kind => matches!(kind, ErrorKind::OutcomeUnknown | ErrorKind::Timeout),
+    }
+}
+
+/// The error of a connect whose client could not enter.
+fn unregistered(error: Error, place: &Place) -> Error {
+    let kind = match error.kind() {
+        // The server went silent, or hung up, since it was asked first.
+        ErrorKind::OutcomeUnknown | ErrorKind::Timeout | ErrorKind::Lost(_) | ErrorKind::Unavailable => {
+            ErrorKind::Unavailable
+        }
+        ErrorKind::Forbidden => ErrorKind::Forbidden,
+        _ => return error,
+    };
+    let Place { clients, stamp, .. } = place;
+    let why = format!("each client registers itself in {clients:?} and reads {stamp:?}");
+    Error::new(kind, why).because(error)
+}
+
+/// What a client enters with.
+#[derive(Debug)]
+pub(super) struct Entrance {
+    pub(super) place: Place,
+    label: Arc<str>,
+    record: Arc<[u8]>,
+    layout: u32,
+    pub(super) operator: bool,
+    participates: Option<Arc<str>>,
+    pub(super) request_timeout: Duration,
+    // The epoch of the tokens here, as it was read last.
+    epoch: Arc<AtomicU16>,
+}
+
+impl Entrance {
+    pub(super) fn of(config: &Config, epoch: &Arc<AtomicU16>) -> Result<Self> {
+        Ok(Self {
+            place: Place::of(&Namespace::new(&config.namespace))?,
+            label: config.label.as_deref().map_or_else(default_label, Arc::from),
+            record: ClientRecord::own(config.layout, config.who()),
+            layout: config.layout,
+            operator: config.operator,
+            participates: config.participates.clone(),
+            request_timeout: config.request_timeout,
+            epoch: Arc::clone(epoch),
+        })
+    }
+
+    /// Enters, again and again while the server is silent: the connect bounds the time. What was refused is
+    /// not asked again.
+    pub(super) async fn enter_at_last(&self, backend: &Arc<dyn Backend>) -> Result<Arc<dyn Node>> {
+        let mut backoff = Backoff::new(PAUSE, self.request_timeout.max(PAUSE));
+        let mut silent = false;
+        loop {
+            let (error, again) = match self.enter(backend).await {
+                Ok(node) => return Ok(node),
+                Err(Refusal::Older(error) | Refusal::Moved(error)) => (error, false),
+                // The next ones behind a try without an answer may not be sent at all.
+                Err(Refusal::Unregistered(error)) => {
+                    let again = had_no_answer(&error) || silent && error.may_pass();
+                    (error, again)
+                }
+                // A server that has let the client register.
+                Err(Refusal::Unread(error)) => {
+                    let again = error.may_pass();
+                    (error, again)
+                }
+            };
+            let error = unregistered(error, &self.place);
+            if !again {
+                return Err(error);
+            }
+            tracing::debug!(%error, "this client is not registered yet");
+            note_failure(&error);
+            silent = true;
+            backoff.wait(backend.lease().clock()).await;
+        }
+    }
+
+    /// Registers, and then reads the stamp (CLIENT-REGISTER-FIRST). One try.
+    pub(super) async fn enter(
+        &self,
+        backend: &Arc<dyn Backend>,
+    ) -> std::result::Result<Arc<dyn Node>, Refusal> {
+        let node = self.register(backend).await.map_err(Refusal::Unregistered)?;
+        let registered = LeftWhenDropped { entrance: self, backend, node: Some(node) };
+        let who = Who::of(self.operator, self.participates.as_deref());
+        match check(&**backend, &self.place, self.layout, who).await {
+            Ok(epoch) => {
+                self.epoch.store(epoch, Ordering::Release);
+                Ok(registered.entered())
+            }
+            Err(refused @ (Refusal::Older(_) | Refusal::Moved(_))) => {
+                // Before the client is closed, which may be an abrupt one.
+                registered.leave().await;
+                Err(refused)
+            }
+            Err(unread) => Err(unread),
+        }
+    }
+
+    async fn register(&self, backend: &Arc<dyn Backend>) -> Result<Arc<dyn Node>> {
+        let join = Join {
+            queue: self.place.clients.clone(),
+            id: NodeId::random(),
+            claim: Claim::Shared,
+            limit: Limit::Stored,
+            label: Arc::clone(&self.label),
+            data: Arc::clone(&self.record),
+            patience: Patience::Wait,
+            repeated: false,
+        };
+        let sent = backend.lease().clock().now();
+        let answer = backend.join(&join).await;
+        if Residue::of(&join, &answer) == Residue::Unknown {
+            let lease = backend.lease();
+            let obsolete_at = join_obsolete_at(lease.clock().now(), self.request_timeout, lease.ttl());
+            self.undo(backend, Task::Abandon { join, obsolete_at });
+        }
+        match answer? {
+            Joined::Admitted(node) => {
+                let held = node.state().change(|life, seen| life.hold(sent, None, seen));
+                if let Err((reason, _)) = held {
+                    self.undo(backend, Task::leave(&self.place.clients, &node));
+                    return Err(Error::lost(reason));
+                }
+                Ok(node)
+            }
+            // What stands in front of it is none of ours. It is listed all the same.
+            Joined::Waiting(node) => Ok(node),
+            Joined::Refused => {
+                Err(Error::new(ErrorKind::Conflict, "it was not let into the queue of clients"))
+            }
+        }
+    }
+
+    /// Removes in the background what does not stay; without a runtime the lease does.
+    pub(super) fn undo(&self, backend: &Arc<dyn Backend>, task: Task) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        let (backend, request_timeout) = (Arc::clone(backend), self.request_timeout);
+        runtime.spawn(async move { remove(&*backend, &task, request_timeout).await });
+    }
+}
+
+/// Removes what does not stay, or leaves it to the lease.
+async fn remove(backend: &dyn Backend, task: &Task, request_timeout: Duration) {
+    if let (_, Err(error)) = settle(backend, task, request_timeout).await {
+        tracing::debug!(%error, "a place in the queue of clients is left to its lease");
+    }
+}
+
+/// A place among the clients, until the stamp is read. It is given back when that fails or is dropped: a
+/// backend forgets a node that nobody has, and it would stand until its lease ends.
+struct LeftWhenDropped<'a> {
+    entrance: &'a Entrance,
+    backend: &'a Arc<dyn Backend>,
+    node: Option<Arc<dyn Node>>,
+}
+
+impl LeftWhenDropped<'_> {
+    fn entered(mut self) -> Arc<dyn Node> {
+        self.node.take().expect("taken once")
+    }
+
+    /// Gives it back to a server that has just answered. Dropped, it does so in the background.
+    async fn leave(mut self) {
+        let Self { entrance, backend, node } = &self;
+        let task = Task::leave(&entrance.place.clients, node.as_ref().expect("it is there until then"));
+        remove(&***backend, &task, entrance.request_timeout).await;
+        self.node = None;
+    }
+}
+
+impl Drop for LeftWhenDropped<'_> {
+    fn drop(&mut self) {
+        if let Some(node) = self.node.take() {
+            self.entrance.undo(self.backend, Task::leave(&self.entrance.place.clients, &node));
+        }
+    }
+}
