@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use latchwork_core::contracts::TimeToIdle;
-use latchwork_core::support::Backoff;
+use latchwork_core::support::{Backoff, Pauses};
 use latchwork_core::{Clock, Error, ErrorKind, Moment, Result};
 use parking_lot::Mutex;
 
@@ -115,7 +115,7 @@ impl CellLeases {
         txn: impl Fn(i64) -> Txn,
         sent: &AtomicBool,
     ) -> Result<TxnResult> {
-        let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
+        let mut backoff = Backoff::new(Pauses::IN_REQUEST);
         loop {
             self.open(lease).await?;
             sent.store(true, Ordering::Release);

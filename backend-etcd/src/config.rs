@@ -10,11 +10,6 @@ pub(crate) const NAME: &str = "etcd";
 
 const DEFAULT_PORT: u16 = 2379;
 
-/// The delays before a failed request is sent again, as
-/// [`Backoff`](latchwork_core::support::Backoff) takes them: its jitter adds up to as much again.
-pub(crate) const FIRST_RETRY: Duration = Duration::from_millis(10);
-pub(crate) const LONGEST_RETRY: Duration = Duration::from_millis(500);
-
 /// How many operations one request has at most: etcd takes 128.
 pub(crate) const OPS_PER_TXN: usize = 100;
 

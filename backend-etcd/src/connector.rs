@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::Backend;
-use latchwork_core::support::{Backoff, connect_within, note_failure};
+use latchwork_core::support::{Backoff, Pauses, connect_within, note_failure};
 use latchwork_core::{Address, Clock, Config, Connector, Error, ErrorKind, Result};
 
 use crate::backend::EtcdBackend;
 use crate::client::Client;
-use crate::config::{FIRST_RETRY, LONGEST_RETRY, NAME, Settings};
+use crate::config::{NAME, Settings};
 use crate::driver::{Compare, Driver, Op, Order, Range, Status, Txn};
 use crate::layout::Layout;
 use crate::probe;
@@ -122,7 +122,7 @@ async fn connect(config: &Config, settings: Settings) -> Result<Arc<dyn Backend>
 async fn open(settings: &Settings, config: &Config) -> Result<Arc<dyn Backend>> {
     settings.transport.prepare().await?;
     probe::find_server(&settings.endpoints, &settings.transport).await?;
-    let (clock, mut backoff) = (Clock::system(), Backoff::new(FIRST_RETRY, LONGEST_RETRY));
+    let (clock, mut backoff) = (Clock::system(), Backoff::new(Pauses::OUTAGE));
     loop {
         match log_in(settings, config).await {
             // A server is there, but has no leader yet, or no time. The caller bounds the time.

@@ -11,13 +11,12 @@ use std::time::Duration;
 
 use latchwork_core::contracts::LeaseWriter;
 use latchwork_core::decide::{renewal_period, valid_until};
-use latchwork_core::support::Backoff;
+use latchwork_core::support::{Backoff, Pauses};
 use latchwork_core::{Error, ErrorKind, LostReason, Moment};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{FIRST_RETRY, LONGEST_RETRY};
 use crate::driver::{Driver, RenewalStream};
 use crate::error::{Answer, Failure, SILENT};
 use crate::session::{Session, give_back};
@@ -41,7 +40,7 @@ async fn renew_until_lost(driver: Driver, session: Arc<Session>) {
         _ = lease.until_lost() => {}
     }
     // Short beside the TTL: the lease runs on during a delay.
-    let mut backoff = Backoff::new(FIRST_RETRY, LONGEST_RETRY.min(lease.ttl() / 80));
+    let mut backoff = Backoff::new(Pauses::OUTAGE.up_to(lease.ttl() / 80));
     let mut silent = None;
     while lease.lost().is_none() {
         match renew(&driver, &session, silent.take(), &mut backoff).await {

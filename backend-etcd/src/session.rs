@@ -4,18 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_core::contracts::LeaseWriter;
-use latchwork_core::support::Backoff;
+use latchwork_core::support::{Backoff, Pauses};
 use latchwork_core::{Clock, Error, ErrorKind, LostReason, Result};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use crate::config::{FIRST_RETRY, LONGEST_RETRY};
 use crate::driver::Driver;
 use crate::error::{Failure, late};
-
-/// The longest delay, before jitter, between two requests of a close.
-const CLOSE_RETRY: Duration = Duration::from_millis(50);
 
 /// A lease on the server, and what this client knows of it.
 #[derive(Debug)]
@@ -77,7 +73,7 @@ impl Session {
 pub(crate) fn give_back(runtime: &Handle, driver: Driver, lease: i64, clock: Clock, ttl: Duration) {
     let runs_out = clock.now() + ttl;
     runtime.spawn(async move {
-        let mut backoff = Backoff::new(FIRST_RETRY, LONGEST_RETRY);
+        let mut backoff = Backoff::new(Pauses::OUTAGE);
         while let Err(Failure::Other(error)) = driver.revoke(lease).await {
             if clock.now() >= runs_out {
                 tracing::debug!(%error, lease, "an etcd lease was not given back; it has run out");
@@ -93,7 +89,7 @@ pub(crate) fn give_back(runtime: &Handle, driver: Driver, lease: i64, clock: Clo
 pub(crate) async fn revoke_in_time(driver: &Driver, session: &Session) -> Result<()> {
     let mut last = None;
     let tries = async {
-        let mut backoff = Backoff::new(FIRST_RETRY, CLOSE_RETRY);
+        let mut backoff = Backoff::new(Pauses::IN_REQUEST);
         loop {
             match driver.revoke(session.id).await {
                 Ok(()) | Err(Failure::LeaseGone) => return Ok(()),

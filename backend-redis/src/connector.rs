@@ -1,11 +1,10 @@
 //! From a [`Config`] to a client.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::Backend;
-use latchwork_core::support::{Backoff, connect_within, note_failure};
+use latchwork_core::support::{Backoff, Pauses, connect_within, note_failure};
 use latchwork_core::{Address, Clock, Config, Connector, Error, ErrorKind, Eviction, Result, seen};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -20,9 +19,6 @@ use crate::lease::ClientLease;
 use crate::probe::{self, Stranger};
 use crate::renewal;
 use crate::watch::{Channels, Inbox, recheck};
-
-/// The pause before a server that is still loading is asked again, without jitter.
-const LOADING_PAUSE: Duration = Duration::from_millis(50);
 
 /// Opens clients of Redis and Valkey: `redis://[[user]:password@]host[:port][/database]`, and
 /// `redis-sentinel://[[user]:password@]host[:port],…/service` for a master that Sentinels watch, and
@@ -107,7 +103,7 @@ async fn connected(
     reconnected: &Arc<Notify>,
 ) -> Result<(Driver, Eviction)> {
     let until = Instant::now() + settings.connect_timeout;
-    let mut pauses = Backoff::new(LOADING_PAUSE, LOADING_PAUSE);
+    let mut pauses = Backoff::new(Pauses::IN_REQUEST);
     let mut asked = false;
     loop {
         let (inbox, channels, own) = (Arc::clone(inbox), Arc::clone(channels), settings.inbox.clone());

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use latchwork_core::seen;
-use latchwork_core::support::Backoff;
+use latchwork_core::support::{Backoff, Pauses};
 
 use crate::config::NAME;
 use crate::lease::SessionLease;
@@ -32,7 +32,7 @@ pub(crate) async fn forgotten(lease: &SessionLease) {
     loop {
         driver.disconnected().await;
         // The jitter spreads clients that were cut off together.
-        tokio::time::sleep(Backoff::new(PAUSE / 2, PAUSE / 2).next()).await;
+        tokio::time::sleep(Backoff::new(Pauses { first: PAUSE / 2, longest: PAUSE / 2 }).next()).await;
         while !driver.is_connected() {
             let answers = join_all(settings.hosts.iter().map(|host| ask(host, &settings.transport))).await;
             let seen = lease.seen();

@@ -1,11 +1,10 @@
 //! The opening of a session, with the tasks that serve it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use latchwork_core::contracts::LeaseWriter;
 use latchwork_core::decide::ContactProof;
-use latchwork_core::support::{Backoff, NamePool, note_failure};
+use latchwork_core::support::{Backoff, NamePool, Pauses, note_failure};
 use latchwork_core::{Error, ErrorKind, Result};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -19,10 +18,6 @@ use crate::queue::{FastPath, Session, Trust, Unsettled, WatchSessions};
 use crate::renewal::renew;
 use crate::watch::HolderWatch;
 
-/// The pauses between the sessions of one opening, without jitter.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-
 /// Opens a session, and starts its renewal and its holder watch. Fails when its client has `ended`. One
 /// that the server is opening then is closed as soon as it is there, and that is waited for: given up, it would
 /// stay until it expired.
@@ -32,7 +27,7 @@ pub(crate) async fn open_session(
     runtime: &Handle,
     ended: &CancellationToken,
 ) -> Result<Arc<Session>> {
-    let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+    let mut pauses = Backoff::new(Pauses::OUTAGE);
     while !ended.is_cancelled() {
         let Connected { driver, sent, answered } =
             Driver::connect(settings, runtime, None).await.map_err(|fault| connect_error(fault, settings))?;

@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use latchwork_core::support::{Backoff, Transport, note_failure, speaks_tls};
+use latchwork_core::support::{Backoff, Pauses, Transport, note_failure, speaks_tls};
 use latchwork_core::{Error, ErrorKind, Result, seen};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -25,11 +25,6 @@ const OTHERS: Duration = PATIENCE.saturating_mul(2);
 /// The oldest server with all that is needed: container nodes, and their removal without its bug.
 const OLDEST: (u32, u32, u32) = (3, 5, 3);
 
-/// The pauses between two looks at an ensemble that has no quorum, without jitter. An election takes some
-/// hundreds of milliseconds.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-
 /// What a host is.
 #[derive(Debug)]
 pub(crate) enum Probed {
@@ -47,7 +42,7 @@ pub(crate) enum Probed {
 /// The most specific one of the hosts: `WrongServer`, `Misconfigured` (too old), else
 /// `Unavailable`, where none may serve yet.
 pub(crate) async fn probe(settings: &Settings) -> Result<()> {
-    let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+    let mut pauses = Backoff::new(Pauses::OUTAGE);
     while let Probed::Waits(error) = probe_all(settings).await? {
         note_failure(&error);
         pauses.wait(&settings.clock).await;

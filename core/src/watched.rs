@@ -17,7 +17,6 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -31,7 +30,7 @@ use crate::cleanup::Cleanup;
 use crate::contracts::{Backend, ChangeWatch};
 use crate::error::{Error, Result};
 use crate::seen::Rechecks;
-use crate::support::Backoff;
+use crate::support::{Backoff, Pauses};
 
 /// How something is watched and read. It keeps what shows whether the server went back.
 pub(crate) trait Reader: Default + Send + Sync + 'static {
@@ -141,7 +140,7 @@ impl<R: Reader> WatchTask<R> {
     }
 
     async fn work(mut self, closing: CancellationToken) {
-        let mut backoff = Backoff::new(Duration::from_millis(50), self.backend.lease().ttl() / 4);
+        let mut backoff = Backoff::new(Pauses::of_watch(self.backend.lease().ttl()));
         loop {
             let error = match self.follow(&mut backoff).await {
                 Ok(never) => match never {},

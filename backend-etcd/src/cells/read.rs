@@ -1,9 +1,9 @@
 //! Reading a cell.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use latchwork_core::contracts::{Cell, MAX_CELL_BYTES, Version};
-use latchwork_core::support::Backoff;
+use latchwork_core::support::{Backoff, Pauses};
 use latchwork_core::{Error, ErrorKind, Result};
 use tokio::time::timeout;
 
@@ -27,7 +27,7 @@ pub(crate) async fn read(context: &NodeContext, key: &str) -> Result<Option<Cell
 
 /// Reads until a cell that is found does not go with its lease. `gone`: one that goes was found.
 async fn until_it_stands(context: &NodeContext, key: &str, gone: &mut bool) -> Result<Option<Cell>> {
-    let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
+    let mut backoff = Backoff::new(Pauses::IN_REQUEST);
     loop {
         let read = context.driver.get(key.as_bytes()).await?;
         let on = read.keys.first().and_then(|stored| CellLease::found(key, stored.lease));

@@ -12,19 +12,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_core::contracts::NodeId;
-use latchwork_core::support::Backoff;
+use latchwork_core::support::{Backoff, Pauses};
 use latchwork_core::{Clock, Moment};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{FIRST_RETRY, OPS_PER_TXN};
+use crate::config::OPS_PER_TXN;
 use crate::driver::{Driver, Op, Txn};
 use crate::error::{Answer, Failure};
 use crate::layout::Layout;
-
-/// The longest delay, before jitter, between two tries to remove tombstones.
-const REMOVE_RETRY: Duration = Duration::from_secs(30);
 
 /// The tombstones of this client.
 #[derive(Debug)]
@@ -104,7 +101,7 @@ impl Tombstones {
     }
 
     async fn sweep(self: Arc<Self>) {
-        let mut backoff = Backoff::new(FIRST_RETRY, REMOVE_RETRY);
+        let mut backoff = Backoff::new(Pauses::BACKGROUND);
         while let Some(due) = self.next() {
             // A little later, so that one request removes more of them.
             self.clock.sleep_until(due + self.stay / 10).await;

@@ -3,10 +3,9 @@
 
 use std::sync::Arc;
 
-use latchwork_core::support::Backoff;
+use latchwork_core::support::{Backoff, Pauses};
 
 use super::context::NodeContext;
-use crate::config::{FIRST_RETRY, LONGEST_RETRY};
 use crate::driver::{Driver, EventKind, Op, Txn};
 use crate::error::Failure;
 use crate::watch::{OwnNode, SHORT_HOLD, Watches};
@@ -50,7 +49,7 @@ async fn left(own: &OwnNode) {
 /// Writes the mark until the server confirms it, since the next node relies on it. A mark that
 /// lands after the leave would make a ghost, so the write has a condition (CHAIN-MARK-GUARDED).
 async fn write(driver: &Driver, watches: &Watches, own: &OwnNode, mark: Op) {
-    let mut backoff = Backoff::new(FIRST_RETRY, LONGEST_RETRY);
+    let mut backoff = Backoff::new(Pauses::OUTAGE);
     while watches.is_own(own) && own.state.lost().is_none() {
         match driver.txn(Txn::when(own.exists(), vec![mark.clone()])).await {
             Ok(_) | Err(Failure::LeaseGone) => return,

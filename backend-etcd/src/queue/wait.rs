@@ -19,13 +19,12 @@ use std::sync::atomic::Ordering;
 use latchwork_core::contracts::StoredLimit;
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::chain::Standing;
-use latchwork_core::support::Backoff;
+use latchwork_core::support::{Backoff, Pauses};
 use latchwork_core::{Error, Result};
 
 use super::fast_path::{Woken, verify_in_background};
 use super::list::{Listing, Member, read};
 use super::node::{EtcdNode, Waiting};
-use crate::config::{FIRST_RETRY, LONGEST_RETRY};
 use crate::driver::{EventKind, Op, Order, StoredKey};
 use crate::layout::Queue;
 use crate::watch::{Notified, Subscription, Until};
@@ -162,7 +161,7 @@ async fn still_behind(node: &EtcdNode, target: &Member) -> bool {
 
 /// Lists the queue, until there is an answer or the lease is lost.
 async fn list(node: &EtcdNode, waiting: &Waiting) -> Result<Listing> {
-    let mut backoff = Backoff::new(FIRST_RETRY, LONGEST_RETRY);
+    let mut backoff = Backoff::new(Pauses::OUTAGE);
     loop {
         let order = Order::NewestUpTo(node.own.state.sequence());
         let reading = read(&node.context.driver, &waiting.queue, node.data.claim, order);

@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use latchwork_core::contracts::Lease;
-use latchwork_core::support::Backoff;
+use latchwork_core::support::{Backoff, Pauses};
 use latchwork_core::{Clock, Error};
 
 use super::own_node::OwnNode;
 use super::watches::Watches;
-use crate::config::{FIRST_RETRY, LONGEST_RETRY, OPS_PER_TXN};
+use crate::config::OPS_PER_TXN;
 use crate::driver::{Driver, Op};
 
 /// Runs until it is cancelled, at the pace of this lease, which those after it share.
@@ -42,7 +42,7 @@ async fn check_until_answered(
     held: &[Arc<OwnNode>],
     clock: &Clock,
 ) -> Result<(), Error> {
-    let mut backoff = Backoff::new(FIRST_RETRY, LONGEST_RETRY);
+    let mut backoff = Backoff::new(Pauses::OUTAGE);
     loop {
         match check(driver, watches, held).await {
             Err(error) if error.may_pass() => {

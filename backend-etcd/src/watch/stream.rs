@@ -3,21 +3,16 @@
 use std::collections::VecDeque;
 use std::future::pending;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use latchwork_core::support::Backoff;
+use latchwork_core::support::{Backoff, Pauses};
 use latchwork_core::{Clock, Error, ErrorKind};
 use tokio::sync::mpsc;
 
 use super::own_node::OwnNode;
 use super::watches::{Command, Watches};
-use crate::config::{FIRST_RETRY, LONGEST_RETRY};
 use crate::driver::{Driver, EndReason, Op, StreamEvent, Watch, WatchEvents, WatchRequests};
 use crate::error::Answer;
-
-/// The longest delay, before jitter, between two looks for an own node that can be neither watched
-/// nor read: there may be thousands.
-const LOOK_RETRY: Duration = Duration::from_secs(5);
 
 /// Runs until it is cancelled, or the client's [`Watches`] are dropped.
 pub(crate) async fn run(
@@ -30,7 +25,7 @@ pub(crate) async fn run(
     let mut to_start: VecDeque<i64> = VecDeque::new();
     // The present stream was opened with a new log-in.
     let mut logged_in = false;
-    let mut backoff = Backoff::new(FIRST_RETRY, LONGEST_RETRY);
+    let mut backoff = Backoff::new(Pauses::OUTAGE);
     loop {
         while let Some(id) = to_start.pop_front() {
             let Some(watch) = watches.armed(id) else { continue };
@@ -155,7 +150,7 @@ async fn sleep_until(due: Option<Instant>) {
 /// forbidden.
 async fn look_for(driver: Driver, watches: Arc<Watches>, node: Arc<OwnNode>) {
     let lease = node.state.lease();
-    let mut backoff = Backoff::new(FIRST_RETRY, LOOK_RETRY.min(lease.ttl() / 4));
+    let mut backoff = Backoff::new(Pauses::of_watch(lease.ttl()));
     while watches.is_own(&node) && node.state.lost().is_none() {
         match driver.read(vec![Op::Get(node.key.to_vec())]).await {
             Ok(outcome) => {

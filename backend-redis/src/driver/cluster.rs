@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::support::Backoff;
+use latchwork_core::support::{Backoff, Pauses};
 use latchwork_core::{Clock, Error, ErrorKind, Moment, Result};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, watch};
@@ -21,9 +21,6 @@ use crate::config::{Host, Settings};
 use crate::error::{Redirect, closed};
 use crate::scripts::{Call, Reply};
 
-/// The shortest and the longest pause before a request is repeated that was not carried out,
-/// without jitter.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 /// So many redirections are followed without a pause.
 const PROMPT: usize = 2;
 
@@ -62,7 +59,7 @@ impl Cluster {
     pub(super) async fn run(&self, call: &Call, within: Duration) -> Result<(Moment, Reply)> {
         let slot = slot_of_call(call);
         let until = Instant::now() + within;
-        let (mut pauses, mut redirected) = (Backoff::new(PAUSES.0, PAUSES.1), 0);
+        let (mut pauses, mut redirected) = (Backoff::new(Pauses::IN_REQUEST), 0);
         let mut asks: Option<Host> = None;
         loop {
             let asking = asks.take();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use latchwork_core::decide::renewal_period;
-use latchwork_core::support::{Backoff, LinkLog};
+use latchwork_core::support::{Backoff, LinkLog, Pauses};
 use latchwork_core::{Clock, Error, ErrorKind, Eviction};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, PushInfo, PushKind, Value};
@@ -22,8 +22,6 @@ use super::switches::Word;
 use crate::config::{Host, Sentinels, Servers, Settings};
 use crate::error::{Failure, closed, from_redis};
 
-/// The shortest and the longest pause before an attempt, without jitter.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
 /// Requests that may wait to be written: an acquire must not queue behind a burst of renewals.
 const BUFFER: usize = 4096;
 
@@ -86,7 +84,7 @@ impl Dialler {
         link: &mut watch::Receiver<Link>,
         log: &LinkLog,
     ) -> Option<(Wire, u64)> {
-        let mut pauses = Backoff::new(PAUSES.0, PAUSES.1);
+        let mut pauses = Backoff::new(Pauses::RECONNECT);
         // After a renewal without an answer a third of the TTL is left. One attempt that hangs must
         // not take all of it.
         let mut bound = renewal_period(self.settings.ttl) / 2;

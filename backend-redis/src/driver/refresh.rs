@@ -9,7 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{Stream, StreamExt};
 use latchwork_core::decide::renewal_period;
 use latchwork_core::seen;
-use latchwork_core::support::Backoff;
+use latchwork_core::support::{Backoff, Pauses};
 use latchwork_core::{Clock, Error, ErrorKind, Eviction, Result};
 use redis::Cmd;
 use tokio::sync::{Notify, mpsc};
@@ -25,9 +25,6 @@ use crate::config::{Host, NAME, Settings, share_of};
 use crate::error::{Failure, from_redis};
 use crate::scripts::Reply;
 
-/// How soon the map is asked for again, first and in the end, while a server is down: a replica may
-/// take over.
-const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 /// How often a client that is well is looked after.
 const CALM: Duration = Duration::from_secs(10);
 /// What many find at one time is asked once.
@@ -166,7 +163,7 @@ fn question() -> Cmd {
 
 /// The task: asks for the map when somebody finds it stale, and while a server is down.
 async fn keep_fresh(cluster: Weak<Cluster>, stale: Arc<Notify>, seeds: Arc<[Host]>) {
-    let mut pauses = Backoff::new(AGAIN.0, AGAIN.1);
+    let mut pauses = Backoff::new(Pauses::FAILOVER);
     loop {
         let Some(down) = cluster.upgrade().map(|cluster| {
             let closed = cluster.map.borrow().closed;

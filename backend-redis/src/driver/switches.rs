@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use latchwork_core::support::Backoff;
+use latchwork_core::support::{Backoff, Pauses};
 use latchwork_core::{Error, ErrorKind};
 use parking_lot::Mutex;
 use redis::{PushInfo, PushKind, Value};
@@ -17,9 +17,6 @@ use tokio::time::{sleep, timeout};
 use super::link::{Link, give_up_before};
 use super::sentinels::{ask, named, named_by_most, switched};
 use crate::config::{Host, Sentinels};
-
-/// The shortest and the longest pause before a Sentinel is dialled again, without jitter.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
 /// The last word of the Sentinels that are listened to. A dial may have begun before it.
 #[derive(Debug, Default)]
@@ -128,7 +125,7 @@ impl Listener {
     }
 
     async fn listen_always(self: &Arc<Self>, place: usize) {
-        let mut pauses = Backoff::new(PAUSES.0, PAUSES.1);
+        let mut pauses = Backoff::new(Pauses::FAILOVER);
         loop {
             let was_there = self.listen(place).await;
             self.voices.lock()[place] = if was_there { Voice::Unheard } else { Voice::Gone };

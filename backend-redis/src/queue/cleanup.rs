@@ -6,12 +6,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::join_all;
 use latchwork_core::contracts::{Close, NodeWriter};
 use latchwork_core::decide::queue::TOMBSTONE;
-use latchwork_core::support::{Backoff, SharedTask};
+use latchwork_core::support::{Backoff, Pauses, SharedTask};
 use latchwork_core::{Error, ErrorKind, LostReason, Moment, Result};
 
 use crate::cells::leased::Written;
@@ -26,9 +25,6 @@ const LEAVES: usize = 64;
 /// Cells that one script renews or removes, and how many are under way at once.
 const CELLS: usize = 256;
 const CELLS_AT_ONCE: usize = 2048;
-/// The shortest and the longest pause before a close repeats what was not confirmed, without
-/// jitter.
-const CLOSE_PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
 
 /// Removes an attempt's node, by name and sequence number. While a join of it may still arrive: by
 /// name alone, with a tombstone for the late join (QUEUE-LEAVE-NAMES-NODE,
@@ -232,7 +228,7 @@ async fn confirm_all(client: &Client, calls: &[Call], until: Moment) -> Result<(
     let (mut left, mut refused) = (calls.iter().collect::<Vec<_>>(), None);
     // If this connection has fallen silent, half of the time is left for another one.
     let most = client.renewal_bound().min(client.request_timeout / 2);
-    let mut pauses = Backoff::new(CLOSE_PAUSES.0, CLOSE_PAUSES.1);
+    let mut pauses = Backoff::new(Pauses::IN_REQUEST);
     loop {
         let (mut again, mut unconfirmed) = (Vec::new(), None);
         for burst in left.chunks(LEAVES) {

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_core::contracts::NodeState;
-use latchwork_core::support::Backoff;
+use latchwork_core::support::{Backoff, Pauses};
 use latchwork_core::{Error, ErrorKind, Moment, Result};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -47,8 +47,6 @@ use crate::watch::Attempt;
 const ROUND: Duration = Duration::from_millis(50);
 /// How late an idle server sees that a `WAIT` is over: it looks ten times a second.
 const LATE: Duration = Duration::from_millis(100);
-/// The shortest and the longest pause after a failed round, without jitter.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 
 /// Waits until this many replicas have an admitted node.
 ///
@@ -125,7 +123,7 @@ async fn rounds(client: Arc<Client>, server: Arc<OfServer>) {
 
 async fn answer_all(client: &Arc<Client>, server: &OfServer) {
     let mut connection = server.connection.lock().take();
-    let (mut asks, mut pauses) = (Vec::new(), Backoff::new(PAUSES.0, PAUSES.1));
+    let (mut asks, mut pauses) = (Vec::new(), Backoff::new(Pauses::IN_REQUEST));
     loop {
         asks.append(&mut server.asked.lock());
         let now = client.clock.now();

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_core::contracts::NodeId;
-use latchwork_core::support::Backoff;
+use latchwork_core::support::{Backoff, Pauses};
 use tokio::time::{Instant, sleep};
 
 use super::cleanup::delete_all_of;
@@ -29,10 +29,7 @@ use crate::driver::Connection;
 use crate::error::Fault;
 use crate::layout::QueuePaths;
 
-/// The pauses between two looks.
-const FIRST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(60);
-/// For so long. A leader takes nothing more from a server that was silent for `syncLimit` ticks: ten
+/// How long it is looked for. A leader takes nothing more from a server that was silent for `syncLimit` ticks: ten
 /// seconds by default.
 const LOOKS: Duration = Duration::from_secs(600);
 
@@ -100,7 +97,7 @@ async fn look_for(session: &Session, queue: &QueuePaths, name: NodeId, own: &Sha
 /// Looks for what the attempt does not own, and deletes it.
 async fn remove_late(session: &Session, queue: &QueuePaths, name: NodeId, own: &SharedOwn) {
     let ends = Instant::now() + LOOKS;
-    let mut pause = Backoff::new(FIRST, LONGEST);
+    let mut pause = Backoff::new(Pauses::BACKGROUND);
     while Instant::now() < ends {
         sleep(pause.next()).await;
         let own = own.lock().await;

@@ -26,7 +26,7 @@ use crate::contracts::{Join, Joined, LeaseState, Node, Patience};
 use crate::decide::join_obsolete_at;
 use crate::decide::life::{Advance, Joining, Residue};
 use crate::error::{Error, ErrorKind, LostReason, Result};
-use crate::support::Backoff;
+use crate::support::{Backoff, Pauses};
 
 /// An admitted node. The caller makes a hold of it without an await in between, so that no drop can
 /// lose it.
@@ -115,7 +115,7 @@ async fn attempts(
 }
 
 fn retries() -> Backoff {
-    Backoff::new(Duration::from_millis(10), Duration::from_millis(500))
+    Backoff::new(Pauses::OUTAGE)
 }
 
 /// What became of an attempt.

@@ -12,7 +12,7 @@ use crate::contracts::{Backend, Join, Leave, Node};
 use crate::decide::life::{AfterTry, Failure};
 use crate::decide::node_obsolete_at;
 use crate::error::{Error, Result};
-use crate::support::Backoff;
+use crate::support::{Backoff, Pauses};
 
 /// One clean-up.
 #[derive(Clone)]
@@ -123,12 +123,10 @@ pub(crate) async fn leave(node: &dyn Node) -> (AfterTry, Result<()>) {
     (state.left(answer), outcome)
 }
 
-/// The pauses between the tries of a task: short compared with a try's time limit, because a try may wait for the
-/// task.
+/// The pauses between the tries of a task: with jitter at most half of a try's time limit, because a try may wait for
+/// the task.
 pub(super) fn pauses(request_timeout: Duration) -> Backoff {
-    let first = Duration::from_millis(20);
-    // With jitter, up to half of that time limit.
-    Backoff::new(first, (request_timeout / 4).clamp(first, Duration::from_secs(1)))
+    Backoff::new(Pauses::OUTAGE.up_to(request_timeout / 4))
 }
 
 /// Retries a task until it is confirmed, refused or obsolete, and answers as the last try.

@@ -22,7 +22,7 @@ use super::task::{Task, pauses};
 use crate::contracts::{Backend, Close};
 use crate::decide::LEAVES_AT_ONCE;
 use crate::decide::life::AfterTry;
-use crate::support::Backoff;
+use crate::support::{Backoff, Pauses};
 
 /// Concurrent retries of refused tasks.
 const INSISTING: usize = 8;
@@ -204,7 +204,7 @@ async fn insist(backend: &dyn Backend, insisting: &Semaphore, task: &Task) {
     // lease.
     let on_one_lease =
         matches!(task, Task::Abandon { .. } | Task::Late(_)) && !backend.capabilities().lease_per_node;
-    let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
+    let mut backoff = Backoff::new(Pauses::BACKGROUND);
     while on_one_lease || !task.is_obsolete(clock.now()) {
         backoff.wait(&clock).await;
         let Ok(_permit) = insisting.acquire().await else { return };

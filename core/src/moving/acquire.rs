@@ -12,7 +12,7 @@ use crate::contracts::{LeaseState, Node};
 use crate::decide::life::joins_anew;
 use crate::decide::moving::{AcquireNext, MovePhase, Side};
 use crate::error::{Error, LostReason, Result};
-use crate::support::Backoff;
+use crate::support::{Backoff, Pauses};
 
 /// How much longer than the requests of its sides an acquisition waits, to hear why they failed.
 const LAST_WORD: Duration = Duration::from_millis(100);
@@ -68,7 +68,7 @@ impl<'a> Acquiring<'a> {
             Moment::NEVER => clock.now() + participant.old.client.lease().ttl(),
             deadline => deadline,
         };
-        let pauses = Backoff::new(Duration::from_millis(10), Duration::from_millis(500));
+        let pauses = Backoff::new(Pauses::OUTAGE);
         Self { participant, clock, request, on: OnSides::default(), read: false, give_up, pauses }
     }
 

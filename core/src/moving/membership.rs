@@ -3,7 +3,6 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -22,7 +21,7 @@ use crate::decide::moving::{MovePhase, Side, may_acknowledge};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::held_node::HeldNode;
 use crate::seen;
-use crate::support::Backoff;
+use crate::support::{Backoff, Pauses};
 
 /// So many holds take their node on the new side at a time.
 const AT_ONCE: usize = 32;
@@ -64,7 +63,7 @@ impl Participant {
 
     fn pauses(&self) -> Backoff {
         let ttl = self.old.client.lease().ttl();
-        Backoff::new(Duration::from_millis(50), (ttl / 4).max(Duration::from_millis(50)))
+        Backoff::new(Pauses::of_watch(ttl))
     }
 
     /// Registers on the old side, and then reads the stage (MIGRATE-REGISTER-THEN-READ).
@@ -165,7 +164,7 @@ impl Participant {
     /// Brings one hold to a phase, or waits for its end.
     async fn bring(&self, hold: &Arc<MovingNode>, phase: MovePhase) {
         drop(hold.trim(phase));
-        let mut pauses = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
+        let mut pauses = Backoff::new(Pauses::OUTAGE);
         while !hold.is_over() && !hold.holding().on.cover(phase.needs()) {
             let Some(side) = hold.holding().joins(phase) else {
                 return hold.over().await;

@@ -1,11 +1,9 @@
 //! How long and how often one change of a count is tried.
 
-use std::time::Duration;
-
 use super::cell_handle::CellHandle;
 use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Result};
-use crate::support::Backoff;
+use crate::support::{Backoff, Pauses};
 
 /// The tries of one operation: for one TTL.
 pub(super) struct CountTries<'a> {
@@ -20,7 +18,7 @@ impl<'a> CountTries<'a> {
     pub(super) fn new(handle: &'a CellHandle) -> Self {
         let lease = handle.client.lease();
         let until = lease.clock().now() + lease.ttl();
-        let pauses = Backoff::new(Duration::from_millis(10), Duration::from_secs(1));
+        let pauses = Backoff::new(Pauses::OUTAGE);
         Self { handle, in_doubt: false, until, pauses }
     }
 

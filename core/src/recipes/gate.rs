@@ -2,7 +2,6 @@
 //! passed. [`decide::barrier`](crate::decide::barrier) has the protocol and the argument.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::ask::Ask;
 use super::cell_handle::CellHandle;
@@ -17,7 +16,7 @@ use crate::decide::{Claim, renewal_period};
 use crate::error::{Error, ErrorKind, Result};
 use crate::held_node::HeldNode;
 use crate::hold::{Ended, HeldBy};
-use crate::support::Backoff;
+use crate::support::{Backoff, Pauses};
 use crate::token::Token;
 use futures_util::future::BoxFuture;
 
@@ -62,8 +61,7 @@ impl Gate {
         let request = self.handle.request(&Ask::new(operation, Claim::Shared));
         let request = self.handle.in_context(operation, request)?;
         let clock = self.cell.client.clock();
-        let (mut has_waited, mut pauses) =
-            (false, Backoff::new(Duration::from_millis(10), Duration::from_millis(500)));
+        let (mut has_waited, mut pauses) = (false, Backoff::new(Pauses::OUTAGE));
         loop {
             let acquired = match named(self.handle.acquire(&request, None).await) {
                 // An outage: it waits through that, however long.

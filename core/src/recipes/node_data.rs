@@ -1,13 +1,12 @@
 //! The data of a node: what a leader or a member says of itself.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::cell_handle::check_bytes;
 use super::hold::Hold;
 use crate::contracts::MAX_LABEL_BYTES;
 use crate::error::{Error, Result};
-use crate::support::Backoff;
+use crate::support::{Backoff, Pauses};
 
 /// Checks what a user says of a node.
 ///
@@ -30,7 +29,7 @@ async fn written(hold: &Hold, data: &[u8]) -> Result<()> {
     let node = hold.tenure().node().ok_or_else(ended)?;
     let clock = client.clock();
     let write = async {
-        let mut pauses = Backoff::new(Duration::from_millis(10), Duration::from_secs(1));
+        let mut pauses = Backoff::new(Pauses::OUTAGE);
         loop {
             match node.write_data(&data).await {
                 Err(error) if error.may_pass() => pauses.wait(&clock).await,

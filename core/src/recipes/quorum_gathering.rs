@@ -11,7 +11,7 @@ use crate::clock::{Clock, Moment};
 use crate::contracts::Patience;
 use crate::decide::quorum::{MajorityGather, NextStep};
 use crate::error::{Error, ErrorKind, Result};
-use crate::support::Backoff;
+use crate::support::{Backoff, Pauses};
 
 /// One acquisition, of several members.
 pub(super) struct Acquisition<'a> {
@@ -69,7 +69,7 @@ impl<'a> Acquisition<'a> {
             left_out: (0..members).map(|_| None).collect(),
             answered: begun,
             obstacle: Some(unavailable("a majority of the servers has not answered yet")),
-            pauses: Backoff::new(Duration::from_millis(10), Duration::from_millis(500)),
+            pauses: Backoff::new(Pauses::OUTAGE),
         }
     }
 

@@ -18,7 +18,7 @@ use crate::decide::moving::gate::Who;
 use crate::decide::{Claim, join_obsolete_at};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::label::default_label;
-use crate::support::{Backoff, note_failure};
+use crate::support::{Backoff, Pauses, note_failure};
 
 /// The shortest time between two tries to enter anew.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
@@ -77,7 +77,7 @@ impl Entrance {
     /// Enters, again and again while the server is silent: the connect bounds the time. What was refused is
     /// not asked again.
     pub(super) async fn enter_at_last(&self, backend: &Arc<dyn Backend>) -> Result<Arc<dyn Node>> {
-        let mut backoff = Backoff::new(PAUSE, self.request_timeout.max(PAUSE));
+        let mut backoff = Backoff::new(Pauses::OUTAGE);
         let mut silent = false;
         loop {
             let (error, again) = match self.enter(backend).await {

@@ -13,7 +13,7 @@ use crate::cleanup::Task;
 use crate::contracts::{Backend, Close, Node};
 use crate::error::{Error, ErrorKind, LostReason};
 use crate::seen;
-use crate::support::Backoff;
+use crate::support::{Backoff, Pauses};
 
 /// Keeps a client registered.
 pub(super) struct Keeper {
@@ -56,7 +56,7 @@ impl Keeper {
     /// `None` when the client has ended.
     async fn enter_anew(&self, backend: &Weak<dyn Backend>, lost: &Arc<dyn Node>) -> Option<Arc<dyn Node>> {
         let lease = lost.state().lease();
-        let mut backoff = Backoff::new(Duration::from_millis(50), lease.ttl() / 4);
+        let mut backoff = Backoff::new(Pauses::of_watch(lease.ttl()));
         // It may stand on the server still.
         let left = Task::leave(&self.entrance.place.clients, lost);
         self.entrance.undo(&backend.upgrade()?, left);

@@ -1,4 +1,4 @@
-//! How long to wait before a retry.
+//! How long to wait before a retry: one table for core and all backends.
 
 use std::time::Duration;
 
@@ -6,31 +6,69 @@ use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 
 use crate::clock::Clock;
 
+/// The first and the longest pause of a kind of retries, before jitter: a delay is at most twice as long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pauses {
+    /// The pause before the first retry.
+    pub first: Duration,
+    /// The pauses double up to this one.
+    pub longest: Duration,
+}
+
+impl Pauses {
+    /// Retries within the time of one request or of a close: several fit in.
+    pub const IN_REQUEST: Self = Self::of_millis(5, 100);
+    /// Dials of a connection that renews leases: a third of a TTL may be left.
+    pub const RECONNECT: Self = Self::of_millis(5, 250);
+    /// Requests during an outage. Most outages are short, and half a second is short compared with a lease.
+    pub const OUTAGE: Self = Self::of_millis(10, 500);
+    /// Questions about a master or a map of slots during a failover, which takes seconds.
+    pub const FAILOVER: Self = Self::of_millis(100, 1_000);
+    /// Cleanup that no caller waits for, such as one that the server refuses until an operator acts.
+    pub const BACKGROUND: Self = Self::of_millis(1_000, 30_000);
+
+    /// A watch or a registration that is made again: the client notices a change after a quarter of the TTL at the
+    /// latest, before jitter.
+    pub fn of_watch(ttl: Duration) -> Self {
+        let first = Duration::from_millis(50);
+        Self { first, longest: first.max(ttl / 4) }
+    }
+
+    /// The same with a longest pause that is at most this long.
+    #[must_use]
+    pub fn up_to(self, longest: Duration) -> Self {
+        Self { longest: longest.min(self.longest).max(self.first), ..self }
+    }
+
+    const fn of_millis(first: u64, longest: u64) -> Self {
+        Self { first: Duration::from_millis(first), longest: Duration::from_millis(longest) }
+    }
+}
+
 /// Delays that double up to a longest one, without end, each with up to as much again of jitter.
 /// The jitter spreads the clients of a server that went away: they all failed at one instant.
 #[derive(Debug)]
 pub struct Backoff {
     delays: ExponentialBackoff,
-    first: Duration,
-    longest: Duration,
+    pauses: Pauses,
 }
 
 impl Backoff {
-    /// From `first` to `longest`, before jitter: a delay is at most twice the longest.
-    pub fn new(first: Duration, longest: Duration) -> Self {
+    /// With the pauses of a row of the table.
+    pub fn new(pauses: Pauses) -> Self {
         let delays = ExponentialBuilder::default()
-            .with_min_delay(first)
-            .with_max_delay(longest)
+            .with_min_delay(pauses.first)
+            .with_max_delay(pauses.longest)
             .without_max_times()
             .with_jitter()
             .build();
-        Self { delays, first, longest }
+        Self { delays, pauses }
     }
 
     /// The next delay.
     #[allow(clippy::should_implement_trait, reason = "it never ends: an iterator would answer an option")]
     pub fn next(&mut self) -> Duration {
-        self.delays.next().unwrap_or(self.longest)
+        self.delays.next().unwrap_or(self.pauses.longest)
     }
 
     /// Waits for the next delay.
@@ -44,6 +82,6 @@ impl Backoff {
 
     /// Starts again with the first delay, after a success.
     pub fn reset(&mut self) {
-        *self = Self::new(self.first, self.longest);
+        *self = Self::new(self.pauses);
     }
 }

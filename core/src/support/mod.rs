@@ -12,7 +12,7 @@ mod throttle;
 mod transport;
 mod unobserved;
 
-pub use backoff::Backoff;
+pub use backoff::{Backoff, Pauses};
 pub use bounds::{connect_within, note_failure, opening_bound};
 pub use close::CloseOnce;
 pub use idle_cells::no_idle_cells;

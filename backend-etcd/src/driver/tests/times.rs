@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_core::contracts::{LeaseWriter, NodeWriter};
-use latchwork_core::support::Transport;
+use latchwork_core::support::{Pauses, Transport};
 use latchwork_core::{Clock, Config, Error, ErrorKind, Logins};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Mode, Scripted};
-use crate::config::{FIRST_RETRY, LONGEST_RETRY, Settings};
+use crate::config::Settings;
 use crate::driver::connection::{PING_AFTER, PING_ANSWER};
 use crate::driver::{Driver, EventKind, StreamEvent, Watch, WatchEvents, WatchRequests};
 use crate::error::Answer;
@@ -149,11 +149,11 @@ async fn pauses_between_dials_for_watches_grow_to_their_longest() {
     let pauses: Vec<_> = dials.windows(2).map(|pair| pair[1] - pair[0]).collect();
     // Each has jitter of up to its length.
     let within = |shortest: Duration| shortest..2 * shortest + ROUNDING;
-    assert!(within(FIRST_RETRY).contains(&pauses[0]), "{pauses:?}");
-    assert!(pauses[10..].iter().all(|pause| within(LONGEST_RETRY).contains(pause)), "{pauses:?}");
+    assert!(within(Pauses::OUTAGE.first).contains(&pauses[0]), "{pauses:?}");
+    assert!(pauses[10..].iter().all(|pause| within(Pauses::OUTAGE.longest).contains(pause)), "{pauses:?}");
     assert!(pauses.len() > 20, "{pauses:?}");
     scripted.set(Mode::Answers);
-    sleep(2 * LONGEST_RETRY).await;
+    sleep(2 * Pauses::OUTAGE.longest).await;
     let connected = scripted.dials().len();
     sleep(seconds(30)).await;
     assert_eq!((connected, scripted.dials().len()), (dials.len() + 1, dials.len() + 1));

@@ -8,10 +8,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::support::Backoff;
+use latchwork_core::support::{Backoff, Pauses};
 use latchwork_core::{Error, seen};
 
-use crate::config::{FIRST_RETRY, LONGEST_RETRY, NAME};
+use crate::config::NAME;
 use crate::driver::{Driver, Order, StoredKey};
 use crate::error::Answer;
 use crate::layout::Queue;
@@ -30,7 +30,7 @@ pub(crate) fn verify_in_background(context: &Arc<NodeContext>, own: &Arc<OwnNode
     let runtime = context.leases.runtime.clone();
     runtime.spawn(async move {
         tokio::time::sleep(DELAY).await;
-        let mut backoff = Backoff::new(FIRST_RETRY, LONGEST_RETRY);
+        let mut backoff = Backoff::new(Pauses::OUTAGE);
         while context.watches.is_own(&own) && own.state.lost().is_none() {
             match is_first(&context.driver, &own, &queue).await.map_err(Error::from) {
                 Ok(true) => return,

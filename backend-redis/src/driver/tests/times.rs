@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use latchwork_core::support::Pauses;
 use latchwork_core::{Clock, Config, ErrorKind, Result};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
@@ -15,7 +16,7 @@ use crate::scripts::Reply;
 
 const HOST: &str = "scripted:6379";
 /// The longest pause before a dial, with its jitter.
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Pauses::RECONNECT.longest.saturating_mul(2);
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

@@ -1,7 +1,6 @@
 //! From step to step: what wakes an operator who waits for members.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -12,7 +11,7 @@ use crate::contracts::{Cell, Entry};
 use crate::decide::moving::{MovePhase, Side, Way};
 use crate::error::{Error, LostReason, Result};
 use crate::seen;
-use crate::support::Backoff;
+use crate::support::{Backoff, Pauses};
 use crate::watched::{View, Watched};
 
 /// The news of the stage and of the members. The watches read both once a TTL, whatever is told.
@@ -84,7 +83,7 @@ impl Move {
         mut progress: impl FnMut(&MoveProgress<'_>),
     ) -> Result<Option<MovePhase>> {
         let lease = self.old.coordinator.lease();
-        let mut pauses = Backoff::new(Duration::from_millis(50), lease.ttl() / 4);
+        let mut pauses = Backoff::new(Pauses::of_watch(lease.ttl()));
         let walk = self.seen.walks();
         let (mut news, mut from, mut told) = (News::of(self), None, None);
         let mut checked = Checked::default();
