@@ -93,12 +93,18 @@ impl Client {
         }
     }
 
-    /// Runs a script. A close ends it.
+    /// Runs a script. A close ends it. Renewals do not come here: they never queue behind more requests than the
+    /// throttle lets through.
     pub(crate) async fn run(&self, call: &Call) -> Result<(Moment, Reply)> {
+        let running = async {
+            let throttle = self.throttles.of(self.driver.place_of(call));
+            let (_pass, left) = throttle.take(self.request_timeout).await?;
+            self.driver.run(call, left).await
+        };
         tokio::select! {
             biased;
             () = self.closing.cancelled() => Err(Error::closed()),
-            answer = self.run_throttled(call) => answer,
+            answer = running => answer,
         }
     }
 
@@ -119,14 +125,6 @@ impl Client {
             () = self.closing.cancelled() => Err(Error::closed()),
             answer = scanning => answer,
         }
-    }
-
-    /// Renewals do not come here: they never queue behind more requests than the throttle lets
-    /// through.
-    async fn run_throttled(&self, call: &Call) -> Result<(Moment, Reply)> {
-        let throttle = self.throttles.of(self.driver.place_of(call));
-        let (_pass, left) = throttle.take(self.request_timeout).await?;
-        self.driver.run(call, left).await
     }
 
     /// Acts on what a script answers beside its result.

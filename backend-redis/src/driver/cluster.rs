@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::connection::Server;
+use super::connection::{Chosen, Request, Server};
 use super::dial::OnMessage;
 use super::link::Wire;
 use super::map::Map;
@@ -70,7 +70,8 @@ impl Cluster {
             // Its owner may say something else by now.
             let Some((server, wire)) = found else { continue };
             let from = Arc::clone(&wire.host);
-            let failure = match server.run_on(wire, call, asking.is_some(), until, within).await {
+            let chosen = Chosen { wire, asks: asking.is_some(), until };
+            let failure = match server.request(Request::Script(call), Some(chosen), within).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };

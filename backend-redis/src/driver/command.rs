@@ -7,14 +7,14 @@ use redis::{Cmd, Value};
 
 use crate::scripts::{self, Call, Reply, Script};
 
-/// A call by the script's hash.
-pub(crate) fn by_hash(call: &Call) -> Cmd {
-    invocation("EVALSHA", sha1(call.script), call)
+/// A call by the script's hash. `life` is the last argument of every script.
+pub(crate) fn by_hash(call: &Call, life: &str) -> Cmd {
+    invocation("EVALSHA", sha1(call.script), call, life)
 }
 
 /// A call with the script's text, for a server that does not know the script.
-pub(crate) fn by_text(call: &Call) -> Cmd {
-    invocation("EVAL", call.script.text(), call)
+pub(crate) fn by_text(call: &Call, life: &str) -> Cmd {
+    invocation("EVAL", call.script.text(), call, life)
 }
 
 /// A step of a walk over all keys.
@@ -36,13 +36,14 @@ pub(crate) fn scanned(reply: Reply) -> Result<(u64, Vec<Vec<u8>>)> {
     Ok((cursor.ok_or_else(malformed)?, keys.collect()))
 }
 
-fn invocation(how: &str, script: &str, Call { keys, args, .. }: &Call) -> Cmd {
+fn invocation(how: &str, script: &str, Call { keys, args, .. }: &Call, life: &str) -> Cmd {
     let mut command =
         Cmd::with_capacity(4 + keys.len() + args.len(), script.len() + keys.size() + args.size() + 32);
     command.arg(how).arg(script).arg(keys.len());
     keys.iter().chain(args.iter()).for_each(|word| {
         command.arg(word);
     });
+    command.arg(life);
     command
 }
 

@@ -70,9 +70,7 @@ impl ConfirmingConnection {
     ) -> Result<Burst> {
         let mut burst = redis::pipe();
         for call in calls {
-            let mut command = by_hash(call);
-            command.arg(&self.life);
-            burst.add_command(command);
+            burst.add_command(by_hash(call, &self.life));
         }
         burst.add_command(wait_for(replicas, wait));
         self.connection.set_response_timeout(wait + bound);

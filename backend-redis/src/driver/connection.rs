@@ -1,5 +1,6 @@
 //! Requests to one server, on whichever connection stands.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use latchwork_core::decide::renewal_period;
 use latchwork_core::seen::Requests;
 use latchwork_core::support::LinkLog;
 use latchwork_core::{Clock, Error, ErrorKind, Eviction, Moment, Result};
-use redis::{Cmd, Value};
+use redis::Cmd;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -100,17 +101,6 @@ impl Server {
         }
     }
 
-    /// Runs a script, and answers when it was sent: what the reply proves counts from there.
-    ///
-    /// # Errors
-    /// `Unavailable` when it surely was not carried out, `OutcomeUnknown` when it may have been, `Closed`,
-    /// or the server's own error.
-    pub(super) async fn run(&self, call: &Call, within: Duration) -> Result<(Moment, Reply)> {
-        let mut command = by_hash(call);
-        command.arg(&self.life);
-        self.request(call.script.name, &command, Some(call), within).await
-    }
-
     /// Since when the server is the present one; `Moment::PAST` for the first.
     pub(super) fn incarnation_since(&self) -> Moment {
         self.incarnation.since()
@@ -133,12 +123,14 @@ impl Server {
 
     /// Asks what is no script.
     pub(super) async fn ask(&self, name: &'static str, command: &Cmd, within: Duration) -> Result<Reply> {
-        self.request(name, command, None, within).await.map(|(_, reply)| reply)
+        let answer = self.request(Request::Command(name, command), None, within).await;
+        answer.map(|(_, reply)| reply).map_err(|failure| failure.error)
     }
 
     /// As [`ask`](Self::ask): when it was sent.
     pub(super) async fn ask_at(&self, name: &'static str, command: &Cmd, within: Duration) -> Result<Moment> {
-        self.request(name, command, None, within).await.map(|(sent, _)| sent)
+        let answer = self.request(Request::Command(name, command), None, within).await;
+        answer.map(|(sent, _)| sent).map_err(|failure| failure.error)
     }
 
     /// Why there is no connection.
@@ -165,105 +157,76 @@ impl Server {
         self.link.send_replace(Link::Closed);
     }
 
-    async fn request(
+    /// Sends a request, on the chosen connection or on the present or next one. Answers also when it was sent: what
+    /// the reply proves counts from there. `within` is the time that the call had when it began, of which redirections
+    /// may have left little. It decides whether the server is silent.
+    ///
+    /// # Errors
+    /// `Unavailable` when it surely was not carried out, `OutcomeUnknown` when it may have been, `Closed`,
+    /// or the server's own error.
+    pub(super) async fn request(
         &self,
-        name: &'static str,
-        command: &Cmd,
-        call: Option<&Call>,
+        request: Request<'_>,
+        chosen: Option<Chosen>,
         within: Duration,
-    ) -> Result<(Moment, Reply)> {
+    ) -> std::result::Result<(Moment, Reply), Failure> {
+        let (name, mut script, mut command) = match request {
+            Request::Script(call) => (call.script.name, Some(call), Cow::Owned(by_hash(call, &self.life))),
+            Request::Command(name, command) => (name, None, Cow::Borrowed(command)),
+        };
         // Before the bound is set: a request that times out counts with its whole time as silence.
-        let asked = self.clock.now();
-        let until = Instant::now() + within;
-        let (wire, sent) = match self.up_now() {
-            Some(wire) => (wire, asked),
+        let mut asked = self.clock.now();
+        let (wire, asks, until) = match chosen {
+            Some(Chosen { wire, asks, until }) => (Some(wire), asks, until),
+            None => (self.up_now(), false, Instant::now() + within),
+        };
+        let mut wire = match wire {
+            Some(wire) => wire,
             None => {
                 let Ok(wire) = timeout_at(until, self.up()).await else {
                     let took = self.clock.now().since(asked);
-                    return Err(self.not_connected().tried(name, &self.address, took));
+                    return Err(Failure::said(self.not_connected().tried(name, &self.address, took)));
                 };
-                (wire?, self.clock.now())
+                asked = self.clock.now();
+                wire.map_err(Failure::said)?
             }
         };
-        let request = Request { name, command, call, asks: false };
-        self.answered(wire, request, sent, until, within).await.map_err(|failure| failure.error)
-    }
-
-    /// Runs a script on a connection that stands; it `asks` for a slot that is being moved. `within`: what the call
-    /// had when it began, of which redirections may have left little. A silence is judged by that.
-    pub(super) async fn run_on(
-        &self,
-        wire: Wire,
-        call: &Call,
-        asks: bool,
-        until: Instant,
-        within: Duration,
-    ) -> std::result::Result<(Moment, Reply), Failure> {
-        let mut command = by_hash(call);
-        command.arg(&self.life);
-        let request = Request { name: call.script.name, command: &command, call: Some(call), asks };
-        self.answered(wire, request, self.clock.now(), until, within).await
-    }
-
-    async fn answered(
-        &self,
-        mut wire: Wire,
-        request: Request<'_>,
-        mut sent: Moment,
-        until: Instant,
-        within: Duration,
-    ) -> std::result::Result<(Moment, Reply), Failure> {
-        let (asked, Request { name, command, call, asks }) = (sent, request);
-        self.requests.sent(name);
-        let mut answer = self.answer(&mut wire, command, asks, until).await;
-        if let (Err(failure), Some(call)) = (&answer, call)
-            && failure.noscript
-        {
-            // A flushed or a new server. The text goes with the call, which costs one more trip and
-            // no third.
-            let mut command = by_text(call);
-            command.arg(&self.life);
-            sent = self.clock.now();
-            self.silence.end(sent);
-            self.requests.sent(name);
-            answer = self.answer(&mut wire, &command, asks, until).await;
-        }
-        match answer {
-            Ok(value) => {
-                self.silence.end(self.clock.now());
-                Ok((sent, reply(value)))
-            }
-            Err(failure) => {
-                let took = self.clock.now().since(asked);
-                let error = failure.error.tried(name, &wire.host.to_string(), took);
-                let is_silent =
-                    || failure.timed_out && self.silence.is_too_long(sent, within, self.clock.now());
-                if failure.redial || is_silent() {
-                    take_down(&self.link, wire.generation, &error);
-                }
-                tracing::debug!(%error, request = name, "a request failed");
-                Err(Failure { error, ..failure })
-            }
-        }
-    }
-
-    /// The answer, unless the connection is given up first: the next one is asked at once, and not
-    /// when this request's time is over.
-    async fn answer(
-        &self,
-        wire: &mut Wire,
-        command: &Cmd,
-        asks: bool,
-        until: Instant,
-    ) -> std::result::Result<Value, Failure> {
+        let mut sent = asked;
         let (mut link, generation) = (self.link.subscribe(), wire.generation);
-        tokio::select! {
-            biased;
-            answer = wire.answer(command, asks, until) => answer,
-            down = link.wait_for(|link| !link.is_up(generation)) => {
-                // No reason where the driver itself has ended.
-                Err(given_up(down.ok().and_then(|link| link.why())))
+        loop {
+            self.requests.sent(name);
+            let answer = tokio::select! {
+                biased;
+                answer = wire.answer(&command, asks, until) => answer,
+                // The next connection is asked at once, not when the time of this request is over. The driver itself
+                // may have ended, without a reason.
+                down = link.wait_for(|link| !link.is_up(generation)) => {
+                    Err(given_up(down.ok().and_then(|link| link.why())))
+                }
+            };
+            let failure = match answer {
+                Ok(value) => {
+                    self.silence.end(self.clock.now());
+                    return Ok((sent, reply(value)));
+                }
+                Err(failure) => failure,
+            };
+            if let (true, Some(call)) = (failure.noscript, script.take()) {
+                // A flushed or a new server. The text goes with the call, which costs one more trip and
+                // no third.
+                command = Cow::Owned(by_text(call, &self.life));
+                sent = self.clock.now();
+                self.silence.end(sent);
+                continue;
             }
+            let now = self.clock.now();
+            let error = failure.error.tried(name, &wire.host.to_string(), now.since(asked));
+            let is_silent = || failure.timed_out && self.silence.is_too_long(sent, within, now);
+            if failure.redial || is_silent() {
+                take_down(&self.link, generation, &error);
+            }
+            tracing::debug!(%error, request = name, "a request failed");
+            return Err(Failure { error, ..failure });
         }
     }
 
@@ -290,14 +253,21 @@ impl Server {
     }
 }
 
-/// What is sent.
-struct Request<'a> {
-    name: &'static str,
-    command: &'a Cmd,
-    // A script that the server may not know.
-    call: Option<&'a Call>,
-    // For a slot that is being moved to this server.
-    asks: bool,
+/// What a request says.
+pub(super) enum Request<'a> {
+    /// A script, which the server may not know.
+    Script(&'a Call),
+    /// Another command, with its name in errors and metrics.
+    Command(&'static str, &'a Cmd),
+}
+
+/// The connection to the server that a cluster's map names for a request.
+pub(super) struct Chosen {
+    pub(super) wire: Wire,
+    /// The slot is being moved to this server.
+    pub(super) asks: bool,
+    /// The end of the request's time.
+    pub(super) until: Instant,
 }
 
 impl fmt::Debug for Server {

@@ -13,6 +13,7 @@ use super::slots;
 use super::wait_command::may_wait;
 use crate::config::{Servers, Settings};
 use crate::error::{Failure, from_redis};
+use crate::layout::life;
 use crate::scripts;
 
 /// How many hash tags are tried for one of a server's slots.
@@ -129,7 +130,8 @@ async fn load_missing(connection: &mut MultiplexedConnection) -> RedisResult<()>
 async fn selftest(connection: &mut MultiplexedConnection, settings: &Settings, first: bool) -> Result<()> {
     let Some(tag) = scratch_tag(connection, settings).await? else { return Ok(()) };
     let call = scripts::selftest(settings.scratch_keys(&tag), &settings.inbox);
-    for (how, command) in [("EVALSHA", by_hash(&call)), ("EVAL", by_text(&call))] {
+    let life = life(settings.remember, settings.ttl).to_string();
+    for (how, command) in [("EVALSHA", by_hash(&call, &life)), ("EVAL", by_text(&call, &life))] {
         let answer = connection.req_packed_command(&command).await.and_then(Value::extract_error);
         let answer = match answer.map_err(unsent) {
             // An unknown script may be called, and more was not asked.

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::cluster::Cluster;
 use super::command::{by_pattern, scanned};
-use super::connection::Server;
+use super::connection::{Request, Server};
 use super::cursor::Cursor;
 use super::dial::OnMessage;
 use super::facts::{self, Said};
@@ -93,7 +93,10 @@ impl Driver {
     /// or the server's own error.
     pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<(Moment, Reply)> {
         match &self.route {
-            Route::One(server) => server.run(call, within).await,
+            Route::One(server) => {
+                let answer = server.request(Request::Script(call), None, within).await;
+                answer.map_err(|failure| failure.error)
+            }
             Route::Cluster(cluster) => cluster.run(call, within).await,
         }
     }

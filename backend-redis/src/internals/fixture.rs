@@ -94,8 +94,7 @@ impl Fixture {
     }
 
     pub(crate) async fn try_run(&self, call: Call) -> Result<Reply> {
-        let mut command = by_hash(&call);
-        command.arg(&self.life);
+        let command = by_hash(&call, &self.life);
         let mut connection = self.connection.clone();
         let answer = connection.send_packed_command(&command).await.and_then(Value::extract_error);
         answer.map(reply).map_err(|error| from_redis(error, true).error)

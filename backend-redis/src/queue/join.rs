@@ -13,7 +13,7 @@ use super::node::RedisNode;
 use super::wait::next_recheck;
 use crate::client::Client;
 use crate::layout::QueueKeys;
-use crate::scripts::{self, JoinAnswer};
+use crate::scripts::{self, Flags, JoinAnswer, ServerTime};
 use crate::watch::Attempt;
 
 pub(crate) async fn join(client: &Arc<Client>, join: &Join) -> Result<Joined> {
@@ -21,23 +21,28 @@ pub(crate) async fn join(client: &Arc<Client>, join: &Join) -> Result<Joined> {
     queue.check(join.claim)?;
     cleanup::before_next_lease(client).await;
     let registration = Registration::new(client, queue, join);
-    let answer = send(client, &registration.attempt, join).await;
+    let notify = client.inbox.address(join.id);
+    let script = scripts::join(&registration.attempt.queue, join, client.ttl, notify, None);
+    let answer = match client.run(&script).await {
+        Ok((sent, reply)) => match scripts::joined(reply) {
+            Ok(answer) => joined(client, &registration.attempt, join, sent, answer),
+            // The caller takes `Misconfigured` for a join that left nothing, but some script did run.
+            Err(error) => abandon(client, join).await.and(Err(error)),
+        },
+        Err(error) => Err(error),
+    };
     registration.answered(join, &answer);
     answer
 }
 
-async fn send(client: &Arc<Client>, attempt: &Arc<Attempt>, join: &Join) -> Result<Joined> {
-    let notify = client.inbox.address(join.id);
-    let (sent, reply) = client.run(&scripts::join(&attempt.queue, join, client.ttl, notify, None)).await?;
-    let (answer, flags, _) = match scripts::joined(reply) {
-        Ok(answer) => answer,
-        Err(error) => {
-            // The caller takes `Misconfigured` for a join that left nothing, but some script did
-            // run.
-            abandon(client, join).await?;
-            return Err(error);
-        }
-    };
+/// The node that the server's answer to a join means.
+fn joined(
+    client: &Arc<Client>,
+    attempt: &Arc<Attempt>,
+    join: &Join,
+    sent: Moment,
+    (answer, flags, _): (JoinAnswer, Flags, ServerTime),
+) -> Result<Joined> {
     client.act_on(flags, &attempt.queue);
     let (sequence, admitted, recheck) = match answer {
         JoinAnswer::Admitted { sequence } => (sequence, true, Moment::NEVER),
