@@ -3,6 +3,7 @@
 use zookeeper_client::{Acl, Permission};
 
 use super::Driver;
+use super::request::RequestKind;
 use crate::error::{Answer, Fault};
 
 /// The rights of one identity on the children of a node.
@@ -34,7 +35,7 @@ impl Driver {
     /// The lists of these nodes, in one trip. `None` for a node that is not there, or whose list
     /// may not be read.
     pub(crate) async fn grants(&self, paths: &[String]) -> Answer<Vec<Option<Vec<Grant>>>> {
-        self.request("acl", |client| async move {
+        self.request(RequestKind::Acl, |client| async move {
             let reads: Vec<_> = paths.iter().map(|path| client.get_acl(path)).collect();
             let mut found = Vec::with_capacity(reads.len());
             for read in reads {

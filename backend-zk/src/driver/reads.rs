@@ -2,7 +2,7 @@
 
 use zookeeper_client::Error;
 
-use super::request::{behind_sync, found};
+use super::request::{RequestKind, behind_sync, found};
 use super::{CellStat, Driver, Stat, Watch};
 use crate::error::Answer;
 
@@ -32,7 +32,7 @@ impl Driver {
     /// Lists a queue, and reads its stored limit before, in one trip. Behind a `sync` the reply
     /// shows all that the leader had committed when the `sync` reached it.
     pub(crate) async fn look(&self, queue: &str, limit: Option<&str>, sync: bool) -> Answer<QueueReply> {
-        self.request("list", |client| async move {
+        self.request(RequestKind::List, |client| async move {
             // All are called, and so queued, before the first is awaited.
             let synced = sync.then(|| client.sync(queue));
             let limit = limit.map(|limit| client.get_data(limit));
@@ -47,13 +47,13 @@ impl Driver {
     }
 
     pub(crate) async fn children(&self, path: &str) -> Answer<Vec<String>> {
-        self.request("list", |client| async move { client.list_children(path).await }).await
+        self.request(RequestKind::List, |client| async move { client.list_children(path).await }).await
     }
 
     /// Lists, with a watch for the next change that the listing itself arms.
     pub(crate) async fn children_watched(&self, path: &str) -> Answer<(Vec<String>, Watch)> {
         let (children, watcher) = self
-            .request("list", |client| async move {
+            .request(RequestKind::List, |client| async move {
                 let list = || client.list_and_watch_children(path);
                 behind_sync(&client, path, self.sync_first, list).await
             })
@@ -63,7 +63,7 @@ impl Driver {
 
     /// Lists behind a `sync`: shows all that the leader had committed when it came there.
     pub(crate) async fn sync_children(&self, path: &str) -> Answer<Vec<String>> {
-        self.request("list", |client| async move {
+        self.request(RequestKind::List, |client| async move {
             behind_sync(&client, path, true, || client.list_children(path)).await
         })
         .await
@@ -72,7 +72,7 @@ impl Driver {
     /// Writes a node, and lists another behind it, in one trip. Whether the written one is there is no matter:
     /// a majority commits the refusal as well.
     pub(crate) async fn write_and_list(&self, written: &str, data: &[u8], path: &str) -> Answer<Vec<String>> {
-        self.request("list", |client| async move {
+        self.request(RequestKind::List, |client| async move {
             // Both are called, and so queued, before the first is awaited.
             let (write, children) = (client.set_data(written, data, None), client.list_children(path));
             match write.await {
@@ -84,23 +84,25 @@ impl Driver {
     }
 
     pub(crate) async fn stat(&self, path: &str) -> Answer<Option<Stat>> {
-        let stat = self.request_first("stat", |client| async move { client.check_stat(path).await }).await?;
+        let stat =
+            self.request(RequestKind::Contact, |client| async move { client.check_stat(path).await }).await?;
         Ok(stat.map(Stat::from))
     }
 
     pub(crate) async fn read(&self, path: &str) -> Answer<(Vec<u8>, Stat)> {
-        let (data, stat) = self.request("read", |client| async move { client.get_data(path).await }).await?;
+        let (data, stat) =
+            self.request(RequestKind::Read, |client| async move { client.get_data(path).await }).await?;
         Ok((data, stat.into()))
     }
 
     /// The members of the ensemble, as the server has them written.
     pub(crate) async fn members(&self) -> Answer<Vec<u8>> {
-        Ok(self.request("read", |client| async move { client.get_config().await }).await?.0)
+        Ok(self.request(RequestKind::Read, |client| async move { client.get_config().await }).await?.0)
     }
 
     /// Reads behind a `sync`. Answers the data, and their version.
     pub(crate) async fn sync_read(&self, path: &str) -> Answer<(Vec<u8>, i32)> {
-        self.request("read", |client| async move {
+        self.request(RequestKind::Read, |client| async move {
             let (data, stat) = behind_sync(&client, path, true, || client.get_data(path)).await?;
             Ok((data, stat.version))
         })
@@ -109,7 +111,7 @@ impl Driver {
 
     /// Reads several nodes in one trip. `None` for one that is not there.
     pub(crate) async fn read_all(&self, paths: &[String]) -> Answer<Vec<Option<(Vec<u8>, Stat)>>> {
-        self.request("read", |client| async move {
+        self.request(RequestKind::Read, |client| async move {
             found_of_each(paths.iter().map(|path| client.get_data(path)).collect()).await
         })
         .await
@@ -117,7 +119,7 @@ impl Driver {
 
     /// How many children several nodes have, in one trip. 0 for one that is not there.
     pub(crate) async fn child_counts(&self, paths: &[&str]) -> Answer<Vec<i32>> {
-        self.request("stat", |client| async move {
+        self.request(RequestKind::Stat, |client| async move {
             let reads: Vec<_> = paths.iter().map(|path| client.check_stat(path)).collect();
             let mut counts = Vec::with_capacity(reads.len());
             for read in reads {
@@ -131,7 +133,7 @@ impl Driver {
     /// The names of the children of several nodes, and the stat that each has with them, in one trip.
     /// `None` for one that is not there.
     pub(crate) async fn nodes(&self, paths: &[&str]) -> Answer<Vec<Option<(Vec<String>, CellStat)>>> {
-        self.request("list", |client| async move {
+        self.request(RequestKind::List, |client| async move {
             found_of_each(paths.iter().map(|path| client.get_children(path)).collect()).await
         })
         .await
@@ -141,7 +143,7 @@ impl Driver {
     /// node that is gone leaves a watch for its creation.
     pub(crate) async fn watch(&self, path: &str) -> Answer<(Vec<u8>, Stat, Watch)> {
         let (data, stat, watcher) = self
-            .request("watch", |client| async move {
+            .request(RequestKind::Watch, |client| async move {
                 let read = || client.get_and_watch_data(path);
                 behind_sync(&client, path, self.sync_first, read).await
             })
@@ -151,15 +153,16 @@ impl Driver {
 
     /// Arms a watch for the creation of a node. `None` where it is there already.
     pub(crate) async fn watch_for(&self, path: &str) -> Answer<Option<Watch>> {
-        let (stat, watcher) =
-            self.request("watch", |client| async move { client.check_and_watch_stat(path).await }).await?;
+        let (stat, watcher) = self
+            .request(RequestKind::Watch, |client| async move { client.check_and_watch_stat(path).await })
+            .await?;
         Ok(stat.is_none().then(|| self.armed(path, watcher)))
     }
 
     /// Arms a watch for the next change of a node: its creation, a write, its end.
     pub(crate) async fn watch_changes(&self, path: &str) -> Answer<Watch> {
         let (_, watcher) = self
-            .request("watch", |client| async move {
+            .request(RequestKind::Watch, |client| async move {
                 let look = || client.check_and_watch_stat(path);
                 behind_sync(&client, path, self.sync_first, look).await
             })
@@ -172,7 +175,7 @@ impl Driver {
     /// change of the first.
     pub(crate) async fn watch_directory(&self, path: &str) -> Answer<(Watch, Option<Watch>)> {
         let (own, children) = self
-            .request("watch", |client| async move {
+            .request(RequestKind::Watch, |client| async move {
                 // All are called, and so queued, before the first is awaited.
                 let synced = self.sync_first.then(|| client.sync(path));
                 let own = client.check_and_watch_stat(path);
@@ -199,7 +202,7 @@ impl Driver {
         directory: &str,
         path: &str,
     ) -> Answer<(Option<CellStat>, Option<(Vec<u8>, CellStat)>)> {
-        self.request("read", |client| async move {
+        self.request(RequestKind::Read, |client| async move {
             // All are called, and so queued, before the first is awaited.
             let synced = client.sync(path);
             let directory = client.check_stat(directory);
@@ -218,7 +221,7 @@ impl Driver {
     /// As [`sync_read_in`](Self::sync_read_in), with the names of the node's children, and its stat as
     /// it was with them.
     pub(crate) async fn sync_read_cell(&self, directory: &str, path: &str) -> Answer<CellReply> {
-        self.request("read", |client| async move {
+        self.request(RequestKind::Read, |client| async move {
             // All are called, and so queued, before the first is awaited.
             let synced = client.sync(path);
             let directory = client.check_stat(directory);

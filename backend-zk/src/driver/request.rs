@@ -2,56 +2,71 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use zookeeper_client::{Client, Error};
 
 use super::Driver;
 use crate::error::{Answer, Fault, Tried, Unanswered};
 
-/// The kinds of requests that are counted.
-pub(super) const KINDS: [&str; 9] =
-    ["acl", "create", "delete", "list", "multi", "read", "stat", "watch", "write"];
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RequestKind {
+    Acl,
+    Create,
+    /// A create before the requests that wait for the throttle.
+    CreateFirst,
+    Delete,
+    List,
+    Multi,
+    Read,
+    Stat,
+    /// A stat before the requests that wait for the throttle. The proof of contact needs it.
+    Contact,
+    Watch,
+    Write,
+}
+
+impl RequestKind {
+    /// The labels of all kinds.
+    pub(super) const LABELS: [&str; 9] =
+        ["acl", "create", "delete", "list", "multi", "read", "stat", "watch", "write"];
+
+    /// The label in metrics.
+    fn label(self) -> &'static str {
+        match self {
+            Self::Acl => "acl",
+            Self::Create | Self::CreateFirst => "create",
+            Self::Delete => "delete",
+            Self::List => "list",
+            Self::Multi => "multi",
+            Self::Read => "read",
+            Self::Stat | Self::Contact => "stat",
+            Self::Watch => "watch",
+            Self::Write => "write",
+        }
+    }
+}
 
 impl Driver {
-    /// One request, behind those of this client that came before. The crate queues a request when
-    /// its method is called, not when its future is polled, so several calls in `send` are one
-    /// round trip, carried out in that order.
+    /// Sends one request, when the throttle lets it pass, while there is a connection, and within the request
+    /// timeout. The crate queues a request when its method is called, not when its future is polled, so several calls
+    /// in `send` are one round trip, carried out in that order.
     pub(super) async fn request<T, F>(
         &self,
-        kind: &'static str,
+        kind: RequestKind,
         send: impl FnOnce(Arc<Client>) -> F,
     ) -> Answer<T>
     where
         F: Future<Output = Result<T, Error>>,
     {
-        let Ok((_pass, left)) = self.throttle.take(self.request_timeout).await else {
-            return Err(Fault::Throttled);
+        let (_pass, time) = match kind {
+            RequestKind::Contact | RequestKind::CreateFirst => (None, self.request_timeout),
+            _ => match self.throttle.take(self.request_timeout).await {
+                Ok((pass, left)) => (Some(pass), left),
+                Err(_) => return Err(Fault::Throttled),
+            },
         };
-        self.request_within(kind, left, send).await
-    }
-
-    /// One request, before those that wait for their turn. The proof of contact needs it.
-    pub(super) async fn request_first<T, F>(
-        &self,
-        kind: &'static str,
-        send: impl FnOnce(Arc<Client>) -> F,
-    ) -> Answer<T>
-    where
-        F: Future<Output = Result<T, Error>>,
-    {
-        self.request_within(kind, self.request_timeout, send).await
-    }
-
-    async fn request_within<T, F>(
-        &self,
-        kind: &'static str,
-        time: Duration,
-        send: impl FnOnce(Arc<Client>) -> F,
-    ) -> Answer<T>
-    where
-        F: Future<Output = Result<T, Error>>,
-    {
         let begun = Instant::now();
         let tried = || Tried { hosts: self.link.host().to_owned(), took: begun.elapsed() };
         let timeout = tokio::time::sleep(time);
@@ -63,7 +78,7 @@ impl Driver {
             }
         }
         let client = self.client()?;
-        self.requests.sent(kind);
+        self.requests.sent(kind.label());
         tokio::select! {
             biased;
             answer = send(client) => answer.map_err(|error| Fault::from(error).after(tried())),

@@ -16,7 +16,7 @@ use zookeeper_client::{Acls, Client, Connector, Error, SessionState, StateWatche
 
 use super::NodeMode;
 use super::relay::{self, Relay};
-use super::request::KINDS;
+use super::request::RequestKind;
 use super::sasl;
 use super::tasks::Tasks;
 use super::watch_budget::WatchedBytes;
@@ -106,7 +106,7 @@ impl Driver {
             request_timeout: settings.request_timeout,
             throttle: Throttle::default(),
             link: Arc::clone(&settings.link),
-            requests: Requests::new(NAME, KINDS),
+            requests: Requests::new(NAME, RequestKind::LABELS),
             rechecks: Rechecks::new(NAME),
             acls,
             watched: Arc::default(),

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use zookeeper_client::{Error, MultiWriteError, MultiWriteResult, MultiWriter, Stat};
 
+use super::request::RequestKind;
 use super::{CellStat, Driver, NodeMode};
 use crate::error::{Answer, Fault};
 
@@ -97,7 +98,7 @@ impl Driver {
         in_flight: &AtomicBool,
     ) -> Answer<Commit> {
         let committed = self
-            .request("multi", |client| async move {
+            .request(RequestKind::Multi, |client| async move {
                 let mut all = client.new_multi_writer();
                 for step in steps {
                     self.add(&mut all, step)?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zookeeper_client::{CreateMode, Error};
 
-use super::request::found;
+use super::request::{RequestKind, found};
 use super::{Driver, NodeMode, Stat, Watch};
 use crate::error::{Answer, Fault};
 
@@ -49,8 +49,10 @@ impl Driver {
 
     pub(crate) async fn create(&self, path: &str, data: &[u8], mode: NodeMode) -> Answer<Stat> {
         let options = mode.options(self.acls);
-        let (stat, _) = self
-            .request_first("create", |client| async move { client.create(path, data, &options).await })
+        let (stat, _) =
+            self.request(RequestKind::CreateFirst, |client| async move {
+                client.create(path, data, &options).await
+            })
             .await?;
         Ok(stat.into())
     }
@@ -71,7 +73,7 @@ impl Driver {
         let directory = CreateMode::Container.with_acls(self.acls);
         let node = CreateMode::EphemeralSequential.with_acls(self.acls);
         let path = &path;
-        self.request("create", |client| async move {
+        self.request(RequestKind::Create, |client| async move {
             // All are called, and so queued, before the first is awaited.
             let directory = cold.then(|| client.create(queue, b"", &directory));
             let created = client.create(path, data, &node);
@@ -108,7 +110,7 @@ impl Driver {
     ) -> Answer<(String, Stat, Option<Answer<Watch>>)> {
         let options = CreateMode::EphemeralSequential.with_acls(self.acls);
         let (created, watch) = self
-            .request("create", |client| async move {
+            .request(RequestKind::Create, |client| async move {
                 // Both are called, and so queued, before the first is awaited.
                 let created = client.create(path, data, &options);
                 let watch = watched.map(|watched| (watched, client.get_and_watch_data(watched)));
@@ -128,14 +130,14 @@ impl Driver {
 
     pub(crate) async fn write(&self, path: &str, data: &[u8]) -> Answer<Stat> {
         Ok(self
-            .request("write", |client| async move { client.set_data(path, data, None).await })
+            .request(RequestKind::Write, |client| async move { client.set_data(path, data, None).await })
             .await?
             .into())
     }
 
     /// Writes over data of this version. Answers whether they stood.
     pub(crate) async fn write_over(&self, path: &str, data: &[u8], version: i32) -> Answer<bool> {
-        self.request("write", |client| async move {
+        self.request(RequestKind::Write, |client| async move {
             match client.set_data(path, data, Some(version)).await {
                 Err(Error::BadVersion | Error::NoNode) => Ok(false),
                 written => written.map(|_| true),
@@ -156,12 +158,12 @@ impl Driver {
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Answer<()> {
-        self.request("delete", |client| async move { client.delete(path, None).await }).await
+        self.request(RequestKind::Delete, |client| async move { client.delete(path, None).await }).await
     }
 
     /// Deletes in this order, in one trip. Answers whether any of them was there.
     pub(crate) async fn delete_all(&self, paths: &[String]) -> Answer<bool> {
-        self.request("delete", |client| async move {
+        self.request(RequestKind::Delete, |client| async move {
             let deletions: Vec<_> = paths.iter().map(|path| client.delete(path, None)).collect();
             let mut was_there = false;
             for deletion in deletions {
@@ -180,7 +182,7 @@ impl Driver {
     /// client that watches for both sees the announcement first. Answers whether it could be done.
     pub(crate) async fn announce_and_delete(&self, announcement: &str, path: &str) -> Answer<bool> {
         let options = CreateMode::Persistent.with_acls(self.acls);
-        self.request("delete", |client| async move {
+        self.request(RequestKind::Delete, |client| async move {
             let mut all = client.new_multi_writer();
             all.add_create(announcement, b"", &options)?;
             all.add_delete(announcement, None)?;
@@ -197,7 +199,7 @@ impl Driver {
     /// Makes an ephemeral node and deletes another: both, or neither.
     pub(crate) async fn replace(&self, old: &str, new: &str, data: &[u8]) -> Answer<()> {
         let options = CreateMode::Ephemeral.with_acls(self.acls);
-        self.request("multi", |client| async move {
+        self.request(RequestKind::Multi, |client| async move {
             let mut both = client.new_multi_writer();
             both.add_create(new, data, &options)?;
             both.add_delete(old, None)?;

@@ -119,7 +119,7 @@ fn used_up(settings: &Settings, directory: &str) -> Error {
     Error::new(ErrorKind::Misconfigured, why)
 }
 
-/// The node of this attempt: that of an earlier request, or a new one.
+/// The node of this attempt: that of an earlier request, or a new one, made and its queue listed in one trip.
 async fn create(session: &Session, queue: &QueuePaths, join: &Join, name: NodeId) -> Answer<CreatedNode> {
     if join.repeated
         && let Some(adopted) = adopt(session, queue, name).await?
@@ -132,7 +132,27 @@ async fn create(session: &Session, queue: &QueuePaths, join: &Join, name: NodeId
         WithoutListing::NoDirectory => true,
         WithoutListing::NotTried => false,
     };
-    create_and_list(session, queue, join, &prefix, cold).await
+    let (limit, data) = (queue.limit.as_deref(), plain(queue.data, &join.label, &join.data));
+    let mut request = JoinRequest { queue: &queue.directory, prefix: &prefix, data: &data, limit, cold };
+    for _ in 0..COLD_TRIES {
+        let JoinReply { created, children, limit } = session.driver.join(request).await?;
+        let (path, stat) = match created {
+            Ok(created) => created,
+            Err(Fault::NoNode) if request.cold => {
+                make_parent(session, queue, join).await?;
+                continue;
+            }
+            Err(Fault::NoNode) => {
+                request.cold = true;
+                continue;
+            }
+            Err(fault) => return Err(fault),
+        };
+        fast_path::created(session, queue, join.claim, &path, &stat);
+        let shown = or_undone(session, &path, children.map(Shown::Queue)).await?;
+        return Ok(CreatedNode { path, stat, shown, limit });
+    }
+    Err(Fault::NoNode)
 }
 
 /// Finds the node of an earlier request of this attempt whose outcome was unknown. It counts only
@@ -166,38 +186,6 @@ async fn adopt(session: &Session, queue: &QueuePaths, name: NodeId) -> Answer<Op
     let look = session.driver.look(&queue.directory, queue.limit.as_deref(), false).await?;
     let QueueReply { children, limit } = look;
     Ok(Some(CreatedNode { path, stat, shown: Shown::Queue(children), limit }))
-}
-
-/// Makes the node and lists its queue, in one trip. `cold`: the queue's directory is not there.
-async fn create_and_list(
-    session: &Session,
-    queue: &QueuePaths,
-    join: &Join,
-    prefix: &str,
-    cold: bool,
-) -> Answer<CreatedNode> {
-    let limit = queue.limit.as_deref();
-    let data = plain(queue.data, &join.label, &join.data);
-    let mut request = JoinRequest { queue: &queue.directory, prefix, data: &data, limit, cold };
-    for _ in 0..COLD_TRIES {
-        let JoinReply { created, children, limit } = session.driver.join(request).await?;
-        let (path, stat) = match created {
-            Ok(created) => created,
-            Err(Fault::NoNode) if request.cold => {
-                make_parent(session, queue, join).await?;
-                continue;
-            }
-            Err(Fault::NoNode) => {
-                request.cold = true;
-                continue;
-            }
-            Err(fault) => return Err(fault),
-        };
-        fast_path::created(session, queue, join.claim, &path, &stat);
-        let shown = or_undone(session, &path, children.map(Shown::Queue)).await?;
-        return Ok(CreatedNode { path, stat, shown, limit });
-    }
-    Err(Fault::NoNode)
 }
 
 /// Makes the directories above a queue. Ours are plain: some were made at connect, and an operator
