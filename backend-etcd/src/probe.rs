@@ -1,117 +1,59 @@
-//! Probes what is behind an address. The client crate does not: it connects lazily, and accepts a
-//! closed port or a Redis.
+//! Probes the hosts for an etcd. The client crate does not: it connects lazily, and accepts a closed port or a Redis.
 
 use std::io;
 use std::pin::pin;
-use std::time::Duration;
 
-use latchwork_core::support::{Transport, speaks_tls};
-use latchwork_core::{Error, ErrorKind, Result};
+use latchwork_core::support::{PATIENCE, Probed, ServerKind, Stranger, Transport, WantedServer, stranger};
+use latchwork_core::{Clock, Error, ErrorKind, Result, support};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 /// HTTP/2's connection preface and an empty SETTINGS frame (RFC 9113, 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 const SETTINGS: u8 = 4;
 
-/// How long a server may be silent before it is asked whether it speaks TLS.
-const PATIENCE: Duration = Duration::from_millis(750);
-
-enum Probed {
-    Http2,
-    /// It accepts the connection and closes it, as a proxy does whose etcd is down.
-    HangsUp,
-    Other(String),
-    /// By what TLS says.
-    Refused(Error),
-}
-
 /// Waits for the first of the hosts that speaks HTTP/2. The caller bounds the time.
 pub(crate) async fn find_server(hosts: &[String], transport: &Transport) -> Result<()> {
-    let mut probes = JoinSet::new();
-    for host in hosts.iter().cloned() {
-        let transport = transport.apart();
-        probes.spawn(async move {
-            let probed = probe(&host, &transport).await;
-            (host, probed)
-        });
-    }
-    let mut failure = None;
-    while let Some(probe) = probes.join_next().await {
-        let (host, probed) = probe.map_err(|error| Error::new(ErrorKind::Unavailable, "").because(error))?;
-        failure = Some(match probed {
-            Ok(Probed::Http2) => return Ok(()),
-            Ok(Probed::Refused(why)) => why,
-            Ok(Probed::Other(saw)) => Error::wrong_server("etcd", &saw, &format!("at {host}")),
-            Ok(Probed::HangsUp) => {
-                let what = format!("{host} hangs up: it is no etcd, or is a proxy whose etcd is down");
-                Error::new(ErrorKind::Unavailable, what)
-            }
-            Err(error) => Error::new(ErrorKind::Unavailable, format!("cannot reach {host}")).because(error),
-        });
-    }
-    Err(failure.unwrap_or_else(|| Error::invalid("url", "etcd:// needs a host")))
+    support::find_server(hosts, &Clock::system(), |host| probe(host, transport.apart())).await
 }
 
-async fn probe(host: &str, transport: &Transport) -> io::Result<Probed> {
-    let mut answer = pin!(exchange(host, PREFACE, transport));
-    if transport.is_tls() {
-        return match (answer.await, transport.failure()) {
-            (_, Some(why)) => Ok(Probed::Refused(why)),
-            (Err(error), None) => {
-                let plain = exchange(host, PREFACE, &Transport::default()).await;
-                let is_plain = matches!(plain.as_deref(), Ok([_, _, _, SETTINGS, ..]));
-                let saw =
-                    || Probed::Other("an etcd that does not speak TLS (it is etcd:// without)".to_owned());
-                if is_plain { Ok(saw()) } else { Err(error) }
-            }
-            (Ok(start), None) => Ok(judge(host, &start).await),
-        };
-    }
-    let tls_server = || Probed::Other("a TLS server (etcd+tls:// asks for TLS)".to_owned());
-    let start = match timeout(PATIENCE, &mut answer).await {
-        Ok(start) => start?,
-        // It takes the preface for the length of a record, and waits for the rest.
-        Err(_) if speaks_tls(host).await => return Ok(tls_server()),
-        Err(_) => answer.await?,
+async fn probe(host: &str, transport: Transport) -> Result<Probed> {
+    let tls = transport.is_tls();
+    let expected = WantedServer { kind: ServerKind::Etcd, plain: "etcd", secured: "etcd+tls", tls };
+    let wrong = |saw: &str| Err(Error::wrong_server("etcd", saw, &format!("at {host}")));
+    let unreachable = |error: io::Error| {
+        Err(Error::new(ErrorKind::Unavailable, format!("cannot reach {host}")).because(error))
     };
-    // Before other questions: a TLS server may wait for more than they send.
-    let is_http2 = matches!(start.as_slice(), [_, _, _, SETTINGS, ..]);
-    if !is_http2 && speaks_tls(host).await {
-        return Ok(tls_server());
-    }
-    Ok(judge(host, &start).await)
-}
-
-async fn judge(host: &str, start: &[u8]) -> Probed {
-    match start {
+    let mut answer = pin!(exchange(host, &transport));
+    let start = match timeout(PATIENCE, &mut answer).await {
+        Ok(start) => start,
+        // A TLS server takes the preface for the length of a record, and waits for the rest.
+        Err(_) => match stranger(host, &expected).await {
+            Some(Stranger::Named(saw)) => return wrong(&saw),
+            _ => answer.await,
+        },
+    };
+    match (start, transport.failure()) {
+        (_, Some(why)) => Err(why),
         // A frame: three bytes of length, then its type.
-        [_, _, _, SETTINGS, ..] => Probed::Http2,
-        [b'-' | b'+' | b':' | b'$' | b'*', ..] => Probed::Other("Redis".to_owned()),
-        answer if answer.starts_with(b"HTTP/") => Probed::Other("an HTTP/1 server".to_owned()),
-        // ZooKeeper closes the connection on a length that makes no sense. It answers a command of
-        // four letters.
-        [] if exchange(host, b"srvr", &Transport::default())
-            .await
-            .is_ok_and(|answer| is_zookeeper(&answer)) =>
-        {
-            Probed::Other("ZooKeeper".to_owned())
-        }
-        [] => Probed::HangsUp,
-        _ => Probed::Other("a server that does not speak HTTP/2".to_owned()),
+        (Ok(start), None) if matches!(start.as_slice(), [_, _, _, SETTINGS, ..]) => Ok(Probed::Serves),
+        (Err(error), None) if !tls => unreachable(error),
+        (start, None) => match (stranger(host, &expected).await, start) {
+            (Some(Stranger::Named(saw)), _) => wrong(&saw),
+            (_, Err(error)) => unreachable(error),
+            (_, Ok(start)) if start.is_empty() => {
+                let what = format!("{host} hangs up: it is no etcd, or is a proxy whose etcd is down");
+                Err(Error::new(ErrorKind::Unavailable, what))
+            }
+            (_, Ok(_)) => wrong("a server that does not speak HTTP/2"),
+        },
     }
 }
 
-fn is_zookeeper(answer: &[u8]) -> bool {
-    answer.starts_with(b"Zookeeper") || answer.starts_with(b"srvr is")
-}
-
-/// Sends `probe` and reads the first bytes of the answer; none when the server closes the
-/// connection.
-async fn exchange(host: &str, probe: &[u8], transport: &Transport) -> io::Result<Vec<u8>> {
+/// Sends the preface and reads the first bytes of the answer; none when the server closes the connection.
+async fn exchange(host: &str, transport: &Transport) -> io::Result<Vec<u8>> {
     let mut stream = transport.dial(host).await?;
-    stream.write_all(probe).await?;
+    stream.write_all(PREFACE).await?;
     stream.flush().await?;
     let mut start = Vec::new();
     // Nine bytes are the header of a frame, and enough of any other answer.
@@ -133,38 +75,32 @@ mod tests {
 
     use super::*;
 
-    /// A server that reads one probe on each connection, and sends the next of `answers`.
-    async fn server(answers: Vec<&'static [u8]>) -> String {
+    /// A server that answers the start of an HTTP/2 connection so, and closes other connections.
+    async fn server(answer: &'static [u8]) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let host = listener.local_addr().unwrap().to_string();
         tokio::spawn(async move {
-            for answer in answers {
-                let (mut stream, _) = listener.accept().await.unwrap();
-                let mut probe = [0; 4];
-                stream.read_exact(&mut probe).await.unwrap();
-                stream.write_all(answer).await.unwrap();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut question = [0; 4];
+                let asked = stream.read_exact(&mut question).await;
+                if asked.is_ok() && question == PREFACE[..4] {
+                    // The client may have gone.
+                    let _ = stream.write_all(answer).await;
+                }
             }
         });
         host
     }
 
+    async fn refused(answer: &'static [u8]) -> ErrorKind {
+        find_server(&[server(answer).await], &Transport::default()).await.unwrap_err().kind()
+    }
+
     #[tokio::test]
-    async fn each_kind_of_server_is_reported_by_name() {
-        for (answers, expected) in [
-            (vec![&b"-ERR unknown command 'PRI'\r\n"[..]], "Redis"),
-            (vec![&b""[..], &b""[..], &b"Zookeeper version: 3.8.0"[..]], "ZooKeeper"),
-            (vec![&b"HTTP/1.1 400 Bad Request\r\n"[..]], "HTTP/1"),
-            (vec![&b""[..], &b"\x15\x03\x03\x00\x02\x02\x32\x00\x00"[..]], "TLS"),
-        ] {
-            let error = find_server(&[server(answers).await], &Transport::default()).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::WrongServer, "{error}");
-            let words = error.to_string();
-            assert!(words.contains("expected etcd, saw") && words.contains(expected), "{words}");
-        }
-        let error =
-            find_server(&[server(vec![b"", b"", b""]).await], &Transport::default()).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-        find_server(&[server(vec![b"\0\0\x06\x04\0\0\0\0\0\0\x05\0\0@\0"]).await], &Transport::default())
+    async fn only_a_server_of_http2_is_found() {
+        assert_eq!(refused(b"").await, ErrorKind::Unavailable);
+        assert_eq!(refused(b"HELLO").await, ErrorKind::WrongServer);
+        find_server(&[server(b"\0\0\x06\x04\0\0\0\0\0\0\x05\0\0@\0").await], &Transport::default())
             .await
             .unwrap();
     }
@@ -175,8 +111,6 @@ mod tests {
         let closed = port.addr().to_string();
         let error = find_server(std::slice::from_ref(&closed), &Transport::default()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable);
-        find_server(&[closed, server(vec![b"\0\0\x06\x04\0\0\0\0\0"]).await], &Transport::default())
-            .await
-            .unwrap();
+        find_server(&[closed, server(b"\0\0\x06\x04\0\0\0\0\0").await], &Transport::default()).await.unwrap();
     }
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::Backend;
-use latchwork_core::support::{Backoff, Pauses, connect_within, note_failure};
+use latchwork_core::support::{
+    Backoff, OF_SILENCE, Pauses, ServerKind, Stranger, WantedServer, connect_within, note_failure, stranger,
+};
 use latchwork_core::{Address, Clock, Config, Connector, Error, ErrorKind, Eviction, Result, seen};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -16,7 +18,6 @@ use crate::driver::{Driver, sweep};
 use crate::error::Failure;
 use crate::layout::QueueKeys;
 use crate::lease::ClientLease;
-use crate::probe::{self, Stranger};
 use crate::renewal;
 use crate::watch::{Channels, Inbox, recheck};
 
@@ -126,7 +127,7 @@ async fn connected(
         }
         tracing::debug!(error = %failure.error, "the server is not ready yet");
         // What the Sentinels name may be dead, or speak TLS and we do not: that needs no second attempt.
-        let in_time = Instant::now() + probe::OF_SILENCE < until;
+        let in_time = Instant::now() + OF_SILENCE < until;
         if in_time && failure.silent.is_some() && !std::mem::replace(&mut asked, true) {
             let explained = explain(settings, failure).await;
             if explained.kind() == ErrorKind::WrongServer {
@@ -162,7 +163,11 @@ async fn explain(settings: &Settings, failure: Failure) -> Error {
     };
     let unknown = !failure.answered || silent.is_some();
     let seen = match host.filter(|_| unknown) {
-        Some(host) => probe::stranger(host, &settings.servers, settings.transport.is_tls()).await,
+        Some(host) => {
+            let [plain, secured] = &[false, true].map(|tls| settings.servers.scheme(tls).to_string());
+            let tls = settings.transport.is_tls();
+            stranger(&host.to_string(), &WantedServer { kind: ServerKind::Redis, plain, secured, tls }).await
+        }
         None => None,
     };
     match (seen, failure.error.kind()) {

@@ -70,7 +70,6 @@ mod facts;
 mod internals;
 mod layout;
 mod lease;
-mod probe;
 mod queue;
 mod renewal;
 mod scripts;

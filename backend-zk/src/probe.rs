@@ -2,38 +2,21 @@
 //! server. The client crate waits for either until its timeout, and reports only the timeout.
 
 use std::io;
-use std::time::Duration;
 
-use futures_util::stream::{FuturesUnordered, StreamExt};
-use latchwork_core::support::{Backoff, Pauses, Transport, note_failure, speaks_tls};
+use latchwork_core::support::{
+    PATIENCE, Probed, ServerKind, Stranger, Transport, WantedServer, find_server, is_of_zookeeper, stranger,
+};
 use latchwork_core::{Error, ErrorKind, Result, seen};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
 
 use crate::config::{NAME, Settings};
 
 /// The one four-letter word that a server allows by default.
 const WORD: &[u8] = b"srvr";
 
-/// How long a ZooKeeper may take to answer before a line end is sent behind the word. Servers that
-/// read lines (Redis, HTTP) answer only to that, and it could cut off a ZooKeeper's answer.
-const PATIENCE: Duration = Duration::from_millis(750);
-
-/// How long the other hosts may take to answer once one may serve yet: what a host that is no ZooKeeper
-/// needs to be known.
-const OTHERS: Duration = PATIENCE.saturating_mul(2);
-
 /// The oldest server with all that is needed: container nodes, and their removal without its bug.
 const OLDEST: (u32, u32, u32) = (3, 5, 3);
-
-/// What a host is.
-#[derive(Debug)]
-pub(crate) enum Probed {
-    /// A ZooKeeper that serves.
-    Serves,
-    /// A ZooKeeper that says it has no quorum, or a server that hangs up without a word, as a ZooKeeper
-    /// without a quorum does where it has Netty (with TLS, that is). It may serve yet.
-    Waits(Error),
-}
 
 /// Probes the hosts until one of them is a ZooKeeper that serves, as long as one may serve yet. It has no
 /// bound: the caller bounds the whole of connecting.
@@ -42,83 +25,47 @@ pub(crate) enum Probed {
 /// The most specific one of the hosts: `WrongServer`, `Misconfigured` (too old), else
 /// `Unavailable`, where none may serve yet.
 pub(crate) async fn probe(settings: &Settings) -> Result<()> {
-    let mut pauses = Backoff::new(Pauses::OUTAGE);
-    while let Probed::Waits(error) = probe_all(settings).await? {
-        note_failure(&error);
-        pauses.wait(&settings.clock).await;
-    }
-    Ok(())
+    let Settings { hosts, transport, clock, .. } = settings;
+    find_server(hosts, clock, |host| probe_one(host, transport.apart())).await
 }
 
-/// Probes all hosts at once.
-async fn probe_all(settings: &Settings) -> Result<Probed> {
-    let Settings { hosts, transport, .. } = settings;
-    let mut probes: FuturesUnordered<_> = hosts.iter().map(|host| probe_one(host, transport)).collect();
-    let (mut waits, mut worst): (_, Option<Error>) = (None, None);
-    loop {
-        let next = match &waits {
-            None => probes.next().await,
-            // The one that is silent may have been the leader: the others are asked again without it.
-            Some(_) => tokio::time::timeout(OTHERS, probes.next()).await.unwrap_or(None),
-        };
-        let Some(probed) = next else { break };
-        match probed {
-            Ok(Probed::Serves) => return Ok(Probed::Serves),
-            Ok(Probed::Waits(error)) => waits = Some(error),
-            Err(error) if worst.as_ref().is_none_or(|worst| worst.kind() == ErrorKind::Unavailable) => {
-                worst = Some(error);
-            }
-            Err(_) => {}
-        }
-    }
-    let is_unavailable = |error: &Error| error.kind() == ErrorKind::Unavailable;
-    match (waits, worst) {
-        (Some(error), worst) if worst.as_ref().is_none_or(is_unavailable) => Ok(Probed::Waits(error)),
-        (_, worst) => Err(worst.unwrap_or_else(|| Error::invalid("url", "no host"))),
-    }
-}
-
-async fn probe_one(host: &str, transport: &Transport) -> Result<Probed> {
-    let transport = &transport.apart();
+async fn probe_one(host: &str, transport: Transport) -> Result<Probed> {
     let unavailable = |what: &str| Error::new(ErrorKind::Unavailable, format!("{host}: {what}"));
-    let mut stream = match transport.dial(host).await {
-        Ok(stream) => stream,
-        Err(error) if is_end(&error) => {
-            return hung_up(host, transport, unavailable(HUNG_UP).because(error)).await;
-        }
-        Err(error) => {
-            return Err(refused(host, transport, unavailable("cannot connect").because(error)).await);
-        }
-    };
     let mut answer = Vec::new();
     let exchange = async {
+        let mut stream = transport.dial(host).await?;
         stream.write_all(WORD).await?;
         stream.flush().await?;
-        if tokio::time::timeout(PATIENCE, stream.read_buf(&mut answer)).await.is_err() {
+        // Servers that read lines (Redis, HTTP) answer only to a line end, which could cut off a ZooKeeper's answer.
+        if timeout(PATIENCE, stream.read_buf(&mut answer)).await.is_err() {
             stream.write_all(b"\r\n").await?;
             stream.flush().await?;
         }
         // A ZooKeeper closes behind its answer. Of other servers the first bytes are enough.
-        while answer.len() < 4096 && !is_foreign(&answer) && stream.read_buf(&mut answer).await? > 0 {}
-        Ok::<_, std::io::Error>(())
+        while answer.len() < 4096
+            && (answer.is_empty() || is_of_zookeeper(&answer))
+            && stream.read_buf(&mut answer).await? > 0
+        {}
+        Ok::<_, io::Error>(())
     };
     let ended = exchange.await;
-    let answer = String::from_utf8_lossy(&answer);
-    let judged = match answer.is_empty() {
-        false => judge(host, &answer),
-        true => hung_up(host, transport, unavailable(HUNG_UP).because_of(ended.err())).await,
-    };
-    match judged {
-        // An etcd does not understand the word, and names itself when it is asked over HTTP.
-        Err(_) | Ok(Probed::Waits(_))
-            if (answer.is_empty() || answer.starts_with("HTTP/")) && is_etcd(host).await =>
-        {
-            Err(wrong(host, "etcd".to_owned()))
-        }
-        judged => judged,
+    if is_of_zookeeper(&answer) {
+        return judge(host, &String::from_utf8_lossy(&answer));
+    }
+    if let Some(failure) = transport.failure() {
+        return Err(failure);
+    }
+    let tls = transport.is_tls();
+    let (plain, secured) = ("zookeeper", "zookeeper+tls");
+    match (stranger(host, &WantedServer { kind: ServerKind::ZooKeeper, plain, secured, tls }).await, ended) {
+        (Some(Stranger::Named(saw)), _) => Err(wrong(host, saw)),
+        (_, Err(error)) if !is_end(&error) => Err(unavailable("cannot connect").because(error)),
+        (_, ended) if answer.is_empty() => Ok(Probed::Waits(unavailable(HUNG_UP).because_of(ended.err()))),
+        _ => judge(host, &String::from_utf8_lossy(&answer)),
     }
 }
 
+/// A ZooKeeper without a quorum hangs up without a word if it has Netty, that is with TLS.
 const HUNG_UP: &str = "hangs up: it has no quorum, or takes no more connections (maxClientCnxns), or is a proxy \
                        whose ZooKeeper is down, or is no ZooKeeper";
 
@@ -126,30 +73,6 @@ const HUNG_UP: &str = "hangs up: it has no quorum, or takes no more connections 
 fn is_end(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
-}
-
-/// What a host is that ends a connection without a word.
-async fn hung_up(host: &str, transport: &Transport, error: Error) -> Result<Probed> {
-    match refused(host, transport, error).await {
-        error if error.kind() == ErrorKind::Unavailable => Ok(Probed::Waits(error)),
-        error => Err(error),
-    }
-}
-
-/// Why a host takes no connection as it was asked for: what TLS says, or that one of the two speaks it
-/// and the other does not; else `error`.
-async fn refused(host: &str, transport: &Transport, error: Error) -> Error {
-    if let Some(failure) = transport.failure() {
-        return failure;
-    }
-    let saw = if !transport.is_tls() {
-        speaks_tls(host).await.then_some("a TLS server (zookeeper+tls:// asks for TLS)")
-    } else {
-        let answer = exchange(host, WORD, &Transport::default()).await.unwrap_or_default();
-        let is_zookeeper = !answer.is_empty() && !is_foreign(answer.as_bytes());
-        is_zookeeper.then_some("a ZooKeeper that does not speak TLS (it is zookeeper:// without)")
-    };
-    saw.map_or(error, |saw| wrong(host, saw.to_owned()))
 }
 
 /// The role of a server in its ensemble.
@@ -182,11 +105,6 @@ pub(crate) fn read_state(answer: &str) -> Option<(ServerRole, i64)> {
     Some((role, last))
 }
 
-async fn is_etcd(host: &str) -> bool {
-    let answer = exchange(host, b"GET /version HTTP/1.0\r\n\r\n", &Transport::default()).await;
-    answer.is_some_and(|answer| answer.contains("etcdserver"))
-}
-
 /// The start of what a host answers within [`PATIENCE`].
 async fn exchange(host: &str, word: &[u8], transport: &Transport) -> Option<String> {
     let exchange = async {
@@ -200,7 +118,7 @@ async fn exchange(host: &str, word: &[u8], transport: &Transport) -> Option<Stri
             _ => Ok(answer),
         }
     };
-    let answer = tokio::time::timeout(PATIENCE, exchange).await.ok()?.ok()?;
+    let answer = timeout(PATIENCE, exchange).await.ok()?.ok()?;
     Some(String::from_utf8_lossy(&answer).into_owned())
 }
 
@@ -209,16 +127,7 @@ fn wrong(host: &str, saw: String) -> Error {
     Error::wrong_server("zookeeper", &saw, &why)
 }
 
-/// Whether no answer of a ZooKeeper begins like this.
-pub(crate) fn is_foreign(answer: &[u8]) -> bool {
-    let starts = ["Zookeeper version:", "srvr is not executed", "This ZooKeeper instance"];
-    !answer.is_empty()
-        && !starts.iter().any(|start| {
-            let common = start.len().min(answer.len());
-            start.as_bytes()[..common] == answer[..common]
-        })
-}
-
+/// What an answer to [`WORD`] means.
 pub(crate) fn judge(host: &str, answer: &str) -> Result<Probed> {
     let waits = |what: &str| Ok(Probed::Waits(Error::new(ErrorKind::Unavailable, format!("{host}: {what}"))));
     if answer.starts_with("srvr is not executed") {
@@ -231,20 +140,8 @@ pub(crate) fn judge(host: &str, answer: &str) -> Result<Probed> {
         return waits("this server is not serving: it has no quorum");
     }
     let Some(version) = answer.strip_prefix("Zookeeper version:") else {
-        let line = answer.lines().next().unwrap_or_default();
-        return Err(wrong(
-            host,
-            match line.as_bytes() {
-                // A Redis answers so to an unknown word, or before a login.
-                [b'-', ..] if line.contains("unknown command") || line.starts_with("-NOAUTH") => {
-                    "Redis".to_owned()
-                }
-                _ if line.starts_with("HTTP/") => "an HTTP server".to_owned(),
-                _ => {
-                    format!("a server that answers {:?} to srvr", line.chars().take(40).collect::<String>())
-                }
-            },
-        ));
+        let shown: String = answer.lines().next().unwrap_or_default().chars().take(40).collect();
+        return Err(wrong(host, format!("a server that answers {shown:?} to srvr")));
     };
     if answer.contains("Mode: read-only") {
         return waits("this server is read-only: it is cut off from its quorum");
@@ -287,21 +184,15 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_servers_are_distinguished() {
+    fn servers_that_are_too_old_or_foreign_are_refused() {
         let modern = "Zookeeper version: 3.8.0-5a02a05, built on 2022-02-25 08:49 UTC\nMode: standalone\n";
         assert_eq!(kind(modern), None);
         assert_eq!(kind("srvr is not executed because it is not in the whitelist.\n"), None);
         assert_eq!(kind("Zookeeper version: 3.4.14-4c25d48, built on x\n"), Some(ErrorKind::Misconfigured));
-        for (answer, name) in [
-            ("-ERR unknown command 'srvr', with args beginning with: \r\n", "Redis"),
-            ("-NOAUTH Authentication required.\r\n", "Redis"),
-            ("HTTP/1.1 400 Bad Request\r\n", "an HTTP server"),
-            ("220 mail.example ESMTP\r\n", "a server that answers \"220 mail.example ESMTP\" to srvr"),
-        ] {
-            let error = judge("h:1", answer).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::WrongServer, "{error}");
-            assert!(error.to_string().contains(&format!("expected zookeeper, saw {name}")), "{error}");
-        }
+        let error = judge("h:1", "220 mail.example ESMTP\r\n").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WrongServer, "{error}");
+        let saw = "expected zookeeper, saw a server that answers \"220 mail.example ESMTP\" to srvr";
+        assert!(error.to_string().contains(saw), "{error}");
     }
 
     #[test]
@@ -320,11 +211,5 @@ mod tests {
             assert_eq!(answer(mode, zxid), None);
         }
         assert_eq!(read_state("This ZooKeeper instance is not currently serving requests\n"), None);
-    }
-
-    #[test]
-    fn a_foreign_answer_is_known_by_its_first_bytes() {
-        assert!(is_foreign(b"-ERR") && is_foreign(b"HTTP/1.1 400"));
-        assert!(!is_foreign(b"") && !is_foreign(b"Zoo") && !is_foreign(b"Zookeeper version: 3"));
     }
 }

@@ -6,6 +6,7 @@ mod close;
 mod idle_cells;
 mod link_log;
 mod name_pool;
+mod probe;
 mod replicas;
 mod single_flight;
 mod throttle;
@@ -18,11 +19,14 @@ pub use close::CloseOnce;
 pub use idle_cells::no_idle_cells;
 pub use link_log::LinkLog;
 pub use name_pool::NamePool;
+pub use probe::{
+    OF_SILENCE, PATIENCE, Probed, ServerKind, Stranger, WantedServer, find_server, is_of_zookeeper, stranger,
+};
 pub use replicas::no_replicas;
 pub use single_flight::{SharedTask, SingleFlight};
 pub use throttle::{AT_ONCE, Pass, Throttle};
 pub(crate) use transport::no_tls;
-pub use transport::{Stream, Transport, speaks_tls};
+pub use transport::{Stream, Transport};
 pub use unobserved::Unobserved;
 
 pub use crate::config::{Hosts, Scheme};

@@ -7,7 +7,6 @@
 
 #[cfg(feature = "tls")]
 mod files;
-mod hello;
 #[cfg(feature = "tls")]
 mod refusal;
 mod stream;
@@ -20,7 +19,6 @@ use std::sync::Arc;
 
 use tokio::net::TcpStream;
 
-pub use self::hello::speaks_tls;
 pub use self::stream::Stream;
 use crate::config::{Config, Hosts, Scheme};
 use crate::error::{Error, Result};
