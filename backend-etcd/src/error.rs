@@ -8,6 +8,8 @@ use etcd_client::Error as ClientError;
 use latchwork_core::support::Transport;
 use latchwork_core::{Error, ErrorKind, LostReason};
 
+use crate::driver::NotConnected;
+
 /// Why a request failed: the cases that the backend acts on, and all others as the user sees them.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
@@ -258,23 +260,12 @@ const UNAUTHENTICATED: i32 = 16;
 fn never_sent(text: &str, status: &dyn std::error::Error) -> bool {
     let mut cause = status.source();
     while let Some(error) = cause {
-        let io = error.downcast_ref::<io::Error>();
-        if io.is_some_and(|io| io.kind() == io::ErrorKind::ConnectionRefused) || is_no_connection(error) {
+        if error.is::<NotConnected>() {
             return true;
         }
         cause = error.source();
     }
-    ["tcp connect error", "dns error", "etcdserver: no leader"].iter().any(|sign| text.contains(sign))
-}
-
-#[cfg(feature = "tls")]
-fn is_no_connection(error: &(dyn std::error::Error + 'static)) -> bool {
-    error.is::<crate::driver::NotConnected>()
-}
-
-#[cfg(not(feature = "tls"))]
-fn is_no_connection(_: &(dyn std::error::Error + 'static)) -> bool {
-    false
+    text.contains("etcdserver: no leader")
 }
 
 /// A read changes nothing, so an unknown outcome only means that the server is not there.

@@ -2,9 +2,9 @@
 //!
 //! One stream carries the renewals. It is asked once a period, and owes one answer at a time: that
 //! answer proves contact at the send of its question (LEASE-DEADLINE-FROM-SEND). A stream that is
-//! silent for half a period may lead to a member that is stuck. The client crate picks the member
-//! of another stream at random, so streams are opened one after the other, and the first that
-//! answers goes on, be it the silent one.
+//! silent for half a period may lead to a member that is stuck. Requests take turns between the members, so another
+//! stream may lead there again: streams are opened one after the other, and the first that answers goes on, be it the
+//! silent one.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,6 +8,7 @@ use latchwork_core::LostReason;
 
 use super::connection::Driver;
 use super::encode::signed;
+use super::request::RequestKind;
 use crate::error::{Answer, Past, as_read, no_such_revision};
 
 /// How long the news of a loss waits for its reason.
@@ -38,7 +39,7 @@ impl Driver {
             }
         };
         let before = self.incarnations.known();
-        Ok(match self.send("a look at the past of a key", request).await.map_err(as_read)? {
+        Ok(match self.send(RequestKind::History, request).await.map_err(as_read)? {
             Ok(answer) => {
                 self.answered(before, answer.header());
                 Some(!answer.kvs().is_empty())

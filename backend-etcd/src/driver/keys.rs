@@ -4,6 +4,7 @@ use etcd_client::{DeleteOptions, GetOptions, TxnOpResponse};
 
 use super::connection::Driver;
 use super::encode::{end_of, found, range_request, signed, txn_request, unsigned};
+use super::request::RequestKind;
 use super::txn::{Found, Op, Range, Txn, TxnResult};
 use crate::error::{Answer, as_read};
 
@@ -16,7 +17,7 @@ impl Driver {
             async move { kv.txn(txn).await }
         };
         let before = self.incarnations.known();
-        let answer = self.send("a transaction", request).await?;
+        let answer = self.send(RequestKind::Transaction, request).await?;
         self.answered(before, answer.header());
         let mut deleted = None;
         let reads = answer.op_responses().into_iter().filter_map(|response| match response {
@@ -52,7 +53,7 @@ impl Driver {
             async move { kv.delete(key, options).await }
         };
         let before = self.incarnations.known();
-        let answer = self.send("a deletion", request).await?;
+        let answer = self.send(RequestKind::Deletion, request).await?;
         self.answered(before, answer.header());
         Ok(unsigned(answer.deleted()))
     }
@@ -85,7 +86,7 @@ impl Driver {
             async move { kv.get(key, None).await }
         };
         let before = self.incarnations.known();
-        let answer = self.send("a read", request).await.map_err(as_read)?;
+        let answer = self.send(RequestKind::Read, request).await.map_err(as_read)?;
         self.answered(before, answer.header());
         Ok(found(&answer))
     }
@@ -99,7 +100,7 @@ impl Driver {
             async move { kv.get(prefix, Some(options)).await }
         };
         let before = self.incarnations.known();
-        let answer = self.send("a read", request).await.map_err(as_read)?;
+        let answer = self.send(RequestKind::Read, request).await.map_err(as_read)?;
         self.answered(before, answer.header());
         Ok((found(&answer), answer.header().map_or(0, |header| unsigned(header.revision()))))
     }
@@ -134,7 +135,7 @@ impl Driver {
             async move { kv.get(start, Some(options)).await }
         };
         let before = self.incarnations.known();
-        let answer = self.send("a read", request).await.map_err(as_read)?;
+        let answer = self.send(RequestKind::Read, request).await.map_err(as_read)?;
         self.answered(before, answer.header());
         Ok(found(&answer))
     }

@@ -1,21 +1,20 @@
 //! The client crate `etcd-client`, in the terms of this backend. No other module calls it.
 
+mod balancer;
 mod connection;
 mod encode;
 mod history;
 mod keys;
 mod lease;
-#[cfg(feature = "tls")]
-mod secured;
-#[cfg(all(test, feature = "tls"))]
+mod request;
+#[cfg(test)]
 mod tests;
 mod txn;
 mod watch;
 
+pub(crate) use balancer::NotConnected;
 pub(crate) use connection::{Driver, Status};
 pub(crate) use encode::end_of;
 pub(crate) use lease::RenewalStream;
-#[cfg(feature = "tls")]
-pub(crate) use secured::NotConnected;
 pub(crate) use txn::{Compare, Found, Op, Order, Range, StoredKey, Txn, TxnResult};
 pub(crate) use watch::{Change, EndReason, EventKind, StreamEvent, Watch, WatchEvents, WatchRequests};

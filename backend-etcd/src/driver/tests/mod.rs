@@ -61,11 +61,6 @@ impl Scripted {
     }
 }
 
-/// Whether the test has a scripted server for this host.
-pub(super) fn is_scripted(host: &str) -> bool {
-    SERVERS.with_borrow(|servers| servers.contains_key(host))
-}
-
 /// Connects to the scripted server of this host, if the test has one.
 pub(super) async fn dial(host: &str) -> Option<io::Result<DuplexStream>> {
     let server = SERVERS.with_borrow(|servers| servers.get(host).cloned())?;

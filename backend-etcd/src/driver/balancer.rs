@@ -1,5 +1,7 @@
-//! The channel of a client that speaks TLS: the client crate's own reads certificates once, and cannot
-//! say which server name it expects of every host.
+//! The channel to all servers, with and without TLS.
+//!
+//! The client crate's own channel picks servers at random, also one that is down or silent, reads certificates once,
+//! and cannot say which server name it expects of every host.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -64,7 +66,8 @@ impl Host {
         // The scheme here only says that the transport's own TLS has no part in it.
         let endpoint =
             Endpoint::from_shared(format!("http://{host}")).map_err(|error| bad().because(error))?;
-        let origin: Uri = format!("https://{host}").parse().map_err(|error| bad().because(error))?;
+        let scheme = if settings.transport.is_tls() { "https" } else { "http" };
+        let origin: Uri = format!("{scheme}://{host}").parse().map_err(|error| bad().because(error))?;
         let endpoint = endpoint
             .origin(origin)
             .timeout(settings.request_timeout)
