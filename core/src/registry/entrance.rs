@@ -20,9 +20,6 @@ use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::label::default_label;
 use crate::support::{Backoff, Pauses, note_failure};
 
-/// The shortest time between two tries to enter anew.
-pub(super) const PAUSE: Duration = Duration::from_millis(20);
-
 /// Whether a request may have been made, or the lease ended under it: the server was silent, or hung up.
 fn had_no_answer(error: &Error) -> bool {
     match error.kind() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use super::entrance::{Entrance, PAUSE};
+use super::entrance::Entrance;
 use super::lease_report::LeaseReport;
 use super::presence::{Entered, Presence};
 use super::stamp::Refusal;
@@ -14,6 +14,9 @@ use crate::contracts::{Backend, Close, Node};
 use crate::error::{Error, ErrorKind, LostReason};
 use crate::seen;
 use crate::support::{Backoff, Pauses};
+
+/// The shortest time between two tries to enter again.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Keeps a client registered.
 pub(super) struct Keeper {
