@@ -17,7 +17,7 @@ use crate::contracts::{
     Joined, Lease, Page, QueuePage, SequentialNodes, TimeToIdle,
 };
 use crate::decide::count::request::{Decided, Request};
-use crate::error::{LostReason, Result};
+use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::facts::{ClockDifference, Fact, Persistence, Role, ServerFacts, Topology};
 use crate::support::Unobserved;
 
@@ -92,7 +92,12 @@ impl SequentialNodes for MemoryBackend {
 impl Cells for MemoryBackend {
     async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
         let (store, cell) = (self.client.store.clone(), cell.clone());
-        self.client.link.request("read", move || store.read_cell(&cell)).await
+        let read = self.client.link.request("read", move || store.read_cell(&cell)).await;
+        read.map_err(|error| match error.kind() {
+            // It changes nothing.
+            ErrorKind::OutcomeUnknown => Error::new(ErrorKind::Unavailable, "no answer").because(error),
+            _ => error,
+        })
     }
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {

@@ -32,10 +32,12 @@ impl MemoryNode {
         self.client.upgrade().ok_or_else(Error::closed)
     }
 
-    /// The store does not have it any more.
+    /// The error of a node that the store does not have any more. A node that has left is not lost.
     fn revoked(&self) -> Error {
         let state = &self.stored.state;
-        state.gone(LostReason::Revoked);
+        if !self.stored.removed.load(Ordering::Acquire) {
+            state.gone(LostReason::Revoked);
+        }
         Error::lost(state.lost().unwrap_or(LostReason::Revoked))
     }
 }
