@@ -2,33 +2,14 @@
 //! and the permissions that a client needs.
 
 use std::io::Write;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{QUICK_LOG_INS, etcdctl, metric, patient, require_log_in, server, soon};
-use async_trait::async_trait;
 use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_conformance::testbed::Testbed;
 use latchwork_conformance::testbeds::etcd_auth_testbed;
-use latchwork_core::{Config, Coordinator, Credentials, CredentialsProvider, ErrorKind, Result, connect};
-use parking_lot::Mutex;
-
-/// A provider whose password somebody else changes.
-#[derive(Clone)]
-struct Vault(Arc<Mutex<String>>);
-
-impl Vault {
-    fn new(password: &str) -> Self {
-        Self(Arc::new(Mutex::new(password.to_owned())))
-    }
-}
-
-#[async_trait]
-impl CredentialsProvider for Vault {
-    async fn credentials(&self) -> Result<Credentials> {
-        Ok(Credentials::new("app", self.0.lock().clone()))
-    }
-}
+use latchwork_conformance::vault::Vault;
+use latchwork_core::{Config, Coordinator, ErrorKind, Result, connect};
 
 async fn at(config: &Config) -> Result<Coordinator> {
     soon(connect(&[latchwork_etcd::connector()], config)).await
@@ -59,7 +40,7 @@ async fn a_password_that_is_changed_under_way_is_healed_at_the_next_log_in() {
     as_root(&server, &["user", "delete", "app"]).await;
     as_root(&server, &["user", "add", "app:other"]).await;
     as_root(&server, &["user", "grant-role", "app", "locks"]).await;
-    *vault.0.lock() = "other".to_owned();
+    vault.change("other");
     use_a_lock(&healed, "b").await.unwrap();
     hold.release().await.unwrap();
     healed.close().await.unwrap();

@@ -1,7 +1,9 @@
 //! A stored limit that is no number: it is reported as it is, and stays until a limit is set.
 
-use crate::common::{ask, client, etcdctl, join, keys, server, soon, still_waits, wait};
-use latchwork_conformance::limits::{StoredLimit, bad_limits_are_reported_and_stay, shows_bad_limit};
+use crate::common::{ask, client, etcdctl, keys, server};
+use latchwork_conformance::limits::{
+    StoredLimit, a_bad_limit_ends_a_wait_and_no_hold, bad_limits_are_reported_and_stay,
+};
 use latchwork_conformance::servers::Server;
 use latchwork_core::Kind as Lock;
 use latchwork_core::contracts::Patience;
@@ -35,14 +37,6 @@ async fn what_is_no_limit_is_a_conflict_that_shows_it_and_stays_until_one_is_set
 async fn a_waiter_is_refused_by_it_and_a_holder_goes_on() {
     let server = server().await;
     let client = client(&server, "").await;
-    let (_, held) = join(&client, Lock::Semaphore, Claim::Permits(1), Some(1)).await;
-    let (admitted, waiter) = join(&client, Lock::Semaphore, Claim::Permits(1), Some(1)).await;
-    assert!(!admitted);
-    let mut waiting = wait(&waiter);
-    still_waits(&mut waiting).await;
-    etcdctl(&server, &["put", "--", KEY, "nan"]).await;
-    shows_bad_limit(&soon(waiting).await.unwrap().unwrap_err(), "nan");
-    assert!(held.state().lost().is_none());
-    waiter.leave().await.unwrap();
-    held.leave().await.unwrap();
+    let queue = ask(Lock::Semaphore, Claim::Permits(1), None, Patience::Wait).queue;
+    a_bad_limit_ends_a_wait_and_no_hold(&**client.backend(), &queue, &mut Key(&server)).await;
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::common::losing::Losing;
+use crate::common::losing;
 use crate::common::{config, server, soon, until_keys};
 use latchwork_conformance::recorder::Recorder;
 use latchwork_core::connect;
@@ -19,7 +19,7 @@ async fn an_admission_without_an_event_is_found_and_counted() {
     let (loses, named, loss, tell) =
         (Arc::clone(&losing), Arc::clone(&holds), Arc::clone(&lost), told.clone());
     // Whatever tells the waiter of the holder's node.
-    let relay = Losing::start(server.addr(), move |data| {
+    let relay = losing::relay(server.addr(), move |data| {
         let key = named.lock().unwrap();
         let tells = !key.is_empty() && data.windows(key.len()).any(|part| part == key.as_bytes());
         let is_lost = tells && loses.load(Ordering::Acquire);

@@ -1,40 +1,12 @@
 //! Logins: passwords that change under way, and the rights that a client needs.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::common::{Operator, own, soon};
-use async_trait::async_trait;
 use latchwork_conformance::testbed::Testbed;
 use latchwork_conformance::testbeds::redis_acl_testbed;
-use latchwork_core::{
-    Config, Coordinator, Credentials, CredentialsProvider, ErrorKind, Eviction, Move, MoveConfig, Result,
-    connect,
-};
-use parking_lot::Mutex;
-
-/// A provider whose password somebody else changes.
-#[derive(Clone, Default)]
-struct Vault(Arc<Mutex<String>>, Arc<AtomicUsize>);
-
-impl Vault {
-    fn change(&self, password: &str) {
-        *self.0.lock() = password.to_owned();
-    }
-
-    fn asked(&self) -> usize {
-        self.1.load(Ordering::SeqCst)
-    }
-}
-
-#[async_trait]
-impl CredentialsProvider for Vault {
-    async fn credentials(&self) -> Result<Credentials> {
-        self.1.fetch_add(1, Ordering::SeqCst);
-        Ok(Credentials::new("app", self.0.lock().clone()))
-    }
-}
+use latchwork_conformance::vault::Vault;
+use latchwork_core::{Config, Coordinator, ErrorKind, Eviction, Move, MoveConfig, Result, connect};
 
 async fn at(config: &Config) -> Result<Coordinator> {
     connect(&[latchwork_redis::connector()], config).await
@@ -45,8 +17,7 @@ async fn a_password_that_is_changed_under_way_is_healed_at_the_next_dial() {
     let server = own(&[]).await;
     let mut operator = Operator::of(&server).await;
     operator.say::<()>("ACL SETUSER app on >first ~latchwork:* &latchwork:* +@all").await;
-    let vault = Vault::default();
-    vault.change("first");
+    let vault = Vault::new("first");
     let url = |login: &str| {
         Config::from_url(&format!("redis://{login}{}?ttl=30s&request_timeout=1s", server.addr())).unwrap()
     };
@@ -85,6 +56,13 @@ async fn work(config: &Config) -> Result<Eviction> {
     let permit = a.semaphore("a", 2)?.acquire(1).await?;
     permit.release().await?;
     a.counter("a")?.add(1).await?;
+    let (value, hold) = (a.shared_value("a")?, mutex.acquire().await?);
+    let mut watch = b.shared_value("a")?.watch().await?;
+    assert!(soon(watch.changed()).await?.is_none());
+    value.write_while(&hold, "x").await?;
+    assert_eq!(*soon(watch.changed()).await?.expect("written").value, *b"x");
+    assert!(value.delete().await?);
+    hold.release().await?;
     let eviction = a.capabilities().eviction;
     a.close().await?;
     b.close().await?;

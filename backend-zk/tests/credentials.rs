@@ -1,13 +1,10 @@
 //! Logins: what a client makes belongs to its login, and a provider is asked for each session.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use crate::common::acls::{lists, made};
 use crate::common::{config, coordinator, server, soon};
-use async_trait::async_trait;
 use latchwork_conformance::proxy::{Direction, Proxy};
-use latchwork_core::{Config, Coordinator, Credentials, CredentialsProvider, Kind, Result, Secret, connect};
+use latchwork_conformance::vault::Vault;
+use latchwork_core::{Config, Coordinator, Kind, Secret, connect};
 
 async fn at(config: &Config) -> Coordinator {
     connect(&[latchwork_zookeeper::connector()], config).await.unwrap_or_else(|error| panic!("{error}"))
@@ -61,24 +58,14 @@ async fn what_a_client_without_a_login_makes_is_everybodys() {
     client.close().await.unwrap();
 }
 
-struct Counted(Arc<AtomicUsize>);
-
-#[async_trait]
-impl CredentialsProvider for Counted {
-    async fn credentials(&self) -> Result<Credentials> {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        Ok(Credentials::new("app", "secret"))
-    }
-}
-
 #[tokio::test]
 async fn a_provider_is_asked_for_each_session() {
     let server = server().await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
-    let asked = Arc::new(AtomicUsize::new(0));
+    let vault = Vault::new("secret");
     let config = config(&proxy.addr().to_string());
-    let client = at(&config.clone().with_credentials(Counted(Arc::clone(&asked)))).await;
-    let first = asked.load(Ordering::SeqCst);
+    let client = at(&config.clone().with_credentials(vault.clone())).await;
+    let first = vault.asked();
     assert!(first >= 1);
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
     proxy.hold(Direction::ToServer);
@@ -88,7 +75,7 @@ async fn a_provider_is_asked_for_each_session() {
     soon(hold.lost()).await;
     proxy.resume();
     let again = soon(client.mutex("a").unwrap().acquire()).await.unwrap();
-    assert!(again.is_held() && asked.load(Ordering::SeqCst) > first);
+    assert!(again.is_held() && vault.asked() > first);
     again.release().await.unwrap();
     // The new session is logged in too: what it made is the login's.
     let owner =

@@ -1,6 +1,6 @@
 //! Nodes of other programs in our directories: they admit nobody, and keep nobody out.
 
-use crate::common::rewriter::{Rewriter, replace};
+use crate::common::rewriter::{replace, rewriting};
 use crate::common::{
     address, admitted, backend, config, join, put, server, soon, still_waits, stranger, waiting,
 };
@@ -50,7 +50,7 @@ async fn a_join_whose_number_is_out_of_range_is_refused_with_the_name_of_its_que
         const FIRST: &str = "-lock-0000000000";
         let there = move |request: &mut Vec<u8>| replace(request, used_up, FIRST);
         let back = move |reply: &mut Vec<u8>| replace(reply, FIRST, used_up);
-        let rewriter = Rewriter::start(addr, there, back).await;
+        let rewriter = rewriting(addr, there, back).await;
         let mut through = config.clone();
         through.hosts = vec![rewriter.addr()];
         let client = backend(&through).await;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::rewriter::Rewriter;
+use crate::common::rewriter::rewriting;
 use crate::common::{config, coordinator, server, soon};
 use latchwork_conformance::recorder::Recorder;
 use tokio::sync::watch;
@@ -48,7 +48,7 @@ async fn an_admission_without_an_event_is_found_and_counted() {
             arms.send_modify(|count| *count += 1);
         }
     };
-    let rewriter = Rewriter::start(server.addr(), request, garble).await;
+    let rewriter = rewriting(server.addr(), request, garble).await;
     let mut direct = config(server.addr());
     // Its look, each three quarters of a TTL, comes before no event.
     direct.ttl = Duration::from_secs(8);

@@ -26,6 +26,7 @@ pub mod limits;
 pub mod log;
 pub mod mistakes;
 pub mod moves;
+pub mod once_more;
 pub mod order;
 pub mod outages;
 mod own_process;
@@ -40,6 +41,7 @@ pub mod summary;
 mod taken;
 pub mod testbed;
 pub mod testbeds;
+pub mod vault;
 mod waits;
 mod witness;
 

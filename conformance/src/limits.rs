@@ -4,6 +4,8 @@ use latchwork_core::contracts::{Backend, Join, Joined, Limit, NodeId, Page, Pati
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Error, ErrorKind};
 
+use crate::waits::soon;
+
 /// Where a limit is stored on a server, as somebody else writes and reads it.
 pub trait StoredLimit {
     /// Writes this there.
@@ -73,5 +75,25 @@ pub async fn bad_limits_are_reported_and_stay(
     match backend.join(&permit(queue, Limit::Exactly(2), Patience::Wait)).await {
         Ok(Joined::Admitted(node)) => _ = node.leave().await.expect("left"),
         other => panic!("not admitted: {other:?}"),
+    }
+}
+
+/// A waiter ends at once when the stored text is not a limit, and a holder keeps its hold.
+///
+/// # Panics
+/// If it does not.
+pub async fn a_bad_limit_ends_a_wait_and_no_hold(
+    backend: &dyn Backend,
+    queue: &Address,
+    place: &mut impl StoredLimit,
+) {
+    let one = || permit(queue, Limit::Exactly(1), Patience::Wait);
+    let Ok(Joined::Admitted(held)) = backend.join(&one()).await else { panic!("it is free") };
+    let Ok(Joined::Waiting(waiter)) = backend.join(&one()).await else { panic!("it is taken") };
+    let (ended, ()) = tokio::join!(biased; soon("the end", waiter.admitted()), place.write("nan"));
+    shows_bad_limit(&ended.expect_err("no limit is stored"), "nan");
+    assert_eq!(held.state().lost(), None);
+    for node in [waiter, held] {
+        node.leave().await.expect("left");
     }
 }

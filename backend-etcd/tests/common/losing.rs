@@ -2,13 +2,12 @@
 //! middlebox does, while the connection stands.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
+use latchwork_conformance::servers::relay::Relay;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
+use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
 
 /// The header of a frame of HTTP/2: length, type, flags, stream.
 const HEADER: usize = 9;
@@ -18,36 +17,10 @@ const DATA: u8 = 0;
 /// Whether this data is lost.
 type Loses = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
-pub(crate) struct Losing {
-    addr: SocketAddr,
-    accepting: JoinHandle<()>,
-}
-
-impl Drop for Losing {
-    fn drop(&mut self) {
-        self.accepting.abort();
-    }
-}
-
-impl Losing {
-    /// The messages here are small, so that each is the data of one frame.
-    pub(crate) async fn start(upstream: &str, loses: impl Fn(&[u8]) -> bool + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let addr = listener.local_addr().unwrap();
-        let (upstream, loses): (_, Loses) = (upstream.to_owned(), Arc::new(loses));
-        let accepting = tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                let Ok(server) = TcpStream::connect(&upstream).await else { continue };
-                // It ends with either side.
-                tokio::spawn(serve(client, server, Arc::clone(&loses)));
-            }
-        });
-        Self { addr, accepting }
-    }
-
-    pub(crate) fn addr(&self) -> String {
-        self.addr.to_string()
-    }
+/// The messages here are small, so that each is the data of one frame.
+pub(crate) async fn relay(upstream: &str, loses: impl Fn(&[u8]) -> bool + Send + Sync + 'static) -> Relay {
+    let loses: Loses = Arc::new(loses);
+    Relay::start(upstream, move |client, server| serve(client, server, Arc::clone(&loses))).await.unwrap()
 }
 
 async fn serve(client: TcpStream, server: TcpStream, loses: Loses) -> io::Result<()> {

@@ -1,7 +1,6 @@
 //! Fixtures: servers, clients in a namespace of their own, and a foreign client.
 
 pub(crate) mod acls;
-mod cases;
 pub(crate) mod rewriter;
 mod servers;
 
@@ -15,7 +14,6 @@ use latchwork_core::{Address, Config, Coordinator, Name, Result};
 use latchwork_zookeeper::connector;
 use zookeeper_client::{Acls, Client, Connector, CreateMode};
 
-pub(crate) use cases::play_all;
 pub(crate) use servers::{
     alone, beside_none, beside_others, count, own_server, server, sessions, settled_watches, started, watches,
 };

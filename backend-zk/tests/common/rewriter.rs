@@ -2,51 +2,24 @@
 //! only after years, or when it is broken.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
+use latchwork_conformance::servers::relay::Relay;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
 
 /// Changes a message, without its length.
 type Change = Arc<dyn Fn(&mut Vec<u8>) + Send + Sync>;
 
-pub(crate) struct Rewriter {
-    addr: SocketAddr,
-    accepting: JoinHandle<()>,
-}
-
-impl Drop for Rewriter {
-    fn drop(&mut self) {
-        self.accepting.abort();
-    }
-}
-
-impl Rewriter {
-    pub(crate) async fn start(
-        upstream: &str,
-        requests: impl Fn(&mut Vec<u8>) + Send + Sync + 'static,
-        replies: impl Fn(&mut Vec<u8>) + Send + Sync + 'static,
-    ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let addr = listener.local_addr().unwrap();
-        let (upstream, requests, replies): (_, Change, Change) =
-            (upstream.to_owned(), Arc::new(requests), Arc::new(replies));
-        let accepting = tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                let Ok(server) = TcpStream::connect(&upstream).await else { continue };
-                // It ends with either side.
-                tokio::spawn(serve(client, server, Arc::clone(&requests), Arc::clone(&replies)));
-            }
-        });
-        Self { addr, accepting }
-    }
-
-    pub(crate) fn addr(&self) -> String {
-        self.addr.to_string()
-    }
+pub(crate) async fn rewriting(
+    upstream: &str,
+    requests: impl Fn(&mut Vec<u8>) + Send + Sync + 'static,
+    replies: impl Fn(&mut Vec<u8>) + Send + Sync + 'static,
+) -> Relay {
+    let (requests, replies): (Change, Change) = (Arc::new(requests), Arc::new(replies));
+    let each = move |client, server| serve(client, server, Arc::clone(&requests), Arc::clone(&replies));
+    Relay::start(upstream, each).await.unwrap()
 }
 
 async fn serve(

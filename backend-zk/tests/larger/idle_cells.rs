@@ -1,12 +1,13 @@
 //! The cells of the suite against a server that has nodes with a time to live. (The servers of most other
 //! tests have none, as out of the box, and refuse idle cells by name.)
 
+use latchwork_conformance::once_more::play_all;
 use latchwork_conformance::servers::Options;
 use latchwork_conformance::testbeds::zookeeper_testbed;
 use latchwork_conformance::{Adapter, Case, cases};
 use tokio::runtime::Runtime;
 
-use crate::common::{play_all, started};
+use crate::common::started;
 
 /// The server looks for what is to go so often. A minute, its default, is long for a test.
 pub(crate) const ROUNDS: [&str; 2] = ["extendedTypesEnabled=true", "-Dznode.container.checkIntervalMs=250"];

@@ -45,6 +45,7 @@ mod probe;
 mod process;
 pub mod proxy;
 mod reached;
+pub mod relay;
 mod serve;
 mod server;
 #[cfg(feature = "tls")]

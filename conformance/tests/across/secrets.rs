@@ -5,13 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use latchwork_conformance::log::Text;
 use latchwork_conformance::own_process;
-use latchwork_core::{
-    Config, Connector, Coordinator, Credentials, CredentialsProvider, ErrorKind, Move, MoveConfig, Result,
-    Secret, connect,
-};
+use latchwork_conformance::vault::Vault;
+use latchwork_core::{Config, Connector, Coordinator, ErrorKind, Move, MoveConfig, Secret, connect};
 use latchwork_servers::proxy::Proxy;
 use latchwork_servers::{Kind, Options, Server};
 
@@ -29,16 +26,6 @@ fn listen() -> Text {
         .try_init()
         .expect("the first of this process");
     log
-}
-
-/// Shows nothing of what it holds by itself: the library must not either.
-struct Vault(&'static str);
-
-#[async_trait]
-impl CredentialsProvider for Vault {
-    async fn credentials(&self) -> Result<Credentials> {
-        Ok(Credentials::new("app", self.0))
-    }
 }
 
 fn connectors() -> Vec<Arc<dyn Connector>> {
@@ -87,7 +74,7 @@ async fn texts(kind: Kind, server: &Server, options: &str) -> Vec<String> {
     };
     let mut seen = Vec::new();
     let fixed: Config = url("app:hunter2-right@").parse().expect("a URL");
-    let provided = Config::from_url(&url("")).expect("a URL").with_credentials(Vault(SECRETS[0]));
+    let provided = Config::from_url(&url("")).expect("a URL").with_credentials(Vault::new(SECRETS[0]));
     for config in [&fixed, &provided] {
         seen.extend([format!("{config:?} {config:#?}"), serde_json::to_string(config).expect("written")]);
         let client = connect(&connectors(), config).await.unwrap_or_else(|error| panic!("{kind}: {error}"));
@@ -98,7 +85,7 @@ async fn texts(kind: Kind, server: &Server, options: &str) -> Vec<String> {
     let refused = connect(&connectors(), &wrong).await;
     let refused_by_a_provider = connect(
         &connectors(),
-        &Config::from_url(&url("")).expect("a URL").with_credentials(Vault(SECRETS[1])),
+        &Config::from_url(&url("")).expect("a URL").with_credentials(Vault::new(SECRETS[1])),
     )
     .await;
     for refused in [refused, refused_by_a_provider] {

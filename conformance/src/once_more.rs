@@ -1,0 +1,68 @@
+//! Cases of the suite once more, as one test: on other servers, or on other clients.
+
+use libtest_mimic::Arguments;
+use tokio::runtime::Runtime;
+
+use crate::adapter::Adapter;
+use crate::case::Case;
+use crate::testbed::Testbed;
+use crate::testbeds::ServerTestbed;
+use crate::{cases, play, run};
+
+/// The cases about a server's clocks.
+const OF_CLOCKS: [&str; 2] =
+    ["lease_alive_is_renewed_in_the_background", "lease_deadline_is_known_before_another_is_admitted"];
+
+/// The clauses about queues begin so.
+const OF_QUEUES: [&str; 4] = ["NODE-", "MUTEX-", "RWLOCK-", "SEMAPHORE-"];
+
+/// What lasts, in names of cases: left to the long tier.
+const LASTING: [&str; 3] = ["under_chaos", "cancel_thousands", EACH_FUTURE];
+
+/// Cases with hundreds of waits. Without the fast path they get the time of the long tier.
+const EACH_FUTURE: &str = "node_cancel_every_future";
+
+/// Plays these cases side by side. The test has a process of its own, since the report of each case goes to
+/// standard output.
+///
+/// # Panics
+/// When there is no case, or one fails.
+pub fn play_all(runtime: &Runtime, testbed: ServerTestbed, cases: Vec<Case>) {
+    let testbed: &'static dyn Testbed = Box::leak(Box::new(testbed));
+    // The results stay out of the summary, which has a column for each backend.
+    let ended = run(Arguments::default(), testbed, cases);
+    runtime.block_on(testbed.close());
+    assert!(!ended.rows.is_empty() && ended.has_passed(), "a case failed");
+}
+
+/// On a server with its default clocks a lease is kept, and ends as stated.
+///
+/// # Panics
+/// When it is otherwise.
+pub fn a_lease_is_kept_and_ends_at_default_clocks(runtime: &Runtime, testbed: ServerTestbed) {
+    let testbed: &'static ServerTestbed = Box::leak(Box::new(testbed));
+    for name in OF_CLOCKS {
+        let case = cases::all().into_iter().find(|case| case.name == name).expect("a case of the suite");
+        play(testbed, &case).unwrap_or_else(|why| panic!("{name}: {why}"));
+    }
+    runtime.block_on(testbed.close());
+}
+
+/// The cases for clients that use the plain protocol alone. The short tier has the short ones about queues that may play
+/// beside each other, each with one recipe; the long tier has all.
+///
+/// # Panics
+/// When the suite has no such case.
+pub fn without_fast_path() -> Vec<Case> {
+    let mut cases = cases::all();
+    let mut slow = cases.iter_mut().filter(|case| case.name.starts_with(EACH_FUTURE)).peekable();
+    assert!(slow.peek().is_some(), "{EACH_FUTURE} is no case of the suite");
+    slow.for_each(|case| case.long = true);
+    let is_short = |case: &Case| {
+        let about_queues = OF_QUEUES.iter().any(|clause| case.clause.starts_with(clause));
+        let lasts = LASTING.iter().any(|part| case.name.contains(part));
+        about_queues && !lasts && case.adapter == Adapter::Mutex && !case.alone && !case.long
+    };
+    cases.retain(|case| cases::is_long() || is_short(case));
+    cases
+}
