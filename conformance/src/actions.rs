@@ -1,14 +1,18 @@
 //! What cases do with a client: by the recipes, and below them.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use latchwork_core::Address;
-use latchwork_core::contracts::{Entry, Join, Joined, Limit, NodeId, Page, Patience};
+use latchwork_core::contracts::{ChangeWatch, Entry, Join, Joined, Limit, Node, NodeId, Page, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::recipes::Mutex;
 
 use crate::adapter::Adapter;
+use crate::bounds::CLEAN_UP;
 use crate::exclusive::{Guard, Lock};
 use crate::testbed::Client;
-use crate::waits::{soon, until};
+use crate::waits::{soon, until, within};
 
 /// A plain mutex, in a case that is about something else too. A case about what a mutex does asks
 /// the context for one.
@@ -101,4 +105,66 @@ pub(crate) async fn join(client: &Client, queue: &Address, claim: Claim) -> Join
 pub(crate) async fn entries(client: &Client, queue: &Address) -> Vec<Entry> {
     let page = Page::new(0, 1000);
     soon("list", client.coordinator.backend().list(queue, page)).await.expect("listed")
+}
+
+/// Joins below the recipes: whether the node is admitted, and the node.
+pub(crate) async fn enters(client: &Client, queue: &Address, claim: Claim) -> (bool, Arc<dyn Node>) {
+    match join(client, queue, claim).await {
+        Joined::Admitted(node) => (true, node),
+        Joined::Waiting(node) => (false, node),
+        Joined::Refused => panic!("only a try is refused"),
+    }
+}
+
+/// A try below the recipes: the node, if it is admitted.
+pub(crate) async fn tries(client: &Client, join: &Join) -> Option<Arc<dyn Node>> {
+    let tried = Join { patience: Patience::Try, id: NodeId::random(), ..join.clone() };
+    match soon("try", client.coordinator.backend().join(&tried)).await.expect("answered") {
+        Joined::Admitted(node) => Some(node),
+        Joined::Refused => None,
+        Joined::Waiting(_) => panic!("a try waits"),
+    }
+}
+
+/// An admission that an event brings: at [`QUIET_TTL`](crate::bounds::QUIET_TTL) no look of the waiter itself comes as
+/// soon.
+pub(crate) async fn promptly(node: &Arc<dyn Node>) {
+    within(CLEAN_UP, "the admission", node.admitted()).await.expect("admitted");
+}
+
+pub(crate) async fn leave(node: &Arc<dyn Node>) {
+    soon("leave", node.leave()).await.expect("left");
+}
+
+/// Whether a node of this client still waits, after [as much time](settle) as an event takes.
+pub(crate) async fn still_waits(client: &Client, node: &Arc<dyn Node>) -> bool {
+    tokio::select! {
+        biased;
+        _ = node.admitted() => false,
+        () = settle(client) => true,
+    }
+}
+
+/// Whether a watch of this client reports nothing, for [as much time](settle) as an event takes.
+pub(crate) async fn is_quiet(client: &Client, watch: &mut dyn ChangeWatch) -> bool {
+    tokio::select! {
+        biased;
+        _ = watch.changed() => false,
+        () = settle(client) => true,
+    }
+}
+
+/// Waits until a watch reports nothing: it may answer without a change.
+pub(crate) async fn until_quiet(client: &Client, watch: &mut dyn ChangeWatch) {
+    soon("a quiet watch", async { while !is_quiet(client, watch).await {} }).await;
+}
+
+/// The time of an event: round trips of the client, after which earlier messages of its server have arrived, and some
+/// time for events on another stream.
+pub(crate) async fn settle(client: &Client) {
+    let unused = client.coordinator.mutex("unused").expect("a good key");
+    for _ in 0..5 {
+        soon("list", unused.queue().first(1)).await.expect("listed");
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
 }

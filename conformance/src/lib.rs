@@ -13,6 +13,7 @@ mod adapter;
 mod bounds;
 mod case;
 pub mod cases;
+mod cell_actions;
 pub mod contender;
 mod context;
 mod early;

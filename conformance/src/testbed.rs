@@ -181,6 +181,15 @@ pub trait Link: Send + Sync {
     /// Everything passes again.
     fn heal(&self);
 
+    /// Open connections are served, and new ones are refused until [`heal`](Link::heal): a client that loses its connection
+    /// cannot reconnect. Does nothing on a link without connections.
+    fn refuse(&self) {}
+
+    /// Requests arrive, and replies are held until [`heal`](Link::heal). Returns false if the link cannot do that.
+    fn silence(&self) -> bool {
+        false
+    }
+
     /// The reply to the next request that names `key` is lost, after the server has carried it out.
     fn drop_reply(&self, key: &str) -> Box<dyn Armed>;
 

@@ -1,16 +1,16 @@
 //! CELL-: versioned values.
 
-use std::sync::Arc;
+use std::collections::HashSet;
 
-use latchwork_core::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected, Joined, Version};
+use futures_util::future::join_all;
+use latchwork_core::contracts::{Cell, CellWritten, Expected, MAX_CELL_BYTES, Version};
 use latchwork_core::recipes::{Compared, MultiLock, SharedValue, Watch};
-use latchwork_core::{Address, ErrorKind, Kind, LostReason, Result};
+use latchwork_core::{ErrorKind, Kind, Result};
 
 use crate::actions::{acquire, mutex};
-use crate::bounds::QUIET_TTL;
 use crate::case::cases;
-use crate::context::Context;
-use crate::testbed::{Client, Fault};
+use crate::cell_actions::{self, ask, deletion, put, refused, written};
+use crate::testbed::Client;
 use crate::waits::soon;
 
 pub(super) fn value(client: &Client, key: &str) -> SharedValue {
@@ -22,7 +22,7 @@ pub(super) async fn read(value: &SharedValue) -> Option<Cell> {
 }
 
 /// The value as text; `None` if there is none.
-async fn text(value: &SharedValue) -> Option<String> {
+pub(super) async fn text(value: &SharedValue) -> Option<String> {
     read(value).await.map(|cell| String::from_utf8(cell.value.to_vec()).expect("text"))
 }
 
@@ -38,12 +38,6 @@ async fn set(value: &SharedValue, expected: Expected, text: &str) -> Compared {
     soon("compare_and_set", value.compare_and_set(expected, text)).await.expect("answered")
 }
 
-/// A write below the recipes.
-async fn write_below(client: &Client, cell: &Address, expected: Expected, text: Option<&str>) -> CellWritten {
-    let write = CellWrite { expected, value: text.map(|text| text.as_bytes().into()), life: CellLife::Stays };
-    soon("write", client.coordinator.backend().write_cell(cell, &write)).await.expect("answered")
-}
-
 /// Watches until it shows this text, and answers the versions that it showed on the way.
 pub(super) async fn until_it_shows(watch: &mut Watch<Option<Cell>>, text: &str) -> Vec<Version> {
     let mut versions = Vec::new();
@@ -53,18 +47,6 @@ pub(super) async fn until_it_shows(watch: &mut Watch<Option<Cell>>, text: &str) 
         if &*cell.value == text.as_bytes() {
             return versions;
         }
-    }
-}
-
-/// A holder's node below the recipes.
-async fn held_node(
-    context: &Context,
-    client: &Client,
-    key: &str,
-) -> Arc<dyn latchwork_core::contracts::Node> {
-    match context.join_mutex(client, key).await {
-        Joined::Admitted(node) => node,
-        other => panic!("the queue is free: {other:?}"),
     }
 }
 
@@ -100,14 +82,64 @@ cases! {
     }
 
     "CELL-CAS" =>
+    /// each condition decides about a write and a deletion, with no cell and with any bytes; a refused request changes
+    /// nothing and shows the cell
+    async fn cell_cas_decides_by_each_condition(context) {
+        let (one, two, cell) = (context.client().await, context.client().await, context.queue_of(Kind::Value, "a"));
+        let never = Expected::Version(Version::new(1 << 50, 5));
+        for write in [put(never, "no"), deletion(never)] {
+            assert_eq!(refused(ask(&one, &cell, &write).await), None, "{write:?}");
+        }
+        for expected in [Expected::Any, Expected::Absent] {
+            let answer = ask(&one, &cell, &deletion(expected)).await.expect("answered");
+            assert_eq!(answer, CellWritten::Deleted { was_there: false }, "{expected:?}");
+        }
+        let every: Vec<u8> = (0..MAX_CELL_BYTES).map(|at| at as u8).collect();
+        let mut last = None;
+        for value in [&b""[..], b"\0", b"\r\n$-1\r\n", &every, b"x", b""] {
+            let expected = last.map_or(Expected::Absent, Expected::Version);
+            let version = cell_actions::write(&one, &cell, put(expected, value)).await;
+            let now = Cell { version, value: value.into() };
+            for stale in [Some(Expected::Absent), Some(never), last.map(Expected::Version)].into_iter().flatten() {
+                for write in [put(stale, "no"), deletion(stale)] {
+                    assert_eq!(refused(ask(&two, &cell, &write).await), Some(now.clone()), "{write:?}");
+                }
+            }
+            // The version that another client reads is as good.
+            let read = cell_actions::read(&two, &cell).await;
+            assert_eq!(read, Some(now));
+            last = read.map(|read| read.version);
+        }
+        let over = cell_actions::write(&two, &cell, put(Expected::Any, "over it")).await;
+        assert!(last < Some(over), "{last:?} {over}");
+        let over = Expected::Version(over);
+        let deleted = ask(&one, &cell, &deletion(over)).await.expect("answered");
+        assert_eq!(deleted, CellWritten::Deleted { was_there: true });
+        assert_eq!(refused(ask(&one, &cell, &put(over, "no")).await), None);
+        cell_actions::write(&one, &cell, put(Expected::Any, "again")).await;
+        assert!(cell_actions::delete(&one, &cell).await);
+        assert_eq!(cell_actions::read(&two, &cell).await, None);
+    }
+
+    "CELL-CAS" =>
     /// a version never comes again, also when the cell is deleted and made anew: what expects the
     /// old one is refused, a deletion too
     async fn cell_cas_no_version_comes_again(context) {
-        let client = context.client().await;
-        let (it, beside) = (value(&client, "a"), value(&client, "b"));
+        let (client, other) = (context.client().await, context.client().await);
+        let (it, theirs, beside) = (value(&client, "a"), value(&other, "a"), value(&client, "b"));
         let mut versions = Vec::new();
+        let mut learned = Vec::new();
         for round in 0..5 {
-            versions.push(write(&it, "same").await);
+            // Made with each condition, by each client.
+            let made = match round % 3 {
+                0 => write(&it, "same").await,
+                1 => write(&theirs, "same").await,
+                _ => cell_actions::write(&other, it.address(), put(Expected::Absent, "same")).await,
+            };
+            let read = read(&theirs).await.expect("it was made").version;
+            assert_eq!(read, made);
+            learned.push(read);
+            versions.push(made);
             if round % 2 == 0 {
                 versions.push(write(&it, "same").await);
                 // What happens to another cell of the kind is nothing to this one.
@@ -119,15 +151,19 @@ cases! {
         let last = write(&it, "last").await;
         versions.push(last);
         assert!(rise(&versions), "{versions:?}");
-        for old in &versions[..versions.len() - 1] {
+        for old in versions[..versions.len() - 1].iter().chain(&learned) {
             assert!(matches!(set(&it, Expected::Version(*old), "no").await, Compared::Differs(Some(_))), "{old:?}");
-            let deleted = write_below(&client, it.address(), Expected::Version(*old), None).await;
-            assert!(matches!(deleted, CellWritten::Refused(Some(_))), "{old:?}: {deleted:?}");
+            let deleted = refused(ask(&client, it.address(), &deletion(Expected::Version(*old))).await);
+            assert_eq!(deleted.expect("it is there").version, last, "{old:?}");
         }
+        // A version is good though others of its kind were made since.
         write(&beside, "another").await;
-        let deleted = write_below(&client, it.address(), Expected::Version(last), None).await;
+        let Compared::Stored(next) = set(&it, Expected::Version(last), "next").await else { panic!("it was the last") };
+        assert!(delete(&beside).await);
+        write(&value(&other, "c"), "a third").await;
+        let deleted = ask(&client, it.address(), &deletion(Expected::Version(next))).await.expect("answered");
         assert_eq!(deleted, CellWritten::Deleted { was_there: true });
-        delete(&beside).await;
+        delete(&value(&other, "c")).await;
     }
 
     "CELL-CAS" =>
@@ -135,7 +171,18 @@ cases! {
     async fn cell_cas_of_many_at_once_is_made_by_one(context) {
         const ROUNDS: usize = 25;
         let clients = [context.client().await, context.client().await, context.client().await, context.client().await];
-        let adding = clients.iter().map(|client| async {
+        for key in ["made-1", "made-2", "made-3"] {
+            let (cell, made) = (context.queue_of(Kind::Value, key), put(Expected::Absent, "made"));
+            let answers = join_all(clients.iter().map(|client| ask(client, &cell, &made))).await;
+            let (won, lost): (Vec<_>, Vec<_>) =
+                answers.into_iter().partition(|answer| matches!(answer, Ok(CellWritten::Written(_))));
+            let [won] = <[_; 1]>::try_from(won).expect("one makes it").map(written);
+            for lost in lost {
+                assert_eq!(refused(lost).expect("it is there").version, won);
+            }
+            cell_actions::delete(&clients[0], &cell).await;
+        }
+        let adding = clients.iter().enumerate().map(|(number, client)| async move {
             let it = value(client, "a");
             let mut seen = read(&it).await;
             let mut made = 0;
@@ -147,97 +194,63 @@ cases! {
                 seen = match set(&it, expected, &(now + 1).to_string()).await {
                     Compared::Stored(version) => {
                         made += 1;
+                        // During this, other cells of the kind are made and deleted.
+                        let beside = value(client, &format!("beside-{number}"));
+                        write(&beside, "").await;
+                        delete(&beside).await;
                         Some(Cell { version, value: (now + 1).to_string().as_bytes().into() })
                     }
                     Compared::Differs(cell) => cell,
                 };
             }
         });
-        futures_util::future::join_all(adding).await;
+        join_all(adding).await;
         let it = value(&clients[0], "a");
         assert_eq!(text(&it).await, Some((ROUNDS * clients.len()).to_string()));
         delete(&it).await;
     }
 
-    "CELL-HELD" =>
-    /// a write under a hold is made while it stands, and never once it was released or removed
-    async fn cell_held_is_written_only_while_the_hold_stands(context) {
-        let (one, two) = (context.client().await, context.client().await);
-        let it = value(&one, "a");
-        let guard = soon("acquire", one.coordinator.mutex("a").expect("a good key").acquire()).await.expect("acquired");
-        soon("write_while", it.write_while(&guard, "held")).await.expect("it is held");
-        assert_eq!(text(&value(&two, "a")).await.as_deref(), Some("held"));
-        guard.release().await.expect("released");
-        let error = soon("write_while", it.write_while(&guard, "no")).await.expect_err("released");
-        assert_eq!((error.kind(), error.key()), (ErrorKind::NotHeld, Some("a")), "{error}");
-        let node = held_node(context, &one, "a").await;
-        let write = |expected, text: &str| CellWrite { expected, value: Some(text.as_bytes().into()), life: CellLife::Stays };
-        let cell = it.address();
-        let kept = soon("write", node.write_cell(cell, &write(Expected::Absent, "no"))).await.expect("answered");
-        assert!(matches!(kept, CellWritten::Refused(Some(_))), "{kept:?}");
-        let CellWritten::Written(version) =
-            soon("write", node.write_cell(cell, &write(Expected::Any, "again"))).await.expect("it stands")
-        else {
-            panic!("it stands")
-        };
-        assert!(context.can(Fault::Remove));
-        context.fixture.remove(&context.queue("a"), node.state().sequence()).await.expect("removed");
-        for expected in [Expected::Any, Expected::Version(version)] {
-            let error = soon("write", node.write_cell(cell, &write(expected, "no"))).await.expect_err("removed");
-            assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
-        }
-        assert_eq!(text(&it).await.as_deref(), Some("again"));
-        delete(&it).await;
-    }
-
-    "CELL-HELD" =>
-    /// a write under a hold that comes late, when another holds, is not made
-    async fn cell_held_is_not_written_late_beside_the_next_holder(context) {
-        // No renewal names its node while the write is to be caught.
-        let (one, two) = (context.client_with(&context.config(QUIET_TTL)).await, context.client().await);
-        let cell = context.queue_of(Kind::Value, "fenced");
-        let node = held_node(context, &one, "fenced").await;
-        let mut late = one.link.park("fenced");
-        let write = CellWrite { expected: Expected::Any, value: Some(b"late"[..].into()), life: CellLife::Stays };
-        let (answer, caught) = tokio::join!(soon("write", node.write_cell(&cell, &write)), soon("catch", late.caught()));
-        caught.expect("caught");
-        let error = answer.expect_err("its connection was lost");
-        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
-        context.fixture.remove(&context.queue("fenced"), node.state().sequence()).await.expect("removed");
-        let next = acquire(&mutex(&two, "fenced")).await;
-        let it = value(&two, "fenced");
-        write_below(&two, &cell, Expected::Any, Some("next")).await;
-        soon("deliver", late.deliver()).await;
-        assert_eq!(text(&it).await.as_deref(), Some("next"));
-        next.release().await.expect("released");
-        delete(&it).await;
-    }
-
-    "CELL-HELD" =>
-    /// a write under a hold of another key is made where that is promised, and else refused as
-    /// unsupported
-    async fn cell_held_by_another_key_is_written_or_refused(context) {
-        let client = context.client().await;
-        // Several: in a cluster some of them may happen to be in one slot with the value.
-        let (it, promised) = (value(&client, "a"), client.coordinator.capabilities().held_writes);
-        let mut refused = 0;
-        for key in ["m", "n", "o"] {
-            let mutex = client.coordinator.mutex(key).expect("a good key");
-            let guard = soon("acquire", mutex.acquire()).await.expect("acquired");
-            match soon("write_while", it.write_while(&guard, "held")).await {
-                Ok(_) => {}
-                Err(error) => {
-                    assert!(matches!(error.kind(), ErrorKind::Unsupported { capability: "held_writes" }), "{error}");
-                    refused += 1;
+    "CELL-CAS" =>
+    /// clients write, delete and create one cell at once: one write makes each version, and at most one uses it up
+    async fn cell_cas_each_version_is_used_up_once(context) {
+        const TURNS: usize = 60;
+        let clients = [context.client().await, context.client().await, context.client().await, context.client().await];
+        let cell = context.queue_of(Kind::Value, "a");
+        let racing = clients.iter().enumerate().map(|(number, client)| {
+            let cell = &cell;
+            async move {
+                let (mut made, mut used, mut known) = (Vec::new(), Vec::new(), None);
+                for turn in 0..TURNS {
+                    let expected = known.map_or(Expected::Absent, Expected::Version);
+                    let write = if (turn + number) % 3 == 0 { deletion(expected) } else { put(expected, "x") };
+                    match ask(client, cell, &write).await.expect("answered") {
+                        CellWritten::Written(version) => {
+                            made.push(version);
+                            used.extend(known.replace(version));
+                        }
+                        CellWritten::Deleted { was_there } => {
+                            assert_eq!(was_there, known.is_some());
+                            used.extend(known.take());
+                        }
+                        CellWritten::Refused(found) => known = found.map(|found| found.version),
+                    }
                 }
+                (made, used)
             }
-            guard.release().await.expect("released");
+        });
+        let (mut made, mut used) = (HashSet::new(), HashSet::new());
+        for (made_by_one, used_by_one) in join_all(racing).await {
+            assert!(rise(&made_by_one), "{made_by_one:?}");
+            for version in made_by_one {
+                assert!(made.insert(version), "{version} was made twice");
+            }
+            for version in used_by_one {
+                assert!(used.insert(version), "{version} was used up twice");
+            }
         }
-        assert_eq!(promised, refused == 0, "{refused} of 3 are refused");
-        assert_eq!(text(&it).await.is_some(), promised);
-        if promised {
-            delete(&it).await;
-        }
+        let left = made.difference(&used).count();
+        assert!(used.is_subset(&made) && left <= 1, "{left} of {} are left", made.len());
+        cell_actions::delete(&clients[0], &cell).await;
     }
 
     "CELL-STAY" =>
@@ -252,109 +265,22 @@ cases! {
         context.end_lease(&dies).await;
         for (key, expected) in [("a", "of one that closed"), ("b", "of one that died")] {
             let it = value(&stays, key);
-            assert_eq!(text(&it).await.as_deref(), Some(expected));
+            let found = read(&it).await.expect("it stays");
+            assert_eq!(*found.value, *expected.as_bytes());
+            let over = set(&it, Expected::Version(found.version), "over it").await;
+            assert!(matches!(over, Compared::Stored(_)), "{over:?}");
             delete(&it).await;
         }
-    }
-
-    "CELL-UNKNOWN" =>
-    /// a write whose reply is lost is told as unknown or found out, and made once
-    async fn cell_unknown_is_told_and_made_once(context) {
-        let (one, two) = (context.client().await, context.client().await);
-        let (mine, theirs) = (value(&one, "unknown"), value(&two, "unknown"));
-        let before = write(&mine, "before").await;
-        for (expected, text_of_it) in [(Expected::Any, "any"), (Expected::Version(before), "set")] {
-            let was = match expected {
-                Expected::Version(_) => Expected::Version(write(&mine, "before").await),
-                other => other,
-            };
-            let mut lost = one.link.drop_reply("unknown");
-            let asked = CellWrite { expected: was, value: Some(text_of_it.as_bytes().into()), life: CellLife::Stays };
-            let backend = one.coordinator.backend();
-            let newer = async {
-                soon("drop", lost.caught()).await.expect("dropped");
-                let made = read(&theirs).await.expect("it was made");
-                assert_eq!(&*made.value, text_of_it.as_bytes());
-                (made.version, write(&theirs, "newer").await)
-            };
-            let (answer, (made, newer)) =
-                tokio::join!(soon("write", backend.write_cell(mine.address(), &asked)), newer);
-            match answer {
-                Ok(written) => assert_eq!(written, CellWritten::Written(made), "found out wrongly"),
-                Err(error) => assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}"),
+        for gone in [&closes, &dies] {
+            let (backend, cell) = (gone.coordinator.backend(), context.queue_of(Kind::Value, "a"));
+            let errors = [
+                soon("read", backend.read_cell(&cell)).await.map(drop),
+                soon("write", backend.write_cell(&cell, &put(Expected::Any, "no"))).await.map(drop),
+            ];
+            for error in errors.map(|answer| answer.expect_err("it is closed")) {
+                assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
             }
-            assert_eq!(read(&theirs).await.map(|cell| cell.version), Some(newer), "made again over a newer one");
         }
-        delete(&theirs).await;
-    }
-
-    "CELL-UNKNOWN" =>
-    /// a write that comes late under a version that is gone is not made
-    async fn cell_unknown_late_write_meets_another_version(context) {
-        let (one, two) = (context.client().await, context.client().await);
-        let (mine, theirs) = (value(&one, "late"), value(&two, "late"));
-        let before = write(&mine, "before").await;
-        let mut late = one.link.park("late");
-        let (answer, caught) = tokio::join!(
-            soon("write", mine.compare_and_set(Expected::Version(before), "late")),
-            soon("catch", late.caught())
-        );
-        caught.expect("caught");
-        let error = answer.expect_err("its connection was lost");
-        assert_eq!((error.kind(), error.operation()), (ErrorKind::OutcomeUnknown, Some("compare_and_set")), "{error}");
-        assert!(matches!(set(&theirs, Expected::Version(before), "after").await, Compared::Stored(_)));
-        soon("deliver", late.deliver()).await;
-        assert_eq!(text(&theirs).await.as_deref(), Some("after"));
-        delete(&theirs).await;
-    }
-
-    "KEY-KINDS" =>
-    /// values, counters, ids and latches of one key are four things, and none is a lock; so are
-    /// values of keys that look alike
-    async fn key_kinds_of_cells_never_meet(context) {
-        let client = context.client().await;
-        let held = acquire(&mutex(&client, "a")).await;
-        let coordinator = &client.coordinator;
-        let (counter, ids) = (coordinator.counter("a").expect("a key"), coordinator.id_generator("a").expect("a key"));
-        let latch = coordinator.count_down_latch("a", 7).expect("a key");
-        let keys = ["a", "A", "a/b", "a%2Fb", "a%b", "..", "\u{1f512}", " "];
-        for key in keys {
-            write(&value(&client, key), key).await;
-        }
-        assert_eq!(soon("add", counter.add(2)).await.expect("added"), 2);
-        assert_eq!(soon("next_id", ids.next_id()).await.expect("reserved"), 1);
-        assert_eq!(soon("count_down", latch.count_down()).await.expect("counted"), 6);
-        for key in keys {
-            let it = value(&client, key);
-            assert_eq!(text(&it).await.as_deref(), Some(key));
-            assert!(delete(&it).await);
-        }
-        for deleted in [counter.delete().await, ids.delete().await, latch.delete().await] {
-            assert!(deleted.expect("deleted"));
-        }
-        held.release().await.expect("released");
-    }
-
-    "KEY-EXACT" =>
-    /// a cell at an exact address is shared by clients of all namespaces, where the backend has
-    /// such addresses
-    async fn key_exact_cells_are_shared_by_namespaces(context) {
-        let (one, name) = (context.client().await, context.fixture.exact_name());
-        let mut config = context.fixture.config();
-        config.namespace.push_str("-2");
-        let two = context.client_with(&config).await;
-        let of = |client: &Client| client.coordinator.shared_value(Address::exact(name.as_str()));
-        if !one.coordinator.capabilities().exact_addresses {
-            assert!(of(&one).is_err());
-            context.leave_out("no exact addresses");
-            return;
-        }
-        let (mine, theirs) = (of(&one).expect("a good name"), of(&two).expect("a good name"));
-        let mut watch = soon("watch", theirs.watch()).await.expect("watched");
-        write(&mine, "shared").await;
-        until_it_shows(&mut watch, "shared").await;
-        assert!(delete(&theirs).await);
-        assert_eq!(read(&mine).await, None);
     }
 
     "VALUE-ARGUMENTS" =>

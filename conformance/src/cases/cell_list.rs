@@ -8,10 +8,11 @@ use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Kind, QueuePrefix};
 use tokio::time::Instant;
 
-use super::ephemeral::{delete, write};
+use super::ephemeral::write;
 use crate::actions::join;
 use crate::bounds::SHORT_TTL;
 use crate::case::cases;
+use crate::cell_actions::delete;
 use crate::context::Context;
 use crate::testbed::Client;
 use crate::waits::soon;
@@ -62,7 +63,7 @@ cases! {
         for cell in [&other, &elsewhere, &deleted] {
             write(&client, cell, "here", CellLife::Stays).await;
         }
-        delete(&client, &deleted).await;
+        assert!(delete(&client, &deleted).await);
         let queue = join(&client, &context.queue_of(Kind::Mutex, "a/queue"), Claim::Exclusive).await;
         for prefix in ["", "a", "a/", "a/b", "many/", "many/1", "ä", ".", "..", "c", "d", "a/b*", "a/[b"] {
             let stays = |key: &String| (key.clone(), CellLife::Stays);
@@ -83,7 +84,7 @@ cases! {
         let Joined::Admitted(queue) = queue else { panic!("nobody else is there") };
         soon("leave", queue.leave()).await.expect("left");
         for cell in cells.iter().chain([&other, &elsewhere]) {
-            delete(&client, cell).await;
+            assert!(delete(&client, cell).await);
         }
         assert_eq!(listed(context, &client, Kind::Counter, "", 10).await, BTreeMap::new());
     }
@@ -128,7 +129,7 @@ cases! {
             }
         }
         for key in expected.keys() {
-            delete(&client, &cell(key)).await;
+            assert!(delete(&client, &cell(key)).await);
         }
     }
 }

@@ -1,47 +1,28 @@
 //! CELL-EPHEMERAL: cells that hang on a lease.
 
-use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected, Version};
+use futures_util::future::join_all;
+use latchwork_core::contracts::{CellLife, CellWritten, Expected, Joined, Version};
+use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Kind};
 
 use crate::actions::join;
 use crate::bounds::{NOISE, SHORT_TTL};
 use crate::case::cases;
+use crate::cell_actions::{self, ask, deletion, lasting, put, read, refused, text};
 use crate::context::Context;
 use crate::testbed::Client;
 use crate::waits::{is_live, soon, until, within};
-use latchwork_core::contracts::Joined;
-use latchwork_core::decide::Claim;
 
 fn cell(context: &Context) -> Address {
     context.queue_of(Kind::Value, "ephemeral")
 }
 
-fn put(expected: Expected, text: &str, life: CellLife) -> CellWrite {
-    CellWrite { expected, value: Some(text.as_bytes().into()), life }
-}
-
 pub(super) async fn write(client: &Client, cell: &Address, text: &str, life: CellLife) -> Version {
-    let write = put(Expected::Any, text, life);
-    match soon("write", client.coordinator.backend().write_cell(cell, &write)).await.expect("written") {
-        CellWritten::Written(version) => version,
-        other => panic!("it expects nothing of {cell}: {other:?}"),
-    }
-}
-
-async fn read(client: &Client, cell: &Address) -> Option<String> {
-    let read = soon("read", client.coordinator.backend().read_cell(cell)).await.expect("read");
-    read.map(|cell| String::from_utf8(cell.value.to_vec()).expect("text"))
+    cell_actions::write(client, cell, lasting(Expected::Any, text, life)).await
 }
 
 async fn close(client: &Client) {
     soon("close", client.coordinator.close()).await.expect("closed");
-}
-
-pub(super) async fn delete(client: &Client, cell: &Address) {
-    let delete = CellWrite { expected: Expected::Any, value: None, life: CellLife::Stays };
-    let deleted =
-        soon("delete", client.coordinator.backend().write_cell(cell, &delete)).await.expect("deleted");
-    assert_eq!(deleted, CellWritten::Deleted { was_there: true }, "{cell}");
 }
 
 cases! {
@@ -54,7 +35,7 @@ cases! {
         write(&writes, &cell, "here", CellLife::Lease).await;
         // One that nobody keeps alive would be gone by then.
         tokio::time::sleep(writes.ttl() + context.fixture.expiry_bound() + NOISE).await;
-        assert_eq!(read(&reads, &cell).await.as_deref(), Some("here"));
+        assert_eq!(text(&reads, &cell).await.as_deref(), Some("here"));
         let mut watch = reads.coordinator.backend().watch_cell(&cell);
         soon("watch", watch.changed()).await.expect("watched");
         close(&writes).await;
@@ -83,28 +64,54 @@ cases! {
     }
 
     "CELL-EPHEMERAL" =>
-    /// the last write decides how long a cell stays: another client takes it over, or lets it stay;
-    /// versions rise all the while, and a version of before is refused
+    /// the last write decides how long a cell stays: any client takes any cell over, or makes it lasting; versions rise with
+    /// each write, and an earlier version is refused
     async fn cell_ephemeral_is_decided_by_the_last_write(context) {
-        let (one, two, three) = (context.client().await, context.client().await, context.client().await);
-        let cell = cell(context);
-        let mut versions = vec![write(&one, &cell, "one", CellLife::Lease).await];
-        versions.push(write(&two, &cell, "two", CellLife::Lease).await);
-        close(&one).await;
-        assert_eq!(read(&three, &cell).await.as_deref(), Some("two"), "it was taken over");
-        versions.push(write(&three, &cell, "three", CellLife::Stays).await);
-        versions.push(write(&two, &cell, "again", CellLife::Lease).await);
-        let held = put(Expected::Version(versions[3]), "stays", CellLife::Stays);
-        let written = soon("write", two.coordinator.backend().write_cell(&cell, &held)).await.expect("written");
-        let CellWritten::Written(last) = written else { panic!("it has that version: {written:?}") };
-        versions.push(last);
-        close(&two).await;
-        assert_eq!(read(&three, &cell).await.as_deref(), Some("stays"), "it was let stay");
-        assert!(versions.windows(2).all(|pair| pair[0] < pair[1]), "{versions:?}");
-        let late = put(Expected::Version(versions[3]), "late", CellLife::Lease);
-        let refused = soon("write", three.coordinator.backend().write_cell(&cell, &late)).await.expect("answered");
-        assert!(matches!(refused, CellWritten::Refused(Some(_))), "{refused:?}");
-        delete(&three, &cell).await;
+        let (clients, reads) = ([context.client().await, context.client().await], context.client().await);
+        // By which client's lease a cell lives, if it does not stay.
+        let owners = [None, Some(0), Some(1)];
+        let mut cells = Vec::new();
+        for (from, before) in owners.into_iter().enumerate() {
+            for (to, after) in owners.into_iter().enumerate() {
+                for is_any in [true, false] {
+                    let cell = context.queue_of(Kind::Value, &format!("{from}-{to}-{is_any}"));
+                    cells.push((cell, before, after, is_any));
+                }
+            }
+        }
+        let by = |owner: Option<usize>, expected, text| match owner {
+            Some(owner) => (&clients[owner], lasting(expected, text, CellLife::Lease)),
+            None => (&clients[1], put(expected, text)),
+        };
+        join_all(cells.iter().map(async |(cell, before, after, is_any)| {
+            let mut versions: Vec<Version> = Vec::new();
+            for (owner, text) in [(before, "before"), (after, "after"), (after, "again")] {
+                let expected = versions.last().filter(|_| !is_any).map_or(Expected::Any, |last| Expected::Version(*last));
+                let (client, write) = by(*owner, expected, text);
+                versions.push(cell_actions::write(client, cell, write).await);
+            }
+            assert!(versions.windows(2).all(|pair| pair[0] < pair[1]), "{versions:?}");
+            for old in &versions[..2] {
+                let old = Expected::Version(*old);
+                for write in [put(old, "late"), lasting(old, "late", CellLife::Lease), deletion(old)] {
+                    let there = refused(ask(&reads, cell, &write).await).expect("it is there");
+                    assert_eq!((there.version, &*there.value), (versions[2], &b"again"[..]), "{cell}: {write:?}");
+                }
+            }
+        }))
+        .await;
+        for closed in 0..3 {
+            for (cell, _, owner, _) in &cells {
+                let there = owner.is_none_or(|owner| owner >= closed);
+                assert_eq!(text(&reads, cell).await.as_deref(), there.then_some("again"), "{cell}: {closed} are closed");
+            }
+            if let Some(client) = clients.get(closed) {
+                close(client).await;
+            }
+        }
+        for (cell, ..) in cells.iter().filter(|(_, _, owner, _)| owner.is_none()) {
+            assert!(cell_actions::delete(&reads, cell).await);
+        }
     }
 
     "CELL-EPHEMERAL" =>
@@ -121,7 +128,7 @@ cases! {
         one.link.heal();
         let after = soon("a write", async {
             loop {
-                let again = put(Expected::Absent, "after", CellLife::Lease);
+                let again = lasting(Expected::Absent, "after", CellLife::Lease);
                 match one.coordinator.backend().write_cell(&cell, &again).await {
                     Ok(CellWritten::Written(version)) => break version,
                     Ok(CellWritten::Refused(Some(cell))) => break cell.version,
@@ -134,7 +141,7 @@ cases! {
         .await;
         assert!(before < after);
         is_live(&one.coordinator).await;
-        assert_eq!(read(&two, &cell).await.as_deref(), Some("after"));
+        assert_eq!(text(&two, &cell).await.as_deref(), Some("after"));
         close(&one).await;
         assert_eq!(read(&two, &cell).await, None);
     }
@@ -145,10 +152,10 @@ cases! {
         let (one, two, cell) = (context.client().await, context.client().await, cell(context));
         let queue = context.queue_of(Kind::Mutex, "ephemeral");
         let Joined::Admitted(node) = join(&one, &queue, Claim::Exclusive).await else { panic!("it is free") };
-        let written = soon("write", node.write_cell(&cell, &put(Expected::Absent, "held", CellLife::Lease))).await;
+        let written = soon("write", node.write_cell(&cell, &lasting(Expected::Absent, "held", CellLife::Lease))).await;
         assert!(matches!(written, Ok(CellWritten::Written(_))), "{written:?}");
         soon("leave", node.leave()).await.expect("left");
-        assert_eq!(read(&two, &cell).await.as_deref(), Some("held"));
+        assert_eq!(text(&two, &cell).await.as_deref(), Some("held"));
         close(&one).await;
         assert_eq!(read(&two, &cell).await, None);
     }

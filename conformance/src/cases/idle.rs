@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use latchwork_core::contracts::{
-    Cell, CellLife, CellWrite, CellWritten, Expected, Joined, TimeToIdle, Version,
-};
+use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected, Joined, TimeToIdle};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Error, ErrorKind, Kind, Result};
 use tokio::time::Instant;
@@ -13,6 +11,7 @@ use tokio::time::Instant;
 use crate::actions::join;
 use crate::bounds::{LONG_TTL, SHORT_TTL};
 use crate::case::cases;
+use crate::cell_actions::{ask, delete, lasting as put, read, text, write};
 use crate::context::Context;
 use crate::testbed::Client;
 use crate::waits::{soon, within};
@@ -37,37 +36,6 @@ fn cell(context: &Context, key: &str) -> Address {
     context.queue_of(Kind::Value, key)
 }
 
-fn put(expected: Expected, text: &str, life: CellLife) -> CellWrite {
-    CellWrite { expected, value: Some(text.as_bytes().into()), life }
-}
-
-async fn ask(client: &Client, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
-    soon("write", client.coordinator.backend().write_cell(cell, write)).await
-}
-
-async fn write(client: &Client, cell: &Address, write: CellWrite) -> Version {
-    match ask(client, cell, &write).await.expect("answered") {
-        CellWritten::Written(version) => version,
-        other => panic!("{write:?}: {other:?}"),
-    }
-}
-
-async fn read(client: &Client, cell: &Address) -> Option<Cell> {
-    soon("read", client.coordinator.backend().read_cell(cell)).await.expect("read")
-}
-
-async fn text(client: &Client, cell: &Address) -> Option<String> {
-    read(client, cell).await.map(|cell| String::from_utf8(cell.value.to_vec()).expect("text"))
-}
-
-async fn delete(client: &Client, cell: &Address) -> bool {
-    let deletion = CellWrite { expected: Expected::Any, value: None, life: idle() };
-    match ask(client, cell, &deletion).await.expect("answered") {
-        CellWritten::Deleted { was_there } => was_there,
-        other => panic!("{other:?}"),
-    }
-}
-
 /// Answers whether the backend has idle cells. Where it has none, checks that it refuses them by
 /// name, and writes nothing.
 async fn has_idle_cells(context: &Context, client: &Client) -> bool {
@@ -84,7 +52,9 @@ async fn has_idle_cells(context: &Context, client: &Client) -> bool {
     let error = value.with_time_to_idle(10 * client.ttl()).map(drop).expect_err("refused at once");
     assert!(is_refused(&error) && error.key() == Some("refused"), "{error}");
     assert_eq!(read(client, &here).await, None);
-    assert!(!delete(client, &here).await, "a deletion is none");
+    let deletion = CellWrite { expected: Expected::Any, value: None, life: idle() };
+    let deleted = ask(client, &here, &deletion).await.expect("a deletion keeps nothing");
+    assert_eq!(deleted, CellWritten::Deleted { was_there: false });
     false
 }
 

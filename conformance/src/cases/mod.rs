@@ -4,7 +4,10 @@ pub mod attempt;
 pub mod barrier;
 pub mod cancel;
 pub mod cell;
+pub mod cell_held;
+pub mod cell_key;
 pub mod cell_list;
+pub mod cell_unknown;
 pub mod chaos;
 pub mod clients;
 pub mod closing;
@@ -43,6 +46,7 @@ pub mod observed;
 pub mod operator;
 pub mod outlived;
 pub mod process;
+pub mod queue_watch;
 pub mod quorum;
 pub mod reentry;
 pub mod rwlock;
@@ -212,10 +216,14 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         limit::CASES,
         limited::CASES,
         observed::CASES,
+        queue_watch::CASES,
         cell_list::CASES,
         clients::CASES,
         upgrade::CASES,
         cell::CASES,
+        cell_held::CASES,
+        cell_key::CASES,
+        cell_unknown::CASES,
         ephemeral::CASES,
         idle::CASES,
         watch::CASES,

@@ -1,20 +1,20 @@
-//! NODE-DATA, WATCH-QUEUE, NODE-QUEUES: what others see of a queue.
+//! NODE-DATA, NODE-QUEUES: what others see of a queue.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use latchwork_core::contracts::{ChangeWatch, Entry, Join, Joined, Leave, MAX_LABEL_BYTES, Node};
 use latchwork_core::decide::Claim;
-use latchwork_core::{Address, ErrorKind, Kind, QueuePrefix, Result};
+use latchwork_core::{Address, ErrorKind, Kind, LostReason, QueuePrefix, Result};
 
-use crate::actions::{entries, join_of};
+use crate::actions::{entries, join_of, promptly, still_waits};
 use crate::bounds::QUIET_TTL;
 use crate::case::cases;
 use crate::context::Context;
 use crate::testbed::{Client, Fault};
-use crate::waits::{soon, within};
+use crate::waits::soon;
 
-async fn join(client: &Client, queue: &Address, claim: Claim, data: &[u8]) -> Arc<dyn Node> {
+pub(super) async fn join(client: &Client, queue: &Address, claim: Claim, data: &[u8]) -> Arc<dyn Node> {
     let join = Join { data: data.into(), ..join_of(queue, claim) };
     match soon("join", client.coordinator.backend().join(&join)).await.expect("joined") {
         Joined::Admitted(node) | Joined::Waiting(node) => node,
@@ -22,20 +22,20 @@ async fn join(client: &Client, queue: &Address, claim: Claim, data: &[u8]) -> Ar
     }
 }
 
-async fn write(node: &Arc<dyn Node>, data: &[u8]) -> Result<()> {
+pub(super) async fn write(node: &Arc<dyn Node>, data: &[u8]) -> Result<()> {
     soon("write_data", node.write_data(&data.into())).await
 }
 
-async fn leave(node: Arc<dyn Node>) {
+pub(super) async fn leave(node: Arc<dyn Node>) {
     assert_eq!(soon("leave", node.leave()).await.expect("left"), Leave::of(true));
 }
 
-fn data(entries: &[Entry]) -> Vec<&[u8]> {
+pub(super) fn data(entries: &[Entry]) -> Vec<&[u8]> {
     entries.iter().map(|entry| &*entry.data).collect()
 }
 
 /// The claims of three nodes that stand in a queue of this kind together.
-fn claims(kind: Kind) -> [Claim; 3] {
+pub(super) fn claims(kind: Kind) -> [Claim; 3] {
     match kind {
         Kind::Semaphore => [Claim::Permits(1); 3],
         kind if kind.takes_shared() => [Claim::Shared; 3],
@@ -43,14 +43,14 @@ fn claims(kind: Kind) -> [Claim; 3] {
     }
 }
 
-async fn watching(client: &Client, queue: &Address) -> Box<dyn ChangeWatch> {
+pub(super) async fn watching(client: &Client, queue: &Address) -> Box<dyn ChangeWatch> {
     let mut watch = client.coordinator.backend().watch_queue(queue);
     soon("watch", watch.changed()).await.expect("watched");
     watch
 }
 
 /// Waits for news until the queue's listing is as wanted.
-async fn until_it_is(
+pub(super) async fn until_it_is(
     watch: &mut Box<dyn ChangeWatch>,
     (client, queue): (&Client, &Address),
     is_it: impl Fn(&[Entry]) -> bool,
@@ -141,6 +141,8 @@ cases! {
         write(&node, b"in time").await.expect("it stands");
         assert!(context.can(Fault::Park));
         let mut late = one.link.park("late");
+        // A server drops the late request if the session reconnects.
+        one.link.refuse();
         let (answer, caught) = tokio::join!(write(&node, b"too late"), soon("catch", late.caught()));
         caught.expect("caught");
         assert_eq!(answer.expect_err("its connection was lost").kind(), ErrorKind::OutcomeUnknown);
@@ -148,6 +150,7 @@ cases! {
         let next = join(&two, &queue, Claim::Exclusive, b"second").await;
         soon("deliver", late.deliver()).await;
         assert_eq!(data(&entries(&two, &queue).await), [b"second"]);
+        one.link.heal();
         // The client finds its way back first.
         let error = soon("the answer", async {
             loop {
@@ -159,7 +162,82 @@ cases! {
         }).await;
         assert!(matches!(error.kind(), ErrorKind::Lost(_)), "{error}");
         assert_eq!(data(&entries(&two, &queue).await), [b"second"]);
-        leave(next).await;
+        // One node has left, and the client of the other has closed.
+        soon("leave", next.leave()).await.expect("left");
+        let error = write(&next, b"never").await.expect_err("it has left");
+        assert!(matches!(error.kind(), ErrorKind::NotHeld | ErrorKind::Lost(_)), "{error}");
+        let last = join(&two, &queue, Claim::Exclusive, b"last").await;
+        soon("close", two.coordinator.close()).await.expect("closed");
+        let error = write(&last, b"never").await.expect_err("its client has closed");
+        let is_closed = error.kind() == ErrorKind::Closed || error.lost_reason() == Some(LostReason::Closed);
+        assert!(is_closed, "{error}");
+        assert_eq!(entries(&one, &queue).await, []);
+    }
+
+    "NODE-DATA" =>
+    /// new data admits no waiter of any kind; a leave and a downgrade do, and both keep the data
+    async fn node_data_admits_no_waiter(context) {
+        let config = context.config(QUIET_TTL);
+        let (one, two) = (context.client_with(&config).await, context.client_with(&config).await);
+        let election = context.queue_of(Kind::Election, "data");
+        let mut watch = watching(&two, &election).await;
+        let leader = join(&one, &election, Claim::Exclusive, b"leads").await;
+        let follower = join(&two, &election, Claim::Exclusive, b"follows").await;
+        let last = join(&one, &election, Claim::Exclusive, b"is last").await;
+        for round in 0..20 {
+            write(&leader, format!("leads {round}").as_bytes()).await.expect("it stands");
+            write(&last, format!("waits {round}").as_bytes()).await.expect("it stands");
+            assert!(round % 10 > 0 || still_waits(&two, &follower).await, "{round}");
+        }
+        assert!(still_waits(&two, &follower).await && still_waits(&one, &last).await);
+        for (leaves, next) in [(leader, &follower), (Arc::clone(&follower), &last)] {
+            leave(leaves).await;
+            promptly(next).await;
+        }
+        leave(last).await;
+        soon("the end", until_it_is(&mut watch, (&two, &election), <[Entry]>::is_empty)).await;
+
+        let permits = context.queue_of(Kind::Semaphore, "data");
+        let [a, b, c, d] = [&b"a"[..], b"b", b"\0admitted", b"d"].map(|data| join(&one, &permits, Claim::Permits(1), data));
+        let [a, b, c, d] = [a.await, b.await, c.await, d.await];
+        write(&c, b"c waits").await.expect("it stands");
+        write(&d, b"\0admitted").await.expect("it stands");
+        assert!(still_waits(&one, &c).await && still_waits(&one, &d).await);
+        let shown = async |queue: &Address| -> Vec<(Vec<u8>, bool)> {
+            entries(&two, queue).await.iter().map(|entry| (entry.data.to_vec(), entry.admitted)).collect()
+        };
+        let as_it_is = |shown: &[(&[u8], bool)]| -> Vec<_> { shown.iter().map(|(data, is)| (data.to_vec(), *is)).collect() };
+        let expected = [(&b"a"[..], true), (b"b", true), (b"c waits", false), (b"\0admitted", false)];
+        assert_eq!(shown(&permits).await, as_it_is(&expected));
+        leave(a).await;
+        promptly(&c).await;
+        assert_eq!(shown(&permits).await[1], (b"c waits".to_vec(), true));
+        write(&c, b"c").await.expect("it stands");
+        assert!(still_waits(&one, &d).await, "new data of a holder frees no permit");
+        assert_eq!(shown(&permits).await, as_it_is(&[(b"b", true), (b"c", true), (b"\0admitted", false)]));
+        leave(b).await;
+        promptly(&d).await;
+        leave(c).await;
+        leave(d).await;
+
+        let readers = context.queue_of(Kind::RwLock, "data");
+        let writer = join(&one, &readers, Claim::Exclusive, b"writer").await;
+        let reader = join(&two, &readers, Claim::Shared, b"").await;
+        let before = entries(&two, &readers).await[0].clone();
+        write(&writer, b"still a writer").await.expect("it stands");
+        write(&reader, b"reader").await.expect("it stands");
+        assert!(still_waits(&two, &reader).await);
+        assert_eq!(shown(&readers).await, as_it_is(&[(b"still a writer", true), (b"reader", false)]));
+        soon("downgrade", writer.downgrade()).await.expect("downgraded");
+        promptly(&reader).await;
+        assert_eq!(shown(&readers).await, as_it_is(&[(b"still a writer", true), (b"reader", true)]));
+        write(&writer, b"a reader by now").await.expect("it stands");
+        soon("downgrade", writer.downgrade()).await.expect("it is one already");
+        let after = entries(&two, &readers).await[0].clone();
+        assert_eq!(*after.data, *b"a reader by now");
+        assert_eq!((after.sequence, after.claim, after.label), (before.sequence, Claim::Shared, before.label));
+        leave(writer).await;
+        leave(reader).await;
     }
 
     "NODE-DATA" =>
@@ -184,95 +262,6 @@ cases! {
                 assert!(error.may_pass(), "{error}");
             }
         }).await;
-    }
-
-    "WATCH-QUEUE" =>
-    /// a watch of a queue tells of nodes that come, leave and are admitted, and of new data
-    async fn watch_queue_tells_of_each_change(context) {
-        let (one, two) = (context.client().await, context.client().await);
-        for kind in [Kind::Election, Kind::Group, Kind::Clients] {
-            let queue = context.queue_of(kind, "watched");
-            let here = (&two, &queue);
-            let mut watch = watching(&two, &queue).await;
-            let claim = claims(kind)[0];
-            for _ in 0..3 {
-                let first = join(&one, &queue, claim, b"first").await;
-                soon("the first", until_it_is(&mut watch, here, |all| data(all) == [b"first"])).await;
-                let second = join(&one, &queue, claim, b"second").await;
-                soon("the second", until_it_is(&mut watch, here, |all| all.len() == 2)).await;
-                write(&second, b"changed").await.expect("it stands");
-                soon("a change", until_it_is(&mut watch, here, |all| data(all).contains(&&b"changed"[..]))).await;
-                leave(first).await;
-                let is_admitted = |all: &[Entry]| all.len() == 1 && all[0].admitted;
-                soon("an admission", until_it_is(&mut watch, here, is_admitted)).await;
-                context.fixture.remove(&queue, second.state().sequence()).await.expect("removed");
-                soon("a removal", until_it_is(&mut watch, here, <[Entry]>::is_empty)).await;
-            }
-        }
-    }
-
-    "WATCH-QUEUE" clock =>
-    /// the death of a client is told once its node is gone, though nobody else touches the queue
-    async fn watch_queue_tells_of_a_death(context) {
-        let watcher = context.client().await;
-        for kind in [Kind::Election, Kind::Group] {
-            let dies = context.doomed().await;
-            let queue = context.queue_of(kind, "watched");
-            let mut watch = watching(&watcher, &queue).await;
-            let _node = join(&dies, &queue, claims(kind)[0], b"").await;
-            soon("the join", until_it_is(&mut watch, (&watcher, &queue), |all| all.len() == 1)).await;
-            latchwork_core::crash(&dies.coordinator).await;
-            context.end_lease(&dies).await;
-            let death = until_it_is(&mut watch, (&watcher, &queue), <[Entry]>::is_empty);
-            within(context.over(&dies), "the news of the death", death).await;
-        }
-    }
-
-    "WATCH-QUEUE" =>
-    /// what happened while the watcher was cut off is told once it can reach the server again, by
-    /// the watch or the next one
-    async fn watch_queue_heals_a_gap(context) {
-        let (one, two) = (context.client().await, context.mortal().await);
-        let queue = context.queue_of(Kind::Group, "watched");
-        let mut watch = watching(&two, &queue).await;
-        assert!(context.can(Fault::Cut));
-        two.link.cut();
-        let node = join(&one, &queue, Claim::Shared, b"meanwhile").await;
-        tokio::time::sleep(two.ttl() / 4).await;
-        two.link.heal();
-        soon("news", async {
-            loop {
-                match watch.changed().await {
-                    Ok(()) => {}
-                    Err(error) => {
-                        assert!(error.may_pass(), "{error}");
-                        watch = two.coordinator.backend().watch_queue(&queue);
-                        continue;
-                    }
-                }
-                if data(&entries(&one, &queue).await) == [b"meanwhile"] {
-                    return;
-                }
-            }
-        }).await;
-        drop(watch);
-        leave(node).await;
-    }
-
-    "WATCH-QUEUE" =>
-    /// a watch ends with its client, and a queue of a kind that is not observed is refused
-    async fn watch_queue_ends_with_a_reason(context) {
-        let client = context.client().await;
-        let mut refused = client.coordinator.backend().watch_queue(&context.queue_of(Kind::Mutex, "a"));
-        let error = soon("the refusal", refused.changed()).await.expect_err("not observed");
-        assert!(matches!(error.kind(), ErrorKind::Unsupported { capability: "watch_queue" }), "{error}");
-        let mut watch = watching(&client, &context.queue_of(Kind::Group, "a")).await;
-        // It may answer without a change.
-        let waiting = tokio::spawn(async move { while watch.changed().await.is_ok() {}; watch.changed().await });
-        tokio::task::yield_now().await;
-        client.coordinator.close().await.expect("closed");
-        let ended = soon("the end", waiting).await.expect("no panic");
-        assert_eq!(ended.expect_err("closed").kind(), ErrorKind::Closed);
     }
 
     "NODE-QUEUES" =>

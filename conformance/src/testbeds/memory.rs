@@ -204,6 +204,11 @@ impl Link for MemoryLink {
         self.0.heal();
     }
 
+    fn silence(&self) -> bool {
+        self.0.hold();
+        true
+    }
+
     fn drop_reply(&self, _key: &str) -> Box<dyn Armed> {
         self.0.drop_next_reply();
         Box::new(Dropped(self.0.clone()))

@@ -25,6 +25,15 @@ impl Link for ProxyLink {
         self.0.iter().for_each(|proxy| proxy.resume());
     }
 
+    fn refuse(&self) {
+        self.0.iter().for_each(|proxy| proxy.refuse());
+    }
+
+    fn silence(&self) -> bool {
+        self.0.iter().for_each(|proxy| proxy.hold(Direction::ToClient));
+        true
+    }
+
     fn drop_reply(&self, key: &str) -> Box<dyn Armed> {
         let first = FirstNaming::new(key);
         Box::new(ArmedEvents(

@@ -10,7 +10,7 @@ use latchwork_core::contracts::{
     Version,
 };
 use latchwork_core::decide::count::request::{Decided, Request};
-use latchwork_core::{Address, ErrorKind, Result};
+use latchwork_core::{Address, Error, ErrorKind, Result};
 
 use super::wrapper::{BrokenNode, Defect};
 use super::{Control, PlantTestbed, on_memory};
@@ -23,9 +23,21 @@ pub(super) const CONTROLS: &[Control] = &[
         testbed: |name| on_memory(name, ExpectsNothing),
     },
     Control {
+        name: "a_deletion_is_made_whatever_it_expects",
+        case: "cell_cas_decides_by_each_condition",
+        beside: "cell_cas_writes_only_over_what_is_expected",
+        testbed: |name| on_memory(name, DeletesAnything),
+    },
+    Control {
+        name: "one_version_is_written_over_by_two",
+        case: "cell_cas_each_version_is_used_up_once",
+        beside: "cell_cas_decides_by_each_condition",
+        testbed: |name| on_memory(name, ComparesByItself),
+    },
+    Control {
         name: "the_versions_of_a_cell_made_anew_begin_again",
         case: "cell_cas_no_version_comes_again",
-        beside: "cell_held_is_written_only_while_the_hold_stands",
+        beside: "cell_held_by_another_key_is_written_or_refused",
         testbed: |name| on_memory(name, BeginsAgain::default()),
     },
     Control {
@@ -43,8 +55,14 @@ pub(super) const CONTROLS: &[Control] = &[
     Control {
         name: "the_client_looks_at_the_hold_and_then_writes",
         case: "cell_held_is_not_written_late_beside_the_next_holder",
-        beside: "cell_held_is_written_only_while_the_hold_stands",
+        beside: "cell_cas_decides_by_each_condition",
         testbed: |name| on_memory(name, LooksByItself),
+    },
+    Control {
+        name: "the_client_alone_knows_whether_it_holds",
+        case: "cell_held_is_decided_by_the_server",
+        beside: "cell_cas_decides_by_each_condition",
+        testbed: |name| on_memory(name, Unheld),
     },
     Control {
         name: "what_is_promised_of_holds_of_other_keys_is_refused",
@@ -77,9 +95,33 @@ pub(super) const CONTROLS: &[Control] = &[
         testbed: |name| on_memory(name, LateUnconditional),
     },
     Control {
+        name: "a_write_that_was_not_sent_is_told_as_unknown",
+        case: "cell_unknown_only_for_requests_that_were_sent",
+        beside: "cell_unknown_is_told_and_made_once",
+        testbed: |name| on_memory(name, NeverSure),
+    },
+    Control {
         name: "a_watch_tells_of_the_first_change_only",
         case: "watch_order_shows_the_latest_in_the_end",
         beside: "cell_cas_no_version_comes_again",
+        testbed: |name| on_memory(name, TellsOnce),
+    },
+    Control {
+        name: "a_watch_tells_of_no_more_than_one_change",
+        case: "watch_order_reports_each_change",
+        beside: "cell_cas_decides_by_each_condition",
+        testbed: |name| on_memory(name, TellsOnce),
+    },
+    Control {
+        name: "of_many_writes_a_watch_tells_of_the_first",
+        case: "watch_order_shows_the_last_of_many_writes",
+        beside: "watch_end_of_a_client_ends_all_its_watches",
+        testbed: |name| on_memory(name, TellsOnce),
+    },
+    Control {
+        name: "behind_a_gap_a_watch_is_silent",
+        case: "watch_order_goes_on_after_each_gap",
+        beside: "cell_cas_decides_by_each_condition",
         testbed: |name| on_memory(name, TellsOnce),
     },
     Control {
@@ -92,6 +134,12 @@ pub(super) const CONTROLS: &[Control] = &[
         name: "a_watch_of_a_closed_client_waits_on",
         case: "watch_end_tells_why",
         beside: "watch_order_shows_the_latest_in_the_end",
+        testbed: |name| on_memory(name, WatchesOn),
+    },
+    Control {
+        name: "some_watches_of_a_closed_client_wait_on",
+        case: "watch_end_of_a_client_ends_all_its_watches",
+        beside: "watch_order_reports_each_change",
         testbed: |name| on_memory(name, WatchesOn),
     },
     Control {
@@ -136,6 +184,24 @@ impl Defect for ExpectsNothing {
         write: &CellWrite,
     ) -> Result<CellWritten> {
         honest.write_cell(cell, &any(write)).await
+    }
+}
+
+#[derive(Debug)]
+struct DeletesAnything;
+
+#[async_trait]
+impl Defect for DeletesAnything {
+    async fn write_cell(
+        &self,
+        honest: &dyn Backend,
+        cell: &Address,
+        write: &CellWrite,
+    ) -> Result<CellWritten> {
+        match write.value {
+            Some(_) => honest.write_cell(cell, write).await,
+            None => honest.write_cell(cell, &any(write)).await,
+        }
     }
 }
 
@@ -298,6 +364,25 @@ impl Defect for SendsAgain {
             }
             answer => answer,
         }
+    }
+}
+
+/// Reports each failure as an unknown outcome.
+#[derive(Debug)]
+struct NeverSure;
+
+#[async_trait]
+impl Defect for NeverSure {
+    async fn write_cell(
+        &self,
+        honest: &dyn Backend,
+        cell: &Address,
+        write: &CellWrite,
+    ) -> Result<CellWritten> {
+        honest.write_cell(cell, write).await.map_err(|error| match error.kind() {
+            ErrorKind::Unavailable => Error::new(ErrorKind::OutcomeUnknown, "no answer"),
+            _ => error,
+        })
     }
 }
 

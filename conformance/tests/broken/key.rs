@@ -81,7 +81,23 @@ pub(super) const CONTROLS: &[Control] = &[
             )
         },
     },
+    Control {
+        name: "counters_and_values_meet",
+        case: "key_kinds_of_odd_cells_have_separate_watches",
+        beside: "key_kinds_never_meet",
+        testbed: |name| on_memory(name, Renames(|cell, _| if_counter(cell, of_kind))),
+    },
+    Control {
+        name: "counters_and_values_meet_at_an_exact_address",
+        case: "key_exact_cells_and_a_queue_are_separate",
+        beside: "key_exact_kinds_never_meet",
+        testbed: |name| on_memory(name, Renames(|cell, _| if_counter(cell, exact_of_kind))),
+    },
 ];
+
+fn if_counter(cell: &Address, as_kind: impl Fn(&Address, Kind) -> Address) -> Address {
+    if cell.kind() == Kind::Counter { as_kind(cell, Kind::Value) } else { cell.clone() }
+}
 
 /// An exact address of this kind is every client's own.
 fn put_away(queue: &Address, client: usize, kind: Kind) -> Address {
@@ -101,6 +117,13 @@ fn key(queue: &Address, key: &str) -> Address {
 
 fn of_kind(queue: &Address, kind: Kind) -> Address {
     queue.namespace().map_or_else(|| queue.clone(), |namespace| address(namespace, kind, queue.name()))
+}
+
+fn exact_of_kind(cell: &Address, kind: Kind) -> Address {
+    match cell.is_exact() {
+        true => Address::new("n", kind, Address::exact(cell.name())).expect("a good name"),
+        false => cell.clone(),
+    }
 }
 
 fn in_namespace(queue: &Address, namespace: &str) -> Address {

@@ -40,6 +40,12 @@ pub(super) const CONTROLS: &[Control] = &[
         testbed: |name| on_memory(name, TellsOfOne),
     },
     Control {
+        name: "of_many_changes_a_watch_of_a_queue_tells_of_the_first",
+        case: "watch_queue_shows_the_last_of_many_changes",
+        beside: "node_data_admits_no_waiter",
+        testbed: |name| on_memory(name, TellsOfOne),
+    },
+    Control {
         name: "a_watch_of_a_queue_tells_of_joins_only",
         case: "watch_queue_tells_of_a_death",
         beside: "node_data_is_listed_and_replaced",

@@ -1,0 +1,132 @@
+//! KEY-KINDS, KEY-EXACT: the keys of cells.
+
+use latchwork_core::contracts::{CellWritten, Expected, Joined};
+use latchwork_core::decide::Claim;
+use latchwork_core::{Address, Kind};
+
+use super::cell::{delete, read, text, until_it_shows, value, write};
+use crate::actions::{acquire, join, mutex};
+use crate::case::cases;
+use crate::cell_actions::{self, put, written};
+use crate::testbed::Client;
+use crate::waits::soon;
+
+/// The kinds of recipes that store cells.
+const KINDS: [Kind; 4] = [Kind::Value, Kind::Counter, Kind::Ids, Kind::Latch];
+
+cases! {
+    "KEY-KINDS" =>
+    /// values, counters, ids and latches of one key are four things, and none is a lock; so are
+    /// values of keys that look alike
+    async fn key_kinds_of_cells_never_meet(context) {
+        let client = context.client().await;
+        let held = acquire(&mutex(&client, "a")).await;
+        let coordinator = &client.coordinator;
+        let (counter, ids) = (coordinator.counter("a").expect("a key"), coordinator.id_generator("a").expect("a key"));
+        let latch = coordinator.count_down_latch("a", 7).expect("a key");
+        let long = "k".repeat(255);
+        let keys = [
+            "a", "A", "a/b", "a/b/", "/", "a%2Fb", "a%b", "%2E", ".", "..", "\u{1f512}", "ü%", " ", " \r\n", "\0", "\u{10ffff}",
+            "{", "{a}", "a}b", "a:cell", "cell", "*", &long,
+        ];
+        for key in keys {
+            write(&value(&client, key), key).await;
+        }
+        assert_eq!(soon("add", counter.add(2)).await.expect("added"), 2);
+        assert_eq!(soon("next_id", ids.next_id()).await.expect("reserved"), 1);
+        assert_eq!(soon("count_down", latch.count_down()).await.expect("counted"), 6);
+        for key in keys {
+            let it = value(&client, key);
+            assert_eq!(text(&it).await.as_deref(), Some(key));
+            assert!(delete(&it).await);
+        }
+        for deleted in [counter.delete().await, ids.delete().await, latch.delete().await] {
+            assert!(deleted.expect("deleted"));
+        }
+        held.release().await.expect("released");
+    }
+
+    "KEY-KINDS" =>
+    /// cells of odd keys are separate in each kind, and so are their watches, below the recipes too
+    async fn key_kinds_of_odd_cells_have_separate_watches(context) {
+        let (one, two) = (context.client().await, context.client().await);
+        let keys = ["a", "a/b", "/", "a}b", "a:cell", "%2E", "..", "\0", "*"];
+        let cells: Vec<_> = keys.iter().flat_map(|key| KINDS.map(|kind| context.queue_of(kind, key))).collect();
+        for (number, cell) in cells.iter().enumerate() {
+            let mut watch = two.coordinator.backend().watch_cell(cell);
+            soon("watch", watch.changed()).await.expect("watched");
+            cell_actions::write(&one, cell, put(Expected::Absent, number.to_string())).await;
+            soon("the news", watch.changed()).await.expect("watched");
+        }
+        for (number, cell) in cells.iter().enumerate() {
+            assert_eq!(cell_actions::text(&two, cell).await, Some(number.to_string()), "{cell}");
+            assert!(cell_actions::delete(&two, cell).await);
+        }
+    }
+
+    "KEY-EXACT" =>
+    /// a cell at an exact address is shared by clients of all namespaces, where the backend has
+    /// such addresses
+    async fn key_exact_cells_are_shared_by_namespaces(context) {
+        let (one, name) = (context.client().await, context.fixture.exact_name());
+        let mut config = context.fixture.config();
+        config.namespace.push_str("-2");
+        let two = context.client_with(&config).await;
+        let of = |client: &Client| client.coordinator.shared_value(Address::exact(name.as_str()));
+        if !one.coordinator.capabilities().exact_addresses {
+            assert!(of(&one).is_err());
+            context.leave_out("no exact addresses");
+            return;
+        }
+        let (mine, theirs) = (of(&one).expect("a good name"), of(&two).expect("a good name"));
+        let mut watch = soon("watch", theirs.watch()).await.expect("watched");
+        write(&mine, "shared").await;
+        until_it_shows(&mut watch, "shared").await;
+        assert!(delete(&theirs).await);
+        assert_eq!(read(&mine).await, None);
+    }
+
+    "KEY-EXACT" =>
+    /// cells of each kind at one exact address are separate from each other and from a queue of that address, whose holder
+    /// writes them
+    async fn key_exact_cells_and_a_queue_are_separate(context) {
+        let (one, name) = (context.client().await, context.fixture.exact_name());
+        let mut config = context.fixture.config();
+        config.namespace.push_str("-2");
+        let two = context.client_with(&config).await;
+        if !one.coordinator.capabilities().exact_addresses {
+            context.leave_out("no exact addresses");
+            return;
+        }
+        let here = context.fixture.config().namespace;
+        let at = |namespace: &str, kind| Address::new(namespace, kind, Address::exact(name.as_str())).expect("a good name");
+        let mut watch = two.coordinator.backend().watch_cell(&at(&config.namespace, Kind::Value));
+        soon("watch", watch.changed()).await.expect("watched");
+        let mut first = Vec::new();
+        for kind in KINDS {
+            let made = put(Expected::Absent, kind.as_str());
+            first.push(cell_actions::write(&one, &at(&here, kind), made).await);
+        }
+        soon("the news", watch.changed()).await.expect("watched");
+        let Joined::Admitted(holder) = join(&one, &at(&here, Kind::Mutex), Claim::Exclusive).await else {
+            panic!("it is free")
+        };
+        let Joined::Waiting(waiter) = join(&two, &at(&config.namespace, Kind::Mutex), Claim::Exclusive).await else {
+            panic!("it is one queue")
+        };
+        for (kind, first) in KINDS.into_iter().zip(first) {
+            let (mine, theirs) = (at(&here, kind), at(&config.namespace, kind));
+            assert_eq!(cell_actions::text(&two, &theirs).await.as_deref(), Some(kind.as_str()));
+            let over = soon("write", holder.write_cell(&theirs, &put(Expected::Version(first), "held"))).await;
+            let deleted = ask(&two, &theirs, &deletion(Expected::Version(written(over)))).await.expect("answered");
+            assert_eq!(deleted, CellWritten::Deleted { was_there: true });
+            let anew = cell_actions::write(&two, &theirs, put(Expected::Any, "anew")).await;
+            let stale = refused(ask(&one, &mine, &put(Expected::Version(first), "no")).await);
+            assert_eq!(stale, Some(Cell { version: anew, value: b"anew"[..].into() }));
+            assert!(cell_actions::delete(&one, &mine).await);
+        }
+        soon("leave", holder.leave()).await.expect("left");
+        soon("the waiter", waiter.admitted()).await.expect("admitted");
+        soon("leave", waiter.leave()).await.expect("left");
+    }
+}

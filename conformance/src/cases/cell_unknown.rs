@@ -1,0 +1,175 @@
+//! CELL-UNKNOWN: writes without an answer.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use latchwork_core::contracts::{CellLife, CellWritten, Expected, Joined};
+use latchwork_core::decide::Claim;
+use latchwork_core::recipes::Compared;
+use latchwork_core::{ErrorKind, Kind};
+
+use super::cell::value;
+use crate::actions::join;
+use crate::bounds::QUIET_TTL;
+use crate::case::cases;
+use crate::cell_actions::{ask, delete, deletion, lasting, put, read, refused, text, write};
+use crate::waits::{soon, until};
+
+cases! {
+    "CELL-UNKNOWN" =>
+    /// a write whose reply is lost is unknown, or the backend finds out, and it is made once: with each condition, with and
+    /// without a hold
+    async fn cell_unknown_is_told_and_made_once(context) {
+        // No renewal names the node while a reply is to be lost.
+        let (one, two) = (context.client_with(&context.config(QUIET_TTL)).await, context.client().await);
+        let cell = context.queue_of(Kind::Value, "unknown");
+        let Joined::Admitted(node) = join(&one, &context.queue_of(Kind::Mutex, "unknown"), Claim::Exclusive).await else {
+            panic!("it is free")
+        };
+        for is_held in [false, true] {
+            let before = write(&two, &cell, put(Expected::Any, "before")).await;
+            let asked = [
+                put(Expected::Version(before), "one"),
+                put(Expected::Any, "two"),
+                lasting(Expected::Any, "three", CellLife::Lease),
+                deletion(Expected::Any),
+                put(Expected::Absent, "five"),
+            ];
+            for asked in asked {
+                let was = read(&two, &cell).await.map(|cell| cell.version);
+                let mut lost = one.link.drop_reply("unknown");
+                let asking = async {
+                    match is_held {
+                        true => soon("write", node.write_cell(&cell, &asked)).await,
+                        false => ask(&one, &cell, &asked).await,
+                    }
+                };
+                let newer = async {
+                    soon("drop", lost.caught()).await.expect("dropped");
+                    let made = read(&two, &cell).await;
+                    assert_eq!(made.as_ref().map(|cell| &cell.value), asked.value.as_ref(), "{asked:?}");
+                    (made.map(|cell| cell.version), write(&two, &cell, put(Expected::Any, "newer")).await)
+                };
+                let (answer, (made, newer)) = tokio::join!(asking, newer);
+                match answer {
+                    Ok(CellWritten::Written(version)) => assert_eq!(Some(version), made, "found out wrongly"),
+                    Ok(CellWritten::Deleted { was_there }) => assert!(was_there && made.is_none(), "found out wrongly"),
+                    Ok(other) => panic!("{asked:?}: {other:?}"),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}"),
+                }
+                let now = read(&two, &cell).await.map(|cell| cell.version);
+                assert_eq!(now, Some(newer), "{asked:?} was made again over a newer one");
+                // The expected version is used up.
+                if let Some(was) = was {
+                    assert!(refused(ask(&two, &cell, &put(Expected::Version(was), "no")).await).is_some());
+                }
+                if asked.value.is_none() {
+                    assert!(delete(&two, &cell).await);
+                }
+            }
+            delete(&two, &cell).await;
+        }
+        soon("leave", async {
+            while let Err(error) = node.leave().await {
+                assert!(error.may_pass(), "{error}");
+            }
+        })
+        .await;
+    }
+
+    "CELL-UNKNOWN" =>
+    /// a late write or deletion is not made if its version is gone, even if the cell was created again with the same value;
+    /// it is made if its condition still holds
+    async fn cell_unknown_late_write_meets_another_version(context) {
+        let two = context.client().await;
+        for (is_deletion, since) in [(false, "over"), (false, "anew"), (true, "over"), (true, "anew"), (false, "")] {
+            let (one, cell) = (context.client().await, context.queue_of(Kind::Value, "late"));
+            let before = Expected::Version(write(&one, &cell, put(Expected::Any, "before")).await);
+            let asked = if is_deletion { deletion(before) } else { put(before, "late") };
+            let mut late = one.link.park("late");
+            // A server drops the late request if the session reconnects.
+            one.link.refuse();
+            let (answer, caught) = tokio::join!(ask(&one, &cell, &asked), soon("catch", late.caught()));
+            caught.expect("caught");
+            assert_eq!(answer.expect_err("its connection was lost").kind(), ErrorKind::OutcomeUnknown);
+            assert_eq!(text(&two, &cell).await.as_deref(), Some("before"));
+            match since {
+                "over" => _ = write(&two, &cell, put(before, "after")).await,
+                "anew" => {
+                    assert!(delete(&two, &cell).await);
+                    write(&two, &cell, put(Expected::Absent, "before")).await;
+                }
+                _ => {}
+            }
+            let there = read(&two, &cell).await;
+            soon("deliver", late.deliver()).await;
+            match since.is_empty() {
+                true => assert_eq!(text(&two, &cell).await.as_deref(), Some("late")),
+                false => assert_eq!(read(&two, &cell).await, there, "{asked:?}, {since}"),
+            }
+            one.link.heal();
+            delete(&two, &cell).await;
+        }
+        let (one, key) = (context.client().await, "late-set");
+        let (mine, theirs) = (value(&one, key), value(&two, key));
+        let before = soon("write", mine.write("before")).await.expect("written");
+        let mut late = one.link.park(key);
+        let (answer, caught) = tokio::join!(
+            soon("write", mine.compare_and_set(Expected::Version(before), "late")),
+            soon("catch", late.caught())
+        );
+        caught.expect("caught");
+        let error = answer.expect_err("its connection was lost");
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::OutcomeUnknown, Some("compare_and_set")), "{error}");
+        let after = soon("write", theirs.compare_and_set(Expected::Version(before), "after")).await.expect("answered");
+        assert!(matches!(after, Compared::Stored(_)), "{after:?}");
+        soon("deliver", late.deliver()).await;
+        assert_eq!(text(&two, theirs.address()).await.as_deref(), Some("after"));
+        delete(&two, theirs.address()).await;
+    }
+
+    "CELL-UNKNOWN" =>
+    /// while the server is silent a write is unknown and a read unavailable; a request that could not be sent is
+    /// unavailable, and is never made
+    async fn cell_unknown_only_for_requests_that_were_sent(context) {
+        let mut config = context.config(QUIET_TTL);
+        config.request_timeout = Duration::from_secs(2);
+        let (one, two, cell) = (context.client_with(&config).await, context.client().await, context.queue_of(Kind::Value, "a"));
+        let backend = one.coordinator.backend();
+        write(&one, &cell, put(Expected::Any, "before")).await;
+        if one.link.silence() {
+            let error = ask(&one, &cell, &put(Expected::Any, "silent")).await.expect_err("nothing comes back");
+            assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+            let error = soon("read", backend.read_cell(&cell)).await.expect_err("nothing comes back");
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            one.link.heal();
+            until("it is made", || async { text(&two, &cell).await.as_deref() == Some("silent") }).await;
+            soon("the way back", async { while backend.read_cell(&cell).await.is_err() {} }).await;
+        } else {
+            context.leave_out("not silent");
+        }
+        one.link.cut();
+        // Over HTTP/2 a request may have gone out as soon as a connection was accepted.
+        let knows = backend.name() != "etcd";
+        let mut never = BTreeSet::new();
+        for number in 0..9 {
+            let unsent = format!("unsent {number}");
+            match ask(&one, &cell, &put(Expected::Any, &unsent)).await.expect_err("the link is cut").kind() {
+                ErrorKind::Unavailable => _ = never.insert(unsent),
+                // It may have been under way when the cut showed.
+                kind => assert_eq!(kind, ErrorKind::OutcomeUnknown),
+            }
+            if never.len() == 3 {
+                break;
+            }
+        }
+        assert!(!knows || never.len() == 3, "what cannot be sent is not unknown");
+        let error = soon("read", backend.read_cell(&cell)).await.expect_err("the link is cut");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        one.link.heal();
+        soon("the way back", async { while backend.read_cell(&cell).await.is_err() {} }).await;
+        let there = text(&two, &cell).await.expect("nothing deletes it");
+        assert!(!never.contains(&there), "{there:?} was reported as unsent");
+        delete(&two, &cell).await;
+    }
+}

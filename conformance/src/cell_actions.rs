@@ -1,0 +1,61 @@
+//! What cases do with a cell, below the recipes.
+
+use latchwork_core::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected, Version};
+use latchwork_core::{Address, Result};
+
+use crate::testbed::Client;
+use crate::waits::soon;
+
+/// A write of a value that stays.
+pub(crate) fn put(expected: Expected, value: impl AsRef<[u8]>) -> CellWrite {
+    lasting(expected, value, CellLife::Stays)
+}
+
+/// A write of a value that stays as long as this.
+pub(crate) fn lasting(expected: Expected, value: impl AsRef<[u8]>, life: CellLife) -> CellWrite {
+    CellWrite { expected, value: Some(value.as_ref().into()), life }
+}
+
+pub(crate) const fn deletion(expected: Expected) -> CellWrite {
+    CellWrite { expected, value: None, life: CellLife::Stays }
+}
+
+pub(crate) async fn ask(client: &Client, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+    soon("write", client.coordinator.backend().write_cell(cell, write)).await
+}
+
+/// The version that a write has made.
+pub(crate) fn written(answer: Result<CellWritten>) -> Version {
+    match answer.expect("answered") {
+        CellWritten::Written(version) => version,
+        other => panic!("not written: {other:?}"),
+    }
+}
+
+/// The cell that has refused a write.
+pub(crate) fn refused(answer: Result<CellWritten>) -> Option<Cell> {
+    match answer.expect("answered") {
+        CellWritten::Refused(cell) => cell,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+pub(crate) async fn write(client: &Client, cell: &Address, write: CellWrite) -> Version {
+    written(ask(client, cell, &write).await)
+}
+
+/// Deletes a cell, and answers whether it was there.
+pub(crate) async fn delete(client: &Client, cell: &Address) -> bool {
+    match ask(client, cell, &deletion(Expected::Any)).await.expect("answered") {
+        CellWritten::Deleted { was_there } => was_there,
+        other => panic!("not deleted: {other:?}"),
+    }
+}
+
+pub(crate) async fn read(client: &Client, cell: &Address) -> Option<Cell> {
+    soon("read", client.coordinator.backend().read_cell(cell)).await.expect("read")
+}
+
+pub(crate) async fn text(client: &Client, cell: &Address) -> Option<String> {
+    read(client, cell).await.map(|cell| String::from_utf8(cell.value.to_vec()).expect("text"))
+}
