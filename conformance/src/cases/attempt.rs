@@ -1,12 +1,31 @@
 //! NODE-: attempts that are repeated, late, dropped, and what they leave.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::ErrorKind;
+use latchwork_core::contracts::{Join, Joined, Node};
+use latchwork_core::decide::Claim;
+use latchwork_core::{ErrorKind, Kind};
 
-use crate::actions::{acquire, acquiring, listing, queue_up, try_acquire};
+use crate::actions::{
+    acquire, acquiring, enters, entries, join_of, leave, listing, promptly, queue_up, try_acquire,
+};
+use crate::bounds::QUIET_TTL;
 use crate::case::cases;
+use crate::testbed::Client;
 use crate::waits::{after_polls, soon, until, within};
+
+/// A node that is admitted, at once or by the first look of its wait.
+async fn held(joined: Joined) -> Arc<dyn Node> {
+    match joined {
+        Joined::Admitted(node) => node,
+        Joined::Waiting(node) => {
+            promptly(&node).await;
+            node
+        }
+        Joined::Refused => panic!("a try was refused"),
+    }
+}
 
 cases! {
     "NODE-IDEMPOTENT" adapted =>
@@ -56,6 +75,53 @@ cases! {
         soon("the late join lands", parked.deliver()).await;
         assert!(listing(&context.mutex(&other, key)).await.is_empty(), "a ghost");
         acquire(&context.mutex(&other, key)).await.release().await.expect("released");
+    }
+
+    "NODE-IDEMPOTENT" =>
+    /// below the recipes: a join that is repeated after a lost reply finds its node, admitted or waiting; an abandoned join
+    /// leaves none, and an abandon may be repeated
+    async fn node_idempotent_a_repeated_join_is_the_same_node(context) {
+        let (one, two) = (context.client_with(&context.config(QUIET_TTL)).await, context.client_with(&context.config(QUIET_TTL)).await);
+        let key = "a-repeated-join";
+        let queue = context.queue_of(Kind::Mutex, key);
+        // The first join of a key may make more than its node.
+        leave(&enters(&one, &queue, Claim::Exclusive).await.1).await;
+        let unanswered = async |client: &Client, join: &Join| {
+            let (mut dropped, backend) = (client.link.drop_reply(key), client.coordinator.backend());
+            let (answer, caught) = tokio::join!(soon("join", backend.join(join)), soon("drop", dropped.caught()));
+            caught.expect("dropped");
+            assert_eq!(answer.expect_err("no answer").kind(), ErrorKind::OutcomeUnknown);
+        };
+        let repeat = async |client: &Client, join: &Join| {
+            let repeated = Join { repeated: true, ..join.clone() };
+            soon("the answer", async {
+                loop {
+                    match client.coordinator.backend().join(&repeated).await {
+                        Err(error) if error.may_pass() => tokio::task::yield_now().await,
+                        answer => break answer.expect("joined"),
+                    }
+                }
+            })
+            .await
+        };
+        let (first, second) = (join_of(&queue, Claim::Exclusive), join_of(&queue, Claim::Exclusive));
+        unanswered(&one, &first).await;
+        let node = held(repeat(&one, &first).await).await;
+        unanswered(&two, &second).await;
+        let Joined::Waiting(waits) = repeat(&two, &second).await else { panic!("two hold") };
+        let listed: Vec<_> = entries(&two, &queue).await.iter().map(|entry| entry.sequence).collect();
+        assert_eq!(listed, [node.state().sequence(), waits.state().sequence()]);
+        leave(&node).await;
+        promptly(&waits).await;
+        leave(&waits).await;
+        leave(&waits).await;
+        assert_eq!(entries(&two, &queue).await, []);
+        let third = join_of(&queue, Claim::Exclusive);
+        unanswered(&one, &third).await;
+        for _ in 0..2 {
+            soon("abandon", async { while one.coordinator.backend().abandon(&third).await.is_err() {} }).await;
+            assert_eq!(entries(&two, &queue).await, []);
+        }
     }
 
     "NODE-LEAVE-OWN" adapted =>

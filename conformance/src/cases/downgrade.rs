@@ -1,8 +1,10 @@
 //! The RwLock: writers that turn readers, and owners.
 
+use std::sync::Arc;
+
 use futures_util::FutureExt;
 use latchwork_core::Ended;
-use latchwork_core::contracts::Entry;
+use latchwork_core::contracts::{Entry, Node, Page};
 use latchwork_core::decide::Claim;
 use latchwork_core::recipes::RwLock;
 use latchwork_core::{ErrorKind, Kind, LostReason, Owner};
@@ -10,11 +12,27 @@ use latchwork_core::{ErrorKind, Kind, LostReason, Owner};
 use tokio::task::JoinHandle;
 
 use super::rwlock::{rwlock, stands};
+use crate::actions::{self, enters, join_of, leave, promptly, settle, still_waits, tries};
+use crate::bounds::{CLEAN_UP, QUIET_TTL};
 use crate::case::cases;
 use crate::waits::{after_polls, soon, until, within};
 
 async fn entries(lock: &RwLock) -> Vec<Entry> {
     soon("list", lock.queue().first(100)).await.expect("listed")
+}
+
+async fn downgrade(node: &Arc<dyn Node>) {
+    soon("downgrade", node.downgrade()).await.expect("downgraded");
+}
+
+/// Leaves, as core does: again and again through an outage.
+async fn leave_in_the_end(node: &Arc<dyn Node>) {
+    soon("leave", async {
+        while let Err(error) = node.leave().await {
+            assert!(error.may_pass(), "{error}");
+        }
+    })
+    .await;
 }
 
 /// A reader, and a writer, that come in the background.
@@ -61,6 +79,146 @@ cases! {
         assert!(third.token() > token);
         third.release().await.expect("released");
         soon("the last", fourth).await.expect("no panic").expect("admitted").release().await.expect("released");
+    }
+
+    "RWLOCK-DOWNGRADE" =>
+    /// an event lets in the readers before the next writer, few or many, and no other waiter; a repetition does nothing; a
+    /// later client finds a reader in its place
+    async fn rwlock_downgrade_lets_in_readers_and_no_writer(context) {
+        let config = context.config(QUIET_TTL);
+        let (one, two) = (context.client_with(&config).await, context.client_with(&config).await);
+        for readers in [1, 24] {
+            let queue = context.queue_of(Kind::RwLock, &format!("behind-{readers}"));
+            let (reads, writes) = (join_of(&queue, Claim::Shared), join_of(&queue, Claim::Exclusive));
+            let (_, writer) = enters(&one, &queue, Claim::Exclusive).await;
+            let mut first = Vec::new();
+            for _ in 0..readers {
+                first.push(enters(&two, &queue, Claim::Shared).await.1);
+            }
+            let (_, second) = enters(&two, &queue, Claim::Exclusive).await;
+            let (_, last) = enters(&one, &queue, Claim::Shared).await;
+            assert!(still_waits(&two, &first[0]).await && still_waits(&one, &last).await);
+            downgrade(&writer).await;
+            for node in &first {
+                promptly(node).await;
+            }
+            downgrade(&writer).await;
+            assert!(still_waits(&two, &second).await && still_waits(&one, &last).await, "past the next writer");
+            let mut expected = vec![(writer.state().sequence(), Claim::Shared, true)];
+            expected.extend(first.iter().map(|node| (node.state().sequence(), Claim::Shared, true)));
+            expected.push((second.state().sequence(), Claim::Exclusive, false));
+            expected.push((last.state().sequence(), Claim::Shared, false));
+            let listed = actions::entries(&two, &queue).await;
+            let shown = |entry: &Entry| (entry.sequence, entry.claim, entry.admitted);
+            assert_eq!(listed.iter().map(shown).collect::<Vec<_>>(), expected, "in its place");
+            assert!(listed.iter().all(|entry| entry.label == "conformance"), "{listed:?}");
+            let mut after = 0;
+            for expected in &expected[..2] {
+                let page = soon("list", two.coordinator.backend().list(&queue, Page::new(after, 1))).await;
+                assert_eq!(page.expect("listed").iter().map(shown).collect::<Vec<_>>(), [*expected]);
+                after = expected.0;
+            }
+            for node in &first {
+                leave(node).await;
+            }
+            assert!(still_waits(&two, &second).await, "the downgraded writer still reads");
+            leave(&writer).await;
+            promptly(&second).await;
+            assert!(still_waits(&one, &last).await, "beside a writer");
+            downgrade(&second).await;
+            promptly(&last).await;
+            assert!(tries(&one, &writes).await.is_none(), "beside readers");
+            let beside = tries(&two, &reads).await.expect("readers share");
+            for node in [&beside, &second, &last] {
+                leave(node).await;
+            }
+            assert_eq!(actions::entries(&one, &queue).await, []);
+        }
+    }
+
+    "RWLOCK-DOWNGRADE" =>
+    /// without its node it is an error and makes nothing: after a leave, after a removal, as a late request, and at the
+    /// same time as a leave
+    async fn rwlock_downgrade_without_a_node_makes_nothing(context) {
+        let (one, two) = (context.client_with(&context.config(QUIET_TTL)).await, context.client().await);
+        for how in ["left-late", "left-unanswered", "left-beside", "left-before", "removed-late", "removed"] {
+            let queue = context.queue_of(Kind::RwLock, how);
+            let (_, writer) = enters(&one, &queue, Claim::Exclusive).await;
+            let (_, next) = enters(&two, &queue, Claim::Exclusive).await;
+            let mut late = how.ends_with("late").then(|| one.link.park(how));
+            let mut lost = how.ends_with("unanswered").then(|| one.link.drop_reply(how));
+            if let Some(fault) = late.as_mut().or(lost.as_mut()) {
+                let (answer, caught) = tokio::join!(soon("downgrade", writer.downgrade()), soon("catch", fault.caught()));
+                caught.expect("caught");
+                assert_eq!(answer.expect_err("no answer").kind(), ErrorKind::OutcomeUnknown);
+            }
+            match how {
+                "left-beside" => _ = tokio::join!(biased; writer.downgrade(), leave_in_the_end(&writer)),
+                "left-before" => _ = tokio::join!(biased; leave_in_the_end(&writer), writer.downgrade()),
+                "removed-late" | "removed" => {
+                    context.fixture.remove(&queue, writer.state().sequence()).await.expect("removed");
+                }
+                _ => leave_in_the_end(&writer).await,
+            }
+            if let Some(late) = late {
+                soon("deliver", late.deliver()).await;
+            }
+            let again = soon("the answer", async {
+                loop {
+                    match writer.downgrade().await {
+                        Err(error) if error.may_pass() => tokio::task::yield_now().await,
+                        answer => break answer.expect_err("it is gone"),
+                    }
+                }
+            })
+            .await;
+            assert!(matches!(again.kind(), ErrorKind::NotHeld | ErrorKind::Lost(_)), "{how}: {again}");
+            if how.starts_with("removed") {
+                assert_eq!(again.lost_reason(), Some(LostReason::Revoked), "{again}");
+                assert_eq!(soon("the loss", writer.state().until_lost()).await, LostReason::Revoked);
+            } else {
+                assert_eq!(writer.state().lost(), None, "{how}: its own doing");
+            }
+            soon("the next", next.admitted()).await.expect("admitted");
+            let left = actions::entries(&two, &queue).await;
+            let left: Vec<_> = left.iter().map(|entry| (entry.sequence, entry.claim)).collect();
+            assert_eq!(left, [(next.state().sequence(), Claim::Exclusive)], "{how}");
+            leave(&next).await;
+        }
+        assert_eq!(one.coordinator.lease().lost(), None);
+    }
+
+    "RWLOCK-DOWNGRADE" =>
+    /// it is not reported as a removal, and a removal after it is: for a writer that had to wait too
+    async fn rwlock_downgrade_is_not_reported_as_a_removal(context) {
+        let (one, two) = (context.client_with(&context.config(QUIET_TTL)).await, context.client().await);
+        let queue = context.queue_of(Kind::RwLock, "a");
+        for has_waited in [false, true] {
+            let (_, first) = enters(&two, &queue, Claim::Exclusive).await;
+            let node = match has_waited {
+                true => {
+                    let (_, node) = enters(&one, &queue, Claim::Exclusive).await;
+                    assert!(still_waits(&one, &node).await);
+                    leave(&first).await;
+                    promptly(&node).await;
+                    node
+                }
+                false => {
+                    leave(&first).await;
+                    enters(&one, &queue, Claim::Exclusive).await.1
+                }
+            };
+            downgrade(&node).await;
+            settle(&one).await;
+            assert_eq!(node.state().lost(), None);
+            context.fixture.remove(&queue, node.state().sequence()).await.expect("removed");
+            if one.coordinator.capabilities().prompt_revocation {
+                assert_eq!(within(CLEAN_UP, "the loss", node.state().until_lost()).await, LostReason::Revoked);
+            }
+            let error = soon("downgrade", node.downgrade()).await.expect_err("removed");
+            assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
+            assert_eq!(one.coordinator.lease().lost(), None);
+        }
     }
 
     "RWLOCK-DOWNGRADE" =>

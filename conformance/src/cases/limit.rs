@@ -8,8 +8,21 @@ use latchwork_core::{ErrorKind, Result};
 use tokio::task::JoinHandle;
 
 use super::semaphore::{permits, semaphore};
+use crate::bounds::{CLEAN_UP, QUIET_TTL};
 use crate::case::cases;
-use crate::waits::{soon, until};
+use crate::context::Context;
+use crate::testbed::Client;
+use crate::waits::{soon, until, within};
+
+/// A client whose waiters re-check later than an [event](outcome) arrives.
+async fn quiet(context: &Context) -> Client {
+    context.client_with(&context.config(QUIET_TTL)).await
+}
+
+/// The result of a waiter in the background, which an event ends.
+async fn outcome(waiter: JoinHandle<Result<Permit>>) -> Result<Permit> {
+    within(CLEAN_UP, "the event", waiter).await.expect("no panic")
+}
 
 /// Starts an acquire in the background, and waits until it stands in the queue as its `place`-th.
 async fn queue_up(semaphore: &Semaphore, weight: u32, place: usize) -> JoinHandle<Result<Permit>> {
@@ -90,25 +103,34 @@ cases! {
 
     "SEMAPHORE-RESIZE" =>
     /// limit 1 to 2 while some wait: the first is admitted at once, the next is not, and a waiter
-    /// that follows the stored limit waits too
+    /// that follows the stored limit waits too; 2 to 4 admits the next two
     async fn semaphore_resize_up_admits_at_once(context) {
-        let (one, two, three) = (context.client().await, context.client().await, context.client().await);
+        let (one, two, three) = (quiet(context).await, quiet(context).await, quiet(context).await);
         let resized = semaphore(&one, "a", 1);
         let held = permits(&resized, 1).await;
         let following = two.coordinator.semaphore("a", Limit::Stored).expect("a good key");
         assert_eq!(soon("read", following.stored_limit()).await.expect("read"), Some(1));
         let first = queue_up(&following, 1, 2).await;
         let second = queue_up(&semaphore(&three, "a", 1), 1, 3).await;
+        let third = queue_up(&following, 1, 4).await;
+        let fourth = queue_up(&semaphore(&three, "a", 1), 1, 5).await;
+        settle(&following).await;
+        assert!(!first.is_finished(), "over the limit");
         soon("set_limit", resized.set_limit(2)).await.expect("set");
         assert_eq!(soon("read", following.stored_limit()).await.expect("read"), Some(2));
-        let first = soon("the first", first).await.expect("no panic").expect("admitted");
+        let first = outcome(first).await.expect("admitted");
         settle(&following).await;
         assert!(held.is_held() && !second.is_finished(), "over the limit");
         let error = soon("acquire", semaphore(&three, "a", 1).acquire(1)).await.expect_err("the old limit");
         assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+        soon("set_limit", following.set_limit(4)).await.expect("set");
+        let second = outcome(second).await.expect("waiters follow the new limit");
+        let third = outcome(third).await.expect("admitted");
+        settle(&following).await;
+        assert!(!fourth.is_finished(), "over the limit");
         held.release().await.expect("released");
-        let second = soon("the second", second).await.expect("no panic").expect("waiters follow the new limit");
-        for permit in [first, second] {
+        let fourth = outcome(fourth).await.expect("admitted");
+        for permit in [first, second, third, fourth] {
             permit.release().await.expect("released");
         }
     }
@@ -116,7 +138,7 @@ cases! {
     "SEMAPHORE-RESIZE" =>
     /// 3 to 2 with 2 + 1 held: nobody is revoked, and nobody admitted until the sum fits
     async fn semaphore_resize_down_revokes_nobody(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        let (one, two) = (quiet(context).await, quiet(context).await);
         for heavy_leaves in [true, false] {
             let key = if heavy_leaves { "a" } else { "b" };
             let resized = semaphore(&one, key, 3);
@@ -124,47 +146,81 @@ cases! {
             let light = permits(&semaphore(&two, key, 3), 1).await;
             soon("set_limit", resized.set_limit(2)).await.expect("set");
             let following = two.coordinator.semaphore(key, Limit::Stored).expect("a good key");
+            let error = soon("acquire", semaphore(&one, key, 3).acquire(1)).await.expect_err("the old limit");
+            assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
             let waiting = queue_up(&following, 1, 3).await;
+            let last = queue_up(&semaphore(&one, key, 2), 1, 4).await;
             settle(&following).await;
             assert!(heavy.is_held() && light.is_held(), "revoked");
             assert!(!waiting.is_finished(), "admitted beside three");
+            let listed = soon("list", following.queue().first(9)).await.expect("listed");
+            let admitted: Vec<_> = listed.iter().map(|entry| entry.admitted).collect();
+            assert_eq!(admitted, [true, true, false, false]);
             let (leaves, stays) = if heavy_leaves { (heavy, light) } else { (light, heavy) };
             leaves.release().await.expect("released");
-            if !heavy_leaves {
-                // Two are held still, of two.
+            let stays = if heavy_leaves {
+                Some(stays)
+            } else {
                 settle(&following).await;
-                assert!(!waiting.is_finished(), "admitted beside two");
+                assert!(!waiting.is_finished(), "two of two permits are taken");
                 stays.release().await.expect("released");
-                soon("the waiter", waiting).await.expect("no panic").expect("admitted").release().await.expect("released");
-                continue;
+                None
+            };
+            let waiter = outcome(waiting).await.expect("admitted");
+            if let Some(stays) = stays {
+                settle(&following).await;
+                assert!(stays.is_held() && !last.is_finished(), "admitted beside two");
+                stays.release().await.expect("released");
             }
-            let waiter = soon("the waiter", waiting).await.expect("no panic").expect("admitted");
-            assert!(stays.is_held());
-            for permit in [stays, waiter] {
+            let last = outcome(last).await.expect("admitted");
+            for permit in [waiter, last] {
                 permit.release().await.expect("released");
             }
         }
     }
 
     "SEMAPHORE-RESIZE" =>
-    /// a waiter whose weight does not fit the new limit ends with `Conflict`, and those behind it
-    /// get on
+    /// waiters whose weight does not fit the new limit end with `Conflict`, at any place, and the waiters after them are
+    /// admitted
     async fn semaphore_resize_ends_who_does_not_fit(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        let (one, two) = (quiet(context).await, quiet(context).await);
+        let unfit = |ended: Result<Permit>| {
+            let error = ended.expect_err("it can never be admitted");
+            assert_eq!((error.kind(), error.key().is_some()), (ErrorKind::Conflict, true), "{error}");
+            assert!(error.to_string().contains("was set to 2"), "{error}");
+        };
         let resized = semaphore(&one, "a", 3);
         let held = permits(&resized, 1).await;
         let heavy = queue_up(&semaphore(&two, "a", 3), 3, 2).await;
-        let light = queue_up(&semaphore(&two, "a", 3), 1, 3).await;
-        assert!(!light.is_finished(), "past the heavy one");
+        let heavy_too = queue_up(&resized, 3, 3).await;
+        let light = queue_up(&semaphore(&two, "a", 3), 1, 4).await;
+        settle(&resized).await;
+        assert!(!light.is_finished(), "past the heavy ones");
         soon("set_limit", resized.set_limit(2)).await.expect("set");
-        let error = soon("the heavy one", heavy).await.expect("no panic").expect_err("it can never be admitted");
-        assert_eq!((error.kind(), error.key()), (ErrorKind::Conflict, Some("a")), "{error}");
-        let light = soon("the light one", light).await.expect("no panic").expect("admitted");
+        for heavy in [heavy, heavy_too] {
+            unfit(outcome(heavy).await);
+        }
+        let light = outcome(light).await.expect("admitted");
         assert!(held.is_held() && light.is_held());
         let following = two.coordinator.semaphore("a", Limit::Stored).expect("a good key");
         let error = soon("acquire", following.acquire(3)).await.expect_err("above the stored limit");
-        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+        assert_eq!((error.kind(), error.key()), (ErrorKind::Conflict, Some("a")), "{error}");
         for permit in [held, light] {
+            permit.release().await.expect("released");
+        }
+
+        // In the middle, after a waiter that fits.
+        let resized = semaphore(&one, "b", 3);
+        let held = permits(&resized, 3).await;
+        let before = queue_up(&resized, 1, 2).await;
+        let heavy = queue_up(&semaphore(&two, "b", 3), 3, 3).await;
+        let after = queue_up(&resized, 1, 4).await;
+        soon("set_limit", resized.set_limit(2)).await.expect("set");
+        held.release().await.expect("released");
+        let before = outcome(before).await.expect("admitted");
+        unfit(outcome(heavy).await);
+        let after = outcome(after).await.expect("admitted");
+        for permit in [before, after] {
             permit.release().await.expect("released");
         }
     }

@@ -1,29 +1,19 @@
 //! NODE-: an ordered queue of ephemeral entries.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use latchwork_core::contracts::{Joined, Node};
+use latchwork_core::contracts::{Entry, Leave, Page};
 use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Kind, Token};
+use latchwork_core::{Kind, Token};
 use tokio::time::Instant;
 
-use crate::actions::{acquire, entries, join};
-use crate::bounds::{NOISE, QUIET_TTL};
+use crate::actions::{acquire, enters, entries, join_of, leave, promptly, still_waits, tries};
+use crate::bounds::QUIET_TTL;
 use crate::case::cases;
 use crate::context::Context;
-use crate::testbed::{Client, Fault};
+use crate::testbed::Fault;
 use crate::waits::soon;
-
-/// Joins and says how: admitted or waiting.
-async fn enters(client: &Client, queue: &Address, claim: Claim) -> (bool, Arc<dyn Node>) {
-    match join(client, queue, claim).await {
-        Joined::Admitted(node) => (true, node),
-        Joined::Waiting(node) => (false, node),
-        Joined::Refused => panic!("only a try is refused"),
-    }
-}
 
 cases! {
     "NODE-ORDER" =>
@@ -41,8 +31,8 @@ cases! {
                 last = sequence;
                 nodes.push(node);
             }
-            for node in nodes {
-                node.leave().await.expect("left");
+            for node in &nodes {
+                leave(node).await;
             }
             assert!(entries(&one, &queue).await.is_empty());
         }
@@ -63,79 +53,124 @@ cases! {
     }
 
     "NODE-ADMIT" =>
-    /// exclusive: the first is admitted, the others wait, in order
+    /// exclusive: the first is admitted, the others wait, each for its predecessor; a leave in the middle admits no
+    /// waiter, and a refused try leaves nothing
     async fn node_admit_exclusive(context) {
-        let client = context.client().await;
+        let config = context.config(QUIET_TTL);
+        let (one, two) = (context.client_with(&config).await, context.client_with(&config).await);
         let queue = context.queue_of(Kind::Mutex, "a");
-        let (first, a) = enters(&client, &queue, Claim::Exclusive).await;
-        let (second, b) = enters(&client, &queue, Claim::Exclusive).await;
-        let (third, c) = enters(&client, &queue, Claim::Exclusive).await;
-        assert_eq!((first, second, third), (true, false, false));
-        a.leave().await.expect("left");
-        soon("b is admitted", b.admitted()).await.expect("admitted");
-        assert!(c.admitted().now_or_never().is_none(), "c is behind b");
-        b.leave().await.expect("left");
-        soon("c is admitted", c.admitted()).await.expect("admitted");
-        c.leave().await.expect("left");
+        let (first, a) = enters(&one, &queue, Claim::Exclusive).await;
+        let (second, b) = enters(&two, &queue, Claim::Exclusive).await;
+        let (third, c) = enters(&one, &queue, Claim::Exclusive).await;
+        let (fourth, d) = enters(&two, &queue, Claim::Exclusive).await;
+        assert_eq!((first, second, third, fourth), (true, false, false, false));
+        assert!(tries(&one, &join_of(&queue, Claim::Exclusive)).await.is_none());
+        let listed = entries(&one, &queue).await;
+        let places: Vec<_> = listed.iter().map(|entry| (entry.sequence, entry.admitted)).collect();
+        let expected = [(&a, true), (&b, false), (&c, false), (&d, false)];
+        assert_eq!(places, expected.map(|(node, admitted)| (node.state().sequence(), admitted)));
+        assert!(listed.iter().all(|entry| entry.label == "conformance"), "{listed:?}");
+        assert!(still_waits(&two, &b).await && still_waits(&one, &c).await);
+        leave(&c).await;
+        assert!(still_waits(&two, &d).await, "others are ahead");
+        leave(&a).await;
+        promptly(&b).await;
+        assert!(still_waits(&two, &d).await, "d is behind b");
+        leave(&b).await;
+        promptly(&d).await;
+        assert!(!matches!(c.admitted().now_or_never(), Some(Ok(()))), "it has left");
+        assert_eq!(soon("leave", d.leave()).await.expect("left"), Leave::of(true));
+        // A second leave of a node that is gone is no error.
+        leave(&d).await;
+        assert!(entries(&one, &queue).await.is_empty());
     }
 
     "NODE-ADMIT" =>
     /// shared and exclusive: readers together, behind the nearest earlier writer; a cancelled
-    /// writer lets the readers in
+    /// writer lets the readers in, also during a read
     async fn node_admit_shared_and_exclusive(context) {
-        let client = context.client().await;
+        let config = context.config(QUIET_TTL);
+        let (client, other) = (context.client_with(&config).await, context.client_with(&config).await);
         let queue = context.queue_of(Kind::RwLock, "a");
+        let (reads, writes) = (join_of(&queue, Claim::Shared), join_of(&queue, Claim::Exclusive));
         let (read, reader) = enters(&client, &queue, Claim::Shared).await;
-        let (read_too, second) = enters(&client, &queue, Claim::Shared).await;
+        let (read_too, second) = enters(&other, &queue, Claim::Shared).await;
         let (write, writer) = enters(&client, &queue, Claim::Exclusive).await;
-        let (late, behind) = enters(&client, &queue, Claim::Shared).await;
+        let (late, behind) = enters(&other, &queue, Claim::Shared).await;
         let (later, last) = enters(&client, &queue, Claim::Shared).await;
         assert_eq!((read, read_too, write, late, later), (true, true, false, false, false));
-        reader.leave().await.expect("left");
-        assert!(writer.admitted().now_or_never().is_none(), "the writer waits for every reader before it");
-        second.leave().await.expect("left");
-        soon("the writer is admitted", writer.admitted()).await.expect("admitted");
-        writer.leave().await.expect("left");
-        soon("a reader is admitted", behind.admitted()).await.expect("admitted");
-        soon("and the other beside it", last.admitted()).await.expect("admitted");
-        let (_, holding) = enters(&client, &queue, Claim::Exclusive).await;
-        let (_, after) = enters(&client, &queue, Claim::Shared).await;
-        holding.leave().await.expect("a waiting writer is cancelled");
-        soon("the reader behind it is admitted", after.admitted()).await.expect("admitted");
-        for node in [behind, last, after] {
-            node.leave().await.expect("left");
+        assert!(tries(&client, &reads).await.is_none(), "past a waiting writer");
+        leave(&second).await;
+        assert!(still_waits(&client, &writer).await, "the writer waits for every reader before it");
+        leave(&reader).await;
+        promptly(&writer).await;
+        assert!(still_waits(&other, &behind).await, "beside a writer");
+        leave(&writer).await;
+        promptly(&behind).await;
+        promptly(&last).await;
+        let beside = tries(&other, &reads).await.expect("readers share");
+        let (_, cancelled) = enters(&client, &queue, Claim::Exclusive).await;
+        let (_, after) = enters(&other, &queue, Claim::Shared).await;
+        assert!(still_waits(&other, &after).await, "past a waiting writer");
+        leave(&cancelled).await;
+        promptly(&after).await;
+        assert!(behind.state().lost().is_none());
+        assert!(tries(&client, &writes).await.is_none(), "beside readers");
+        for node in [behind, last, after, beside] {
+            leave(&node).await;
         }
+        leave(&tries(&client, &writes).await.expect("all readers have left")).await;
     }
 
     "NODE-ADMIT" =>
     /// permits: all or none and in order, and the next is admitted whichever leaves
     async fn node_admit_permits(context) {
-        let client = context.client().await;
+        let config = context.config(QUIET_TTL);
+        let clients = [context.client_with(&config).await, context.client_with(&config).await];
         for leaver in 0..2 {
             let queue = context.queue_of(Kind::Semaphore, &format!("s{leaver}"));
+            let one = join_of(&queue, Claim::Permits(1));
             let mut nodes = Vec::new();
-            for expected in [true, true, false, false] {
-                let (admitted, node) = enters(&client, &queue, Claim::Permits(1)).await;
+            for (place, expected) in [true, true, false, false].into_iter().enumerate() {
+                let (admitted, node) = enters(&clients[place % 2], &queue, Claim::Permits(1)).await;
                 assert_eq!(admitted, expected);
                 nodes.push(node);
             }
-            nodes.remove(leaver).leave().await.expect("left");
-            soon("the head is admitted", nodes[1].admitted()).await.expect("admitted");
-            nodes.remove(0).leave().await.expect("left");
-            soon("the next is admitted", nodes[1].admitted()).await.expect("admitted");
-            let (admitted, heavy) = enters(&client, &queue, Claim::Permits(2)).await;
+            let [a, b, c, d] = <[_; 4]>::try_from(nodes).expect("four");
+            let (leaves, stays) = if leaver == 0 { (a, b) } else { (b, a) };
+            leave(&leaves).await;
+            promptly(&c).await;
+            assert!(still_waits(&clients[1], &d).await, "two of two permits are taken");
+            leave(&stays).await;
+            promptly(&d).await;
+            let listed = entries(&clients[0], &queue).await;
+            assert!(listed.len() == 2 && listed.iter().all(|entry| entry.admitted), "{listed:?}");
+            let (admitted, heavy) = enters(&clients[0], &queue, Claim::Permits(2)).await;
             assert!(!admitted, "two of two permits are taken");
-            let (admitted, light) = enters(&client, &queue, Claim::Permits(1)).await;
+            let (admitted, light) = enters(&clients[1], &queue, Claim::Permits(1)).await;
             assert!(!admitted, "nobody overtakes");
-            nodes.remove(0).leave().await.expect("left");
-            let both = futures_util::future::select(heavy.admitted(), light.admitted());
-            let early = tokio::time::timeout(NOISE / 5, both).await;
-            assert!(early.is_err(), "one permit is free: the heavy one takes all or none, and the light one is behind it");
-            nodes.remove(0).leave().await.expect("left");
-            soon("the heavy one is admitted", heavy.admitted()).await.expect("admitted");
-            heavy.leave().await.expect("left");
-            soon("the light one is admitted", light.admitted()).await.expect("admitted");
-            light.leave().await.expect("left");
+            leave(&c).await;
+            assert!(still_waits(&clients[0], &heavy).await, "one permit is free: the heavy one takes all or none");
+            assert!(still_waits(&clients[1], &light).await, "the heavy one is ahead");
+            assert!(tries(&clients[1], &one).await.is_none(), "it would overtake");
+            leave(&d).await;
+            promptly(&heavy).await;
+            assert!(still_waits(&clients[1], &light).await, "two of two permits are taken");
+            leave(&heavy).await;
+            promptly(&light).await;
+            // Next to it a heavy try is refused, and leaves nothing; a light one fits.
+            assert!(tries(&clients[0], &join_of(&queue, Claim::Permits(2))).await.is_none());
+            let beside = tries(&clients[0], &one).await.expect("it fits");
+            let weights = |entry: &Entry| (entry.claim, entry.admitted);
+            let listed: Vec<_> = entries(&clients[0], &queue).await.iter().map(weights).collect();
+            assert_eq!(listed, [(Claim::Permits(1), true); 2]);
+            let after = Page::new(light.state().sequence(), 9);
+            let page = soon("list", clients[1].coordinator.backend().list(&queue, after)).await.expect("listed");
+            assert_eq!(page.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [beside.state().sequence()]);
+            for node in [light, beside] {
+                leave(&node).await;
+            }
+            assert!(entries(&clients[0], &queue).await.is_empty());
         }
     }
 

@@ -40,6 +40,17 @@ cases! {
         assert_eq!(guard.release().await.expect_err("it was lost").lost_reason(), Some(LostReason::Revoked));
         assert!(next.is_held(), "somebody else's");
         next.release().await.expect("released");
+
+        // At once: the waiter does not take the end of the holder for its admission.
+        let guard = acquire(&here).await;
+        let victim = queue_up(&here, 2).await;
+        for gone in listing(&there).await.iter().rev() {
+            assert!(soon("force", there.force_release(gone.sequence)).await.expect("answered"));
+        }
+        let error = within(CLEAN_UP, "the waiter's loss", victim.outcome()).await.expect_err("removed");
+        assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
+        assert_eq!(within(CLEAN_UP, "the holder's loss", guard.lost()).await, Ended::Lost(LostReason::Revoked));
+        assert_eq!(client.coordinator.lease().lost(), None, "nothing else of the client");
     }
 
     "NODE-GONE" =>
@@ -60,25 +71,41 @@ cases! {
         assert!(soon("force", there.force_release(heavy.sequence())).await.expect("answered"));
         assert_eq!(within(CLEAN_UP, "the loss", heavy.lost()).await, Ended::Lost(LostReason::Revoked));
         permits(&there, 2).await.release().await.expect("released");
+
+        let (lock, there) = (rwlock(&client, "b"), rwlock(&operator, "b"));
+        assert!(!soon("force", there.force_release(1)).await.expect("answered"), "the queue was never used");
+        let writer = soon("write", lock.write()).await.expect("acquired");
+        let next = tokio::spawn({ let there = there.clone(); async move { there.write().await } });
+        super::rwlock::stands(&there, 2).await;
+        // It keeps the number that it had as a writer.
+        let reader = soon("downgrade", writer.downgrade()).await.expect("downgraded");
+        assert!(!soon("force", there.force_release(reader.sequence() - 1)).await.expect("answered"), "nobody's");
+        assert!(soon("force", there.force_release(reader.sequence())).await.expect("answered"));
+        assert_eq!(within(CLEAN_UP, "the loss", reader.lost()).await, Ended::Lost(LostReason::Revoked));
+        let next = soon("the writer", next).await.expect("no panic").expect("admitted");
+        assert!(!soon("force", there.force_release(reader.sequence())).await.expect("answered"), "twice");
+        assert!(next.is_held());
+        next.release().await.expect("released");
     }
 
     "NODE-LEAVE-OWN" adapted =>
-    /// a release answers what the server says: a hold that was removed from outside, and followed
-    /// by another, was lost
+    /// a release reports the server's state: a hold that was removed from outside is lost, with and without a next holder
     async fn node_leave_own_reports_a_removal(context) {
-        for forced in [true, false] {
+        for (forced, followed) in [(true, true), (false, true), (false, false)] {
             let (client, operator) = (context.client().await, context.client().await);
             let there = context.mutex(&operator, "a");
             let guard = acquire(&context.mutex(&client, "a")).await;
             // The server's event comes behind the release, where it comes over this link.
             client.link.delay(SLOW);
             take_away(context, &there, &guard, forced).await;
-            let next = acquire(&there).await;
+            let next = if followed { Some(acquire(&there).await) } else { None };
             let lost = soon("release", guard.release()).await.expect_err("it was lost");
-            assert_eq!(lost.lost_reason(), Some(LostReason::Revoked), "forced: {forced}");
-            assert!(next.is_held());
+            assert_eq!(lost.lost_reason(), Some(LostReason::Revoked), "forced: {forced}, followed: {followed}");
             client.link.heal();
-            next.release().await.expect("released");
+            if let Some(next) = next {
+                assert!(next.is_held());
+                next.release().await.expect("released");
+            }
         }
     }
 

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use latchwork_core::ErrorKind;
+use latchwork_core::contracts::{Join, Limit, Patience};
+use latchwork_core::decide::Claim;
 use latchwork_core::recipes::{Permit, Semaphore};
+use latchwork_core::{ErrorKind, Kind};
 use tokio::sync::mpsc;
 
+use crate::actions::join_of;
 use crate::case::cases;
 use crate::testbed::Client;
 use crate::waits::{all_held, soon, until};
@@ -76,9 +79,19 @@ cases! {
     async fn semaphore_another_limit_is_a_conflict(context) {
         let (one, other) = (context.client().await, context.client().await);
         let held = permits(&semaphore(&one, "a", 2), 1).await;
-        let error = soon("acquire", semaphore(&other, "a", 3).acquire(1)).await.expect_err("another limit");
-        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-        assert_eq!(error.key(), Some("a"));
+        for error in [
+            soon("acquire", semaphore(&other, "a", 3).acquire(1)).await.expect_err("another limit"),
+            soon("try", semaphore(&other, "a", 3).try_acquire(1)).await.expect_err("another limit"),
+        ] {
+            assert_eq!((error.kind(), error.key()), (ErrorKind::Conflict, Some("a")), "{error}");
+        }
+        // A weight that only the server can refuse.
+        let queue = context.queue_of(Kind::Semaphore, "a");
+        for (limit, patience) in [(Limit::Exactly(2), Patience::Wait), (Limit::Exactly(2), Patience::Try), (Limit::Stored, Patience::Wait), (Limit::Stored, Patience::Try)] {
+            let heavy = Join { limit, patience, ..join_of(&queue, Claim::Permits(3)) };
+            let error = soon("join", other.coordinator.backend().join(&heavy)).await.expect_err("above the limit");
+            assert_eq!(error.kind(), ErrorKind::Conflict, "{limit:?} {patience:?}: {error}");
+        }
         let beside = permits(&semaphore(&other, "a", 2), 1).await;
         assert_eq!(soon("list", semaphore(&one, "a", 2).queue().first(10)).await.expect("listed").len(), 2);
         held.release().await.expect("released");

@@ -136,6 +136,12 @@ pub(super) const CONTROLS: &[Control] = &[
         testbed: |name| on_memory(name, NewIdForARetry),
     },
     Control {
+        name: "a_repeated_join_makes_a_second_node",
+        case: "node_idempotent_a_repeated_join_is_the_same_node",
+        beside: "mutex_is_fair",
+        testbed: |name| on_memory(name, NewIdForARetry),
+    },
+    Control {
         name: "an_abandoned_attempt_has_no_tombstone",
         case: "node_idempotent_a_late_join_makes_no_ghost",
         beside: "mutex_is_fair",

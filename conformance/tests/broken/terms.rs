@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use latchwork_core::contracts::{Backend, Join, Joined, Leave, Limit, QueuePage};
 use latchwork_core::{Address, Capabilities, Error, ErrorKind, LostReason, QueuePrefix, Result};
 
-use super::order::{ALL, AnyPredecessorAdmits, LOOK};
+use super::order::{ALL, AnyPredecessorAdmits, LOOK, ReadersOneByOne};
 use super::states::States;
 use super::waits::gone_never;
 use super::wrapper::{BrokenNode, Defect};
@@ -44,6 +44,30 @@ pub(super) const CONTROLS: &[Control] = &[
         case: "rwlock_downgrade_keeps_place_and_token",
         beside: "rwlock_writers_are_alone",
         testbed: |name| on_memory(name, OnlyDepartures),
+    },
+    Control {
+        name: "readers_behind_a_downgraded_writer_come_in_one_by_one",
+        case: "rwlock_downgrade_lets_in_readers_and_no_writer",
+        beside: "rwlock_downgrade_is_not_reported_as_a_removal",
+        testbed: |name| on_memory(name, ReadersOneByOne),
+    },
+    Control {
+        name: "a_downgrade_of_what_is_gone_is_confirmed",
+        case: "rwlock_downgrade_without_a_node_makes_nothing",
+        beside: "rwlock_downgrade_keeps_place_and_token",
+        testbed: |name| on_memory(name, Downgrade::Confirms),
+    },
+    Control {
+        name: "a_downgrade_hides_a_removal",
+        case: "rwlock_downgrade_is_not_reported_as_a_removal",
+        beside: "rwlock_downgrade_lets_in_readers_and_no_writer",
+        testbed: |name| on_memory(name, States(gone_never)),
+    },
+    Control {
+        name: "a_downgrade_forgets_the_data",
+        case: "node_data_admits_no_waiter",
+        beside: "rwlock_downgrade_lets_in_readers_and_no_writer",
+        testbed: |name| on_memory(name, Downgrade::Forgets),
     },
     Control {
         name: "a_new_limit_is_not_stored",
@@ -143,6 +167,8 @@ enum Downgrade {
     Leaves,
     OnlyOnce,
     Sticks,
+    Confirms,
+    Forgets,
 }
 
 #[async_trait]
@@ -155,6 +181,14 @@ impl Defect for Downgrade {
                 Err(Error::lost(LostReason::Revoked))
             }
             Downgrade::OnlyOnce | Downgrade::Sticks => node.honest.downgrade().await,
+            Downgrade::Confirms => match node.honest.downgrade().await {
+                Err(error) if !error.may_pass() => Ok(()),
+                answer => answer,
+            },
+            Downgrade::Forgets => {
+                node.honest.downgrade().await?;
+                node.honest.write_data(&Arc::default()).await
+            }
         }
     }
 
