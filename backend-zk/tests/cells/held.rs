@@ -3,13 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{MULTI, cell, delete, put_value, set, value, written};
-use crate::common::{
-    address, admitted, backend, config, holds, join, one_proxied, one_proxied_with, server, soon, waiting,
-};
-use latchwork_conformance::proxy::Direction;
+use super::{MULTI, cell, put_value, set, value, written};
+use crate::common::{address, admitted, config, holds, join, one_proxied, one_proxied_with, server, soon};
 use latchwork_core::contracts::{Backend, CellWritten, Expected, LeaseState, Node};
-use latchwork_core::decide::Claim::{Exclusive, Permits};
+use latchwork_core::decide::Claim::Exclusive;
 use latchwork_core::{Address, Config, ErrorKind, Kind, LostReason, Result};
 
 async fn holder(backend: &Arc<dyn Backend>, queue: &Address) -> Arc<dyn Node> {
@@ -20,91 +17,6 @@ async fn holder(backend: &Arc<dyn Backend>, queue: &Address) -> Arc<dyn Node> {
 fn lost(answer: Result<CellWritten>) -> LostReason {
     let error = answer.expect_err("its node is gone");
     error.lost_reason().unwrap_or_else(|| panic!("{error}"))
-}
-
-#[tokio::test]
-async fn a_holder_writes_until_it_leaves() {
-    let config = config(server().await.addr());
-    let (one, other) = (backend(&config).await, backend(&config).await);
-    let at = value(&config, "a");
-    for (kind, claim) in [(Kind::Mutex, Exclusive), (Kind::RwLock, Exclusive), (Kind::Semaphore, Permits(1))]
-    {
-        let node = admitted(one.join(&join(&address(&config, kind, "a"), claim)).await);
-        let first = written(node.write_cell(&at, &set(Expected::Absent, b"one")).await);
-        let second = written(node.write_cell(&at, &set(Expected::Version(first), b"two")).await);
-        // The condition on the cell counts as well.
-        let refused = node.write_cell(&at, &set(Expected::Version(first), b"x")).await.unwrap();
-        assert_eq!(refused, CellWritten::Refused(Some(cell(&other, &at).await)));
-        put_value(&other, &value(&config, "b"), b"").await;
-        let third = written(node.write_cell(&at, &set(Expected::Version(second), b"three")).await);
-        assert_eq!(cell(&other, &at).await.version.number(), third.number());
-        let deleted = node.write_cell(&at, &delete(Expected::Version(third))).await.unwrap();
-        assert_eq!(deleted, CellWritten::Deleted { was_there: true });
-        let absent = CellWritten::Deleted { was_there: false };
-        assert_eq!(node.write_cell(&at, &delete(Expected::Any)).await.unwrap(), absent);
-        assert_eq!(node.write_cell(&at, &delete(Expected::Absent)).await.unwrap(), absent);
-        node.leave().await.unwrap();
-        for write in [set(Expected::Any, b"x"), set(Expected::Absent, b"x"), delete(Expected::Absent)] {
-            let error = node.write_cell(&at, &write).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::NotHeld, "{write:?}");
-        }
-        assert_eq!(other.read_cell(&at).await.unwrap(), None);
-    }
-}
-
-/// The server decides: the holder has not heard of it.
-#[tokio::test]
-async fn a_write_of_a_holder_that_was_revoked_is_not_made_though_it_does_not_know() {
-    let config = config(server().await.addr());
-    let (proxy, [one, operator]) = one_proxied(&config).await;
-    let (queue, at) = (address(&config, Kind::Mutex, "a"), value(&config, "a"));
-    let now = put_value(&operator, &at, b"kept").await;
-    for write in [
-        set(Expected::Any, b"x"),
-        set(Expected::Version(now), b"x"),
-        delete(Expected::Any),
-        delete(Expected::Version(now)),
-    ] {
-        let node = holder(&one, &queue).await;
-        proxy.hold(Direction::ToClient);
-        assert!(operator.revoke(&queue, node.state().sequence()).await.unwrap());
-        let mut sent = proxy.request(|chunk| holds(chunk, MULTI));
-        assert_eq!(node.state().lost(), None);
-        let (answer, ()) = tokio::join!(soon(node.write_cell(&at, &write)), async {
-            soon(sent.fired()).await.unwrap();
-            proxy.resume();
-        });
-        assert_eq!(lost(answer), LostReason::Revoked, "{write:?}");
-        assert_eq!(soon(node.state().until_lost()).await, LostReason::Revoked);
-        assert_eq!(cell(&operator, &at).await.version.number(), now.number(), "{write:?}");
-    }
-    // Nor is a cell made.
-    let (node, made) = (holder(&one, &queue).await, value(&config, "made"));
-    assert!(operator.revoke(&queue, node.state().sequence()).await.unwrap());
-    assert_eq!(lost(node.write_cell(&made, &set(Expected::Any, b"x")).await), LostReason::Revoked);
-    assert_eq!(operator.read_cell(&made).await.unwrap(), None);
-}
-
-#[tokio::test]
-async fn a_late_write_of_a_former_holder_is_not_made() {
-    let config = config(server().await.addr());
-    let (proxy, [one, other]) = one_proxied(&config).await;
-    let (queue, at) = (address(&config, Kind::Mutex, "a"), value(&config, "a"));
-    put_value(&other, &at, b"old").await;
-    let node = holder(&one, &queue).await;
-    let next = waiting(other.join(&join(&queue, Exclusive)).await);
-    let mut parked = proxy.park_request(|chunk| holds(chunk, MULTI));
-    // Its session must not come back, or the server would refuse the request for that.
-    proxy.refuse();
-    let answer = node.write_cell(&at, &set(Expected::Any, b"late")).await;
-    soon(parked.caught()).await.unwrap();
-    assert_eq!(answer.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
-    assert!(other.revoke(&queue, node.state().sequence()).await.unwrap());
-    soon(next.admitted()).await.unwrap();
-    let newer = written(next.write_cell(&at, &set(Expected::Any, b"new")).await);
-    soon(parked.deliver()).await.unwrap();
-    assert_eq!(cell(&other, &at).await.version.number(), newer.number());
-    next.leave().await.unwrap();
 }
 
 #[tokio::test]

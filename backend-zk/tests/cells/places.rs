@@ -1,74 +1,38 @@
 //! Where cells stand, what else may stand there, and what stays.
 
-use std::time::Duration;
-
-use super::{cell, delete, lease, put_value, seen, set, value, written};
-use crate::common::{address, admitted, backend, config, join, put, server, soon, stranger, waiting};
-use latchwork_core::contracts::{CellWritten, Close, Expected};
-use latchwork_core::decide::Claim::Exclusive;
-use latchwork_core::{Address, Config, ErrorKind, Kind, Secret};
+use super::{cell, delete, lease, put_value, set, value, written};
+use crate::common::{address, backend, config, put, server, soon, stranger};
+use latchwork_core::contracts::{CellWritten, Expected};
+use latchwork_core::{Address, ErrorKind, Kind, Secret};
 use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Error, Permission};
 
 const KINDS: [Kind; 4] = [Kind::Value, Kind::Counter, Kind::Ids, Kind::Latch];
 
+/// The directories keep the generations of the cells.
 #[tokio::test]
-async fn odd_keys_and_kinds_are_cells_of_their_own() {
-    let config = config(server().await.addr());
-    let (one, other) = (backend(&config).await, backend(&config).await);
-    let long = "k".repeat(255);
-    let keys = ["a", "A", "a/b", "a/b/", "..", ".", "ü%", "%2E", "cell", "\0", "\u{10ffff}", &long];
-    let cells: Vec<_> = keys.iter().flat_map(|key| KINDS.map(|kind| address(&config, kind, *key))).collect();
-    for (number, at) in cells.iter().enumerate() {
-        written(one.write_cell(at, &set(Expected::Absent, &number.to_be_bytes())).await);
-    }
-    for (number, at) in cells.iter().enumerate() {
-        assert_eq!(*cell(&other, at).await.value, number.to_be_bytes(), "{at:?}");
-        let deleted = other.write_cell(at, &delete(Expected::Any)).await.unwrap();
-        assert_eq!(deleted, CellWritten::Deleted { was_there: true });
-    }
-}
-
-/// Clients of all namespaces meet there, beside a queue and whatever else has that path.
-#[tokio::test]
-async fn an_exact_address_keeps_cells_beside_what_stands_at_its_path() {
+async fn an_exact_address_makes_its_directories_and_leaves_them() {
     let addr = server().await.addr();
-    let (config, elsewhere) = (config(addr), config(addr));
-    let (one, other) = (backend(&config).await, backend(&elsewhere).await);
-    let stranger = stranger(addr).await;
-    let path = format!("/app-{}/deep/a", config.namespace);
-    let exact = |config: &Config, kind| address(config, kind, Address::exact(path.as_str()));
-    let queue = exact(&config, Kind::Mutex);
-    let mut watch = one.watch_cell(&exact(&config, Kind::Value));
-    soon(watch.changed()).await.unwrap();
-    // With nothing there, not even the directories above.
-    assert_eq!(one.read_cell(&exact(&config, Kind::Value)).await.unwrap(), None);
-    let mut first = Vec::new();
-    for (number, kind) in KINDS.into_iter().enumerate() {
-        let number = number.to_be_bytes();
-        first.push(written(one.write_cell(&exact(&config, kind), &set(Expected::Absent, &number)).await));
-    }
-    soon(watch.changed()).await.unwrap();
-    let holder = admitted(one.join(&join(&queue, Exclusive)).await);
-    let waiter = waiting(other.join(&join(&exact(&elsewhere, Kind::Mutex), Exclusive)).await);
-    for (number, kind) in KINDS.into_iter().enumerate() {
-        let at = exact(&elsewhere, kind);
-        assert_eq!(*cell(&other, &at).await.value, number.to_be_bytes());
-        let over = written(holder.write_cell(&at, &set(Expected::Version(first[number]), b"held")).await);
+    let (config, stranger) = (config(addr), stranger(addr).await);
+    let backend = backend(&config).await;
+    let above = format!("/app-{}/deep", config.namespace);
+    for kind in KINDS {
+        let at = address(&config, kind, Address::exact(format!("{above}/a")));
+        let mut watch = backend.watch_cell(&at);
+        soon(watch.changed()).await.unwrap();
+        // With nothing there, not even the directories above.
+        assert_eq!(backend.read_cell(&at).await.unwrap(), None);
+        let first = written(backend.write_cell(&at, &set(Expected::Absent, b"first")).await);
+        soon(watch.changed()).await.unwrap();
         // Deleted and made anew, it has the data version that it had.
-        other.write_cell(&at, &delete(Expected::Version(over))).await.unwrap();
-        put_value(&other, &at, b"anew").await;
-        let stale = one.write_cell(&at, &set(Expected::Version(first[number]), b"x")).await.unwrap();
-        assert_eq!(stale, CellWritten::Refused(Some(cell(&one, &at).await)));
-        other.write_cell(&at, &delete(Expected::Any)).await.unwrap();
+        backend.write_cell(&at, &delete(Expected::Version(first))).await.unwrap();
+        put_value(&backend, &at, b"anew").await;
+        let stale = backend.write_cell(&at, &set(Expected::Version(first), b"x")).await.unwrap();
+        assert_eq!(stale, CellWritten::Refused(Some(cell(&backend, &at).await)));
+        backend.write_cell(&at, &delete(Expected::Any)).await.unwrap();
     }
-    holder.leave().await.unwrap();
-    soon(waiter.admitted()).await.unwrap();
-    waiter.leave().await.unwrap();
-    // What stays are the directories, which keep the generations.
-    let mut left = stranger.list_children(&format!("/app-{}/deep", config.namespace)).await.unwrap();
+    let mut left = stranger.list_children(&above).await.unwrap();
     left.sort();
-    let kinds = ["counter", "ids", "latch", "value"].map(|kind| format!("a:latchwork-{kind}"));
-    assert_eq!(left.iter().filter(|name| *name != "a").collect::<Vec<_>>(), kinds.iter().collect::<Vec<_>>());
+    assert_eq!(left, ["counter", "ids", "latch", "value"].map(|kind| format!("a:latchwork-{kind}")));
 }
 
 #[tokio::test]
@@ -93,29 +57,6 @@ async fn an_address_where_no_cell_may_stand_is_refused() {
             let error = answer.expect_err("no cell may stand there");
             assert_eq!(error.argument(), Some("key"), "{at:?}: {error}");
         }
-    }
-}
-
-#[tokio::test]
-async fn a_cell_outlives_its_clients_and_their_leases() {
-    let config = config(server().await.addr());
-    let mut short = config.clone();
-    short.ttl = Duration::from_secs(10);
-    let at = value(&config, "a");
-    let (orderly, killed) = (backend(&config).await, backend(&short).await);
-    let first = put_value(&orderly, &at, b"one").await;
-    orderly.close(Close::Orderly).await.unwrap();
-    let second = written(killed.write_cell(&at, &set(Expected::Version(first), b"two")).await);
-    let node = admitted(killed.join(&join(&address(&config, Kind::Mutex, "a"), Exclusive)).await);
-    killed.close(Close::Abrupt).await.unwrap();
-    soon(node.state().until_lost()).await;
-    let later = backend(&config).await;
-    assert_eq!(seen(&cell(&later, &at).await), (second.number(), &b"two"[..]));
-    written(later.write_cell(&at, &set(Expected::Version(second), b"three")).await);
-    for backend in [orderly, killed] {
-        assert_eq!(backend.read_cell(&at).await.unwrap_err().kind(), ErrorKind::Closed);
-        let error = backend.write_cell(&at, &set(Expected::Any, b"x")).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Closed);
     }
 }
 
@@ -199,7 +140,7 @@ async fn cells_are_their_logins_and_a_closed_directory_is_named() {
         open.write_cell(&address(&config, Kind::Counter, "b"), &set(Expected::Any, b"x")).await.map(drop),
     ] {
         let error = answer.expect_err("it is another's");
-        assert!(error.kind() == ErrorKind::Forbidden, "{error}");
+        assert!(matches!(error.kind(), ErrorKind::Forbidden), "{error}");
     }
     // Who may write a cell, but not make another one.
     let owner = crate::common::foreign().with_auth("digest", b"app:secret").connect(addr).await.unwrap();
@@ -207,6 +148,6 @@ async fn cells_are_their_logins_and_a_closed_directory_is_named() {
     owner.set_acl(&path, &rights, None).await.unwrap();
     put_value(&ours, &at, b"again").await;
     let made = ours.write_cell(&address(&config, Kind::Counter, "b"), &set(Expected::Any, b"x")).await;
-    assert!(made.unwrap_err().kind() == ErrorKind::Forbidden);
+    assert!(matches!(made.unwrap_err().kind(), ErrorKind::Forbidden));
     owner.set_acl(&path, &Acls::anyone_all(), None).await.unwrap();
 }
