@@ -1,15 +1,11 @@
-//! What others see of queues: the data of nodes, watches of queues, and which queues there are.
+//! The data of nodes in etcd's keys, and the pages of queues.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::common::{
-    ask, client, etcdctl, field, join, keys, metric, proxied, revision, server, soon, still_waits, value,
-    wait,
-};
+use crate::common::{ask, client, etcdctl, field, keys, metric, server, soon, value};
 use etcd_client::{Client, TxnOp};
 use latchwork_conformance::servers::Server;
-use latchwork_core::contracts::{ChangeWatch, Entry, Join, Joined, Leave, Node, Page, Patience};
+use latchwork_core::contracts::{Entry, Join, Joined, Leave, Node, Page, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Coordinator, ErrorKind, Kind, LostReason, QueuePrefix};
 
@@ -61,16 +57,6 @@ async fn leave(node: &Arc<dyn Node>) {
     assert_eq!(soon(node.leave()).await.unwrap(), Leave::Removed);
 }
 
-/// Asserts that nothing is told, for longer than any event of the server takes.
-async fn is_silent(watch: &mut dyn ChangeWatch) {
-    let told = tokio::time::timeout(Duration::from_millis(300), watch.changed()).await;
-    assert!(told.is_err(), "{told:?}");
-}
-
-async fn news(watch: &mut dyn ChangeWatch) {
-    soon(watch.changed()).await.unwrap();
-}
-
 #[tokio::test]
 async fn data_reaches_no_key_that_was_removed_and_made_anew() {
     let server = server().await;
@@ -79,6 +65,11 @@ async fn data_reaches_no_key_that_was_removed_and_made_anew() {
         let node = with_data(&client, kind, claim, "first").await;
         let key = key_of(&server, kind, &node).await;
         let stored = value(&server, &key).await;
+        assert_eq!(
+            stored.contains(r#""data":"first""#),
+            kind == Kind::Group,
+            "an operator can read it: {stored}"
+        );
         etcdctl(&server, &["del", &key]).await;
         etcdctl(&server, &["put", &key, &stored]).await;
         let error = soon(node.write_data(&b"late"[..].into())).await.unwrap_err();
@@ -100,50 +91,23 @@ async fn data_reaches_no_key_that_was_removed_and_made_anew() {
 
 /// The number of writes of a key says who is admitted, and data is no such write.
 #[tokio::test]
-async fn data_neither_marks_permits_nor_lets_a_reader_in_and_is_kept_by_a_mark_and_a_downgrade() {
+async fn data_sets_no_mark_of_permits() {
     let server = server().await;
     let client = client(&server, "").await;
     let permit = async |data: &str| with_data(&client, Kind::Semaphore, Claim::Permits(1), data).await;
-    let (a, b) = (permit("a").await, permit("b").await);
-    let (c, d) = (permit("c").await, permit("").await);
-    let (c_waits, mut d_waits) = (wait(&c), wait(&d));
+    let (a, b, c, d) = (permit("a").await, permit("b").await, permit("c").await, permit("").await);
     write(&c, "c waits").await;
     write(&d, "d waits").await;
-    still_waits(&mut d_waits).await;
-    let expected = [shown("a", true), shown("b", true), shown("c waits", false), shown("d waits", false)];
-    assert_eq!(data(&client, Kind::Semaphore).await, expected);
     let c_key = key_of(&server, Kind::Semaphore, &c).await;
     assert_eq!(field(&server, &c_key, "Version").await, Some(1));
     leave(&a).await;
-    soon(c_waits).await.unwrap().unwrap();
+    soon(c.admitted()).await.unwrap();
     // It has a follower, so it is marked.
     soon(async { while field(&server, &c_key, "Version").await != Some(2) {} }).await;
     assert_eq!(data(&client, Kind::Semaphore).await[1], shown("c waits", true));
-    write(&c, "c").await;
-    assert_eq!(data(&client, Kind::Semaphore).await[1], shown("c", true));
-    still_waits(&mut d_waits).await;
-    leave(&b).await;
-    soon(d_waits).await.unwrap().unwrap();
-    leave(&c).await;
-    leave(&d).await;
-
-    let writer = with_data(&client, Kind::RwLock, Claim::Exclusive, "writer").await;
-    let (is_in, reader) = join(&client, Kind::RwLock, Claim::Shared, None).await;
-    assert!(!is_in);
-    let mut reads = wait(&reader);
-    write(&writer, "still a writer").await;
-    write(&reader, "reader").await;
-    still_waits(&mut reads).await;
-    let expected = [shown("still a writer", true), shown("reader", false)];
-    assert_eq!(data(&client, Kind::RwLock).await, expected);
-    soon(writer.downgrade()).await.unwrap();
-    soon(reads).await.unwrap().unwrap();
-    let expected = [shown("still a writer", true), shown("reader", true)];
-    assert_eq!(data(&client, Kind::RwLock).await, expected);
-    write(&writer, "a reader by now").await;
-    assert_eq!(data(&client, Kind::RwLock).await[0], shown("a reader by now", true));
-    leave(&writer).await;
-    leave(&reader).await;
+    for node in [b, c, d] {
+        leave(&node).await;
+    }
     assert_eq!(keys(&server, "latchwork/data/").await, [""; 0], "it leaves with its node");
 }
 
@@ -163,91 +127,6 @@ async fn data_beside_a_node_goes_with_a_revoked_a_refused_and_an_abandoned_one()
     soon(backend.abandon(&Join { repeated: true, ..join })).await.unwrap();
     assert_eq!(keys(&server, "latchwork/data/").await, [""; 0]);
     client.close().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_watch_of_a_queue_tells_of_its_nodes_and_of_nothing_else() {
-    let server = server().await;
-    let (one, two) = (client(&server, "").await, client(&server, "").await);
-    let mut watch = two.backend().watch_queue(&queue(Kind::Group));
-    news(&mut *watch).await;
-    is_silent(&mut *watch).await;
-    let node = with_data(&one, Kind::Group, Claim::Shared, "first").await;
-    news(&mut *watch).await;
-    for number in 0..3 {
-        is_silent(&mut *watch).await;
-        write(&node, &number.to_string()).await;
-        news(&mut *watch).await;
-    }
-    let written = value(&server, &key_of(&server, Kind::Group, &node).await).await;
-    assert!(written.contains(r#""data":"2""#), "an operator can read it");
-    for other in
-        ["latchwork/group/ab/x", "latchwork/group/a", "latchwork/election/a/x", "latchwork/data/group/a/x"]
-    {
-        etcdctl(&server, &["put", other, "another queue's"]).await;
-    }
-    is_silent(&mut *watch).await;
-    // Its lease ends.
-    one.close().await.unwrap();
-    news(&mut *watch).await;
-    assert!(list(&two, Kind::Group).await.is_empty());
-}
-
-#[tokio::test]
-async fn a_watch_of_a_queue_goes_on_after_a_reconnect_and_a_compaction() {
-    let server = server().await;
-    let other = client(&server, "").await;
-    let (proxy, client) = proxied(&server, "").await;
-    let mut watch = client.backend().watch_queue(&queue(Kind::Group));
-    news(&mut *watch).await;
-    for is_compacted in [false, true] {
-        proxy.cut();
-        // Nobody tells of this one.
-        let meanwhile = with_data(&other, Kind::Group, Claim::Shared, "in the gap").await;
-        leave(&meanwhile).await;
-        if is_compacted {
-            etcdctl(&server, &["compact", &revision(&server).await.to_string()]).await;
-        }
-        proxy.resume();
-        while let Err(error) = soon(watch.changed()).await {
-            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-        }
-        is_silent(&mut *watch).await;
-        let node = with_data(&other, Kind::Group, Claim::Shared, "after it").await;
-        news(&mut *watch).await;
-        assert_eq!(data(&other, Kind::Group).await, [shown("after it", true)]);
-        leave(&node).await;
-        news(&mut *watch).await;
-    }
-}
-
-/// An observer gets all events of the queue, and takes none from the holders' and waiters' own
-/// watches.
-#[tokio::test]
-async fn a_watched_election_hands_over_as_one_that_is_not() {
-    let server = server().await;
-    let client = client(&server, "").await;
-    let mut watch = client.backend().watch_queue(&queue(Kind::Election));
-    news(&mut *watch).await;
-    let mut nodes = Vec::new();
-    for _ in 0..3 {
-        nodes.push(with_data(&client, Kind::Election, Claim::Exclusive, "stands").await);
-    }
-    let mut waits = [wait(&nodes[1]), wait(&nodes[2])];
-    for round in 0..20 {
-        write(&nodes[0], &format!("leads {round}")).await;
-        write(&nodes[2], &format!("waits {round}")).await;
-    }
-    for wait in &mut waits {
-        still_waits(wait).await;
-    }
-    for (node, wait) in nodes.iter().zip(waits) {
-        leave(node).await;
-        soon(wait).await.unwrap().unwrap();
-    }
-    leave(&nodes[2]).await;
-    news(&mut *watch).await;
-    assert!(list(&client, Kind::Election).await.is_empty());
 }
 
 /// Puts keys, many at a time.

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use super::{data, entries, texts, with_data};
 use crate::common::{
-    address, admitted, alone, backend, config, count, holds, join, one_proxied, promptly, server, soon,
-    still_waits, stranger, waiting, watches,
+    address, admitted, alone, backend, config, count, holds, join, one_proxied, server, soon, stranger,
+    watches,
 };
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::Proxy;
-use latchwork_core::contracts::{Backend, ChangeWatch, Close, LeaseState};
-use latchwork_core::decide::Claim::{Exclusive, Shared};
-use latchwork_core::{Address, ErrorKind, Kind};
+use latchwork_core::contracts::{Backend, ChangeWatch};
+use latchwork_core::decide::Claim::Shared;
+use latchwork_core::{Address, Kind};
 use zookeeper_client::Error;
 
 /// The request that lists, and watches.
@@ -44,49 +44,9 @@ async fn until_quiet(backend: &Arc<dyn Backend>, queue: &Address, watch: &mut Bo
 }
 
 #[tokio::test]
-async fn a_watch_tells_of_joins_leaves_and_data_and_of_no_other_queue() {
-    let config = config(server().await.addr());
-    let (one, other) = (backend(&config).await, backend(&config).await);
-    for (kind, claim) in [(Kind::Election, Exclusive), (Kind::Group, Shared), (Kind::Clients, Shared)] {
-        let (queue, beside) = (address(&config, kind, "a"), address(&config, kind, "b"));
-        let mut watch = watching(&one, &queue).await;
-        let mut noise = Vec::new();
-        for turn in 0..2 {
-            let name = format!("{kind:?} {turn}");
-            noise.push(other.join(&join(&beside, claim)).await.unwrap());
-            assert!(is_quiet(&one, &queue, &mut watch).await, "{name}");
-            let first = admitted(other.join(&with_data(&queue, claim, b"first")).await);
-            soon(watch.changed()).await.unwrap();
-            // The directory and its first node are two changes where the directory was not there.
-            until_quiet(&one, &queue, &mut watch).await;
-            let _second = other.join(&with_data(&queue, claim, b"second")).await.unwrap();
-            soon(watch.changed()).await.unwrap();
-            assert!(is_quiet(&one, &queue, &mut watch).await, "{name}");
-            first.write_data(&b"new"[..].into()).await.unwrap();
-            soon(watch.changed()).await.unwrap();
-            assert_eq!(data(&one, &queue).await, texts(&["new", "second"]));
-            assert!(is_quiet(&one, &queue, &mut watch).await, "{name}");
-            first.leave().await.unwrap();
-            soon(watch.changed()).await.unwrap();
-            assert_eq!(data(&one, &queue).await, texts(&["second"]));
-            until_quiet(&one, &queue, &mut watch).await;
-            let second = entries(&one, &queue).await[0].sequence;
-            assert!(other.revoke(&queue, second).await.unwrap());
-            soon(watch.changed()).await.unwrap();
-            assert!(entries(&one, &queue).await.is_empty());
-            until_quiet(&one, &queue, &mut watch).await;
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_queue_of_another_kind_and_a_path_that_is_none_are_refused() {
+async fn an_invalid_path_is_refused() {
     let config = config(server().await.addr());
     let backend = backend(&config).await;
-    for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Barrier, Kind::DoubleBarrier] {
-        let error = backend.watch_queue(&address(&config, kind, "a")).changed().await.unwrap_err();
-        assert!(matches!(error.kind(), ErrorKind::Unsupported { capability: "watch_queue" }), "{error}");
-    }
     let nowhere = address(&config, Kind::Group, Address::exact("no-path"));
     let error = backend.watch_queue(&nowhere).changed().await.unwrap_err();
     assert_eq!(error.argument(), Some("key"), "{error}");
@@ -134,102 +94,6 @@ async fn a_watch_outlives_the_directory() {
             }
         }
         until_quiet(&one, &queue, &mut watch).await;
-    }
-}
-
-/// A watch that was armed only behind its answer would miss the last of them now and then.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_lists_behind_each_answer_sees_the_last_of_many_changes() {
-    let config = config(server().await.addr());
-    let (one, other) = (backend(&config).await, backend(&config).await);
-    for round in 0..10_u8 {
-        let queue = address(&config, Kind::Group, format!("a{round}"));
-        let mut watch = one.watch_queue(&queue);
-        let reads = async {
-            loop {
-                soon(watch.changed()).await.unwrap();
-                if data(&one, &queue).await == texts(&["last"]) {
-                    break;
-                }
-            }
-        };
-        let changes = async {
-            for turn in 0..10 {
-                let node = admitted(other.join(&with_data(&queue, Shared, b"first")).await);
-                node.write_data(&b"second"[..].into()).await.unwrap();
-                if turn < 9 {
-                    node.leave().await.unwrap();
-                } else {
-                    node.write_data(&b"last"[..].into()).await.unwrap();
-                }
-            }
-        };
-        tokio::join!(reads, changes);
-    }
-}
-
-#[tokio::test]
-async fn a_watch_outlives_a_break_of_the_connection_and_tells_of_the_gap() {
-    let config = config(server().await.addr());
-    let (proxy, [one, other]) = one_proxied(&config).await;
-    let queue = address(&config, Kind::Group, "a");
-    let mut watch = watching(&one, &queue).await;
-    let lease = one.lease();
-    for round in 0..3 {
-        proxy.cut();
-        soon(async { while lease.changed(LeaseState::Live).await != LeaseState::Suspended {} }).await;
-        // What came and went in the gap no server can tell.
-        admitted(other.join(&join(&queue, Shared)).await).leave().await.unwrap();
-        proxy.resume();
-        soon(async { while watch.changed().await.is_err() {} }).await;
-        soon(entries(&one, &queue)).await;
-        until_quiet(&one, &queue, &mut watch).await;
-        let node = admitted(other.join(&with_data(&queue, Shared, b"later")).await);
-        soon(watch.changed()).await.unwrap();
-        assert_eq!(data(&one, &queue).await, texts(&["later"]), "{round}");
-        node.leave().await.unwrap();
-        until_quiet(&one, &queue, &mut watch).await;
-    }
-}
-
-#[tokio::test]
-async fn a_watch_goes_on_with_the_next_session() {
-    let config = config(server().await.addr());
-    let (proxy, [one, other]) = one_proxied(&config).await;
-    let queue = address(&config, Kind::Group, "a");
-    let mut watch = watching(&one, &queue).await;
-    let lease = one.lease();
-    proxy.cut();
-    lease.clock().jump(lease.ttl());
-    soon(lease.until_lost()).await;
-    proxy.resume();
-    soon(async { while watch.changed().await.is_err() {} }).await;
-    assert!(one.lease().lost().is_none(), "it is another session's");
-    until_quiet(&one, &queue, &mut watch).await;
-    let _node = admitted(other.join(&with_data(&queue, Shared, b"here")).await);
-    soon(async {
-        while data(&one, &queue).await != texts(&["here"]) {
-            watch.changed().await.unwrap();
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_watch_ends_with_its_client() {
-    let config = config(server().await.addr());
-    let queue = address(&config, Kind::Election, "a");
-    for how in [Some(Close::Orderly), Some(Close::Abrupt), None] {
-        let one = backend(&config).await;
-        let mut waits = watching(&one, &queue).await;
-        let waiting = tokio::spawn(async move { waits.changed().await });
-        tokio::task::yield_now().await;
-        match how {
-            Some(how) => one.close(how).await.unwrap(),
-            None => drop(one),
-        }
-        let ended = promptly(waiting).await.unwrap();
-        assert_eq!(ended.unwrap_err().kind(), ErrorKind::Closed, "{how:?}");
     }
 }
 
@@ -320,21 +184,4 @@ async fn more_watches_than_one_session_can_have_are_told_and_outlive_a_break() {
         assert_eq!(lease.lost(), None);
     })
     .await;
-}
-
-/// A waiter behind the writer of data lists again, and waits on.
-#[tokio::test]
-async fn data_admit_nobody() {
-    let config = config(server().await.addr());
-    let (one, other) = (backend(&config).await, backend(&config).await);
-    let queue = address(&config, Kind::Election, "a");
-    let leader = admitted(one.join(&join(&queue, Exclusive)).await);
-    let follower = waiting(other.join(&join(&queue, Exclusive)).await);
-    let mut waits = Box::pin(follower.admitted());
-    for turn in 0..10_u8 {
-        leader.write_data(&[turn][..].into()).await.unwrap();
-        assert!(still_waits(&other, &queue, &mut waits).await);
-    }
-    leader.leave().await.unwrap();
-    soon(waits).await.unwrap();
 }
