@@ -23,7 +23,6 @@ mod mutex;
 mod observed;
 mod outages;
 mod rechecks;
-mod release;
 mod release_notice;
 mod surroundings;
 

@@ -8,7 +8,7 @@ use crate::common::{
     acquiring, ask, client, config, etcdctl, etcdctl_running, join, keys, lease_of, metric, proxied, renewed,
     server, soon, still_waits, until_keys, wait,
 };
-use latchwork_core::contracts::{Join, Joined, NodeId, Patience};
+use latchwork_core::contracts::{Join, Joined, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Connector, Ended, ErrorKind, Kind, LostReason, connect};
 use rustix::process::{Pid, Signal, kill_process};
@@ -189,27 +189,6 @@ async fn etcdctl_lock_waits_for_us_and_we_for_it() {
 }
 
 #[tokio::test]
-async fn a_key_deleted_by_an_operator_ends_the_hold_or_the_wait() {
-    let server = server().await;
-    let (a, b) = (client(&server, "").await, client(&server, "").await);
-    let hold = a.mutex("a").unwrap().acquire().await.unwrap();
-    let held = until_keys(&server, "latchwork/mutex/a/", 1).await.remove(0);
-    let waiting = acquiring(&b.mutex("a").unwrap());
-    let queue = until_keys(&server, "latchwork/mutex/a/", 2).await;
-    let waits = queue.iter().find(|key| **key != held).unwrap();
-    let started = Instant::now();
-    etcdctl(&server, &["del", waits]).await;
-    assert_eq!(soon(waiting).await.unwrap().unwrap_err().lost_reason(), Some(LostReason::Revoked));
-    assert!(hold.is_held());
-    etcdctl(&server, &["del", &held]).await;
-    assert_eq!(soon(hold.lost()).await, Ended::Lost(LostReason::Revoked));
-    assert!(started.elapsed() < a.lease().ttl(), "noticed within one TTL");
-    assert_eq!(hold.release().await.unwrap_err().lost_reason(), Some(LostReason::Revoked));
-    assert!(a.lease().lost().is_none(), "the lease lives");
-    let _next = soon(a.mutex("a").unwrap().acquire()).await.unwrap();
-}
-
-#[tokio::test]
 async fn a_revoked_lease_is_lost_and_the_next_acquire_opens_another() {
     let server = server().await;
     let client = client(&server, "ttl=10s").await;
@@ -316,28 +295,6 @@ async fn a_late_join_of_an_abandoned_attempt_finds_its_tombstone() {
     assert_eq!(keys(&server, "latchwork/").await, [""; 0], "the tombstones went with the lease");
 }
 
-#[tokio::test]
-async fn a_repeated_join_finds_its_own_node() {
-    let server = server().await;
-    let (a, b) = (client(&server, "").await, client(&server, "").await);
-    let mut join = ask(Kind::Mutex, Claim::Exclusive, None, Patience::Wait);
-    let Ok(Joined::Admitted(first)) = a.backend().join(&join).await else { panic!("not admitted") };
-    join.repeated = true;
-    let Ok(Joined::Admitted(again)) = a.backend().join(&join).await else { panic!("not adopted") };
-    assert_eq!(first.state().sequence(), again.state().sequence());
-    let other = Join { id: NodeId::random(), repeated: false, ..join.clone() };
-    let Ok(Joined::Waiting(waiting)) = b.backend().join(&other).await else { panic!("two hold") };
-    let Ok(Joined::Waiting(again)) = b.backend().join(&other).await else { panic!("two hold") };
-    assert_eq!(waiting.state().sequence(), again.state().sequence());
-    first.leave().await.unwrap();
-    soon(again.admitted()).await.unwrap();
-    again.leave().await.unwrap();
-    again.leave().await.unwrap();
-    // The first request may still be under way.
-    assert!(b.backend().join(&other).await.is_err(), "a ghost");
-    assert_eq!(keys(&server, "latchwork/mutex/").await, [""; 0]);
-}
-
 /// After somebody has deleted the node, a late request of the same attempt may create it anew.
 #[tokio::test]
 async fn the_leave_of_a_repeated_join_deletes_the_node_of_a_late_request_too() {
@@ -407,18 +364,4 @@ async fn a_leave_that_lands_late_spares_a_node_that_joined_since() {
     assert_eq!(keys(&server, "latchwork/mutex/").await, since);
     next.leave().await.unwrap();
     assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
-}
-
-#[tokio::test]
-async fn a_foreign_entry_in_our_own_layout_does_no_harm() {
-    let server = server().await;
-    let (a, b) = (client(&server, "").await, client(&server, "").await);
-    etcdctl(&server, &["put", "latchwork/mutex/a/notes", "written by hand"]).await;
-    let (first, second) = (a.mutex("a").unwrap(), b.mutex("a").unwrap());
-    let hold = first.try_acquire().await.unwrap().expect("it is free");
-    assert!(second.try_acquire().await.unwrap().is_none());
-    let waiting = acquiring(&second);
-    until_keys(&server, "latchwork/mutex/a/", 3).await;
-    hold.release().await.unwrap();
-    let _next = soon(waiting).await.unwrap().unwrap();
 }

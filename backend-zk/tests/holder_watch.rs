@@ -1,11 +1,9 @@
 //! The holder watch: owners learn that their nodes were removed by hand.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{address, admitted, backend, config, join, promptly, server, soon, stranger, waiting};
+use crate::common::{address, admitted, backend, config, join, promptly, server, stranger};
 use futures_util::future::try_join_all;
-use latchwork_core::contracts::Page;
 use latchwork_core::decide::Claim::Exclusive;
 use latchwork_core::{Kind, LostReason};
 
@@ -38,26 +36,4 @@ async fn of_many_holds_of_a_client_each_learns_its_own_removal_only() {
     let lost = held.iter().filter(|node| node.state().lost().is_some()).count();
     assert_eq!(lost, 3, "a leave is nobody else's hand");
     assert_eq!(backend.lease().lost(), None);
-}
-
-#[tokio::test]
-async fn a_waiter_in_mid_queue_learns_its_removal_long_before_its_admission() {
-    let addr = server().await.addr();
-    let config = config(addr);
-    let backend = backend(&config).await;
-    let queue = address(&config, Kind::Mutex, "a");
-    let holder = admitted(backend.join(&join(&queue, Exclusive)).await);
-    let second = waiting(backend.join(&join(&queue, Exclusive)).await);
-    let third = waiting(backend.join(&join(&queue, Exclusive)).await);
-    let [second_waits, third_waits] = [&second, &third].map(|node| {
-        let node = Arc::clone(node);
-        tokio::spawn(async move { node.admitted().await })
-    });
-    assert!(backend.revoke(&queue, third.state().sequence()).await.unwrap());
-    let error = promptly(third_waits).await.unwrap().unwrap_err();
-    assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
-    assert_eq!(backend.list(&queue, Page::new(0, 10)).await.unwrap().len(), 2);
-    holder.leave().await.unwrap();
-    soon(second_waits).await.unwrap().unwrap();
-    second.leave().await.unwrap();
 }

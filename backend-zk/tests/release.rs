@@ -1,9 +1,8 @@
 //! A release answers what the server reports of its node, not what the client believes.
 
-use crate::common::{address, config, coordinator, holds, server, soon, stranger};
+use crate::common::{config, coordinator, holds, server, soon, stranger};
 use latchwork_conformance::proxy::Proxy;
-use latchwork_core::{Coordinator, ErrorKind, Hold, Kind, LostReason};
-use zookeeper_client::Client;
+use latchwork_core::{Coordinator, ErrorKind, Hold, Kind};
 
 /// ZooKeeper's number of the request that deletes.
 const DELETE: i32 = 2;
@@ -14,42 +13,6 @@ async fn hold(of: &Coordinator, kind: Kind, key: &str) -> Hold {
         Kind::RwLock => soon(of.rwlock(key).unwrap().write()).await.unwrap().into(),
         Kind::Semaphore => soon(of.semaphore(key, 1).unwrap().acquire(1)).await.unwrap().into(),
         _ => soon(of.mutex(key).unwrap().acquire()).await.unwrap().into(),
-    }
-}
-
-/// Removes all nodes of a queue, as an operator may.
-async fn remove_all(stranger: &Client, directory: &str) {
-    for name in stranger.list_children(directory).await.unwrap() {
-        stranger.delete(&format!("{directory}/{name}"), None).await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn a_hold_that_was_removed_is_not_released_though_another_has_held_since() {
-    let addr = server().await.addr();
-    let (config, stranger) = (config(addr), stranger(addr).await);
-    let (one, other) = (coordinator(&config).await, coordinator(&config).await);
-    for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore] {
-        let directory = format!("/{}/{}/a", config.namespace, kind.as_str());
-        assert_eq!(address(&config, kind, "a").coded(), "a");
-        for round in 0..20 {
-            // At once, before the hold is watched.
-            let held = hold(&one, kind, "a").await;
-            remove_all(&stranger, &directory).await;
-            let next = (round % 2 == 0).then(|| hold(&other, kind, "a"));
-            let next = match next {
-                Some(next) => Some(next.await),
-                None => None,
-            };
-            // The second answer is the same.
-            for _ in 0..2 {
-                let lost = soon(held.release()).await.unwrap_err().lost_reason();
-                assert_eq!(lost, Some(LostReason::Revoked), "{kind:?}, round {round}");
-            }
-            if let Some(next) = next {
-                soon(next.release()).await.unwrap();
-            }
-        }
     }
 }
 

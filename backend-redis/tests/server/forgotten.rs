@@ -70,31 +70,3 @@ async fn a_server_that_was_flushed_has_not_forgotten() {
     let error = soon(waiter).await.unwrap().expect_err("removed by hand");
     assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
 }
-
-#[tokio::test]
-async fn a_release_answers_what_the_server_says_and_not_what_the_client_believes() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
-    let (ours, others) = (at(&server, LONG).await, at(&server, LONG).await);
-    let (mutex, theirs) = (ours.mutex("a").unwrap(), others.mutex("a").unwrap());
-    let parts = ["one", "seq", "exp", "node"].map(|part| format!("latchwork:mutex:{{a}}:{part}"));
-    for round in 0..20 {
-        let hold = soon(mutex.acquire()).await.unwrap();
-        match round % 2 {
-            // Whichever form the queue has.
-            0 => assert!(operator.say::<u32>(&format!("DEL {}", parts.join(" "))).await > 0),
-            _ => operator.say::<()>("FLUSHALL").await,
-        }
-        assert!(hold.is_held(), "no renewal has shown the loss yet");
-        if round % 4 < 2 {
-            soon(theirs.acquire()).await.unwrap().release().await.map(drop).unwrap();
-        }
-        assert_eq!(
-            hold.release().await.unwrap_err().lost_reason(),
-            Some(LostReason::Revoked),
-            "round {round}"
-        );
-    }
-    ours.close().await.unwrap();
-    others.close().await.unwrap();
-}

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use futures_util::FutureExt;
 use latchwork_core::contracts::Node;
 use latchwork_core::{ErrorKind, Kind};
 
@@ -43,78 +42,6 @@ async fn a_limit_without_a_queue_is_stored_for_good() {
     for error in [client.limit(&other).await.unwrap_err(), client.set_limit(&other, 1).await.unwrap_err()] {
         assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     }
-}
-
-#[tokio::test]
-async fn a_raised_limit_admits_at_once() {
-    let server = own(&[]).await;
-    let (ours, others) = (client(&server, LONG).await, client(&server, LONG).await);
-    let queue = queue(Kind::Semaphore, "a");
-    let held = admitted(&ours, &limited(&queue, 1, 1)).await;
-    let next = waiting(&others, &limited(&queue, 1, 1)).await;
-    let last = waiting(&ours, &permits(&queue, 1)).await;
-    ours.set_limit(&queue, 2).await.unwrap();
-    promptly(next.admitted()).await.unwrap();
-    assert!(last.admitted().now_or_never().is_none());
-    assert_eq!(standing(&ours, &queue).await, [true, true, false]);
-    held.leave().await.unwrap();
-    promptly(last.admitted()).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_lowered_limit_revokes_nobody_and_admits_nobody_until_the_sum_fits() {
-    let server = own(&[]).await;
-    let (ours, others) = (client(&server, LONG).await, client(&server, LONG).await);
-    let queue = queue(Kind::Semaphore, "a");
-    let two = admitted(&ours, &limited(&queue, 2, 3)).await;
-    let one = admitted(&ours, &permits(&queue, 1)).await;
-    let next = waiting(&others, &permits(&queue, 1)).await;
-    ours.set_limit(&queue, 2).await.unwrap();
-    assert_eq!(standing(&ours, &queue).await, [true, true, false]);
-    assert_eq!((two.state().lost(), one.state().lost()), (None, None));
-    one.leave().await.unwrap();
-    // Two of two are still taken.
-    assert_eq!(standing(&ours, &queue).await, [true, false]);
-    two.leave().await.unwrap();
-    promptly(next.admitted()).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_first_waiter_that_does_not_fit_the_new_limit_gives_up_at_once() {
-    let server = own(&[]).await;
-    let (ours, others) = (client(&server, LONG).await, client(&server, LONG).await);
-    let queue = queue(Kind::Semaphore, "a");
-    let held = admitted(&ours, &limited(&queue, 3, 3)).await;
-    let heavy = waiting(&others, &permits(&queue, 3)).await;
-    let light = waiting(&ours, &permits(&queue, 1)).await;
-    let (mut first, mut second) = (Box::pin(heavy.admitted()), Box::pin(light.admitted()));
-    assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
-    ours.set_limit(&queue, 2).await.unwrap();
-    let error = promptly(first).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-    assert!(error.to_string().contains("was set to 2"), "{error}");
-    heavy.leave().await.unwrap();
-    held.leave().await.unwrap();
-    promptly(second).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_waiter_that_does_not_fit_is_notified_when_it_becomes_the_first() {
-    let server = own(&[]).await;
-    let (ours, others) = (client(&server, LONG).await, client(&server, LONG).await);
-    let queue = queue(Kind::Semaphore, "a");
-    let held = admitted(&ours, &limited(&queue, 3, 3)).await;
-    let before = waiting(&ours, &permits(&queue, 1)).await;
-    let heavy = waiting(&others, &permits(&queue, 3)).await;
-    let after = waiting(&ours, &permits(&queue, 1)).await;
-    ours.set_limit(&queue, 2).await.unwrap();
-    // In the middle it gets no message yet. As the first it gets one, whether the nodes before it
-    // were admitted or left.
-    held.leave().await.unwrap();
-    promptly(before.admitted()).await.unwrap();
-    outweighed(&heavy).await;
-    heavy.leave().await.unwrap();
-    promptly(after.admitted()).await.unwrap();
 }
 
 #[tokio::test]

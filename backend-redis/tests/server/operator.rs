@@ -2,13 +2,11 @@
 
 use std::collections::HashMap;
 
-use latchwork_core::contracts::{Join, Joined, LeaseState, Limit, Patience};
+use latchwork_core::contracts::{Join, Joined, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Kind, LostReason};
 
-use crate::common::{
-    LONG, Operator, SHORT, admitted, ask, client, own, promptly, queue, soon, standing, waiting,
-};
+use crate::common::{Operator, SHORT, admitted, ask, client, own, queue, soon, waiting};
 
 #[tokio::test]
 async fn a_holder_without_a_waiter_stands_in_one_string_and_is_removed_with_it() {
@@ -51,24 +49,6 @@ async fn a_holder_without_a_waiter_stands_in_one_string_and_is_removed_with_it()
 }
 
 #[tokio::test]
-async fn a_node_that_an_operator_removes_is_reported_within_a_ttl_and_the_next_gets_in() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
-    let (holder, waiter) = (client(&server, SHORT).await, client(&server, SHORT).await);
-    let queue = queue(Kind::Mutex, "a");
-    let join = ask(&queue, Claim::Exclusive);
-    let held = admitted(&holder, &join).await;
-    let next = waiting(&waiter, &ask(&queue, Claim::Exclusive)).await;
-    let removed: u32 = operator.say(&format!("ZREM latchwork:mutex:{{a}}:seq {}", join.id)).await;
-    assert_eq!(removed, 1);
-    assert_eq!(soon(held.state().until_lost()).await, LostReason::Revoked);
-    soon(next.admitted()).await.unwrap();
-    operator.say::<()>("FLUSHALL").await;
-    assert_eq!(soon(next.state().until_lost()).await, LostReason::Revoked);
-    assert_eq!(waiter.lease().state(), LeaseState::Live);
-}
-
-#[tokio::test]
 async fn the_owner_of_a_deleted_key_learns_it_and_every_key_expires() {
     let server = own(&[]).await;
     let mut operator = Operator::of(&server).await;
@@ -94,35 +74,4 @@ async fn the_owner_of_a_deleted_key_learns_it_and_every_key_expires() {
             node.leave().await.unwrap();
         }
     }
-}
-
-#[tokio::test]
-async fn a_revoked_holder_and_a_revoked_waiter_learn_it_at_once() {
-    let server = own(&[]).await;
-    let (ours, others, operator) =
-        (client(&server, LONG).await, client(&server, LONG).await, client(&server, LONG).await);
-    for (kind, claim) in [
-        (Kind::Mutex, Claim::Exclusive),
-        (Kind::RwLock, Claim::Exclusive),
-        (Kind::Semaphore, Claim::Permits(1)),
-    ] {
-        let queue = queue(kind, "a");
-        let join = || Join { limit: Limit::Exactly(1), ..ask(&queue, claim) };
-        let held = admitted(&ours, &join()).await;
-        let (second, third) = (waiting(&others, &join()).await, waiting(&ours, &join()).await);
-        assert!(operator.revoke(&queue, second.state().sequence()).await.unwrap());
-        assert_eq!(promptly(second.state().until_lost()).await, LostReason::Revoked);
-        let error = second.admitted().await.unwrap_err();
-        assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
-        assert!(operator.revoke(&queue, held.state().sequence()).await.unwrap());
-        assert_eq!(promptly(held.state().until_lost()).await, LostReason::Revoked);
-        promptly(third.admitted()).await.unwrap();
-        // A repetition does nothing, and no other node is hit.
-        assert!(!operator.revoke(&queue, held.state().sequence()).await.unwrap());
-        assert_eq!(third.state().lost(), None);
-        held.leave().await.unwrap();
-        assert_eq!(standing(&operator, &queue).await, [true]);
-        third.leave().await.unwrap();
-    }
-    assert_eq!(ours.lease().lost(), None, "the other nodes of the client are untouched");
 }

@@ -6,17 +6,14 @@ mod revoke;
 
 use std::sync::Arc;
 
-use latchwork_core::contracts::{Backend, Entry, Node, Page};
+use latchwork_core::contracts::{Backend, Entry, Page};
 use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Config, Kind, Result};
-use tokio::task::JoinHandle;
+use latchwork_core::{Address, Config, Kind};
 use zookeeper_client::{Client, Error};
 
 const ALL: Page = Page::new(0, 100);
 
-/// ZooKeeper's numbers of a transaction, and of a deletion.
-const MULTI: i32 = 14;
-
+/// ZooKeeper's number of a deletion.
 const DELETE: i32 = 2;
 
 async fn listed(backend: &Arc<dyn Backend>, queue: &Address) -> Vec<(u64, Claim, bool)> {
@@ -33,9 +30,4 @@ async fn names(stranger: &Client, config: &Config, kind: Kind) -> Vec<String> {
         Err(Error::NoNode) => Vec::new(),
         names => names.unwrap(),
     }
-}
-
-fn waits(node: &Arc<dyn Node>) -> JoinHandle<Result<()>> {
-    let node = Arc::clone(node);
-    tokio::spawn(async move { node.admitted().await })
 }

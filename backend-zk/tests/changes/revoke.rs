@@ -1,57 +1,14 @@
 //! A removal by hand.
 
-use std::sync::Arc;
-
-use super::{DELETE, names, waits};
+use super::{DELETE, names};
 use crate::common::{
-    address, admitted, backend, config, holds, join, one_proxied, promptly, put, server, soon, still_waits,
-    stranger, waiting,
+    address, admitted, backend, config, holds, join, one_proxied, promptly, put, server, soon, stranger,
+    waiting,
 };
-use latchwork_core::contracts::{Node, NodeId, Page};
-use latchwork_core::decide::Claim::{Exclusive, Permits};
-use latchwork_core::{Address, ErrorKind, Kind, LostReason};
+use latchwork_core::contracts::{NodeId, Page};
+use latchwork_core::decide::Claim::Exclusive;
+use latchwork_core::{ErrorKind, Kind, LostReason};
 use zookeeper_client::CreateMode;
-
-#[tokio::test]
-async fn a_revoked_holder_or_waiter_learns_it_at_once_and_the_next_is_admitted() {
-    let config = config(server().await.addr());
-    let (one, operator) = (backend(&config).await, backend(&config).await);
-    let revoked = async |queue: &Address, node: &Arc<dyn Node>| {
-        assert!(operator.revoke(queue, node.state().sequence()).await.unwrap());
-        assert_eq!(promptly(node.state().until_lost()).await, LostReason::Revoked);
-        assert!(!operator.revoke(queue, node.state().sequence()).await.unwrap(), "it was there");
-        // No node is left to remove.
-        node.leave().await.unwrap();
-    };
-    for (kind, claim) in [(Kind::Mutex, Exclusive), (Kind::RwLock, Exclusive), (Kind::Semaphore, Permits(2))]
-    {
-        let queue = address(&config, kind, "a");
-        assert!(!operator.revoke(&queue, 1).await.unwrap(), "the queue was never used");
-        let holder = admitted(one.join(&join(&queue, claim)).await);
-        let waiter = waiting(one.join(&join(&queue, claim)).await);
-        let next = waiting(one.join(&join(&queue, claim)).await);
-        let [waiter_waits, next_waits] = [&waiter, &next].map(waits);
-        assert!(still_waits(&one, &queue, waiter.admitted()).await);
-        revoked(&queue, &waiter).await;
-        let lost = promptly(waiter_waits).await.unwrap().unwrap_err();
-        assert_eq!(lost.lost_reason(), Some(LostReason::Revoked));
-        assert!(still_waits(&one, &queue, next.admitted()).await);
-        revoked(&queue, &holder).await;
-        promptly(next_waits).await.unwrap().unwrap();
-        next.leave().await.unwrap();
-    }
-
-    // A downgraded writer has its first number.
-    let queue = address(&config, Kind::RwLock, "a");
-    let holder = admitted(one.join(&join(&queue, Exclusive)).await);
-    let next = waiting(one.join(&join(&queue, Exclusive)).await);
-    let next_waits = waits(&next);
-    holder.downgrade().await.unwrap();
-    assert!(still_waits(&one, &queue, next.admitted()).await);
-    revoked(&queue, &holder).await;
-    promptly(next_waits).await.unwrap().unwrap();
-    next.leave().await.unwrap();
-}
 
 /// More nodes ahead than are read in one trip, one of them foreign.
 #[tokio::test]

@@ -1,14 +1,7 @@
 //! Nodes and acts of other programs.
 
-use std::collections::BTreeSet;
-
-use crate::common::{
-    address, admitted, backend, config, coordinator, join, promptly, put, server, soon, still_waits,
-    stranger, waiting,
-};
-use latchwork_core::contracts::Close;
-use latchwork_core::decide::Claim::Exclusive;
-use latchwork_core::{Address, Kind, LostReason};
+use crate::common::{config, coordinator, put, server, soon, stranger};
+use latchwork_core::Address;
 use zookeeper_client::CreateMode;
 
 #[tokio::test]
@@ -47,38 +40,4 @@ async fn curators_contenders_are_honoured_at_an_exact_address_and_other_children
     assert!(names.iter().any(|name| name.starts_with("_c_") && name.contains("-lock-")), "{names:?}");
     guard.release().await.unwrap();
     coordinator.close().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_holder_and_a_waiter_whose_nodes_are_deleted_are_revoked_at_once() {
-    let addr = server().await.addr();
-    let config = config(addr);
-    let backend = backend(&config).await;
-    let queue = address(&config, Kind::Mutex, "a");
-    let stranger = stranger(addr).await;
-    let holder = admitted(backend.join(&join(&queue, Exclusive)).await);
-    let waiter = waiting(backend.join(&join(&queue, Exclusive)).await);
-    let waits = tokio::spawn({
-        let node = waiter.clone();
-        async move { node.admitted().await }
-    });
-    assert!(still_waits(&backend, &queue, waiter.admitted()).await);
-    let path = format!("/{}/mutex/a", config.namespace);
-    let names: BTreeSet<_> = stranger
-        .list_children(&path)
-        .await
-        .unwrap()
-        .into_iter()
-        .map(|name| (name[name.len() - 10..].to_owned(), name))
-        .collect();
-    let [holding, waiting]: [_; 2] =
-        names.into_iter().map(|(_, name)| name).collect::<Vec<_>>().try_into().unwrap();
-    // The waiter first: it must not take the end of the holder for its admission.
-    stranger.delete(&format!("{path}/{waiting}"), None).await.unwrap();
-    stranger.delete(&format!("{path}/{holding}"), None).await.unwrap();
-    let lost = promptly(holder.state().until_lost()).await;
-    assert_eq!(lost, LostReason::Revoked);
-    assert_eq!(soon(waits).await.unwrap().unwrap_err().lost_reason(), Some(LostReason::Revoked));
-    assert_eq!(backend.lease().lost(), None, "the lease is none the worse");
-    backend.close(Close::Orderly).await.unwrap();
 }

@@ -1,10 +1,8 @@
 //! Order, tokens, and the names of nodes.
 
 use super::ALL;
-use crate::common::{
-    address, admitted, backend, config, coordinator, join, server, soon, still_waits, stranger, waiting,
-};
-use latchwork_core::contracts::{Join, Joined, Limit, Page, Patience};
+use crate::common::{address, admitted, backend, config, coordinator, join, server, soon, stranger};
+use latchwork_core::contracts::{Join, Limit};
 use latchwork_core::decide::Claim::{Exclusive, Permits};
 use latchwork_core::{ErrorKind, Kind};
 use zookeeper_client::Error;
@@ -32,62 +30,6 @@ async fn tokens_rise_though_the_counter_begins_anew_when_the_directory_was_remov
     coordinator.close().await.unwrap();
 }
 
-#[tokio::test]
-async fn waiters_are_admitted_in_order_each_by_its_predecessors_departure() {
-    let config = config(server().await.addr());
-    let queue = address(&config, Kind::Mutex, "a");
-    let (one, other) = (backend(&config).await, backend(&config).await);
-    let first = admitted(one.join(&join(&queue, Exclusive)).await);
-    let second = waiting(other.join(&join(&queue, Exclusive)).await);
-    let third = waiting(one.join(&join(&queue, Exclusive)).await);
-    let listed = one.list(&queue, ALL).await.unwrap();
-    let sequences: Vec<_> = listed.iter().map(|entry| entry.sequence).collect();
-    assert_eq!(sequences, [&first, &second, &third].map(|node| node.state().sequence()));
-    assert_eq!(listed.iter().map(|entry| entry.admitted).collect::<Vec<_>>(), [true, false, false]);
-    assert!(listed.iter().all(|entry| entry.label == "tester" && entry.age.is_some()));
-    // The same by pages.
-    let page = one.list(&queue, Page::new(sequences[0], 1)).await.unwrap();
-    assert_eq!(page.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [sequences[1]]);
-
-    assert!(still_waits(&other, &queue, second.admitted()).await);
-    first.leave().await.unwrap();
-    soon(second.admitted()).await.unwrap();
-    assert!(still_waits(&one, &queue, third.admitted()).await);
-    second.leave().await.unwrap();
-    soon(third.admitted()).await.unwrap();
-    third.leave().await.unwrap();
-    // A second leave of a node that is gone is no error.
-    third.leave().await.unwrap();
-    assert!(one.list(&queue, ALL).await.unwrap().is_empty());
-}
-
-#[tokio::test]
-async fn a_waiter_that_leaves_in_mid_queue_admits_nobody() {
-    let config = config(server().await.addr());
-    let queue = address(&config, Kind::Mutex, "a");
-    let backend = backend(&config).await;
-    let first = admitted(backend.join(&join(&queue, Exclusive)).await);
-    let second = waiting(backend.join(&join(&queue, Exclusive)).await);
-    let third = waiting(backend.join(&join(&queue, Exclusive)).await);
-    assert!(still_waits(&backend, &queue, third.admitted()).await);
-    second.leave().await.unwrap();
-    assert!(still_waits(&backend, &queue, third.admitted()).await);
-    first.leave().await.unwrap();
-    soon(third.admitted()).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_refused_try_leaves_nothing() {
-    let config = config(server().await.addr());
-    let queue = address(&config, Kind::Mutex, "a");
-    let backend = backend(&config).await;
-    let held = admitted(backend.join(&join(&queue, Exclusive)).await);
-    let attempt = latchwork_core::contracts::Join { patience: Patience::Try, ..join(&queue, Exclusive) };
-    assert!(matches!(backend.join(&attempt).await, Ok(Joined::Refused)));
-    assert_eq!(backend.list(&queue, ALL).await.unwrap().len(), 1);
-    held.leave().await.unwrap();
-}
-
 /// Ids are reused, and a counter begins anew with its directory: a path may be another node's.
 #[tokio::test]
 async fn a_second_leave_of_a_node_spares_the_next_of_its_path() {
@@ -98,6 +40,7 @@ async fn a_second_leave_of_a_node_spares_the_next_of_its_path() {
     let directory = format!("/{}/mutex/a", config.namespace);
     let first = admitted(client.join(&join(&queue, Exclusive)).await);
     let named = stranger.list_children(&directory).await.unwrap();
+    assert!(client.list(&queue, ALL).await.unwrap()[0].age.is_some());
     first.leave().await.unwrap();
     stranger.delete(&directory, None).await.unwrap();
     let next = admitted(client.join(&join(&queue, Exclusive)).await);

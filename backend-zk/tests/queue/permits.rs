@@ -3,55 +3,11 @@
 use std::time::Duration;
 
 use super::ALL;
-use crate::common::{
-    address, admitted, backend, config, join, promptly, server, soon, still_waits, stranger, waiting,
-};
+use crate::common::{address, admitted, backend, config, join, promptly, server, soon, stranger, waiting};
+use latchwork_core::Kind;
 use latchwork_core::contracts::{Joined, Limit};
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::Claim::Permits;
-use latchwork_core::{ErrorKind, Kind};
-
-/// Whichever of two holders leaves first, the next waiter is admitted: no single watched node would
-/// do (CHAIN-PERMITS-HEAD-AND-MARKS).
-#[tokio::test]
-async fn permits_are_given_on_whichever_departure_and_pass_down_the_queue() {
-    let config = config(server().await.addr());
-    let (one, other) = (backend(&config).await, backend(&config).await);
-    for (key, first_to_leave) in [("a", 0), ("b", 1)] {
-        let queue = address(&config, Kind::Semaphore, key);
-        let holders = [
-            admitted(one.join(&join(&queue, Permits(1))).await),
-            admitted(other.join(&join(&queue, Permits(1))).await),
-        ];
-        let head = waiting(one.join(&join(&queue, Permits(1))).await);
-        let next = waiting(other.join(&join(&queue, Permits(1))).await);
-        let last = waiting(one.join(&join(&queue, Permits(2))).await);
-        let (head_waits, next_waits, last_waits) = (
-            tokio::spawn({
-                let node = head.clone();
-                async move { node.admitted().await }
-            }),
-            tokio::spawn({
-                let node = next.clone();
-                async move { node.admitted().await }
-            }),
-            tokio::spawn({
-                let node = last.clone();
-                async move { node.admitted().await }
-            }),
-        );
-        holders[first_to_leave].leave().await.unwrap();
-        soon(head_waits).await.unwrap().unwrap();
-        assert!(still_waits(&other, &queue, next.admitted()).await);
-        holders[1 - first_to_leave].leave().await.unwrap();
-        soon(next_waits).await.unwrap().unwrap();
-        head.leave().await.unwrap();
-        assert!(still_waits(&one, &queue, last.admitted()).await);
-        next.leave().await.unwrap();
-        soon(last_waits).await.unwrap().unwrap();
-        last.leave().await.unwrap();
-    }
-}
 
 #[tokio::test]
 async fn many_permits_go_round_without_a_sleeper() {
@@ -86,24 +42,6 @@ async fn many_permits_go_round_without_a_sleeper() {
         }
     })
     .await;
-}
-
-#[tokio::test]
-async fn another_limit_is_a_conflict_and_leaves_nothing() {
-    let config = config(server().await.addr());
-    let queue = address(&config, Kind::Semaphore, "a");
-    let backend = backend(&config).await;
-    let with = |limit: Limit, claim: Claim| latchwork_core::contracts::Join { limit, ..join(&queue, claim) };
-    let conflict = |joined: latchwork_core::Result<Joined>| joined.unwrap_err().kind() == ErrorKind::Conflict;
-    assert!(conflict(backend.join(&with(Limit::Stored, Permits(1))).await), "none is stored yet");
-    let held = admitted(backend.join(&with(Limit::Exactly(2), Permits(1))).await);
-    assert!(conflict(backend.join(&with(Limit::Exactly(3), Permits(1))).await));
-    assert!(conflict(backend.join(&with(Limit::Stored, Permits(3))).await));
-    let followed = admitted(backend.join(&with(Limit::Stored, Permits(1))).await);
-    assert_eq!(backend.list(&queue, ALL).await.unwrap().len(), 2);
-    for node in [held, followed] {
-        node.leave().await.unwrap();
-    }
 }
 
 /// permits(3): A(2) and B(1) hold, the limit falls to 2, C(1) comes. By the sums B seems not

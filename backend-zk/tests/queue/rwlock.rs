@@ -1,31 +1,9 @@
 //! Readers and writers.
 
-use crate::common::{
-    address, admitted, backend, config, join, put, server, soon, still_waits, stranger, waiting,
-};
-use latchwork_core::decide::Claim::{Exclusive, Shared};
+use crate::common::{address, backend, config, join, put, server, soon, still_waits, stranger, waiting};
+use latchwork_core::decide::Claim::Exclusive;
 use latchwork_core::{Address, Kind};
 use zookeeper_client::CreateMode;
-
-#[tokio::test]
-async fn readers_share_and_wait_for_the_nearest_earlier_writer() {
-    let config = config(server().await.addr());
-    let queue = address(&config, Kind::RwLock, "a");
-    let (one, other) = (backend(&config).await, backend(&config).await);
-    let reader = admitted(one.join(&join(&queue, Shared)).await);
-    let beside = admitted(other.join(&join(&queue, Shared)).await);
-    let writer = waiting(one.join(&join(&queue, Exclusive)).await);
-    let behind = waiting(other.join(&join(&queue, Shared)).await);
-    let last = waiting(one.join(&join(&queue, Shared)).await);
-    reader.leave().await.unwrap();
-    assert!(still_waits(&one, &queue, writer.admitted()).await);
-    beside.leave().await.unwrap();
-    soon(writer.admitted()).await.unwrap();
-    assert!(still_waits(&other, &queue, behind.admitted()).await);
-    writer.leave().await.unwrap();
-    soon(behind.admitted()).await.unwrap();
-    soon(last.admitted()).await.unwrap();
-}
 
 #[tokio::test]
 async fn a_writer_is_not_admitted_beside_a_downgraded_writer() {

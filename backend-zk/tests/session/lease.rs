@@ -12,21 +12,6 @@ use latchwork_core::contracts::{Close, Joined, LeaseState};
 use latchwork_core::decide::Claim::Exclusive;
 use latchwork_core::{Kind, LostReason};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_healthy_lease_outlives_its_ttl() {
-    let mut config = config(server().await.addr());
-    // More than half of it lies between a renewal and the deadline: longer than the machine stands still.
-    config.ttl = Duration::from_secs(12);
-    let backend = backend(&config).await;
-    let lease = backend.lease();
-    assert_eq!(lease.ttl(), config.ttl);
-    let lost = tokio::time::timeout(lease.ttl() * 3 / 2, lease.until_lost()).await;
-    assert!(lost.is_err(), "it was lost: {lost:?}");
-    assert!(backend.lease().same_as(&lease));
-    backend.close(Close::Orderly).await.unwrap();
-    assert_eq!(lease.lost(), Some(LostReason::Closed));
-}
-
 /// A short lease has less time left when a proof is sent than a proof may take in good times.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silence_suspends_a_short_lease_before_it_is_lost() {
@@ -44,23 +29,6 @@ async fn a_silence_suspends_a_short_lease_before_it_is_lost() {
     assert_eq!(soon(lease.changed(LeaseState::Live)).await, LeaseState::Suspended);
     assert_eq!(soon(lease.until_lost()).await, LostReason::Expired);
     backend.close(Close::Abrupt).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_mutex_survives_a_cut_that_is_shorter_than_its_lease() {
-    let proxy = Proxy::start(server().await.addr()).await.unwrap();
-    let config = through(&proxy).await;
-    let coordinator = coordinator(&config).await;
-    let mutex = coordinator.mutex("a").unwrap();
-    let guard = soon(mutex.acquire()).await.unwrap();
-    let lease = coordinator.lease();
-    proxy.cut();
-    soon(async { while lease.changed(LeaseState::Live).await != LeaseState::Suspended {} }).await;
-    assert!(guard.is_held(), "held until the deadline");
-    proxy.resume();
-    soon(async { while lease.changed(LeaseState::Suspended).await != LeaseState::Live {} }).await;
-    guard.release().await.unwrap();
-    coordinator.close().await.unwrap();
 }
 
 /// As when the host loses its power, or the network a route.
