@@ -293,7 +293,8 @@ mod tests {
     async fn most_specific_failure_is_the_answer_and_a_waiting_host_outlives_an_absent_one() {
         let hosts = ["absent", "foreign", "waits", "serves"].map(str::to_owned);
         let find = async |hosts: &[String]| {
-            let finding = find_server(hosts, &Clock::tokio(), |host| async move {
+            let clock = Clock::tokio();
+            let finding = find_server(hosts, &clock, |host| async move {
                 match host {
                     "absent" => Err(unavailable("absent")),
                     "foreign" => Err(Error::new(ErrorKind::Misconfigured, "foreign")),
