@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::Range;
+use std::os::unix::net::UnixDatagram;
 
 use tokio::net::TcpSocket;
 
@@ -39,7 +40,7 @@ pub fn free_ports(count: usize) -> Result<Vec<u16>, ServerError> {
 #[derive(Debug)]
 pub(super) struct ClaimedPorts {
     pub(super) numbers: Vec<u16>,
-    claims: Vec<Claim>,
+    claims: Vec<Option<UnixDatagram>>,
 }
 
 impl ClaimedPorts {
@@ -80,14 +81,9 @@ impl ClaimedPorts {
 /// A socket whose name is the port's: of all processes one has it, and the system takes it back when
 /// that process ends, however it ends.
 #[cfg(target_os = "linux")]
-type Claim = Option<std::os::unix::net::UnixDatagram>;
-#[cfg(not(target_os = "linux"))]
-type Claim = ();
-
-#[cfg(target_os = "linux")]
-fn claim(port: u16) -> io::Result<Claim> {
+fn claim(port: u16) -> io::Result<Option<UnixDatagram>> {
     use std::os::linux::net::SocketAddrExt;
-    use std::os::unix::net::{SocketAddr, UnixDatagram};
+    use std::os::unix::net::SocketAddr;
     let name = SocketAddr::from_abstract_name(format!("latchwork-port-{port}"))?;
     match UnixDatagram::bind_addr(&name) {
         Ok(claim) => Ok(Some(claim)),
@@ -99,8 +95,8 @@ fn claim(port: u16) -> io::Result<Claim> {
 
 /// Other systems have no such names. There a port that is free now is all that there is.
 #[cfg(not(target_os = "linux"))]
-fn claim(_: u16) -> io::Result<Claim> {
-    Ok(())
+fn claim(_: u16) -> io::Result<Option<UnixDatagram>> {
+    Ok(None)
 }
 
 /// A port of the loopback interface that refuses connections. No other program gets it before this is

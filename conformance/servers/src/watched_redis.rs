@@ -34,7 +34,7 @@ pub struct WatchedRedis {
 
 /// The ports of a server or Sentinel: without TLS, with it, and that which a server announces where it can be
 /// cut off.
-type Ports = [u16; PORTS];
+type WatchedPorts = [u16; PORTS];
 const PORTS: usize = 3;
 
 impl WatchedRedis {
@@ -108,7 +108,7 @@ impl WatchedRedis {
         let (servers, sentinels) = ports.numbers.as_chunks().0.split_at(SERVERS);
         let crossings = match wiring {
             Wiring::Cuttable => {
-                let announced = |&[port, _, by]: &Ports| vec![Announced { port, by }];
+                let announced = |&[port, _, by]: &WatchedPorts| vec![Announced { port, by }];
                 let announced: Vec<_> = servers.iter().map(announced).collect();
                 Some(Crossings::open(&announced, SERVERS + SENTINELS).await?)
             }

@@ -31,7 +31,7 @@ impl From<Way> for Link {
 
 /// The ports of one server.
 #[derive(Debug, Clone, Copy)]
-struct Ports {
+struct MemberPorts {
     client: u16,
     quorum: u16,
     election: u16,
@@ -43,7 +43,7 @@ pub(super) async fn start(size: usize, tls: Option<&ServerTls>) -> Result<Starte
     let claimed = ClaimedPorts::take(4 * size)?;
     let ports = claimed.numbers.as_chunks().0.iter();
     let ports: Vec<_> =
-        ports.map(|&[client, quorum, election, tls]| Ports { client, quorum, election, tls }).collect();
+        ports.map(|&[client, quorum, election, tls]| MemberPorts { client, quorum, election, tls }).collect();
     let mut ways = Vec::new();
     for from in 0..size {
         for (to, ports) in ports.iter().enumerate().filter(|(to, _)| *to != from) {
@@ -99,7 +99,7 @@ pub(super) async fn ephemerals(addr: &str) -> Option<BTreeSet<String>> {
 
 /// The members as server `id` is to see them: itself where it listens, the others behind their
 /// proxies.
-fn members(id: usize, own: Ports, ways: &[Way]) -> String {
+fn members(id: usize, own: MemberPorts, ways: &[Way]) -> String {
     let tick = Clocks::Fast.zookeeper_tick().as_millis();
     let sync = Ensemble::SYNC_LIMIT.as_millis() / tick;
     let mut lines = format!("initLimit={}\nsyncLimit={sync}\n", sync * 3);
