@@ -19,7 +19,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::signal::unix::{SignalKind, signal as on_signal};
 
-use super::message::{Order, Report};
+use super::message::{GuardReport, Order};
 use super::own_program::own_program;
 use super::{descendants, exec, signals};
 use crate::exit::Ended;
@@ -90,7 +90,7 @@ async fn guard(order: GuardOrder) -> std::io::Result<()> {
     let child =
         Command::new(own_program()?).arg0("latchwork").args(exec::arguments(&order.command)).spawn()?;
     guard.child = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    guard.say(Report::Started).await;
+    guard.say(GuardReport::Started).await;
     while guard.status.is_none() {
         let clock = guard.clock.clone();
         tokio::select! {
@@ -133,7 +133,7 @@ impl Guard {
         if !self.warned {
             self.warned = true;
             self.send(Some(Signal::TERM));
-            self.say(Report::Warned).await;
+            self.say(GuardReport::Warned).await;
         }
     }
 
@@ -170,14 +170,14 @@ impl Guard {
     async fn conclude(&mut self) {
         let Some(status) = self.status else { return };
         let report = match status.terminating_signal() {
-            Some(number) => Report::Signalled(number),
-            None => Report::Exited(status.exit_status().unwrap_or(0)),
+            Some(number) => GuardReport::Signalled(number),
+            None => GuardReport::Exited(status.exit_status().unwrap_or(0)),
         };
         self.say(report).await;
     }
 
     /// A program that is gone hears nothing.
-    async fn say(&mut self, report: Report) {
+    async fn say(&mut self, report: GuardReport) {
         let _ = self.says.write_all(format!("{report}\n").as_bytes()).await;
     }
 }

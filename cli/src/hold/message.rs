@@ -23,7 +23,7 @@ pub(super) enum Order {
 
 /// From the guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Report {
+pub(super) enum GuardReport {
     /// The command runs.
     Started,
     /// The command was asked to end, for the sake of the hold.
@@ -44,13 +44,13 @@ impl fmt::Display for Order {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for GuardReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Report::Started => f.write_str("started"),
-            Report::Warned => f.write_str("warned"),
-            Report::Exited(code) => write!(f, "exited {code}"),
-            Report::Signalled(number) => write!(f, "signalled {number}"),
+            GuardReport::Started => f.write_str("started"),
+            GuardReport::Warned => f.write_str("warned"),
+            GuardReport::Exited(code) => write!(f, "exited {code}"),
+            GuardReport::Signalled(number) => write!(f, "signalled {number}"),
         }
     }
 }
@@ -74,15 +74,15 @@ impl FromStr for Order {
     }
 }
 
-impl FromStr for Report {
+impl FromStr for GuardReport {
     type Err = Garbled;
 
     fn from_str(line: &str) -> Result<Self, Garbled> {
         match line.split_once(' ').unwrap_or((line, "")) {
-            ("started", "") => Ok(Report::Started),
-            ("warned", "") => Ok(Report::Warned),
-            ("exited", code) => code.parse().map(Report::Exited).map_err(|_| Garbled),
-            ("signalled", number) => number.parse().map(Report::Signalled).map_err(|_| Garbled),
+            ("started", "") => Ok(GuardReport::Started),
+            ("warned", "") => Ok(GuardReport::Warned),
+            ("exited", code) => code.parse().map(GuardReport::Exited).map_err(|_| Garbled),
+            ("signalled", number) => number.parse().map(GuardReport::Signalled).map_err(|_| Garbled),
             _ => Err(Garbled),
         }
     }
@@ -98,8 +98,10 @@ mod tests {
         for order in [until, Order::Signal(15), Order::Kill] {
             assert_eq!(order.to_string().parse::<Order>().unwrap(), order);
         }
-        for report in [Report::Started, Report::Warned, Report::Exited(3), Report::Signalled(9)] {
-            assert_eq!(report.to_string().parse::<Report>().unwrap(), report);
+        for report in
+            [GuardReport::Started, GuardReport::Warned, GuardReport::Exited(3), GuardReport::Signalled(9)]
+        {
+            assert_eq!(report.to_string().parse::<GuardReport>().unwrap(), report);
         }
         for garbled in ["", "until", "until 1", "until x 2", "signal", "kill now"] {
             assert!(garbled.parse::<Order>().is_err(), "{garbled:?}");

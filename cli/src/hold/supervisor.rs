@@ -21,7 +21,7 @@ use tokio::time::{MissedTickBehavior, timeout};
 use super::deadline::Bounds;
 use super::descendants;
 use super::job::{Held, Job};
-use super::message::{Order, Report};
+use super::message::{GuardReport, Order};
 use super::own_program::own_program;
 use super::signals::Received;
 use crate::exit::{self, Ended};
@@ -53,7 +53,7 @@ pub(super) struct Supervisor<'a> {
 }
 
 /// The guard, as the program talks to it.
-struct Guard {
+struct GuardProcess {
     process: Child,
     reports: Lines<BufReader<OwnedReadHalf>>,
     orders: OwnedWriteHalf,
@@ -84,7 +84,7 @@ impl<'a> Supervisor<'a> {
         self.watch(guard, signals).await
     }
 
-    async fn start(&self) -> io::Result<Guard> {
+    async fn start(&self) -> io::Result<GuardProcess> {
         // A socket with a name, since a descriptor cannot be handed down without unsafe code.
         let folder = tempfile::Builder::new().prefix("latchwork-").tempdir()?;
         let socket = folder.path().join("guard");
@@ -104,7 +104,7 @@ impl<'a> Supervisor<'a> {
             }
         };
         let (reads, orders) = stream.into_split();
-        Ok(Guard { process, reports: BufReader::new(reads).lines(), orders })
+        Ok(GuardProcess { process, reports: BufReader::new(reads).lines(), orders })
     }
 
     fn arguments(&self, socket: &Path) -> Vec<OsString> {
@@ -129,7 +129,7 @@ impl<'a> Supervisor<'a> {
 
     async fn watch(
         &mut self,
-        mut guard: Guard,
+        mut guard: GuardProcess,
         signals: &mut UnboundedReceiver<Received>,
     ) -> Result<Ending, Failure> {
         let mut states = self.held.hold.states();
@@ -140,7 +140,7 @@ impl<'a> Supervisor<'a> {
             tokio::select! {
                 biased;
                 report = guard.reports.next_line() => {
-                    let report = report.ok().flatten().and_then(|line| line.parse::<Report>().ok());
+                    let report = report.ok().flatten().and_then(|line| line.parse::<GuardReport>().ok());
                     let Some(report) = report else { return Err(abandoned(guard.process).await) };
                     if let Some(code) = self.heard(report, signals).await {
                         return self.conclude(guard, code);
@@ -162,12 +162,12 @@ impl<'a> Supervisor<'a> {
 
 impl Supervisor<'_> {
     /// Tells the guard until when the hold is good.
-    async fn inform(&mut self, guard: &mut Guard) {
+    async fn inform(&mut self, guard: &mut GuardProcess) {
         let now = self.coordinator.lease().clock().now();
         guard.order(self.bounds.order(now, &self.held.hold)).await;
     }
 
-    async fn pass_on(&mut self, guard: &mut Guard, signal: Received) {
+    async fn pass_on(&mut self, guard: &mut GuardProcess, signal: Received) {
         if signal.from_terminal {
             self.from_terminal = Some(signal.number);
         } else {
@@ -176,15 +176,19 @@ impl Supervisor<'_> {
     }
 
     /// How the command has ended, if it has.
-    async fn heard(&mut self, report: Report, signals: &mut UnboundedReceiver<Received>) -> Option<Ended> {
+    async fn heard(
+        &mut self,
+        report: GuardReport,
+        signals: &mut UnboundedReceiver<Received>,
+    ) -> Option<Ended> {
         match report {
-            Report::Exited(code) => Some(Ended::With(u8::try_from(code).unwrap_or(u8::MAX))),
-            Report::Signalled(number) => Some(match self.was_typed(number, signals).await {
+            GuardReport::Exited(code) => Some(Ended::With(u8::try_from(code).unwrap_or(u8::MAX))),
+            GuardReport::Signalled(number) => Some(match self.was_typed(number, signals).await {
                 true => Ended::By(number),
                 false => Ended::With(exit::by_signal(number)),
             }),
-            Report::Started => None,
-            Report::Warned => {
+            GuardReport::Started => None,
+            GuardReport::Warned => {
                 self.warned = true;
                 None
             }
@@ -205,14 +209,14 @@ impl Supervisor<'_> {
         true
     }
 
-    fn conclude(&self, mut guard: Guard, code: Ended) -> Result<Ending, Failure> {
+    fn conclude(&self, mut guard: GuardProcess, code: Ended) -> Result<Ending, Failure> {
         // It has said its last and ends by itself.
         guard.process.wait().map_err(|error| Failure::machine("the guard did not end", error))?;
         Ok(Ending { code, warned: self.warned })
     }
 }
 
-impl Guard {
+impl GuardProcess {
     /// A guard that is gone is noticed by the silence of its reports.
     async fn order(&mut self, order: Order) {
         let _ = self.orders.write_all(format!("{order}\n").as_bytes()).await;

@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const PHASES: [&str; 4] = ["quiet", "opening", "kept", "closing"];
 
 /// Says to the bystander which phase has begun; dropped at the end.
-type Phase = watch::Sender<usize>;
+type PhaseSender = watch::Sender<usize>;
 
 pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Result<Vec<Line>> {
     let (phase, phases) = watch::channel(0);
@@ -95,7 +95,7 @@ pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Resul
 
 /// Does one phase, and notes how long it took.
 async fn in_phase<T>(
-    phase: &Phase,
+    phase: &PhaseSender,
     number: usize,
     took: &mut [Duration; 4],
     work: impl Future<Output = T>,

@@ -17,7 +17,7 @@ use crate::raw::Subject;
 use crate::recipe::Recipe;
 use crate::target::{NAMESPACE, Target};
 use crate::trial::LONG_TTL;
-use crate::turns::{self, Terms};
+use crate::turns::{self, ServerTerms};
 use crate::uncontended::Ours;
 
 /// The measure's name.
@@ -75,7 +75,7 @@ pub(super) async fn measure(old: &Target, new: &Target, recipe: Recipe, plan: &P
         counted.push((new.counter(), of_new));
     }
     let unit = "server requests/acquisition";
-    let terms = Terms { server: old.name(), measure: MOVE, param: &times, counted: &counted, unit };
+    let terms = ServerTerms { server: old.name(), measure: MOVE, param: &times, counted: &counted, unit };
     let lines = turns::measure_on(subjects, plan, &terms).await?;
     try_join_all(clients.iter().map(Coordinator::close)).await?;
     Ok(lines)

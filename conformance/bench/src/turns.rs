@@ -31,7 +31,7 @@ pub(super) struct Named {
 }
 
 /// The same of what asks several servers.
-pub(super) struct Terms<'a> {
+pub(super) struct ServerTerms<'a> {
     /// The server that the lines name.
     pub(super) server: &'a str,
     /// The measure of the times, and their parameter.
@@ -51,7 +51,7 @@ pub(super) async fn measure(
 ) -> Result<Vec<Line>> {
     let Named { measure, asked, unit } = named;
     let counted = [(target.counter(), asked.to_owned())];
-    let terms = Terms { server: target.name(), measure, param: ONE_TASK, counted: &counted, unit };
+    let terms = ServerTerms { server: target.name(), measure, param: ONE_TASK, counted: &counted, unit };
     measure_on(subjects, plan, &terms).await
 }
 
@@ -59,7 +59,7 @@ pub(super) async fn measure(
 pub(super) async fn measure_on(
     mut subjects: Vec<Subject>,
     plan: &Plan,
-    terms: &Terms<'_>,
+    terms: &ServerTerms<'_>,
 ) -> Result<Vec<Line>> {
     let lines = warm_and_measure(&mut subjects, plan, terms).await;
     let ended = try_join_all(subjects.iter_mut().map(|subject| subject.pair.end())).await;
@@ -68,7 +68,11 @@ pub(super) async fn measure_on(
     Ok(lines)
 }
 
-async fn warm_and_measure(subjects: &mut [Subject], plan: &Plan, terms: &Terms<'_>) -> Result<Vec<Line>> {
+async fn warm_and_measure(
+    subjects: &mut [Subject],
+    plan: &Plan,
+    terms: &ServerTerms<'_>,
+) -> Result<Vec<Line>> {
     let line = |peer: &str, measure: &str, param: &str, unit: &str| {
         Line::new(terms.server, peer, measure, param, unit)
     };
@@ -117,7 +121,7 @@ fn of_the_middle_part<'a>(
 }
 
 /// The counters of all servers.
-async fn look(terms: &Terms<'_>) -> Result<Vec<Option<Counted>>> {
+async fn look(terms: &ServerTerms<'_>) -> Result<Vec<Option<Counted>>> {
     try_join_all(terms.counted.iter().map(|(counter, _)| counter.read())).await
 }
 

@@ -27,7 +27,7 @@ pub(super) async fn subjects(target: &Target) -> Result<Vec<Subject>> {
     let mut same = Vec::new();
     for key in [&["m1"][..], &THREE].concat() {
         let lease = client.lease_grant(TTL, None).await?.id();
-        same.push(Box::new(Same::new(client.clone(), lease, key)));
+        same.push(Box::new(EtcdMutex::new(client.clone(), lease, key)));
     }
     let mut pairs = same.into_iter().map(|same| -> Box<dyn Pair> { same });
     let one = pairs.next().ok_or("there is one")?;
@@ -37,14 +37,14 @@ pub(super) async fn subjects(target: &Target) -> Result<Vec<Subject>> {
     ])
 }
 
-struct Same {
+struct EtcdMutex {
     client: Client,
     lease: i64,
     key: String,
     join: Txn,
 }
 
-impl Same {
+impl EtcdMutex {
     fn new(client: Client, lease: i64, key: &str) -> Self {
         let (id, queue) = (NodeId::random(), format!("{NAMESPACE}-raw/mutex/{key}/"));
         let key = format!("{queue}{lease:x}-{id}");
@@ -68,7 +68,7 @@ impl Same {
 }
 
 #[async_trait]
-impl Pair for Same {
+impl Pair for EtcdMutex {
     async fn once(&mut self) -> Result<()> {
         let joined = self.client.txn(self.join.clone()).await?;
         let left = self.client.delete(self.key.as_str(), None).await?;

@@ -30,9 +30,9 @@ pub(super) async fn subjects(target: &Target) -> Result<Vec<Subject>> {
     let connection = client(target)?.get_multiplexed_async_connection().await?;
     let mut three: Vec<Box<dyn Pair>> = Vec::new();
     for key in THREE {
-        three.push(Box::new(Same::open(target, connection.clone(), key).await?));
+        three.push(Box::new(RedisMutex::open(target, connection.clone(), key).await?));
     }
-    let same = Same::open(target, connection.clone(), "m1").await?;
+    let same = RedisMutex::open(target, connection.clone(), "m1").await?;
     let plain = Plain::open(connection).await?;
     Ok(vec![
         Subject { peer: SAME, pair: Box::new(same) },
@@ -46,7 +46,7 @@ pub(super) async fn at_once(target: &Target, members: usize) -> Result<Subject> 
     let mut pairs: Vec<Box<dyn Pair>> = Vec::new();
     for number in 0..members {
         let connection = client(target)?.get_multiplexed_async_connection().await?;
-        pairs.push(Box::new(Same::open(target, connection, &format!("raw-member-{number}")).await?));
+        pairs.push(Box::new(RedisMutex::open(target, connection, &format!("raw-member-{number}")).await?));
     }
     let peer = if members == 3 { TO_THREE } else { TO_FIVE };
     Ok(Subject { peer, pair: Box::new(AtOnce(pairs)) })
@@ -68,7 +68,7 @@ async fn of_a_mutex(target: &Target, key: &str) -> Result<(Words, Words)> {
 
 /// The requests of our mutex. The join is sent as it was recorded, and the leave with the sequence
 /// number of the join's answer.
-struct Same {
+struct RedisMutex {
     connection: MultiplexedConnection,
     join: Cmd,
     leave: Words,
@@ -76,7 +76,7 @@ struct Same {
     sequence: usize,
 }
 
-impl Same {
+impl RedisMutex {
     async fn open(target: &Target, connection: MultiplexedConnection, key: &str) -> Result<Self> {
         let (join, leave) = of_a_mutex(target, key).await?;
         // EVALSHA, script, number of keys, keys; then time, shape, id and sequence number.
@@ -86,7 +86,7 @@ impl Same {
 }
 
 #[async_trait]
-impl Pair for Same {
+impl Pair for RedisMutex {
     async fn once(&mut self) -> Result<()> {
         let (answer, sequence, _, _, _): (i64, u64, i64, i64, i64) =
             self.join.query_async(&mut self.connection).await?;

@@ -18,10 +18,10 @@ pub(super) async fn writing(target: &Target, key: &str, write: Write) -> Result<
     let (mut client, key) = (client(target).await?, cell(key));
     let put = client.put(key.as_str(), VALUE, None).await?;
     let revision = put.header().ok_or("a put without a revision")?.revision();
-    Ok(Box::new(Writing { client, key, revision: (write == Write::OnVersion).then_some(revision) }))
+    Ok(Box::new(EtcdWriter { client, key, revision: (write == Write::OnVersion).then_some(revision) }))
 }
 
-struct Writing {
+struct EtcdWriter {
     client: Client,
     key: String,
     /// Of the last write, which the next one names.
@@ -29,7 +29,7 @@ struct Writing {
 }
 
 #[async_trait]
-impl Pair for Writing {
+impl Pair for EtcdWriter {
     async fn once(&mut self) -> Result<()> {
         let key = self.key.as_str();
         let mut compares = vec![Compare::lease(key, CompareOp::Equal, 0)];
@@ -54,17 +54,17 @@ pub(super) async fn watching(target: &Target, key: &str) -> Result<Box<dyn Hear>
     let mut events = client.watch(key.as_str(), None).await?;
     // That it was created.
     events.message().await?;
-    Ok(Box::new(Watching { client, key, events }))
+    Ok(Box::new(EtcdWatcher { client, key, events }))
 }
 
-struct Watching {
+struct EtcdWatcher {
     client: Client,
     key: String,
     events: WatchStream,
 }
 
 #[async_trait]
-impl Hear for Watching {
+impl Hear for EtcdWatcher {
     async fn hear(&mut self, _round: u64) -> Result<()> {
         loop {
             let message = self.events.message().await?.ok_or("the watch has ended")?;

@@ -38,17 +38,17 @@ pub(super) async fn writing(target: &Target, key: &str, write: Write) -> Result<
     Ok(match write {
         Write::OnVersion if last.len() <= NONCE => return Err("a count was changed otherwise".into()),
         Write::OnVersion => Box::new(Counting { connection, change: last, number: 2 }),
-        Write::Anyhow => Box::new(Writing { connection, write: cmd(&last) }),
+        Write::Anyhow => Box::new(RedisWriter { connection, write: cmd(&last) }),
     })
 }
 
-struct Writing {
+struct RedisWriter {
     connection: MultiplexedConnection,
     write: Cmd,
 }
 
 #[async_trait]
-impl Pair for Writing {
+impl Pair for RedisWriter {
     async fn once(&mut self) -> Result<()> {
         let (answer, _, _): (i64, i64, String) = self.write.query_async(&mut self.connection).await?;
         if answer != 1 {
@@ -117,17 +117,17 @@ pub(super) async fn watching(target: &Target, key: &str, write: Write) -> Result
     // A cell's name is its channel too.
     events.subscribe(&read[CELL]).await?;
     let connection = client.get_multiplexed_async_connection().await?;
-    Ok(Box::new(Watching { events, connection, read: cmd(&read) }))
+    Ok(Box::new(RedisWatcher { events, connection, read: cmd(&read) }))
 }
 
-struct Watching {
+struct RedisWatcher {
     events: PubSub,
     connection: MultiplexedConnection,
     read: Cmd,
 }
 
 #[async_trait]
-impl Hear for Watching {
+impl Hear for RedisWatcher {
     async fn hear(&mut self, _round: u64) -> Result<()> {
         self.events.on_message().next().await.ok_or("the subscription has ended")?;
         let _: (String, Vec<u8>) = self.read.query_async(&mut self.connection).await?;

@@ -84,10 +84,10 @@ pub(super) async fn watching(target: &Target, key: &str) -> Result<Box<dyn Hear>
     let path = format!("{directory}/{key}");
     make(&client, &path).await?;
     let (_, armed) = client.check_and_watch_stat(&path).await?;
-    Ok(Box::new(Watching { client, directory, path, armed: Some(armed) }))
+    Ok(Box::new(ZookeeperWatcher { client, directory, path, armed: Some(armed) }))
 }
 
-struct Watching {
+struct ZookeeperWatcher {
     client: Client,
     directory: String,
     path: String,
@@ -95,7 +95,7 @@ struct Watching {
 }
 
 #[async_trait]
-impl Hear for Watching {
+impl Hear for ZookeeperWatcher {
     async fn hear(&mut self, _round: u64) -> Result<()> {
         self.armed.take().ok_or("no watch is armed")?.changed().await;
         // Armed again before it is read: what comes in between is heard of.
