@@ -16,5 +16,7 @@ mod surroundings;
 /// The client processes of all tests: each is this program again, with this test alone.
 #[test]
 fn contender() {
-    latchwork_conformance::contender_test(&[latchwork_redis::connector()]);
+    let connectors = [latchwork_redis::connector()];
+    latchwork_conformance::contender_test_in::<faults::quorum::QuorumContender>(&connectors);
+    latchwork_conformance::contender_test(&connectors);
 }

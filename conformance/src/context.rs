@@ -10,6 +10,7 @@ use latchwork_core::{Address, Config, Kind};
 use crate::actions::join_of;
 use crate::adapter::Adapter;
 use crate::bounds::{CLEAN_UP, CONNECT, LATE, LONG_TTL, NOISE, PATIENCE, QUIET_TTL, ROUNDED, SHORT_TTL};
+use crate::child::Contested;
 use crate::exclusive::Lock;
 use crate::played::Played;
 use crate::taken::Taken;
@@ -102,6 +103,12 @@ impl Context {
         if let Some(taken) = &self.taken {
             soon("the other permits are taken", taken.take(key)).await.expect("taken");
         }
+    }
+
+    /// The same for child processes, which take that mutex too.
+    pub(crate) async fn contested(&self, key: &str) -> Contested {
+        self.take_others(key).await;
+        Contested::new(key, self.adapter)
     }
 
     /// Joins the queue of that mutex below the recipes.

@@ -2,20 +2,19 @@
 
 use std::fmt;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::bounds::{LATE, PATIENCE};
 use crate::cases::is_long;
-use crate::contender::Contender;
+use crate::child::{Child, Order, Soak, SoakKind};
 use crate::fenced::fenced;
 use crate::harness::{on_thread, play_beside};
 use crate::hold_record::{HoldRecord, monotonic, none_overlap, overlaps};
-use crate::order::{Event, Soak, SoakKind};
 use crate::testbeds::ServerTestbed;
 
 /// The TTL of the processes.
@@ -65,7 +64,7 @@ impl Failover {
 }
 
 /// What was seen of one key.
-struct Seen {
+struct KeySummary {
     key: String,
     grants: usize,
     // Who was inside at once, at each arrival that was one too many.
@@ -75,7 +74,7 @@ struct Seen {
     without: Vec<(Duration, Duration)>,
 }
 
-impl fmt::Display for Seen {
+impl fmt::Display for KeySummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, grants, overlaps, refused, without } = self;
         let mut waits: Vec<_> = without.iter().map(|(waited, _)| *waited).collect();
@@ -176,33 +175,35 @@ pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
             let mut config = context.fixture.process_config().expect("a server has processes");
             config.ttl = TTL;
             // They are told when the failures are over, which may take longer than they were given.
-            let seconds = (lasts * 2).as_secs();
-            let mut contenders = Vec::new();
+            let seconds = (lasts * 4).as_secs();
+            let mut children = Vec::new();
             for (key, kind, processes) in LOADS {
-                let soak = Soak { tasks: TASKS, seconds, kind, pairs_of: None, outlasts: true };
-                for _ in 0..processes {
-                    contenders.push((key, Contender::soaking(context, &config, key, soak).await));
-                }
+                let contested = context.contested(key).await;
+                let soak = Soak { contested, tasks: TASKS, seconds, kind, pairs_of: None, outlasts: true };
+                children.extend((0..processes).map(|_| (key, Child::start(&config, &soak))));
             }
-            let (waited_for, begun) = (AtomicUsize::new(contenders.len()), Mutex::new(Some(begun)));
-            let has_begun = || {
-                if waited_for.fetch_sub(1, Ordering::AcqRel) == 1 {
-                    let begun = begun.lock().expect("not poisoned").take().expect("the last one only");
-                    begun.send(()).expect("they are awaited");
-                }
-            };
+            let patience = lasts * 2 + PATIENCE;
+            let first =
+                children.iter_mut().map(async |(key, child)| (*key, vec![child.next_within(patience).await]));
+            let mut records = join_all(first).await;
+            begun.send(()).expect("they are awaited");
+            is_over.cancelled().await;
+            for (_, child) in &mut children {
+                child.process.tell(Order::Release).await;
+            }
             // The last of them may wait for servers that are not back yet.
             let ended = Mutex::new(Vec::new());
-            let ends = contenders.into_iter().map(async |(key, contender)| {
-                let records = records_of(contender, &has_begun, &is_over).await;
+            let ends = children.into_iter().map(async |(key, child)| {
+                // The bound of all children together, below, is shorter.
+                let records = child.ends(patience * 2).await;
                 ended.lock().expect("not poisoned").push(key);
                 (key, records)
             });
-            let ends = timeout(lasts * 2 + PATIENCE, futures_util::future::join_all(ends)).await;
-            let Ok(records) = ends else {
+            let Ok(rest) = timeout(patience, join_all(ends)).await else {
                 let contents = timeout(PATIENCE, context.fixture.contents()).await;
                 panic!("of the processes only these have ended: {ended:?}; on the server: {contents:#?}");
             };
+            records.extend(rest);
             // What is still sent of their ends, and what a failure left, goes within a TTL.
             sleep(TTL).await;
             sender.send(records).expect("they are awaited");
@@ -248,41 +249,13 @@ pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
     Ok(if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) })
 }
 
-async fn records_of(
-    mut contender: Contender,
-    has_begun: impl Fn(),
-    over: &CancellationToken,
-) -> Vec<HoldRecord> {
-    let (mut records, mut told) = (Vec::new(), false);
-    loop {
-        let event = tokio::select! {
-            event = contender.next_in_time() => event,
-            () = over.cancelled(), if !told => {
-                told = true;
-                contender.tell_to_release().await;
-                continue;
-            }
-        };
-        match event {
-            Event::HoldRecord(record) => {
-                if records.is_empty() {
-                    has_begun();
-                }
-                records.push(record);
-            }
-            Event::Released => return records,
-            other => panic!("unexpected in a soak: {other:?}"),
-        }
-    }
-}
-
 fn judge(
     key: &str,
     records: &[HoldRecord],
     failovers: &[Failover],
     forgets: bool,
     allowed: Duration,
-) -> Result<Seen, String> {
+) -> Result<KeySummary, String> {
     if !forgets {
         none_overlap(records, LIMIT)?;
     }
@@ -303,7 +276,7 @@ fn judge(
         without.push((waited, bound));
     }
     let overlaps = overlaps(records, LIMIT);
-    Ok(Seen { key: key.to_owned(), grants: records.len(), overlaps, refused: fenced.refused, without })
+    Ok(KeySummary { key: key.to_owned(), grants: records.len(), overlaps, refused: fenced.refused, without })
 }
 
 /// The longest time without a grant from an instant to the first grant after another; `None` where none

@@ -2,20 +2,15 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::ExitCode;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use latchwork_core::Connector;
-use tokio::runtime::{Builder, Runtime};
-
 use crate::adapter::Adapter;
 use crate::case::Case;
-use crate::contender::contend;
 use crate::context::Context;
-use crate::order::{self, Order};
 use crate::played::Played;
+use crate::runtime::{STACK, runtime};
 use crate::testbed::Testbed;
 
 /// No case may take longer, on a busy machine either; a paused clock runs fast.
@@ -23,46 +18,8 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// Nor one of the long tier.
 const LONG_LIMIT: Duration = Duration::from_secs(600);
 
-/// The stack of a thread that plays cases. The futures of cases that are not optimised need more than the 2 MiB of
-/// a thread by default.
-const STACK: usize = 16 << 20;
-
 /// What a case that took too long may need to say so.
 const ENDING: Duration = Duration::from_secs(30);
-
-/// Acts as a contender when the suite started this process as one.
-pub fn contender_main(connectors: &[Arc<dyn Connector>]) -> Option<ExitCode> {
-    contended(connectors).map(|ended| if ended { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Acts as a contender, and ends the process, when a test of the program started this process as one. To be called by a
-/// test `contender` at the top level of a program of the standard test harness.
-pub fn contender_test(connectors: &[Arc<dyn Connector>]) {
-    if let Some(ended) = contended(connectors) {
-        // The harness would print a result after the events.
-        std::process::exit(if ended { 0 } else { 1 });
-    }
-}
-
-/// Whether this process ended in order as a contender. `None` if the suite did not start it as one.
-fn contended(connectors: &[Arc<dyn Connector>]) -> Option<bool> {
-    let order = match Order::from_environment()? {
-        Ok(order) => order,
-        Err(error) => {
-            eprintln!("{}: {error}", order::VARIABLE);
-            return Some(false);
-        }
-    };
-    // What goes on in the background when work ends early gets no thread of its own to finish on.
-    let runtime = if order.early.is_some() { current_thread() } else { runtime(false) };
-    Some(match runtime.block_on(contend(connectors, order)) {
-        Ok(()) => true,
-        Err(error) => {
-            eprintln!("contender: {error}");
-            false
-        }
-    })
-}
 
 /// Plays one case on a runtime of its own.
 ///
@@ -151,20 +108,6 @@ fn message(panic: &(dyn Any + Send)) -> String {
         (_, Some(text)) => (*text).to_owned(),
         _ => "a panic without a message".to_owned(),
     }
-}
-
-fn current_thread() -> Runtime {
-    Builder::new_current_thread().enable_all().build().expect("a runtime starts")
-}
-
-pub(crate) fn runtime(paused: bool) -> Runtime {
-    let mut builder = if paused { Builder::new_current_thread() } else { Builder::new_multi_thread() };
-    if paused {
-        builder.start_paused(true);
-    } else {
-        builder.worker_threads(2);
-    }
-    builder.enable_all().thread_stack_size(STACK).build().expect("a runtime starts")
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use crate::adapter::Adapter;
 use crate::cases::chaos::{chaos, pause};
 use crate::cases::is_long;
+use crate::child::SoakKind;
 use crate::harness::{on_thread, play_with};
-use crate::order::SoakKind;
 use crate::testbeds::ServerTestbed;
 use latchwork_servers::Server;
 

@@ -119,24 +119,20 @@ fn ends_well(example: &str, mut command: Command) -> Result<(), String> {
 
 #[cfg(unix)]
 fn ends_in_order_on_sigterm() -> Result<(), String> {
-    use rustix::process::{Pid, Signal, kill_process};
-    use tokio::io::{AsyncBufReadExt, BufReader};
+    use latchwork_conformance::child::Child;
+    use rustix::process::Signal;
 
-    let mut command = command("stop_on_loss", &[])?;
-    let wrong = |error: std::io::Error| error.to_string();
+    let command = command("stop_on_loss", &[])?;
     bounded(async {
-        let mut child = command.stdout(Stdio::piped()).spawn().map_err(wrong)?;
-        let mut said = BufReader::new(child.stdout.take().ok_or("it has no output")?).lines();
+        let mut child = Child::of_text(command);
         let mut story = Vec::new();
-        while let Some(line) = said.next_line().await.map_err(wrong)? {
+        while let Some(line) = child.events.next().await {
             if line.starts_with("holds again") {
-                let pid =
-                    child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())).ok_or("it has ended")?;
-                kill_process(pid, Signal::TERM).map_err(|error| error.to_string())?;
+                child.process.signal(Signal::TERM);
             }
             story.push(line);
         }
-        let status = child.wait().await.map_err(wrong)?;
+        let status = child.process.ended().await;
         let last: Vec<_> = story.iter().rev().take(2).map(String::as_str).collect();
         if status.success() && last == ["closed: nothing is held any more", "SIGTERM: ending"] {
             return Ok(());

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use latchwork_conformance::child::SoakKind;
 use latchwork_conformance::ensemble_faults::cuts_and_kills;
-use latchwork_conformance::order::SoakKind;
 use latchwork_conformance::server_faults::chaos_beside;
 use latchwork_conformance::servers::Ensemble;
 use latchwork_conformance::testbeds::etcd_cluster_testbed;

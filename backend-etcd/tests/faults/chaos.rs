@@ -1,6 +1,6 @@
 //! Chaos over a server that is killed and started again, and stands still, at random.
 
-use latchwork_conformance::order::SoakKind;
+use latchwork_conformance::child::SoakKind;
 use latchwork_conformance::server_faults::{chaos_beside, restarts_and_stalls};
 use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_conformance::testbeds::etcd_testbed;

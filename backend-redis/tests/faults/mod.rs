@@ -2,5 +2,5 @@
 
 mod chaos;
 mod default_clocks;
-mod quorum;
+pub(crate) mod quorum;
 mod replicas;

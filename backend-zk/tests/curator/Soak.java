@@ -1,5 +1,3 @@
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
@@ -13,8 +11,8 @@ import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.retry.RetryOneTime;
 
 /**
- * A Curator client whose threads hold a read/write lock again and again, and tell of each time that they held it. It begins when
- * it is told to, and ends after its time.
+ * A Curator client whose threads hold a read/write lock again and again, and tell of each time that they held it. It ends
+ * after its time.
  *
  * <p>Arguments: the server, the lock's path, the number of threads, the seconds.
  */
@@ -23,8 +21,6 @@ public class Soak {
     CuratorFramework client = CuratorFrameworkFactory.newClient(args[0], 20_000, 15_000, new RetryOneTime(100));
     client.start();
     client.blockUntilConnected();
-    System.out.println("ready");
-    new BufferedReader(new InputStreamReader(System.in)).readLine();
     long end = System.nanoTime() + Long.parseLong(args[3]) * 1_000_000_000L;
     List<Callable<Void>> work = new ArrayList<>();
     for (int thread = 0; thread < Integer.parseInt(args[2]); thread++) {
@@ -37,7 +33,6 @@ public class Soak {
     }
     threads.shutdown();
     client.close();
-    System.out.println("{\"event\":\"released\"}");
   }
 
   /** The whole process ends with one thread that fails: it is read to its end by nobody. */
@@ -62,7 +57,7 @@ public class Soak {
       long to = System.nanoTime();
       side.release();
       System.out.printf(
-          "{\"event\":\"hold_record\",\"claim\":\"%s\",\"from\":%d,\"to\":%d}%n", writes ? "exclusive" : "shared", from, to);
+          "{\"claim\":\"%s\",\"from\":%d,\"to\":%d}%n", writes ? "exclusive" : "shared", from, to);
     }
     return null;
   }

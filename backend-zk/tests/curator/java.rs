@@ -2,9 +2,8 @@
 //! by itself.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 
 /// The jars that Curator needs, in the layout of Debian's packages.
 const JARS: [&str; 10] = [
@@ -39,18 +38,14 @@ fn class_path() -> String {
     std::env::join_paths(jars).unwrap().into_string().unwrap()
 }
 
-/// Starts a source of this folder.
-pub(crate) fn start(source: &str, arguments: &[&str]) -> Child {
+/// The command that runs a source of this folder.
+pub(crate) fn command(source: &str, arguments: &[&str]) -> Command {
     let java = std::env::var_os("JAVA_HOME").map(|home| Path::new(&home).join("bin/java"));
-    Command::new(java.filter(|java| java.exists()).unwrap_or_else(|| "java".into()))
+    let mut command = Command::new(java.filter(|java| java.exists()).unwrap_or_else(|| "java".into()));
+    command
         .args(["-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp"])
         .arg(class_path())
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("curator").join(source))
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap_or_else(|error| panic!("{HELP} ({error})"))
+        .args(arguments);
+    command
 }

@@ -3,26 +3,22 @@
 
 pub(crate) mod java;
 
+use std::process::Stdio;
 use std::time::Duration;
 
 use crate::common::{
     address, admitted, backend, config, coordinator, join, put, server, soon, still_waits, stranger, waiting,
 };
+use latchwork_conformance::child::Child;
 use latchwork_core::contracts::{Entry, Join, Page};
 use latchwork_core::decide::Claim::{Exclusive, Shared};
 use latchwork_core::{Address, ErrorKind, Kind};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout};
 use zookeeper_client::CreateMode;
 
 const TURNS: usize = 25;
 
 /// A Curator client in a process of its own.
-struct Curator {
-    orders: ChildStdin,
-    answers: Lines<BufReader<ChildStdout>>,
-    _process: Child,
-}
+struct Curator(Child<String>);
 
 impl Curator {
     /// A contender for a lock of this kind.
@@ -36,27 +32,24 @@ impl Curator {
     }
 
     async fn running(source: &str, arguments: &[&str]) -> Self {
-        let mut process = java::start(source, arguments);
-        let orders = process.stdin.take().unwrap();
-        let answers = BufReader::new(process.stdout.take().unwrap()).lines();
-        let mut curator = Self { orders, answers, _process: process };
+        let mut command = java::command(source, arguments);
+        command.stdin(Stdio::piped());
+        let mut curator = Self(Child::of_text(command));
         curator.says("ready").await;
         curator
     }
 
     async fn order(&mut self, order: &str) {
-        self.orders.write_all(format!("{order}\n").as_bytes()).await.unwrap();
-        self.orders.flush().await.unwrap();
+        self.0.process.write_line(order).await;
     }
 
     async fn says(&mut self, word: &str) {
-        let answer = soon(self.answers.next_line()).await.unwrap();
-        assert_eq!(answer.as_deref(), Some(word));
+        assert_eq!(soon(self.0.events.next()).await.as_deref(), Some(word));
     }
 
     /// Whether it answers within many times the time that Curator takes for a turn.
     async fn has_said_anything(&mut self) -> bool {
-        tokio::time::timeout(Duration::from_secs(1), self.answers.next_line()).await.is_ok()
+        tokio::time::timeout(Duration::from_secs(1), self.0.events.next()).await.is_ok()
     }
 
     async fn does(&mut self, order: &str, answer: &str) {

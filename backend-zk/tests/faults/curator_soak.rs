@@ -2,29 +2,21 @@
 //! and both sides are served all the time. Each process reports when it held, on the machine's
 //! clock. The log is judged afterwards, by neither library.
 
-use std::cell::Cell;
 use std::ops::Range;
-use std::process::Stdio;
 use std::time::Duration;
 
 use crate::common::{beside_others, config, server};
 use crate::curator::java;
-use futures_util::future::join_all;
-use latchwork_conformance::Adapter;
 use latchwork_conformance::cases::is_long;
+use latchwork_conformance::child::{Child, Contested, Soak, SoakKind};
 use latchwork_conformance::hold_record::{HoldRecord, in_order_of_tokens, none_overlap};
-use latchwork_conformance::order::{Event, Order, Soak, SoakKind};
-use latchwork_core::Config;
 use latchwork_core::decide::Claim;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdout};
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::Mutex;
 
 /// Tasks or threads of a process.
 const EACH: usize = 3;
 
-/// So much longer a process goes on by itself. It is killed when all were there together for long enough, and
-/// Java takes its time to begin.
+/// More seconds for which a process contends. It is killed when all processes have contended together for long enough.
 const SPARE: u64 = 30;
 
 /// The size of a soak.
@@ -127,112 +119,43 @@ async fn contend(size: Size, curators: &str, ours: &str) -> Sides {
     let config = config(server.addr());
     let path = |name: &str| format!("/{}-app{name}", config.namespace);
     let (threads, seconds) = (EACH.to_string(), (size.seconds + SPARE).to_string());
-    let mut waiting: Vec<_> = (0..size.processes)
-        .map(|_| Process::of(java::start("Soak.java", &[server.addr(), &path(curators), &threads, &seconds])))
-        .collect();
-    for process in &mut waiting {
-        assert_eq!(process.says().await, "ready");
-    }
-    let mut running: Vec<_> = (0..size.processes).map(|_| ours_on(&config, path(ours), size)).collect();
-    for process in &mut running {
-        process.record().await.expect("it is served at once");
-    }
-    for process in &mut waiting {
-        process.order("go").await;
-    }
-    let mut all: Vec<_> = waiting.into_iter().chain(running).collect();
-    let spans: Vec<_> = all.iter().map(|process| Cell::new(process.span)).collect();
-    let (together, over) = (&|| joint(&spans, size), &Notify::new());
-    // All are read at once, since a process that is not read would stand still.
-    let reading = all.iter_mut().zip(&spans).map(|(process, span)| async move {
-        while process.record().await.is_some() {
-            span.set(process.span);
-            if together().is_some() {
-                over.notify_one();
-            }
-        }
-    });
-    tokio::select! {
-        () = over.notified() => {}
-        _ = join_all(reading) => {}
-    }
-    let together = together().expect("they end by themselves before all were there for long enough");
-    let mut curators: Vec<_> = all.iter_mut().map(|process| std::mem::take(&mut process.records)).collect();
-    let ours = curators.split_off(size.processes);
-    // They are killed as they are dropped.
-    drop(all);
-    Sides { curators, ours, together }
-}
-
-/// So many seconds from when the last of them held first, once each has held after them. `spans`: when each
-/// held first, and last.
-fn joint(spans: &[Cell<Option<(u64, u64)>>], size: Size) -> Option<Range<u64>> {
-    let spans: Vec<_> = spans.iter().map(Cell::get).collect::<Option<_>>()?;
-    let begin = spans.iter().map(|(first, _)| *first).max()?;
-    let end = begin + size.seconds * 1_000_000_000;
-    spans.iter().all(|(_, last)| *last >= end).then_some(begin..end)
-}
-
-fn ours_on(config: &Config, path: String, size: Size) -> Process {
     let soak = Soak {
+        contested: Contested::exact(path(ours)),
         tasks: EACH,
         seconds: size.seconds + SPARE,
         kind: SoakKind::ReadWrite,
         pairs_of: None,
         outlasts: false,
     };
-    let to_hold = Order::to_hold(config, &path, Adapter::Mutex);
-    let order = Order { exact: true, soak: Some(soak), ..to_hold };
-    let mut command = order.command().expect("the own executable is known");
-    Process::of(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs"))
+    let java = ["Soak.java", server.addr(), &path(curators), &threads, &seconds];
+    let curators = (0..size.processes).map(|_| Child::of(java::command(java[0], &java[1..])));
+    let mut curators = begun(curators.collect()).await;
+    // Java takes its time to begin.
+    let mut ours = begun((0..size.processes).map(|_| Child::start(&config, &soak)).collect()).await;
+    let begin = curators.iter().chain(&ours).map(|(_, records)| records[0].from).max().expect("processes");
+    let together = begin..begin + size.seconds * 1_000_000_000;
+    for (process, records) in curators.iter_mut().chain(&mut ours) {
+        while records.last().is_none_or(|record| record.from < together.end) {
+            records.push(process.next_within(PATIENCE).await);
+        }
+    }
+    // They are killed as they are dropped.
+    let records_of = |side: Vec<Running>| side.into_iter().map(|(_, records)| records).collect();
+    Sides { curators: records_of(curators), ours: records_of(ours), together }
 }
 
-/// A process of either side.
-struct Process {
-    child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-    records: Vec<HoldRecord>,
-    /// When it held first, and last.
-    span: Option<(u64, u64)>,
-}
+/// A process of either side, and when it held up to now.
+type Running = (Child<HoldRecord>, Vec<HoldRecord>);
 
 /// No process is silent for longer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-impl Process {
-    fn of(mut child: Child) -> Self {
-        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        Self { child, lines, records: Vec::new(), span: None }
+/// Waits until each has held.
+async fn begun(processes: Vec<Child<HoldRecord>>) -> Vec<Running> {
+    let mut running = Vec::new();
+    for mut process in processes {
+        let first = process.next_within(PATIENCE).await;
+        running.push((process, vec![first]));
     }
-
-    async fn order(&mut self, order: &str) {
-        let orders = self.child.stdin.as_mut().expect("piped");
-        orders.write_all(format!("{order}\n").as_bytes()).await.expect("sent");
-        orders.flush().await.expect("sent");
-    }
-
-    async fn says(&mut self) -> String {
-        let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await.expect("it says something");
-        line.expect("read").expect("it lives")
-    }
-
-    /// The next time that it tells of; none when it has ended.
-    async fn record(&mut self) -> Option<HoldRecord> {
-        let event = loop {
-            let line = self.says().await;
-            if let Some(event) = Event::of_line(&line) {
-                break event.unwrap_or_else(|error| panic!("{line:?}: {error}"));
-            }
-        };
-        match event {
-            Event::HoldRecord(record) => {
-                self.records.push(record);
-                let (first, last) = self.span.unwrap_or((record.from, record.from));
-                self.span = Some((first.min(record.from), last.max(record.from)));
-                Some(record)
-            }
-            Event::Released => None,
-            other => panic!("unexpected in a soak: {other:?}"),
-        }
-    }
+    running
 }

@@ -8,10 +8,10 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use latchwork::{Config, Coordinator, MutexGuard};
+use latchwork_conformance::child::Child;
 use latchwork_servers::{Kind, Options, Server, ask};
-use rustix::process::{Pid, Signal, kill_process};
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader, Lines};
-use tokio::process::{Child, Command};
+use rustix::process::{Pid, Signal};
+use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
 /// The TTL of what is held here: no test waits for it, and no stall of the machine ends a lease.
@@ -100,8 +100,7 @@ pub(crate) fn program<S: AsRef<OsStr>>(url: &str, arguments: impl IntoIterator<I
 
 /// A running program and its command.
 pub(crate) struct Run {
-    child: Child,
-    lines: Lines<BufReader<Box<dyn AsyncRead + Unpin + Send>>>,
+    child: Child<String>,
     /// The command's process.
     pub(crate) command: Pid,
 }
@@ -114,6 +113,12 @@ pub(crate) struct Over {
 }
 
 impl Over {
+    /// Waits for the end of a program.
+    pub(crate) async fn of(mut child: Child<String>) -> Self {
+        let status = timeout(SOON, child.process.ended()).await.expect("an end in time");
+        Self { status, said: child.process.stderr() }
+    }
+
     /// The code that a shell shows.
     pub(crate) fn code(&self) -> i32 {
         self.status.code().unwrap_or_else(|| 128 + self.status.signal().expect("a signal"))
@@ -121,61 +126,35 @@ impl Over {
 }
 
 impl Run {
-    pub(crate) async fn start(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-        let stdout = child.stdout.take().expect("piped");
-        let lines: Box<dyn AsyncRead + Unpin + Send> = Box::new(stdout);
-        Self::of(child, lines).await
+    pub(crate) async fn start(command: Command) -> Self {
+        Self::of(Child::of_text(command)).await
     }
 
-    /// A program whose command says its process in the first of these lines.
-    pub(crate) async fn of(child: Child, lines: Box<dyn AsyncRead + Unpin + Send>) -> Self {
-        let mut run =
-            Self { child, lines: BufReader::new(lines).lines(), command: rustix::process::getpid() };
-        let line = run.line().await;
+    /// A program whose command says its process in its first line.
+    pub(crate) async fn of(mut child: Child<String>) -> Self {
+        let line = child.next().await;
         let command = line.trim().parse().ok().and_then(Pid::from_raw);
-        run.command = command.unwrap_or_else(|| panic!("not a process: {line:?}"));
-        run
+        Self { child, command: command.unwrap_or_else(|| panic!("not a process: {line:?}")) }
     }
 
     /// The next line of the command.
     pub(crate) async fn line(&mut self) -> String {
-        let line = timeout(SOON, self.lines.next_line()).await.expect("a line in time").expect("a line");
-        match line {
-            Some(line) => line,
-            None => panic!("the command says no more: {}", self.complaint().await),
-        }
+        self.child.next().await
     }
 
     /// All that the command still says, up to the end of the program.
     pub(crate) async fn rest(&mut self) -> Vec<String> {
-        let mut said = Vec::new();
-        let rest = async {
-            while let Some(line) = self.lines.next_line().await.expect("a line") {
-                said.push(line);
-            }
-        };
-        timeout(SOON, rest).await.expect("an end in time");
-        said
+        timeout(SOON, self.child.events.rest()).await.expect("an end in time")
     }
 
     /// Reads no more: a terminal is closed when nobody has it open.
     pub(crate) fn forget_lines(&mut self) {
-        let nothing: Box<dyn AsyncRead + Unpin + Send> = Box::new(tokio::io::empty());
-        self.lines = BufReader::new(nothing).lines();
-    }
-
-    async fn complaint(&mut self) -> String {
-        let mut said = String::new();
-        if let Some(stderr) = &mut self.child.stderr {
-            stderr.read_to_string(&mut said).await.expect("its words");
-        }
-        said
+        self.child.events.close();
     }
 
     /// The program's process.
     pub(crate) fn pid(&self) -> Pid {
-        pid_of(self.child.id())
+        self.child.process.pid()
     }
 
     /// The guard's process: the parent of the command.
@@ -185,14 +164,12 @@ impl Run {
 
     /// Sends a signal to the program.
     pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(self.pid(), signal).expect("it runs");
+        self.child.process.signal(signal);
     }
 
     /// Waits for its end.
-    pub(crate) async fn over(mut self) -> Over {
-        let status = timeout(SOON, self.child.wait()).await.expect("an end in time").expect("a status");
-        let said = self.complaint().await;
-        Over { status, said }
+    pub(crate) async fn over(self) -> Over {
+        Over::of(self.child).await
     }
 
     /// Waits until the command is gone.

@@ -4,17 +4,17 @@ mod markers;
 mod played;
 mod reader;
 
-use std::process::{Output, Stdio};
+use std::process::Output;
 
+use latchwork_conformance::child::Child;
 use latchwork_servers::{Kind, Options, Server};
-use rustix::process::{Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 use tokio::time::timeout;
 
 use self::played::Played;
-use crate::common::{SOON, pid_of, program};
+use crate::common::{Over, SOON, program};
 
 /// The two sides of a move, and their servers.
 pub(crate) struct Sides {
@@ -163,39 +163,8 @@ async fn redis_to_zookeeper() {
 }
 
 /// A run of the program, line by line.
-struct Running {
-    child: tokio::process::Child,
-    lines: tokio::io::Lines<BufReader<tokio::process::ChildStdout>>,
-}
-
-impl Running {
-    fn start(sides: &Sides, arguments: &[&str]) -> Self {
-        let mut command = sides.program(arguments);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        Self { child, lines }
-    }
-
-    /// Reads to the line with this text.
-    async fn says(&mut self, text: &str) -> String {
-        let line = async {
-            loop {
-                let line = self.lines.next_line().await.expect("read").expect("it goes on");
-                if line.contains(text) {
-                    return line;
-                }
-            }
-        };
-        timeout(SOON, line).await.unwrap_or_else(|_| panic!("it does not say {text:?}"))
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(pid_of(self.child.id()), signal).expect("it runs");
-    }
-
-    async fn over(self) -> Output {
-        timeout(SOON, self.child.wait_with_output()).await.expect("in time").expect("a status")
-    }
+fn running(sides: &Sides, arguments: &[&str]) -> Child<String> {
+    Child::of_text(sides.program(arguments))
 }
 
 #[tokio::test]
@@ -203,29 +172,28 @@ async fn a_run_waits_for_a_late_member_and_ctrl_c_says_how_to_go_on() {
     let sides = Sides::of_one_redis().await;
     let (willing, late) =
         (Played::new(&sides, "willing", true).await, Played::new(&sides, "late", false).await);
-    let mut run = Running::start(&sides, &["run"]);
+    let mut run = running(&sides, &["run"]);
     run.says("waits for 1 of 2 members").await;
     run.says("late on ").await;
     let status = sides.well(&["status"]).await;
     assert!(status.contains("waits for 1") && status.contains("late on "), "{status}");
-    let mut watch = Running::start(&sides, &["status", "--watch", "--json", "--every", "50ms"]);
+    let mut watch = running(&sides, &["status", "--watch", "--json", "--every", "50ms"]);
     watch.says("\"waits_for\":[{").await;
-    run.signal(Signal::INT);
-    let over = run.over().await;
-    let said = String::from_utf8_lossy(&over.stderr);
+    run.process.signal(Signal::INT);
+    let Over { said, .. } = Over::of(run).await;
     assert!(said.contains("nothing is lost") && said.contains("migrate run"), "{said}");
     // Another machine goes on, and so do two at once.
-    let mut runs = [Running::start(&sides, &["run", "--json"]), Running::start(&sides, &["run", "--json"])];
+    let mut runs = [running(&sides, &["run", "--json"]), running(&sides, &["run", "--json"])];
     for run in &mut runs {
         run.says("\"waits\"").await;
     }
     late.is_willing();
     watch.says("\"phase\":\"done\"").await;
     for run in runs {
-        assert!(run.over().await.status.success());
+        assert!(Over::of(run).await.status.success());
     }
-    watch.signal(Signal::INT);
-    assert!(watch.over().await.status.success());
+    watch.process.signal(Signal::INT);
+    assert!(Over::of(watch).await.status.success());
     for member in [willing, late] {
         member.leaves().await;
     }

@@ -2,6 +2,7 @@
 
 use std::process::Stdio;
 
+use latchwork_conformance::child::Child;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use tokio::fs::OpenOptions;
 use tokio::io::AsyncWriteExt;
@@ -38,17 +39,11 @@ impl Terminal {
         let side = || async { Stdio::from(open().await.into_std().await) };
         let mut command = Command::new("setsid");
         command.arg("--ctty").args(arguments).env("LATCHWORK_URL", &fixture.url).kill_on_drop(true);
-        let child = command
-            .stdin(side().await)
-            .stdout(side().await)
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("it starts");
-        drop(command);
+        command.stdin(side().await).stdout(side().await);
         let ours = std::fs::File::from(ours);
         // A terminal is no pipe, but is read and written as one, without a thread that keeps it open.
         let screen = Receiver::from_file_unchecked(ours.try_clone().expect("a copy")).expect("read");
-        let run = Run::of(child, Box::new(screen)).await;
+        let run = Run::of(Child::on_terminal(command, screen)).await;
         (Self(Sender::from_file_unchecked(ours).expect("written")), run)
     }
 

@@ -19,9 +19,9 @@ use super::is_long;
 use super::soak::judged;
 use crate::bounds::SHORT_TTL;
 use crate::case::cases;
+use crate::child::SoakKind;
 use crate::context::Context;
 use crate::hold_record::{HoldRecord, in_order_of_tokens, none_overlap};
-use crate::order::SoakKind;
 use crate::testbed::Client;
 use crate::waits::{soon, within};
 

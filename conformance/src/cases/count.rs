@@ -14,11 +14,10 @@ use rand::{RngExt, SeedableRng};
 use super::cell::value;
 use super::process::processes;
 use crate::actions::entries;
-use crate::bounds::{CONNECT, LONG_TTL, NOISE, QUIET_TTL};
+use crate::bounds::{CONNECT, LONG_TTL, NOISE, PATIENCE, QUIET_TTL};
 use crate::case::cases;
-use crate::contender::Contender;
+use crate::child::{Child, Counting};
 use crate::context::Context;
-use crate::order::{Counts, Event};
 use crate::testbed::{Armed, Client, Fault};
 use crate::waits::{after_polls, soon, until};
 
@@ -77,17 +76,18 @@ async fn add_by_processes(context: &Context, adds: u64, lost: u64) {
         (config.ttl, config.request_timeout) = (QUIET_TTL, CONNECT);
         // Before it begins: it may be done before what it says is read.
         let mut armed = link.drop_reply(BY_PROCESSES);
-        let mut process = Contender::counting(context, &config, BY_PROCESSES, Counts::Adds(adds)).await;
+        let mut process =
+            Child::start(&config, &Counting::Adds { key: BY_PROCESSES.to_owned(), times: adds });
         let (mut done, mut losses) = (0, 0);
         while done < adds {
-            assert!(matches!(process.next().await, Event::Counted { .. }));
+            let _sum = process.next().await;
             done += 1;
             if done % lost == 0 && is_lost(&mut *armed) {
                 losses += 1;
                 armed = link.drop_reply(BY_PROCESSES);
             }
         }
-        let more = process.ends().await;
+        let more = process.ends(PATIENCE).await;
         assert!(more.is_empty(), "it adds no more: {more:?}");
         losses += u64::from(is_lost(&mut *armed));
         assert!(losses > 0, "no reply was lost");
@@ -118,24 +118,17 @@ async fn take_ids_and_die(context: &Context, deaths: usize) {
                 let label = format!("{number} dies, {death}");
                 let mut config = config.clone();
                 config.label = Some(label.clone());
-                let mut process = Contender::counting(context, &config, "ids", Counts::Ids(7)).await;
+                let mut process = Child::start(&config, &Counting::Ids { key: "ids".to_owned(), block: 7 });
                 for _ in 0..dice.random_range(1..40) {
                     said.push(process.next().await);
                 }
-                said.extend(process.kill_and_hear().await);
+                said.extend(process.kill().await);
                 context.end_lease_of(&label, granted).await;
             }
             said
         }
     });
-    let said = join_all(living).await.concat();
-    let ids: Vec<_> = said
-        .iter()
-        .map(|event| match event {
-            Event::Counted { number } => *number,
-            other => panic!("no id: {other:?}"),
-        })
-        .collect();
+    let ids = join_all(living).await.concat();
     let unique: BTreeSet<_> = ids.iter().collect();
     assert_eq!(unique.len(), ids.len(), "an id came twice");
     eprintln!("{}: {} ids, {} processes killed", context.testbed.name(), ids.len(), deaths * PROCESSES);

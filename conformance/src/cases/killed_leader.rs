@@ -10,9 +10,8 @@ use super::election::{election, queue, text};
 use super::process::processes;
 use crate::bounds::{ANSWER, CLEAN_UP, CONNECT, PATIENCE, QUIET_TTL};
 use crate::case::cases;
-use crate::contender::Contender;
+use crate::child::{Child, Hold, HoldEvent};
 use crate::context::Context;
-use crate::order::Event;
 use crate::testbed::Client;
 use crate::waits::{until_within, within};
 
@@ -54,14 +53,18 @@ async fn kill_leaders(context: &Context, times: usize) {
     assert_eq!(observer.changed().await.expect("observed"), None);
 
     let (mut handovers, mut gaps) = (Vec::new(), Vec::new());
-    let mut leader = Contender::leading(context, &of("0"), "a", "0").await;
+    let contested = context.contested("a").await;
+    let begin = |data: &str| {
+        let leads_as = Some(data.to_owned());
+        Child::start(&of(data), &Hold { leads_as, ..Hold::of(contested.clone()) })
+    };
+    let mut leader = begin("0");
     // The process has to start.
     let mut term = leads(&mut leader, &mut observer, PATIENCE, "0", None).await;
     for round in 1..=times {
         let (data, last) = (round.to_string(), format!("leader {}", round - 1));
-        let begin = async || Contender::leading(context, &of(&data), "a", &data).await;
         if round % 2 == 1 {
-            let mut next = begin().await;
+            let mut next = begin(&data);
             stands(&observing, &data).await;
             let killed = Instant::now();
             leader.kill().await;
@@ -76,7 +79,7 @@ async fn kill_leaders(context: &Context, times: usize) {
             let gone = within(bound, "that nobody leads", observer.changed()).await.expect("observed");
             assert_eq!(gone, None, "a leader that nobody follows");
             gaps.push(killed.elapsed());
-            leader = begin().await;
+            leader = begin(&data);
             term = leads(&mut leader, &mut observer, PATIENCE, &data, Some(term)).await;
         }
     }
@@ -94,15 +97,13 @@ async fn kill_leaders(context: &Context, times: usize) {
 /// Waits until this process leads, and the observer sees it: with a term above the last one. Only a
 /// gap may be seen before.
 async fn leads(
-    process: &mut Contender,
+    process: &mut Child<HoldEvent>,
     observer: &mut Watch<Option<Leader>>,
     bound: Duration,
     data: &str,
     last: Option<Token>,
 ) -> Token {
-    let Event::Held { token, .. } = within(bound, "it leads", process.next_in_time()).await else {
-        panic!("it leads first")
-    };
+    let HoldEvent::Held { token, .. } = process.next_within(bound).await else { panic!("it leads first") };
     assert!(last < Some(token), "{last:?}, then {token:?}");
     let seen = async {
         loop {

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use latchwork_core::{Config, Token};
+use rustix::process::Signal;
 use tokio::time::Instant;
 
 use crate::actions::{acquire, listing, queue_up, try_acquire};
 use crate::bounds::{ANSWER, LONG_TTL, PATIENCE, QUIET_TTL, SHORT_TTL};
 use crate::case::cases;
-use crate::contender::Contender;
+use crate::child::{Child, EndsEarly, Hold, HoldEvent, Order, WayOut};
 use crate::context::Context;
-use crate::order::{Early, Event, Way};
 use crate::testbed::{Client, Fault};
 use crate::waits::{soon, until_within, within};
 
@@ -34,8 +34,9 @@ const VICTIM: &str = "a victim";
 pub(super) fn processes(context: &Context, ttl: Duration) -> Option<Config> {
     let config = context.fixture.process_config();
     assert_eq!(config.is_some(), context.can(Fault::Processes), "the testbed says what it can");
-    if config.is_none() {
-        context.leave_out("one process");
+    match config {
+        Some(_) => assert!(!context.testbed.connectors().is_empty(), "a child process needs a connector"),
+        None => context.leave_out("one process"),
     }
     config.map(|mut config| {
         config.ttl = ttl;
@@ -58,8 +59,8 @@ cases! {
     async fn process_killed_while_holding(context) {
         let Some(config) = victims(context, mortal(context)) else { return };
         let client = survivor(context).await;
-        let mut victim = Contender::start(context, &config, "a").await;
-        let Event::Held { token, .. } = victim.next().await else { panic!("holds first") };
+        let mut victim = Child::start(&config, &Hold::of(context.contested("a").await));
+        let HoldEvent::Held { token, .. } = victim.next().await else { panic!("holds first") };
         let waiter = queue_up(&context.mutex(&client, "a"), 2).await;
         victim.kill().await;
         context.end_lease_of(VICTIM, client.ttl()).await;
@@ -75,7 +76,7 @@ cases! {
         let Some(config) = victims(context, mortal(context)) else { return };
         let client = survivor(context).await;
         let guard = acquire(&context.mutex(&client, "a")).await;
-        let mut victim = Contender::start(context, &config, "a").await;
+        let victim = Child::start(&config, &Hold::of(context.contested("a").await));
         // It has to start.
         let waits = || async { listing(&context.mutex(&client, "a")).await.len() == 2 };
         until_within(PATIENCE, "the process waits", waits).await;
@@ -93,17 +94,17 @@ cases! {
     async fn process_stopped_past_its_ttl_knows_at_the_first_call(context) {
         let Some(config) = processes(context, MORTAL) else { return };
         let client = survivor(context).await;
-        let mut sleeper = Contender::start(context, &config, "a").await;
-        let Event::Held { token: stale, .. } = sleeper.next().await else { panic!("holds first") };
+        let mut sleeper = Child::start(&config, &Hold::of(context.contested("a").await));
+        let HoldEvent::Held { token: stale, .. } = sleeper.next().await else { panic!("holds first") };
         let waiter = queue_up(&context.mutex(&client, "a"), 2).await;
-        sleeper.stop();
+        sleeper.process.signal(Signal::STOP);
         let next = within(context.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
         let mut resource = Resource::default();
         assert!(resource.write(next.token(), "next"), "the next holder writes");
         // Asked while it is stopped, so that this is the first thing it does.
-        sleeper.ask_look().await;
-        sleeper.cont();
-        let Event::Looked { is_held, check, lost_at_first_poll } = soon("its look", sleeper.next()).await else {
+        sleeper.process.tell(Order::Look).await;
+        sleeper.process.signal(Signal::CONT);
+        let HoldEvent::Looked { is_held, check, lost_at_first_poll } = sleeper.next().await else {
             panic!("it looks first")
         };
         assert!(!is_held, "is_held() at the first call");
@@ -120,8 +121,8 @@ cases! {
     async fn process_that_ends_in_order_leaves_at_once(context) {
         let Some(config) = processes(context, LONG_TTL) else { return };
         let client = context.client().await;
-        let mut holder = Contender::start(context, &config, "a").await;
-        assert!(matches!(holder.next().await, Event::Held { .. }));
+        let mut holder = Child::start(&config, &Hold::of(context.contested("a").await));
+        assert!(matches!(holder.next().await, HoldEvent::Held { .. }));
         assert!(try_acquire(&context.mutex(&client, "a")).await.is_none(), "held by another process");
         holder.release().await;
         // By its end, and not by the lease's.
@@ -133,27 +134,30 @@ cases! {
     /// a process whose work ends early, by an error while it holds, gives everything back first
     /// where it closes behind its work
     async fn process_whose_work_fails_leaves_at_once(context) {
-        ends_early(context, Way::Error).await;
+        ends_early(context, WayOut::Error).await;
     }
 
     "LEASE-CLOSE" adapted =>
     /// a process whose work panics while it holds gives everything back first where it closes
     /// behind its work
     async fn process_whose_work_panics_leaves_at_once(context) {
-        ends_early(context, Way::Panic).await;
+        ends_early(context, WayOut::Panic).await;
     }
 }
 
-async fn ends_early(context: &Context, by: Way) {
+async fn ends_early(context: &Context, by: WayOut) {
     // The control is the same work without the close: what it left must be seen to cost.
     for (closes, ttl) in [(true, LONG_TTL), (false, QUIET_TTL)] {
         let Some(config) = victims(context, ttl) else { return };
         let client = context.client().await;
-        let mut ending = Contender::ending_early(context, &config, "a", Early { by, closes }).await;
-        assert!(matches!(ending.next().await, Event::Held { .. }));
+        let contested = context.contested("a").await;
+        let mut ending = Child::start(&config, &EndsEarly { contested, by, closes });
+        let _held = ending.next().await;
         let waiter = queue_up(&context.mutex(&client, "a"), 2).await;
         let from = Instant::now();
-        assert_eq!(ending.end_early().await, Some(by.code()), "the way out of its work is its own");
+        ending.process.tell(Order::Release).await;
+        let ended = soon("its end", ending.process.ended()).await;
+        assert_eq!(ended.code(), Some(by.code()), "the way out of its work is its own");
         if !closes {
             let stands =
                 listing(&context.mutex(&client, "a")).await.iter().any(|entry| entry.label == VICTIM);

@@ -7,10 +7,9 @@ use latchwork_core::decide::Claim;
 use super::process;
 use crate::bounds::LONG_TTL;
 use crate::case::cases;
-use crate::contender::Contender;
+use crate::child::{Child, Soak, SoakKind};
 use crate::context::Context;
 use crate::hold_record::{HoldRecord, in_order_of_tokens, none_overlap};
-use crate::order::{Event, Soak, SoakKind};
 
 const PROCESSES: usize = 4;
 const SECONDS: u64 = 30;
@@ -23,7 +22,7 @@ cases! {
     /// 200 tasks over 4 client processes for 30 seconds: no overlap, tokens strictly rising in the
     /// order of holding, all served
     async fn soak_200_tasks_in_4_processes(context) {
-        let records = soak(context, of(SoakKind::Exclusive), PROCESSES).await;
+        let records = soak(context, of(context, SoakKind::Exclusive).await, PROCESSES).await;
         // FIFO by sequence number: the order of tokens is the order of holding.
         judged(in_order_of_tokens(&records));
         judged(none_overlap(&records, LIMIT));
@@ -33,7 +32,7 @@ cases! {
     /// readers and writers by 200 tasks over 4 client processes for 30 seconds: nobody beside a
     /// writer, writers and readers in the order of their tokens, both served everywhere
     async fn soak_readers_and_writers_in_4_processes(context) {
-        let records = soak(context, of(SoakKind::ReadWrite), PROCESSES).await;
+        let records = soak(context, of(context, SoakKind::ReadWrite).await, PROCESSES).await;
         judged(in_order_of_tokens(&records));
         judged(none_overlap(&records, LIMIT));
     }
@@ -42,7 +41,7 @@ cases! {
     /// permits in weights from 1 to the limit of 5, by 200 tasks over 4 client processes for 30
     /// seconds: never more than the limit, every weight served everywhere
     async fn soak_weighted_permits_in_4_processes(context) {
-        let records = soak(context, of(SoakKind::Permits { limit: LIMIT }), PROCESSES).await;
+        let records = soak(context, of(context, SoakKind::Permits { limit: LIMIT }).await, PROCESSES).await;
         judged(none_overlap(&records, LIMIT));
     }
 
@@ -50,7 +49,8 @@ cases! {
     /// random pairs out of 6 keys in random order, by 8 client processes for 30 seconds: no
     /// deadlock, nobody beside another, every key in the order of its tokens
     async fn soak_random_pairs_in_8_processes(context) {
-        let records = soak(context, Soak { tasks: 2, pairs_of: Some(KEYS), ..of(SoakKind::Exclusive) }, 8).await;
+        let pairs = Soak { tasks: 2, pairs_of: Some(KEYS), ..of(context, SoakKind::Exclusive).await };
+        let records = soak(context, pairs, 8).await;
         for key in 0..KEYS {
             let of_key: Vec<_> = records.iter().filter(|record| record.key == key).copied().collect();
             judged(in_order_of_tokens(&of_key));
@@ -59,19 +59,18 @@ cases! {
     }
 }
 
-fn of(kind: SoakKind) -> Soak {
-    Soak { tasks: TASKS, seconds: SECONDS, kind, pairs_of: None, outlasts: false }
+async fn of(context: &Context, kind: SoakKind) -> Soak {
+    let contested = context.contested("soak").await;
+    Soak { contested, tasks: TASKS, seconds: SECONDS, kind, pairs_of: None, outlasts: false }
 }
 
 /// What the processes say of a soak; nothing where the testbed has none.
 async fn soak(context: &Context, soak: Soak, processes: usize) -> Vec<HoldRecord> {
     let Some(config) = process::processes(context, LONG_TTL) else { return Vec::new() };
-    let mut contenders = Vec::new();
-    for _ in 0..processes {
-        contenders.push(Contender::soaking(context, &config, "soak", soak).await);
-    }
+    let children: Vec<_> = (0..processes).map(|_| Child::start(&config, &soak)).collect();
+    let ends = children.into_iter().map(|child| child.ends(Duration::from_secs(SECONDS + 60)));
     let mut all = Vec::new();
-    for records in futures_util::future::join_all(contenders.into_iter().map(records_of)).await {
+    for records in futures_util::future::join_all(ends).await {
         for claim in claims(soak.kind) {
             assert!(records.iter().any(|record| record.claim == claim), "a process never held as {claim:?}");
         }
@@ -99,20 +98,4 @@ pub(super) fn judged(verdict: Result<(), String>) {
     if let Err(why) = verdict {
         panic!("{why}");
     }
-}
-
-/// All that one process reports, to its end in order.
-async fn records_of(mut contender: Contender) -> Vec<HoldRecord> {
-    let mut records = Vec::new();
-    let whole = async {
-        loop {
-            match contender.next_in_time().await {
-                Event::HoldRecord(record) => records.push(record),
-                Event::Released => return,
-                other => panic!("unexpected in a soak: {other:?}"),
-            }
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(SECONDS + 60), whole).await.expect("the soak ends");
-    records
 }

@@ -3,17 +3,14 @@
 
 use latchwork_core::registry::LAYOUT;
 use latchwork_core::{Config, Error, ErrorKind};
-use tokio::sync::{oneshot, watch};
-use tokio::task::JoinHandle;
 
 use super::process::processes;
 use super::soak::judged;
 use crate::bounds::LONG_TTL;
 use crate::case::cases;
-use crate::contender::Contender;
+use crate::child::{Child, Soak, SoakKind, command};
 use crate::context::Context;
-use crate::hold_record::{HoldRecord, in_order_of_tokens, none_overlap};
-use crate::order::Event;
+use crate::hold_record::{HoldRecord, in_order_of_tokens, monotonic, none_overlap};
 use crate::testbed::Client;
 use crate::waits::soon;
 
@@ -47,8 +44,9 @@ cases! {
         }
         assert_eq!(soon("raise", operator.coordinator.raise_layout()).await.expect("raised"), NEWER);
         all_go_on(&mut fleet).await;
-        let back = Contender::of_layout(context, &config, KEY, LAYOUT).await;
-        assert!(back.fails().await, "an older process has begun under the newer layout");
+        let mut back = begin(LAYOUT).await.process;
+        assert!(soon("its end", back.events.next()).await.is_none(), "an older process has begun under the newer layout");
+        assert!(!soon("its end", back.process.ended()).await.success(), "an older process has not failed");
         all_go_on(&mut fleet).await;
         for member in fleet {
             records.extend(member.end().await);
@@ -65,60 +63,40 @@ async fn refused(operator: &Client) {
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
 }
 
-/// Waits until each has held twice more, of which one began after this call.
+/// Waits until each holds again: for a hold that begins after this call.
 async fn all_go_on(fleet: &mut [Member]) {
     for member in fleet {
-        let before = *member.held.borrow();
-        let goes_on = soon("it goes on", member.held.wait_for(|held| *held >= before + 2)).await;
-        goes_on.expect("it has not ended");
+        let called = monotonic();
+        while member.records.last().is_none_or(|record| record.from < called) {
+            member.records.push(member.process.next().await);
+        }
     }
 }
 
-/// A process of the fleet. What it says is read all the time, since a full pipe would stop it.
+/// A process of the fleet, and when it held up to now.
 struct Member {
     layout: u32,
-    held: watch::Receiver<usize>,
-    end: oneshot::Sender<()>,
-    records: JoinHandle<Vec<HoldRecord>>,
+    process: Child<HoldRecord>,
+    records: Vec<HoldRecord>,
 }
 
 impl Member {
     async fn start(context: &Context, config: &Config, layout: u32) -> Self {
-        let process = Contender::of_layout(context, config, KEY, layout).await;
-        let ((count, held), (end, ended)) = (watch::channel(0), oneshot::channel());
-        let records = tokio::spawn(read(process, count, ended));
-        Self { layout, held, end, records }
-    }
-
-    /// Ends it in order, and answers when it held.
-    async fn end(self) -> Vec<HoldRecord> {
-        self.end.send(()).expect("it has not ended");
-        soon("its end", self.records).await.expect("no panic")
-    }
-}
-
-async fn read(
-    mut process: Contender,
-    count: watch::Sender<usize>,
-    mut ended: oneshot::Receiver<()>,
-) -> Vec<HoldRecord> {
-    let mut records = Vec::new();
-    loop {
-        let event = tokio::select! {
-            biased;
-            _ = &mut ended => break,
-            event = process.next_in_time() => event,
+        let contested = context.contested(KEY).await;
+        let soak = Soak {
+            contested,
+            tasks: 1,
+            seconds: 600,
+            kind: SoakKind::Exclusive,
+            pairs_of: None,
+            outlasts: false,
         };
-        records.push(record(event));
-        count.send_replace(records.len());
+        Self { layout, process: Child::of(command(config, Some(layout), &soak)), records: Vec::new() }
     }
-    records.extend(process.release_and_hear().await.into_iter().map(record));
-    records
-}
 
-fn record(event: Event) -> HoldRecord {
-    match event {
-        Event::HoldRecord(record) => record,
-        other => panic!("unexpected of one that takes turns: {other:?}"),
+    /// Ends it in order, and returns when it held.
+    async fn end(mut self) -> Vec<HoldRecord> {
+        self.records.extend(self.process.release().await);
+        self.records
     }
 }

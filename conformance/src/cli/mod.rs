@@ -15,8 +15,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use latchwork_conformance::Adapter;
-use latchwork_conformance::contender::contend;
-use latchwork_conformance::order::Order;
+use latchwork_conformance::child::{Contested, Hold, Role};
 use latchwork_conformance::selection::{Pattern, Selection};
 use latchwork_conformance::summary::Expected;
 use latchwork_core::Config;
@@ -48,7 +47,7 @@ enum Command {
     Run(run::Run),
     /// Takes a lock, reports what it believes as lines of JSON, and obeys lines on its input:
     /// `look`, `release` (or its end).
-    Hold(Hold),
+    Hold(HoldArgs),
     /// Puts the reports of one run or several together: a table of contracts and backends, the slowest plays, and each
     /// case that was left out, excused or failed. A case that has failed in one report has failed. The exit code is 3
     /// if no case failed, but the failure of one is excused.
@@ -107,7 +106,7 @@ impl Chosen {
 }
 
 #[derive(Debug, Args)]
-struct Hold {
+struct HoldArgs {
     /// Where to connect: redis://host, zookeeper://a,b,c/chroot, etcd://host or memory://.
     url: String,
     /// The mutex's key.
@@ -144,20 +143,20 @@ impl Cli {
     }
 }
 
-impl Hold {
+impl HoldArgs {
     fn run(self) -> Outcome<ExitCode> {
         let mut config = Config::from_url(&self.url)?;
         if let Some(seconds) = self.ttl {
             config.ttl = Duration::from_secs(seconds);
         }
         backends::check_compiled(&config.backend)?;
-        let order = Order {
-            exact: self.exact,
-            reports_loss: true,
-            ..Order::to_hold(&config, &self.key, Adapter::Mutex)
+        let contested = match self.exact {
+            true => Contested::exact(self.key),
+            false => Contested::new(self.key, Adapter::Mutex),
         };
+        let hold = Hold { contested, leads_as: None, reports_loss: true };
         let runtime = runtime()?;
-        let held = runtime.block_on(contend(&backends::connectors(), order));
+        let held = runtime.block_on(hold.work(&backends::connectors(), &config));
         // A read of standard input cannot be called back: it must not keep the end waiting.
         runtime.shutdown_background();
         held?;

@@ -16,13 +16,13 @@ pub const NOTHING_ADDED: &str = "nothing was added";
 
 /// An add of one that was confirmed, on the clock of grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Added {
+pub(crate) struct Added {
     /// When it was asked for.
-    pub asked: u64,
+    pub(super) asked: u64,
     /// When it was answered.
-    pub at: u64,
+    pub(super) at: u64,
     /// What the counter came to by it.
-    pub number: i64,
+    pub(super) number: i64,
 }
 
 /// What became of the adds of all processes.

@@ -1,19 +1,16 @@
 //! An operator that is killed at one of its requests.
 
-use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use latchwork_core::Config;
 use rand::RngExt;
-use tokio::process::Child;
 use tokio::time::timeout;
 
 use super::operates::Operates;
 use super::side::Sides;
-use crate::adapter::Adapter;
-use crate::order::Order;
+use crate::child::Child;
 
 /// What an operator may take, with a machine that starts it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -41,40 +38,30 @@ pub(super) async fn dies(
         let asked = Arc::clone(&asked);
         move |_: &[u8]| asked.fetch_add(1, Ordering::AcqRel) + 1 == request
     };
-    let order = Order {
-        operates: Some(operates),
-        ..Order::to_hold(&Config::of_move(sides.operators()), "", Adapter::Mutex)
-    };
-    let mut command = order.command().map_err(|error| error.to_string())?;
+    let start = || Child::start(&Config::of_move(sides.operators()), &operates);
     // What was caught stays caught until the process is dead, and is lost with it then.
-    let ended = if carried_out {
+    let was_killed = if carried_out {
         let mut caught = doors.map(|door| door.hold_reply_to(nth()));
-        let spawned = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
-        let mut child = spawned.map_err(|error| error.to_string())?;
+        let operator = start();
         let [old, new] = &mut caught;
         let either = async {
             tokio::select! { held = old.fired() => held, held = new.fired() => held }
         };
-        ends_or(&mut child, async { either.await.is_ok() }).await
+        is_killed(operator, async { either.await.is_ok() }).await
     } else {
         let mut caught = doors.map(|door| door.park_request(nth()));
-        let spawned = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
-        let mut child = spawned.map_err(|error| error.to_string())?;
+        let operator = start();
         let [old, new] = &mut caught;
         let either = async {
             tokio::select! { held = old.caught() => held, held = new.caught() => held }
         };
-        ends_or(&mut child, async { either.await.is_ok() }).await
-    }?;
+        is_killed(operator, async { either.await.is_ok() }).await
+    };
     for door in doors {
         door.sever();
         door.resume();
     }
-    match ended {
-        None => Ok((true, asked.load(Ordering::Acquire))),
-        Some(status) if status.success() => Ok((false, asked.load(Ordering::Acquire))),
-        Some(status) => Err(format!("the operator has failed: {status}")),
-    }
+    Ok((was_killed, asked.load(Ordering::Acquire)))
 }
 
 /// Lets those who finish a move be killed, each a few requests behind the one before, until one comes through.
@@ -88,23 +75,14 @@ pub(super) async fn killed_at_finish(sides: &Sides, random: &mut impl RngExt) ->
     if killed == 0 { Err("no operator was killed as it finished the move".to_owned()) } else { Ok(()) }
 }
 
-/// Waits for the end of a process, or kills it when it is caught.
-async fn ends_or(
-    child: &mut Child,
-    caught: impl Future<Output = bool>,
-) -> Result<Option<ExitStatus>, String> {
-    let either = async {
-        tokio::select! {
-            // One whose request was lost may fail before it is killed.
-            biased;
-            true = caught => Ok(None),
-            // Also where its last request was caught, and its connection was closed behind it.
-            ended = child.wait() => ended.map(Some).map_err(|error| error.to_string()),
-        }
-    };
-    let ended = timeout(PATIENCE, either).await.map_err(|_| format!("no end within {PATIENCE:?}"))??;
-    if ended.is_none() {
-        child.kill().await.map_err(|error| error.to_string())?;
+/// Kills an operator when it is caught. Returns whether it was, and otherwise waits until it has ended well.
+async fn is_killed(mut operator: Child<()>, caught: impl Future<Output = bool>) -> bool {
+    tokio::select! {
+        // One whose request was lost may fail before it is killed.
+        biased;
+        true = caught => operator.process.kill().await,
+        // Also if its last request was caught and its connection was closed after that.
+        () = operator.process.ends_well(PATIENCE) => return false,
     }
-    Ok(ended)
+    true
 }

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
 use latchwork_core::Config;
-use tokio::sync::{oneshot, watch};
+use rustix::process::Signal;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::heard::Heard;
 use super::keys::KEYS;
-use super::traffic::Traffic;
-use super::worker::{Latest, Says, Worker};
-use crate::adapter::Adapter;
+use super::traffic::{Traffic, TrafficEvent};
+use super::worker::{Latest, Worker};
+use crate::child::{Child, Order, command};
 use crate::failover::now;
-use crate::order::Order;
 
 /// So many processes contend.
 pub(super) const PROCESSES: usize = 8;
@@ -31,62 +31,58 @@ pub(super) struct Fleet {
     stopped: Option<(Worker, u64)>,
     // How many were started up to now.
     started: u32,
-    killed: Vec<Says>,
+    killed: Vec<Heard>,
     latest: watch::Sender<Latest>,
 }
 
 impl Fleet {
     /// Starts all of them, and waits until each contends. `plant`: a fault, as [`PLANT`] names it.
-    pub(super) async fn start(config: Config, plant: Option<&'static str>) -> Result<Self, String> {
+    pub(super) async fn start(config: Config, plant: Option<&'static str>) -> Self {
         let latest = watch::Sender::new(Latest::default());
         let (workers, killed) = (Vec::new(), Vec::new());
         let mut fleet = Self { config, plant, workers, stopped: None, started: 0, killed, latest };
-        fleet.grow().await?;
-        Ok(fleet)
+        fleet.grow().await;
+        fleet
     }
 
     /// Starts those that are missing.
-    async fn grow(&mut self) -> Result<(), String> {
-        let mut begins = Vec::new();
-        while self.workers.len() + usize::from(self.stopped.is_some()) < PROCESSES {
-            let (worker, begun) = self.spawn()?;
-            self.workers.push(worker);
-            begins.push(begun);
-        }
-        let begun = timeout(PATIENCE, try_join_all(begins)).await;
-        let begun = begun.map_err(|_| format!("a process does not begin within {PATIENCE:?}"))?;
-        begun.map(drop).map_err(|_| "a process has ended before it began".to_owned())
+    async fn grow(&mut self) {
+        let missing = PROCESSES - self.workers.len() - usize::from(self.stopped.is_some());
+        let children: Vec<_> = (0..missing).map(|_| self.spawn()).collect();
+        let begin = children.into_iter().map(|child| Worker::of(child, self.latest.clone(), PATIENCE));
+        let begun = join_all(begin).await;
+        self.workers.extend(begun);
     }
 
-    fn spawn(&mut self) -> Result<(Worker, oneshot::Receiver<()>), String> {
+    fn spawn(&mut self) -> Child<TrafficEvent> {
         let number = self.started;
-        let traffic = Some(Traffic { process: number, adds: self.plant.is_none() });
         self.started += 1;
-        let order = Order { traffic, ..Order::to_hold(&self.config, "", Adapter::Mutex) };
-        let mut command = order.command().map_err(|error| error.to_string())?;
+        let mut command =
+            command(&self.config, None, &Traffic { process: number, adds: self.plant.is_none() });
         // One in two: all of them would agree.
         if let Some(plant) = self.plant.filter(|_| number.is_multiple_of(2)) {
             command.env(PLANT, plant);
         }
-        Worker::start(command, self.latest.clone())
+        Child::of(command)
     }
 
     /// Kills so many of them at once, and starts as many anew.
-    pub(super) async fn replace(&mut self, many: usize) -> Result<(), String> {
+    pub(super) async fn replace(&mut self, many: usize) {
         let dying: Vec<_> = self.workers.drain(..many.min(self.workers.len())).collect();
-        for says in join_all(dying.into_iter().map(Worker::kill)).await {
-            self.killed.push(says?);
-        }
+        let dead = join_all(dying.into_iter().map(async |mut worker| {
+            worker.process.kill().await;
+            worker.heard().await
+        }));
+        self.killed.extend(dead.await);
         // The new ones are the last to be killed.
-        self.grow().await
+        self.grow().await;
     }
 
     /// Stops one of them, which is not killed before it [goes on](Self::cont).
-    pub(super) fn stop(&mut self) -> Result<(), String> {
-        let worker = self.workers.remove(0);
-        let at = worker.stop()?;
+    pub(super) fn stop(&mut self) {
+        let (worker, at) = (self.workers.remove(0), now());
+        worker.process.signal(Signal::STOP);
         self.stopped = Some((worker, at));
-        Ok(())
     }
 
     /// Lets the one that was stopped go on, and waits until it has been granted what it has for itself, for so
@@ -118,20 +114,20 @@ impl Fleet {
     }
 
     /// Lets all of them end, and answers what they and those that were killed have said.
-    pub(super) async fn ends(mut self) -> Result<Heard, String> {
+    pub(super) async fn ends(mut self) -> Heard {
         for worker in &mut self.workers {
-            worker.release().await?;
+            worker.process.tell(Order::Release).await;
         }
         let mut heard = Heard::default();
         // Each that was killed may have had an add under way.
         heard.adds.in_doubt += self.killed.len();
-        let mut says = self.killed;
-        for worker in self.workers {
-            says.push(worker.ends(PATIENCE).await?);
+        for mut worker in self.workers {
+            worker.process.ends_well(PATIENCE).await;
+            self.killed.push(worker.heard().await);
         }
-        for of_one in says {
-            heard.add(of_one.heard().await?);
+        for of_one in self.killed {
+            heard.add(of_one);
         }
-        Ok(heard)
+        heard
     }
 }

@@ -6,10 +6,10 @@ use crate::hold_record::HoldRecord;
 
 /// A hold, and when it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Grant {
+pub(crate) struct Grant {
     /// When it was asked for, on the clock of the hold.
-    pub asked: u64,
+    pub(super) asked: u64,
     /// For how long it certainly held, and what: of one that has just begun, for no time.
     #[serde(flatten)]
-    pub held: HoldRecord,
+    pub(super) held: HoldRecord,
 }

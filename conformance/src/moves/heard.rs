@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::counted::Adds;
 use super::grant::Grant;
-use crate::order::Event;
+use super::traffic::TrafficEvent;
 
 /// What processes have said.
 #[derive(Debug, Default)]
@@ -28,37 +28,36 @@ impl Heard {
     /// Takes what a process says. Answers what was granted, and held to its end.
     ///
     /// # Errors
-    /// What is of no load, and the end of a hold that has not begun.
-    pub(super) fn take(&mut self, event: Event, begun: &mut Begun) -> Result<Option<Grant>, String> {
+    /// The end of a hold that has not begun, and the beginning of one whose key has another.
+    pub(super) fn take(&mut self, event: TrafficEvent, begun: &mut Begun) -> Result<Option<Grant>, String> {
         match event {
-            Event::Begins(grant) => match begun.0.insert(grant.held.key, grant) {
+            TrafficEvent::Begins(grant) => match begun.0.insert(grant.held.key, grant) {
                 None => Ok(None),
                 Some(other) => Err(format!("{grant:?} begins, and {other:?} has no end")),
             },
-            Event::Granted(grant) => {
+            TrafficEvent::Granted(grant) => {
                 self.end(grant, begun)?;
                 Ok(Some(grant))
             }
-            Event::HeldUntil(grant) => {
+            TrafficEvent::HeldUntil(grant) => {
                 self.lost += 1;
                 self.end(grant, begun)?;
                 Ok(None)
             }
-            Event::Added(added) => {
+            TrafficEvent::Added(added) => {
                 self.adds.confirmed.push(added);
                 Ok(None)
             }
-            Event::InDoubt { why } => {
+            TrafficEvent::InDoubt { why } => {
                 self.adds.in_doubt += 1;
                 self.failed.push(why);
                 Ok(None)
             }
-            Event::Failed { why } => {
+            TrafficEvent::Failed { why } => {
                 self.failed.push(why);
                 Ok(None)
             }
-            Event::Begun | Event::Released => Ok(None),
-            other => Err(format!("unexpected in a load: {other:?}")),
+            TrafficEvent::Begun => Ok(None),
         }
     }
 
@@ -108,11 +107,11 @@ mod tests {
     fn each_hold_is_heard_once_however_it_ends() {
         let (mut heard, mut begun) = (Heard::default(), Begun::default());
         let ends = [
-            (Event::Begins(grant(0, 1, 5, 5)), None),
-            (Event::Begins(grant(1, 1, 5, 5)), None),
-            (Event::Granted(grant(0, 1, 5, 9)), Some(grant(0, 1, 5, 9))),
-            (Event::HeldUntil(grant(1, 1, 5, 8)), None),
-            (Event::Begins(grant(0, 2, 20, 20)), None),
+            (TrafficEvent::Begins(grant(0, 1, 5, 5)), None),
+            (TrafficEvent::Begins(grant(1, 1, 5, 5)), None),
+            (TrafficEvent::Granted(grant(0, 1, 5, 9)), Some(grant(0, 1, 5, 9))),
+            (TrafficEvent::HeldUntil(grant(1, 1, 5, 8)), None),
+            (TrafficEvent::Begins(grant(0, 2, 20, 20)), None),
         ];
         for (event, granted) in ends {
             assert_eq!(heard.take(event, &mut begun), Ok(granted));
@@ -126,8 +125,8 @@ mod tests {
     fn an_end_without_its_beginning_is_found() {
         for wrong in [grant(0, 2, 5, 9), grant(0, 1, 6, 9), grant(1, 1, 5, 9)] {
             let (mut heard, mut begun) = (Heard::default(), Begun::default());
-            heard.take(Event::Begins(grant(0, 1, 5, 5)), &mut begun).unwrap();
-            assert!(heard.take(Event::Granted(wrong), &mut begun).is_err(), "{wrong:?}");
+            heard.take(TrafficEvent::Begins(grant(0, 1, 5, 5)), &mut begun).unwrap();
+            assert!(heard.take(TrafficEvent::Granted(wrong), &mut begun).is_err(), "{wrong:?}");
         }
     }
 }

@@ -13,9 +13,9 @@ use super::keys::{KEYS, OWN};
 use super::rule::{Broken, Rule};
 use super::verdict::{Happening, Verdict, judge_steps};
 use super::walk::Change;
+use crate::child::SoakKind;
 use crate::failover::noise;
 use crate::hold_record::HoldRecord;
-use crate::order::SoakKind;
 
 const MUTEX: usize = 0;
 /// Three permits.

@@ -1,6 +1,6 @@
 //! What contends while it moves.
 
-use crate::order::SoakKind;
+use crate::child::SoakKind;
 
 /// Six mutexes, two semaphores and a read/write lock. Each process has a task for each of them.
 pub(super) const KEYS: [(&str, SoakKind); 9] = [

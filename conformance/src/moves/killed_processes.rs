@@ -50,7 +50,7 @@ pub async fn with_processes_killed(
         };
     }
     // And those who need the old side no more.
-    kill(&mut run.fleet, &mut run.happenings, in_each_phase, &mut run.random, run.sides.recovery()).await?;
+    kill(&mut run.fleet, &mut run.happenings, in_each_phase, &mut run.random, run.sides.recovery()).await;
     run.fleet.all_are_granted(run.sides.recovery() + noise()).await?;
     println!("{}: {} processes killed, {stopped} stopped", run.sides.name(), killed + in_each_phase);
     if stopped == 0 {
@@ -73,13 +73,12 @@ async fn phase_with_kills(
 ) -> Result<Option<MovePhase>, String> {
     let (dead, bound) = (run.sides.recovery(), run.sides.step_bound());
     let Run { fleet, walk, random, happenings, .. } = run;
-    kill(fleet, happenings, many.div_ceil(2), random, dead).await?;
+    kill(fleet, happenings, many.div_ceil(2), random, dead).await;
     let goes_on = Instant::now() + TTL + bound;
     if stops {
-        fleet.stop()?;
+        fleet.stop();
     }
-    let (phase, killed) = tokio::join!(walk.step(back), kill(fleet, happenings, many / 2, random, dead));
-    killed?;
+    let (phase, ()) = tokio::join!(walk.step(back), kill(fleet, happenings, many / 2, random, dead));
     if stops {
         // It has lost by then whatever it had.
         sleep_until(goes_on).await;
@@ -97,15 +96,14 @@ async fn kill(
     many: usize,
     random: &mut impl RngExt,
     dead: Duration,
-) -> Result<(), String> {
+) {
     let mut left = many;
     while left > 0 {
         let at_once = random.random_range(1..=PROCESSES / 2).min(left);
         let begun = now();
-        fleet.replace(at_once).await?;
+        fleet.replace(at_once).await;
         let what = format!("{at_once} killed at once");
         happenings.push(Happening { what, begun, over: now(), allowed: dead });
         left -= at_once;
     }
-    Ok(())
 }

@@ -44,13 +44,12 @@ mod verdict;
 mod walk;
 mod worker;
 
-pub use self::counted::{Added, NOTHING_ADDED};
+pub use self::counted::NOTHING_ADDED;
 pub use self::fleet::PLANT;
-pub use self::grant::Grant;
 pub use self::killed_operators::{Points, with_operators_killed};
 pub use self::killed_processes::with_processes_killed;
-pub use self::operates::Operates;
+pub(crate) use self::operates::Operates;
 pub use self::server_faults::{Extent, with_servers_failing};
 pub use self::side::MovingSide;
 pub use self::there_and_back::{Connectors, Plants, there_and_back};
-pub use self::traffic::Traffic;
+pub(crate) use self::traffic::Traffic;

@@ -7,11 +7,12 @@ use latchwork_core::{Config, Connector, Error, Move, Result};
 use serde::{Deserialize, Serialize};
 
 use super::side::Sides;
+use crate::child::Role;
 
 /// What an operator does with a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Operates {
+pub(crate) enum Operates {
     /// Takes it to *new*, from which it may come back.
     ToNew,
     /// Takes it back, and gives it up.
@@ -22,16 +23,21 @@ pub enum Operates {
     Finish,
 }
 
-impl Operates {
-    /// Connects, does it, and closes.
-    pub(crate) async fn work(self, connectors: &[Arc<dyn Connector>], config: &Config) -> Result<()> {
+impl Role for Operates {
+    type Event = ();
+
+    const NAME: &'static str = "operates";
+
+    async fn work(self, connectors: &[Arc<dyn Connector>], config: &Config) -> Result<()> {
         let sides = config.moving.as_deref();
         let sides = sides.ok_or_else(|| Error::invalid("config", "an operator's names two sides"))?;
         let operator = Move::connect(connectors, sides).await?;
         self.by(&operator).await?;
         operator.close().await
     }
+}
 
+impl Operates {
     /// Does it, from wherever the move stands.
     pub(super) async fn by(self, operator: &Move) -> Result<()> {
         match self {

@@ -42,7 +42,7 @@ impl Run {
             Err(_) => rand::random(),
         };
         println!("{}: {SEED}={seed}", sides.name());
-        let fleet = Fleet::start(sides.participants(), plant).await?;
+        let fleet = Fleet::start(sides.participants(), plant).await;
         let walk = Walk::connect(&operator(sides.connectors()), &sides.operators()).await.map_err(said)?;
         let run = Self { sides, fleet, walk, random: StdRng::seed_from_u64(seed), happenings: Vec::new() };
         // The processes have to start.
@@ -55,7 +55,7 @@ impl Run {
     pub(super) async fn end(self, ends: Ends) -> Result<(), String> {
         let Self { sides, fleet, walk: Walk { mut operator, changes }, happenings, mut random } = self;
         let name = sides.name();
-        let heard = fleet.ends().await?;
+        let heard = fleet.ends().await;
         let members = operator.status().await.map_err(said)?.members;
         let away = happenings.iter().map(|of| of.allowed).max().unwrap_or_default();
         let steps = changes.iter().map(|change| Happening::of(change, away));

@@ -1,11 +1,11 @@
-//! A client process that contends for all keys, without a pause, until it is told to release.
+//! A child that contends for all keys, without a pause, until an order to release.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_core::decide::Claim;
-use latchwork_core::{Coordinator, ErrorKind, Hold, Result, Token};
+use latchwork_core::{Config, Connector, Coordinator, ErrorKind, Result, connect};
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -13,10 +13,10 @@ use tokio::time::{Instant, sleep};
 use super::counted::{Added, COUNTER};
 use super::grant::Grant;
 use super::keys::{KEYS, OWN, own};
+use crate::adapter::Adapter;
 use crate::cases::is_long;
+use crate::child::{AGAIN, Contested, OneHold, Orders, Role, Work, is_of_an_outage};
 use crate::hold_record::{HoldRecord, monotonic};
-use crate::order::{Event, SoakKind, say};
-use crate::soak::{AGAIN, is_of_an_outage};
 
 /// How long a hold lasts; outside of the long tier three times as long. The grants of many processes use the
 /// processor, which other programs are to have there.
@@ -35,20 +35,51 @@ const ADDS_PAUSE: Duration = Duration::from_millis(10);
 /// How often a hold is checked while it lasts.
 const CHECKS: Duration = Duration::from_millis(2);
 
-/// Contends for all keys of a load, by a task for each, for one key that nobody else wants, and may add to a counter.
+/// Contends for all keys of a load, by a task for each, for one key that no other process wants, and may add to a
+/// counter.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Traffic {
-    /// Its number among the processes of the load.
-    pub process: u32,
-    /// Whether it adds to the counter. Beside a planted fault nobody does: one that changes values while they are
-    /// copied keeps that step from ever being taken, and what is planted is to be found in the holds.
-    pub adds: bool,
+pub(crate) struct Traffic {
+    /// The number of the process in the load.
+    pub(super) process: u32,
+    /// Whether it adds to the counter. With a planted fault no process does: a process that changes values while they
+    /// are copied delays that step for ever, and the verdict must find the fault in the holds.
+    pub(super) adds: bool,
 }
 
-impl Traffic {
-    /// Contends until a line comes, or the end of the input. Says when each hold begins and ends, and each
-    /// request that failed as it may while servers fail.
-    pub(crate) async fn contend(self, coordinator: &Coordinator) -> Result<()> {
+/// The reports of a process of a load.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum TrafficEvent {
+    /// It is connected, and contends from now on.
+    Begun,
+    /// It holds from now on.
+    Begins(Grant),
+    /// It held to the end of its work.
+    Granted(Grant),
+    /// It held at least until this time, and has lost the hold.
+    HeldUntil(Grant),
+    /// It has added to the counter.
+    Added(Added),
+    /// An add may have been made or not.
+    InDoubt {
+        /// Why the outcome is unknown.
+        why: String,
+    },
+    /// A request has failed, as it may while servers fail.
+    Failed {
+        /// How.
+        why: String,
+    },
+}
+
+impl Role for Traffic {
+    type Event = TrafficEvent;
+
+    const NAME: &'static str = "traffic";
+
+    /// Contends until an order. Reports when each hold begins and ends, and each request that failed as it may while
+    /// servers fail.
+    async fn work(self, connectors: &[Arc<dyn Connector>], config: &Config) -> Result<()> {
+        let coordinator = connect(connectors, config).await?;
         let (stops, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
         for key in 0..=KEYS.len() {
@@ -57,11 +88,10 @@ impl Traffic {
         if self.adds {
             tasks.spawn(adds(coordinator.clone(), stopped));
         }
-        say(&Event::Begun);
-        let mut lines = BufReader::new(tokio::io::stdin()).lines();
+        Self::say(&TrafficEvent::Begun);
+        let mut orders = Orders::new();
         tokio::select! {
-            // An end of the input is an order too.
-            _ = lines.next_line() => {}
+            _any = orders.next() => {}
             // None ends by itself.
             Some(ended) = tasks.join_next() => ended.expect("no panic")?,
         }
@@ -69,20 +99,25 @@ impl Traffic {
         while let Some(ended) = tasks.join_next().await {
             ended.expect("no panic")?;
         }
-        Ok(())
+        coordinator.close().await
     }
+}
 
+impl Traffic {
     async fn task(self, coordinator: Coordinator, key: usize, stopped: watch::Receiver<bool>) -> Result<()> {
         // Readers and writers, and all weights, are there at any time.
-        let mut round = self.process;
+        let mut round = self.process as usize;
         while !*stopped.borrow() {
             let held = match KEYS.get(key) {
-                Some((name, kind)) => hold(&coordinator, key, name, *kind, round).await,
+                Some((name, kind)) => {
+                    let contested = Contested::new(*name, Adapter::Mutex);
+                    kind.hold(&coordinator, &contested, round, &OfKey(key)).await
+                }
                 None => self.hold_own(&coordinator).await,
             };
             match held {
                 Err(error) if is_of_an_outage(&error) => {
-                    say(&Event::Failed { why: error.to_string() });
+                    Self::say(&TrafficEvent::Failed { why: error.to_string() });
                     sleep(AGAIN).await;
                 }
                 answer => answer?,
@@ -95,10 +130,20 @@ impl Traffic {
     async fn hold_own(self, coordinator: &Coordinator) -> Result<()> {
         let asked = monotonic();
         let guard = coordinator.mutex(own(self.process))?.acquire().await?;
-        report(&guard, asked, OWN, Claim::Exclusive, guard.token(), Duration::ZERO).await?;
+        let held = OneHold { hold: &guard, claim: Claim::Exclusive, token: guard.token(), asked };
+        report(held, OWN, Duration::ZERO).await?;
         guard.release().await?;
         sleep(OWN_PAUSE).await;
         Ok(())
+    }
+}
+
+/// The work under a hold of a key.
+struct OfKey(usize);
+
+impl Work for OfKey {
+    async fn under(&self, held: OneHold<'_>) -> Result<()> {
+        report(held, self.0, work()).await
     }
 }
 
@@ -108,11 +153,13 @@ async fn adds(coordinator: Coordinator, stopped: watch::Receiver<bool>) -> Resul
     while !*stopped.borrow() {
         let asked = monotonic();
         match counter.add(1).await {
-            Ok(number) => say(&Event::Added(Added { asked, at: monotonic(), number })),
+            Ok(number) => Traffic::say(&TrafficEvent::Added(Added { asked, at: monotonic(), number })),
             Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {
-                say(&Event::InDoubt { why: error.to_string() });
+                Traffic::say(&TrafficEvent::InDoubt { why: error.to_string() });
             }
-            Err(error) if is_of_an_outage(&error) => say(&Event::Failed { why: error.to_string() }),
+            Err(error) if is_of_an_outage(&error) => {
+                Traffic::say(&TrafficEvent::Failed { why: error.to_string() })
+            }
             Err(error) => return Err(error),
         }
         sleep(ADDS_PAUSE).await;
@@ -120,55 +167,14 @@ async fn adds(coordinator: Coordinator, stopped: watch::Receiver<bool>) -> Resul
     Ok(())
 }
 
-async fn hold(coordinator: &Coordinator, key: usize, name: &str, kind: SoakKind, round: u32) -> Result<()> {
-    let asked = monotonic();
-    match kind {
-        SoakKind::Exclusive => {
-            let guard = coordinator.mutex(name)?.acquire().await?;
-            report(&guard, asked, key, Claim::Exclusive, guard.token(), work()).await?;
-            guard.release().await?;
-        }
-        SoakKind::ReadWrite if round.is_multiple_of(4) => {
-            let guard = coordinator.rwlock(name)?.write().await?;
-            report(&guard, asked, key, Claim::Exclusive, guard.token(), work()).await?;
-            if round.is_multiple_of(8) {
-                let asked = monotonic();
-                let guard = guard.downgrade().await?;
-                report(&guard, asked, key, Claim::Shared, guard.place(), work()).await?;
-                guard.release().await?;
-            } else {
-                guard.release().await?;
-            }
-        }
-        SoakKind::ReadWrite => {
-            let guard = coordinator.rwlock(name)?.read().await?;
-            report(&guard, asked, key, Claim::Shared, guard.place(), work()).await?;
-            guard.release().await?;
-        }
-        SoakKind::Permits { limit } => {
-            let weight = 1 + round % limit;
-            let permit = coordinator.semaphore(name, limit)?.acquire(weight).await?;
-            report(&permit, asked, key, Claim::Permits(weight), permit.place(), work()).await?;
-            permit.release().await?;
-        }
-    }
-    Ok(())
-}
-
 /// Works under a hold, and says when it begins and for how long it held: to its end, or, where it is lost, up
 /// to the last time at which it believed so. The clock is read before each check, so it certainly held then.
-async fn report(
-    hold: &Hold,
-    asked: u64,
-    key: usize,
-    claim: Claim,
-    token: Token,
-    works: Duration,
-) -> Result<()> {
+async fn report(held: OneHold<'_>, key: usize, works: Duration) -> Result<()> {
+    let OneHold { hold, claim, token, asked } = held;
     let from = monotonic();
     hold.check()?;
     let grant = |to| Grant { asked, held: HoldRecord { key, claim, token: Some(token), from, to } };
-    say(&Event::Begins(grant(from)));
+    Traffic::say(&TrafficEvent::Begins(grant(from)));
     let ends = Instant::now() + works;
     let mut to = from;
     loop {
@@ -179,11 +185,11 @@ async fn report(
         sleep(left.min(CHECKS)).await;
         let at = monotonic();
         if let Err(lost) = hold.check() {
-            say(&Event::HeldUntil(grant(to)));
+            Traffic::say(&TrafficEvent::HeldUntil(grant(to)));
             return Err(lost);
         }
         to = at;
     }
-    say(&Event::Granted(grant(to)));
+    Traffic::say(&TrafficEvent::Granted(grant(to)));
     Ok(())
 }

@@ -7,10 +7,10 @@ use super::heard::Heard;
 use super::keys::{KEYS, limit};
 use super::rule::{Broken, Rule};
 use super::walk::Change;
+use crate::child::SoakKind;
 use crate::failover::{longest_wait, noise};
 use crate::fenced::fenced;
 use crate::hold_record::{HoldRecord, in_order_of_tokens, none_overlap};
-use crate::order::SoakKind;
 
 /// Something that may keep a key from being granted, on the clock of grants.
 #[derive(Clone, Debug)]

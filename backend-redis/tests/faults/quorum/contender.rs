@@ -1,29 +1,23 @@
-//! A contender: a process that holds again and again, and says for how long it certainly did.
+//! A contender: a child that holds again and again, and reports for how long it certainly did.
 
-use std::fmt;
-use std::process::Stdio;
-use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use latchwork_conformance::child::{Orders, Role};
 use latchwork_conformance::hold_record::monotonic;
-use latchwork_core::ErrorKind;
 use latchwork_core::recipes::{QuorumGuard, QuorumLock};
-use tokio::io::AsyncReadExt;
-use tokio::process::Command;
+use latchwork_core::{Config, Connector, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
 use super::TTL;
 use super::clients::Clients;
 
-const VARIABLE: &str = "LATCHWORK_QUORUM_CONTENDER";
-/// The test that a contender is, and how the harness runs it.
-const TEST: [&str; 5] =
-    ["faults::quorum::contender", "--exact", "--nocapture", "--quiet", "--test-threads=2"];
 /// How often a holder looks at its own hold.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// How a contender contends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Way {
     /// It waits, and holds for long: the one that is to be caught.
     HoldsLong,
@@ -32,44 +26,17 @@ pub(crate) enum Way {
     Tries,
 }
 
-const WAYS: [(Way, &str); 3] = [(Way::HoldsLong, "holds-long"), (Way::Waits, "waits"), (Way::Tries, "tries")];
-
-/// What a contender is to do, until the end of its input.
-#[derive(Clone, Debug)]
-pub(crate) struct Order {
+/// Contends until an order. Each host of its configuration is a server of the quorum.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct QuorumContender {
     pub(crate) way: Way,
     /// Whether servers that may have forgotten are left out.
     pub(crate) guarded: bool,
-    pub(crate) urls: Vec<String>,
 }
 
-impl Order {
-    /// What this process was started for, if it is a contender.
-    pub(crate) fn given() -> Option<Self> {
-        let text = std::env::var(VARIABLE).ok()?;
-        let (way, rest) = text.split_once(' ').expect("a way");
-        let (guarded, urls) = rest.split_once(' ').expect("whether it is guarded");
-        let way = WAYS.iter().find(|(_, name)| *name == way).expect("one of the ways").0;
-        Some(Self {
-            way,
-            guarded: guarded.parse().expect("true or false"),
-            urls: urls.split(' ').map(str::to_owned).collect(),
-        })
-    }
-
-    /// This program again, as this contender.
-    pub(crate) fn command(&self) -> Command {
-        let way = WAYS.iter().find(|(way, _)| *way == self.way).expect("it has a name").1;
-        let mut command = Command::new(std::env::current_exe().expect("the own executable is known"));
-        command.args(TEST).env(VARIABLE, format!("{way} {} {}", self.guarded, self.urls.join(" ")));
-        command.kill_on_drop(true).stdin(Stdio::piped()).stdout(Stdio::piped());
-        command
-    }
-}
-
-/// What a contender says, a line each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+/// The reports of a contender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum QuorumEvent {
     Connected,
     /// It holds.
     Held,
@@ -87,55 +54,25 @@ pub(crate) enum Event {
     Failed,
 }
 
-impl fmt::Display for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Connected => f.write_str("connected"),
-            Self::Held => f.write_str("held"),
-            Self::Ended { from, to } => write!(f, "ended {from} {to}"),
-            Self::Lost { from, to } => write!(f, "lost {from} {to}"),
-            Self::Failed => f.write_str("failed"),
+impl Role for QuorumContender {
+    type Event = QuorumEvent;
+
+    const NAME: &'static str = "quorum";
+
+    async fn work(self, _: &[Arc<dyn Connector>], config: &Config) -> Result<()> {
+        let urls: Vec<_> = config.hosts.iter().map(|host| format!("redis://{host}")).collect();
+        let clients = Clients::connect(&urls).await;
+        let lock = clients.lock(self.guarded);
+        Self::say(&QuorumEvent::Connected);
+        let over = tokio::spawn(async { Orders::new().next().await });
+        while !over.is_finished() {
+            once(&lock, &self).await;
         }
+        Ok(())
     }
 }
 
-impl FromStr for Event {
-    type Err = String;
-
-    fn from_str(line: &str) -> Result<Self, String> {
-        let words: Vec<_> = line.split(' ').collect();
-        let number = |word: &str| word.parse().map_err(|_| format!("{line:?} has no number"));
-        Ok(match words[..] {
-            ["connected"] => Self::Connected,
-            ["held"] => Self::Held,
-            ["ended", from, to] => Self::Ended { from: number(from)?, to: number(to)? },
-            ["lost", from, to] => Self::Lost { from: number(from)?, to: number(to)? },
-            ["failed"] => Self::Failed,
-            _ => return Err(format!("{line:?} is no event")),
-        })
-    }
-}
-
-fn say(event: Event) {
-    // println! flushes at the line's end: stdout is line-buffered.
-    println!("{event}");
-}
-
-/// The contender's side.
-pub(crate) async fn contend(order: Order) {
-    let clients = Clients::connect(&order.urls).await;
-    let lock = clients.lock(order.guarded);
-    say(Event::Connected);
-    let over = tokio::spawn(async {
-        let mut rest = Vec::new();
-        tokio::io::stdin().read_to_end(&mut rest).await.expect("its input ends");
-    });
-    while !over.is_finished() {
-        once(&lock, &order).await;
-    }
-}
-
-async fn once(lock: &QuorumLock, order: &Order) {
+async fn once(lock: &QuorumLock, order: &QuorumContender) {
     let acquired = match order.way {
         Way::Tries => lock.try_acquire().await,
         Way::Waits | Way::HoldsLong => lock.acquire().within(TTL * 2).await.map(Some),
@@ -156,7 +93,7 @@ async fn once(lock: &QuorumLock, order: &Order) {
         Ok(None) => sleep(Duration::from_millis(15)).await,
         Err(error) => {
             assert!(matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Unavailable), "{error}");
-            say(Event::Failed);
+            QuorumContender::say(&QuorumEvent::Failed);
         }
     }
 }
@@ -168,16 +105,16 @@ async fn work_under(guard: &QuorumGuard, work: Duration) {
     if !guard.is_held() {
         return;
     }
-    say(Event::Held);
+    QuorumContender::say(&QuorumEvent::Held);
     let end = from + u64::try_from(work.as_nanos()).expect("short");
     let mut to = from;
     while to < end {
         sleep(LOOK).await;
         let now = monotonic();
         if !guard.is_held() {
-            return say(Event::Lost { from, to });
+            return QuorumContender::say(&QuorumEvent::Lost { from, to });
         }
         to = now;
     }
-    say(Event::Ended { from, to });
+    QuorumContender::say(&QuorumEvent::Ended { from, to });
 }

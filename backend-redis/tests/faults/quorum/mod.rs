@@ -3,8 +3,6 @@
 //! contenders, each a process; one of them reaches three of the servers only, and is mostly cut off
 //! from those that are killed, so that it does not hear that they have forgotten it. Another tries all
 //! the time.
-//!
-//! A contender is this program again, with the test [`contender`] alone and an order in its environment.
 
 mod clients;
 mod contender;
@@ -15,6 +13,7 @@ mod tombstones;
 
 use std::time::Duration;
 
+pub(crate) use contender::QuorumContender;
 use latchwork_conformance::servers::{Kind, Options, Server};
 
 const SERVERS: usize = 5;
@@ -48,16 +47,6 @@ async fn with_three_of_five_servers_down_it_fails_in_time_and_holds_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_uncontended_quorum_leaves_no_tombstone_where_it_did_not_wait_for_the_answer() {
     tombstones::none_of_late_tries().await.expect("what it needs answers");
-}
-
-/// The processes that contend: this program again, with this test alone.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn contender() {
-    if let Some(order) = contender::Order::given() {
-        contender::contend(order).await;
-        // The harness would print a result behind the events.
-        std::process::exit(0);
-    }
 }
 
 /// Five servers; those that are killed keep what they confirm, or forget it.

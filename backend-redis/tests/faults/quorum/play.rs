@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use latchwork_conformance::cases::is_long;
+use latchwork_conformance::child::{Child, Order, Process};
 use latchwork_conformance::servers::Server;
+use latchwork_core::Config;
 use rand::RngExt;
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::clients::{Clients, Links};
-use super::contender::{Event, Order, Way};
+use super::contender::{QuorumContender, QuorumEvent, Way};
 use super::seen::Seen;
 use super::{KILLED, PATIENCE, TTL, start};
 
@@ -23,45 +23,31 @@ const CONTENDERS: [Way; 4] = [Way::HoldsLong, Way::Waits, Way::Waits, Way::Tries
 /// How often it is looked how late the machine is.
 const NAP: Duration = Duration::from_millis(10);
 
-/// A contender's process.
-struct Process {
-    child: Child,
-    // It goes on until its input ends.
-    input: ChildStdin,
+/// A contender's process, which reports to all that was seen.
+struct Contender {
+    process: Process,
     hearing: JoinHandle<()>,
 }
 
-impl Process {
-    async fn start(number: usize, order: &Order, seen: &Arc<Seen>) -> Self {
-        let mut child = order.command().spawn().expect("the own executable runs");
-        let input = child.stdin.take().expect("piped");
-        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let first = tokio::time::timeout(PATIENCE, next_of(&mut lines)).await.expect("it connects in time");
-        assert_eq!(first.as_deref(), Some("connected"));
-        let seen = Arc::clone(seen);
+impl Contender {
+    async fn start(number: usize, links: &Links, role: &QuorumContender, seen: &Arc<Seen>) -> Self {
+        let mut config = Config::new("redis");
+        config.hosts = links.0.iter().map(|link| link.addr().to_string()).collect();
+        let mut child = Child::start(&config, role);
+        assert_eq!(child.next_within(PATIENCE).await, QuorumEvent::Connected);
+        let (Child { process, mut events }, seen) = (child, Arc::clone(seen));
         let hearing = tokio::spawn(async move {
-            while let Some(line) = next_of(&mut lines).await {
-                seen.hear(number, line.parse::<Event>().expect("an event"));
+            while let Some(event) = events.next().await {
+                seen.hear(number, event);
             }
         });
-        Self { child, input, hearing }
+        Self { process, hearing }
     }
 
     async fn end(mut self) {
-        drop(self.input);
-        let status = tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("it ends in time");
-        assert!(status.expect("waited").success(), "a contender failed");
+        self.process.tell(Order::Release).await;
+        self.process.ends_well(PATIENCE).await;
         self.hearing.await.expect("it said events alone");
-    }
-}
-
-/// The next line of a contender, without those that the test harness prints before its test begins.
-async fn next_of(lines: &mut Lines<BufReader<ChildStdout>>) -> Option<String> {
-    loop {
-        let line = lines.next_line().await.expect("its output is read");
-        if line.as_ref().is_none_or(|line| !line.is_empty() && line != "running 1 test") {
-            return line;
-        }
     }
 }
 
@@ -122,8 +108,7 @@ async fn play(name: &str, keeps: [bool; 2], guarded: bool, lasts: Duration) -> (
     let (seen, mut processes, mut links) = (Arc::new(Seen::default()), Vec::new(), Vec::new());
     for (number, way) in CONTENDERS.into_iter().enumerate() {
         let its = Links::to(&servers).await;
-        let order = Order { way, guarded, urls: its.urls(&servers) };
-        processes.push(Process::start(number, &order, &seen).await);
+        processes.push(Contender::start(number, &its, &QuorumContender { way, guarded }, &seen).await);
         if number == 0 {
             its.part_from(&APART);
         }
@@ -133,7 +118,7 @@ async fn play(name: &str, keeps: [bool; 2], guarded: bool, lasts: Duration) -> (
     let feeling = tokio::spawn(feel_the_load(Arc::clone(&seen)));
     let restarts = kill(&seen, &links[0], &servers, begun + lasts).await;
     let took = begun.elapsed();
-    join_all(processes.into_iter().map(Process::end)).await;
+    join_all(processes.into_iter().map(Contender::end)).await;
     feeling.abort();
     seen.print(name, took, restarts);
     (seen, restarts)

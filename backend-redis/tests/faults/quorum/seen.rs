@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use latchwork_conformance::hold_record::{HoldRecord, none_overlap};
 use latchwork_core::decide::Claim;
 
-use super::contender::Event;
+use super::contender::QuorumEvent;
 
 #[derive(Debug, Default)]
 pub(crate) struct Seen(Mutex<Said>);
@@ -29,11 +29,11 @@ struct Said {
 }
 
 impl Seen {
-    pub(crate) fn hear(&self, contender: usize, event: Event) {
+    pub(crate) fn hear(&self, contender: usize, event: QuorumEvent) {
         self.with(|said| match event {
-            Event::Connected => {}
-            Event::Failed => said.failed += 1,
-            Event::Held => {
+            QuorumEvent::Connected => {}
+            QuorumEvent::Failed => said.failed += 1,
+            QuorumEvent::Held => {
                 said.holds[contender] = true;
                 said.acquired[contender] += 1;
                 let now = Instant::now();
@@ -43,9 +43,9 @@ impl Seen {
                 said.longest_in_time = gap.saturating_sub(late).max(said.longest_in_time);
                 said.last = Some(now);
             }
-            Event::Ended { from, to } | Event::Lost { from, to } => {
+            QuorumEvent::Ended { from, to } | QuorumEvent::Lost { from, to } => {
                 said.holds[contender] = false;
-                said.lost += usize::from(matches!(event, Event::Lost { .. }));
+                said.lost += usize::from(matches!(event, QuorumEvent::Lost { .. }));
                 let (key, claim, token) = (0, Claim::Exclusive, None);
                 said.records.push(HoldRecord { key, claim, token, from, to });
             }

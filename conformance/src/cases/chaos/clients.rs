@@ -12,8 +12,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Chaos, KEY, KEYS, LOOK, TASKS, name, newcomer, pause};
+use crate::child::SoakKind;
 use crate::context::Context;
-use crate::order::SoakKind;
 use crate::testbed::{Client, Link};
 use crate::waits::soon;
 

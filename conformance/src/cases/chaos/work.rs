@@ -12,8 +12,8 @@ use rand::rngs::StdRng;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Chaos, KEYS, LOOK, name, pause};
+use crate::child::SoakKind;
 use crate::hold_record::HoldRecord;
-use crate::order::SoakKind;
 
 impl Chaos {
     pub(super) async fn contend(&self, coordinator: &Coordinator, mut chance: StdRng, ends: Instant) {

@@ -1,0 +1,43 @@
+//! The key for which child processes contend.
+
+use latchwork_core::{Address, Coordinator, Name, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::adapter::Adapter;
+use crate::exclusive::Lock;
+
+/// A key for which child processes contend.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Contested {
+    /// The key.
+    pub key: String,
+    /// Whether the key is the full name of a lock of another program: a mutex, or another recipe in a soak.
+    pub exact: bool,
+    /// The recipe that plays the mutex. If other clients must hold permits at the same time, the parent ensures it.
+    pub adapter: Adapter,
+}
+
+impl Contested {
+    /// A key of this library, taken with this adapter.
+    pub fn new(key: impl Into<String>, adapter: Adapter) -> Self {
+        Self { key: key.into(), exact: false, adapter }
+    }
+
+    /// A key that is another program's name.
+    pub fn exact(key: impl Into<String>) -> Self {
+        Self { exact: true, ..Self::new(key, Adapter::Mutex) }
+    }
+
+    /// The key as the name of a recipe.
+    pub(crate) fn name(&self) -> Name {
+        if self.exact { Address::exact(self.key.as_str()) } else { Name::from(self.key.as_str()) }
+    }
+
+    /// The lock that plays the mutex.
+    pub(crate) fn lock(&self, coordinator: &Coordinator) -> Result<Lock> {
+        match self.exact {
+            true => Ok(Lock::Mutex(coordinator.mutex(self.name())?)),
+            false => self.adapter.lock(coordinator, &self.key, None),
+        }
+    }
+}
