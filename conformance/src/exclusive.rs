@@ -12,11 +12,12 @@ use futures_util::future::BoxFuture;
 
 use latchwork_core::contracts::Entry;
 use latchwork_core::recipes::{
-    Acquire, Acquired, MultiGuard, MultiLock, Mutex, Permit, QuorumGuard, QuorumLock, RwLock, Semaphore,
+    self, Acquire, Acquired, MultiGuard, MultiLock, Mutex, Permit, QuorumGuard, QuorumLock, RwLock, Semaphore,
 };
 use latchwork_core::{Fenced, Hold, Owner, Result, Token};
 
 use crate::taken::Taken;
+use crate::wait::Wait;
 
 /// A handle of what a case takes for a mutex.
 #[derive(Clone, Debug)]
@@ -50,51 +51,40 @@ pub(crate) enum Lock {
 impl Lock {
     /// Acquires, with the options of the request.
     pub(crate) fn acquire(&self) -> Request<Guard> {
-        Request::new(self, |lock, options| Box::pin(async move { lock.wait(options).await }))
+        Request::new(self, |lock, options| {
+            let wait = options.within.map_or(Wait::Forever, Wait::AtMost);
+            Box::pin(async move { lock.take(wait, options).await.map(|guard| guard.expect("it has waited")) })
+        })
     }
 
     /// Tries, with the options of the request.
     pub(crate) fn try_acquire(&self) -> Request<Option<Guard>> {
-        Request::new(self, |lock, options| Box::pin(async move { lock.attempt(options).await }))
+        Request::new(self, |lock, options| Box::pin(lock.take(Wait::No, options)))
     }
 
-    async fn wait(self, options: Options) -> Result<Guard> {
-        self.others().await?;
-        let within = options.within;
-        macro_rules! wait {
-            ($request:expr) => {{
-                let request = options.on($request);
-                match within {
-                    Some(within) => request.within(within),
-                    None => request,
-                }
-                .await
-            }};
-        }
-        match &self {
-            Self::Mutex(mutex) => wait!(mutex.acquire()).map(Guard::fenced),
-            Self::Writer(lock) => wait!(lock.write()).map(Guard::fenced),
-            Self::Owners { lock, label } => {
-                wait!(lock.acquire().by(&Owner::new(Arc::clone(label)))).map(Guard::fenced)
-            }
-            Self::Multi { lock, .. } => wait!(lock.acquire()).map(Guard::only_member),
-            Self::Quorum { lock, .. } => wait!(lock.acquire()).map(Guard::whole_quorum),
-            Self::Permits { semaphore, weight, .. } => wait!(semaphore.acquire(*weight)).map(Guard::sole),
-        }
-    }
-
-    async fn attempt(self, options: Options) -> Result<Option<Guard>> {
+    async fn take(self, wait: Wait, options: Options) -> Result<Option<Guard>> {
         self.others().await?;
         Ok(match &self {
-            Self::Mutex(mutex) => options.on(mutex.try_acquire()).await?.map(Guard::fenced),
-            Self::Writer(lock) => options.on(lock.try_write()).await?.map(Guard::fenced),
-            Self::Owners { lock, label } => {
-                options.on(lock.try_acquire().by(&Owner::new(Arc::clone(label)))).await?.map(Guard::fenced)
+            Self::Mutex(mutex) => {
+                options.take(wait, mutex.try_acquire(), mutex.acquire()).await?.map(Guard::fenced)
             }
-            Self::Multi { lock, .. } => options.on(lock.try_acquire()).await?.map(Guard::only_member),
-            Self::Quorum { lock, .. } => options.on(lock.try_acquire()).await?.map(Guard::whole_quorum),
+            Self::Writer(lock) => {
+                options.take(wait, lock.try_write(), lock.write()).await?.map(Guard::fenced)
+            }
+            Self::Owners { lock, label } => {
+                let owner = Owner::new(Arc::clone(label));
+                let (tries, waits) = (lock.try_acquire().by(&owner), lock.acquire().by(&owner));
+                options.take(wait, tries, waits).await?.map(Guard::fenced)
+            }
+            Self::Multi { lock, .. } => {
+                options.take(wait, lock.try_acquire(), lock.acquire()).await?.map(Guard::only_member)
+            }
+            Self::Quorum { lock, .. } => {
+                options.take(wait, lock.try_acquire(), lock.acquire()).await?.map(Guard::whole_quorum)
+            }
             Self::Permits { semaphore, weight, .. } => {
-                options.on(semaphore.try_acquire(*weight)).await?.map(Guard::sole)
+                let (tries, waits) = (semaphore.try_acquire(*weight), semaphore.acquire(*weight));
+                options.take(wait, tries, waits).await?.map(Guard::sole)
             }
         })
     }
@@ -147,6 +137,16 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// Acquires by one of two requests, with these options.
+    async fn take<G: recipes::Guard>(
+        self,
+        wait: Wait,
+        tries: Acquire<Option<G>>,
+        waits: Acquire<G>,
+    ) -> Result<Option<G>> {
+        wait.take(self.clone().on(tries), self.on(waits)).await
+    }
+
     /// Sets all but `within`, which a try does not have.
     fn on<T: Acquired>(self, mut request: Acquire<T>) -> Acquire<T> {
         if let Some(time) = self.max_hold {
@@ -170,24 +170,24 @@ impl Options {
 
 /// A request of whatever recipe: a future that starts at its first poll, as the library's.
 #[must_use = "an acquisition does nothing until it is awaited"]
-pub(crate) struct Request<T>(Stage<T>);
+pub(crate) struct Request<T>(RequestState<T>);
 
 type Begin<T> = fn(Lock, Options) -> BoxFuture<'static, Result<T>>;
 
-enum Stage<T> {
+enum RequestState<T> {
     Asked(Box<(Lock, Options)>, Begin<T>),
     Running(BoxFuture<'static, Result<T>>),
 }
 
 impl<T> Request<T> {
     fn new(lock: &Lock, begin: Begin<T>) -> Self {
-        Self(Stage::Asked(Box::new((lock.clone(), Options::default())), begin))
+        Self(RequestState::Asked(Box::new((lock.clone(), Options::default())), begin))
     }
 
     fn set(mut self, set: impl FnOnce(&mut Options)) -> Self {
         match &mut self.0 {
-            Stage::Asked(asked, _) => set(&mut asked.1),
-            Stage::Running(_) => panic!("an option after the first poll"),
+            RequestState::Asked(asked, _) => set(&mut asked.1),
+            RequestState::Running(_) => panic!("an option after the first poll"),
         }
         self
     }
@@ -224,14 +224,14 @@ impl<T> Future for Request<T> {
     type Output = Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
-        if let Stage::Asked(asked, begin) = &self.0 {
+        if let RequestState::Asked(asked, begin) = &self.0 {
             let (lock, options) = (**asked).clone();
             let running = begin(lock, options);
-            self.0 = Stage::Running(running);
+            self.0 = RequestState::Running(running);
         }
         match &mut self.0 {
-            Stage::Running(running) => running.as_mut().poll(context),
-            Stage::Asked(..) => unreachable!("begun above"),
+            RequestState::Running(running) => running.as_mut().poll(context),
+            RequestState::Asked(..) => unreachable!("begun above"),
         }
     }
 }

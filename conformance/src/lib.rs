@@ -42,6 +42,7 @@ mod taken;
 pub mod testbed;
 pub mod testbeds;
 pub mod vault;
+mod wait;
 mod waits;
 mod witness;
 

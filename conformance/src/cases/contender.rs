@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use latchwork_core::recipes::{Acquire, Acquired, Guard, Reentrant};
+use latchwork_core::recipes::{Acquire, Acquired, Reentrant};
 use latchwork_core::{Coordinator, ErrorKind, Hold, Owner, Result};
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -13,6 +13,7 @@ use rand::rngs::StdRng;
 use crate::adapter::Adapter;
 use crate::exclusive::Lock;
 use crate::testbed::Client;
+use crate::wait::Wait;
 use crate::waits::{after_polls, soon, within};
 
 /// Two, so that most of what is dropped has been sent: a client's join waits until its own
@@ -47,7 +48,7 @@ fn owned(key: &str) -> String {
 
 /// What is acquired.
 #[derive(Clone, Copy, Debug)]
-enum Recipe {
+enum Acquisition {
     Mutex,
     Owned,
     Read,
@@ -64,7 +65,7 @@ pub(super) struct Inside(Mutex<Vec<Occupant>>);
 struct Occupant {
     number: u64,
     place: usize,
-    recipe: Recipe,
+    recipe: Acquisition,
     owner: Option<Owner>,
 }
 
@@ -74,16 +75,17 @@ impl Occupant {
         let one_owner = self.owner.is_some() && self.owner == other.owner;
         match (self.recipe, other.recipe) {
             _ if self.place != other.place => true,
-            (Recipe::Mutex, Recipe::Mutex) => false,
-            (Recipe::Owned, Recipe::Owned) => one_owner,
-            (Recipe::Write, Recipe::Write | Recipe::Read) | (Recipe::Read, Recipe::Write) => one_owner,
+            (Acquisition::Mutex, Acquisition::Mutex) => false,
+            (Acquisition::Owned, Acquisition::Owned) => one_owner,
+            (Acquisition::Write, Acquisition::Write | Acquisition::Read)
+            | (Acquisition::Read, Acquisition::Write) => one_owner,
             _ => true,
         }
     }
 
     fn permits(&self, place: usize) -> u32 {
         match self.recipe {
-            Recipe::Permits(weight) if self.place == place => weight,
+            Acquisition::Permits(weight) if self.place == place => weight,
             _ => 0,
         }
     }
@@ -130,7 +132,7 @@ impl Contender {
             owner: None,
         };
         let occupant = Occupant { owner: self.owner(occupant.recipe), ..occupant };
-        let acquiring = acquire(self.client.coordinator.clone(), occupant.clone(), self.patience());
+        let acquiring = acquire(self.client.coordinator.clone(), occupant.clone(), self.wait());
         let polls = self.chance.random_range(1..8);
         let time = Duration::from_micros(self.chance.random_range(0..4_000));
         let answer = match self.chance.random_range(0..10) {
@@ -147,7 +149,7 @@ impl Contender {
             Some(Ok(None)) => return,
             Some(Err(error)) => {
                 // Another task of the owner reads.
-                let deadlock = occupant.owner.is_some() && matches!(occupant.recipe, Recipe::Write);
+                let deadlock = occupant.owner.is_some() && matches!(occupant.recipe, Acquisition::Write);
                 // Of a short deadline: before the first answer, or behind others.
                 let expected = [ErrorKind::Timeout, ErrorKind::Unavailable, ErrorKind::Deadlock];
                 assert!(
@@ -173,64 +175,59 @@ impl Contender {
         }
     }
 
-    fn recipe(&mut self) -> Recipe {
+    fn recipe(&mut self) -> Acquisition {
         match self.chance.random_range(0..5) {
-            0 => Recipe::Mutex,
-            1 => Recipe::Read,
-            2 => Recipe::Write,
-            3 => Recipe::Permits(self.chance.random_range(1..=PERMITS)),
-            _ => Recipe::Owned,
+            0 => Acquisition::Mutex,
+            1 => Acquisition::Read,
+            2 => Acquisition::Write,
+            3 => Acquisition::Permits(self.chance.random_range(1..=PERMITS)),
+            _ => Acquisition::Owned,
         }
     }
 
     /// Of readers and writers some act for the owner, and some for nobody.
-    fn owner(&mut self, recipe: Recipe) -> Option<Owner> {
+    fn owner(&mut self, recipe: Acquisition) -> Option<Owner> {
         let acts = match recipe {
-            Recipe::Mutex | Recipe::Permits(_) => false,
-            Recipe::Read | Recipe::Write => self.chance.random(),
-            Recipe::Owned => true,
+            Acquisition::Mutex | Acquisition::Permits(_) => false,
+            Acquisition::Read | Acquisition::Write => self.chance.random(),
+            Acquisition::Owned => true,
         };
         acts.then(|| self.owners[self.chance.random_range(0..2)].clone())
     }
 
-    /// `None` for a try; else the deadline of a wait, if it has one.
-    fn patience(&mut self) -> Option<Option<Duration>> {
+    fn wait(&mut self) -> Wait {
         match self.chance.random_range(0..3) {
-            0 => None,
-            1 => Some(Some(Duration::from_millis(self.chance.random_range(1..20)))),
-            _ => Some(None),
+            0 => Wait::No,
+            1 => Wait::AtMost(Duration::from_millis(self.chance.random_range(1..20))),
+            _ => Wait::Forever,
         }
     }
 }
 
-async fn acquire(
-    coordinator: Coordinator,
-    occupant: Occupant,
-    patience: Option<Option<Duration>>,
-) -> Result<Option<Hold>> {
+async fn acquire(coordinator: Coordinator, occupant: Occupant, wait: Wait) -> Result<Option<Hold>> {
     let (key, owner) = (KEYS[occupant.place], occupant.owner.as_ref());
-    match occupant.recipe {
-        Recipe::Mutex => {
+    Ok(match occupant.recipe {
+        Acquisition::Mutex => {
             let mutex = coordinator.mutex(key)?;
-            taken(mutex.try_acquire(), mutex.acquire(), patience).await
+            wait.take(mutex.try_acquire(), mutex.acquire()).await?.map(Into::into)
         }
-        Recipe::Owned => {
+        Acquisition::Owned => {
             let mutex = coordinator.mutex(owned(key))?;
-            taken(by(owner, mutex.try_acquire()), by(owner, mutex.acquire()), patience).await
+            wait.take(by(owner, mutex.try_acquire()), by(owner, mutex.acquire())).await?.map(Into::into)
         }
-        Recipe::Read => {
+        Acquisition::Read => {
             let lock = coordinator.rwlock(key)?;
-            taken(by(owner, lock.try_read()), by(owner, lock.read()), patience).await
+            wait.take(by(owner, lock.try_read()), by(owner, lock.read())).await?.map(Into::into)
         }
-        Recipe::Write => {
+        Acquisition::Write => {
             let lock = coordinator.rwlock(key)?;
-            taken(by(owner, lock.try_write()), by(owner, lock.write()), patience).await
+            wait.take(by(owner, lock.try_write()), by(owner, lock.write())).await?.map(Into::into)
         }
-        Recipe::Permits(weight) => {
+        Acquisition::Permits(weight) => {
             let semaphore = coordinator.semaphore(key, PERMITS)?;
-            taken(semaphore.try_acquire(weight), semaphore.acquire(weight), patience).await
+            wait.take(semaphore.try_acquire(weight), semaphore.acquire(weight)).await?.map(Into::into)
         }
-    }
+    })
 }
 
 fn by<T: Acquired<Guard: Reentrant>>(owner: Option<&Owner>, request: Acquire<T>) -> Acquire<T> {
@@ -238,17 +235,4 @@ fn by<T: Acquired<Guard: Reentrant>>(owner: Option<&Owner>, request: Acquire<T>)
         Some(owner) => request.by(owner),
         None => request,
     }
-}
-
-/// By a try, or by waiting.
-async fn taken<G: Guard>(
-    tries: Acquire<Option<G>>,
-    waits: Acquire<G>,
-    patience: Option<Option<Duration>>,
-) -> Result<Option<Hold>> {
-    Ok(match patience {
-        None => tries.await?.map(Into::into),
-        Some(None) => Some(waits.await?.into()),
-        Some(Some(time)) => Some(waits.within(time).await?.into()),
-    })
 }

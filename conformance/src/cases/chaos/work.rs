@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use latchwork_core::decide::Claim;
-use latchwork_core::recipes::{Acquire, Guard};
 use latchwork_core::{Coordinator, Error, ErrorKind, Hold, LostReason, Result, Token};
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -14,6 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{Chaos, KEYS, LOOK, name, pause};
 use crate::child::SoakKind;
 use crate::hold_record::HoldRecord;
+use crate::wait::Wait;
 
 impl Chaos {
     pub(super) async fn contend(&self, coordinator: &Coordinator, mut chance: StdRng, ends: Instant) {
@@ -80,18 +80,23 @@ impl Chaos {
             true => None,
             false => Some(chance.random_range(self.ttl / 100..self.ttl * 2)),
         };
+        let wait = match within {
+            _ if tries => Wait::No,
+            Some(time) => Wait::AtMost(time),
+            None => Wait::Forever,
+        };
         let releases = chance.random_ratio(3, 4);
         match self.kind {
             SoakKind::Exclusive => {
                 let mutex = coordinator.mutex(name)?;
-                let had = had(tries, mutex.try_acquire(), mutex.acquire(), within).await?;
+                let had = wait.take(mutex.try_acquire(), mutex.acquire()).await?;
                 let Some(guard) = had else { return Ok(()) };
                 self.witness(key, &guard, Claim::Exclusive, guard.token(), work).await;
                 give_back(guard, releases).await
             }
             SoakKind::ReadWrite if chance.random_ratio(1, 3) => {
                 let lock = coordinator.rwlock(name)?;
-                let had = had(tries, lock.try_write(), lock.write(), within).await?;
+                let had = wait.take(lock.try_write(), lock.write()).await?;
                 let Some(guard) = had else { return Ok(()) };
                 self.witness(key, &guard, Claim::Exclusive, guard.token(), work).await;
                 if chance.random() {
@@ -103,7 +108,7 @@ impl Chaos {
             }
             SoakKind::ReadWrite => {
                 let lock = coordinator.rwlock(name)?;
-                let had = had(tries, lock.try_read(), lock.read(), within).await?;
+                let had = wait.take(lock.try_read(), lock.read()).await?;
                 let Some(guard) = had else { return Ok(()) };
                 self.witness(key, &guard, Claim::Shared, guard.place(), work).await;
                 give_back(guard, releases).await
@@ -111,8 +116,7 @@ impl Chaos {
             SoakKind::Permits { limit } => {
                 let (semaphore, weight) =
                     (coordinator.semaphore(name, limit)?, chance.random_range(1..=limit));
-                let had =
-                    had(tries, semaphore.try_acquire(weight), semaphore.acquire(weight), within).await?;
+                let had = wait.take(semaphore.try_acquire(weight), semaphore.acquire(weight)).await?;
                 let Some(permit) = had else { return Ok(()) };
                 self.witness(key, &permit, Claim::Permits(weight), permit.place(), work).await;
                 give_back(permit, releases).await
@@ -159,20 +163,6 @@ fn is_of_faults(error: &Error) -> bool {
         ErrorKind::Unavailable | ErrorKind::OutcomeUnknown | ErrorKind::Timeout => true,
         ErrorKind::Lost(reason) => reason == LostReason::Expired,
         _ => false,
-    }
-}
-
-/// By a try, or by waiting.
-async fn had<G: Guard>(
-    tries: bool,
-    trying: Acquire<Option<G>>,
-    waiting: Acquire<G>,
-    within: Option<Duration>,
-) -> Result<Option<G>> {
-    match within {
-        _ if tries => trying.await,
-        Some(time) => waiting.within(time).await.map(Some),
-        None => waiting.await.map(Some),
     }
 }
 
