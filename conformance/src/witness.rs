@@ -13,17 +13,17 @@ use crate::bounds::NOISE;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// What the thread has seen.
-static SEEN: Mutex<Seen> = Mutex::new(Seen { looked: None, still: Vec::new() });
+static SEEN: Mutex<Standstills> = Mutex::new(Standstills { looked: None, still: Vec::new() });
 static LOOKS: Once = Once::new();
 
-struct Seen {
+struct Standstills {
     /// When it looked last.
     looked: Option<Instant>,
     /// From when until when the machine stood still, for longer than [`NOISE`].
     still: Vec<(Instant, Instant)>,
 }
 
-impl Seen {
+impl Standstills {
     fn look(&mut self, now: Instant) {
         if let Some(looked) = self.looked
             && now.duration_since(looked) > NOISE + LOOK
@@ -41,7 +41,7 @@ impl Seen {
     }
 }
 
-fn seen() -> MutexGuard<'static, Seen> {
+fn seen() -> MutexGuard<'static, Standstills> {
     SEEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -70,7 +70,7 @@ mod tests {
     fn a_look_that_comes_late_is_remembered_as_far_as_it_was_behind_a_beginning() {
         let begin = Instant::now();
         let at = |millis: u64| begin + Duration::from_millis(millis);
-        let mut seen = Seen { looked: None, still: Vec::new() };
+        let mut seen = Standstills { looked: None, still: Vec::new() };
         for looks in [0, 20, 1_400, 1_420] {
             seen.look(at(looks));
         }

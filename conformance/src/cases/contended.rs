@@ -29,7 +29,7 @@ const GATHERING: Duration = Duration::from_secs(60);
 type Holding = Result<Hold>;
 
 /// How the waiters of a contended key wait.
-struct Recipe {
+struct ContendedKey {
     kind: Kind,
     /// Takes all there is, so that everybody waits.
     takes_all: fn(Coordinator) -> BoxFuture<'static, Holding>,
@@ -43,14 +43,14 @@ struct Recipe {
 const KEY: &str = "contended";
 const PERMITS: u32 = 2;
 
-const MUTEX: Recipe = Recipe {
+const MUTEX: ContendedKey = ContendedKey {
     kind: Kind::Mutex,
     takes_all: |client| Box::pin(async move { boxed(client.mutex(KEY)?.acquire().await?) }),
     waits: |client, _| Box::pin(async move { boxed(client.mutex(KEY)?.acquire().await?) }),
     at_a_time: 50,
 };
 
-const READERS_AND_WRITERS: Recipe = Recipe {
+const READERS_AND_WRITERS: ContendedKey = ContendedKey {
     kind: Kind::RwLock,
     takes_all: |client| Box::pin(async move { boxed(client.rwlock(KEY)?.write().await?) }),
     waits: |client, number| {
@@ -64,7 +64,7 @@ const READERS_AND_WRITERS: Recipe = Recipe {
     at_a_time: 1,
 };
 
-const SEMAPHORE: Recipe = Recipe {
+const SEMAPHORE: ContendedKey = ContendedKey {
     kind: Kind::Semaphore,
     takes_all: |client| {
         Box::pin(async move { boxed(client.semaphore(KEY, PERMITS)?.acquire(PERMITS).await?) })
@@ -114,7 +114,7 @@ impl fmt::Debug for Cost {
     }
 }
 
-async fn costs_do_not_grow(context: &Context, recipe: &Recipe, [few, many]: [usize; 2]) {
+async fn costs_do_not_grow(context: &Context, recipe: &ContendedKey, [few, many]: [usize; 2]) {
     if !counts(context).await {
         return;
     }
@@ -142,7 +142,7 @@ async fn costs_do_not_grow(context: &Context, recipe: &Recipe, [few, many]: [usi
 /// stretches.
 async fn released_one_by_one(
     context: &Context,
-    recipe: &Recipe,
+    recipe: &ContendedKey,
     waiters: usize,
     stretches: &[Range<usize>],
 ) -> Vec<Cost> {

@@ -68,14 +68,14 @@ async fn close(clients: impl IntoIterator<Item = Coordinator>) {
 }
 
 /// A participant without holds.
-struct Played {
+struct Participant {
     sides: [Client; 2],
     members: Address,
     stage: Address,
     node: Arc<dyn Node>,
 }
 
-impl Played {
+impl Participant {
     async fn new(context: &Context, label: &str) -> Self {
         Self::with(context, sides(context), label).await
     }
@@ -195,7 +195,7 @@ cases! {
     /// does; one that has died is waited for until its lease has ended
     async fn migrate_ack_names_version_a_step_waits_for_the_last_member(context) {
         let operator = operator(context).await;
-        let (willing, late) = (Played::new(context, "willing").await, Played::mortal(context, "late").await);
+        let (willing, late) = (Participant::new(context, "willing").await, Participant::mortal(context, "late").await);
         let (mut told, waits) = (Vec::new(), tokio::sync::Notify::new());
         let start = operator.start(|progress| {
             if let MoveProgress::Waits(status) = progress {
@@ -235,7 +235,7 @@ cases! {
         let plain = client(context, &sides.from, "before").await.expect("connected");
         let before = token(&plain).await;
         close([plain.coordinator]).await;
-        let member = Played::new(context, "one").await;
+        let member = Participant::new(context, "one").await;
         loop {
             let phase = member.meanwhile(operator.advance(ignored)).await.expect("a step");
             let error = client(context, &sides.to, "early").await.map(drop).expect_err("it is not in use yet");
@@ -267,7 +267,7 @@ cases! {
     /// two operators at once make one move: no phase is passed over, and no epoch is taken twice
     async fn migrate_compare_and_set_two_operators_make_one_move(context) {
         let (one, other) = (operator_at(context, Some(WAY)).await, operator_at(context, Some(WAY)).await);
-        let member = Played::new(context, "one").await;
+        let member = Participant::new(context, "one").await;
         let written = Mutex::new(Vec::new());
         let reached = |progress: &MoveProgress<'_>| {
             if let MoveProgress::Reached(phase) = progress {
@@ -305,7 +305,7 @@ cases! {
         set(&used_old, 4).await;
         set(&used_new, 9).await;
         close([plain.coordinator]).await;
-        let member = Played::new(context, "one").await;
+        let member = Participant::new(context, "one").await;
         let backends = [0, 1].map(|side| Arc::clone(member.sides[side].coordinator.backend()));
         let stored = async |side: usize, queue: &Address| {
             soon("limit", backends[side].limit(queue)).await.expect("read")

@@ -44,7 +44,7 @@ enum Command {
         chosen: Chosen,
     },
     /// Runs the cases against a backend.
-    Run(run::Run),
+    Run(run::RunArgs),
     /// Takes a lock, reports what it believes as lines of JSON, and obeys lines on its input:
     /// `look`, `release` (or its end).
     Hold(HoldArgs),

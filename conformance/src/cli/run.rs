@@ -15,7 +15,7 @@ use super::{Chosen, Outcome, backends};
 
 /// The options of `run`.
 #[derive(Debug, Args)]
-pub(super) struct Run {
+pub(super) struct RunArgs {
     /// A name (memory, redis, zookeeper or etcd: a server is found or started; or a topology such as redis-cluster: its
     /// servers are started), or the URL of a server.
     #[arg(long, default_value = "memory")]
@@ -41,7 +41,7 @@ pub(super) struct Run {
     rights: Option<PathBuf>,
 }
 
-impl Run {
+impl RunArgs {
     pub(super) fn run(self) -> Outcome<ExitCode> {
         let cases = self.chosen.selection()?.cases_on(&self.backend, self.tier);
         if cases.is_empty() {

@@ -13,7 +13,7 @@ use crate::failover::TTL;
 
 /// What becomes of a server for a while. It keeps what it has acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum ServerFault {
     /// All connections are closed, and new ones too.
     Cut(Duration),
     /// Nothing passes, and nothing is closed.
@@ -29,28 +29,28 @@ const SHORT: Duration = TTL.checked_div(3).expect("no zero");
 const LONG: Duration = TTL.saturating_mul(3).checked_div(2).expect("no zero");
 
 /// All of them.
-pub(super) const FAULTS: [Fault; 7] = [
-    Fault::Restarted,
-    Fault::Stopped(LONG),
-    Fault::Cut(SHORT),
-    Fault::Stopped(SHORT),
-    Fault::Cut(LONG),
-    Fault::Silent(SHORT),
-    Fault::Silent(LONG),
+pub(super) const SERVER_FAULTS: [ServerFault; 7] = [
+    ServerFault::Restarted,
+    ServerFault::Stopped(LONG),
+    ServerFault::Cut(SHORT),
+    ServerFault::Stopped(SHORT),
+    ServerFault::Cut(LONG),
+    ServerFault::Silent(SHORT),
+    ServerFault::Silent(LONG),
 ];
 
-impl fmt::Display for Fault {
+impl fmt::Display for ServerFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Cut(lasts) => write!(f, "cut off for {lasts:?}"),
-            Fault::Silent(lasts) => write!(f, "silent for {lasts:?}"),
-            Fault::Stopped(lasts) => write!(f, "stopped for {lasts:?}"),
-            Fault::Restarted => f.write_str("restarted"),
+            ServerFault::Cut(lasts) => write!(f, "cut off for {lasts:?}"),
+            ServerFault::Silent(lasts) => write!(f, "silent for {lasts:?}"),
+            ServerFault::Stopped(lasts) => write!(f, "stopped for {lasts:?}"),
+            ServerFault::Restarted => f.write_str("restarted"),
         }
     }
 }
 
-impl Fault {
+impl ServerFault {
     /// Befalls a side for as long as it lasts, and until what goes on `meanwhile` is over, which begins behind
     /// its beginning. Answers what that came to.
     pub(super) async fn befalls<T>(
@@ -60,13 +60,13 @@ impl Fault {
     ) -> Result<T, ServerError> {
         let ways = [&side.way, &side.door];
         Ok(match self {
-            Fault::Cut(lasts) => {
+            ServerFault::Cut(lasts) => {
                 ways.into_iter().for_each(Proxy::cut);
                 let (seen, ()) = join!(meanwhile, sleep(lasts));
                 ways.into_iter().for_each(Proxy::resume);
                 seen
             }
-            Fault::Silent(lasts) => {
+            ServerFault::Silent(lasts) => {
                 for direction in [Direction::ToServer, Direction::ToClient] {
                     ways.into_iter().for_each(|way| way.hold(direction));
                 }
@@ -74,13 +74,13 @@ impl Fault {
                 ways.into_iter().for_each(Proxy::resume);
                 seen
             }
-            Fault::Stopped(lasts) => {
+            ServerFault::Stopped(lasts) => {
                 side.server.pause().await?;
                 let (seen, ()) = join!(meanwhile, sleep(lasts));
                 side.server.resume().await?;
                 seen
             }
-            Fault::Restarted => {
+            ServerFault::Restarted => {
                 side.server.kill().await?;
                 let seen = meanwhile.await;
                 side.server.launch().await?;

@@ -9,7 +9,7 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use tokio::join;
 
 use super::ends::Ends;
-use super::fault::{FAULTS, Fault};
+use super::fault::{SERVER_FAULTS, ServerFault};
 use super::operates::said;
 use super::run::Run;
 use super::side::{MovingSide, Sides};
@@ -38,7 +38,7 @@ const AT_STEPS: usize = 2;
 /// What was wrong: see [the module](super).
 pub async fn with_servers_failing(old: MovingSide, new: MovingSide, extent: Extent) -> Result<(), String> {
     let mut run = Run::begin(old, new, None, Plants::NONE.operator).await?;
-    let mut faults = FAULTS;
+    let mut faults = SERVER_FAULTS;
     faults.shuffle(&mut run.random);
     let mut at_step = if run.random.random() { Word::Old } else { Word::New };
     let (mut back, mut was_there, mut turn) = (false, extent == Extent::OneInEachPhase, 0);
@@ -47,7 +47,7 @@ pub async fn with_servers_failing(old: MovingSide, new: MovingSide, extent: Exte
         let last = match extent {
             Extent::OneInEachPhase => faults[turn % faults.len()],
             Extent::All => {
-                let last = *FAULTS.choose(&mut run.random).expect("not empty");
+                let last = *SERVER_FAULTS.choose(&mut run.random).expect("not empty");
                 // All but the last befall a phase that stands.
                 for (side, fault) in all(&mut run).into_iter().filter(|befalls| *befalls != (at_step, last)) {
                     let (happened, ()) = befalls(&run.sides, side, fault, run.phase(), ready(())).await?;
@@ -91,16 +91,18 @@ impl Run {
 }
 
 /// Each fault on each side, in an order of chance.
-fn all(run: &mut Run) -> Vec<(Word, Fault)> {
-    let mut all: Vec<_> =
-        [Word::Old, Word::New].into_iter().flat_map(|side| FAULTS.map(|fault| (side, fault))).collect();
+fn all(run: &mut Run) -> Vec<(Word, ServerFault)> {
+    let mut all: Vec<_> = [Word::Old, Word::New]
+        .into_iter()
+        .flat_map(|side| SERVER_FAULTS.map(|fault| (side, fault)))
+        .collect();
     all.shuffle(&mut run.random);
     all
 }
 
 /// Servers fail where the move is *done*. Nobody needs the old side any more: while that fails, all keys are
 /// granted.
-async fn when_done(run: &mut Run, befall: Vec<(Word, Fault)>) -> Result<(), String> {
+async fn when_done(run: &mut Run, befall: Vec<(Word, ServerFault)>) -> Result<(), String> {
     // A process that was no member as it was written has yet to hear of it, from the old side.
     let within = run.sides.recovery() + noise();
     run.walk.has_no_members(within).await?;
@@ -127,7 +129,7 @@ async fn when_done(run: &mut Run, befall: Vec<(Word, Fault)>) -> Result<(), Stri
 async fn befalls<T>(
     sides: &Sides,
     on: Word,
-    fault: Fault,
+    fault: ServerFault,
     phase: MovePhase,
     meanwhile: impl Future<Output = T>,
 ) -> Result<(Happening, T), String> {
