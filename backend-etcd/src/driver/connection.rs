@@ -5,23 +5,17 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use etcd_client::{Client, ConnectOptions, KvClient, ResponseHeader};
-use latchwork_core::Logins;
+use latchwork_core::{Error, Logins};
 use latchwork_core::seen::{Rechecks, Requests};
 use latchwork_core::support::{LinkLog, Throttle, Transport};
 
 use super::balancer::channel;
 use super::encode::unsigned;
-use super::request::{RequestKind, login};
+use super::request_kind::RequestKind;
 use crate::config::{NAME, Settings};
 use crate::error::{Answer, Failure, as_read};
 use crate::incarnation::{Incarnations, Known};
 
-/// After how long a silence the client pings a server. Servers hang up on clients that ping more
-/// often than every 5 s. A renewal that gets no answer is noticed earlier, and goes to another
-/// member; other requests wait for this.
-pub(super) const PING_AFTER: Duration = Duration::from_secs(6);
-/// How long a server may take to answer a ping.
-pub(super) const PING_ANSWER: Duration = Duration::from_secs(2);
 /// Room for a whole queue of 1,000 nodes with the longest labels.
 const LARGEST_ANSWER: usize = 64 << 20;
 
@@ -181,4 +175,13 @@ impl std::fmt::Debug for Driver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Driver").field("request_timeout", &self.request_timeout).finish_non_exhaustive()
     }
+}
+
+/// User and password for a log-in.
+pub(super) async fn login(logins: &Logins, within: Duration) -> Answer<Option<(String, String)>> {
+    let Some(login) = logins.now(within).await? else { return Ok(None) };
+    let Some(user) = login.user else {
+        return Err(Error::invalid("credentials", "etcd logs in with a user: the provider gave none").into());
+    };
+    Ok(Some((user, login.password.expose().to_owned())))
 }

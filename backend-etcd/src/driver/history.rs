@@ -8,7 +8,7 @@ use latchwork_core::LostReason;
 
 use super::connection::Driver;
 use super::encode::signed;
-use super::request::RequestKind;
+use super::request_kind::RequestKind;
 use crate::error::{Answer, Past, as_read, no_such_revision};
 
 /// How long the news of a loss waits for its reason.

@@ -4,7 +4,7 @@ use etcd_client::{DeleteOptions, GetOptions, TxnOpResponse};
 
 use super::connection::Driver;
 use super::encode::{end_of, found, range_request, signed, txn_request, unsigned};
-use super::request::RequestKind;
+use super::request_kind::RequestKind;
 use super::txn::{Found, Op, Range, Txn, TxnResult};
 use crate::error::{Answer, as_read};
 

@@ -8,7 +8,7 @@ use latchwork_core::seen::Requests;
 
 use super::connection::Driver;
 use super::encode::unsigned;
-use super::request::RequestKind;
+use super::request_kind::RequestKind;
 use crate::error::{Answer, as_read, lease_exists};
 
 impl Driver {

@@ -7,6 +7,7 @@ mod history;
 mod keys;
 mod lease;
 mod request;
+mod request_kind;
 #[cfg(test)]
 mod tests;
 mod txn;

@@ -2,78 +2,13 @@
 
 use std::future::Future;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use etcd_client::Client;
-use latchwork_core::{Error, Logins};
 
-use super::connection::Driver;
+use super::connection::{Driver, login};
+use super::request_kind::RequestKind;
 use crate::error::{Answer, Failure, as_read, is_behind, is_older_than_the_roles, late, refuses_login};
-
-/// What a request does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RequestKind {
-    Transaction,
-    Deletion,
-    Read,
-    History,
-    State,
-    Members,
-    Grant,
-    CellGrant,
-    LeaseLeft,
-    Revocation,
-    Renewal,
-    Watch,
-}
-
-impl RequestKind {
-    /// The labels of all kinds.
-    pub(super) const LABELS: [&str; 11] = [
-        "txn", "delete", "range", "history", "status", "members", "grant", "lease", "revoke", "renew",
-        "watch",
-    ];
-
-    /// The label in metrics.
-    pub(super) fn label(self) -> &'static str {
-        match self {
-            Self::Transaction => "txn",
-            Self::Deletion => "delete",
-            Self::Read => "range",
-            Self::History => "history",
-            Self::State => "status",
-            Self::Members => "members",
-            Self::Grant | Self::CellGrant => "grant",
-            Self::LeaseLeft => "lease",
-            Self::Revocation => "revoke",
-            Self::Renewal => "renew",
-            Self::Watch => "watch",
-        }
-    }
-
-    /// The words in errors.
-    fn words(self) -> &'static str {
-        match self {
-            Self::Transaction => "a transaction",
-            Self::Deletion => "a deletion",
-            Self::Read => "a read",
-            Self::History => "a look at the past of a key",
-            Self::State => "a look at its state",
-            Self::Members => "a look at the members",
-            Self::Grant => "the grant of a lease",
-            Self::CellGrant => "the grant of a cell's lease",
-            Self::LeaseLeft => "a look at a lease",
-            Self::Revocation => "the end of a lease",
-            Self::Renewal => "the renewal of a lease",
-            Self::Watch => "a stream of watches",
-        }
-    }
-
-    /// Whether it waits for the throttle: requests about keys do, so that renewals do not queue behind them.
-    fn is_about_keys(self) -> bool {
-        matches!(self, Self::Transaction | Self::Deletion | Self::Read | Self::History)
-    }
-}
 
 impl Driver {
     /// Sends a request on the whole client, as those about leases, watches and the server's state need it.
@@ -141,13 +76,4 @@ impl Driver {
         }
         Ok(())
     }
-}
-
-/// User and password for a log-in.
-pub(super) async fn login(logins: &Logins, within: Duration) -> Answer<Option<(String, String)>> {
-    let Some(login) = logins.now(within).await? else { return Ok(None) };
-    let Some(user) = login.user else {
-        return Err(Error::invalid("credentials", "etcd logs in with a user: the provider gave none").into());
-    };
-    Ok(Some((user, login.password.expose().to_owned())))
 }

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::connection::Driver;
 use super::encode::{signed, unsigned};
-use super::request::RequestKind;
+use super::request_kind::RequestKind;
 use crate::error::Answer;
 
 /// One watch of a stream.

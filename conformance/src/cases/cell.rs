@@ -7,7 +7,6 @@ use latchwork_core::contracts::{Cell, CellWritten, Expected, MAX_CELL_BYTES, Ver
 use latchwork_core::recipes::{Compared, MultiLock, SharedValue, Watch};
 use latchwork_core::{ErrorKind, Kind, Result};
 
-use crate::actions::{acquire, mutex};
 use crate::case::cases;
 use crate::cell_actions::{self, ask, deletion, put, refused, written};
 use crate::testbed::Client;

@@ -1,13 +1,13 @@
 //! KEY-KINDS, KEY-EXACT: the keys of cells.
 
-use latchwork_core::contracts::{CellWritten, Expected, Joined};
+use latchwork_core::contracts::{Cell, CellWritten, Expected, Joined};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Kind};
 
 use super::cell::{delete, read, text, until_it_shows, value, write};
 use crate::actions::{acquire, join, mutex};
 use crate::case::cases;
-use crate::cell_actions::{self, put, written};
+use crate::cell_actions::{self, ask, deletion, put, refused, written};
 use crate::testbed::Client;
 use crate::waits::soon;
 
