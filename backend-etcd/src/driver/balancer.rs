@@ -39,9 +39,9 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 /// After how long a silence the client pings a server. Servers hang up on clients that ping more
 /// often than every 5 s. A renewal that gets no answer is noticed earlier, and goes to another
 /// member; other requests wait for this.
-const PING_AFTER: Duration = Duration::from_secs(6);
+pub(super) const PING_AFTER: Duration = Duration::from_secs(6);
 /// How long a server may take to answer a ping.
-const PING_ANSWER: Duration = Duration::from_secs(2);
+pub(super) const PING_ANSWER: Duration = Duration::from_secs(2);
 /// How long requests pass over a server whose last dial got no answer. Then one of them tries it
 /// again.
 const PASSED_OVER: Duration = Duration::from_secs(5);

@@ -92,7 +92,7 @@ async fn stays_for(context: &Context, clients: [&Client; 2], cell: &Address, idl
     while Instant::now() < until {
         number += 1;
         let begun = Instant::now();
-        let next = put(Expected::Version(last), &number.to_string(), life);
+        let next = put(Expected::Version(last), number.to_string(), life);
         match ask(clients[number % 2], cell, &next).await {
             Ok(CellWritten::Written(next)) => {
                 assert!(last < next);

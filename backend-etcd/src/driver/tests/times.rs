@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{Mode, Scripted};
 use crate::config::Settings;
-use crate::driver::connection::{PING_AFTER, PING_ANSWER};
+use crate::driver::balancer::{PING_AFTER, PING_ANSWER};
 use crate::driver::{Driver, EventKind, StreamEvent, Watch, WatchEvents, WatchRequests};
 use crate::error::Answer;
 use crate::watch::{OwnNode, Watches, stream};
