@@ -10,7 +10,7 @@ use crate::driver::{EventKind, Watch};
 
 /// A watch that the server was asked for. A client may hold thousands of nodes and has few waiters,
 /// so a waiter's is boxed.
-pub(super) enum Armed {
+pub(super) enum ArmedWatch {
     // For the deletion of its key, from this revision on.
     OwnNode(Arc<OwnNode>, u64),
     Waiters(Box<Waiters>),
@@ -45,7 +45,7 @@ impl Notify {
     }
 }
 
-impl Armed {
+impl ArmedWatch {
     pub(super) fn watch(&self, id: i64) -> Watch {
         match self {
             Self::OwnNode(node, from) => {

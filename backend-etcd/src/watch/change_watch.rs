@@ -31,11 +31,11 @@ pub(crate) struct EtcdChangeWatch {
     watches: Arc<Watches>,
     // Cancelled when the client is closed or dropped.
     closed: CancellationToken,
-    armed: Option<Armed>,
+    armed: Option<Subscribed>,
 }
 
 /// The watch that the server was asked for.
-struct Armed {
+struct Subscribed {
     subscription: ChangeSubscription,
     /// The server has created it.
     created: bool,
@@ -56,7 +56,7 @@ impl EtcdChangeWatch {
         loop {
             let armed = self
                 .armed
-                .get_or_insert_with(|| Armed { subscription: self.watches.changes(of), created: false });
+                .get_or_insert_with(|| Subscribed { subscription: self.watches.changes(of), created: false });
             match armed.news(self.driver.request_timeout()).await {
                 Ok(true) => return Ok(()),
                 Ok(false) => self.armed = None,
@@ -70,7 +70,7 @@ impl EtcdChangeWatch {
     }
 }
 
-impl Armed {
+impl Subscribed {
     /// Waits for news; `false` when the watch is over. The server has this long to create it.
     async fn news(&mut self, within: Duration) -> Result<bool> {
         if self.created {

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use latchwork_core::LostReason;
 
-use super::armed::{Armed, Notify};
+use super::armed::{ArmedWatch, Notify};
 use super::own_node::{ByKey, OwnNode};
 use super::queue_watch::{Notified, QueueWatch};
 use super::state::State;
@@ -50,8 +50,8 @@ impl Watches {
                 let key = armed.watch(id).key;
                 tracing::debug!(?why, key = %String::from_utf8_lossy(&key), "etcd ended a watch");
                 match armed {
-                    Armed::OwnNode(node, _) => return Some(node),
-                    Armed::Waiters(waiters) => state.end(id, waiters.notify),
+                    ArmedWatch::OwnNode(node, _) => return Some(node),
+                    ArmedWatch::Waiters(waiters) => state.end(id, waiters.notify),
                 }
             }
         }
@@ -63,15 +63,15 @@ impl Watches {
         if changes.is_empty() {
             // The server has sent everything up to here, so a new stream need not start before.
             let from = match armed {
-                Armed::OwnNode(_, from) => from,
-                Armed::Waiters(waiters) => &mut waiters.watch.from,
+                ArmedWatch::OwnNode(_, from) => from,
+                ArmedWatch::Waiters(waiters) => &mut waiters.watch.from,
             };
             *from = (*from).max(revision + 1);
             return;
         }
         let of_deletes = match armed {
-            Armed::OwnNode(..) => true,
-            Armed::Waiters(waiters) => waiters.watch.only == EventKind::Deletes,
+            ArmedWatch::OwnNode(..) => true,
+            ArmedWatch::Waiters(waiters) => waiters.watch.only == EventKind::Deletes,
         };
         if of_deletes {
             // Own nodes first: a waiter whose own node left before its predecessor must notice that
@@ -92,7 +92,7 @@ impl Watches {
                     .for_each(|change| queue_watch.event(&change.key, &change.value, change.revision));
             }
             Some(Notify::One(_)) => {
-                if let Some(Armed::Waiters(waiters)) = state.armed.remove(&id)
+                if let Some(ArmedWatch::Waiters(waiters)) = state.armed.remove(&id)
                     && let Notify::One(sender) = waiters.notify
                 {
                     let _ = sender.send(Notified::Event(Vec::new()));
@@ -107,11 +107,12 @@ impl Watches {
     /// The stream is over. Answers the watches that go on in the next one.
     pub(super) fn stream_ended(&self) -> VecDeque<i64> {
         let mut state = self.state.lock();
-        let over: Vec<_> = state.armed.extract_if(|_, armed| matches!(armed, Armed::Waiters(_))).collect();
+        let over: Vec<_> =
+            state.armed.extract_if(|_, armed| matches!(armed, ArmedWatch::Waiters(_))).collect();
         state.shared.clear();
         state.far.clear();
         for (_, armed) in over {
-            if let Armed::Waiters(waiters) = armed {
+            if let ArmedWatch::Waiters(waiters) = armed {
                 waiters.notify.end();
             }
         }
@@ -134,7 +135,7 @@ impl Watches {
         }
         state.last_id += 1;
         let id = state.last_id;
-        state.armed.insert(id, Armed::OwnNode(Arc::clone(node), revision + 1));
+        state.armed.insert(id, ArmedWatch::OwnNode(Arc::clone(node), revision + 1));
         if let Some(watch) = state.own.get_mut(&*node.key) {
             *watch = id;
         }

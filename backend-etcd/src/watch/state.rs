@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::armed::{Armed, Notify};
+use super::armed::{ArmedWatch, Notify};
 use super::own_node::{ByKey, OwnNode, queue_of};
 use super::queue_watch::{QueueWatch, SubscriberId};
 use crate::driver::{EventKind, Watch};
@@ -16,7 +16,7 @@ pub(super) struct State {
     // next.
     pub(super) resumed: i64,
     pub(super) last_subscriber: SubscriberId,
-    pub(super) armed: HashMap<i64, Armed>,
+    pub(super) armed: HashMap<i64, ArmedWatch>,
     // The shared watches, by the prefix of a queue or of inboxes, or the key of a node.
     pub(super) shared: HashMap<String, i64>,
     // The shared watch of the last predecessor far from the head, by its queue.
@@ -31,8 +31,8 @@ pub(super) struct State {
 impl State {
     pub(super) fn notify(&mut self, id: i64) -> Option<&mut Notify> {
         match self.armed.get_mut(&id)? {
-            Armed::Waiters(waiters) => Some(&mut waiters.notify),
-            Armed::OwnNode(..) => None,
+            ArmedWatch::Waiters(waiters) => Some(&mut waiters.notify),
+            ArmedWatch::OwnNode(..) => None,
         }
     }
 

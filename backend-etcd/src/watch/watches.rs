@@ -8,7 +8,7 @@ use latchwork_core::LostReason;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
-use super::armed::{Armed, Notify, Waiters};
+use super::armed::{ArmedWatch, Notify, Waiters};
 use super::own_node::{ByKey, OwnNode};
 use super::queue_watch::{Notified, QueueWatch, SubscriberId, Until};
 use super::state::State;
@@ -109,7 +109,7 @@ impl Watches {
     /// Asks the server for a watch.
     pub(super) fn arm(&self, state: &mut State, watch: Watch, notify: Notify) -> i64 {
         let id = watch.id;
-        state.armed.insert(id, Armed::Waiters(Box::new(Waiters { watch, notify })));
+        state.armed.insert(id, ArmedWatch::Waiters(Box::new(Waiters { watch, notify })));
         self.command(Command::Start(id));
         id
     }
@@ -225,7 +225,7 @@ impl Watches {
         if !state.queue_watch(id).is_some_and(|queue_watch| due(queue_watch)) {
             return;
         }
-        if let Some(Armed::Waiters(waiters)) = state.armed.remove(&id) {
+        if let Some(ArmedWatch::Waiters(waiters)) = state.armed.remove(&id) {
             state.end(id, waiters.notify);
             self.command(Command::Stop(id));
         }

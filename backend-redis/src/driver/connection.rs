@@ -20,7 +20,7 @@ use super::link::{Link, Losses, Wire, take_down};
 use super::silence::Silence;
 use super::switches::{self, Followed};
 use crate::config::{NAME, Servers, Settings};
-use crate::error::{Failure, closed, given_up};
+use crate::error::{Answer, Failure, closed, given_up};
 use crate::layout::life;
 use crate::scripts::{self, Call, Reply};
 
@@ -50,7 +50,7 @@ impl Server {
         clock: Clock,
         on_message: OnMessage,
         reconnected: Arc<Notify>,
-    ) -> std::result::Result<(Self, Eviction), Failure> {
+    ) -> Answer<(Self, Eviction)> {
         let (server, dialler) = Self::new(settings, clock, on_message);
         let (wire, eviction) = dialler.dial(0, Duration::MAX).await?;
         server.link.send_replace(Link::Up(wire));
@@ -169,7 +169,7 @@ impl Server {
         request: Request<'_>,
         chosen: Option<Chosen>,
         within: Duration,
-    ) -> std::result::Result<(Moment, Reply), Failure> {
+    ) -> Answer<(Moment, Reply)> {
         let (name, mut script, mut command) = match request {
             Request::Script(call) => (call.script.name, Some(call), Cow::Owned(by_hash(call, &self.life))),
             Request::Command(name, command) => (name, None, Cow::Borrowed(command)),

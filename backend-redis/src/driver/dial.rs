@@ -20,7 +20,7 @@ use super::open::{connect, login, within};
 use super::sentinels;
 use super::switches::Word;
 use crate::config::{Host, Sentinels, Servers, Settings};
-use crate::error::{Failure, closed, from_redis};
+use crate::error::{Answer, Failure, closed, from_redis};
 
 /// Requests that may wait to be written: an acquire must not queue behind a burst of renewals.
 const BUFFER: usize = 4096;
@@ -117,11 +117,7 @@ impl Dialler {
     }
 
     /// Connects, logs in, and checks the server. No answer takes longer than `bound`.
-    pub(super) async fn dial(
-        &self,
-        generation: u64,
-        bound: Duration,
-    ) -> std::result::Result<(Wire, Eviction), Failure> {
+    pub(super) async fn dial(&self, generation: u64, bound: Duration) -> Answer<(Wire, Eviction)> {
         let settings = &self.settings;
         let bound = bound.min(settings.request_timeout).min(settings.connect_timeout / 2);
         let config = within(bound).set_pipeline_buffer_size(BUFFER).set_push_sender(self.on_push(generation));
@@ -165,7 +161,7 @@ pub(super) async fn reach(
     settings: &Settings,
     config: AsyncConnectionConfig,
     bound: Duration,
-) -> std::result::Result<(Host, MultiplexedConnection), Failure> {
+) -> Answer<(Host, MultiplexedConnection)> {
     let host = match &settings.servers {
         Servers::One(host) | Servers::Shard(host) => host.clone(),
         Servers::Watched(sentinels) => sentinels::master(sentinels, bound).await?,

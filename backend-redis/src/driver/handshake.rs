@@ -12,14 +12,12 @@ use super::info;
 use super::slots;
 use super::wait_command::may_wait;
 use crate::config::{Servers, Settings};
-use crate::error::{Failure, from_redis};
+use crate::error::{Answer, Failure, from_redis};
 use crate::layout::life;
 use crate::scripts;
 
 /// How many hash tags are tried for one of a server's slots.
 const TAGS: usize = 100_000;
-
-type Result<T> = std::result::Result<T, Failure>;
 
 /// Prepares and checks a connection, `first` of its driver or a later one. Answers the server's run
 /// id, and whether the server evicts locks.
@@ -27,7 +25,7 @@ pub(super) async fn handshake(
     connection: &mut MultiplexedConnection,
     settings: &Settings,
     first: bool,
-) -> Result<(Option<String>, Eviction)> {
+) -> Answer<(Option<String>, Eviction)> {
     set_name(connection, settings).await;
     let info = read_info(connection, first || settings.strict).await?;
     // Before any write: a replica refuses that without a reason.
@@ -48,7 +46,7 @@ pub(super) async fn handshake(
 pub(super) async fn handshake_to_confirm(
     connection: &mut MultiplexedConnection,
     settings: &Settings,
-) -> Result<Option<String>> {
+) -> Answer<Option<String>> {
     set_name(connection, settings).await;
     let info = read_info(connection, false).await?;
     judge(connection, info.as_deref(), settings, false).await?;
@@ -62,7 +60,7 @@ async fn judge(
     info: Option<&str>,
     settings: &Settings,
     strict: bool,
-) -> Result<Eviction> {
+) -> Answer<Eviction> {
     let in_cluster = matches!(settings.servers, Servers::Shard(_));
     let judged =
         info::judge(info, strict, in_cluster).map_err(|error| match info.is_some_and(info::is_replica) {
@@ -96,7 +94,7 @@ fn unsent(error: redis::RedisError) -> Failure {
 /// INFO; `None` when the server forbids it. The whole of it costs the server as much as twenty
 /// joins, most of that for its memory, so a later connection reads two sections. (Redis 6.2 takes
 /// one per request.)
-async fn read_info(connection: &mut MultiplexedConnection, whole: bool) -> Result<Option<String>> {
+async fn read_info(connection: &mut MultiplexedConnection, whole: bool) -> Answer<Option<String>> {
     let sections: &[Option<&str>] = if whole { &[None] } else { &[Some("server"), Some("replication")] };
     let mut info = Some(String::new());
     for section in sections {
@@ -127,7 +125,7 @@ async fn load_missing(connection: &mut MultiplexedConnection) -> RedisResult<()>
 
 /// Uses every command of the scripts once. The first connection tries both ways of a call, by hash
 /// and by text; on a later one, one way shows whether keys and channels are still allowed.
-async fn selftest(connection: &mut MultiplexedConnection, settings: &Settings, first: bool) -> Result<()> {
+async fn selftest(connection: &mut MultiplexedConnection, settings: &Settings, first: bool) -> Answer<()> {
     let Some(tag) = scratch_tag(connection, settings).await? else { return Ok(()) };
     let call = scripts::selftest(settings.scratch_keys(&tag), &settings.inbox);
     let life = life(settings.remember, settings.ttl).to_string();
@@ -150,7 +148,7 @@ async fn selftest(connection: &mut MultiplexedConnection, settings: &Settings, f
 }
 
 /// A hash tag whose slot this server has; none for a server of a cluster that has no slot.
-async fn scratch_tag(connection: &mut MultiplexedConnection, settings: &Settings) -> Result<Option<String>> {
+async fn scratch_tag(connection: &mut MultiplexedConnection, settings: &Settings) -> Answer<Option<String>> {
     let client = &settings.scratch.1;
     let Servers::Shard(host) = &settings.servers else { return Ok(Some(client.clone())) };
     let mut question = redis::cmd("CLUSTER");

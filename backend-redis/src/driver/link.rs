@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::config::Host;
-use crate::error::{Failure, from_redis, timed_out};
+use crate::error::{Answer, from_redis, timed_out};
 
 pub(super) enum Link {
     Up(Wire),
@@ -80,12 +80,7 @@ pub(super) struct Wire {
 
 impl Wire {
     /// The client crate keeps the bound: a timer here would be a second one for each request.
-    pub(super) async fn answer(
-        &mut self,
-        command: &Cmd,
-        asks: bool,
-        until: Instant,
-    ) -> Result<Value, Failure> {
+    pub(super) async fn answer(&mut self, command: &Cmd, asks: bool, until: Instant) -> Answer<Value> {
         self.connection.set_response_timeout(until.saturating_duration_since(Instant::now()));
         let answer = match asks {
             false => self.connection.send_packed_command(command).await,
@@ -104,13 +99,13 @@ impl Wire {
 
 /// One connection, for what ends with it. It does not keep the connection open.
 #[derive(Clone, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct LiveConnection {
     link: watch::Receiver<Link>,
     generation: u64,
     pub(super) host: Arc<Host>,
 }
 
-impl Standing {
+impl LiveConnection {
     pub(super) fn of(link: watch::Receiver<Link>, wire: &Wire) -> Self {
         Self { link, generation: wire.generation, host: Arc::clone(&wire.host) }
     }
@@ -121,7 +116,7 @@ impl Standing {
     }
 
     /// Whether both are one connection.
-    pub(crate) fn is(&self, other: &Standing) -> bool {
+    pub(crate) fn is(&self, other: &LiveConnection) -> bool {
         self.generation == other.generation && self.link.same_channel(&other.link)
     }
 

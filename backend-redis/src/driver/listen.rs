@@ -6,7 +6,7 @@ use latchwork_core::Result;
 use tokio::time::timeout;
 
 use super::connection::Server;
-use super::link::{Standing, Wire, take_down};
+use super::link::{LiveConnection, Wire, take_down};
 use crate::error::{closed, from_redis, only_read, timed_out};
 
 impl Server {
@@ -14,15 +14,15 @@ impl Server {
     ///
     /// # Errors
     /// `Unavailable` when there is none in time, and `Closed`.
-    pub(super) async fn standing(&self, within: Duration) -> Result<Standing> {
+    pub(super) async fn standing(&self, within: Duration) -> Result<LiveConnection> {
         match timeout(within, self.up()).await {
             Ok(wire) => Ok(self.standing_on(&wire?)),
             Err(_) => Err(self.not_connected()),
         }
     }
 
-    pub(super) fn standing_on(&self, wire: &Wire) -> Standing {
-        Standing::of(self.link.subscribe(), wire)
+    pub(super) fn standing_on(&self, wire: &Wire) -> LiveConnection {
+        LiveConnection::of(self.link.subscribe(), wire)
     }
 
     /// Subscribes to a channel on this connection, which must still be up, or ends that. From the
@@ -32,7 +32,7 @@ impl Server {
     /// `Unavailable`, `Forbidden`, or the server's own error.
     pub(super) async fn listen(
         &self,
-        on: &Standing,
+        on: &LiveConnection,
         channel: &str,
         listen: bool,
         within: Duration,

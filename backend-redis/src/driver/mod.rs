@@ -37,7 +37,7 @@ pub(crate) use confirming::{Burst, ConfirmingConnection};
 pub(crate) use cursor::Cursor;
 pub(crate) use facts::Said;
 pub(crate) use info::Info;
-pub(crate) use link::Standing;
+pub(crate) use link::LiveConnection;
 pub(crate) use routing::{Driver, Lost, Place, by_server, of_two_slots};
 pub(crate) use sentinels::Replaced;
 pub(crate) use sweep::sweep;

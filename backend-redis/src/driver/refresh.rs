@@ -22,7 +22,7 @@ use super::dial::{OnMessage, reach};
 use super::open::within;
 use super::slots::{Range, SLOTS, ranges};
 use crate::config::{Host, NAME, Settings, share_of};
-use crate::error::{Failure, from_redis};
+use crate::error::{Answer, Failure, from_redis};
 use crate::scripts::Reply;
 
 /// How often a client that is well is looked after.
@@ -38,7 +38,7 @@ pub(super) async fn connect(
     clock: Clock,
     on_message: OnMessage,
     reconnected: Arc<Notify>,
-) -> std::result::Result<(Arc<Cluster>, mpsc::UnboundedReceiver<Host>, Eviction), Failure> {
+) -> Answer<(Arc<Cluster>, mpsc::UnboundedReceiver<Host>, Eviction)> {
     let bound = settings.request_timeout.min(settings.connect_timeout / 2);
     let known = first_map(&settings, &seeds, bound).await?;
     let (cluster, losses) = Cluster::new(settings, clock, on_message, reconnected);
@@ -73,7 +73,7 @@ pub(super) async fn connect(
 }
 
 /// The masters of the cluster that these hosts know.
-pub(super) async fn masters(settings: &Settings, seeds: &[Host]) -> std::result::Result<Vec<Host>, Failure> {
+pub(super) async fn masters(settings: &Settings, seeds: &[Host]) -> Answer<Vec<Host>> {
     let bound = settings.request_timeout.min(settings.connect_timeout / 2);
     Ok(masters_of(&first_map(settings, seeds, bound).await?))
 }
@@ -93,17 +93,13 @@ fn worse(one: Eviction, other: Eviction) -> Eviction {
     }
 }
 
-async fn dialled(cluster: &Cluster, host: &Host) -> std::result::Result<(Server, Eviction), Failure> {
+async fn dialled(cluster: &Cluster, host: &Host) -> Answer<(Server, Eviction)> {
     let (on_message, reconnected) = (Arc::clone(&cluster.on_message), Arc::clone(&cluster.reconnected));
     let settings = cluster.settings.of_shard(host.clone());
     Server::connect(settings, cluster.clock.clone(), on_message, reconnected).await
 }
 
-async fn first_map(
-    settings: &Settings,
-    seeds: &[Host],
-    bound: Duration,
-) -> std::result::Result<Vec<Range>, Failure> {
+async fn first_map(settings: &Settings, seeds: &[Host], bound: Duration) -> Answer<Vec<Range>> {
     let each = share_of(bound, seeds);
     let mut refused = None;
     for seed in seeds {
@@ -120,11 +116,7 @@ async fn first_map(
 }
 
 /// Asks a host on a connection of its own.
-async fn asked(
-    settings: &Settings,
-    host: &Host,
-    bound: Duration,
-) -> std::result::Result<Vec<Range>, Failure> {
+async fn asked(settings: &Settings, host: &Host, bound: Duration) -> Answer<Vec<Range>> {
     let (_, mut connection) = reach(&settings.of_shard(host.clone()), within(bound), bound).await?;
     let said = question().query_async(&mut connection).await.map_err(|error| {
         let failure = from_redis(error, false);

@@ -17,11 +17,11 @@ use super::connection::{Request, Server};
 use super::cursor::Cursor;
 use super::dial::OnMessage;
 use super::facts::{self, Said};
-use super::link::{Losses, Standing};
+use super::link::{LiveConnection, Losses};
 use super::refresh;
 use super::slots::{slot_of, slot_of_call};
 use crate::config::{Host, Servers, Settings};
-use crate::error::{Failure, closed};
+use crate::error::{Answer, closed};
 use crate::scripts::{Call, Reply};
 
 /// The connections of a client.
@@ -69,7 +69,7 @@ impl Driver {
         clock: Clock,
         on_message: OnMessage,
         reconnected: Arc<Notify>,
-    ) -> std::result::Result<(Self, Eviction), Failure> {
+    ) -> Answer<(Self, Eviction)> {
         let watched = matches!(settings.servers, Servers::Watched(_));
         let (route, losses, eviction) = match settings.servers.clone() {
             Servers::Cluster(seeds) => {
@@ -255,7 +255,7 @@ impl Driver {
     ///
     /// # Errors
     /// `Unavailable` when there is none in time, and `Closed`.
-    pub(crate) async fn standing(&self, channel: &str, within: Duration) -> Result<Standing> {
+    pub(crate) async fn standing(&self, channel: &str, within: Duration) -> Result<LiveConnection> {
         match &self.route {
             Route::One(server) => server.standing(within).await,
             Route::Cluster(cluster) => {
@@ -273,7 +273,7 @@ impl Driver {
     /// `Unavailable`, `Forbidden`, or the server's own error.
     pub(crate) async fn listen(
         &self,
-        on: &Standing,
+        on: &LiveConnection,
         channel: &str,
         listen: bool,
         within: Duration,

@@ -20,18 +20,16 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::open::{connect, login, within};
 use crate::config::{Host, Sentinels, share_of};
-use crate::error::{Failure, from_redis, timed_out};
+use crate::error::{Answer, Failure, from_redis, timed_out};
 
 /// How long a Sentinel may be behind another one: each tells what it knows every 2 s.
 const BEHIND: Duration = Duration::from_secs(10);
 /// How long the others may take to answer once one has.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-type Result<T> = std::result::Result<T, Failure>;
-
 /// The master that the Sentinels name. All of it takes `bound` at most, and less than that where some are
 /// silent.
-pub(super) async fn master(sentinels: &Sentinels, bound: Duration) -> Result<Host> {
+pub(super) async fn master(sentinels: &Sentinels, bound: Duration) -> Answer<Host> {
     let hosts = &sentinels.hosts;
     let each = share_of(bound, hosts);
     let mut asking: FuturesUnordered<_> = (0..hosts.len())
@@ -134,7 +132,7 @@ pub(super) async fn ask(
     place: usize,
     bound: Duration,
     on_push: Option<OnPush>,
-) -> Result<(MultiplexedConnection, Host)> {
+) -> Answer<(MultiplexedConnection, Host)> {
     let sentinel = &sentinels.hosts[place];
     let answer = timeout(bound, ask_at(sentinels, sentinel, bound, on_push)).await;
     answer.unwrap_or_else(|_| Err(explain(timed_out(), sentinel)))
@@ -145,7 +143,7 @@ async fn ask_at(
     sentinel: &Host,
     bound: Duration,
     on_push: Option<OnPush>,
-) -> Result<(MultiplexedConnection, Host)> {
+) -> Answer<(MultiplexedConnection, Host)> {
     let mut config = within(bound);
     let listens = on_push.is_some();
     if let Some(on_push) = on_push {

@@ -6,7 +6,7 @@ use latchwork_core::{Error, ErrorKind};
 use redis::Cmd;
 use redis::aio::MultiplexedConnection;
 
-use crate::error::{Failure, from_redis};
+use crate::error::{Answer, Failure, from_redis};
 
 /// `WAIT`. Its time is in milliseconds, and zero would mean for ever.
 pub(super) fn wait_for(replicas: u32, wait: Duration) -> Cmd {
@@ -16,7 +16,7 @@ pub(super) fn wait_for(replicas: u32, wait: Duration) -> Cmd {
 }
 
 /// Whether this user may call `WAIT`: asked for no replica, it answers at once.
-pub(super) async fn may_wait(connection: &mut MultiplexedConnection) -> std::result::Result<(), Failure> {
+pub(super) async fn may_wait(connection: &mut MultiplexedConnection) -> Answer<()> {
     let answer = wait_for(0, Duration::ZERO).exec_async(connection).await;
     answer.map_err(|error| wait_forbidden(from_redis(error, false)))
 }

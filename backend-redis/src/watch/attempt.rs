@@ -18,12 +18,12 @@ pub(crate) struct Attempt {
     /// An earlier request of this attempt had an unknown outcome, and may still arrive.
     pub(crate) repeated: bool,
     state: OnceLock<NodeWriter>,
-    standing: Mutex<Standing>,
+    standing: Mutex<AttemptState>,
     changed: Notify,
 }
 
 #[derive(Debug)]
-struct Standing {
+struct AttemptState {
     // Boxed: hardly any attempt has some, and a holder has none.
     early: Option<Box<EarlyMessages>>,
     // When this client learned of the admission.
@@ -48,7 +48,7 @@ struct EarlyMessages {
 
 impl Attempt {
     pub(crate) fn new(queue: QueueKeys, id: NodeId, repeated: bool) -> Arc<Self> {
-        let standing = Standing {
+        let standing = AttemptState {
             early: None,
             admitted: None,
             next_recheck: Moment::NEVER,
@@ -125,7 +125,7 @@ impl Attempt {
         self.set_admitted(&mut self.standing.lock(), now)
     }
 
-    fn set_admitted(&self, standing: &mut Standing, now: Moment) -> bool {
+    fn set_admitted(&self, standing: &mut AttemptState, now: Moment) -> bool {
         let is_new = standing.admitted.is_none();
         if is_new {
             standing.admitted = Some(now);

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::channels::{Channel, Subscription};
 use super::next_look::NextLook;
 use crate::client::Client;
-use crate::driver::Standing;
+use crate::driver::LiveConnection;
 use crate::error::only_read;
 use crate::layout::{CellKey, QueueKeys};
 use crate::scripts::{self, Looked};
@@ -133,7 +133,7 @@ struct Listening {
     // Whether something may be there that ends by itself.
     news: watch::Receiver<bool>,
     // The connection on which the server has confirmed the subscription.
-    on: Option<Standing>,
+    on: Option<LiveConnection>,
     next_look: NextLook,
 }
 
@@ -170,7 +170,7 @@ impl Listening {
     }
 }
 /// Asks for the subscription unless another watch has it on this connection.
-async fn confirmed(client: &Client, channel: &Channel, on: &Standing) -> Result<()> {
+async fn confirmed(client: &Client, channel: &Channel, on: &LiveConnection) -> Result<()> {
     let mut subscription = channel.subscription.lock().await;
     if subscription.as_ref().is_some_and(|known| known.confirmed && known.on.is(on)) {
         return Ok(());

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as Gate, watch};
 
-use crate::driver::Standing;
+use crate::driver::LiveConnection;
 
 /// The subscription to a channel, as far as it was asked for.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     /// On this connection, with which it ends.
-    pub(crate) on: Standing,
+    pub(crate) on: LiveConnection,
     /// The server has confirmed it.
     pub(crate) confirmed: bool,
 }

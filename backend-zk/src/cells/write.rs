@@ -12,7 +12,7 @@ use super::idle;
 use super::kept::Kept;
 use super::read::{cell_in, look};
 use super::trouble::{Attempt, Trouble, has_children, used_up, written_stat};
-use crate::driver::{Beside, CellStat, Commit, NodeMode, Refusal, Step};
+use crate::driver::{Beside, CellStat, Commit, NodeMode, Operation, Refusal};
 use crate::error::{Fault, Unanswered};
 use crate::layout::{CellPaths, in_directory};
 use crate::lease::SessionLease;
@@ -45,10 +45,10 @@ pub(crate) async fn write(
     let (paths, in_flight) = (&paths, &in_flight);
     let decided = async {
         if let Some(uses) = &lease.cell_uses {
-            return idle::write(&idle::Writing { lease, uses, paths, write, held, in_flight }).await;
+            return idle::write(&idle::IdleWrite { lease, uses, paths, write, held, in_flight }).await;
         }
         let child = in_directory(&paths.cell, CHILD);
-        Writing { lease, paths, child: &child, write, held, in_flight }.until_decided().await
+        SimpleWrite { lease, paths, child: &child, write, held, in_flight }.until_decided().await
     };
     let trouble = match tokio::time::timeout(lease.settings.request_timeout, decided).await {
         Ok(Ok(written)) => return Ok(written),
@@ -66,7 +66,7 @@ pub(crate) async fn write(
 }
 
 /// One write under way.
-struct Writing<'a> {
+struct SimpleWrite<'a> {
     lease: &'a SessionLease,
     paths: &'a CellPaths,
     child: &'a str,
@@ -76,7 +76,7 @@ struct Writing<'a> {
 }
 
 /// What came of one transaction.
-enum Tried {
+enum CellTry {
     Done(CellWritten),
     /// The holder's node is not there.
     NotHeld,
@@ -86,7 +86,7 @@ enum Tried {
     NoDirectory,
 }
 
-impl Writing<'_> {
+impl SimpleWrite<'_> {
     /// Tries until the server has made it, or refused it for what the cell is.
     async fn until_decided(&self) -> Attempt<Option<CellWritten>> {
         let (mut next, mut read) = (Change::first(self.write), None);
@@ -105,29 +105,29 @@ impl Writing<'_> {
                 }
             };
             match self.attempt(change).await? {
-                Tried::Done(written) => return Ok(Some(written)),
-                Tried::NotHeld => return Ok(None),
-                Tried::NoDirectory => {
+                CellTry::Done(written) => return Ok(Some(written)),
+                CellTry::NotHeld => return Ok(None),
+                CellTry::NoDirectory => {
                     self.lease.driver.make_path(&self.paths.directory, NodeMode::Persistent).await?;
                     next = Some(Change::Create);
                 }
                 // Without a condition the refusal says all that a read would.
-                Tried::Otherwise(why, _) if self.write.expected == Expected::Any => {
+                CellTry::Otherwise(why, _) if self.write.expected == Expected::Any => {
                     next = Some(change.instead(why, Kept::of(self.write.life)));
                 }
-                Tried::Otherwise(_, found) => read = found,
+                CellTry::Otherwise(_, found) => read = found,
             }
         }
     }
 
-    async fn attempt(&self, change: Change) -> Attempt<Tried> {
+    async fn attempt(&self, change: Change) -> Attempt<CellTry> {
         let condition = change.condition();
         if condition.is_some_and(|condition| !condition.is_compared()) {
             return Err(Trouble::Refused(used_up(self.paths)));
         }
         let steps = self.steps(change);
         if steps.is_empty() {
-            return Ok(Tried::Done(CellWritten::Deleted { was_there: false }));
+            return Ok(CellTry::Done(CellWritten::Deleted { was_there: false }));
         }
         // The generation of a cell that is written over without a condition. It must be read before
         // the write: no older cell then has the version that is answered.
@@ -143,36 +143,38 @@ impl Writing<'_> {
             contended.learn(path, matches!(commit, Commit::Refused { .. }));
         }
         match commit {
-            Commit::Refused { at: 0, why: Refusal::Missing, .. } if self.held.is_some() => Ok(Tried::NotHeld),
+            Commit::Refused { at: 0, why: Refusal::Missing, .. } if self.held.is_some() => {
+                Ok(CellTry::NotHeld)
+            }
             Commit::Refused { why: Refusal::HasChildren, .. } => {
                 Err(Trouble::Refused(has_children(self.paths)))
             }
             Commit::Refused { why: Refusal::Missing, .. } if change == Change::Create => {
-                Ok(Tried::NoDirectory)
+                Ok(CellTry::NoDirectory)
             }
-            Commit::Refused { why, found, .. } => Ok(Tried::Otherwise(why, found.map(cell_in))),
-            Commit::Made { written, before } => self.made(change, written, before).map(Tried::Done),
+            Commit::Refused { why, found, .. } => Ok(CellTry::Otherwise(why, found.map(cell_in))),
+            Commit::Made { written, before } => self.made(change, written, before).map(CellTry::Done),
         }
     }
 
-    fn steps(&self, change: Change) -> Vec<Step<'_>> {
+    fn steps(&self, change: Change) -> Vec<Operation<'_>> {
         let (directory, path) = (self.paths.directory.as_str(), self.paths.cell.as_str());
         let data = self.write.value.as_deref().unwrap_or_default();
         let mut steps = Vec::with_capacity(5);
-        steps.extend(self.held.map(|path| Step::Check { path, version: None }));
+        steps.extend(self.held.map(|path| Operation::Check { path, version: None }));
         let generation = change.condition().map(|condition| condition.generation);
-        steps.extend(generation.map(|version| Step::Check { path: directory, version: Some(version) }));
+        steps.extend(generation.map(|version| Operation::Check { path: directory, version: Some(version) }));
         let version = change.condition().map(|condition| condition.data_version);
         match change {
             Change::Overwrite(condition) => {
-                steps.push(Step::Write { path, data, version });
+                steps.push(Operation::Write { path, data, version });
                 if condition.is_none() {
                     let mode = NodeMode::Persistent;
-                    steps.push(Step::Create { path: self.child, data: &[], mode });
-                    steps.push(Step::Delete { path: self.child, version: None });
+                    steps.push(Operation::Create { path: self.child, data: &[], mode });
+                    steps.push(Operation::Delete { path: self.child, version: None });
                 }
             }
-            Change::Delete(_) | Change::Replace(_) => steps.push(Step::Delete { path, version }),
+            Change::Delete(_) | Change::Replace(_) => steps.push(Operation::Delete { path, version }),
             Change::Create | Change::Nothing => {}
         }
         if matches!(change, Change::Create | Change::Replace(_)) {
@@ -180,8 +182,8 @@ impl Writing<'_> {
                 Kept::Stays => NodeMode::Persistent,
                 Kept::ByLease | Kept::ByUse => NodeMode::Ephemeral,
             };
-            steps.push(Step::Write { path: directory, data: &[], version: None });
-            steps.push(Step::Create { path, data, mode });
+            steps.push(Operation::Write { path: directory, data: &[], version: None });
+            steps.push(Operation::Create { path, data, mode });
         }
         steps
     }

@@ -21,7 +21,7 @@ mod writes;
 pub(crate) use acls::Grant;
 pub(crate) use reads::{CellReply, QueueReply};
 pub(crate) use session::{Connected, Driver};
-pub(crate) use transaction::{Beside, Commit, InDirectory, Refusal, Step};
+pub(crate) use transaction::{Beside, Commit, InDirectory, Operation, Refusal};
 pub(crate) use values::{CellStat, NodeMode, Stat};
 pub(crate) use watch::{Connection, Event, Watch};
 pub(crate) use watch_budget::WatchBudget;

@@ -10,7 +10,7 @@ use crate::error::{Answer, Fault};
 
 /// A part of a transaction. `None` as a version means any.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Step<'a> {
+pub(crate) enum Operation<'a> {
     /// The node is there, at this version.
     Check { path: &'a str, version: Option<i32> },
     /// Makes a node.
@@ -25,7 +25,7 @@ pub(crate) enum Step<'a> {
 #[derive(Debug)]
 pub(crate) enum Commit {
     Made {
-        /// The stat of the node that its last [`Step::Write`] wrote. All nodes that a transaction
+        /// The stat of the node that its last [`Operation::Write`] wrote. All nodes that a transaction
         /// changes have the same number (`mzxid`).
         written: Option<CellStat>,
         /// The stat, before the transaction, of the node that was asked for.
@@ -93,7 +93,7 @@ impl Driver {
     /// sent and the server has not answered it: whoever gives it up then must take it for unknown.
     pub(crate) async fn commit(
         &self,
-        steps: &[Step<'_>],
+        steps: &[Operation<'_>],
         beside: Beside<'_>,
         in_flight: &AtomicBool,
     ) -> Answer<Commit> {
@@ -141,12 +141,12 @@ impl Driver {
         })
     }
 
-    fn add(&self, all: &mut MultiWriter<'_>, step: &Step<'_>) -> Result<(), Error> {
+    fn add(&self, all: &mut MultiWriter<'_>, step: &Operation<'_>) -> Result<(), Error> {
         match *step {
-            Step::Check { path, version } => all.add_check_version(path, version.unwrap_or(-1)),
-            Step::Create { path, data, mode } => all.add_create(path, data, &mode.options(self.acls)),
-            Step::Write { path, data, version } => all.add_set_data(path, data, version),
-            Step::Delete { path, version } => all.add_delete(path, version),
+            Operation::Check { path, version } => all.add_check_version(path, version.unwrap_or(-1)),
+            Operation::Create { path, data, mode } => all.add_create(path, data, &mode.options(self.acls)),
+            Operation::Write { path, data, version } => all.add_set_data(path, data, version),
+            Operation::Delete { path, version } => all.add_delete(path, version),
         }
     }
 }

@@ -29,7 +29,7 @@ use latchwork_core::{Error, ErrorKind, Result};
 use tokio::sync::MutexGuard;
 
 use super::zk_node::{Contents, ZkNode};
-use crate::driver::{Beside, Commit, Step};
+use crate::driver::{Beside, Commit, Operation};
 use crate::error::{Answer, Fault, Unanswered};
 use crate::layout::{DataLayout, admitted, downgraded, plain};
 
@@ -117,8 +117,8 @@ impl ZkNode {
     /// Writes the node at this path, and notifies those that watch the queue. Answers whether it was
     /// there.
     async fn write_at(&self, path: &str, data: &[u8], in_flight: &AtomicBool) -> Answer<bool> {
-        let node = Step::Write { path, data, version: None };
-        let directory = Step::Write { path: self.queue(), data: &[], version: None };
+        let node = Operation::Write { path, data, version: None };
+        let directory = Operation::Write { path: self.queue(), data: &[], version: None };
         let steps = if self.kind.is_observed() { &[node, directory][..] } else { &[node] };
         let committed = self.session.driver.commit(steps, Beside::Nothing, in_flight).await?;
         Ok(matches!(committed, Commit::Made { .. }))

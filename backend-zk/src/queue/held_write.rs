@@ -9,7 +9,7 @@
 //! one has made nothing, and is tried for the other.
 
 use latchwork_core::contracts::{CellWrite, CellWritten};
-use latchwork_core::{Address, Error, ErrorKind, Result};
+use latchwork_core::{Address, Ended, Error, ErrorKind, Result};
 
 use super::zk_node::ZkNode;
 use crate::cells;
@@ -39,8 +39,7 @@ impl ZkNode {
 
     /// What a write answers that finds no node: the loss, or the release by its holder.
     pub(super) fn gone(&self) -> Error {
-        let released = || Error::new(ErrorKind::NotHeld, "it was released");
-        self.state.lost().map_or_else(released, Error::lost)
+        self.state.lost().map_or(Ended::Released, Ended::Lost).error()
     }
 
     /// The loss, where the write was surely not made: the session's end then is why.

@@ -56,7 +56,7 @@ pub(super) struct Wait<'a> {
 }
 
 /// What a step of the wait has come to.
-enum Step {
+enum WaitStep {
     Admitted(Admission, WrittenLimit),
     Again,
     /// The node cannot be admitted any more.
@@ -91,29 +91,29 @@ impl<'a> Wait<'a> {
                 None => self.stand().await,
             };
             match step {
-                Ok(Step::Admitted(admission, limit)) => return node.enter(admission, self.own, limit),
-                Ok(Step::Ended(error)) => return Err(error),
+                Ok(WaitStep::Admitted(admission, limit)) => return node.enter(admission, self.own, limit),
+                Ok(WaitStep::Ended(error)) => return Err(error),
                 // `NoNode`: what was to be watched has left since the listing
                 // (CHAIN-ARM-THEN-LOOK).
-                Ok(Step::Again) | Err(Fault::NoNode) => {}
+                Ok(WaitStep::Again) | Err(Fault::NoNode) => {}
                 Err(fault) => heal(node, fault).await?,
             }
         }
     }
 
     /// Decides by a listing, and waits where it does not admit.
-    async fn stand(&mut self) -> Answer<Step> {
+    async fn stand(&mut self) -> Answer<WaitStep> {
         let node = self.node;
-        let Some(Listing { contenders, limit }) = self.list().await? else { return Ok(Step::Again) };
+        let Some(Listing { contenders, limit }) = self.list().await? else { return Ok(WaitStep::Again) };
         if matches!(node.claim, Claim::Permits(weight) if weight > limit.permits) {
-            return Ok(outweighed(node).await?.map_or(Step::Again, Step::Ended));
+            return Ok(outweighed(node).await?.map_or(WaitStep::Again, WaitStep::Ended));
         }
         let Some(at) = contenders.position(node.name()) else {
             node.removed_while_waiting();
-            return Ok(Step::Again);
+            return Ok(WaitStep::Again);
         };
         match standing(&contenders.listed(|name| self.marked.contains(name)), at, limit.permits) {
-            Standing::Admitted { mark } => Ok(Step::Admitted(Admission::seen(mark), limit)),
+            Standing::Admitted { mark } => Ok(WaitStep::Admitted(Admission::seen(mark), limit)),
             Standing::Behind { watch, sole } => {
                 fast_path::learn_position(node, &contenders, at);
                 self.behind(Listing { contenders, limit }, watch, sole).await
@@ -143,7 +143,7 @@ impl<'a> Wait<'a> {
 
     /// Waits behind the contender at position `watch`. `sole`: nobody else is ahead of those that
     /// count.
-    async fn behind(&mut self, listing: Listing, watch: usize, sole: bool) -> Answer<Step> {
+    async fn behind(&mut self, listing: Listing, watch: usize, sole: bool) -> Answer<WaitStep> {
         let (node, session) = (self.node, &self.node.session);
         let name = &listing.contenders.0[watch].name;
         let path = node.beside(name);
@@ -164,7 +164,7 @@ impl<'a> Wait<'a> {
             Ok((data, _, _)) if self.is_permits() && is_admitted(&data) => {
                 self.marked.insert(name.clone());
                 self.listing = Some(listing);
-                return Ok(Step::Again);
+                return Ok(WaitStep::Again);
             }
             Ok((_, _, watch)) => Box::pin(watch.event()),
             // It left before it could be watched, behind the watch on the own node: as good as its
@@ -179,7 +179,7 @@ impl<'a> Wait<'a> {
     }
 
     /// Waits behind a predecessor that the join has found without a listing.
-    async fn behind_known(&mut self, known: KnownPredecessor) -> Answer<Step> {
+    async fn behind_known(&mut self, known: KnownPredecessor) -> Answer<WaitStep> {
         let KnownPredecessor { path, watched, connection } = known;
         self.node.set_contended();
         let shortcut = match connection {
@@ -195,16 +195,16 @@ impl<'a> Wait<'a> {
         watched: Armed,
         mut shortcut: Option<Shortcut>,
         limit: WrittenLimit,
-    ) -> Answer<Step> {
+    ) -> Answer<WaitStep> {
         let release = shortcut.as_mut().and_then(|shortcut| shortcut.release.take());
         let woken = self.until(Ahead { watched, release }, Some(&path)).await?;
         let admission = shortcut.and_then(|shortcut| shortcut.admits(woken, self.own.is_some()));
-        Ok(admission.map_or(Step::Again, |admission| Step::Admitted(admission, limit)))
+        Ok(admission.map_or(WaitStep::Again, |admission| WaitStep::Admitted(admission, limit)))
     }
 
     /// Waits as the head of permits, for any of the nodes ahead to leave, or the limit to change
     /// (CHAIN-PERMITS-HEAD-AND-MARKS, CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
-    async fn head(&mut self, listing: Listing, ahead: usize) -> Answer<Step> {
+    async fn head(&mut self, listing: Listing, ahead: usize) -> Answer<WaitStep> {
         let (node, session) = (self.node, &self.node.session);
         let limit = listing.limit;
         let paths = head::paths_ahead(node, &listing.contenders, ahead);
@@ -219,7 +219,7 @@ impl<'a> Wait<'a> {
             HeadWatch::Moved(contenders) => self.listing = Some(Listing { contenders, limit }),
             HeadWatch::Changed => {}
         }
-        Ok(Step::Again)
+        Ok(WaitStep::Again)
     }
 
     /// Waits for an event of what is ahead (at `path`, where that is one node) or of the own node,

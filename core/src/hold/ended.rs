@@ -44,8 +44,8 @@ impl Ended {
         }
     }
 
-    /// The error of a call that needs a hold.
-    pub(crate) fn error(self) -> Error {
+    /// The error of a call that needs a hold: `NotHeld`, or `Lost` with the reason.
+    pub fn error(self) -> Error {
         match self {
             Ended::Lost(reason) => Error::lost(reason),
             Ended::Released => Error::new(ErrorKind::NotHeld, "it was released"),

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::{Mode, Scripted};
 use crate::config::Settings;
 use crate::driver::connection::Server;
-use crate::error::Failure;
+use crate::error::Answer;
 use crate::scripts::Reply;
 
 const HOST: &str = "scripted:6379";
@@ -22,7 +22,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-async fn connect(options: &str) -> std::result::Result<(Server, Arc<Notify>), Failure> {
+async fn connect(options: &str) -> Answer<(Server, Arc<Notify>)> {
     let config = Config::from_url(&format!("redis://{HOST}?{options}")).expect("a good URL");
     let settings = Settings::of(&config).expect("good options");
     let reconnected = Arc::new(Notify::new());

@@ -8,7 +8,7 @@ use super::found::look;
 use crate::cell_uses::{CellUses, Use};
 use crate::cells::kept::Kept;
 use crate::cells::trouble::Attempt;
-use crate::driver::{Beside, Commit, NodeMode, Step};
+use crate::driver::{Beside, Commit, NodeMode, Operation};
 use crate::layout::{CellPaths, in_directory};
 use crate::lease::SessionLease;
 
@@ -49,11 +49,11 @@ pub(super) async fn report(
     let (fresh, there, last) = (path(&made.name), path(there), last.map(|last| path(&last.name)));
     let mode = NodeMode::Lives(made.lives());
     let first = match &last {
-        Some(path) => Step::Delete { path, version: None },
-        None => Step::Check { path: &there, version: None },
+        Some(path) => Operation::Delete { path, version: None },
+        None => Operation::Check { path: &there, version: None },
     };
     let sent = uses.now();
-    let steps = [first, Step::Create { path: &fresh, data: &[], mode }];
+    let steps = [first, Operation::Create { path: &fresh, data: &[], mode }];
     match lease.driver.commit(&steps, Beside::Nothing, &AtomicBool::new(false)).await? {
         Commit::Made { .. } => {
             uses.note(&paths.cell, made, sent);

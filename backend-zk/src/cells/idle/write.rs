@@ -12,12 +12,12 @@ use crate::cell_uses::{CellUses, Use};
 use crate::cells::condition::Condition;
 use crate::cells::kept::Kept;
 use crate::cells::trouble::{Attempt, Trouble, has_children, used_up, written_stat};
-use crate::driver::{Beside, CellStat, Commit, NodeMode, Refusal, Step};
+use crate::driver::{Beside, CellStat, Commit, NodeMode, Operation, Refusal};
 use crate::layout::{CellPaths, in_directory};
 use crate::lease::SessionLease;
 
 /// One write under way.
-pub(in crate::cells) struct Writing<'a> {
+pub(in crate::cells) struct IdleWrite<'a> {
     pub(in crate::cells) lease: &'a SessionLease,
     pub(in crate::cells) uses: &'a CellUses,
     pub(in crate::cells) paths: &'a CellPaths,
@@ -28,7 +28,7 @@ pub(in crate::cells) struct Writing<'a> {
 
 /// Writes a cell. One trip where the version says enough, or nothing is to be there; else two, and two
 /// more for each change that comes between. `None`: the holder's node is not there.
-pub(in crate::cells) async fn write(writing: &Writing<'_>) -> Attempt<Option<CellWritten>> {
+pub(in crate::cells) async fn write(writing: &IdleWrite<'_>) -> Attempt<Option<CellWritten>> {
     let mut next = Plan::at_once(writing.write, &writing.paths.cell, writing.uses);
     loop {
         let (plan, found) = match next.take() {
@@ -42,10 +42,10 @@ pub(in crate::cells) async fn write(writing: &Writing<'_>) -> Attempt<Option<Cel
             return Ok(Some(CellWritten::Refused(found.and_then(|found| found.cell))));
         }
         match writing.attempt(plan, found.as_ref()).await? {
-            Tried::Done(written) => return Ok(Some(written)),
-            Tried::NotHeld => return Ok(None),
-            Tried::Otherwise => {}
-            Tried::NoDirectory => {
+            IdleTry::Done(written) => return Ok(Some(written)),
+            IdleTry::NotHeld => return Ok(None),
+            IdleTry::Otherwise => {}
+            IdleTry::NoDirectory => {
                 writing.lease.driver.make_path(&writing.paths.directory, NodeMode::Persistent).await?;
                 next = Some((Plan::Create, None));
             }
@@ -54,7 +54,7 @@ pub(in crate::cells) async fn write(writing: &Writing<'_>) -> Attempt<Option<Cel
 }
 
 /// What came of one transaction.
-enum Tried {
+enum IdleTry {
     Done(CellWritten),
     NotHeld,
     /// It is not what was found any more.
@@ -71,8 +71,8 @@ struct Children {
     reported: Option<Use>,
 }
 
-impl Writing<'_> {
-    async fn attempt(&self, plan: Plan, found: Option<&Found>) -> Attempt<Tried> {
+impl IdleWrite<'_> {
+    async fn attempt(&self, plan: Plan, found: Option<&Found>) -> Attempt<IdleTry> {
         let exact = found.filter(|found| plan.is_exact(self.write, found)).map(|found| found.condition);
         if exact.is_some_and(|condition| !condition.is_compared()) {
             return Err(Trouble::Refused(used_up(self.paths)));
@@ -80,7 +80,7 @@ impl Writing<'_> {
         let children = self.children(plan, found);
         let steps = self.steps(plan, exact, &children);
         if steps.is_empty() {
-            return Ok(Tried::Done(CellWritten::Deleted { was_there: false }));
+            return Ok(IdleTry::Done(CellWritten::Deleted { was_there: false }));
         }
         let sent = self.uses.now();
         // The generation must be read before the write: no older cell then has the version that is
@@ -90,14 +90,16 @@ impl Writing<'_> {
             _ => Beside::Nothing,
         };
         match self.lease.driver.commit(&steps, beside, self.in_flight).await? {
-            Commit::Refused { at: 0, why: Refusal::Missing, .. } if self.held.is_some() => Ok(Tried::NotHeld),
+            Commit::Refused { at: 0, why: Refusal::Missing, .. } if self.held.is_some() => {
+                Ok(IdleTry::NotHeld)
+            }
             Commit::Refused { why: Refusal::HasChildren, .. }
                 if found.is_some_and(|found| found.is_foreign) =>
             {
                 Err(Trouble::Refused(has_children(self.paths)))
             }
-            Commit::Refused { why: Refusal::Missing, .. } if plan == Plan::Create => Ok(Tried::NoDirectory),
-            Commit::Refused { .. } => Ok(Tried::Otherwise),
+            Commit::Refused { why: Refusal::Missing, .. } if plan == Plan::Create => Ok(IdleTry::NoDirectory),
+            Commit::Refused { .. } => Ok(IdleTry::Otherwise),
             Commit::Made { written, before } => {
                 let generation = match (found, before) {
                     (Some(found), _) if !found.is_guess => found.condition.generation,
@@ -105,7 +107,7 @@ impl Writing<'_> {
                 };
                 let answer = self.made(plan, generation, written)?;
                 self.used(children, sent).await?;
-                Ok(Tried::Done(answer))
+                Ok(IdleTry::Done(answer))
             }
         }
     }
@@ -145,41 +147,47 @@ impl Writing<'_> {
         }
     }
 
-    fn steps<'b>(&'b self, plan: Plan, exact: Option<Condition>, children: &'b Children) -> Vec<Step<'b>> {
+    fn steps<'b>(
+        &'b self,
+        plan: Plan,
+        exact: Option<Condition>,
+        children: &'b Children,
+    ) -> Vec<Operation<'b>> {
         let (directory, path) = (self.paths.directory.as_str(), self.paths.cell.as_str());
         let data = self.write.value.as_deref().unwrap_or_default();
         let mut steps: Vec<_> =
-            self.held.map(|path| Step::Check { path, version: None }).into_iter().collect();
+            self.held.map(|path| Operation::Check { path, version: None }).into_iter().collect();
         let generation = exact.map(|condition| condition.generation);
-        steps.extend(generation.map(|version| Step::Check { path: directory, version: Some(version) }));
+        steps.extend(generation.map(|version| Operation::Check { path: directory, version: Some(version) }));
         // What is expected of the data alone, a write of anything does not expect.
         let is_any = self.write.expected == Expected::Any && plan == Plan::Overwrite;
         let version = exact.filter(|_| !is_any).map(|condition| condition.data_version);
-        steps.extend(children.checked.iter().map(|path| Step::Check { path, version: None }));
-        let deleted = children.deleted.iter().map(|path| Step::Delete { path, version: None });
-        let made = children.made.iter().map(|(path, mode)| Step::Create { path, data: &[], mode: *mode });
+        steps.extend(children.checked.iter().map(|path| Operation::Check { path, version: None }));
+        let deleted = children.deleted.iter().map(|path| Operation::Delete { path, version: None });
+        let made =
+            children.made.iter().map(|(path, mode)| Operation::Create { path, data: &[], mode: *mode });
         match plan {
             Plan::Refuse | Plan::Nothing => {}
             Plan::Overwrite => {
-                steps.push(Step::Write { path, data, version });
+                steps.push(Operation::Write { path, data, version });
                 steps.extend(made.chain(deleted));
             }
             Plan::Delete => {
                 steps.extend(deleted);
-                steps.push(Step::Delete { path, version });
+                steps.push(Operation::Delete { path, version });
             }
             Plan::Create | Plan::Replace => {
                 if plan == Plan::Replace {
                     steps.extend(deleted);
-                    steps.push(Step::Delete { path, version });
+                    steps.push(Operation::Delete { path, version });
                 }
                 let mode = match Kept::of(self.write.life) {
                     Kept::Stays => NodeMode::Persistent,
                     Kept::ByLease => NodeMode::Ephemeral,
                     Kept::ByUse => NodeMode::Container,
                 };
-                steps.push(Step::Write { path: directory, data: &[], version: None });
-                steps.push(Step::Create { path, data, mode });
+                steps.push(Operation::Write { path: directory, data: &[], version: None });
+                steps.push(Operation::Create { path, data, mode });
                 steps.extend(made);
             }
         }
