@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use latchwork_core::contracts::Backend;
 use latchwork_core::support::{
-    Backoff, OF_SILENCE, Pauses, ServerKind, Stranger, WantedServer, connect_within, note_failure, stranger,
+    Backoff, OF_SILENCE, Pauses, Stranger, connect_within, note_failure, stranger,
 };
 use latchwork_core::{Address, Clock, Config, Connector, Error, ErrorKind, Eviction, Result, seen};
 use tokio::sync::Notify;
@@ -163,11 +163,7 @@ async fn explain(settings: &Settings, failure: Failure) -> Error {
     };
     let unknown = !failure.answered || silent.is_some();
     let seen = match host.filter(|_| unknown) {
-        Some(host) => {
-            let [plain, secured] = &[false, true].map(|tls| settings.servers.scheme(tls).to_string());
-            let tls = settings.transport.is_tls();
-            stranger(&host.to_string(), &WantedServer { kind: ServerKind::Redis, plain, secured, tls }).await
-        }
+        Some(host) => stranger(&host.to_string(), settings.servers.scheme(settings.transport.is_tls())).await,
         None => None,
     };
     match (seen, failure.error.kind()) {

@@ -42,8 +42,8 @@ use latchwork_core::recipes::{
 use latchwork_core::registry::{ClientRecord, ListedKey, Stamp};
 use latchwork_core::seen::{Event, Metric, MetricKind, Rechecks, Requests, Span};
 use latchwork_core::support::{
-    self, Backoff, CloseOnce, Hosts, LinkLog, NamePool, Pauses, Probed, ServerKind, Stranger, Stream,
-    Throttle, Transport, Unobserved,
+    self, Backoff, CloseOnce, Hosts, LinkLog, NamePool, Pauses, Probed, Stranger, Stream, Throttle,
+    Transport, Unobserved,
 };
 use latchwork_core::{
     Address, Capabilities, Clock, Config, Connector, Coordinator, Credentials, CredentialsProvider, Ended,
@@ -56,7 +56,6 @@ use tokio::runtime::{Builder, Runtime};
 // Any progress and any scheme will do.
 type MoveProgress = latchwork_core::MoveProgress<'static>;
 type Scheme = support::Scheme<'static>;
-type WantedServer = support::WantedServer<'static>;
 // Any result will do.
 type SingleFlight = support::SingleFlight<Result<Lease>>;
 type SharedTask = support::SharedTask<Result<Lease>>;
@@ -111,7 +110,7 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Acquire Token Loss Ended HoldState LostReason Error ErrorKind
         CellLife CellPage ListedCell TimeToIdle QueuePage QueuePrefix Unobserved
         Lease LeaseWriter LeaseState Leave NamePool NodeWriter NodeState NodeId Join Joined Entry Page Patience Close SingleFlight SharedTask
-        Throttle Pass LinkLog Limit StoredLimit Backoff Pauses CloseOnce Probed ServerKind Stranger WantedServer
+        Throttle Pass LinkLog Limit StoredLimit Backoff Pauses CloseOnce Probed Stranger
         Gather Next MajorityGather NextStep Marker NoMarker Terms Trial Verdict Incarnation
         Advance AfterTry By Failure Joining Life Outcome Phase Residue Seen TakeBack
         ServerFacts Fact Topology Role ClockDifference MemoryPolicy WhenFull Persistence

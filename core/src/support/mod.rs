@@ -20,7 +20,7 @@ pub use idle_cells::no_idle_cells;
 pub use link_log::LinkLog;
 pub use name_pool::NamePool;
 pub use probe::{
-    OF_SILENCE, PATIENCE, Probed, ServerKind, Stranger, WantedServer, find_server, is_of_zookeeper, stranger,
+    OF_SILENCE, PATIENCE, Probed, Stranger, exchange, find_server, greet, is_of_zookeeper, stranger,
 };
 pub use replicas::no_replicas;
 pub use single_flight::{SharedTask, SingleFlight};

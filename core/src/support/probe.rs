@@ -1,16 +1,18 @@
 //! What answers at an address, for a client that looks for a server of its kind. The client crates do not show it.
 
 use std::io;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::backoff::{Backoff, Pauses};
 use super::bounds::note_failure;
+use super::transport::Transport;
 use crate::clock::Clock;
+use crate::config::Scheme;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The bound of one question to a server.
@@ -83,104 +85,122 @@ async fn probe_all(mut probes: FuturesUnordered<impl Future<Output = Result<Prob
     }
 }
 
-/// A kind of server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ServerKind {
-    /// Redis, or Valkey.
-    Redis,
-    /// ZooKeeper.
-    ZooKeeper,
-    /// etcd.
-    Etcd,
-}
-
-impl ServerKind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Redis => "Redis",
-            Self::ZooKeeper => "ZooKeeper",
-            Self::Etcd => "etcd",
+/// Greets a server of the kind that `scheme` names, and answers what it says, up to `enough`; `None` if it hangs up
+/// instead, as a proxy does whose server is down. `is_own`: such an answer shows the kind.
+///
+/// # Errors
+/// `WrongServer`; what TLS says; `Unavailable` without a connection.
+///
+/// # Cancel safety
+/// Cancel-safe.
+pub async fn greet(
+    (host, transport, scheme): (&str, &Transport, Scheme<'static>),
+    greeting: &[u8],
+    enough: impl Fn(&[u8]) -> bool,
+    is_own: impl Fn(&[u8]) -> bool,
+) -> Result<Option<Vec<u8>>> {
+    let wrong = |saw: &str| Error::wrong_server(scheme.backend, saw, &format!("at {host}"));
+    let mut answer = pin!(exchange(host, transport, greeting, enough));
+    let answer = match timeout(PATIENCE, &mut answer).await {
+        Ok(answer) => answer,
+        // A server of another kind may wait for more words.
+        Err(_) => match stranger(host, scheme).await {
+            Some(Stranger::Named(saw)) => return Err(wrong(&saw)),
+            _ => answer.await,
+        },
+    };
+    if let Some(why) = transport.failure() {
+        return Err(why);
+    }
+    if let Ok(answer) = &answer
+        && is_own(answer)
+    {
+        return Ok(Some(answer.clone()));
+    }
+    let is_connected = answer.as_ref().map_or_else(is_end, |_| true);
+    match (stranger(host, scheme).await, answer) {
+        (Some(Stranger::Named(saw)), _) => Err(wrong(&saw)),
+        (_, Ok(answer)) if !answer.is_empty() => {
+            Err(wrong(&format!("a server that answers {}", start(&answer))))
         }
+        (_, Err(error)) if !is_connected => {
+            Err(Error::new(ErrorKind::Unavailable, format!("cannot reach {host}")).because(error))
+        }
+        _ => Ok(None),
     }
 }
 
-/// What a client looks for.
-#[derive(Clone, Copy, Debug)]
-pub struct WantedServer<'a> {
-    /// The kind of its servers.
-    pub kind: ServerKind,
-    /// The scheme of a URL without TLS.
-    pub plain: &'a str,
-    /// The scheme of a URL with TLS.
-    pub secured: &'a str,
-    /// Whether the client speaks TLS.
-    pub tls: bool,
-}
-
-/// A server that is surely not what the client looks for.
+/// A server that is surely of another kind than the client needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stranger {
-    /// What the client saw, for `WrongServer`.
+    /// Its name, for `WrongServer`.
     Named(String),
     /// It takes the connection and closes it, as a proxy does whose server is down.
     HangsUp,
 }
 
-/// Asks the server at an address, in the clear, what it is. `None` for one that may be what the client looks for:
-/// also where no answer comes, since a server may be frozen.
+/// Asks a server, in the clear, for its kind. `None` for a server that may be of the kind that `scheme` names, and for
+/// a silent one: it may be frozen.
 ///
 /// # Cancel safety
 /// Cancel-safe.
-pub async fn stranger(address: &str, expected: &WantedServer<'_>) -> Option<Stranger> {
-    let WantedServer { kind: own, plain, secured, tls } = *expected;
+pub async fn stranger(address: &str, scheme: Scheme<'_>) -> Option<Stranger> {
     let named = |name: String| Some(Stranger::Named(name));
-    let known = |kind: ServerKind| match kind == own {
-        true => tls.then(|| {
-            let article = if own == ServerKind::Etcd { "an" } else { "a" };
-            Stranger::Named(format!(
-                "{article} {} that does not speak TLS (it is {plain}:// without)",
-                own.name()
-            ))
-        }),
-        false => named(kind.name().to_owned()),
+    let known = |name: &str| match (name.eq_ignore_ascii_case(scheme.backend), scheme.tls) {
+        (true, false) => None,
+        (true, true) => {
+            let plain = Scheme { tls: false, ..scheme };
+            named(format!("{name} that does not speak TLS (it is {plain}:// without)"))
+        }
+        (false, _) => named(name.to_owned()),
     };
     let answer = ask(address, b"PING\r\n", is_whole).await;
     // A Redis answers +PONG, or an error such as -NOAUTH.
     if let Ok([b'+' | b'-', ..]) = answer.as_deref() {
-        return known(ServerKind::Redis);
+        return known("Redis");
     }
     // A record (RFC 5246, 6.2.1): an alert or a handshake, of a version 3.x.
     if let Ok([0x15 | 0x16, 3, ..]) = ask(address, HELLO, |answer| answer.len() >= 2).await.as_deref() {
-        // Which server it is shows only within.
-        return (!tls).then(|| Stranger::Named(format!("a TLS server ({secured}:// asks for TLS)")));
+        // Only a client with TLS sees its kind.
+        return match scheme.tls {
+            true => None,
+            false => named(format!("a TLS server ({}:// asks for TLS)", scheme.with_tls())),
+        };
     }
     let answer = answer.ok()?;
     if ask(address, b"srvr", is_whole).await.is_ok_and(|answer| is_of_zookeeper(&answer)) {
-        return known(ServerKind::ZooKeeper);
+        return known("ZooKeeper");
     }
     let version = ask(address, b"GET /version HTTP/1.0\r\n\r\n", is_whole).await.unwrap_or_default();
     let version = String::from_utf8_lossy(&version);
     if version.contains("etcdserver") {
-        return known(ServerKind::Etcd);
+        return known("etcd");
     }
     if version.starts_with("HTTP/") {
         return named("an HTTP server".to_owned());
     }
-    if answer.is_empty() {
-        return Some(Stranger::HangsUp);
+    match answer.is_empty() {
+        true => Some(Stranger::HangsUp),
+        false => named(format!("a server that answers {} to PING", start(&answer))),
     }
-    let shown: String = String::from_utf8_lossy(&answer).chars().take(40).collect();
-    named(format!("a server that answers {shown:?} to PING"))
 }
 
-/// Whether a ZooKeeper answers `srvr` so, as far as the answer goes.
+/// Whether a ZooKeeper answers `srvr` like this.
 pub fn is_of_zookeeper(answer: &[u8]) -> bool {
     let starts = ["Zookeeper version:", "srvr is not executed", "This ZooKeeper instance"];
-    let fits = |start: &str| {
-        let common = start.len().min(answer.len());
-        start.as_bytes()[..common] == answer[..common]
-    };
-    !answer.is_empty() && starts.into_iter().any(fits)
+    starts.iter().any(|start| answer.starts_with(start.as_bytes()))
+}
+
+/// The start of the first line of an answer, in quotes.
+fn start(answer: &[u8]) -> String {
+    let text = String::from_utf8_lossy(answer);
+    format!("{:?}", text.lines().next().unwrap_or_default().chars().take(40).collect::<String>())
+}
+
+/// Whether the other side has ended a connection that was made.
+fn is_end(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
 /// Whether an answer says all: an HTTP answer ends with its connection, others after a line.
@@ -188,24 +208,41 @@ fn is_whole(answer: &[u8]) -> bool {
     !answer.starts_with(b"HTTP/") && answer.contains(&b'\n')
 }
 
-/// The answer to a question, up to `enough`; empty when the server closes the connection instead.
+/// The answer to a question in the clear.
 async fn ask(address: &str, question: &[u8], enough: impl Fn(&[u8]) -> bool) -> io::Result<Vec<u8>> {
-    let talk = async {
-        let mut stream = TcpStream::connect(address).await?;
-        // Some servers speak first and close: their words are still to be read when this fails.
-        let _ = stream.write_all(question).await;
-        let mut answer = Vec::new();
-        loop {
-            let read = match stream.read_buf(&mut answer).await {
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => 0,
-                read => read?,
-            };
-            if read == 0 || enough(&answer) || answer.len() > 4096 {
-                return Ok(answer);
-            }
+    let transport = Transport::default();
+    let answer = timeout(PATIENCE, exchange(address, &transport, question, enough)).await;
+    answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}
+
+/// Connects, sends a question and reads the answer up to `enough` or to its end; empty when the server closes the
+/// connection instead.
+///
+/// # Errors
+/// Those of the connection.
+///
+/// # Cancel safety
+/// Cancel-safe.
+pub async fn exchange(
+    address: &str,
+    transport: &Transport,
+    question: &[u8],
+    enough: impl Fn(&[u8]) -> bool,
+) -> io::Result<Vec<u8>> {
+    let mut stream = transport.dial(address).await?;
+    // Some servers speak first and close: their words can still be read when this fails.
+    let _ = stream.write_all(question).await.and(stream.flush().await);
+    let mut answer = Vec::new();
+    loop {
+        let read = match stream.read_buf(&mut answer).await {
+            // Some servers end TLS without its last word.
+            Err(error) if !answer.is_empty() || error.kind() == io::ErrorKind::ConnectionReset => 0,
+            read => read?,
+        };
+        if read == 0 || enough(&answer) || answer.len() > 4096 {
+            return Ok(answer);
         }
-    };
-    timeout(PATIENCE, talk).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
 }
 
 #[cfg(test)]
@@ -213,6 +250,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::config::Hosts;
 
     /// A server that answers each question by its first bytes: the first row that fits, or nothing.
     async fn server(answers: &'static [(&'static [u8], &'static [u8])]) -> String {
@@ -230,8 +268,8 @@ mod tests {
         address
     }
 
-    fn expected(kind: ServerKind, tls: bool) -> WantedServer<'static> {
-        WantedServer { kind, plain: "plain", secured: "secured", tls }
+    fn scheme(backend: &'static str, tls: bool) -> Scheme<'static> {
+        Scheme { backend, hosts: Hosts::Servers, tls }
     }
 
     const REDIS: &[(&[u8], &[u8])] = &[(b"", b"-ERR unknown command\r\n")];
@@ -250,39 +288,48 @@ mod tests {
             (WITH_LOGINS, "Redis"),
             (ZOOKEEPER, "ZooKeeper"),
             (WITHOUT_QUORUM, "ZooKeeper"),
-            (TLS, "a TLS server (secured:// asks for TLS)"),
+            (TLS, "a TLS server (etcd+tls:// asks for TLS)"),
             (HTTP, "an HTTP server"),
-            (MAIL, "a server that answers \"220 mail.example ESMTP\\r\\n\" to PING"),
+            (MAIL, "a server that answers \"220 mail.example ESMTP\" to PING"),
         ] {
-            let seen = stranger(&server(answers).await, &expected(ServerKind::Etcd, false)).await;
+            let seen = stranger(&server(answers).await, scheme("etcd", false)).await;
             assert_eq!(seen, Some(Stranger::Named(name.to_owned())));
         }
-        let seen = stranger(&server(ETCD).await, &expected(ServerKind::Redis, false)).await;
+        let seen = stranger(&server(ETCD).await, scheme("redis", false)).await;
         assert_eq!(seen, Some(Stranger::Named("etcd".to_owned())));
-        let seen = stranger(&server(&[]).await, &expected(ServerKind::Redis, false)).await;
+        let seen = stranger(&server(&[]).await, scheme("redis", false)).await;
         assert_eq!(seen, Some(Stranger::HangsUp));
     }
 
     #[tokio::test]
-    async fn own_kind_is_no_stranger_unless_only_the_client_speaks_tls() {
-        use ServerKind::{Etcd, Redis, ZooKeeper};
-        for (answers, kind, named) in [
-            (REDIS, Redis, "a Redis that does not speak TLS (it is plain:// without)"),
-            (ZOOKEEPER, ZooKeeper, "a ZooKeeper that does not speak TLS (it is plain:// without)"),
-            (ETCD, Etcd, "an etcd that does not speak TLS (it is plain:// without)"),
+    async fn own_kind_is_named_only_if_it_lacks_the_tls_of_the_client() {
+        for (answers, backend, named) in [
+            (REDIS, "redis", "Redis that does not speak TLS (it is redis:// without)"),
+            (ZOOKEEPER, "zookeeper", "ZooKeeper that does not speak TLS (it is zookeeper:// without)"),
+            (ETCD, "etcd", "etcd that does not speak TLS (it is etcd:// without)"),
         ] {
             let server = server(answers).await;
-            assert_eq!(stranger(&server, &expected(kind, false)).await, None);
-            let seen = stranger(&server, &expected(kind, true)).await;
+            assert_eq!(stranger(&server, scheme(backend, false)).await, None);
+            let seen = stranger(&server, scheme(backend, true)).await;
             assert_eq!(seen, Some(Stranger::Named(named.to_owned())));
         }
-        assert_eq!(stranger(&server(TLS).await, &expected(Redis, true)).await, None);
+        assert_eq!(stranger(&server(TLS).await, scheme("redis", true)).await, None);
     }
 
-    #[test]
-    fn answer_of_a_zookeeper_is_known_by_its_first_bytes() {
-        assert!(is_of_zookeeper(b"Zoo") && is_of_zookeeper(b"Zookeeper version: 3"));
-        assert!(!is_of_zookeeper(b"") && !is_of_zookeeper(b"-ERR") && !is_of_zookeeper(b"HTTP/1.1 400"));
+    #[tokio::test]
+    async fn greeting_names_a_foreign_server_and_answers_for_its_own_kind() {
+        let greets = async |answers| {
+            let (host, transport) = (server(answers).await, Transport::default());
+            greet((&host, &transport, scheme("zookeeper", false)), b"srvr", |_| false, is_of_zookeeper).await
+        };
+        let own = greets(ZOOKEEPER).await.expect("its own kind");
+        assert_eq!(own.as_deref(), Some(&b"Zookeeper version: 3.8.0\n"[..]));
+        assert_eq!(greets(&[]).await.expect("it may be one"), None);
+        for (answers, saw) in [(REDIS, "saw Redis"), (HTTP, "saw an HTTP server"), (ETCD, "saw etcd")] {
+            let error = greets(answers).await.expect_err("another kind");
+            assert_eq!(error.kind(), ErrorKind::WrongServer, "{error}");
+            assert!(error.to_string().contains(saw), "{error}");
+        }
     }
 
     fn unavailable(why: &str) -> Error {
