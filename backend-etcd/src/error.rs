@@ -1,14 +1,13 @@
 //! The client crate's errors, translated into ours.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::io;
 use std::time::Duration;
 
 use etcd_client::Error as ClientError;
 use latchwork_core::support::Transport;
 use latchwork_core::{Error, ErrorKind, LostReason};
-
-use crate::driver::NotConnected;
 
 /// Why a request failed: the cases that the backend acts on, and all others as the user sees them.
 #[derive(Clone, Debug)]
@@ -266,6 +265,22 @@ fn never_sent(text: &str, status: &dyn std::error::Error) -> bool {
         cause = error.source();
     }
     text.contains("etcdserver: no leader")
+}
+
+/// No connection was made: what was to be sent on it was not.
+#[derive(Debug)]
+pub(crate) struct NotConnected(pub(crate) io::Error);
+
+impl fmt::Display for NotConnected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no connection: {}", self.0)
+    }
+}
+
+impl std::error::Error for NotConnected {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
 }
 
 /// A read changes nothing, so an unknown outcome only means that the server is not there.

@@ -4,7 +4,6 @@
 //! and cannot say which server name it expects of every host.
 
 use std::error::Error as StdError;
-use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::pin::Pin;
@@ -26,6 +25,7 @@ use tower::Service;
 use tower::util::BoxCloneSyncService;
 
 use crate::config::Settings;
+use crate::error::NotConnected;
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 type BoxFuture<T> = Pin<Box<dyn Future<Output = std::result::Result<T, BoxError>> + Send>>;
@@ -163,22 +163,6 @@ impl Dial {
             return Ok(Box::new(stream?));
         }
         Ok(Box::new(self.transport.dial(&self.host).await?))
-    }
-}
-
-/// No connection was made: what was to be sent on it was not.
-#[derive(Debug)]
-pub(crate) struct NotConnected(io::Error);
-
-impl fmt::Display for NotConnected {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no connection: {}", self.0)
-    }
-}
-
-impl StdError for NotConnected {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(&self.0)
     }
 }
 

@@ -171,12 +171,6 @@ impl Driver {
     }
 }
 
-impl std::fmt::Debug for Driver {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Driver").field("request_timeout", &self.request_timeout).finish_non_exhaustive()
-    }
-}
-
 /// User and password for a log-in.
 pub(super) async fn login(logins: &Logins, within: Duration) -> Answer<Option<(String, String)>> {
     let Some(login) = logins.now(within).await? else { return Ok(None) };
@@ -184,4 +178,10 @@ pub(super) async fn login(logins: &Logins, within: Duration) -> Answer<Option<(S
         return Err(Error::invalid("credentials", "etcd logs in with a user: the provider gave none").into());
     };
     Ok(Some((user, login.password.expose().to_owned())))
+}
+
+impl std::fmt::Debug for Driver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Driver").field("request_timeout", &self.request_timeout).finish_non_exhaustive()
+    }
 }

@@ -13,7 +13,6 @@ mod tests;
 mod txn;
 mod watch;
 
-pub(crate) use balancer::NotConnected;
 pub(crate) use connection::{Driver, Status};
 pub(crate) use encode::end_of;
 pub(crate) use lease::RenewalStream;

@@ -1,6 +1,6 @@
-//! The kinds of requests: their labels in metrics, and their words in errors.
+//! The kinds of requests, in metrics and in errors.
 
-/// What a request does.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestKind {
     Transaction,
@@ -59,7 +59,7 @@ impl RequestKind {
         }
     }
 
-    /// Whether it waits for the throttle: requests about keys do, so that renewals do not queue behind them.
+    /// Whether it waits for the throttle: requests about keys do, so that renewals do not wait for them.
     pub(super) fn is_about_keys(self) -> bool {
         matches!(self, Self::Transaction | Self::Deletion | Self::Read | Self::History)
     }
