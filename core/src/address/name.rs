@@ -11,7 +11,7 @@ const CODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'.').remove(b'-'
 pub const MAX_KEY_BYTES: usize = 255;
 
 /// What a user names in asking for a recipe: a key of the coordinator's namespace (any `&str` or
-/// `String`), or another program's name ([`Address::exact`]).
+/// `String`), or another program's name ([`Address::exact`](super::Address::exact)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Name {
     /// An opaque key, encoded by this library (KEY-OPAQUE).

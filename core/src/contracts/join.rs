@@ -32,7 +32,7 @@ pub struct Join {
     pub limit: Limit,
     /// The owner's label, shown in listings.
     pub label: Arc<str>,
-    /// The node's data, at most [`MAX_LABEL_BYTES`] (NODE-DATA). At an exact address on ZooKeeper
+    /// The node's data, at most [`MAX_LABEL_BYTES`](super::MAX_LABEL_BYTES) (NODE-DATA). At an exact address on ZooKeeper
     /// and etcd an election's node holds the data alone, as other programs write it.
     pub data: Arc<[u8]>,
     /// Whether it may wait.
@@ -87,7 +87,7 @@ pub enum Joined {
 }
 
 impl Residue {
-    /// What a join with this answer may have left, as [`SequentialNodes::join`] defines its errors.
+    /// What a join with this answer may have left, as [`SequentialNodes::join`](super::SequentialNodes::join) defines its errors.
     pub fn of(join: &Join, answer: &Result<Joined>) -> Self {
         match answer {
             Ok(Joined::Admitted(_) | Joined::Waiting(_)) => Residue::Node,

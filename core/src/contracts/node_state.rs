@@ -18,7 +18,7 @@ use crate::token::Token;
 use crate::until::until;
 
 /// What this client knows of one of its nodes. The hold and all its `lost()` handles read it; only
-/// the backend writes it, through its [`NodeWriter`].
+/// the backend writes it, through its [`NodeWriter`](super::NodeWriter).
 pub struct NodeState {
     lease: LeaseWriter,
     sequence: u64,

@@ -14,7 +14,7 @@ use crate::error::Result;
 ///   times, deletion of an empty parent, server restart and leader change.
 /// * `NODE-TOKEN`: an admitted node's token is its sequence; tokens rise strictly from exclusive
 ///   holder to holder.
-/// * `NODE-ADMIT`: a join answers at once whether the node is admitted ([`Claim`] has the rules).
+/// * `NODE-ADMIT`: a join answers at once whether the node is admitted ([`Claim`](crate::decide::Claim) has the rules).
 /// * `NODE-ONE-TRIP`: an uncontended join is one round trip, a leave one more. A client that used
 ///   the queue a moment ago may expect it to be as it was (alone, contended, long); if that is
 ///   wrong, a join takes up to two trips more, and few of many joins do.
@@ -29,7 +29,7 @@ use crate::error::Result;
 ///   of the holders have left: never more than a TTL, and never less, but for a second, than until
 ///   [their owners' deadline](super::Lease::deadline).
 /// * `NODE-DATA`: a node's data is in the queue's listing from the join on. Its owner may replace it
-///   ([`Node::write_data`]) as long as the node stands; a late write reaches no other node.
+///   ([`Node::write_data`](super::Node::write_data)) as long as the node stands; a late write reaches no other node.
 /// * `NODE-QUEUES`: the queues of a kind that have nodes can be listed, by the beginning of their
 ///   key, page by page.
 /// * `NODE-LIMITS`: so can those that have a stored limit, whether they have nodes or not; and a limit

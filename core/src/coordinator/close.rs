@@ -16,7 +16,7 @@ impl Coordinator {
     /// 1. the least time of every hold under
     ///    [`min_hold`](crate::recipes::Acquire::min_hold) that exists at the call (one
     ///    that begins meanwhile is cut short);
-    /// 2. one [margin](Lease::margin), if a guard is alive, or was dropped just after its fixed
+    /// 2. one [margin](crate::Lease::margin), if a guard is alive, or was dropped just after its fixed
     ///    end. Guards are lost as `Closed` first, so that the work under them is over when the next
     ///    holder is admitted. This costs nothing if you release what you hold before the call;
     /// 3. the server, for at most twice the request timeout (four times for a client of both sides of
@@ -42,7 +42,7 @@ impl Coordinator {
 
     /// As [`close`](Coordinator::close), without waiting for holds under `min_hold`. Whether
     /// those outlive it is a capability
-    /// ([`minimum_outlives_close`](Capabilities::minimum_outlives_close)).
+    /// ([`minimum_outlives_close`](crate::Capabilities::minimum_outlives_close)).
     ///
     /// # Errors
     /// As [`close`](Coordinator::close).
