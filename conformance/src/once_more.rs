@@ -22,11 +22,11 @@ const LASTING: [&str; 3] = ["under_chaos", "cancel_thousands", EACH_FUTURE];
 /// Cases with hundreds of waits. Without the fast path they get the time of the long tier.
 const EACH_FUTURE: &str = "node_cancel_every_future";
 
-/// Plays these cases side by side. The test has a process of its own, since the report of each case goes to
-/// standard output.
+/// Plays these cases next to each other. The test runs in a separate process, since the report of each case
+/// goes to standard output.
 ///
 /// # Panics
-/// When there is no case, or one fails.
+/// If the list is empty, or a case fails.
 pub fn play_all(runtime: &Runtime, testbed: ServerTestbed, cases: Vec<Case>) {
     let testbed: &'static dyn Testbed = Box::leak(Box::new(testbed));
     // The results stay out of the summary, which has a column for each backend.
@@ -38,7 +38,7 @@ pub fn play_all(runtime: &Runtime, testbed: ServerTestbed, cases: Vec<Case>) {
 /// On a server with its default clocks a lease is kept, and ends as stated.
 ///
 /// # Panics
-/// When it is otherwise.
+/// If it does not.
 pub fn a_lease_is_kept_and_ends_at_default_clocks(runtime: &Runtime, testbed: ServerTestbed) {
     let testbed: &'static ServerTestbed = Box::leak(Box::new(testbed));
     for name in OF_CLOCKS {
@@ -48,15 +48,15 @@ pub fn a_lease_is_kept_and_ends_at_default_clocks(runtime: &Runtime, testbed: Se
     runtime.block_on(testbed.close());
 }
 
-/// The cases for clients that use the plain protocol alone. The short tier has the short ones about queues that may play
-/// beside each other, each with one recipe; the long tier has all.
+/// The cases for clients that use only the plain protocol. The short tier has the short cases about queues that may
+/// play next to each other, each with one recipe. The long tier has all.
 ///
 /// # Panics
 /// When the suite has no such case.
 pub fn without_fast_path() -> Vec<Case> {
     let mut cases = cases::all();
     let mut slow = cases.iter_mut().filter(|case| case.name.starts_with(EACH_FUTURE)).peekable();
-    assert!(slow.peek().is_some(), "{EACH_FUTURE} is no case of the suite");
+    assert!(slow.peek().is_some(), "{EACH_FUTURE} is missing in the suite");
     slow.for_each(|case| case.long = true);
     let is_short = |case: &Case| {
         let about_queues = OF_QUEUES.iter().any(|clause| case.clause.starts_with(clause));

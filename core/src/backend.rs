@@ -1,9 +1,9 @@
-//! What a backend is made of: the contracts, the decisions that backends share, and what every client
-//! needs. It is also for lock protocols of other libraries, and for tests of both.
+//! The parts of a backend: the contracts, the decisions that backends share, and the tools of every
+//! client. Lock protocols of other libraries use it too, and tests of both.
 //!
 //! | to write | implement or use |
 //! |---|---|
-//! | a backend | [`Backend`] with [`SequentialNodes`] and [`Cells`], [`Node`], [`ChangeWatch`], [`Connector`]; [`Capabilities`] say what it cannot do |
+//! | a backend | [`Backend`] with [`SequentialNodes`] and [`Cells`], [`Node`], [`ChangeWatch`], [`Connector`]; [`Capabilities`] name its limits |
 //! | its leases and nodes | [`LeaseWriter`] and [`NodeWriter`], which compute deadlines and report losses |
 //! | admission, expiry, counts | [`decide`]: pure functions, which models explore |
 //! | its client | [`Backoff`], [`SingleFlight`], [`CloseOnce`], [`NamePool`], [`Throttle`], [`Transport`] |

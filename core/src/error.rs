@@ -57,12 +57,12 @@ impl Error {
         Self::new(ErrorKind::Lost(reason), "")
     }
 
-    /// A refusal: what the login may not do, and what to do about it.
+    /// A refusal: the right that the login lacks (`what`), and the cure or the server's words (`why`).
     pub fn forbidden(what: &str, why: &str) -> Self {
         Self::new(ErrorKind::Forbidden, joined(what, why))
     }
 
-    /// Another kind of server than the URL promises: what answered, and where.
+    /// Another kind of server than the URL promises. `saw` is the server that answered, `at` its address.
     pub fn wrong_server(expected: &'static str, saw: &str, at: &str) -> Self {
         Self::new(ErrorKind::WrongServer, joined(&format!("expected {expected}, saw {saw}"), at))
     }

@@ -73,7 +73,7 @@ impl Token {
 pub(crate) enum Tokens {
     /// With this epoch: above zero after locks have moved here from another coordinator.
     OfEpoch(Arc<AtomicU16>),
-    /// Both sides of a move: the numbers are those of tokens.
+    /// Of a client of both sides of a move: its sequence numbers are tokens already.
     Coded,
 }
 

@@ -69,7 +69,7 @@ impl Driver {
     async fn log_in_after(&self, count: u64) -> Answer<()> {
         let _one_at_a_time = self.log_ins.lock().await;
         if self.logged_in.load(Ordering::Acquire) == count {
-            // The present login, where a provider gives it.
+            // A provider gives the present login.
             let login = login(&self.logins, self.request_timeout()).await?;
             self.client.clone().update_user(login).await?;
             self.logged_in.fetch_add(1, Ordering::AcqRel);

@@ -253,7 +253,7 @@ impl Server {
     }
 }
 
-/// What a request says.
+/// The text of a request.
 pub(super) enum Request<'a> {
     /// A script, which the server may not know.
     Script(&'a Call),

@@ -9,7 +9,7 @@ use zookeeper_client::{Client, Error};
 use super::Driver;
 use crate::error::{Answer, Fault, Tried, Unanswered};
 
-/// What a request does.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestKind {
     Acl,

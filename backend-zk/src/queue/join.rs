@@ -119,7 +119,7 @@ fn used_up(settings: &Settings, directory: &str) -> Error {
     Error::new(ErrorKind::Misconfigured, why)
 }
 
-/// The node of this attempt: that of an earlier request, or a new one, made and its queue listed in one trip.
+/// The node of this attempt: one of an earlier request, or a new node, created and its queue listed in one trip.
 async fn create(session: &Session, queue: &QueuePaths, join: &Join, name: NodeId) -> Answer<CreatedNode> {
     if join.repeated
         && let Some(adopted) = adopt(session, queue, name).await?

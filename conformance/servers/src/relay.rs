@@ -1,4 +1,4 @@
-//! A relay before a server, whose connections a test serves by itself.
+//! A relay between clients and a server. The test serves its connections.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,10 +20,10 @@ impl Drop for Relay {
 }
 
 impl Relay {
-    /// Serves each connection of a client, together with one of its own to `upstream`.
+    /// Serves each connection of a client, with a second connection to `upstream`.
     ///
     /// # Errors
-    /// Those of the listener.
+    /// The listener's.
     ///
     /// # Cancel safety
     /// Cancel safe.
@@ -46,7 +46,7 @@ impl Relay {
         Ok(Self { addr, accepting })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn addr(&self) -> String {
         self.addr.to_string()
     }

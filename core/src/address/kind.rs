@@ -26,17 +26,17 @@ pub enum Kind {
     Group,
     /// Barrier: its members.
     Barrier,
-    /// Who has passed a barrier.
+    /// The cell of a barrier: its members that have passed.
     Passage,
     /// Double barrier: its members.
     DoubleBarrier,
-    /// Who has passed a double barrier.
+    /// The cell of a double barrier: its members that have passed.
     DoublePassage,
     /// The clients of a namespace.
     Clients,
     /// The layout of a namespace.
     Layout,
-    /// What the clients of a quorum note about a server's memory.
+    /// The notes of a quorum's clients about a server's memory.
     Quorum,
 }
 
@@ -70,13 +70,13 @@ impl Kind {
         matches!(self, Kind::RwLock | Kind::Group | Kind::Barrier | Kind::DoubleBarrier | Kind::Clients)
     }
 
-    /// Whether its queues can be watched (WATCH-QUEUE). Where that costs the server something with
-    /// each change, the others do not pay for it.
+    /// Whether its queues can be watched (WATCH-QUEUE). On some servers a watched queue makes each change
+    /// more expensive, so the other kinds are not watched.
     pub fn is_observed(self) -> bool {
         matches!(self, Kind::Election | Kind::Group | Kind::Clients)
     }
 
-    /// The name that stands in a server's key.
+    /// The name of the kind in a server's keys.
     pub fn as_str(self) -> &'static str {
         match self {
             Kind::Mutex => "mutex",

@@ -10,7 +10,7 @@ const CODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'.').remove(b'-'
 /// The longest key and namespace, in bytes.
 pub const MAX_KEY_BYTES: usize = 255;
 
-/// What a user names in asking for a recipe: a key of the coordinator's namespace (any `&str` or
+/// The name that a user gives to a recipe: a key of the coordinator's namespace (any `&str` or
 /// `String`), or another program's name ([`Address::exact`](super::Address::exact)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Name {

@@ -25,8 +25,8 @@ pub struct Entry {
     pub label: String,
     /// How long it has been in the queue, as far as the server shows (for display only).
     pub age: Option<Duration>,
-    /// How long the server goes on counting on its owner without another renewal, rounded down by a
-    /// second at most. `None` where it does not tell
+    /// How long the server would keep the node without another renewal, rounded down by at most a
+    /// second. `None` if the server does not say
     /// ([`lease_left`](crate::Capabilities::lease_left)), or was not asked ([`Page::leases`]).
     pub lease_left: Option<Duration>,
     /// Its data, as it was written last (NODE-DATA).
@@ -36,7 +36,7 @@ pub struct Entry {
 
 impl Entry {
     /// A label for a listing, from the bytes on the server. Any client may have written them:
-    /// invalid UTF-8 becomes U+FFFD, what would act on a terminal is escaped, and what is longer
+    /// invalid UTF-8 becomes U+FFFD, characters that act on a terminal are escaped, and a text longer
     /// than [`MAX_LABEL_BYTES`] is cut.
     pub fn label_of(written: &[u8]) -> String {
         // The rest is never shown.
@@ -48,12 +48,12 @@ impl Entry {
 /// Which part of a listing to read.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
-    /// Only nodes behind this sequence number (0: from the head).
+    /// Only nodes after this sequence number (0: from the head).
     pub after: u64,
     /// The most nodes to read.
     pub most: usize,
-    /// Whether to tell how long each lease has left. On etcd that is a request more for the lease of
-    /// each holder, at most [`MAX_LEASES`](Page::MAX_LEASES) of them.
+    /// Whether to read the remaining time of each lease. On etcd this takes one more request for each
+    /// holder, for at most [`MAX_LEASES`](Page::MAX_LEASES) holders.
     pub leases: bool,
 }
 
@@ -72,17 +72,17 @@ impl Page {
     }
 }
 
-/// A page of queues: of those that have nodes, or a stored limit.
+/// A page of queues that have nodes, or of queues that have a stored limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueuePage {
     /// The queues. Within a page each comes once.
     pub queues: Vec<Address>,
-    /// Where the next page begins, in the backend's own words; `None` after the last.
+    /// The start of the next page, as text that the backend reads; `None` after the last page.
     pub next: Option<String>,
 }
 
 impl QueuePage {
-    /// A page of at most so many of these, in the order of their encoded keys. The next one begins behind the
+    /// A page of at most `most` queues, in the order of their encoded keys. The next page begins after the
     /// last key.
     pub fn in_order(mut queues: Vec<Address>, most: usize) -> Self {
         queues.sort_unstable_by(|one, other| one.coded().cmp(other.coded()));

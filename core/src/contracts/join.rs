@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub enum Patience {
     /// Take a place in the queue.
     Wait,
-    /// Be admitted at once, or leave nothing behind. A try never overtakes the queue.
+    /// Be admitted at once, or leave no node. A try never overtakes the queue.
     Try,
 }
 
@@ -28,7 +28,7 @@ pub struct Join {
     pub id: NodeId,
     /// The admission rule and weight.
     pub claim: Claim,
-    /// What it asks of the limit of a queue of permits.
+    /// The limit that it asks for, of a queue of permits.
     pub limit: Limit,
     /// The owner's label, shown in listings.
     pub label: Arc<str>,
@@ -42,11 +42,11 @@ pub struct Join {
 }
 
 impl Join {
-    /// The limit that applies to this join of permits, given what is stored. If nothing is, the
+    /// The limit that applies to this join of permits, given the stored one. If none is stored, the
     /// join stores it.
     ///
     /// # Errors
-    /// `Conflict` when what is stored refuses the join.
+    /// `Conflict` if the stored limit refuses the join.
     pub fn settle(&self, stored: &StoredLimit) -> Result<u32> {
         let counts = match stored {
             StoredLimit::Foreign(_) => None,
@@ -82,7 +82,7 @@ pub enum Joined {
     Admitted(Arc<dyn Node>),
     /// In the queue: [`Node::admitted`] waits.
     Waiting(Arc<dyn Node>),
-    /// A try that was not admitted: nothing is left behind.
+    /// A try that was not admitted: it left no node.
     Refused,
 }
 

@@ -11,7 +11,7 @@ impl HeldNode {
     pub(crate) async fn downgrade(&self) -> Result<()> {
         let state = self.node.state();
         if state.look(Life::is_downgraded) {
-            // The writer's downgrade stands, whatever has become of the reader since.
+            // The writer was downgraded, even if the reader was lost since.
             return Ok(());
         }
         self.tenure.check()?;
@@ -40,7 +40,7 @@ impl HeldNode {
         self.client.serve(confirmed).await
     }
 
-    /// Hands the downgrade to the background: once, however often it is asked for.
+    /// Hands the downgrade to the background. Later calls do nothing.
     fn go_on_downgrading(&self) {
         if self.node.state().change(|life, _| life.downgrade_later()) {
             self.client.cleanup.push(Task::downgrade(self.queue(), &self.node, true));

@@ -51,9 +51,8 @@ pub(super) async fn connect_in_time(
     Ok(entered)
 }
 
-/// A client that is entering, or is closed since it may not. It is given back in the background when
-/// the connect is dropped, or takes too long: its lease would be renewed by nobody, and its node stand
-/// until it ends.
+/// A client that is entering, or is closed since it may not enter. It is given back in the background if
+/// the connect is dropped, or takes too long: otherwise its node would remain until the lease ends.
 struct ClosedWhenDropped(Option<Arc<dyn Backend>>);
 
 impl ClosedWhenDropped {

@@ -43,7 +43,7 @@ fn unregistered(error: Error, place: &Place) -> Error {
     Error::new(kind, why).because(error)
 }
 
-/// What a client enters with.
+/// The settings with which a client enters.
 #[derive(Debug)]
 pub(super) struct Entrance {
     pub(super) place: Place,
@@ -71,8 +71,8 @@ impl Entrance {
         })
     }
 
-    /// Enters, again and again while the server is silent: the connect bounds the time. What was refused is
-    /// not asked again.
+    /// Enters, and tries again while the server is silent: the connect bounds the time. A refusal is
+    /// final.
     pub(super) async fn enter_at_last(&self, backend: &Arc<dyn Backend>) -> Result<Arc<dyn Node>> {
         let mut backoff = Backoff::new(Pauses::OUTAGE);
         let mut silent = false;
@@ -80,7 +80,7 @@ impl Entrance {
             let (error, again) = match self.enter(backend).await {
                 Ok(node) => return Ok(node),
                 Err(Refusal::Older(error) | Refusal::Moved(error)) => (error, false),
-                // The next ones behind a try without an answer may not be sent at all.
+                // After a try without an answer, the next tries may not be sent at all.
                 Err(Refusal::Unregistered(error)) => {
                     let again = had_no_answer(&error) || silent && error.may_pass();
                     (error, again)
@@ -151,7 +151,7 @@ impl Entrance {
                 }
                 Ok(node)
             }
-            // What stands in front of it is none of ours. It is listed all the same.
+            // A foreign node is in front of it. Listings show this client all the same.
             Joined::Waiting(node) => Ok(node),
             Joined::Refused => {
                 Err(Error::new(ErrorKind::Conflict, "it was not let into the queue of clients"))
@@ -159,7 +159,7 @@ impl Entrance {
         }
     }
 
-    /// Removes in the background what does not stay; without a runtime the lease does.
+    /// Removes a node that is not used, in the background. Without a runtime the lease removes it.
     pub(super) fn undo(&self, backend: &Arc<dyn Backend>, task: Task) {
         let Ok(runtime) = Handle::try_current() else { return };
         let (backend, request_timeout) = (Arc::clone(backend), self.request_timeout);
@@ -167,15 +167,15 @@ impl Entrance {
     }
 }
 
-/// Removes what does not stay, or leaves it to the lease.
+/// Removes a node that is not used, or leaves it to the lease.
 async fn remove(backend: &dyn Backend, task: &Task, request_timeout: Duration) {
     if let (_, Err(error)) = settle(backend, task, request_timeout).await {
         tracing::debug!(%error, "a place in the queue of clients is left to its lease");
     }
 }
 
-/// A place among the clients, until the stamp is read. It is given back when that fails or is dropped: a
-/// backend forgets a node that nobody has, and it would stand until its lease ends.
+/// A registration until the stamp is read. It is given back if that fails or is dropped: otherwise the node
+/// would remain until its lease ends.
 struct LeftWhenDropped<'a> {
     entrance: &'a Entrance,
     backend: &'a Arc<dyn Backend>,

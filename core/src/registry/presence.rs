@@ -92,7 +92,7 @@ impl Entered {
     /// raised layout, or on the old side of a move after the copy (CLIENT-ACTS-REGISTERED).
     ///
     /// # Errors
-    /// Those of [`works`](Self::works) and of the change; `OutcomeUnknown` for an answer that does not count.
+    /// As [`works`](Self::works), and the change's errors; `OutcomeUnknown` for an answer that does not count.
     pub(super) async fn changes<T>(&self, change: impl Future<Output = Result<T>>) -> Result<T> {
         self.works().await?;
         let from = match &*self.presence.borrow() {
