@@ -16,7 +16,7 @@ mod rules;
 
 use stateright::{Model, Property};
 
-use self::ledger::{Entered, Generation, Ledger, Left, Mode, Progress};
+use self::ledger::{Entrant, Generation, Ledger, Left, Mode, Progress};
 use crate::explore::{long, sound};
 
 const TASKS: usize = 3;
@@ -176,22 +176,22 @@ impl Owners {
             .enter(&(), mode, |node| !unseen && (lost.contains(node) || left_of(node, &before)));
         let waiting = |generation, counted| Task::Waiting { mode, generation, woken: false, counted };
         state.tasks[task] = match entered {
-            Entered::Acquire(generation) => {
+            Entrant::Acquire(generation) => {
                 Self::acquire(state, task, mode, generation);
                 waiting(generation, true)
             }
-            Entered::Join(generation) => {
+            Entrant::Join(generation) => {
                 if self.has(Fault::TwoAcquisitions) {
                     Self::acquire(state, task, mode, generation);
                 }
                 waiting(generation, true)
             }
-            Entered::Later(generation) => waiting(generation, false),
-            Entered::Again(generation, node) => {
+            Entrant::Later(generation) => waiting(generation, false),
+            Entrant::Again(generation, node) => {
                 state.revived |= state.is_lost(node);
                 Task::Holding { mode, generation, node }
             }
-            Entered::Deadlock => Task::Idle,
+            Entrant::Deadlock => Task::Idle,
         };
     }
 
