@@ -73,7 +73,10 @@ impl Registered {
     /// As [`connect`](crate::connect).
     pub(crate) async fn connected(connector: Arc<dyn Connector>, config: Config) -> Result<Self> {
         let client = Self::lazy(connector, config);
-        client.0.connect().await?;
+        let RegisteredParts { connector, config, epoch, entered, .. } = &*client.0;
+        // Nothing follows the stand-in lease, and its clock does not matter.
+        let connected = connect_in_time(&**connector, config, epoch).await?;
+        entered.set(connected).expect("only this call connects");
         Ok(client)
     }
 
