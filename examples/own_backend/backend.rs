@@ -40,6 +40,8 @@ pub(crate) struct TableNode {
     pub(crate) state: NodeWriter,
     // Another request of its join may still be on its way.
     repeated: AtomicBool,
+    // Its owner has left: it is not lost.
+    left: AtomicBool,
     pub(crate) woken: Notify,
     client: Weak<Client>,
 }
@@ -47,8 +49,8 @@ pub(crate) struct TableNode {
 impl TableNode {
     pub(crate) fn new(join: &Join, state: NodeWriter, client: Weak<Client>) -> Self {
         let Join { queue, id, claim, label, data, .. } = join.clone();
-        let (repeated, woken) = (AtomicBool::new(false), Notify::new());
-        Self { queue, id, claim, label, data: Mutex::new(data), state, repeated, woken, client }
+        let (repeated, left, woken) = (AtomicBool::new(false), AtomicBool::new(false), Notify::new());
+        Self { queue, id, claim, label, data: Mutex::new(data), state, repeated, left, woken, client }
     }
 
     /// Notes a request of its join, which may not be the first.
@@ -60,9 +62,11 @@ impl TableNode {
         self.client.upgrade().ok_or_else(Error::closed)
     }
 
-    /// The table does not have it any more.
+    /// The table does not have it any more. A node that has left is not lost.
     fn revoked(&self) -> Error {
-        self.state.gone(LostReason::Revoked);
+        if !self.left.load(Ordering::Acquire) {
+            self.state.gone(LostReason::Revoked);
+        }
         Error::lost(self.state.lost().unwrap_or(LostReason::Revoked))
     }
 }
@@ -113,7 +117,9 @@ impl Node for TableNode {
     async fn leave(&self) -> Result<Leave> {
         let (queue, id, tombstone) = (self.queue.clone(), self.id, self.repeated.load(Ordering::Acquire));
         let leave = move |table: &mut Table, now| table.leave(now, &queue, id, tombstone);
-        self.client()?.wire.send(leave).await.map(Leave::of)
+        let was_there = self.client()?.wire.send(leave).await?;
+        self.left.store(true, Ordering::Release);
+        Ok(Leave::of(was_there))
     }
 
     async fn downgrade(&self) -> Result<()> {
