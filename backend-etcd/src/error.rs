@@ -267,7 +267,7 @@ fn never_sent(text: &str, status: &dyn std::error::Error) -> bool {
     text.contains("etcdserver: no leader")
 }
 
-/// No connection was made: what was to be sent on it was not.
+/// No connection was made, so the request was not sent.
 #[derive(Debug)]
 pub(crate) struct NotConnected(pub(crate) io::Error);
 

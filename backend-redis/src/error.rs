@@ -4,7 +4,7 @@ use latchwork_core::support::Transport;
 use latchwork_core::{Error, ErrorKind};
 use redis::RedisError;
 
-/// The answer of the server, or why there is none.
+/// The answer of the server, or the reason why it is missing.
 pub(crate) type Answer<T> = Result<T, Failure>;
 
 /// A failed request: the error, and what the driver must do about it.

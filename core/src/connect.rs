@@ -34,7 +34,7 @@ pub async fn connect(connectors: &[Arc<dyn Connector>], config: &Config) -> Resu
     }
     let (connector, config) = choose(connectors, config)?;
     let client = Registered::connected(Arc::clone(&connector), config.clone()).await?;
-    Ok(Coordinator::with(client.client(&config), &config, connector))
+    Ok(Coordinator::with(client.client(), &config, connector))
 }
 
 /// As [`connect`], but returns at once and connects in the first operation, again and again until
@@ -54,17 +54,14 @@ pub fn connect_lazy(connectors: &[Arc<dyn Connector>], config: &Config) -> Resul
         let config = labelled(config);
         let lazily = |side| {
             let (connector, config) = choose(connectors, &side_config(&config, sides, side))?;
-            Ok::<_, Error>(SideClient::new(
-                Registered::lazy(connector, config.clone()).client(&config),
-                &config,
-            ))
+            Ok::<_, Error>(SideClient::new(Registered::lazy(connector, config.clone()).client(), &config))
         };
         let (old, new) = (lazily(Side::Old)?, lazily(Side::New)?);
         return Ok(take_part(old, new, sides, &config)?.1);
     }
     let (connector, config) = choose(connectors, config)?;
     let client = Registered::lazy(Arc::clone(&connector), config.clone());
-    Ok(Coordinator::with(client.client(&config), &config, connector))
+    Ok(Coordinator::with(client.client(), &config, connector))
 }
 
 /// Connects to both sides of a move, and waits until it is a member there.
@@ -78,7 +75,7 @@ async fn connect_both(
     let connected = async |side| {
         let (connector, config) = choose(connectors, &side_config(&config, sides, side))?;
         let client = Registered::connected(connector, config.clone()).await?;
-        Ok::<_, Error>(SideClient::new(client.client(&config), &config))
+        Ok::<_, Error>(SideClient::new(client.client(), &config))
     };
     let (old, new) = match join(connected(Side::Old), connected(Side::New)).await {
         (Ok(old), Ok(new)) => (old, new),

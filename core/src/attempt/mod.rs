@@ -58,12 +58,12 @@ pub(crate) async fn acquire(client: &Client, request: &Request) -> Result<Option
         () = clock.sleep_until(request.deadline + last_word) => Err(late(request.patience, obstacle.why())),
         error = home.gone() => Err(error),
     };
-    let node = answer.map_err(|error| match error.lost_reason() {
+    let node = answer.map_err(|error| {
         // To a waiter, a lease that a close has ended means the close.
-        Some(LostReason::Closed) => home.explain(Error::closed()),
-        _ => home.explain(error),
-    });
-    let node = node.map_err(|error| error.on(request.queue.name()))?;
+        let is_closed = error.lost_reason() == Some(LostReason::Closed);
+        let error = if is_closed { Error::closed() } else { error };
+        home.explain(error).on(request.queue.name())
+    })?;
     Ok(node.map(|node| Admitted { node, waited: clock.now().since(started) }))
 }
 

@@ -81,9 +81,9 @@ impl Registered {
     }
 
     /// What recipes share of it.
-    pub(crate) fn client(self, config: &Config) -> Client {
-        let tokens = Tokens::OfEpoch(Arc::clone(&self.0.epoch));
-        Client::new(Arc::new(self), tokens, config)
+    pub(crate) fn client(self) -> Client {
+        let parts = Arc::clone(&self.0);
+        Client::new(Arc::new(self), Tokens::OfEpoch(Arc::clone(&parts.epoch)), &parts.config)
     }
 
     async fn entered(&self) -> Result<&Entered> {
