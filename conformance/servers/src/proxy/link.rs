@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::answer::{Awaited, Conversation};
 use super::faults::{self, Direction, Faults};
 use super::shared::{Client, Shared};
 use super::trap::Catch;
@@ -33,6 +34,7 @@ enum Ended {
     ReplyDropped(watch::Sender<bool>),
     Parked {
         request: Vec<u8>,
+        awaited: Awaited,
         caught: watch::Sender<bool>,
         deliver: oneshot::Receiver<()>,
         delivered: oneshot::Sender<()>,
@@ -46,7 +48,7 @@ impl From<io::Error> for Ended {
     }
 }
 
-/// What is to happen to the next chunk from the server.
+/// What happens to the answer of the server.
 enum ReplyFault {
     Drop(watch::Sender<bool>),
     Hold(watch::Sender<bool>),
@@ -55,7 +57,8 @@ enum ReplyFault {
 /// What the two pumps of a connection share.
 #[derive(Default)]
 struct Replies {
-    fault: Option<ReplyFault>,
+    conversation: Conversation,
+    fault: Option<(ReplyFault, Awaited)>,
     /// Replies are held until the proxy has resumed more often than this.
     kept: Option<u64>,
 }
@@ -65,11 +68,13 @@ pub(super) async fn run(mut client: Client, shared: Arc<Shared>) {
     let mut cuts = shared.faults.subscribe();
     let born = client.cuts;
     let mut upstream = None;
+    let replies = Mutex::new(Replies::default());
     let ended = tokio::select! {
         () = faults::cut(&mut cuts, born) => Err(Ended::Broken),
-        ended = forward(&mut client.stream, &mut upstream, &shared, born) => ended,
+        ended = forward(&mut client.stream, &mut upstream, &shared, &replies, born) => ended,
     };
     drop(client);
+    let conversation = replies.into_inner().unwrap_or_else(PoisonError::into_inner).conversation;
     let Some(mut upstream) = upstream else { return };
     match ended {
         Ok(()) | Err(Ended::Broken) => {}
@@ -77,22 +82,40 @@ pub(super) async fn run(mut client: Client, shared: Arc<Shared>) {
             fired.send_replace(true);
             // Closing now could take the request back: a server may drop what a closed connection
             // asked for.
-            let _ = timeout(LINGER, tokio::io::copy(&mut upstream, &mut tokio::io::sink())).await;
+            linger(&mut upstream).await;
         }
-        Err(Ended::Parked { request, caught, deliver, delivered }) => {
+        Err(Ended::Parked { request, awaited, caught, deliver, delivered }) => {
             caught.send_replace(true);
-            if deliver.await.is_ok() && answered(&mut upstream, &request).await.is_ok() {
-                // Nobody need be waiting any more.
+            if deliver.await.is_ok() && answered(&mut upstream, &request, conversation, awaited).await.is_ok() {
+                // The test may have dropped its end.
                 let _ = delivered.send(());
+                linger(&mut upstream).await;
             }
         }
     }
 }
 
-/// Sends a request, and waits for a first chunk of an answer.
-async fn answered(upstream: &mut TcpStream, request: &[u8]) -> io::Result<()> {
+/// Reads what the server still sends.
+async fn linger(upstream: &mut TcpStream) {
+    let _ = timeout(LINGER, tokio::io::copy(upstream, &mut tokio::io::sink())).await;
+}
+
+/// Sends a request, and waits for its answer or for the end of the connection.
+async fn answered(
+    upstream: &mut TcpStream,
+    request: &[u8],
+    mut conversation: Conversation,
+    mut awaited: Awaited,
+) -> io::Result<()> {
     upstream.write_all(request).await?;
-    upstream.read(&mut [0; 1024]).await.map(drop)
+    let mut buffer = vec![0; 64 * 1024];
+    while !awaited.is_over() {
+        match upstream.read(&mut buffer).await? {
+            0 => break,
+            length => _ = conversation.reply(&buffer[..length], Some(&mut awaited)),
+        }
+    }
+    Ok(())
 }
 
 /// Forwards until both streams have ended, or a fault ends the connection.
@@ -103,13 +126,13 @@ async fn forward(
     client: &mut TcpStream,
     upstream: &mut Option<TcpStream>,
     shared: &Shared,
+    replies: &Mutex<Replies>,
     born: u64,
 ) -> Result<(), Ended> {
     client.set_nodelay(true)?;
     let (client_read, client_write) = client.split();
     let (requests_in, requests) = mpsc::unbounded_channel();
     let (replies_in, replies_out) = mpsc::unbounded_channel();
-    let replies = Mutex::new(Replies::default());
 
     // The client is read while the server is not yet dialled, so that one that gave up meanwhile is
     // seen.
@@ -126,9 +149,8 @@ async fn forward(
         let upstream = upstream.insert(dial(shared, &requests).await?);
         upstream.set_nodelay(true)?;
         let (server_read, server_write) = upstream.split();
-        let held = &replies;
         let read_replies = read(server_read, move |chunk| {
-            strike(held, &shared.faults)?;
+            strike(replies, &chunk.bytes, &shared.faults)?;
             let told = shared.replies.spring(&chunk.bytes);
             // As above.
             let _ = replies_in.send(chunk);
@@ -139,8 +161,8 @@ async fn forward(
         });
         tokio::try_join!(
             read_replies,
-            pump_requests(requests, server_write, shared, &replies, born),
-            pump_replies(replies_out, client_write, shared, &replies, born),
+            pump_requests(requests, server_write, shared, replies, born),
+            pump_replies(replies_out, client_write, shared, replies, born),
         )?;
         Ok(())
     };
@@ -171,12 +193,16 @@ async fn read(
 }
 
 /// Applies to a chunk that came from the server the fault that waits for it.
-fn strike(replies: &Mutex<Replies>, faults: &watch::Sender<Faults>) -> Result<(), Ended> {
+fn strike(replies: &Mutex<Replies>, chunk: &[u8], faults: &watch::Sender<Faults>) -> Result<(), Ended> {
     let mut replies = replies.lock().unwrap_or_else(PoisonError::into_inner);
+    let replies = &mut *replies;
+    if !replies.conversation.reply(chunk, replies.fault.as_mut().map(|(_, awaited)| awaited)) {
+        return Ok(());
+    }
     match replies.fault.take() {
         None => Ok(()),
-        Some(ReplyFault::Drop(fired)) => Err(Ended::ReplyDropped(fired)),
-        Some(ReplyFault::Hold(fired)) => {
+        Some((ReplyFault::Drop(fired), _)) => Err(Ended::ReplyDropped(fired)),
+        Some((ReplyFault::Hold(fired), _)) => {
             replies.kept = Some(faults.borrow().resumes);
             fired.send_replace(true);
             Ok(())
@@ -207,20 +233,21 @@ async fn pump_requests(
         faults::squeeze(&mut faults, Direction::ToServer, bytes.len()).await;
         not_cut(&faults, born)?;
         let (mut told, mut reply_fault) = (Vec::new(), None);
+        let awaited = replies.lock().unwrap_or_else(PoisonError::into_inner).conversation.request(&bytes);
         for trap in shared.traps.spring(&bytes) {
             match trap.catch {
                 Catch::Tell => told.push(trap.fired),
                 Catch::DropReply => reply_fault = Some(ReplyFault::Drop(trap.fired)),
                 Catch::HoldReply => reply_fault = Some(ReplyFault::Hold(trap.fired)),
                 Catch::Park { deliver, delivered } => {
-                    return Err(Ended::Parked { request: bytes, caught: trap.fired, deliver, delivered });
+                    return Err(Ended::Parked { request: bytes, awaited, caught: trap.fired, deliver, delivered });
                 }
             }
         }
         server.write_all(&bytes).await?;
         shared.asked.fetch_add(bytes.len() as u64, Ordering::AcqRel);
-        if reply_fault.is_some() {
-            replies.lock().unwrap_or_else(PoisonError::into_inner).fault = reply_fault;
+        if let Some(fault) = reply_fault {
+            replies.lock().unwrap_or_else(PoisonError::into_inner).fault = Some((fault, awaited));
         }
         for fired in told {
             fired.send_replace(true);

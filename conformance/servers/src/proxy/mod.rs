@@ -23,7 +23,7 @@
 //! A server that tells its clients of others, as a Sentinel does, leads them past the proxy, unless the
 //! proxy puts other ports in the place of theirs ([`Proxy::readdress`]).
 //!
-//! Otherwise the proxy knows no protocol. It sees chunks: what one read from a socket returned. A small
+//! The proxy finds the answer to a request of HTTP/2 by its stream. Otherwise it knows no protocol. It sees chunks: what one read from a socket returned. A small
 //! request is one chunk on loopback unless the client pipelines, and then a chunk holds several.
 //! Matchers look at one chunk, so they should look for something short and unique, like the key of
 //! the test.
@@ -31,6 +31,7 @@
 //! Faults that wait for a request hand out an [`Event`], so that a test awaits the fault instead of
 //! a time.
 
+mod answer;
 mod faults;
 mod front;
 mod link;

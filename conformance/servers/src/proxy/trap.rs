@@ -60,9 +60,8 @@ impl Parked {
         self.caught.fired().await
     }
 
-    /// Sends the request to the server, on the connection that the client had, and waits for the
-    /// first chunk of the server's answer (or for its closing the connection), which nobody gets.
-    /// So the server has acted when this returns.
+    /// Sends the request to the server, on the connection that the client had, and waits until the
+    /// server begins to answer it or closes the connection. The client does not get the answer.
     ///
     /// # Cancel safety
     /// Cancelled, the request is still delivered.
@@ -80,7 +79,7 @@ impl Parked {
 pub(super) enum Catch {
     /// The request passes, and nothing else happens.
     Tell,
-    /// The request passes; the next chunk from the server is lost and the connection closed.
+    /// The request passes; the answer is lost and the connection closed.
     DropReply,
     /// The request passes; the chunks from the server wait for `resume`.
     HoldReply,
