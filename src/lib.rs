@@ -61,8 +61,8 @@ pub use latchwork_core::recipes::{
 };
 pub use latchwork_core::{
     Address, Capabilities, CellLife, Claim, ClientRecord, Clock, Config, Connector, Coordinator, Credentials,
-    CredentialsProvider, Ended, Error, ErrorKind, Eviction, Expected, HoldState, Kind, Lease, LeaseState,
-    Limit, ListedKey, Listing, Loss, LostReason, Moment, MoveConfig, Name, Owner, Page, Result, Secret,
+    CredentialsProvider, Ended, Error, ErrorKind, Eviction, Expected, HoldState, Key, Kind, Lease,
+    LeaseState, Limit, ListedKey, Listing, Loss, LostReason, Moment, MoveConfig, Owner, Page, Result, Secret,
     TimeToIdle, Token, Version, facts, seen as telemetry,
 };
 

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use latchwork::{Address, Config, Error, ErrorKind, Secret};
+use latchwork::{Config, Error, ErrorKind, Key, Secret};
 use latchwork_servers::{ClosedPort, Kind};
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -239,10 +239,10 @@ async fn an_impossible_exact_address_is_refused_by_name_without_io() {
         };
         let url = format!("{}://127.0.0.1:1", kind.name());
         let coordinator = latchwork::connect_lazy(url.as_str()).expect("nothing is asked of a server");
-        let error = coordinator.mutex(Address::exact(bad)).expect_err(bad);
+        let error = coordinator.mutex(Key::exact(bad)).expect_err(bad);
         assert_eq!((error.argument(), error.key()), (Some("key"), Some(bad)), "{error}");
         // On etcd only a mutex can share an address with other programs.
-        assert_eq!(coordinator.rwlock(Address::exact(bad)).is_ok(), kind == Kind::Etcd, "{kind:?}");
+        assert_eq!(coordinator.rwlock(Key::exact(bad)).is_ok(), kind == Kind::Etcd, "{kind:?}");
         assert!(coordinator.mutex(bad).is_ok(), "{kind:?}");
         coordinator.close().await.expect("never connected");
     }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{
-    Backend, Cell, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join,
-    Joined, Lease, Leave, Node, NodeState, Page, QueuePage, SequentialNodes,
+use latchwork_core::backend::decide::admitted_prefix;
+use latchwork_core::backend::{
+    Backend, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, Incarnation, Join,
+    Joined, Leave, Node, NodeState, QueueEntry, QueuePage, SequentialNodes, Unobserved, VersionedValue,
+    no_replicas,
 };
-use latchwork_core::decide::{Claim, admitted_prefix};
 use latchwork_core::facts::ServerFacts;
-use latchwork_core::support::{Unobserved, no_replicas};
-use latchwork_core::{Address, Capabilities, Error, Eviction, QueuePrefix, Result};
+use latchwork_core::{Address, Capabilities, Claim, Error, Eviction, Lease, QueuePrefix, Result};
 
 use crate::cells;
 use crate::client::Client;
@@ -69,7 +69,7 @@ impl SequentialNodes for EtcdBackend {
         leave::abandon(&self.client.nodes, &self.client.layout.queue(&join.queue)?, join).await
     }
 
-    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+    async fn list(&self, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         let queue = self.queue(queue)?;
         // As for a reader, since that reads the whole queue.
         let (listing, limit) = list::read(self.driver(), &queue, Claim::Shared, Order::Oldest).await?;
@@ -89,7 +89,7 @@ impl SequentialNodes for EtcdBackend {
             entries.extend(part.into_iter().zip(values).filter_map(|((at, member), value)| {
                 let (node, data) = value?;
                 leases.push(member.lease);
-                Some(Entry {
+                Some(QueueEntry {
                     sequence: member.created,
                     claim: member.claim,
                     admitted: at < admitted,
@@ -155,7 +155,7 @@ impl SequentialNodes for EtcdBackend {
 
 #[async_trait]
 impl Cells for EtcdBackend {
-    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+    async fn read_cell(&self, cell: &Address) -> Result<Option<VersionedValue>> {
         self.check_open()?;
         cells::read(&self.client.nodes, &cell_key(cell)).await
     }

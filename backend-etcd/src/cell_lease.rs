@@ -13,9 +13,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use latchwork_core::contracts::TimeToIdle;
-use latchwork_core::support::{Backoff, Pauses};
-use latchwork_core::{Clock, Error, ErrorKind, Moment, Result};
+use latchwork_core::backend::{Backoff, Pauses};
+use latchwork_core::{Clock, Error, ErrorKind, Moment, Result, TimeToIdle};
 use parking_lot::Mutex;
 
 use crate::driver::{Driver, Txn, TxnResult};

@@ -4,9 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::Close;
-use latchwork_core::decide::queue::TOMBSTONE;
-use latchwork_core::support::{CloseOnce, NamePool};
+use latchwork_core::backend::decide::queue::TOMBSTONE;
+use latchwork_core::backend::{Close, CloseOnce, NamePool};
 use latchwork_core::{LostReason, Result};
 use tokio_util::sync::CancellationToken;
 

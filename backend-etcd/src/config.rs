@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use latchwork_core::support::Transport;
+use latchwork_core::backend::Transport;
 use latchwork_core::{Config, ENDLESS, Error, Logins, Result};
 
 /// The scheme of this backend's URLs, and its name in logs, metrics and reports.

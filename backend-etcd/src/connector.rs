@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::Backend;
-use latchwork_core::support::{Backoff, Pauses, connect_within, note_failure};
+use latchwork_core::backend::{Backend, Backoff, Pauses, connect_within, note_failure};
 use latchwork_core::{Address, Clock, Config, Connector, Error, ErrorKind, Result};
 
 use crate::backend::EtcdBackend;

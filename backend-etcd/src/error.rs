@@ -6,7 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use etcd_client::Error as ClientError;
-use latchwork_core::support::Transport;
+use latchwork_core::backend::Transport;
 use latchwork_core::{Error, ErrorKind, LostReason};
 
 /// Why a request failed: the cases that the backend acts on, and all others as the user sees them.

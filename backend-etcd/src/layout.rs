@@ -26,9 +26,8 @@ mod node_data;
 
 use std::sync::Arc;
 
-use latchwork_core::contracts::NodeId;
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Error, Kind, Result, encode};
+use latchwork_core::backend::NodeId;
+use latchwork_core::{Address, Claim, Error, Kind, Result, encode};
 
 pub(crate) use cell::cell_key;
 pub(crate) use node_data::{DataPlace, NodeData};
@@ -239,15 +238,16 @@ fn claim_in(name: &str) -> Option<Claim> {
 
 #[cfg(test)]
 mod tests {
+    use latchwork_core::Key;
     use proptest::prelude::*;
 
     use super::*;
 
-    fn queue(name: impl Into<latchwork_core::Name>) -> Result<Queue> {
+    fn queue(name: impl Into<Key>) -> Result<Queue> {
         of_kind(Kind::Mutex, name)
     }
 
-    fn of_kind(kind: Kind, name: impl Into<latchwork_core::Name>) -> Result<Queue> {
+    fn of_kind(kind: Kind, name: impl Into<Key>) -> Result<Queue> {
         Layout::new("latch/work").queue(&Address::new("latch/work", kind, name).unwrap())
     }
 
@@ -266,12 +266,12 @@ mod tests {
 
     #[test]
     fn an_exact_address_is_the_name_that_etcdctl_takes_and_kinds_never_meet() {
-        assert_eq!(queue(Address::exact("/jobs/x")).unwrap().prefix, "/jobs/x/");
+        assert_eq!(queue(Key::exact("/jobs/x")).unwrap().prefix, "/jobs/x/");
         let owns = ["latch%2Fwork", "latch%2Fwork/client", "latch%2Fwork/limit/mutex/a", "latchwork:exact"];
         for own in owns.into_iter().chain(["latchwork:exact/semaphore/a"]) {
-            assert_eq!(queue(Address::exact(own)).unwrap_err().argument(), Some("key"), "{own}");
+            assert_eq!(queue(Key::exact(own)).unwrap_err().argument(), Some("key"), "{own}");
         }
-        let exact = |kind| of_kind(kind, Address::exact("/jobs/x")).unwrap();
+        let exact = |kind| of_kind(kind, Key::exact("/jobs/x")).unwrap();
         assert_eq!(exact(Kind::RwLock).prefix, "latchwork:exact/rwlock/%2Fjobs%2Fx/");
         let semaphore = exact(Kind::Semaphore);
         assert_eq!(semaphore.prefix, "latchwork:exact/semaphore/%2Fjobs%2Fx/");
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_foreign_key_counts_at_an_exact_address_only_and_only_on_a_lease() {
-        let (ours, exact) = (queue("a").unwrap(), queue(Address::exact("a")).unwrap());
+        let (ours, exact) = (queue("a").unwrap(), queue(Key::exact("a")).unwrap());
         let node = |queue: &Queue| queue.node(5, NodeId::random(), Claim::Exclusive);
         assert_eq!(ours.claim(&stored(node(&ours), 5, 1)), Some((Claim::Exclusive, false)));
         for foreign in ["notes", "5", "5-", "x-00000000000000000000000000000000"] {
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn an_inbox_is_below_its_clients_lease_and_a_foreign_key_has_none() {
-        let (ours, exact) = (queue("a").unwrap(), queue(Address::exact("a")).unwrap());
+        let (ours, exact) = (queue("a").unwrap(), queue(Key::exact("a")).unwrap());
         let id = NodeId::from_bytes([7; 16]);
         let inbox = ours.inbox(ours.node(0x1f, id, Claim::Exclusive).as_bytes()).unwrap();
         let prefix = "latch%2Fwork/client/1f/next/".to_owned();

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::LeaseWriter;
-use latchwork_core::support::SingleFlight;
+use latchwork_core::backend::{LeaseWriter, SingleFlight};
 use latchwork_core::{Clock, Error, LostReason, Result};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;

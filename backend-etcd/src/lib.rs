@@ -5,7 +5,7 @@
 //! revision of the key is the node's place in the queue and its fencing token. A join is one
 //! transaction, a leave another. A waiter watches its predecessor, and lists the queue again when
 //! that leaves; a holder watches its own key. At an exact address the layout is that of etcd's own
-//! `concurrency.Mutex`, so that `etcdctl lock NAME` and a mutex at `Address::exact("NAME")` exclude
+//! `concurrency.Mutex`, so that `etcdctl lock NAME` and a mutex at `Key::exact("NAME")` exclude
 //! each other.
 //!
 //! On top of that a fast path saves listings and the server's 100 ms sync: near the head a waiter

@@ -1,6 +1,6 @@
 //! Probes the hosts for an etcd. The client crate does not: it connects lazily, and accepts a closed port or a Redis.
 
-use latchwork_core::support::{self, Hosts, Probed, Scheme, Transport, greet};
+use latchwork_core::backend::{self, Hosts, Probed, Scheme, Transport, greet};
 use latchwork_core::{Clock, Error, ErrorKind, Result};
 
 use crate::config::NAME;
@@ -24,7 +24,7 @@ pub(crate) async fn find_server(hosts: &[String], transport: &Transport) -> Resu
             }
         }
     };
-    support::find_server(hosts, &Clock::system(), probe).await
+    backend::find_server(hosts, &Clock::system(), probe).await
 }
 
 #[cfg(test)]

@@ -9,9 +9,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::LeaseWriter;
-use latchwork_core::decide::{renewal_period, valid_until};
-use latchwork_core::support::{Backoff, Pauses};
+use latchwork_core::backend::decide::{renewal_period, valid_until};
+use latchwork_core::backend::{Backoff, LeaseWriter, Pauses};
 use latchwork_core::{Error, ErrorKind, LostReason, Moment};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;

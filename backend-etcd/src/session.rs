@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::LeaseWriter;
-use latchwork_core::support::{Backoff, Pauses};
+use latchwork_core::backend::{Backoff, LeaseWriter, Pauses};
 use latchwork_core::{Clock, Error, ErrorKind, LostReason, Result};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;

@@ -4,8 +4,8 @@ use crate::common::{client, config, metric, proxied, server, soon};
 use futures_util::FutureExt;
 use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::Server;
-use latchwork_core::contracts::{CellLife, CellWrite, ChangeWatch, Close, Expected};
-use latchwork_core::{Address, Coordinator, ErrorKind, Kind};
+use latchwork_core::backend::{CellWrite, ChangeWatch, Close};
+use latchwork_core::{Address, CellLife, Coordinator, ErrorKind, Expected, Kind};
 
 fn cell() -> Address {
     Address::new("latchwork", Kind::Value, "a").unwrap()

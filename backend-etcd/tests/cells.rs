@@ -8,13 +8,13 @@ use crate::common::{
 };
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_conformance::servers::Server;
-use latchwork_core::contracts::{
-    Cell, CellLife, CellWrite, CellWritten, Close, Expected, Joined, Node, Patience, Version,
+use latchwork_core::backend::{CellWrite, CellWritten, Close, Joined, Node, Patience, VersionedValue};
+use latchwork_core::{
+    Address, CellLife, Claim, Coordinator, Error, ErrorKind, Expected, Key, Kind, LostReason, Result,
+    Version, connect,
 };
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Coordinator, Error, ErrorKind, Kind, LostReason, Name, Result, connect};
 
-fn cell(name: impl Into<Name>) -> Address {
+fn cell(name: impl Into<Key>) -> Address {
     Address::new("latchwork", Kind::Value, name).unwrap()
 }
 
@@ -46,7 +46,7 @@ async fn written(client: &Coordinator, cell: &Address, expected: Expected, value
     }
 }
 
-async fn read(client: &Coordinator, cell: &Address) -> Option<Cell> {
+async fn read(client: &Coordinator, cell: &Address) -> Option<VersionedValue> {
     soon(client.backend().read_cell(cell)).await.unwrap()
 }
 
@@ -114,8 +114,8 @@ async fn a_cell_at_an_exact_name_differs_from_a_namespace_cell_of_that_key() {
     let server = server().await;
     let client = client(&server, "").await;
     let mut cells = vec![cell("a"), Address::new("b", Kind::Value, "a").unwrap()];
-    cells.extend(["a", "/jobs/x", "latchwork/value/a"].map(|name| cell(Address::exact(name))));
-    cells.push(Address::new("", Kind::Counter, Address::exact("/jobs/x")).unwrap());
+    cells.extend(["a", "/jobs/x", "latchwork/value/a"].map(|name| cell(Key::exact(name))));
+    cells.push(Address::new("", Kind::Counter, Key::exact("/jobs/x")).unwrap());
     for (number, cell) in cells.iter().enumerate() {
         written(&client, cell, Expected::Absent, &number.to_string()).await;
     }
@@ -133,12 +133,12 @@ async fn a_cell_is_in_no_queue_and_no_queue_is_in_its_way() {
     let of_two = Address::new("b", Kind::Value, "a").unwrap();
     written(&two, &of_two, Expected::Absent, "kept").await;
     // Its prefix has the cells of the other namespace.
-    let mutex = one.mutex(Address::exact("b/value")).unwrap();
+    let mutex = one.mutex(Key::exact("b/value")).unwrap();
     let held = soon(mutex.try_acquire()).await.unwrap().expect("it is free");
     assert_eq!(mutex.queue().first(9).await.unwrap().len(), 1);
     assert_eq!(text(&two, &of_two).await.as_deref(), Some("kept"));
     held.release().await.unwrap();
-    let refused = two.mutex(Address::exact("b/value")).unwrap_err();
+    let refused = two.mutex(Key::exact("b/value")).unwrap_err();
     assert_eq!(refused.argument(), Some("key"), "{refused}");
     one.close().await.unwrap();
     two.close().await.unwrap();
@@ -171,7 +171,7 @@ async fn a_user_without_permission_is_told_so() {
     let config = login_config(&server, "app:hunter2", "");
     let client = connect(&[latchwork_etcd::connector()], &config).await.unwrap();
     // The role has the namespace and nothing else.
-    let (ours, exact) = (cell("a"), cell(Address::exact("a")));
+    let (ours, exact) = (cell("a"), cell(Key::exact("a")));
     written(&client, &ours, Expected::Absent, "may").await;
     let mut watch = client.backend().watch_cell(&ours);
     soon(watch.changed()).await.unwrap();

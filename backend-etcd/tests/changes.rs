@@ -6,12 +6,11 @@ use std::time::{Duration, Instant};
 
 use crate::common::{ask, client, etcdctl, etcdctl_running, join, keys, server, soon, until_keys, wait};
 use latchwork_conformance::servers::Server;
-use latchwork_core::contracts::{Page, Patience};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Coordinator, Kind};
+use latchwork_core::backend::{EntryPage, Patience};
+use latchwork_core::{Address, Claim, Coordinator, Key, Kind};
 
 const WRITER: Claim = Claim::Exclusive;
-const EVERYTHING: Page = Page::new(0, usize::MAX);
+const EVERYTHING: EntryPage = EntryPage::new(0, usize::MAX);
 
 /// An event comes well before this; the re-check, which comes once a TTL, well after.
 const PROMPT: Duration = Duration::from_secs(10);
@@ -52,8 +51,8 @@ async fn a_foreign_holder_is_revoked_at_an_exact_address_only() {
         let listed = client.backend().list(queue, EVERYTHING).await.unwrap();
         client.backend().revoke(queue, listed[0].sequence).await.unwrap()
     };
-    let queue = Address::new("latchwork", Kind::Mutex, Address::exact("jobs/x")).unwrap();
-    let mutex = client.mutex(Address::exact("jobs/x")).unwrap();
+    let queue = Address::new("latchwork", Kind::Mutex, Key::exact("jobs/x")).unwrap();
+    let mutex = client.mutex(Key::exact("jobs/x")).unwrap();
 
     let _other = etcdctl_running(&server, &["lock", "jobs/x"]);
     until_keys(&server, "jobs/x/", 1).await;

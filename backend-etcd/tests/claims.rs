@@ -1,9 +1,8 @@
 //! Permits in the keys of etcd: a join is two requests, and the limit may change between them.
 
 use crate::common::{ask, attempt, client, etcdctl, join, keys, proxied, revision, server, soon};
-use latchwork_core::contracts::{Joined, Patience};
-use latchwork_core::decide::Claim;
-use latchwork_core::{ErrorKind, Kind, LostReason};
+use latchwork_core::backend::{Joined, Patience};
+use latchwork_core::{Claim, ErrorKind, Kind, LostReason};
 
 fn holds(chunk: &[u8], text: &[u8]) -> bool {
     chunk.windows(text.len()).any(|window| window == text)

@@ -1,6 +1,5 @@
 //! Connecting: what a client finds at an address, and how long that takes.
 
-use latchwork_core::Ended;
 use std::time::{Duration, Instant};
 
 use crate::common::{
@@ -10,7 +9,7 @@ use futures_util::future::join_all;
 use latchwork_conformance::mistakes::{Mistakes, namespaces_are_named};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{Certificates, ClosedPort, Kind, Options, Server};
-use latchwork_core::{Config, Coordinator, Error, ErrorKind, LostReason, connect};
+use latchwork_core::{Config, Coordinator, Ended, Error, ErrorKind, LostReason, connect};
 use tokio::net::TcpListener;
 
 pub(crate) async fn refused(url: &str) -> Error {

@@ -6,11 +6,10 @@ use crate::common::{
     client, etcdctl_running, field, keys, server, soon, still_waits, until_keys, value, wait,
 };
 use latchwork_conformance::servers::Server;
-use latchwork_core::contracts::{
-    Entry, Join, Joined, Leave, Limit, MAX_LABEL_BYTES, Node, NodeId, Page, Patience,
+use latchwork_core::backend::{
+    EntryPage, Join, Joined, Leave, MAX_LABEL_BYTES, Node, NodeId, Patience, QueueEntry,
 };
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Coordinator, Kind};
+use latchwork_core::{Address, Claim, Coordinator, Key, Kind, Limit};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout};
@@ -18,7 +17,7 @@ use tokio::process::{Child, ChildStdout};
 const NAME: &str = "jobs/leader";
 
 fn exact() -> Address {
-    Address::new("latchwork", Kind::Election, Address::exact(NAME)).unwrap()
+    Address::new("latchwork", Kind::Election, Key::exact(NAME)).unwrap()
 }
 
 async fn ask(client: &Coordinator, data: &[u8], patience: Patience) -> Joined {
@@ -44,8 +43,8 @@ async fn stand(client: &Coordinator, data: &[u8]) -> (bool, Arc<dyn Node>) {
     }
 }
 
-async fn list(client: &Coordinator) -> Vec<Entry> {
-    soon(client.backend().list(&exact(), Page::new(0, 10))).await.unwrap()
+async fn list(client: &Coordinator) -> Vec<QueueEntry> {
+    soon(client.backend().list(&exact(), EntryPage::new(0, 10))).await.unwrap()
 }
 
 /// An etcdctl, and the lines that it prints.
@@ -163,7 +162,7 @@ async fn any_bytes_are_a_proposal_and_another_programs_may_be_as_long_as_it_like
     for number in 0..40 {
         program.put(format!("{NAME}/{number}"), vec![b'x'; 1 << 20], leased()).await.unwrap();
     }
-    let page = Page::new(0, 100);
+    let page = EntryPage::new(0, 100);
     let listed = soon(client.backend().list(&exact(), page)).await.unwrap();
     assert_eq!((listed.len(), listed[40].data.len()), (41, 1 << 20));
     program.lease_revoke(lease).await.unwrap();
@@ -176,7 +175,7 @@ async fn an_election_and_a_mutex_of_one_exact_name_exclude_each_other() {
     let server = server().await;
     let client = client(&server, "").await;
     let (_, node) = stand(&client, b"leads").await;
-    let mutex = client.mutex(Address::exact(NAME)).unwrap();
+    let mutex = client.mutex(Key::exact(NAME)).unwrap();
     assert!(soon(mutex.try_acquire()).await.unwrap().is_none());
     assert_eq!(soon(node.leave()).await.unwrap(), Leave::Removed);
     let held = soon(mutex.try_acquire()).await.unwrap().expect("it is free");
@@ -184,9 +183,9 @@ async fn an_election_and_a_mutex_of_one_exact_name_exclude_each_other() {
     held.release().await.unwrap();
     // Nor is one where this library keeps keys of its own.
     for own in ["latchwork/counter", "latchwork/data/semaphore/a", "latchwork/value"] {
-        let name = Address::exact(own);
+        let name = Key::exact(own);
         let refused = Address::new("latchwork", Kind::Election, name).unwrap();
-        let error = client.backend().list(&refused, Page::new(0, 1)).await.unwrap_err();
+        let error = client.backend().list(&refused, EntryPage::new(0, 1)).await.unwrap_err();
         assert_eq!(error.argument(), Some("key"), "{own}");
         let error = soon(client.backend().watch_queue(&refused).changed()).await.unwrap_err();
         assert_eq!(error.argument(), Some("key"), "{own}");

@@ -5,8 +5,7 @@ use std::time::Instant;
 use crate::common::{acquiring, client, etcdctl, keys, server, soon};
 use etcd_client::Client;
 use latchwork_conformance::servers::Server;
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Coordinator, ErrorKind};
+use latchwork_core::{Claim, Coordinator, ErrorKind, Key};
 
 /// Together they are longer than a reply may be.
 const KEYS: usize = 70;
@@ -79,7 +78,7 @@ async fn large_values_at_an_exact_address_are_in_nobodys_way() {
         let leased = etcd_client::PutOptions::new().with_lease(lease);
         soon(program.put(format!("jobs/{number}"), vec![b'x'; LARGE], Some(leased))).await.unwrap();
     }
-    let mutex = client.mutex(Address::exact("jobs")).unwrap();
+    let mutex = client.mutex(Key::exact("jobs")).unwrap();
     assert!(soon(mutex.try_acquire()).await.unwrap().is_none(), "each of them holds");
     let waiting = acquiring(&mutex);
     soon(async { while mutex.queue().first(100).await.unwrap().len() <= KEYS {} }).await;
@@ -147,7 +146,7 @@ async fn a_key_without_a_lease_or_deeper_below_holds_no_exact_address() {
     let _held = soon(b.mutex("m").unwrap().acquire()).await.unwrap();
     etcdctl(&server, &["put", "b/notes", "by hand"]).await;
     for name in ["b", "b/limit/semaphore", "b/mutex"] {
-        let mutex = a.mutex(Address::exact(name)).unwrap();
+        let mutex = a.mutex(Key::exact(name)).unwrap();
         soon(mutex.acquire()).await.unwrap().release().await.unwrap();
         soon(mutex.try_acquire()).await.unwrap().expect("it is free").release().await.unwrap();
     }

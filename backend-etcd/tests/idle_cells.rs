@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use crate::common::{client, etcdctl, keys, proxied, server, soon, until_keys};
 use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::Server;
-use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected, TimeToIdle};
-use latchwork_core::{Address, Coordinator, ErrorKind, Kind};
+use latchwork_core::backend::{CellWrite, CellWritten};
+use latchwork_core::{Address, CellLife, Coordinator, ErrorKind, Expected, Kind, TimeToIdle};
 
 const KEY: &str = "latchwork/value/a";
 

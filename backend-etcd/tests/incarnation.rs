@@ -1,13 +1,11 @@
 //! A server that is started without its data: holders lose their locks as forgotten, and waiters go
 //! on waiting by themselves.
 
-use latchwork_core::Ended;
-use latchwork_core::contracts::Limit;
 use std::time::{Duration, Instant};
 
 use crate::common::{client, etcdctl, soon, until_keys};
 use latchwork_conformance::servers::{Kind, Options, Server};
-use latchwork_core::LostReason;
+use latchwork_core::{Ended, Limit, LostReason};
 use tempfile::TempDir;
 
 /// A server with its data in this folder.

@@ -8,9 +8,8 @@ use futures_util::FutureExt;
 use futures_util::future::{join_all, select_all};
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_conformance::servers::Server;
-use latchwork_core::contracts::{Joined, Patience};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Coordinator, Kind, LostReason, connect};
+use latchwork_core::backend::{Joined, Patience};
+use latchwork_core::{Claim, Coordinator, Kind, LostReason, connect};
 
 /// Revokes the lease of a client, and waits until its renewal notices.
 async fn revoke(server: &Server, client: &Coordinator) {

@@ -5,9 +5,8 @@ use latchwork_conformance::limits::{
     StoredLimit, a_bad_limit_ends_a_wait_and_no_hold, bad_limits_are_reported_and_stay,
 };
 use latchwork_conformance::servers::Server;
-use latchwork_core::Kind as Lock;
-use latchwork_core::contracts::Patience;
-use latchwork_core::decide::Claim;
+use latchwork_core::backend::Patience;
+use latchwork_core::{Claim, Kind as Lock};
 
 const KEY: &str = "latchwork/limit/semaphore/a";
 

@@ -8,9 +8,8 @@ use crate::common::{
     acquiring, ask, client, config, etcdctl, etcdctl_running, join, keys, lease_of, metric, proxied, renewed,
     server, soon, still_waits, until_keys, wait,
 };
-use latchwork_core::contracts::{Join, Joined, Patience};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Connector, Ended, ErrorKind, Kind, LostReason, connect};
+use latchwork_core::backend::{Join, Joined, Patience};
+use latchwork_core::{Claim, Connector, Ended, ErrorKind, Key, Kind, LostReason, connect};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::runtime::Builder;
@@ -160,7 +159,7 @@ async fn a_lock_that_is_taken_again_and_again_makes_no_new_keys() {
 async fn etcdctl_lock_waits_for_us_and_we_for_it() {
     let server = server().await;
     let client = client(&server, "").await;
-    let mutex = client.mutex(Address::exact("jobs/nightly")).unwrap();
+    let mutex = client.mutex(Key::exact("jobs/nightly")).unwrap();
     let hold = mutex.acquire().await.unwrap();
 
     let mut other = etcdctl_running(&server, &["lock", "jobs/nightly"]);

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use crate::common::{ask, client, etcdctl, field, keys, metric, server, soon, value};
 use etcd_client::{Client, TxnOp};
 use latchwork_conformance::servers::Server;
-use latchwork_core::contracts::{Entry, Join, Joined, Leave, Node, Page, Patience};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Coordinator, ErrorKind, Kind, LostReason, QueuePrefix};
+use latchwork_core::backend::{EntryPage, Join, Joined, Leave, Node, Patience, QueueEntry};
+use latchwork_core::{Address, Claim, Coordinator, ErrorKind, Kind, LostReason, QueuePrefix};
 
 fn queue(kind: Kind) -> Address {
     Address::new("latchwork", kind, "a").unwrap()
@@ -27,14 +26,14 @@ async fn write(node: &Arc<dyn Node>, data: &str) {
     soon(node.write_data(&data.as_bytes().into())).await.unwrap();
 }
 
-async fn list(client: &Coordinator, kind: Kind) -> Vec<Entry> {
-    soon(client.backend().list(&queue(kind), Page::new(0, 100))).await.unwrap()
+async fn list(client: &Coordinator, kind: Kind) -> Vec<QueueEntry> {
+    soon(client.backend().list(&queue(kind), EntryPage::new(0, 100))).await.unwrap()
 }
 
 /// Each node's data, and whether it is admitted.
 async fn data(client: &Coordinator, kind: Kind) -> Vec<(String, bool)> {
     let listed = list(client, kind).await;
-    let text = |entry: &Entry| String::from_utf8(entry.data.to_vec()).unwrap();
+    let text = |entry: &QueueEntry| String::from_utf8(entry.data.to_vec()).unwrap();
     listed.iter().map(|entry| (text(entry), entry.admitted)).collect()
 }
 

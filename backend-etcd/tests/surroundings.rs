@@ -1,7 +1,6 @@
 //! An etcd that is full, asks for a log-in, or has bounds of its own: the errors that users of the
 //! recipes get, and the locks that they keep.
 
-use latchwork_core::Ended;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -12,9 +11,11 @@ use crate::common::{
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::{Kind, Options, Server};
-use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected, Join, Joined, Leave, Patience};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Config, Coordinator, Error, ErrorKind, Kind as Lock, LostReason, connect};
+use latchwork_core::backend::{CellWrite, CellWritten, Join, Joined, Leave, Patience};
+use latchwork_core::{
+    Address, CellLife, Claim, Config, Coordinator, Ended, Error, ErrorKind, Expected, Key, Kind as Lock,
+    LostReason, connect,
+};
 
 async fn at(config: &Config) -> Result<Coordinator, Error> {
     soon(connect(&[latchwork_etcd::connector()], config)).await
@@ -322,7 +323,7 @@ async fn a_hold_of_a_revoked_role_costs_others_no_watch() {
     }
     let client = at(&login_config(&server, "app:hunter2", "")).await.unwrap();
     let hold = async |role: &str| {
-        let mutex = client.mutex(Address::exact(format!("{role}/lock"))).unwrap();
+        let mutex = client.mutex(Key::exact(format!("{role}/lock"))).unwrap();
         mutex.acquire().await.unwrap()
     };
     let (one, two) = (hold("one").await, hold("two").await);

@@ -4,14 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{
-    Backend, Cell, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join,
-    Joined, Lease, Page, QueuePage, SequentialNodes, TimeToIdle,
+use latchwork_core::backend::decide::count::request::{CountRequest, Decided};
+use latchwork_core::backend::{
+    Backend, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, Incarnation, Join,
+    Joined, QueueEntry, QueuePage, SequentialNodes, Unobserved, VersionedValue,
 };
-use latchwork_core::decide::count::request::{Decided, Request};
 use latchwork_core::facts::ServerFacts;
-use latchwork_core::support::Unobserved;
-use latchwork_core::{Address, Capabilities, Eviction, QueuePrefix, Result};
+use latchwork_core::{Address, Capabilities, Eviction, Lease, QueuePrefix, Result, TimeToIdle};
 
 use crate::cells::{self, access, count};
 use crate::client::Client;
@@ -43,7 +42,7 @@ impl SequentialNodes for RedisBackend {
         join::abandon(&self.client, join).await
     }
 
-    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+    async fn list(&self, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         list::list(&self.client, queue, page).await
     }
 
@@ -81,7 +80,7 @@ impl SequentialNodes for RedisBackend {
 
 #[async_trait]
 impl Cells for RedisBackend {
-    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+    async fn read_cell(&self, cell: &Address) -> Result<Option<VersionedValue>> {
         access::read(&self.client, cell).await
     }
 
@@ -92,7 +91,7 @@ impl Cells for RedisBackend {
     async fn change_count(
         &self,
         cell: &Address,
-        request: &Request,
+        request: &CountRequest,
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
         count::change(&self.client, cell, request, idle).await.map(Some)

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use latchwork_core::contracts::Lease;
-use latchwork_core::decide::renewal_period;
-use latchwork_core::seen::Rechecks;
-use latchwork_core::support::{CloseOnce, SingleFlight, Throttle};
-use latchwork_core::{Clock, Error, LostReason, Moment, Result, seen};
+use latchwork_core::backend::decide::renewal_period;
+use latchwork_core::backend::{CloseOnce, SingleFlight, Throttle};
+use latchwork_core::seen::{self, Rechecks};
+use latchwork_core::{Clock, Error, Lease, LostReason, Moment, Result};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;

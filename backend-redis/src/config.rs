@@ -5,8 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::NodeId;
-use latchwork_core::support::{Hosts, Scheme, Transport};
+use latchwork_core::backend::{Hosts, NodeId, Scheme, Transport};
 use latchwork_core::{Config, Credentials, ENDLESS, Error, ErrorKind, Logins, Result, encode};
 
 use crate::driver::Replaced;

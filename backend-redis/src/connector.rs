@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::Backend;
-use latchwork_core::support::{
-    Backoff, OF_SILENCE, Pauses, Stranger, connect_within, note_failure, stranger,
+use latchwork_core::backend::{
+    Backend, Backoff, OF_SILENCE, Pauses, Stranger, connect_within, note_failure, stranger,
 };
 use latchwork_core::{Address, Clock, Config, Connector, Error, ErrorKind, Eviction, Result, seen};
 use tokio::sync::Notify;

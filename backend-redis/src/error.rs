@@ -1,6 +1,6 @@
 //! The client crate's errors, translated here and nowhere else.
 
-use latchwork_core::support::Transport;
+use latchwork_core::backend::Transport;
 use latchwork_core::{Error, ErrorKind};
 use redis::RedisError;
 

@@ -5,8 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Error, Kind, QueuePrefix, Result};
+use latchwork_core::{Address, Claim, Error, Kind, QueuePrefix, Result};
 
 /// The part of a key that is a cell's.
 const CELL: &str = "cell";
@@ -79,7 +78,7 @@ impl QueueKeys {
     }
 
     /// The keys in the order of the scripts' headers.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = Key<'_>> {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = RedisKey<'_>> {
         let extra: &[&str] = match self.shape {
             Shape::Exclusive => &["one"],
             Shape::ReadWrite => &["one", "writers"],
@@ -89,7 +88,7 @@ impl QueueKeys {
     }
 
     /// The keys that show whether there is a node.
-    pub(crate) fn nodes(&self) -> impl Iterator<Item = Key<'_>> {
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = RedisKey<'_>> {
         ["seq", "exp", "one"].iter().map(|part| self.key(part))
     }
 
@@ -104,12 +103,12 @@ impl QueueKeys {
     }
 
     /// The key of the tombstones.
-    pub(crate) fn left(&self) -> Key<'_> {
+    pub(crate) fn left(&self) -> RedisKey<'_> {
         self.key("left")
     }
 
-    fn key(&self, part: &'static str) -> Key<'_> {
-        Key { prefix: &self.prefix, part }
+    fn key(&self, part: &'static str) -> RedisKey<'_> {
+        RedisKey { prefix: &self.prefix, part }
     }
 }
 
@@ -198,12 +197,12 @@ pub(crate) fn life(remember: Duration, ttl: Duration) -> u128 {
 
 /// One key of a queue.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Key<'a> {
+pub(crate) struct RedisKey<'a> {
     prefix: &'a str,
     part: &'static str,
 }
 
-impl fmt::Display for Key<'_> {
+impl fmt::Display for RedisKey<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.prefix)?;
         f.write_str(self.part)
@@ -212,6 +211,8 @@ impl fmt::Display for Key<'_> {
 
 #[cfg(test)]
 mod tests {
+    use latchwork_core::Key;
+
     use super::*;
 
     #[test]
@@ -221,7 +222,7 @@ mod tests {
         assert_eq!(keys[0], "n%2Fs:rwlock:{a%7Db}:seq");
         assert_eq!((keys.len(), keys[5].as_str()), (6, "n%2Fs:rwlock:{a%7Db}:writers"));
         let exact = |kind| {
-            let queue = QueueKeys::of(&Address::new("n", kind, Address::exact("app/lock")).unwrap()).unwrap();
+            let queue = QueueKeys::of(&Address::new("n", kind, Key::exact("app/lock")).unwrap()).unwrap();
             queue.left().to_string()
         };
         assert_eq!(exact(Kind::Mutex), "mutex:{app/lock}:left");
@@ -230,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_brace_in_an_exact_name_and_a_foreign_claim_are_refused_by_name() {
-        let address = Address::new("n", Kind::Mutex, Address::exact("a{b")).unwrap();
+        let address = Address::new("n", Kind::Mutex, Key::exact("a{b")).unwrap();
         assert_eq!(QueueKeys::of(&address).unwrap_err().argument(), Some("key"));
         let mutex = QueueKeys::of(&Address::new("n", Kind::Mutex, "a").unwrap()).unwrap();
         assert_eq!(mutex.check(Claim::Permits(1)).unwrap_err().argument(), Some("claim"));

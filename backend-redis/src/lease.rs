@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use latchwork_core::contracts::{Lease, LeaseState, LeaseWriter};
-use latchwork_core::{Clock, LostReason, Moment};
+use latchwork_core::backend::LeaseWriter;
+use latchwork_core::{Clock, Lease, LeaseState, LostReason, Moment};
 use parking_lot::Mutex;
 
 /// Each node has a lease of its own. The client's is live while every node and every ephemeral cell

@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use latchwork_core::decide::renewal_period;
+use latchwork_core::backend::decide::renewal_period;
 use latchwork_core::{Error, Moment, Result};
 use parking_lot::Mutex;
 use tokio::sync::Notify;

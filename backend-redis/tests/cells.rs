@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use crate::common::{LONG, Operator, admitted, ask, client, connect, limited, own, promptly, queue, soon};
 use futures_util::FutureExt;
-use latchwork_core::contracts::{
-    Backend, Cell, CellLife, CellWrite, CellWritten, ChangeWatch, Expected, Node, Version,
+use latchwork_core::backend::{Backend, CellWrite, CellWritten, ChangeWatch, Node, VersionedValue};
+use latchwork_core::{
+    Address, CellLife, Claim, ErrorKind, Expected, Key, Kind, QueuePrefix, Result, Version,
 };
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, ErrorKind, Kind, QueuePrefix, Result};
 
 fn cell(key: &str) -> Address {
     queue(Kind::Value, key)
@@ -30,7 +29,7 @@ fn written(answer: Result<CellWritten>) -> Version {
     }
 }
 
-fn refused(answer: Result<CellWritten>) -> Option<Cell> {
+fn refused(answer: Result<CellWritten>) -> Option<VersionedValue> {
     match answer {
         Ok(CellWritten::Refused(cell)) => cell,
         other => panic!("not refused: {other:?}"),
@@ -171,7 +170,7 @@ async fn a_channel_that_is_forbidden_ends_the_watch_and_not_the_write() {
 async fn a_cell_may_have_any_exact_name_without_braces() {
     let server = own(&[]).await;
     let backend = client(&server, LONG).await;
-    let exact = |name: &str| Address::new("latchwork", Kind::Value, Address::exact(name)).unwrap();
+    let exact = |name: &str| Address::new("latchwork", Kind::Value, Key::exact(name)).unwrap();
     let cells = ["a", "a/b", "with space", "*", "ü"].map(exact);
     for cell in &cells {
         let mut watch = backend.watch_cell(cell);

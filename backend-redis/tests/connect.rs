@@ -204,7 +204,7 @@ async fn the_database_of_the_url_is_used_and_the_client_has_a_name() {
     let client = connect(&format!("{}/3", server.url())).await.unwrap();
     let join = crate::common::ask(
         &crate::common::queue(latchwork_core::Kind::Mutex, "a"),
-        latchwork_core::decide::Claim::Exclusive,
+        latchwork_core::Claim::Exclusive,
     );
     let node = crate::common::admitted(&client, &join).await;
     let mut operator = Operator::of(&server).await;

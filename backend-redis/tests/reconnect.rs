@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::{Operator, admitted, ask, client, connect, own, queue, soon};
-use latchwork_core::Kind;
-use latchwork_core::contracts::Backend;
-use latchwork_core::decide::Claim;
+use latchwork_core::backend::Backend;
+use latchwork_core::{Claim, Kind};
 
 /// A field of a section of INFO.
 async fn counted(operator: &mut Operator, section: &str, field: &str) -> u64 {
@@ -53,7 +52,7 @@ async fn a_connect_loads_what_is_missing_of_three_scripts_and_no_hold_meets_a_mi
     held.leave().await.unwrap();
     assert_eq!(unknown(&mut operator).await, before, "a join, a renewal or a leave took a second trip");
     for client in [first, second, third] {
-        client.close(latchwork_core::contracts::Close::Orderly).await.unwrap();
+        client.close(latchwork_core::backend::Close::Orderly).await.unwrap();
     }
 }
 

@@ -4,13 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{
-    Backend, Cell, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join,
-    Joined, Lease, Page, QueuePage, SequentialNodes,
+use latchwork_core::backend::{
+    Backend, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, Incarnation, Join,
+    Joined, QueueEntry, QueuePage, SequentialNodes, Unobserved, VersionedValue,
 };
 use latchwork_core::facts::ServerFacts;
-use latchwork_core::support::Unobserved;
-use latchwork_core::{Address, Capabilities, Error, Eviction, QueuePrefix, Result};
+use latchwork_core::{Address, Capabilities, Error, Eviction, Lease, QueuePrefix, Result};
 
 use crate::change_watch::{Watched, ZkChangeWatch};
 use crate::client::Client;
@@ -34,7 +33,7 @@ impl SequentialNodes for ZooKeeperBackend {
         queue::abandon(&self.client.current(), join).await
     }
 
-    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+    async fn list(&self, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         queue::list(&*self.client.session().await?, queue, page).await
     }
 
@@ -72,7 +71,7 @@ impl SequentialNodes for ZooKeeperBackend {
 
 #[async_trait]
 impl Cells for ZooKeeperBackend {
-    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+    async fn read_cell(&self, cell: &Address) -> Result<Option<VersionedValue>> {
         cells::read(&self.client.session().await?.lease, cell).await
     }
 

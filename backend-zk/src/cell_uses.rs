@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use latchwork_core::contracts::{NodeId, TimeToIdle};
-use latchwork_core::{Clock, Moment};
+use latchwork_core::backend::NodeId;
+use latchwork_core::{Clock, Moment, TimeToIdle};
 use parking_lot::Mutex;
 
 /// What the name of a use begins with.

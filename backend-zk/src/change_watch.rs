@@ -31,7 +31,7 @@ use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use futures_util::future::{Either, select};
-use latchwork_core::contracts::ChangeWatch;
+use latchwork_core::backend::ChangeWatch;
 use latchwork_core::{Address, Error, Result};
 
 use crate::client::Client;

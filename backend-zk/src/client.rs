@@ -3,7 +3,7 @@
 use std::future::Ready;
 use std::sync::Arc;
 
-use latchwork_core::support::{CloseOnce, NamePool, SingleFlight, connect_within, opening_bound};
+use latchwork_core::backend::{CloseOnce, NamePool, SingleFlight, connect_within, opening_bound};
 use latchwork_core::{Error, ErrorKind, LostReason, Result};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::decide::{contact_period, margin};
-use latchwork_core::support::{LinkLog, Transport};
+use latchwork_core::backend::decide::{contact_period, margin};
+use latchwork_core::backend::{LinkLog, Transport};
 use latchwork_core::{Clock, Config, Error, ErrorKind, Logins, Result, Secret, encode};
 
 use crate::layout::{SERVERS_OWN, check_path};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::Backend;
+use latchwork_core::backend::Backend;
 use latchwork_core::{Address, Config, Connector, Result};
 
 use crate::backend::ZooKeeperBackend;

@@ -1,10 +1,9 @@
 //! Arbitrary answers of servers, and arbitrary nodes of other programs in our directories: nothing
 //! panics, and no client is admitted beside a holder.
 
-use latchwork_core::contracts::{Entry, MAX_LABEL_BYTES, NodeId};
-use latchwork_core::decide::Claim::{self, Exclusive, Permits, Shared};
-use latchwork_core::decide::chain::{Standing, standing};
-use latchwork_core::support::is_of_zookeeper;
+use latchwork_core::Claim::{self, Exclusive, Permits, Shared};
+use latchwork_core::backend::decide::chain::{Standing, standing};
+use latchwork_core::backend::{MAX_LABEL_BYTES, NodeId, QueueEntry, is_of_zookeeper};
 use latchwork_core::{Kind, Moment};
 use proptest::collection::{hash_set, vec};
 use proptest::prelude::*;
@@ -166,7 +165,7 @@ proptest! {
         sequence: u64,
         joined: i64,
     ) {
-        let shown = Entry::label_of(label.as_bytes());
+        let shown = QueueEntry::label_of(label.as_bytes());
         let read = |bytes: &[u8]| NodeData::read(DataLayout::Ours, bytes, 9, 90);
         let reader = read(&downgraded(&label, &data, sequence, joined));
         prop_assert_eq!((reader.sequence, reader.joined, reader.label.as_str()), (sequence, joined, shown.as_str()));

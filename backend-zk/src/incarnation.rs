@@ -16,8 +16,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use latchwork_core::backend::{Backoff, Pauses};
 use latchwork_core::seen;
-use latchwork_core::support::{Backoff, Pauses};
 
 use crate::config::NAME;
 use crate::lease::SessionLease;

@@ -8,13 +8,13 @@
 //! contact *before* it, if that contact is older than the ping interval.
 //!
 //! The contacts here are quorum writes on the client's own node, one period apart, and the deadline
-//! counts from the send of contact k-1 ([`ContactProof`](latchwork_core::decide::ContactProof),
+//! counts from the send of contact k-1 ([`ContactProof`](latchwork_core::backend::decide::ContactProof),
 //!  LEASE-PROOF-BY-EARLIER-WRITE). That is one write per client and period, however many locks the client holds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use latchwork_core::contracts::LeaseWriter;
+use latchwork_core::backend::LeaseWriter;
 use latchwork_core::{LostReason, Moment};
 use parking_lot::Mutex;
 

@@ -12,7 +12,7 @@
 //! for good.
 //!
 //! Nodes of mutexes, read/write locks and elections have Curator's names. So
-//! [`Address::exact`](latchwork_core::Address::exact) of a queue's path shares a lock with
+//! [`Key::exact`](latchwork_core::Key::exact) of a queue's path shares a lock with
 //! `InterProcessMutex` and `InterProcessReadWriteLock`, and an election with `LeaderLatch`.
 //!
 //! With a login (`user:password@`, by the digest scheme or by SASL) only that login may use what a

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use latchwork_core::contracts::LeaseWriter;
-use latchwork_core::decide::ContactProof;
-use latchwork_core::support::{Backoff, NamePool, Pauses, note_failure};
+use latchwork_core::backend::decide::ContactProof;
+use latchwork_core::backend::{Backoff, LeaseWriter, NamePool, Pauses, note_failure};
 use latchwork_core::{Error, ErrorKind, Result};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;

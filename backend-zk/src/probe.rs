@@ -1,7 +1,7 @@
 //! The probe of an address before a session is opened: it distinguishes a ZooKeeper from another
 //! server. The client crate waits for either until its timeout, and reports only the timeout.
 
-use latchwork_core::support::{
+use latchwork_core::backend::{
     Hosts, PATIENCE, Probed, Scheme, Transport, exchange, find_server, greet, is_of_zookeeper,
 };
 use latchwork_core::{Error, ErrorKind, Result, seen};

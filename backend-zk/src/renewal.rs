@@ -1,7 +1,7 @@
 //! Renewal: the session is proven by contacts until it is lost.
 
 use latchwork_core::LostReason;
-use latchwork_core::decide::ContactProof;
+use latchwork_core::backend::decide::ContactProof;
 
 use crate::driver::{Driver, NodeMode, Stat};
 use crate::error::{Answer, Fault};

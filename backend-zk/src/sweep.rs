@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use latchwork_core::Result;
-use latchwork_core::support::connect_within;
+use latchwork_core::backend::connect_within;
 use tokio::runtime::Handle;
 
 use crate::config::Settings;

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use latchwork_conformance::mistakes::{Mistakes, namespaces_are_named};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{ClosedPort, Kind, Options, Server};
-use latchwork_core::contracts::Close;
+use latchwork_core::backend::Close;
 use latchwork_core::{Config, Error, ErrorKind};
 use tokio::net::TcpListener;
 use zookeeper_client::{Acls, CreateMode};

@@ -4,7 +4,7 @@ use crate::common::rewriter::{replace, rewriting};
 use crate::common::{
     address, admitted, backend, config, join, put, server, soon, still_waits, stranger, waiting,
 };
-use latchwork_core::decide::Claim::{self, Exclusive, Permits, Shared};
+use latchwork_core::Claim::{self, Exclusive, Permits, Shared};
 use latchwork_core::{ErrorKind, Kind};
 use zookeeper_client::CreateMode;
 

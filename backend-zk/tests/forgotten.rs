@@ -1,11 +1,10 @@
 //! A server that is restarted without its data has forgotten its clients.
 
-use latchwork_core::Ended;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::common::{config, coordinator, own_server, put, soon, stranger};
-use latchwork_core::LostReason;
+use latchwork_core::{Ended, LostReason};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zookeeper_client::CreateMode;

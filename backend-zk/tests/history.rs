@@ -10,9 +10,9 @@ use crate::common::{
 };
 use futures_util::future::try_join_all;
 use latchwork_conformance::proxy::Proxy;
-use latchwork_core::contracts::{Backend, Join, Joined, Patience};
-use latchwork_core::decide::Claim::Exclusive;
-use latchwork_core::{Address, Kind};
+use latchwork_core::Claim::Exclusive;
+use latchwork_core::backend::{Backend, Join, Joined, Patience};
+use latchwork_core::{Key, Kind};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 /// The request that lists.
@@ -140,7 +140,7 @@ async fn the_number_behind_a_node_of_another_kind_admits_nobody() {
     alone(async |server| {
         let config = config(server.addr());
         let (proxy, [one, other]) = one_proxied(&config).await;
-        let at = |kind| address(&config, kind, Address::exact(format!("/{}/shared", config.namespace)));
+        let at = |kind| address(&config, kind, Key::exact(format!("/{}/shared", config.namespace)));
         for (kind, turns_of) in [(Kind::RwLock, Kind::Mutex), (Kind::Mutex, Kind::RwLock)] {
             let holder = admitted(other.join(&join(&at(kind), Exclusive)).await);
             let turn = async || turn_lists(&proxy, &one, &join(&at(turns_of), Exclusive)).await;

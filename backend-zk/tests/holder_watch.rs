@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::common::{address, admitted, backend, config, join, promptly, server, stranger};
 use futures_util::future::try_join_all;
-use latchwork_core::decide::Claim::Exclusive;
+use latchwork_core::Claim::Exclusive;
 use latchwork_core::{Kind, LostReason};
 
 #[tokio::test]

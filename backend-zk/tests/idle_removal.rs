@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use latchwork_conformance::servers::{Options, Server};
-use latchwork_core::Kind;
-use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected, TimeToIdle};
+use latchwork_core::backend::{CellWrite, CellWritten};
+use latchwork_core::{CellLife, Expected, Kind, TimeToIdle};
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 use zookeeper_client::{Acls, Client, CreateMode};

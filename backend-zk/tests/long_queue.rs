@@ -5,13 +5,13 @@ use std::time::Instant;
 
 use crate::common::{address, config, server, stranger};
 use futures_util::future::try_join_all;
-use latchwork_core::contracts::{Backend, Entry, Page};
+use latchwork_core::backend::{Backend, EntryPage, QueueEntry};
 use latchwork_core::{Address, Kind};
 use zookeeper_client::{Acls, CreateMode};
 
 const LONG: usize = 30_000;
 
-async fn list(client: &Arc<dyn Backend>, queue: &Address, page: Page) -> Vec<Entry> {
+async fn list(client: &Arc<dyn Backend>, queue: &Address, page: EntryPage) -> Vec<QueueEntry> {
     client.list(queue, page).await.unwrap()
 }
 
@@ -32,13 +32,13 @@ async fn a_queue_of_thirty_thousand_is_listed() {
     }
     for most in [1, 1000, usize::MAX] {
         let started = Instant::now();
-        let page = list(&client, &queue, Page::new(0, most)).await;
+        let page = list(&client, &queue, EntryPage::new(0, most)).await;
         println!("{} in {:?}", page.len(), started.elapsed());
         assert_eq!(page.len(), most.min(LONG));
         assert!(page.is_sorted_by(|a, b| a.sequence < b.sequence) && page[0].admitted);
         // The next page begins at its end.
         let after = page[page.len() - 1].sequence;
-        let next = list(&client, &queue, Page::new(after, 1)).await;
+        let next = list(&client, &queue, EntryPage::new(after, 1)).await;
         assert_eq!(next.len(), usize::from(page.len() < LONG));
         assert!(next.iter().all(|entry| entry.sequence > after && !entry.admitted));
     }

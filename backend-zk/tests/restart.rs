@@ -7,7 +7,7 @@ use crate::common::{backend, config, soon};
 use futures_util::StreamExt;
 use futures_util::stream;
 use latchwork_conformance::servers::{Kind, Options, Server};
-use latchwork_core::contracts::LeaseState;
+use latchwork_core::LeaseState;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -10,8 +10,8 @@ use crate::common::{
     waiting,
 };
 use latchwork_conformance::log::{self, Log};
-use latchwork_core::contracts::{Backend, Node, Page};
-use latchwork_core::decide::Claim::Exclusive;
+use latchwork_core::Claim::Exclusive;
+use latchwork_core::backend::{Backend, EntryPage, Node};
 use latchwork_core::{Address, Config, Kind, LostReason, Secret};
 use tracing::Level;
 use zookeeper_client::{Acls, Client, CreateMode};
@@ -153,7 +153,7 @@ async fn a_hold_by_a_forged_release_admits_nobody_as_it_leaves() {
     soon(&mut admission).await.expect("it looks like a release");
     assert_eq!(soon(line.last.state().until_lost()).await, LostReason::Revoked);
     // Its client removes its node.
-    soon(async { while one.list(&line.queue, Page::new(0, 9)).await.unwrap().len() > 3 {} }).await;
+    soon(async { while one.list(&line.queue, EntryPage::new(0, 9)).await.unwrap().len() > 3 {} }).await;
     assert!(still_waits(&other, &line.queue, &mut next_admission).await);
     line.holder.leave().await.unwrap();
     line.second.leave().await.unwrap();

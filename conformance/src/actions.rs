@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::Address;
-use latchwork_core::contracts::{ChangeWatch, Entry, Join, Joined, Limit, Node, NodeId, Page, Patience};
-use latchwork_core::decide::Claim;
+use latchwork_core::backend::{ChangeWatch, EntryPage, Join, Joined, Node, NodeId, Patience, QueueEntry};
 use latchwork_core::recipes::Mutex;
+use latchwork_core::{Address, Claim, Limit};
 
 use crate::adapter::Adapter;
 use crate::bounds::CLEAN_UP;
@@ -33,7 +32,7 @@ pub(crate) async fn try_acquire(mutex: &Lock) -> Option<Guard> {
 }
 
 /// The queue of a mutex, as a listing shows it.
-pub(crate) async fn listing(mutex: &Lock) -> Vec<Entry> {
+pub(crate) async fn listing(mutex: &Lock) -> Vec<QueueEntry> {
     soon("list", mutex.queue(1000)).await.expect("listed")
 }
 
@@ -102,8 +101,8 @@ pub(crate) async fn join(client: &Client, queue: &Address, claim: Claim) -> Join
 }
 
 /// The first page of a queue below the recipes.
-pub(crate) async fn entries(client: &Client, queue: &Address) -> Vec<Entry> {
-    let page = Page::new(0, 1000);
+pub(crate) async fn entries(client: &Client, queue: &Address) -> Vec<QueueEntry> {
+    let page = EntryPage::new(0, 1000);
     soon("list", client.coordinator.backend().list(queue, page)).await.expect("listed")
 }
 

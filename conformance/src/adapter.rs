@@ -4,11 +4,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use latchwork_core::contracts::Limit;
-use latchwork_core::decide::Claim;
-use latchwork_core::decide::MAX_TTL;
+use latchwork_core::backend::decide::MAX_TTL;
 use latchwork_core::recipes::{MultiLock, QuorumLock};
-use latchwork_core::{Coordinator, Kind, Result};
+use latchwork_core::{Claim, Coordinator, Kind, Limit, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::exclusive::Lock;

@@ -1,7 +1,7 @@
 //! What cases do with a cell, below the recipes.
 
-use latchwork_core::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected, Version};
-use latchwork_core::{Address, Result};
+use latchwork_core::backend::{CellWrite, CellWritten, VersionedValue};
+use latchwork_core::{Address, CellLife, Expected, Result, Version};
 
 use crate::testbed::Client;
 use crate::waits::soon;
@@ -33,7 +33,7 @@ pub(crate) fn written(answer: Result<CellWritten>) -> Version {
 }
 
 /// The cell that has refused a write.
-pub(crate) fn refused(answer: Result<CellWritten>) -> Option<Cell> {
+pub(crate) fn refused(answer: Result<CellWritten>) -> Option<VersionedValue> {
     match answer.expect("answered") {
         CellWritten::Refused(cell) => cell,
         other => panic!("not refused: {other:?}"),
@@ -52,7 +52,7 @@ pub(crate) async fn delete(client: &Client, cell: &Address) -> bool {
     }
 }
 
-pub(crate) async fn read(client: &Client, cell: &Address) -> Option<Cell> {
+pub(crate) async fn read(client: &Client, cell: &Address) -> Option<VersionedValue> {
     soon("read", client.coordinator.backend().read_cell(cell)).await.expect("read")
 }
 

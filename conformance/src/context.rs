@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use latchwork_core::contracts::{Join, Joined};
+use latchwork_core::backend::{Join, Joined};
 use latchwork_core::{Address, Config, Kind};
 
 use crate::actions::join_of;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use latchwork_core::contracts::Entry;
+use latchwork_core::backend::QueueEntry;
 use latchwork_core::recipes::{
     self, Acquire, Acquired, MultiGuard, MultiLock, Mutex, Permit, QuorumGuard, QuorumLock, RwLock, Semaphore,
 };
@@ -90,7 +90,7 @@ impl Lock {
     }
 
     /// Contenders only, in order: at most `most` of them.
-    pub(crate) async fn queue(&self, most: usize) -> Result<Vec<Entry>> {
+    pub(crate) async fn queue(&self, most: usize) -> Result<Vec<QueueEntry>> {
         let others = self.others().await?;
         let queue = match self {
             Self::Mutex(mutex) | Self::Multi { mutex, .. } | Self::Quorum { mutex, .. } => mutex.queue(),

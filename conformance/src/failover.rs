@@ -295,7 +295,7 @@ pub fn now() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use latchwork_core::decide::Claim;
+    use latchwork_core::Claim;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 //! Each hold writes once when it has begun and once before it ends. The resource refuses a write with
 //! a lower token than it has seen.
 
-use latchwork_core::decide::Claim;
+use latchwork_core::Claim;
 
 use crate::hold_record::HoldRecord;
 

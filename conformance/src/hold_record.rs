@@ -2,8 +2,7 @@
 //! verdict comes afterwards, with nothing but arithmetic: neither the library nor what it is shared
 //! with has a say.
 
-use latchwork_core::Token;
-use latchwork_core::decide::Claim;
+use latchwork_core::{Claim, Token};
 use serde::{Deserialize, Serialize};
 
 /// A time for which something was certainly held: the clock is read after the admission and before
@@ -102,7 +101,7 @@ pub fn in_order_of_tokens(records: &[HoldRecord]) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use latchwork_core::decide::Claim::{Exclusive, Permits, Shared};
+    use latchwork_core::Claim::{Exclusive, Permits, Shared};
 
     use super::*;
 

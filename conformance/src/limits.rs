@@ -1,8 +1,7 @@
 //! What others may have stored where a semaphore's limit stands, and is none.
 
-use latchwork_core::contracts::{Backend, Join, Joined, Limit, NodeId, Page, Patience};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Error, ErrorKind};
+use latchwork_core::backend::{Backend, EntryPage, Join, Joined, NodeId, Patience};
+use latchwork_core::{Address, Claim, Error, ErrorKind, Limit};
 
 use crate::waits::soon;
 
@@ -69,7 +68,7 @@ pub async fn bad_limits_are_reported_and_stay(
         shows_bad_limit(&backend.limit(queue).await.expect_err("no limit is stored"), &shown);
         assert_eq!(place.read().await, stored, "it stays");
     }
-    let listed = backend.list(queue, Page::new(0, 9)).await.expect("answered");
+    let listed = backend.list(queue, EntryPage::new(0, 9)).await.expect("answered");
     assert!(listed.is_empty(), "a refused join left its node: {listed:?}");
     backend.set_limit(queue, 2).await.expect("set");
     match backend.join(&permit(queue, Limit::Exactly(2), Patience::Wait)).await {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use latchwork_core::registry::LAYOUT;
+use latchwork_core::backend::LAYOUT;
 use latchwork_core::{Config, Connector, Error, ErrorKind, Move, MoveConfig, connect};
 
 /// The rows of a table that no error was held against yet: what is wrong, the kind of error, what it says.
@@ -130,7 +130,7 @@ mod tests {
         use std::collections::BTreeSet;
 
         use async_trait::async_trait;
-        use latchwork_core::contracts::Backend;
+        use latchwork_core::backend::Backend;
         use latchwork_core::{Result, connect_lazy};
 
         use super::*;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::registry::stamp_address;
+use latchwork_core::backend::stamp_address;
 use latchwork_core::{Address, Capabilities, Config, Connector, Coordinator, Error, ErrorKind, Result};
 use latchwork_servers::proxy::EventLost;
 use tokio::time::{Instant, sleep};
@@ -108,7 +108,7 @@ pub trait Fixture: Send + Sync {
     /// (LEASE-EXPIRY).
     fn expiry_bound(&self) -> Duration;
 
-    /// A name for `Address::exact`, unused so far.
+    /// A name for `Key::exact`, unused so far.
     fn exact_name(&self) -> String;
 
     /// A configuration with which another process reaches the same server without a fault proxy.
@@ -190,10 +190,10 @@ pub trait Link: Send + Sync {
         false
     }
 
-    /// The reply to the next request that names `key` is lost, after the server has carried it out.
+    /// The reply to the next request that names `key`, and no mere read of ZooKeeper, is lost, after the server has carried it out.
     fn drop_reply(&self, key: &str) -> Box<dyn Armed>;
 
-    /// The next request that names `key` is caught, and delivered late.
+    /// The next request that names `key`, and no mere read of ZooKeeper, is caught, and delivered late.
     fn park(&self, key: &str) -> Box<dyn Armed>;
 
     /// Every request and its reply take so long from now on, half of it on each way, until

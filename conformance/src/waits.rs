@@ -4,8 +4,7 @@ use std::future::Future;
 use std::task::Poll;
 use std::time::Duration;
 
-use latchwork_core::Coordinator;
-use latchwork_core::contracts::LeaseState;
+use latchwork_core::{Coordinator, LeaseState};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;

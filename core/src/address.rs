@@ -1,8 +1,8 @@
 //! Where a recipe lives on a coordinator: namespace, kind and key, encoded in one way for every
 //! backend.
 
+mod key;
 mod kind;
-mod name;
 mod prefix;
 
 use std::fmt;
@@ -11,9 +11,9 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::shown::shown;
 
+pub(crate) use key::check_length;
+pub use key::{Key, MAX_KEY_BYTES, encode};
 pub use kind::Kind;
-pub(crate) use name::check_length;
-pub use name::{MAX_KEY_BYTES, Name, encode};
 pub use prefix::QueuePrefix;
 
 /// A namespace, as written and encoded.
@@ -48,57 +48,34 @@ pub struct Address {
 }
 
 impl Address {
-    /// A name that another program uses: no namespace and no encoding. The backend checks it for
-    /// what its server refuses. On ZooKeeper it is the path of the lock's directory, on etcd the
-    /// lock's name as `etcdctl lock` takes it, on Redis the text inside the braces of the keys.
-    ///
-    /// Clients of all namespaces meet at an exact address, and share a semaphore's stored limit.
-    /// Kinds stay apart: a mutex, a read/write lock and a semaphore of one exact name are three
-    /// things, as they are for a key (KEY-KINDS). (On etcd a mutex and an election of one exact name
-    /// are one queue, as they are for etcd's own programs.)
-    ///
-    /// ```
-    /// use latchwork_core::Address;
-    /// let shared_with_curator = Address::exact("/app/locks/invoices");
-    /// ```
-    pub fn exact(name: impl Into<String>) -> Name {
-        Name::Exact(name.into())
-    }
-
-    /// The address of `name` for recipes of `kind` in `namespace`.
+    /// The address of `key` for recipes of `kind` in `namespace`.
     ///
     /// # Errors
     /// `InvalidArgument` naming `namespace` or `key` when it is empty or over 255 bytes. A NUL in a
-    /// key is encoded like any other byte. An exact name must not be empty or hold a NUL; the
+    /// key is encoded like any other byte. An exact key must not be empty or hold a NUL; the
     /// backend judges its length.
-    pub fn new(namespace: &str, kind: Kind, name: impl Into<Name>) -> Result<Self> {
-        Self::within(&Namespace::new(namespace), kind, name.into())
+    pub fn new(namespace: &str, kind: Kind, key: impl Into<Key>) -> Result<Self> {
+        Self::within(&Namespace::new(namespace), kind, key.into())
     }
 
     /// As [`new`](Self::new), with a namespace that many addresses share.
-    pub(crate) fn within(namespace: &Namespace, kind: Kind, name: Name) -> Result<Self> {
-        match name {
-            Name::Key(key) => {
-                check_length("key", &key)?;
-                check_length("namespace", &namespace.text)?;
-                let coded = encode(&key);
-                let name = Arc::<str>::from(key);
-                // Most keys need no encoding; then both share one allocation, which every hold
-                // keeps.
-                let coded = if coded == *name { Arc::clone(&name) } else { coded.into() };
-                Ok(Self { namespace: Arc::clone(&namespace.coded), kind, name, coded })
+    pub(crate) fn within(namespace: &Namespace, kind: Kind, key: Key) -> Result<Self> {
+        let name = Arc::<str>::from(key.text);
+        if key.is_exact {
+            if name.is_empty() {
+                return Err(Error::invalid("key", "an exact address must not be empty"));
             }
-            Name::Exact(name) => {
-                if name.is_empty() {
-                    return Err(Error::invalid("key", "an exact address must not be empty"));
-                }
-                if name.contains('\0') {
-                    return Err(Error::invalid("key", "an exact address must not hold a NUL byte"));
-                }
-                let name = Arc::<str>::from(name);
-                Ok(Self { namespace: Arc::default(), kind, name: Arc::clone(&name), coded: name })
+            if name.contains('\0') {
+                return Err(Error::invalid("key", "an exact address must not hold a NUL byte"));
             }
+            return Ok(Self { namespace: Arc::default(), kind, name: Arc::clone(&name), coded: name });
         }
+        check_length("key", &name)?;
+        check_length("namespace", &namespace.text)?;
+        let coded = encode(&name);
+        // Most keys need no encoding; then both share one allocation, which every hold keeps.
+        let coded = if coded == *name { Arc::clone(&name) } else { coded.into() };
+        Ok(Self { namespace: Arc::clone(&namespace.coded), kind, name, coded })
     }
 
     /// Another kind's address of a key of ours, in the same namespace; `None` beside an exact name.
@@ -193,7 +170,7 @@ mod tests {
     #[test]
     fn a_key_is_shown_escaped_and_used_as_it_is() {
         let key = "gpj\u{202e}exe\u{1b}[2J";
-        for name in [Name::from(key), Address::exact(key)] {
+        for name in [Key::from(key), Key::exact(key)] {
             let address = Address::new("latchwork", Kind::Mutex, name).expect("a key is opaque");
             let shown = format!(
                 "{address} {address:?} {}",
@@ -208,10 +185,10 @@ mod tests {
         let address = Address::new("latchwork", Kind::Mutex, "a\0b").expect("a key is opaque");
         assert_eq!(address.coded(), "a%00b");
         for name in ["", "a\0b"] {
-            let error = Address::new("latchwork", Kind::Mutex, Address::exact(name)).unwrap_err();
+            let error = Address::new("latchwork", Kind::Mutex, Key::exact(name)).unwrap_err();
             assert_eq!(error.argument(), Some("key"), "{error}");
         }
-        assert!(Address::new("latchwork", Kind::Mutex, Address::exact("k".repeat(256))).is_ok());
+        assert!(Address::new("latchwork", Kind::Mutex, Key::exact("k".repeat(256))).is_ok());
     }
 
     proptest! {

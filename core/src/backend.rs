@@ -16,7 +16,11 @@
 pub use crate::capabilities::Capabilities;
 pub use crate::connector::Connector;
 pub use crate::contracts::*;
-pub use crate::decide;
 pub use crate::recipes::{Acquiring, Ask, Take};
 pub use crate::registry::{LAYOUT, Stamp, clients_address, stamp_address};
 pub use crate::support::*;
+
+/// Decisions that backends share, as functions without I/O, which models explore.
+pub mod decide {
+    pub use crate::decide::*;
+}

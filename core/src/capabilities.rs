@@ -51,14 +51,14 @@ pub struct Capabilities {
     /// ([`CellLife::Idle`](crate::contracts::CellLife::Idle)). Where it is false, a write of one is
     /// refused with `Unsupported`.
     pub idle_cells: bool,
-    /// An address of another program can be used ([`Address::exact`](crate::Address::exact)).
+    /// An address of another program can be used ([`Key::exact`](crate::Key::exact)).
     pub exact_addresses: bool,
     /// A value can be written under any hold of the same client
     /// ([`write_while`](crate::recipes::SharedValue::write_while)). Where it is false (Redis Cluster),
     /// only under a hold whose key is the value's own; else it is refused with `Unsupported`.
     pub held_writes: bool,
     /// A listing tells how long the leases of holders have left, when it is asked
-    /// ([`Entry::lease_left`](crate::contracts::Entry::lease_left)).
+    /// ([`QueueEntry::lease_left`](crate::contracts::QueueEntry::lease_left)).
     pub lease_left: bool,
     /// Whether the server may evict locks under memory pressure.
     pub eviction: Eviction,

@@ -9,7 +9,7 @@ use crate::address::Address;
 use crate::cleanup::Cleanup;
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
-use crate::contracts::{Backend, Cell, Close, Entry, Lease};
+use crate::contracts::{Backend, Close, Lease, QueueEntry, VersionedValue};
 use crate::decide::{given_back_at, giving_back_bound};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hold::{ClientId, LiveHolds};
@@ -120,12 +120,12 @@ impl Client {
     }
 
     /// Watches a cell, together with all who watch it now.
-    pub(crate) fn watch_cell(&self, cell: &Address) -> Arc<Watched<Option<Cell>>> {
+    pub(crate) fn watch_cell(&self, cell: &Address) -> Arc<Watched<Option<VersionedValue>>> {
         self.cells.watch(&self.backend, &self.cleanup, cell)
     }
 
     /// Watches a queue, together with all who watch it now.
-    pub(crate) fn watch_queue(&self, queue: &Address) -> Arc<Watched<Arc<[Entry]>>> {
+    pub(crate) fn watch_queue(&self, queue: &Address) -> Arc<Watched<Arc<[QueueEntry]>>> {
         self.queues.watch(&self.backend, &self.cleanup, queue)
     }
 

@@ -7,7 +7,7 @@ mod quorum;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::address::{Address, Kind, Name, Namespace, QueuePrefix};
+use crate::address::{Address, Key, Kind, Namespace, QueuePrefix};
 use crate::capabilities::Capabilities;
 use crate::client::Client;
 use crate::config::Config;
@@ -93,7 +93,7 @@ impl Coordinator {
         self.0.owners.client()
     }
 
-    fn handle(&self, recipe: &'static str, kind: Kind, key: impl Into<Name>) -> Result<QueueHandle> {
+    fn handle(&self, recipe: &'static str, kind: Kind, key: impl Into<Key>) -> Result<QueueHandle> {
         Ok(QueueHandle::new(&self.0.owners, self.address(kind, key)?, recipe, self.0.moving.clone()))
     }
 
@@ -101,7 +101,7 @@ impl Coordinator {
     ///
     /// # Errors
     /// `InvalidArgument` naming `key`.
-    pub fn mutex(&self, key: impl Into<Name>) -> Result<Mutex> {
+    pub fn mutex(&self, key: impl Into<Key>) -> Result<Mutex> {
         self.handle("mutex", Kind::Mutex, key).map(Mutex::new)
     }
 
@@ -109,7 +109,7 @@ impl Coordinator {
     ///
     /// # Errors
     /// `InvalidArgument` naming `key`.
-    pub fn rwlock(&self, key: impl Into<Name>) -> Result<RwLock> {
+    pub fn rwlock(&self, key: impl Into<Key>) -> Result<RwLock> {
         self.handle("rwlock", Kind::RwLock, key).map(RwLock::new)
     }
 
@@ -126,7 +126,7 @@ impl Coordinator {
     ///
     /// # Errors
     /// `InvalidArgument` naming `key` or `limit`.
-    pub fn semaphore(&self, key: impl Into<Name>, limit: impl Into<Limit>) -> Result<Semaphore> {
+    pub fn semaphore(&self, key: impl Into<Key>, limit: impl Into<Limit>) -> Result<Semaphore> {
         Semaphore::new(self.handle("semaphore", Kind::Semaphore, key)?, limit.into())
     }
 
@@ -134,7 +134,7 @@ impl Coordinator {
     ///
     /// # Errors
     /// `InvalidArgument` naming `key`.
-    pub fn shared_value(&self, key: impl Into<Name>) -> Result<SharedValue> {
+    pub fn shared_value(&self, key: impl Into<Key>) -> Result<SharedValue> {
         self.cell(Kind::Value, key).map(SharedValue::new)
     }
 
@@ -143,7 +143,7 @@ impl Coordinator {
     ///
     /// # Errors
     /// `InvalidArgument` naming `key`.
-    pub fn counter(&self, key: impl Into<Name>) -> Result<Counter> {
+    pub fn counter(&self, key: impl Into<Key>) -> Result<Counter> {
         self.cell(Kind::Counter, key).map(Counter::new)
     }
 
@@ -152,7 +152,7 @@ impl Coordinator {
     ///
     /// # Errors
     /// `InvalidArgument` naming `key`.
-    pub fn id_generator(&self, key: impl Into<Name>) -> Result<IdGenerator> {
+    pub fn id_generator(&self, key: impl Into<Key>) -> Result<IdGenerator> {
         self.cell(Kind::Ids, key).map(IdGenerator::new)
     }
 
@@ -161,7 +161,7 @@ impl Coordinator {
     ///
     /// # Errors
     /// `InvalidArgument` naming `key` or `count`.
-    pub fn count_down_latch(&self, key: impl Into<Name>, count: u32) -> Result<CountDownLatch> {
+    pub fn count_down_latch(&self, key: impl Into<Key>, count: u32) -> Result<CountDownLatch> {
         CountDownLatch::new(self.cell(Kind::Latch, key)?, count)
     }
 
@@ -169,16 +169,16 @@ impl Coordinator {
     ///
     /// # Errors
     /// `InvalidArgument` naming `key`.
-    pub fn election(&self, key: impl Into<Name>) -> Result<Election> {
+    pub fn election(&self, key: impl Into<Key>) -> Result<Election> {
         self.handle("election", Kind::Election, key).map(Election::new)
     }
 
     /// A group of members: validates the key, no I/O.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `key`, also for an [exact address](Address::exact).
-    pub fn group(&self, key: impl Into<Name>) -> Result<Group> {
-        let key = of_our_own("group", key)?;
+    /// `InvalidArgument` naming `key`, also for an [exact address](Key::exact).
+    pub fn group(&self, key: impl Into<Key>) -> Result<Group> {
+        let key = key.into().in_namespace("group")?;
         self.check_stays("group")?;
         self.handle("group", Kind::Group, key).map(Group::new)
     }
@@ -187,9 +187,9 @@ impl Coordinator {
     /// members give the same number.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `parties` or `key`, also for an [exact address](Address::exact).
-    pub fn barrier(&self, key: impl Into<Name>, parties: u32) -> Result<Barrier> {
-        let key = of_our_own("barrier", key)?;
+    /// `InvalidArgument` naming `parties` or `key`, also for an [exact address](Key::exact).
+    pub fn barrier(&self, key: impl Into<Key>, parties: u32) -> Result<Barrier> {
+        let key = key.into().in_namespace("barrier")?;
         self.check_stays("barrier")?;
         let queue = self.handle("barrier", Kind::Barrier, key.clone())?;
         Barrier::new(queue, self.cell(Kind::Passage, key)?, parties)
@@ -199,9 +199,9 @@ impl Coordinator {
     /// parties, no I/O. All members give the same number.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `parties` or `key`, also for an [exact address](Address::exact).
-    pub fn double_barrier(&self, key: impl Into<Name>, parties: u32) -> Result<DoubleBarrier> {
-        let key = of_our_own("double_barrier", key)?;
+    /// `InvalidArgument` naming `parties` or `key`, also for an [exact address](Key::exact).
+    pub fn double_barrier(&self, key: impl Into<Key>, parties: u32) -> Result<DoubleBarrier> {
+        let key = key.into().in_namespace("double_barrier")?;
         self.check_stays("double_barrier")?;
         let queue = self.handle("double_barrier", Kind::DoubleBarrier, key.clone())?;
         DoubleBarrier::new(queue, self.cell(Kind::DoublePassage, key)?, parties)
@@ -218,11 +218,11 @@ impl Coordinator {
         }
     }
 
-    fn cell(&self, kind: Kind, key: impl Into<Name>) -> Result<CellHandle> {
+    fn cell(&self, kind: Kind, key: impl Into<Key>) -> Result<CellHandle> {
         Ok(CellHandle::new(self.client(), self.address(kind, key)?))
     }
 
-    fn address(&self, kind: Kind, key: impl Into<Name>) -> Result<Address> {
+    fn address(&self, kind: Kind, key: impl Into<Key>) -> Result<Address> {
         let address = Address::within(&self.0.namespace, kind, key.into())?;
         if self.0.moving.is_some() && address.is_exact() {
             let why = "an exact address does not move: others use it, and know of no move";
@@ -259,7 +259,7 @@ impl Coordinator {
     /// The keys of a kind that begin with `prefix` (empty: all of them): the queues that have holders or
     /// waiters, or the stored values. Validates the prefix, no I/O.
     ///
-    /// Keys at [exact addresses](Address::exact) are not listed. A key may be in two pages. A listing
+    /// Keys at [exact addresses](Key::exact) are not listed. A key may be in two pages. A listing
     /// does not use a value: one that goes when it is idle still goes. On Redis a listing walks over
     /// all keys of the server.
     ///
@@ -332,18 +332,6 @@ impl Coordinator {
     /// The label that this client's nodes carry on the server.
     pub fn label(&self) -> &str {
         &self.client().label
-    }
-}
-
-/// A key of a recipe whose layout no other program has. (Curator's groups and barriers, and kazoo's,
-/// have names without an order; a barrier needs a cell too, which would not fit at one address.)
-fn of_our_own(recipe: &str, key: impl Into<Name>) -> Result<String> {
-    match key.into() {
-        Name::Key(key) => Ok(key),
-        Name::Exact(name) => {
-            let why = format!("no other program has the layout of a {recipe}: no exact address is taken");
-            Err(Error::invalid("key", why).on(name))
-        }
     }
 }
 

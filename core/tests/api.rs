@@ -8,68 +8,68 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use latchwork_core::contracts::{
-    Backend, Cell, CellLife, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Expected,
-    Incarnation, Join, Joined, Lease, LeaseState, LeaseWriter, Leave, Limit, ListedCell, Node, NodeId,
-    NodeState, NodeWriter, Page, Patience, QueuePage, SequentialNodes, StoredLimit, TimeToIdle, Version,
+use latchwork_core::backend::decide::ContactProof;
+use latchwork_core::backend::decide::barrier::{NoPassage, Passage};
+use latchwork_core::backend::decide::chain::{Listed, Standing};
+use latchwork_core::backend::decide::count::request::{CountRequest, Decided};
+use latchwork_core::backend::decide::count::{
+    Change, Changed, Count, NotACount, NotThisCount, Operation, Told,
 };
-use latchwork_core::decide::barrier::{NoPassage, Passage};
-use latchwork_core::decide::chain::{Listed, Standing};
-use latchwork_core::decide::count::NotThisCount;
-use latchwork_core::decide::count::request::{Decided, Request};
-use latchwork_core::decide::count::{Change, Changed, Count, NotACount, Operation, Told};
-use latchwork_core::decide::gather::{Gather, Next};
-use latchwork_core::decide::layout::{Admission, Raise};
-use latchwork_core::decide::life::{
+use latchwork_core::backend::decide::gather::{Gather, Next};
+use latchwork_core::backend::decide::layout::{Admission, Raise};
+use latchwork_core::backend::decide::life::{
     Advance, AfterTry, By, Failure, Joining, Life, Outcome, Phase, Residue, Seen, TakeBack,
 };
-use latchwork_core::decide::moving::gate::{Course, GateMarker, Who};
-use latchwork_core::decide::moving::values::{ValuesAt, WholeStage, WholeStep};
-use latchwork_core::decide::moving::{AcquireNext, Holding, MovePhase, Side, Sides, Stage, Step, Way};
-use latchwork_core::decide::queue::{Answer, Ask, Queue, Slot};
-use latchwork_core::decide::quorum::{MajorityGather, NextStep};
-use latchwork_core::decide::trial::{Marker, NoMarker, Terms, Trial, Verdict};
-use latchwork_core::decide::{Claim, ContactProof};
+use latchwork_core::backend::decide::moving::gate::{Course, GateMarker, Who};
+use latchwork_core::backend::decide::moving::values::{ValuesAt, WholeStage, WholeStep};
+use latchwork_core::backend::decide::moving::{
+    AcquireNext, Holding, MovePhase, Side, Sides, Stage, Step, Way,
+};
+use latchwork_core::backend::decide::queue::{Answer, Queue, QueueJoin, Slot};
+use latchwork_core::backend::decide::quorum::{MajorityGather, NextStep};
+use latchwork_core::backend::decide::trial::{Marker, NoMarker, Terms, Trial, Verdict};
+use latchwork_core::backend::{
+    self, Backend, Backoff, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, CloseOnce,
+    EntryPage, Hosts, Incarnation, Join, Joined, LeaseWriter, Leave, LinkLog, ListedCell, NamePool, Node,
+    NodeId, NodeState, NodeWriter, Patience, Pauses, Probed, QueueEntry, QueuePage, SequentialNodes, Stamp,
+    StoredLimit, Stranger, Stream, Throttle, Transport, Unobserved, VersionedValue,
+};
 use latchwork_core::facts::{
     self, ClockDifference, MemoryPolicy, Persistence, Role, ServerFacts, Topology, WhenFull,
 };
-use latchwork_core::memory::{Link, Memory};
+use latchwork_core::memory::{self, Link, Memory};
 use latchwork_core::recipes::{
     Barrier, Compared, CountDownLatch, Counter, DoubleBarrier, Election, Group, GroupChanges, GroupMember,
     IdGenerator, Inside, Leader, Leadership, Membership, MultiGuard, MultiLock, MultiMember, Mutex,
     MutexGuard, Permit, QuorumGuard, QuorumLock, ReadGuard, RwLock, Semaphore, SharedValue, Take, WriteGuard,
 };
-use latchwork_core::registry::{ClientRecord, ListedKey, Stamp};
 use latchwork_core::seen::{Event, Metric, MetricKind, Rechecks, Requests, Span};
-use latchwork_core::support::{
-    self, Backoff, CloseOnce, Hosts, LinkLog, NamePool, Pauses, Probed, Stranger, Stream, Throttle,
-    Transport, Unobserved,
-};
 use latchwork_core::{
-    Address, Capabilities, Clock, Config, Connector, Coordinator, Credentials, CredentialsProvider, Ended,
-    Error, ErrorKind, Eviction, Hold, HoldState, Kind, Logins, Loss, LostReason, Moment, Move, MoveBlocker,
-    MoveClient, MoveConfig, MoveLate, MoveOutsider, MovePlan, MovePromises, MoveState, MoveStatus, Name,
-    Owner, QueuePrefix, QueuesInUse, Result, Secret, Token, ValuesInUse, connect, memory,
+    Address, Capabilities, CellLife, Claim, ClientRecord, Clock, Config, Connector, Coordinator, Credentials,
+    CredentialsProvider, Ended, Error, ErrorKind, Eviction, Expected, Hold, HoldState, Key, Kind, Lease,
+    LeaseState, Limit, ListedKey, Logins, Loss, LostReason, Moment, Move, MoveBlocker, MoveClient,
+    MoveConfig, MoveLate, MoveOutsider, MovePlan, MovePromises, MoveState, MoveStatus, Owner, QueuePrefix,
+    QueuesInUse, Result, Secret, TimeToIdle, Token, ValuesInUse, Version, connect,
 };
 use tokio::runtime::{Builder, Runtime};
 
 // Any progress and any scheme will do.
 type MoveProgress = latchwork_core::MoveProgress<'static>;
-type Scheme = support::Scheme<'static>;
+type Scheme = backend::Scheme<'static>;
 // Any result will do.
-type SingleFlight = support::SingleFlight<Result<Lease>>;
-type SharedTask = support::SharedTask<Result<Lease>>;
+type SingleFlight = backend::SingleFlight<Result<Lease>>;
+type SharedTask = backend::SharedTask<Result<Lease>>;
 // Any fact will do.
 type Fact = facts::Fact<String>;
 // Any client will do.
-type Pass = support::Pass<'static>;
+type Pass = backend::Pass<'static>;
 // Any lease will do.
-type CellStore = latchwork_core::decide::CellStore<u64>;
+type CellStore = latchwork_core::backend::decide::CellStore<u64>;
 
 // Any item will do.
 type Listing = latchwork_core::Listing<ListedKey>;
 // Any state will do.
-type Watch = latchwork_core::recipes::Watch<Option<Cell>>;
+type Watch = latchwork_core::recipes::Watch<Option<VersionedValue>>;
 // Any answer of a request will do.
 type Acquire = latchwork_core::recipes::Acquire<Option<MutexGuard>>;
 
@@ -100,22 +100,22 @@ macro_rules! each {
 #[test]
 fn every_public_type_is_send_sync_unpin_and_debug() {
     let types = each!(travels:
-        Coordinator Config Secret Credentials Logins Transport Stream Capabilities Eviction Address Name Kind Clock Moment
+        Coordinator Config Secret Credentials Logins Transport Stream Capabilities Eviction Address Key Kind Clock Moment
         Hold Mutex MutexGuard Owner RwLock ReadGuard WriteGuard Semaphore Permit
         MultiLock MultiGuard QuorumLock QuorumGuard MultiMember
         SharedValue Compared Watch Counter IdGenerator CountDownLatch
         Election Leader Leadership Group GroupChanges GroupMember Membership Barrier DoubleBarrier Inside
         Passage NoPassage
-        Version Cell Expected CellWrite CellWritten CellStore Count Operation Change Changed Told NotACount
+        Version VersionedValue Expected CellWrite CellWritten CellStore Count Operation Change Changed Told NotACount
         Acquire Token Loss Ended HoldState LostReason Error ErrorKind
         CellLife CellPage ListedCell TimeToIdle QueuePage QueuePrefix Unobserved
-        Lease LeaseWriter LeaseState Leave NamePool NodeWriter NodeState NodeId Join Joined Entry Page Patience Close SingleFlight SharedTask
+        Lease LeaseWriter LeaseState Leave NamePool NodeWriter NodeState NodeId Join Joined QueueEntry EntryPage Patience Close SingleFlight SharedTask
         Throttle Pass LinkLog Limit StoredLimit Backoff Pauses CloseOnce Probed Stranger
         Gather Next MajorityGather NextStep Marker NoMarker Terms Trial Verdict Incarnation
         Advance AfterTry By Failure Joining Life Outcome Phase Residue Seen TakeBack
         ServerFacts Fact Topology Role ClockDifference MemoryPolicy WhenFull Persistence
-        Claim ContactProof Listed Standing Slot Ask Answer Queue
-        Decided Request NotThisCount
+        Claim ContactProof Listed Standing Slot QueueJoin Answer Queue
+        Decided CountRequest NotThisCount
         Event Span Metric MetricKind Requests Rechecks
         Memory Link
         ClientRecord ListedKey Listing Admission Raise Stamp

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use crate::common::{Plant, planted};
 use async_trait::async_trait;
-use latchwork_core::contracts::{Cell, Leave, Node, Version};
-use latchwork_core::decide::count::WRITERS;
+use latchwork_core::backend::decide::count::WRITERS;
+use latchwork_core::backend::{Leave, Node, VersionedValue};
 use latchwork_core::memory::{Link, Memory};
-use latchwork_core::{Clock, Config, Coordinator, ErrorKind, LostReason, Result};
+use latchwork_core::{Clock, Config, Coordinator, ErrorKind, LostReason, Result, Version};
 
 fn connected(store: &Memory) -> (Coordinator, Link) {
     store.connect(&Config::new("memory")).expect("connected")
 }
 
-fn text(cell: Option<Cell>) -> Option<String> {
+fn text(cell: Option<VersionedValue>) -> Option<String> {
     cell.map(|cell| String::from_utf8(cell.value.to_vec()).expect("text"))
 }
 
@@ -82,9 +82,9 @@ impl Plant for Restored {
         node.leave().await
     }
 
-    fn read(&self, cell: Option<Cell>) -> Option<Cell> {
+    fn read(&self, cell: Option<VersionedValue>) -> Option<VersionedValue> {
         let number = self.0.load(Ordering::Relaxed);
-        cell.map(|cell| Cell { version: Version::new(number, number), ..cell })
+        cell.map(|cell| VersionedValue { version: Version::new(number, number), ..cell })
     }
 }
 

@@ -1,8 +1,6 @@
 //! The end of a hold: a release reports the truth, and no leave keeps the next acquisition waiting
 //! for ever.
 
-use latchwork_core::Ended;
-use latchwork_core::HoldState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,9 +8,11 @@ use std::time::Duration;
 use crate::common::{Plant, planted};
 use async_trait::async_trait;
 use futures_util::{FutureExt, StreamExt};
-use latchwork_core::contracts::{self, Node};
+use latchwork_core::backend::{self, Node};
 use latchwork_core::memory::{Link, Memory};
-use latchwork_core::{Capabilities, Clock, Config, Coordinator, Error, ErrorKind, LostReason, Owner, Result};
+use latchwork_core::{
+    Capabilities, Clock, Config, Coordinator, Ended, Error, ErrorKind, HoldState, LostReason, Owner, Result,
+};
 
 fn config() -> Config {
     Config::new("memory")
@@ -84,7 +84,7 @@ impl Plant for Faulty {
         self.check()
     }
 
-    async fn leave(&self, node: &dyn Node) -> Result<contracts::Leave> {
+    async fn leave(&self, node: &dyn Node) -> Result<backend::Leave> {
         let first = self.leaves.fetch_add(1, Ordering::Relaxed) == 0;
         self.check()?;
         match self.leave {
@@ -94,10 +94,10 @@ impl Plant for Faulty {
                 let _ = node.leave().await?;
                 match loses && first {
                     true => Err(Error::new(ErrorKind::OutcomeUnknown, "planted: a reply is lost")),
-                    false => Ok(contracts::Leave::of(false)),
+                    false => Ok(backend::Leave::of(false)),
                 }
             }
-            Leave::EndsWithTheLease => Ok(contracts::Leave::Absent(node.state().until_lost().await)),
+            Leave::EndsWithTheLease => Ok(backend::Leave::Absent(node.state().until_lost().await)),
             Leave::Silent => std::future::pending().await,
             Leave::Panics => panic!("planted: a driver that panics in a leave"),
             Leave::Forbidden | Leave::FullUntil(_) => node.leave().await,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::common::{Plant, planted};
 use async_trait::async_trait;
-use latchwork_core::contracts::{Leave, Node};
+use latchwork_core::backend::{Leave, Node};
 use latchwork_core::memory::{self, Memory};
 use latchwork_core::{
     Capabilities, Clock, Config, Coordinator, Error, ErrorKind, LostReason, Result, connect_lazy,

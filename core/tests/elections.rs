@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::common::{Plant, planted};
 use async_trait::async_trait;
-use latchwork_core::contracts::{Entry, Leave, Node};
+use latchwork_core::backend::{Leave, Node, QueueEntry};
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::{GroupMember, Leader};
 use latchwork_core::{Clock, Config, Coordinator, LostReason, Result};
@@ -63,9 +63,9 @@ impl Plant for Restored {
         node.leave().await
     }
 
-    fn list(&self, entries: Vec<Entry>) -> Vec<Entry> {
+    fn list(&self, entries: Vec<QueueEntry>) -> Vec<QueueEntry> {
         let lower = self.0.load(Ordering::Relaxed);
-        let restored = |entry: Entry| Entry { sequence: entry.sequence - lower, ..entry };
+        let restored = |entry: QueueEntry| QueueEntry { sequence: entry.sequence - lower, ..entry };
         entries.into_iter().map(restored).collect()
     }
 }

@@ -1,12 +1,11 @@
 //! Guards of one owner, guards with a least time, and guards at a downgrade.
 
-use latchwork_core::HoldState;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use latchwork_core::memory::{Link, Memory};
-use latchwork_core::{Clock, Config, Coordinator, Ended, ErrorKind, LostReason, Owner};
+use latchwork_core::{Clock, Config, Coordinator, Ended, ErrorKind, HoldState, LostReason, Owner};
 
 fn connected(store: &Memory) -> (Coordinator, Link) {
     store.connect(&Config::new("memory")).expect("connected")

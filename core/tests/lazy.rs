@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
-use latchwork_core::contracts::{Backend, LeaseState};
+use latchwork_core::backend::Backend;
 use latchwork_core::memory::{self, Memory};
 use latchwork_core::{
-    Clock, Config, Connector, Coordinator, Error, ErrorKind, LostReason, Result, connect_lazy,
+    Clock, Config, Connector, Coordinator, Error, ErrorKind, LeaseState, LostReason, Result, connect_lazy,
 };
 use parking_lot::Mutex;
 

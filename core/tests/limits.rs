@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use latchwork_core::contracts::Limit;
 use latchwork_core::recipes::{Acquire, Acquired, Guard};
-use latchwork_core::{Config, Coordinator, Error, Owner, connect, memory};
+use latchwork_core::{Config, Coordinator, Error, Limit, Owner, connect, memory};
 
 const KEY: &str = "a";
 

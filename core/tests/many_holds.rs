@@ -1,18 +1,17 @@
 //! Many holds that end at once. The leaves in flight are bounded, a leave that a join waits for
 //! goes first, and none is forgotten.
 
-use latchwork_core::Ended;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::common::{Plant, planted};
 use async_trait::async_trait;
-use latchwork_core::contracts::{self, Node};
-use latchwork_core::decide::{IN_ONE_STEP, LEAVES_AT_ONCE, giving_back_bound};
+use latchwork_core::backend::decide::{IN_ONE_STEP, LEAVES_AT_ONCE, giving_back_bound};
+use latchwork_core::backend::{self, Node};
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::MutexGuard;
-use latchwork_core::{Clock, Config, Coordinator, Error, ErrorKind, LostReason, Result};
+use latchwork_core::{Clock, Config, Coordinator, Ended, Error, ErrorKind, LostReason, Result};
 use tokio::time::{Instant, sleep, timeout};
 
 const HOLDS: usize = 1000;
@@ -40,7 +39,7 @@ struct Leaves {
 
 #[async_trait]
 impl Plant for Leaves {
-    async fn leave(&self, node: &dyn Node) -> Result<contracts::Leave> {
+    async fn leave(&self, node: &dyn Node) -> Result<backend::Leave> {
         let counted = self.begin();
         match self.how {
             Leave::Takes(time) => sleep(time).await,
@@ -344,7 +343,7 @@ struct PartAway {
 
 #[async_trait]
 impl Plant for PartAway {
-    async fn leave(&self, node: &dyn Node) -> Result<contracts::Leave> {
+    async fn leave(&self, node: &dyn Node) -> Result<backend::Leave> {
         if node.state().sequence() <= self.up_to.load(Ordering::Relaxed) {
             self.tried.fetch_add(1, Ordering::Relaxed);
             return Err(Error::new(ErrorKind::Unavailable, "planted: its master is away"));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::common::{Plant, planted_on};
 use async_trait::async_trait;
-use latchwork_core::contracts::{Backend, Leave, Node};
+use latchwork_core::backend::{Backend, Leave, Node};
 use latchwork_core::memory::Memory;
 use latchwork_core::recipes::Mutex;
 use latchwork_core::{

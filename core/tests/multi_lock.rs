@@ -1,13 +1,11 @@
 //! Several locks as one, on memory: what is refused, round trips, and what a lost lease does.
 
-use latchwork_core::Ended;
-use latchwork_core::HoldState;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::{MultiLock, MultiMember};
-use latchwork_core::{Clock, Config, Coordinator, ErrorKind, LostReason};
+use latchwork_core::{Clock, Config, Coordinator, Ended, ErrorKind, HoldState, LostReason};
 use tokio::time::Instant;
 
 const TRIP: Duration = Duration::from_millis(100);

@@ -1,14 +1,13 @@
 //! One lock on a majority, on memory: what is refused, what it costs, outages, and servers that have
 //! forgotten.
 
-use latchwork_core::HoldState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use latchwork_core::memory::{self, Link, Memory};
 use latchwork_core::recipes::{QuorumGuard, QuorumLock};
-use latchwork_core::{Clock, Config, Coordinator, Ended, ErrorKind, LostReason, connect_lazy};
+use latchwork_core::{Clock, Config, Coordinator, Ended, ErrorKind, HoldState, LostReason, connect_lazy};
 use tokio::time::{Instant, sleep};
 
 const TTL: Duration = Duration::from_secs(10);

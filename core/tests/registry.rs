@@ -1,17 +1,15 @@
 //! A client in the registry, beside what the suite sees on every backend.
 
-use latchwork_core::Ended;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{Plant, planted_on};
 use async_trait::async_trait;
-use latchwork_core::contracts::{Backend, Leave, Node, Page};
+use latchwork_core::backend::{Backend, EntryPage, LAYOUT, Leave, Node, clients_address};
 use latchwork_core::memory::{Link, Memory};
-use latchwork_core::registry::{LAYOUT, clients_address};
 use latchwork_core::{
-    Clock, Config, Connector, Coordinator, Error, ErrorKind, LostReason, Result, connect, connect_lazy,
+    Clock, Config, Connector, Coordinator, Ended, Error, ErrorKind, LostReason, Result, connect, connect_lazy,
 };
 use parking_lot::Mutex;
 
@@ -199,7 +197,7 @@ async fn a_client_whose_lease_ends_as_it_enters_anew_tries_once_more_before_it_a
     let clients = clients_address("latchwork").expect("a good namespace");
     let (once, again) = (1, 2);
     for failing in [once, again] {
-        let listed = operator.backend().list(&clients, Page::new(0, 10)).await.expect("listed");
+        let listed = operator.backend().list(&clients, EntryPage::new(0, 10)).await.expect("listed");
         let last = listed.last().expect("both are listed").sequence;
         // The lease ends under them, as the client hears from the server.
         stored.plants.joins.lock().extend(vec![ErrorKind::Lost(LostReason::Expired); failing]);

@@ -1,17 +1,16 @@
 //! A client on more than one runtime: its background tasks belong to the runtime that it was made
 //! on.
 
-use latchwork_core::Ended;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{Plant, planted};
 use async_trait::async_trait;
-use latchwork_core::contracts::{Backend, Leave, Node};
+use latchwork_core::backend::{Backend, Leave, Node};
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::QuorumLock;
 use latchwork_core::{
-    Clock, Config, Connector, Coordinator, ErrorKind, LostReason, Owner, Result, connect_lazy,
+    Clock, Config, Connector, Coordinator, Ended, ErrorKind, LostReason, Owner, Result, connect_lazy,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;

@@ -7,17 +7,17 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{
-    Backend, Cell, CellLife, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation,
-    Join, Joined, Lease, LeaseWriter, Leave, Node, NodeId, NodeState, NodeWriter, Page, QueuePage,
-    SequentialNodes,
+use latchwork_core::backend::decide::queue::Answer;
+use latchwork_core::backend::decide::{recheck, renewal_period};
+use latchwork_core::backend::{
+    Backend, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, Incarnation, Join,
+    Joined, LeaseWriter, Leave, Node, NodeId, NodeState, NodeWriter, QueueEntry, QueuePage, SequentialNodes,
+    Unobserved, VersionedValue, no_replicas,
 };
-use latchwork_core::decide::queue::Answer;
-use latchwork_core::decide::{Claim, recheck, renewal_period};
 use latchwork_core::facts::{Fact, Persistence, ServerFacts, Topology};
-use latchwork_core::support::{Unobserved, no_replicas};
 use latchwork_core::{
-    Address, Capabilities, Clock, Config, Connector, Error, Eviction, LostReason, Moment, QueuePrefix, Result,
+    Address, Capabilities, CellLife, Claim, Clock, Config, Connector, Error, Eviction, Lease, LostReason,
+    Moment, QueuePrefix, Result,
 };
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -239,7 +239,7 @@ impl SequentialNodes for TableBackend {
         self.0.wire.send(move |table, now| table.leave(now, &queue, id, true)).await.map(drop)
     }
 
-    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+    async fn list(&self, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         let queue = queue.clone();
         self.0.wire.send(move |table, now| table.list(now, &queue, page)).await
     }
@@ -285,7 +285,7 @@ impl SequentialNodes for TableBackend {
 
 #[async_trait]
 impl Cells for TableBackend {
-    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+    async fn read_cell(&self, cell: &Address) -> Result<Option<VersionedValue>> {
         let cell = cell.clone();
         self.0.wire.send(move |table, now| table.read_cell(now, &cell)).await
     }

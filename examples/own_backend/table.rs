@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use latchwork_core::contracts::{
-    Cell, CellPage, CellWrite, CellWritten, Entry, Join, Joined, Lease, LeaseWriter, Node, NodeId,
-    NodeWriter, Page, QueuePage,
+use latchwork_core::backend::decide::CellStore;
+use latchwork_core::backend::decide::queue::{Admissions, Answer, Micros, Queue, QueueJoin, Slot};
+use latchwork_core::backend::{
+    CellPage, CellWrite, CellWritten, EntryPage, Join, Joined, LeaseWriter, Node, NodeId, NodeWriter,
+    QueueEntry, QueuePage, VersionedValue,
 };
-use latchwork_core::decide::CellStore;
-use latchwork_core::decide::queue::{Admissions, Answer, Ask, Micros, Queue, Slot};
-use latchwork_core::{Address, Error, LostReason, QueuePrefix, Result};
+use latchwork_core::{Address, Error, Lease, LostReason, QueuePrefix, Result};
 use tokio::sync::Notify;
 
 use crate::backend::{Client, TableNode};
@@ -60,7 +60,7 @@ impl Table {
     }
 
     /// Reads a cell.
-    pub(crate) fn read_cell(&mut self, now: Micros, cell: &Address) -> Option<Cell> {
+    pub(crate) fn read_cell(&mut self, now: Micros, cell: &Address) -> Option<VersionedValue> {
         self.prune_cells(now);
         self.cells.read(now, cell)
     }
@@ -135,7 +135,7 @@ impl Table {
     ) -> Result<Joined> {
         let Join { queue, id, claim, limit, patience, .. } = join;
         let ttl = micros(lease.ttl());
-        let ask = Ask { id: *id, claim: *claim, limit: *limit, ttl, patience: *patience };
+        let ask = QueueJoin { id: *id, claim: *claim, limit: *limit, ttl, patience: *patience };
         let answer = self.on(queue, |queue| queue.join(now, &ask));
         let sequence = match answer {
             Answer::Admitted { sequence } | Answer::Waiting { sequence, .. } => sequence,
@@ -244,14 +244,14 @@ impl Table {
     }
 
     /// A page of a queue.
-    pub(crate) fn list(&mut self, now: Micros, queue: &Address, page: Page) -> Vec<Entry> {
+    pub(crate) fn list(&mut self, now: Micros, queue: &Address, page: EntryPage) -> Vec<QueueEntry> {
         self.on(queue, |queue| ((), queue.prune(now)));
         let entry = |(sequence, slot, admitted): (u64, &Slot, bool)| {
             let node = self.nodes.get(&slot.id);
-            let label = node.map(|node| Entry::label_of(node.label.as_bytes())).unwrap_or_default();
+            let label = node.map(|node| QueueEntry::label_of(node.label.as_bytes())).unwrap_or_default();
             let data = node.map(|node| node.data.lock().clone()).unwrap_or_default();
             let lease_left = page.leases.then(|| Duration::from_micros(slot.expires.saturating_sub(now)));
-            Entry { sequence, claim: slot.claim, admitted, label, age: None, lease_left, data }
+            QueueEntry { sequence, claim: slot.claim, admitted, label, age: None, lease_left, data }
         };
         let behind = self.queues[queue].iter().filter(|(sequence, ..)| *sequence > page.after);
         behind.take(page.most).map(entry).collect()

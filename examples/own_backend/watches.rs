@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
-use latchwork_core::contracts::ChangeWatch;
-use latchwork_core::decide::queue::Queue;
+use latchwork_core::backend::ChangeWatch;
+use latchwork_core::backend::decide::queue::Queue;
 use latchwork_core::{Address, Error, Moment, Result};
 use tokio::sync::Notify;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use latchwork_core::decide::queue::Micros;
+use latchwork_core::backend::decide::queue::Micros;
 use latchwork_core::seen::Requests;
 use latchwork_core::{Clock, Error, ErrorKind, Result};
 use parking_lot::Mutex;

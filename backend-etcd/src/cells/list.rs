@@ -3,8 +3,8 @@
 //! The keys of all cells of a kind are one range, without the values. The lease of a key says how
 //! long the cell stays. The next page begins behind the last cell's encoded key, which is the token.
 
-use latchwork_core::contracts::{CellLife, CellPage, ListedCell};
-use latchwork_core::{Error, QueuePrefix, Result};
+use latchwork_core::backend::{CellPage, ListedCell};
+use latchwork_core::{CellLife, Error, QueuePrefix, Result};
 
 use crate::cell_lease::CellLease;
 use crate::driver::{Driver, StoredKey, end_of};

@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
-use latchwork_core::contracts::{Cell, MAX_CELL_BYTES, Version};
-use latchwork_core::support::{Backoff, Pauses};
-use latchwork_core::{Error, ErrorKind, Result};
+use latchwork_core::backend::{Backoff, MAX_CELL_BYTES, Pauses, VersionedValue};
+use latchwork_core::{Error, ErrorKind, Result, Version};
 use tokio::time::timeout;
 
 use crate::cell_lease::CellLease;
@@ -14,7 +13,7 @@ use crate::queue::context::NodeContext;
 
 /// Reads a cell: one request. Where nobody has used an idle cell for a while, another one makes this
 /// count (CELL-IDLE). All of it is bounded by the request timeout.
-pub(crate) async fn read(context: &NodeContext, key: &str) -> Result<Option<Cell>> {
+pub(crate) async fn read(context: &NodeContext, key: &str) -> Result<Option<VersionedValue>> {
     let driver = &context.driver;
     let begun = Instant::now();
     let mut gone = false;
@@ -26,7 +25,11 @@ pub(crate) async fn read(context: &NodeContext, key: &str) -> Result<Option<Cell
 }
 
 /// Reads until a cell that is found does not go with its lease. `gone`: one that goes was found.
-async fn until_it_stands(context: &NodeContext, key: &str, gone: &mut bool) -> Result<Option<Cell>> {
+async fn until_it_stands(
+    context: &NodeContext,
+    key: &str,
+    gone: &mut bool,
+) -> Result<Option<VersionedValue>> {
     let mut backoff = Backoff::new(Pauses::IN_REQUEST);
     loop {
         let read = context.driver.get(key.as_bytes()).await?;
@@ -43,14 +46,14 @@ async fn until_it_stands(context: &NodeContext, key: &str, gone: &mut bool) -> R
 }
 
 /// The cell that a read of its key has found.
-pub(super) fn found(read: Found) -> Result<Option<Cell>> {
+pub(super) fn found(read: Found) -> Result<Option<VersionedValue>> {
     read.keys.into_iter().next().map(cell).transpose()
 }
 
-fn cell(stored: StoredKey) -> Result<Cell> {
+fn cell(stored: StoredKey) -> Result<VersionedValue> {
     let bytes = stored.value.len();
     if bytes <= MAX_CELL_BYTES {
-        return Ok(Cell { version: version(stored.modified), value: stored.value.into() });
+        return Ok(VersionedValue { version: version(stored.modified), value: stored.value.into() });
     }
     let key = String::from_utf8_lossy(&stored.key);
     let foreign = format!("has {bytes} bytes, at most {MAX_CELL_BYTES} are a cell's");

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected};
-use latchwork_core::{Error, ErrorKind, Result};
+use latchwork_core::backend::{CellWrite, CellWritten};
+use latchwork_core::{CellLife, Error, ErrorKind, Expected, Result};
 
 use tokio::time::timeout;
 

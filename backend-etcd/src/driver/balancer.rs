@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use etcd_client::Channel;
 use hyper_util::rt::TokioIo;
-use latchwork_core::support::Transport;
+use latchwork_core::backend::Transport;
 use latchwork_core::{Error, Result};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};

@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use etcd_client::{Client, ConnectOptions, KvClient, ResponseHeader};
+use latchwork_core::backend::{LinkLog, Throttle, Transport};
 use latchwork_core::seen::{Rechecks, Requests};
-use latchwork_core::support::{LinkLog, Throttle, Transport};
 use latchwork_core::{Error, Logins};
 
 use super::balancer::channel;

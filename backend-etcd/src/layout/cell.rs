@@ -16,12 +16,12 @@ pub(crate) fn cell_key(cell: &Address) -> String {
 
 #[cfg(test)]
 mod tests {
-    use latchwork_core::{Kind, Name};
+    use latchwork_core::{Key, Kind};
 
     use super::super::Layout;
     use super::*;
 
-    fn address(kind: Kind, name: impl Into<Name>) -> Address {
+    fn address(kind: Kind, name: impl Into<Key>) -> Address {
         Address::new("latch/work", kind, name).unwrap()
     }
 
@@ -29,7 +29,7 @@ mod tests {
     fn a_cell_is_below_its_namespace_and_kind_and_an_exact_one_below_that_of_all_clients() {
         assert_eq!(cell_key(&address(Kind::Value, "a/b")), "latch%2Fwork/value/a%2Fb");
         assert_eq!(cell_key(&address(Kind::Latch, "a")), "latch%2Fwork/latch/a");
-        assert_eq!(cell_key(&address(Kind::Ids, Address::exact("/a"))), "latchwork:exact/ids/%2Fa");
+        assert_eq!(cell_key(&address(Kind::Ids, Key::exact("/a"))), "latchwork:exact/ids/%2Fa");
     }
 
     #[test]
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn no_exact_lock_of_the_namespace_holds_its_cells() {
         for kind in Kind::CELLS {
-            let exact = Address::exact(format!("latch%2Fwork/{}", kind.as_str()));
+            let exact = Key::exact(format!("latch%2Fwork/{}", kind.as_str()));
             let error = Layout::new("latch/work").queue(&address(Kind::Mutex, exact)).unwrap_err();
             assert_eq!(error.argument(), Some("key"), "{kind:?}");
         }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use latchwork_core::contracts::Entry;
-use latchwork_core::decide::Claim;
+use latchwork_core::Claim;
+use latchwork_core::backend::QueueEntry;
 use serde::{Deserialize, Serialize};
 
 /// The value of a node: for listings, never for admission.
@@ -107,7 +107,7 @@ impl NodeData {
     fn read(key: &[u8], value: &[u8]) -> (Self, Arc<[u8]>) {
         match serde_json::from_slice::<WithData<Self>>(value) {
             Ok(WithData { node, data }) => {
-                let label = Entry::label_of(node.label.as_bytes()).into();
+                let label = QueueEntry::label_of(node.label.as_bytes()).into();
                 (Self { label, ..node }, data.map(Into::into).unwrap_or_default())
             }
             Err(_) => (Self::foreign(key), Arc::default()),
@@ -116,7 +116,7 @@ impl NodeData {
 
     /// A node of another program, or in another program's layout.
     fn foreign(label: &[u8]) -> Self {
-        Self { claim: Claim::Exclusive, label: Entry::label_of(label).into(), joined: 0, marked: false }
+        Self { claim: Claim::Exclusive, label: QueueEntry::label_of(label).into(), joined: 0, marked: false }
     }
 
     pub(crate) fn age(&self) -> Option<Duration> {
@@ -140,7 +140,7 @@ mod tests {
         for data in [&b""[..], b"text", "\u{0}\"ä☃".as_bytes(), b"\xff\x00", &[b'x'; 4096]] {
             assert_eq!(NodeData::read(b"k", &value.encode(data)), (value.clone(), data.into()));
             let (shown, read) = DataPlace::Alone.read(b"k", &DataPlace::Alone.value(&value, data));
-            assert_eq!((&*shown.label, &*read), (&*Entry::label_of(data), data));
+            assert_eq!((&*shown.label, &*read), (&*QueueEntry::label_of(data), data));
             let beside = DataPlace::Beside.value(&value, data);
             assert_eq!(DataPlace::Beside.read(b"k", &beside), (value.clone(), Arc::default()));
         }

@@ -11,8 +11,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::NodeId;
-use latchwork_core::support::{Backoff, Pauses};
+use latchwork_core::backend::{Backoff, NodeId, Pauses};
 use latchwork_core::{Clock, Moment};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -141,7 +140,7 @@ impl Tombstones {
 #[cfg(test)]
 mod tests {
     use latchwork_conformance::servers::{Kind, Options, Server};
-    use latchwork_core::decide::queue::TOMBSTONE;
+    use latchwork_core::backend::decide::queue::TOMBSTONE;
 
     use super::*;
     use crate::driver::{Order, Range};

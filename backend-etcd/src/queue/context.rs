@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use latchwork_core::support::NamePool;
+use latchwork_core::backend::NamePool;
 use tokio_util::sync::DropGuard;
 
 use super::cleanup::Tombstones;

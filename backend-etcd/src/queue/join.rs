@@ -17,10 +17,9 @@
 
 use std::sync::Arc;
 
-use latchwork_core::contracts::{Join, Joined, NodeId, Patience, StoredLimit};
-use latchwork_core::decide::Claim;
-use latchwork_core::decide::chain::Standing;
-use latchwork_core::{Error, ErrorKind, LostReason, Result};
+use latchwork_core::backend::decide::chain::Standing;
+use latchwork_core::backend::{Join, Joined, NodeId, Patience, StoredLimit};
+use latchwork_core::{Claim, Error, ErrorKind, LostReason, Result};
 
 use super::context::NodeContext;
 use super::data;

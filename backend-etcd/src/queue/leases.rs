@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::try_join_all;
-use latchwork_core::contracts::{Entry, Page};
+use latchwork_core::backend::{EntryPage, QueueEntry};
 
 use crate::driver::Driver;
 use crate::error::Answer;
 
 /// Asks the server for the lease of each holder, once where several hang on one, and not for more than
-/// [`Page::MAX_LEASES`]. `leases`: that of each entry; 0 for none.
-pub(crate) async fn tell(driver: &Driver, entries: &mut [Entry], leases: &[i64]) -> Answer<()> {
+/// [`EntryPage::MAX_LEASES`]. `leases`: that of each entry; 0 for none.
+pub(crate) async fn tell(driver: &Driver, entries: &mut [QueueEntry], leases: &[i64]) -> Answer<()> {
     let mut asked = BTreeSet::new();
     for (entry, lease) in entries.iter().zip(leases) {
-        if entry.admitted && *lease != 0 && asked.len() < Page::MAX_LEASES {
+        if entry.admitted && *lease != 0 && asked.len() < EntryPage::MAX_LEASES {
             asked.insert(*lease);
         }
     }

@@ -6,7 +6,7 @@
 //! was answered. Where an earlier request of the join may still be under way the leave writes a
 //! tombstone too, and that name is never lent.
 
-use latchwork_core::contracts::{Join, Leave};
+use latchwork_core::backend::{Join, Leave};
 use latchwork_core::{Error, LostReason, Result};
 
 use super::context::NodeContext;

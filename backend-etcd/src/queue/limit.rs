@@ -1,7 +1,7 @@
 //! The stored limit of a semaphore, and what a join of permits compares of it.
 
-use latchwork_core::contracts::{Join, Limit, Patience, QueuePage, StoredLimit};
-use latchwork_core::{Error, QueuePrefix, Result};
+use latchwork_core::backend::{Join, Patience, QueuePage, StoredLimit};
+use latchwork_core::{Error, Limit, QueuePrefix, Result};
 
 use crate::driver::{Compare, Driver, Found, Op, Txn, end_of};
 use crate::error::Failure;

@@ -1,9 +1,8 @@
 //! Listings of a queue: what stood in it at one revision.
 
-use latchwork_core::Kind;
-use latchwork_core::contracts::StoredLimit;
-use latchwork_core::decide::Claim;
-use latchwork_core::decide::chain::{Listed, Standing, standing};
+use latchwork_core::backend::StoredLimit;
+use latchwork_core::backend::decide::chain::{Listed, Standing, standing};
+use latchwork_core::{Claim, Kind};
 
 use super::limit::stored_limit;
 use crate::driver::{Driver, Found, Op, Order, Range, StoredKey};
@@ -166,7 +165,7 @@ mod tests {
     use super::*;
     use crate::layout::Layout;
     use latchwork_core::Address;
-    use latchwork_core::contracts::NodeId;
+    use latchwork_core::backend::NodeId;
 
     fn queue() -> Queue {
         Layout::new("n").queue(&Address::new("n", Kind::Mutex, "k").unwrap()).unwrap()

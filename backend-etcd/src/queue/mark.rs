@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use latchwork_core::support::{Backoff, Pauses};
+use latchwork_core::backend::{Backoff, Pauses};
 
 use super::context::NodeContext;
 use crate::driver::{Driver, EventKind, Op, Txn};

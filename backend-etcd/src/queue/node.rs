@@ -4,9 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use latchwork_core::contracts::{NodeId, NodeWriter};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Error, LostReason, Result};
+use latchwork_core::backend::{NodeId, NodeWriter};
+use latchwork_core::{Claim, Error, LostReason, Result};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 

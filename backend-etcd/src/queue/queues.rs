@@ -9,7 +9,7 @@
 //! queue, whose encoded key is the token. Each request reads the present, so a queue that comes or
 //! goes meanwhile may be missed.
 
-use latchwork_core::contracts::QueuePage;
+use latchwork_core::backend::QueuePage;
 use latchwork_core::{Address, Error, QueuePrefix, Result};
 
 use crate::driver::{Driver, StoredKey, end_of};

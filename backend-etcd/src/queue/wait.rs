@@ -16,11 +16,9 @@
 
 use std::sync::atomic::Ordering;
 
-use latchwork_core::contracts::StoredLimit;
-use latchwork_core::decide::Claim;
-use latchwork_core::decide::chain::Standing;
-use latchwork_core::support::{Backoff, Pauses};
-use latchwork_core::{Error, Result};
+use latchwork_core::backend::decide::chain::Standing;
+use latchwork_core::backend::{Backoff, Pauses, StoredLimit};
+use latchwork_core::{Claim, Error, Result};
 
 use super::fast_path::{Woken, verify_in_background};
 use super::list::{Listing, Member, read};

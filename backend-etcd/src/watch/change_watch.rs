@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::ChangeWatch;
+use latchwork_core::backend::ChangeWatch;
 use latchwork_core::{Error, ErrorKind, Result};
 use tokio_util::sync::CancellationToken;
 

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use latchwork_core::contracts::NodeWriter;
+use latchwork_core::backend::NodeWriter;
 use tokio_util::sync::CancellationToken;
 
 use crate::driver::{Compare, Found};

@@ -4,9 +4,8 @@
 
 use std::sync::Arc;
 
-use latchwork_core::contracts::Lease;
-use latchwork_core::support::{Backoff, Pauses};
-use latchwork_core::{Clock, Error};
+use latchwork_core::backend::{Backoff, Pauses};
+use latchwork_core::{Clock, Error, Lease};
 
 use super::own_node::OwnNode;
 use super::watches::Watches;
@@ -81,7 +80,7 @@ mod tests {
     use etcd_client::{Client, Permission};
     use latchwork_conformance::recorder::Recorder;
     use latchwork_conformance::servers::{Kind, Options, Server};
-    use latchwork_core::contracts::{LeaseWriter, NodeWriter};
+    use latchwork_core::backend::{LeaseWriter, NodeWriter};
     use latchwork_core::{LostReason, Secret};
 
     use super::*;

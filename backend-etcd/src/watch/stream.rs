@@ -5,7 +5,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Instant;
 
-use latchwork_core::support::{Backoff, Pauses};
+use latchwork_core::backend::{Backoff, Pauses};
 use latchwork_core::{Clock, Error, ErrorKind};
 use tokio::sync::mpsc;
 

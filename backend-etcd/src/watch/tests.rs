@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::{LeaseWriter, NodeWriter};
+use latchwork_core::backend::{LeaseWriter, NodeWriter};
 use latchwork_core::{Clock, LostReason};
 
 use super::OwnNode;

@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{self, Kind, Options, Server};
-use latchwork_core::contracts::{Join, Joined, Lease, Limit, Node, NodeId, Patience};
-use latchwork_core::decide::Claim;
+use latchwork_core::backend::{Join, Joined, Node, NodeId, Patience};
 use latchwork_core::recipes::{Mutex, MutexGuard};
-use latchwork_core::{Address, Config, Coordinator, Kind as Lock, Result, connect};
+use latchwork_core::{Address, Claim, Config, Coordinator, Kind as Lock, Lease, Limit, Result, connect};
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 

@@ -3,7 +3,7 @@
 use super::{Crowd, NODES, hold, last_inbox};
 use crate::common::{etcdctl, keys, soon, still_waits};
 use latchwork_core::LostReason;
-use latchwork_core::contracts::Leave;
+use latchwork_core::backend::Leave;
 
 /// Any program that may write below the namespace can forge a notice. The check behind the
 /// admission finds out.

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use crate::common::{client, etcdctl, field, join, keys, proxied, revision, server, soon, still_waits, wait};
 use latchwork_conformance::proxy::{Direction, Event, Proxy};
 use latchwork_conformance::servers::Server;
-use latchwork_core::contracts::Node;
-use latchwork_core::decide::Claim;
-use latchwork_core::{Coordinator, ErrorKind, Kind, LostReason};
+use latchwork_core::backend::Node;
+use latchwork_core::{Claim, Coordinator, ErrorKind, Kind, LostReason};
 use tokio::task::JoinHandle;
 
 /// So many nodes watch the queue: one that joins behind them and one more is far from its head.

@@ -3,8 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use latchwork_core::contracts::{Cell, CellLife, CellWrite, CellWritten, NodeId};
-use latchwork_core::{Address, Error, ErrorKind, Moment, Result};
+use latchwork_core::backend::{CellWrite, CellWritten, NodeId, VersionedValue};
+use latchwork_core::{Address, CellLife, Error, ErrorKind, Moment, Result};
 
 use crate::client::Client;
 use crate::driver::of_two_slots;
@@ -13,7 +13,7 @@ use crate::layout::CellKey;
 use crate::queue::cleanup;
 use crate::scripts::{self, Call, Holder, Reply, WriteAnswer};
 
-pub(crate) async fn read(client: &Client, cell: &Address) -> Result<Option<Cell>> {
+pub(crate) async fn read(client: &Client, cell: &Address) -> Result<Option<VersionedValue>> {
     let (_, reply) = client.run(&scripts::read_cell(&CellKey::of(cell)?)).await.map_err(only_read)?;
     scripts::cell_read(reply)
 }

@@ -1,9 +1,8 @@
 //! Counts, which the server changes by itself: one script, one round trip, among any number of
 //! writers. Another client that changes a count by compare-and-set finds the same text in the cell.
 
-use latchwork_core::contracts::TimeToIdle;
-use latchwork_core::decide::count::request::{Decided, Request};
-use latchwork_core::{Address, Result};
+use latchwork_core::backend::decide::count::request::{CountRequest, Decided};
+use latchwork_core::{Address, Result, TimeToIdle};
 
 use super::access;
 use crate::client::Client;
@@ -13,7 +12,7 @@ use crate::scripts;
 pub(crate) async fn change(
     client: &Client,
     cell: &Address,
-    request: &Request,
+    request: &CountRequest,
     idle: Option<TimeToIdle>,
 ) -> Result<Decided> {
     let call = scripts::change_count(&CellKey::of(cell)?, request, access::nonce(), idle);

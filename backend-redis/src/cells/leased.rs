@@ -1,6 +1,6 @@
 //! The ephemeral cells of a client (CELL-EPHEMERAL).
 //!
-//! A cell that was written with [`CellLife::Lease`](latchwork_core::contracts::CellLife) expires on the
+//! A cell that was written with [`CellLife::Lease`](latchwork_core::CellLife) expires on the
 //! server by itself, as a node does. The client renews it beside its nodes as long as the lease under
 //! which it was written, and counts a round that missed one as it counts a missed node: the client's
 //! lease is late then. A cell has no state of its own. That it is gone (somebody wrote or deleted it,
@@ -11,8 +11,7 @@
 
 use std::collections::HashMap;
 
-use latchwork_core::Moment;
-use latchwork_core::contracts::Lease;
+use latchwork_core::{Lease, Moment};
 use parking_lot::Mutex;
 
 use crate::layout::CellKey;
@@ -162,7 +161,7 @@ impl Drop for Asked<'_> {
 mod tests {
     use std::time::Duration;
 
-    use latchwork_core::contracts::LeaseWriter;
+    use latchwork_core::backend::LeaseWriter;
     use latchwork_core::{Address, Clock, Kind};
 
     use super::*;

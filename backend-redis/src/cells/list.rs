@@ -1,7 +1,7 @@
 //! Listing the cells of a kind (CELL-LIST).
 
 use futures_util::future::try_join_all;
-use latchwork_core::contracts::{CellPage, ListedCell};
+use latchwork_core::backend::{CellPage, ListedCell};
 use latchwork_core::{Address, Error, QueuePrefix, Result};
 
 use crate::client::Client;

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::support::{Backoff, Pauses};
+use latchwork_core::backend::{Backoff, Pauses};
 use latchwork_core::{Clock, Error, ErrorKind, Moment, Result};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, watch};

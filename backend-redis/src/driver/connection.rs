@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::decide::renewal_period;
+use latchwork_core::backend::LinkLog;
+use latchwork_core::backend::decide::renewal_period;
 use latchwork_core::seen::Requests;
-use latchwork_core::support::LinkLog;
 use latchwork_core::{Clock, Error, ErrorKind, Eviction, Moment, Result};
 use redis::Cmd;
 use tokio::sync::{Notify, watch};

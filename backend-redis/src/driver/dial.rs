@@ -5,8 +5,8 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use latchwork_core::decide::renewal_period;
-use latchwork_core::support::{Backoff, LinkLog, Pauses};
+use latchwork_core::backend::decide::renewal_period;
+use latchwork_core::backend::{Backoff, LinkLog, Pauses};
 use latchwork_core::{Clock, Error, ErrorKind, Eviction};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, PushInfo, PushKind, Value};

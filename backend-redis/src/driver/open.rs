@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use latchwork_core::Credentials;
-use latchwork_core::support::Transport;
+use latchwork_core::backend::Transport;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use latchwork_core::support::{Backoff, Pauses};
+use latchwork_core::backend::{Backoff, Pauses};
 use latchwork_core::{Error, ErrorKind};
 use parking_lot::Mutex;
 use redis::{PushInfo, PushKind, Value};

@@ -2,9 +2,8 @@
 //! answer, every message and every listing must agree. So the models may explore core's queue in
 //! the scripts' place.
 
-use latchwork_core::Kind;
-use latchwork_core::contracts::{Join, Limit, NodeId, Patience};
-use latchwork_core::decide::Claim;
+use latchwork_core::backend::{Join, NodeId, Patience};
+use latchwork_core::{Claim, Kind, Limit};
 
 use super::fixture::{Fixture, TICK};
 use super::forms::Forms;

@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use latchwork_core::decide::count::request::{Decided, Outcome, Request};
-use latchwork_core::decide::count::{Change, Count, NotThisCount, Operation};
+use latchwork_core::backend::decide::count::request::{CountOutcome, CountRequest, Decided};
+use latchwork_core::backend::decide::count::{Change, Count, NotThisCount, Operation};
 use latchwork_core::{Address, ErrorKind, Kind};
 
 use super::dice::Dice;
@@ -34,12 +34,12 @@ const EDGES: &[i64] = &[
     -4_611_686_018_427_387_905,
 ];
 
-struct Cell<'a> {
+struct VersionedValue<'a> {
     fixture: &'a Fixture,
     key: CellKey,
 }
 
-impl<'a> Cell<'a> {
+impl<'a> VersionedValue<'a> {
     fn new(fixture: &'a Fixture) -> Self {
         let address: Address = Fixture::queue(Kind::Counter, "count");
         Self { fixture, key: CellKey::of(&address).unwrap() }
@@ -60,7 +60,7 @@ impl<'a> Cell<'a> {
     }
 
     /// Sends a request to the server and to the twin. They must agree.
-    async fn send(&self, request: &Request, nonce: u64) -> Result<Decided, NotThisCount> {
+    async fn send(&self, request: &CountRequest, nonce: u64) -> Result<Decided, NotThisCount> {
         let (before, version) = (self.text().await, self.version().await);
         let twin = Count::in_cell(before.as_deref(), request.initial).map(|count| count.decide(request));
         let reply = self.fixture.run(scripts::change_count(&self.key, request, nonce, None)).await;
@@ -101,11 +101,11 @@ struct Met {
 /// Requests of some writers, some of them sent again, some late, and deletions.
 async fn history(fixture: &Fixture, seed: u64, met: &mut Met) {
     let mut dice = Dice(seed);
-    let cell = Cell::new(fixture);
+    let cell = VersionedValue::new(fixture);
     let initial = (dice.roll(3) == 0).then(|| u32::try_from(1 + dice.roll(5)).unwrap());
     let writers = [3, 60, 90][usize::try_from(dice.roll(3)).unwrap()];
     let ids: Vec<u64> = (0..writers).map(|_| dice.roll(u64::MAX) >> (4 * dice.roll(16))).collect();
-    let (mut last, mut sent): (u64, Vec<Request>) = (0, Vec::new());
+    let (mut last, mut sent): (u64, Vec<CountRequest>) = (0, Vec::new());
     let mut known: Option<u64> = None;
     for step in 0..250 {
         if dice.roll(250) == 0 {
@@ -127,7 +127,7 @@ async fn history(fixture: &Fixture, seed: u64, met: &mut Met) {
         let operation = Operation { writer: *dice.pick(&ids).unwrap(), number: last };
         let since =
             if dice.roll(4) == 0 { None } else { known.map(|known| known.saturating_sub(dice.roll(90))) };
-        let mut request = Request { change, operation, initial, since, in_doubt: dice.roll(3) == 0 };
+        let mut request = CountRequest { change, operation, initial, since, in_doubt: dice.roll(3) == 0 };
         if dice.roll(4) == 0 && !sent.is_empty() {
             request = *dice.pick(&sent[sent.len().saturating_sub(60)..]).unwrap();
             request.in_doubt |= dice.roll(2) == 0;
@@ -136,9 +136,9 @@ async fn history(fixture: &Fixture, seed: u64, met: &mut Met) {
         let decided = cell.send(&request, 1 + step).await.unwrap();
         known = Some(decided.writes);
         match decided.outcome {
-            Outcome::Applied(_) => met.applied += 1,
-            Outcome::Refused => met.refused += 1,
-            Outcome::Untold => met.untold += 1,
+            CountOutcome::Applied(_) => met.applied += 1,
+            CountOutcome::Refused => met.refused += 1,
+            CountOutcome::Untold => met.untold += 1,
         }
     }
 }
@@ -157,12 +157,12 @@ async fn random_requests_agree_with_the_twin() {
 #[tokio::test]
 async fn sums_are_exact_in_64_bits() {
     let fixture = Fixture::start().await;
-    let cell = Cell::new(&fixture);
+    let cell = VersionedValue::new(&fixture);
     for one in EDGES {
         for other in EDGES {
             cell.set(format!("{one} 7").as_bytes()).await;
             let operation = Operation { writer: 1, number: 2 };
-            let request = Request {
+            let request = CountRequest {
                 change: Change::Add(*other),
                 operation,
                 initial: None,
@@ -170,7 +170,7 @@ async fn sums_are_exact_in_64_bits() {
                 in_doubt: false,
             };
             let outcome = cell.send(&request, 5).await.unwrap().outcome;
-            let sum = one.checked_add(*other).map_or(Outcome::Refused, Outcome::Applied);
+            let sum = one.checked_add(*other).map_or(CountOutcome::Refused, CountOutcome::Applied);
             assert_eq!(outcome, sum, "{one} {other}");
         }
     }
@@ -184,7 +184,7 @@ fn record(writer: u64, number: &str, result: &str) -> String {
 #[tokio::test]
 async fn texts_are_read_as_the_twin_reads_them() {
     let fixture = Fixture::start().await;
-    let cell = Cell::new(&fixture);
+    let cell = VersionedValue::new(&fixture);
     let mut texts: Vec<Vec<u8>> = Vec::new();
     for value in [
         "0",
@@ -258,7 +258,7 @@ async fn texts_are_read_as_the_twin_reads_them() {
                 cell.set(&text).await;
                 let operation = Operation { writer, number };
                 let (change, since) = (Change::Add(1), Some(350 + 2 * writer));
-                let request = Request { change, operation, initial, since, in_doubt: false };
+                let request = CountRequest { change, operation, initial, since, in_doubt: false };
                 let _agreed = cell.send(&request, 5).await;
             }
         }
@@ -268,11 +268,12 @@ async fn texts_are_read_as_the_twin_reads_them() {
 #[tokio::test]
 async fn another_thing_in_the_place_of_a_count_is_refused_and_stays() {
     let fixture = Fixture::start().await;
-    let cell = Cell::new(&fixture);
+    let cell = VersionedValue::new(&fixture);
     let mut set = redis::cmd("SET");
     fixture.raw::<()>(set.arg(cell.key.to_string()).arg("5 1")).await.unwrap();
     let operation = Operation { writer: 1, number: 2 };
-    let request = Request { change: Change::Add(1), operation, initial: None, since: None, in_doubt: false };
+    let request =
+        CountRequest { change: Change::Add(1), operation, initial: None, since: None, in_doubt: false };
     let error = fixture.try_run(scripts::change_count(&cell.key, &request, 5, None)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     let stays: String = fixture.raw(redis::cmd("GET").arg(cell.key.to_string())).await.unwrap();

@@ -4,9 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use latchwork_core::Kind;
-use latchwork_core::contracts::{Join, Limit, NodeId, Patience};
-use latchwork_core::decide::Claim;
+use latchwork_core::backend::{Join, NodeId, Patience};
+use latchwork_core::{Claim, Kind, Limit};
 
 use super::fixture::{FAR, Fixture, TICK};
 use super::history::History;

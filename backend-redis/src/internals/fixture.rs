@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_conformance::servers::{self, Options, Server};
-use latchwork_core::contracts::NodeId;
+use latchwork_core::backend::NodeId;
 use latchwork_core::{Address, Kind, Result};
 use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::{LeaseWriter, NodeId, NodeWriter};
+use latchwork_core::backend::{LeaseWriter, NodeId, NodeWriter};
 use latchwork_core::{Address, Clock, Kind, Moment};
 use proptest::prelude::*;
 

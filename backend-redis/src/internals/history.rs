@@ -5,10 +5,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::{Join, NodeId};
-use latchwork_core::decide::Claim;
-use latchwork_core::decide::queue::{Answer, Queue as Twin, TOMBSTONE};
-use latchwork_core::{Address, Kind};
+use latchwork_core::backend::decide::queue::{Answer, Queue as Twin, TOMBSTONE};
+use latchwork_core::backend::{Join, NodeId};
+use latchwork_core::{Address, Claim, Kind};
 
 use super::dice::Dice;
 use super::fixture::{Fixture, TICK};

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use latchwork_core::Kind;
-use latchwork_core::contracts::{Join, Limit, NodeId, Patience, StoredLimit};
-use latchwork_core::decide::Claim;
+use latchwork_core::backend::{Join, NodeId, Patience, StoredLimit};
+use latchwork_core::{Claim, Kind, Limit};
 
 use super::dice::Dice;
 use super::fixture::Fixture;

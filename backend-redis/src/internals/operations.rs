@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::{Join, Limit, NodeId, Patience};
-use latchwork_core::decide::queue::{Answer, Ask, TOMBSTONE};
+use latchwork_core::Limit;
+use latchwork_core::backend::decide::queue::{Answer, QueueJoin, TOMBSTONE};
+use latchwork_core::backend::{Join, NodeId, Patience};
 
 use super::history::{Contender, ExtraNews, History};
 use crate::scripts::{self, JoinAnswer, Looked, RenewAnswer};
@@ -48,7 +49,7 @@ impl History<'_> {
         let ttl = Duration::from_micros(contender.ttl);
         let call = scripts::join(&self.queue, &contender.join, ttl, self.fixture.inbox(), Some(self.now));
         let (answer, _, time) = scripts::joined(self.fixture.run(call).await).unwrap();
-        let ask = Ask { id, claim, limit, ttl: contender.ttl, patience };
+        let ask = QueueJoin { id, claim, limit, ttl: contender.ttl, patience };
         let (twin, notified) = self.twin.join(self.now, &ask);
         let twin = self.not_before_now(twin);
         self.check(

@@ -1,9 +1,8 @@
 //! A program writes rubbish into the keys of a queue, between the operations of honest clients: no
 //! two of these hold.
 
-use latchwork_core::Kind;
-use latchwork_core::contracts::{Join, Limit, NodeId, Patience};
-use latchwork_core::decide::Claim;
+use latchwork_core::backend::{Join, NodeId, Patience};
+use latchwork_core::{Claim, Kind, Limit};
 
 use super::fixture::{FAR, Fixture, TICK};
 use super::history::History;

@@ -8,9 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use latchwork_core::contracts::{Close, NodeWriter};
-use latchwork_core::decide::queue::TOMBSTONE;
-use latchwork_core::support::{Backoff, Pauses, SharedTask};
+use latchwork_core::backend::decide::queue::TOMBSTONE;
+use latchwork_core::backend::{Backoff, Close, NodeWriter, Pauses, SharedTask};
 use latchwork_core::{Error, ErrorKind, LostReason, Moment, Result};
 
 use crate::cells::leased::Written;

@@ -30,8 +30,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::NodeState;
-use latchwork_core::support::{Backoff, Pauses};
+use latchwork_core::backend::{Backoff, NodeState, Pauses};
 use latchwork_core::{Error, ErrorKind, Moment, Result};
 use parking_lot::Mutex;
 use tokio::sync::watch;

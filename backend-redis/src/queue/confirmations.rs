@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::support::SingleFlight;
+use latchwork_core::backend::SingleFlight;
 use latchwork_core::{Error, ErrorKind, Moment, Result};
 use parking_lot::Mutex;
 use tokio::sync::watch;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use latchwork_core::contracts::{Join, Joined, LeaseWriter, NodeWriter};
-use latchwork_core::decide::join_obsolete_at;
-use latchwork_core::decide::life::Residue;
-use latchwork_core::decide::queue::TOMBSTONE;
+use latchwork_core::backend::decide::join_obsolete_at;
+use latchwork_core::backend::decide::life::Residue;
+use latchwork_core::backend::decide::queue::TOMBSTONE;
+use latchwork_core::backend::{Join, Joined, LeaseWriter, NodeWriter};
 use latchwork_core::{Error, LostReason, Moment, Result};
 
 use super::cleanup;

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use latchwork_core::contracts::QueuePage;
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, QueuePrefix, Result};
+use latchwork_core::backend::QueuePage;
+use latchwork_core::{Address, Claim, QueuePrefix, Result};
 
 use crate::client::Client;
 use crate::error::only_read;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::try_join_all;
-use latchwork_core::contracts::{Entry, Page, QueuePage};
+use latchwork_core::backend::{EntryPage, QueueEntry, QueuePage};
 use latchwork_core::{Address, Error, QueuePrefix, Result};
 
 use crate::client::Client;
@@ -15,7 +15,7 @@ use crate::walk::Walk;
 /// Nodes that one listing script reads.
 const LISTED_AT_ONCE: usize = 500;
 
-pub(crate) async fn list(client: &Arc<Client>, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+pub(crate) async fn list(client: &Arc<Client>, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
     let queue = QueueKeys::of(queue)?;
     let (mut entries, mut after) = (Vec::new(), page.after);
     while entries.len() < page.most {

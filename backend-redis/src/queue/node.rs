@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{CellWrite, CellWritten, Leave, Node, NodeState};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Error, LostReason, Result};
+use latchwork_core::backend::{CellWrite, CellWritten, Leave, Node, NodeState};
+use latchwork_core::{Address, Claim, Error, LostReason, Result};
 
 use super::{cleanup, confirm, wait};
 use crate::cells::access;

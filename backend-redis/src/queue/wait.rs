@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::NodeState;
-use latchwork_core::decide::{Claim, recheck, renewal_period};
-use latchwork_core::{Error, Moment, Result, Token};
+use latchwork_core::backend::NodeState;
+use latchwork_core::backend::decide::{recheck, renewal_period};
+use latchwork_core::{Claim, Error, Moment, Result, Token};
 
 use crate::client::Client;
 use crate::watch::Attempt;

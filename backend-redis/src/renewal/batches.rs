@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::NodeId;
+use latchwork_core::backend::NodeId;
 
 use crate::layout::QueueKeys;
 use crate::scripts::{self, Call};
@@ -61,7 +61,7 @@ pub(super) fn request(batch: &Batch, ttl: Duration) -> Call {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use latchwork_core::contracts::{LeaseWriter, NodeWriter};
+    use latchwork_core::backend::{LeaseWriter, NodeWriter};
     use latchwork_core::{Address, Clock, Kind, Moment};
 
     use crate::watch::Inbox;

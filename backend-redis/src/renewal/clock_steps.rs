@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use latchwork_core::decide::margin;
+use latchwork_core::backend::decide::margin;
 use latchwork_core::{Moment, seen};
 
 use crate::config::NAME;

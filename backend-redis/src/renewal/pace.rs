@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use latchwork_core::decide::renewal_period;
+use latchwork_core::backend::decide::renewal_period;
 
 /// A burst grows to so many times its size, and no more: a join waits behind it.
 const WIDEST: usize = 16;

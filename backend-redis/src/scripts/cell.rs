@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use latchwork_core::Result;
-use latchwork_core::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected, NodeId, Version};
+use latchwork_core::backend::{CellWrite, CellWritten, NodeId, VersionedValue};
+use latchwork_core::{CellLife, Expected, Result, Version};
 
 use super::call::Call;
 use super::leased_cells::millis;
@@ -31,7 +31,7 @@ pub(crate) fn read_cell(cell: &CellKey) -> Call {
     Call::new(&READ_CELL, [cell])
 }
 
-pub(crate) fn cell_read(reply: Reply) -> Result<Option<Cell>> {
+pub(crate) fn cell_read(reply: Reply) -> Result<Option<VersionedValue>> {
     read(Fields::of(reply)?)
 }
 
@@ -80,12 +80,12 @@ pub(crate) fn cell_written(reply: Reply) -> Result<(WriteAnswer, Flags)> {
 }
 
 /// The version and the value that are left of a reply; nothing is no cell.
-fn read(mut fields: Fields) -> Result<Option<Cell>> {
+fn read(mut fields: Fields) -> Result<Option<VersionedValue>> {
     if fields.0.len() == 0 {
         return Ok(None);
     }
     let version = version_of(&fields.text()?)?;
-    Ok(Some(Cell { version, value: fields.bytes()?.into() }))
+    Ok(Some(VersionedValue { version, value: fields.bytes()?.into() }))
 }
 
 /// As it stands on the server, so that the script compares texts.

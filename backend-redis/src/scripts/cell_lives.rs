@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use latchwork_core::Result;
-use latchwork_core::contracts::{CellLife, TimeToIdle};
+use latchwork_core::{CellLife, Result, TimeToIdle};
 
 use super::call::Call;
 use super::reply::{Fields, Reply, malformed};

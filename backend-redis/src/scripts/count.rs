@@ -3,10 +3,9 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use latchwork_core::Result;
-use latchwork_core::contracts::TimeToIdle;
-use latchwork_core::decide::count::request::{Decided, Outcome, Request};
-use latchwork_core::decide::count::{Change, NotThisCount};
+use latchwork_core::backend::decide::count::request::{CountOutcome, CountRequest, Decided};
+use latchwork_core::backend::decide::count::{Change, NotThisCount};
+use latchwork_core::{Result, TimeToIdle};
 
 use super::call::Call;
 use super::leased_cells::millis;
@@ -15,7 +14,12 @@ use super::script::COUNT;
 use crate::layout::CellKey;
 
 /// `nonce`: a number that no other write has.
-pub(crate) fn change_count(cell: &CellKey, request: &Request, nonce: u64, idle: Option<TimeToIdle>) -> Call {
+pub(crate) fn change_count(
+    cell: &CellKey,
+    request: &CountRequest,
+    nonce: u64,
+    idle: Option<TimeToIdle>,
+) -> Call {
     let call = Call::new(&COUNT, [cell]);
     let call = match request.change {
         Change::Add(number) => call.arg('a').arg(number).arg(""),
@@ -43,14 +47,14 @@ pub(crate) fn count_changed(
 ) -> Result<(std::result::Result<Decided, NotThisCount>, Flags)> {
     let mut reply = Fields::of(reply)?;
     let (code, flags) = (reply.int()?, Flags(reply.int()?));
-    let mut decided = |outcome: fn(&mut Fields) -> Result<Outcome>| {
+    let mut decided = |outcome: fn(&mut Fields) -> Result<CountOutcome>| {
         let writes = number(&reply.text()?)?;
         Ok(Ok(Decided { outcome: outcome(&mut reply)?, writes }))
     };
     let answer = match code {
-        1 => decided(|reply| Ok(Outcome::Applied(number(&reply.text()?)?))),
-        2 => decided(|_| Ok(Outcome::Refused)),
-        3 => decided(|_| Ok(Outcome::Untold)),
+        1 => decided(|reply| Ok(CountOutcome::Applied(number(&reply.text()?)?))),
+        2 => decided(|_| Ok(CountOutcome::Refused)),
+        3 => decided(|_| Ok(CountOutcome::Untold)),
         4 => {
             let with = Some(reply.text()?).filter(|with| !with.is_empty());
             let with = with.map(|with| number(&with)).transpose()?;

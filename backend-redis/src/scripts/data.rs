@@ -1,6 +1,6 @@
 //! `write_data.lua`.
 
-use latchwork_core::contracts::NodeId;
+use latchwork_core::backend::NodeId;
 
 use super::call::{Call, TimeOverride, time_word};
 use super::script::WRITE_DATA;

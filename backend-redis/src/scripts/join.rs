@@ -3,9 +3,8 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use latchwork_core::Result;
-use latchwork_core::contracts::{Join, Limit, Patience, StoredLimit};
-use latchwork_core::decide::Claim;
+use latchwork_core::backend::{Join, Patience, StoredLimit};
+use latchwork_core::{Claim, Limit, Result};
 
 use super::call::{Call, TimeOverride, time_word};
 use super::limit::stored_limit;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use latchwork_core::Result;
-use latchwork_core::contracts::NodeId;
+use latchwork_core::backend::NodeId;
 
 use super::call::{Call, TimeOverride, time_word};
 use super::reply::{Fields, Flags, Reply};

@@ -1,7 +1,7 @@
 //! `limit.lua` and `set_limit.lua`.
 
 use latchwork_core::Result;
-use latchwork_core::contracts::StoredLimit;
+use latchwork_core::backend::StoredLimit;
 
 use super::call::{Call, TimeOverride, time_word};
 use super::reply::{Fields, Flags, Reply, malformed};

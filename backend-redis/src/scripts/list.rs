@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use latchwork_core::Result;
-use latchwork_core::contracts::{Entry, MAX_LABEL_BYTES};
-use latchwork_core::decide::Claim;
+use latchwork_core::backend::{MAX_LABEL_BYTES, QueueEntry};
+use latchwork_core::{Claim, Result};
 
 use super::call::{Call, TimeOverride, time_word};
 use super::reply::{Fields, Flags, Reply, malformed, unsigned};
@@ -16,7 +15,7 @@ pub(crate) fn list(queue: &QueueKeys, after: u64, most: usize, time: TimeOverrid
 }
 
 /// With `leases` the entries tell how long their leases have left.
-pub(crate) fn listed(reply: Reply, leases: bool) -> Result<(Flags, Vec<Entry>)> {
+pub(crate) fn listed(reply: Reply, leases: bool) -> Result<(Flags, Vec<QueueEntry>)> {
     let mut reply = Fields::of(reply)?;
     let (flags, now) = (Flags(reply.int()?), reply.int()?);
     let entries = reply.0.map(|entry| {
@@ -31,9 +30,9 @@ pub(crate) fn listed(reply: Reply, leases: bool) -> Result<(Flags, Vec<Entry>)> 
             "p" => Claim::Permits(u32::try_from(weight).map_err(|_| malformed())?),
             _ => return Err(malformed()),
         };
-        let (label, mut data) = (Entry::label_of(&entry.bytes()?), entry.bytes()?);
+        let (label, mut data) = (QueueEntry::label_of(&entry.bytes()?), entry.bytes()?);
         data.truncate(MAX_LABEL_BYTES);
-        Ok(Entry { sequence, claim, admitted, label, age, lease_left: left, data: data.into() })
+        Ok(QueueEntry { sequence, claim, admitted, label, age, lease_left: left, data: data.into() })
     });
     Ok((flags, entries.collect::<Result<_>>()?))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use latchwork_core::Result;
-use latchwork_core::contracts::{NodeId, StoredLimit};
+use latchwork_core::backend::{NodeId, StoredLimit};
 
 use super::call::{Call, TimeOverride, time_word};
 use super::reply::{Fields, Flags, Reply, ServerTime, malformed, unsigned};

@@ -95,7 +95,7 @@ pub(crate) static LOADED: [&Script; 3] = [&JOIN, &RENEW, &LEAVE];
 
 #[cfg(test)]
 mod tests {
-    use latchwork_core::decide::queue::TOMBSTONE;
+    use latchwork_core::backend::decide::queue::TOMBSTONE;
 
     use super::LEAVE;
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use latchwork_core::Moment;
-use latchwork_core::contracts::{NodeId, NodeWriter, StoredLimit};
+use latchwork_core::backend::{NodeId, NodeWriter, StoredLimit};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 

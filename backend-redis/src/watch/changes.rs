@@ -17,7 +17,7 @@
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
-use latchwork_core::contracts::ChangeWatch;
+use latchwork_core::backend::ChangeWatch;
 use latchwork_core::{Clock, Error, Result};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};

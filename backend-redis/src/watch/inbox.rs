@@ -5,7 +5,7 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use latchwork_core::contracts::{NodeId, NodeWriter};
+use latchwork_core::backend::{NodeId, NodeWriter};
 use latchwork_core::{Clock, Moment};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -169,7 +169,7 @@ mod tests {
     use std::time::Duration;
 
     use futures_util::FutureExt;
-    use latchwork_core::contracts::LeaseWriter;
+    use latchwork_core::backend::LeaseWriter;
     use latchwork_core::{Address, Kind};
 
     use super::*;

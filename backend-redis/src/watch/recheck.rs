@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use latchwork_core::Result;
-use latchwork_core::contracts::NodeId;
+use latchwork_core::backend::NodeId;
 
 use super::attempt::Attempt;
 use crate::client::Client;

@@ -9,9 +9,8 @@ use super::keys::{key_of_cell, lock_at, migrate, settled, write_leased};
 use crate::common::{LONG, Operator, SHORT, admitted, ask, connect, queue, soon};
 use futures_util::future::join_all;
 use latchwork_conformance::servers::ClusteredRedis;
-use latchwork_core::contracts::{Backend, Close, LeaseState};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Kind, LostReason};
+use latchwork_core::backend::{Backend, Close};
+use latchwork_core::{Address, Claim, Kind, LeaseState, LostReason};
 use tokio::time::timeout;
 
 /// No master is replaced while one of these tests keeps it silent.

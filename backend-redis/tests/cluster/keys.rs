@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use latchwork_conformance::servers::ClusteredRedis;
-use latchwork_core::Address;
-use latchwork_core::contracts::{Backend, CellLife, CellWrite, CellWritten, Expected, LeaseState};
+use latchwork_core::backend::{Backend, CellWrite, CellWritten};
+use latchwork_core::{Address, CellLife, Expected, LeaseState};
 
 use crate::common::{Operator, soon};
 

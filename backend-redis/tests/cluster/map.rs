@@ -7,9 +7,7 @@ use crate::common::coordinators::at;
 use crate::common::{LONG, Operator, PATIENCE, soon};
 use futures_util::StreamExt;
 use latchwork_conformance::servers::ClusteredRedis;
-use latchwork_core::Coordinator;
-use latchwork_core::contracts::LeaseState;
-use latchwork_core::{Ended, HoldState};
+use latchwork_core::{Coordinator, Ended, HoldState, LeaseState};
 
 /// No master is replaced by itself, however busy the machine is.
 const CALM: Duration = Duration::from_secs(10);

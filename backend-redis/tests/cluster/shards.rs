@@ -1,6 +1,5 @@
 //! A Redis Cluster: slots that move, shards that are lost, masters that are replaced.
 
-use latchwork_core::Ended;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,8 +10,8 @@ use crate::common::coordinators::{at, said};
 use crate::common::{Operator, PATIENCE, connect, own, queue, soon};
 use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::servers::ClusteredRedis;
-use latchwork_core::contracts::{Close, LeaseState};
-use latchwork_core::{Coordinator, ErrorKind, Kind, LostReason};
+use latchwork_core::backend::Close;
+use latchwork_core::{Coordinator, Ended, ErrorKind, Kind, LeaseState, LostReason};
 
 /// No master is replaced by itself, however busy the machine is.
 const CALM: Duration = Duration::from_secs(10);

@@ -6,9 +6,8 @@ use std::time::Duration;
 use super::keys::lock_at;
 use crate::common::{LONG, Operator, admitted, ask, connect, promptly, queue, soon, standing, waiting};
 use latchwork_conformance::servers::ClusteredRedis;
-use latchwork_core::contracts::{Backend, Close};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, ErrorKind, Kind, LostReason};
+use latchwork_core::backend::{Backend, Close};
+use latchwork_core::{Address, Claim, ErrorKind, Kind, LostReason};
 
 /// No master is replaced while one of these tests keeps it silent.
 const CALM: Duration = Duration::from_secs(60);

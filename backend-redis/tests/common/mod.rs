@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use latchwork_conformance::servers::{Kind as ServerKind, Options, Server};
-use latchwork_core::contracts::{Backend, Join, Joined, Limit, Node, NodeId, Page, Patience};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Config, Connector, Error, Kind, Result};
+use latchwork_core::backend::{Backend, EntryPage, Join, Joined, Node, NodeId, Patience};
+use latchwork_core::{Address, Claim, Config, Connector, Error, Kind, Limit, Result};
 use latchwork_redis::RedisConnector;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue};
@@ -22,7 +21,7 @@ pub const SHORT: &str = "5s";
 pub const LONG: &str = "60s";
 const PROMPT: Duration = Duration::from_secs(10);
 
-pub const ALL: Page = Page::new(0, 10_000);
+pub const ALL: EntryPage = EntryPage::new(0, 10_000);
 pub const KINDS: [(Kind, Claim); 3] =
     [(Kind::Mutex, Claim::Exclusive), (Kind::RwLock, Claim::Exclusive), (Kind::Semaphore, Claim::Permits(1))];
 

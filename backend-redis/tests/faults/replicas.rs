@@ -1,10 +1,9 @@
 //! The primary is killed at once after an acquisition, and a replica promoted.
 
-use latchwork_core::Ended;
 use std::time::Instant;
 
 use latchwork_conformance::cases::is_long;
-use latchwork_core::{Coordinator, LostReason};
+use latchwork_core::{Coordinator, Ended, LostReason};
 
 use crate::common::soon;
 use crate::replication::replicas::Replicas;

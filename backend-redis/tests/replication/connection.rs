@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::Proxy;
-use latchwork_core::decide::{Claim, margin};
-use latchwork_core::{Config, ErrorKind, Kind, connect_lazy};
+use latchwork_core::backend::decide::margin;
+use latchwork_core::{Claim, Config, ErrorKind, Kind, connect_lazy};
 
 use super::replicas::Replicas;
 use super::{NOISE, PATIENT, SOON, is_unconfirmed, user};

@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use latchwork_core::Kind;
-use latchwork_core::contracts::Close;
-use latchwork_core::decide::Claim;
+use latchwork_core::backend::Close;
+use latchwork_core::{Claim, Kind};
 
 use super::replicas::Replicas;
 use super::{PATIENT, is_unconfirmed, user};

@@ -1,7 +1,6 @@
 //! A master that Sentinels watch: how it is found, what becomes of holds in a failover, and what the
 //! errors say.
 
-use latchwork_core::Ended;
 use std::time::{Duration, Instant};
 
 use crate::common::coordinators::{at, refused, said};
@@ -9,8 +8,7 @@ use crate::common::{Operator, PATIENCE, own, soon};
 use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::WatchedRedis;
-use latchwork_core::contracts::LeaseState;
-use latchwork_core::{Coordinator, ErrorKind, LostReason};
+use latchwork_core::{Coordinator, Ended, ErrorKind, LeaseState, LostReason};
 
 /// A request and a renewal may take long: what comes within [`PROMPT`] came by an event.
 const PATIENT: &str = "ttl=60s&request_timeout=20s&connect_timeout=30s";

@@ -5,8 +5,7 @@ use crate::common::coordinators::{at, refused, said};
 use crate::common::{Operator, PATIENCE, soon};
 use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::servers::{Certificates, Terminator, Validity, WatchedRedis};
-use latchwork_core::contracts::LeaseState;
-use latchwork_core::{Coordinator, ErrorKind};
+use latchwork_core::{Coordinator, ErrorKind, LeaseState};
 
 const IP: &str = "127.0.0.1";
 const NAME: &str = "localhost";

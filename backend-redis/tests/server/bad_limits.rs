@@ -1,8 +1,8 @@
 //! A stored text that is no limit: it is reported, and stays until a limit is set.
 
 use latchwork_conformance::limits::{StoredLimit, bad_limits_are_reported_and_stay, permit, shows_bad_limit};
-use latchwork_core::Kind;
-use latchwork_core::contracts::{Join, Limit, Patience};
+use latchwork_core::backend::{Join, Patience};
+use latchwork_core::{Kind, Limit};
 
 use crate::common::{Operator, admitted, client, own, queue, soon, waiting};
 

@@ -1,16 +1,16 @@
 //! A close leaves nothing on the server, whatever is under way.
 
-use latchwork_core::Ended;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::Server;
-use latchwork_core::contracts::{Backend, Close, LeaseState, Node};
-use latchwork_core::decide::Claim;
-use latchwork_core::decide::moving::MovePhase;
-use latchwork_core::{Address, Config, Coordinator, ErrorKind, Kind, LostReason, Move, MoveConfig};
+use latchwork_core::backend::decide::moving::MovePhase;
+use latchwork_core::backend::{Backend, Close, Node};
+use latchwork_core::{
+    Address, Claim, Config, Coordinator, Ended, ErrorKind, Kind, LeaseState, LostReason, Move, MoveConfig,
+};
 use tokio::time::{sleep, timeout};
 
 use crate::common::{ALL, LONG, admitted, ask, client, is_script, own, queue, says, soon, standing, waiting};

@@ -4,22 +4,22 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use latchwork_core::contracts::{Backend, CellLife, CellWrite, Expected};
-use latchwork_core::decide::count::request::{Outcome, Request};
-use latchwork_core::decide::count::{Change, Count, Operation};
-use latchwork_core::{Address, ErrorKind, Kind};
+use latchwork_core::backend::decide::count::request::{CountOutcome, CountRequest};
+use latchwork_core::backend::decide::count::{Change, Count, Operation};
+use latchwork_core::backend::{Backend, CellWrite};
+use latchwork_core::{Address, CellLife, ErrorKind, Expected, Kind};
 
 use crate::common::{LONG, Operator, client, own, promptly, queue};
 
 const CLIENTS: u64 = 16;
 const ADDS: u64 = 25;
 
-fn request(writer: u64, number: u64, change: Change) -> Request {
+fn request(writer: u64, number: u64, change: Change) -> CountRequest {
     let operation = Operation { writer, number };
-    Request { change, operation, initial: None, since: None, in_doubt: false }
+    CountRequest { change, operation, initial: None, since: None, in_doubt: false }
 }
 
-async fn change(backend: &Arc<dyn Backend>, cell: &Address, request: Request) -> Outcome {
+async fn change(backend: &Arc<dyn Backend>, cell: &Address, request: CountRequest) -> CountOutcome {
     backend.change_count(cell, &request, None).await.unwrap().expect("this server changes counts").outcome
 }
 
@@ -44,7 +44,7 @@ async fn adds_of_many_clients_at_once_are_one_request_each() {
     let adding = clients.iter().zip(0..).map(async |(client, writer)| {
         for number in 2..2 + ADDS {
             let added = change(client, &cell, request(writer, 2 * number, Change::Add(1))).await;
-            assert!(matches!(added, Outcome::Applied(_)), "{added:?}");
+            assert!(matches!(added, CountOutcome::Applied(_)), "{added:?}");
         }
     });
     join_all(adding).await;
@@ -61,11 +61,11 @@ async fn a_watch_is_told_of_a_change_and_of_no_repetition_or_refusal() {
     let mut watch = backend.watch_cell(&cell);
     promptly(watch.changed()).await.unwrap();
     let add = request(1, 2, Change::Add(1));
-    for outcome in [Outcome::Applied(1), Outcome::Applied(1)] {
+    for outcome in [CountOutcome::Applied(1), CountOutcome::Applied(1)] {
         assert_eq!(change(&other, &cell, add).await, outcome);
     }
     promptly(watch.changed()).await.unwrap();
-    assert_eq!(change(&other, &cell, request(2, 2, Change::Add(i64::MAX))).await, Outcome::Refused);
+    assert_eq!(change(&other, &cell, request(2, 2, Change::Add(i64::MAX))).await, CountOutcome::Refused);
     // A message of the server would be here before this answer.
     assert_eq!(value(&backend, &cell).await, 1);
     assert!(watch.changed().now_or_never().is_none(), "told of nothing");
@@ -79,7 +79,7 @@ async fn a_changed_count_stays_though_it_hung_on_a_lease() {
     let (expected, value) = (Expected::Any, Some(b"5 1".as_slice().into()));
     backend.write_cell(&cell, &CellWrite { expected, value, life: CellLife::Lease }).await.unwrap();
     assert!(operator.say::<i64>("PTTL latchwork:counter:{a}:cell").await > 0);
-    assert_eq!(change(&backend, &cell, request(1, 2, Change::Add(1))).await, Outcome::Applied(6));
+    assert_eq!(change(&backend, &cell, request(1, 2, Change::Add(1))).await, CountOutcome::Applied(6));
     assert_eq!(operator.say::<i64>("PTTL latchwork:counter:{a}:cell").await, -1);
 }
 
@@ -89,11 +89,11 @@ async fn a_full_server_changes_no_count_and_answers_what_it_knows() {
     let (mut operator, backend) = (Operator::of(&server).await, client(&server, LONG).await);
     let cell = queue(Kind::Counter, "a");
     let add = request(1, 2, Change::Add(1));
-    assert_eq!(change(&backend, &cell, add).await, Outcome::Applied(1));
+    assert_eq!(change(&backend, &cell, add).await, CountOutcome::Applied(1));
     operator.say::<()>("CONFIG SET maxmemory-policy noeviction").await;
     operator.say::<()>("CONFIG SET maxmemory 1").await;
     let error = backend.change_count(&cell, &request(1, 4, Change::Add(1)), None).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert_eq!(value(&backend, &cell).await, 1);
-    assert_eq!(change(&backend, &cell, add).await, Outcome::Applied(1), "it writes nothing");
+    assert_eq!(change(&backend, &cell, add).await, CountOutcome::Applied(1), "it writes nothing");
 }

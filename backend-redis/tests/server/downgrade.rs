@@ -1,7 +1,6 @@
 //! A writer turns into a reader.
 
-use latchwork_core::Kind;
-use latchwork_core::decide::Claim;
+use latchwork_core::{Claim, Kind};
 
 use crate::common::{LONG, Operator, SHORT, admitted, ask, client, own, queue, standing};
 

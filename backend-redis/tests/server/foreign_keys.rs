@@ -1,8 +1,6 @@
 //! Entries and keys of other programs in the place of a queue.
 
-use latchwork_core::contracts::LeaseState;
-use latchwork_core::decide::Claim;
-use latchwork_core::{ErrorKind, Kind, LostReason};
+use latchwork_core::{Claim, ErrorKind, Kind, LeaseState, LostReason};
 
 use crate::common::{Operator, SHORT, admitted, ask, client, own, queue, soon};
 

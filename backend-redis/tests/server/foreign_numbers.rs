@@ -1,9 +1,8 @@
 //! Numbers of other programs in the keys of a queue.
 
 use futures_util::FutureExt;
-use latchwork_core::contracts::{Join, Joined, NodeId, Patience};
-use latchwork_core::decide::Claim;
-use latchwork_core::{ErrorKind, Kind};
+use latchwork_core::backend::{Join, Joined, NodeId, Patience};
+use latchwork_core::{Claim, ErrorKind, Kind};
 
 use crate::common::{ALL, KINDS, LONG, Operator, admitted, ask, client, limit, own, queue, soon, waiting};
 
@@ -96,7 +95,7 @@ async fn a_foreign_node_with_a_number_out_of_range_is_none() {
             data.arg("HSET").arg(format!("{key}:node")).arg("foreign");
             data.arg(format!("{letter} 1 60000000 1 0@nobody foreign"));
             operator.run(&data).await;
-            let sound = |entries: Vec<latchwork_core::contracts::Entry>| {
+            let sound = |entries: Vec<latchwork_core::backend::QueueEntry>| {
                 entries.into_iter().filter(|entry| entry.label == "test").count()
             };
             assert_eq!(sound(client.list(&queue, ALL).await.unwrap()), 2, "{kind:?} {score}");

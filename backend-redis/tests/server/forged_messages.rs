@@ -1,9 +1,8 @@
 //! Messages that no script of ours has published.
 
 use futures_util::FutureExt;
-use latchwork_core::Kind;
-use latchwork_core::contracts::Join;
-use latchwork_core::decide::Claim;
+use latchwork_core::backend::Join;
+use latchwork_core::{Claim, Kind};
 
 use crate::common::{
     KINDS, LONG, Operator, admitted, ask, client, limit, own, promptly, queue, soon, standing, waiting,

@@ -2,8 +2,7 @@
 
 use latchwork_conformance::recorder::Recorder;
 use latchwork_conformance::servers::Server;
-use latchwork_core::Ended;
-use latchwork_core::{Config, Coordinator, LostReason, connect};
+use latchwork_core::{Config, Coordinator, Ended, LostReason, connect};
 
 use crate::common::{LONG, Operator, SHORT, own, soon};
 

@@ -1,7 +1,6 @@
 //! A server without memory: held locks stay, and joins are refused.
 
-use latchwork_core::decide::Claim;
-use latchwork_core::{ErrorKind, Kind, LostReason};
+use latchwork_core::{Claim, ErrorKind, Kind, LostReason};
 
 use crate::common::{
     ALL, LONG, Operator, SHORT, admitted, ask, client, limited, own, permits, promptly, queue, soon, waiting,

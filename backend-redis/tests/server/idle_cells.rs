@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::{Backend, CellLife, CellWrite, CellWritten, Expected, TimeToIdle};
-use latchwork_core::{Address, ErrorKind, Kind};
+use latchwork_core::backend::{Backend, CellWrite, CellWritten};
+use latchwork_core::{Address, CellLife, ErrorKind, Expected, Kind, TimeToIdle};
 
 use crate::common::{LONG, Operator, SHORT, client, own, queue};
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_conformance::proxy::Proxy;
-use latchwork_core::contracts::{Backend, CellLife, CellWrite, CellWritten, Close, Expected, LeaseState};
-use latchwork_core::{Address, ErrorKind, Kind, LostReason};
+use latchwork_core::backend::{Backend, CellWrite, CellWritten, Close};
+use latchwork_core::{Address, CellLife, ErrorKind, Expected, Kind, LeaseState, LostReason};
 
 use crate::common::{LONG, Operator, SHORT, client, connect, own, promptly, queue, says, soon};
 

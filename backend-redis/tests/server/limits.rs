@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use latchwork_core::contracts::Node;
+use latchwork_core::backend::Node;
 use latchwork_core::{ErrorKind, Kind};
 
 use crate::common::{

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use latchwork_core::Kind;
-use latchwork_core::contracts::{Close, Join};
-use latchwork_core::decide::Claim;
+use latchwork_core::backend::{Close, Join};
+use latchwork_core::{Claim, Kind};
 
 use crate::common::{ALL, Operator, SHORT, admitted, ask, client, own, queue, waiting};
 

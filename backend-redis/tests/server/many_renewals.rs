@@ -7,8 +7,7 @@ mod larger {
 
     use futures_util::{StreamExt, stream};
     use latchwork_conformance::proxy::{Direction, Proxy};
-    use latchwork_core::Kind;
-    use latchwork_core::decide::Claim;
+    use latchwork_core::{Claim, Kind};
 
     use crate::common::{admitted, ask, connect, own, queue, soon};
 

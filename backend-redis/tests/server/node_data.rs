@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use latchwork_conformance::servers::Server;
-use latchwork_core::contracts::{Join, Node};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, ErrorKind, Kind, LostReason};
+use latchwork_core::backend::{Join, Node};
+use latchwork_core::{Address, Claim, ErrorKind, Kind, LostReason};
 
 use crate::common::{ALL, LONG, Operator, admitted, ask, client, limit, own, queue, waiting};
 

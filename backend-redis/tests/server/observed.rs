@@ -3,9 +3,8 @@
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use latchwork_core::contracts::{Backend, ChangeWatch, Close, QueuePage};
-use latchwork_core::decide::Claim;
-use latchwork_core::{ErrorKind, Kind, QueuePrefix};
+use latchwork_core::backend::{Backend, ChangeWatch, Close, QueuePage};
+use latchwork_core::{Claim, ErrorKind, Kind, QueuePrefix};
 
 use crate::common::{
     ALL, LONG, Operator, SHORT, admitted, ask, client, connect, own, permits, promptly, queue, soon, waiting,

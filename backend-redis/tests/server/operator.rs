@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use latchwork_core::contracts::{Join, Joined, Patience};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Kind, LostReason};
+use latchwork_core::backend::{Join, Joined, Patience};
+use latchwork_core::{Claim, Kind, LostReason};
 
 use crate::common::{Operator, SHORT, admitted, ask, client, own, queue, soon, waiting};
 

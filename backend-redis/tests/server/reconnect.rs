@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use latchwork_core::contracts::LeaseState;
-use latchwork_core::decide::Claim;
-use latchwork_core::{Kind, LostReason};
+use latchwork_core::{Claim, Kind, LeaseState, LostReason};
 
 use crate::common::{Operator, SHORT, admitted, ask, client, own, queue, soon, waiting};
 

@@ -2,7 +2,7 @@
 
 use futures_util::FutureExt;
 use latchwork_core::Kind;
-use latchwork_core::contracts::{Join, Joined, Patience};
+use latchwork_core::backend::{Join, Joined, Patience};
 
 use crate::common::{KINDS, LONG, Operator, admitted, ask, client, limit, own, queue, soon, waiting};
 

@@ -1,9 +1,8 @@
 //! The number of requests, commands and messages.
 
 use futures_util::future::join_all;
-use latchwork_core::Kind;
-use latchwork_core::contracts::{Close, Join, Joined, Limit, NodeId, Patience};
-use latchwork_core::decide::Claim;
+use latchwork_core::backend::{Close, Join, Joined, NodeId, Patience};
+use latchwork_core::{Claim, Kind, Limit};
 
 use crate::common::{ALL, Operator, SHORT, admitted, ask, client, own, queue, soon, waiting};
 

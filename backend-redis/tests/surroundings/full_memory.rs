@@ -1,10 +1,9 @@
 //! A server that is full, or evicts.
 
-use latchwork_core::Ended;
 use std::time::Duration;
 
 use latchwork_conformance::log::{Line, Log};
-use latchwork_core::{ErrorKind, Eviction, LostReason};
+use latchwork_core::{Ended, ErrorKind, Eviction, LostReason};
 use tracing::Level;
 
 use super::{DEADLINE, outlive, user};

@@ -1,7 +1,6 @@
 //! A server that takes rights away.
 
-use latchwork_core::Ended;
-use latchwork_core::{ErrorKind, LostReason};
+use latchwork_core::{Ended, ErrorKind, LostReason};
 
 use super::outlive;
 use crate::common::coordinators::{at, said};

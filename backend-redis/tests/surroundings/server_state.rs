@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use latchwork_core::decide::Claim;
-use latchwork_core::{ErrorKind, Kind};
+use latchwork_core::{Claim, ErrorKind, Kind};
 
 use super::{DEADLINE, user};
 use crate::common::coordinators::said;

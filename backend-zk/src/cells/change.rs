@@ -1,6 +1,7 @@
 //! What a write tries next: decided from what it demands and what was found.
 
-use latchwork_core::contracts::{Cell, CellWrite, Expected, Version};
+use latchwork_core::backend::{CellWrite, VersionedValue};
+use latchwork_core::{Expected, Version};
 
 use super::condition::{Condition, kept};
 use super::kept::Kept;
@@ -33,7 +34,7 @@ impl Change {
     }
 
     /// The change to try on the cell that was read. `None`: it is not as expected.
-    pub(super) fn on_read(write: &CellWrite, found: Option<&Cell>) -> Option<Self> {
+    pub(super) fn on_read(write: &CellWrite, found: Option<&VersionedValue>) -> Option<Self> {
         Self::on(write, found.map(|cell| Some(cell.version)))
     }
 
@@ -86,19 +87,19 @@ impl Change {
 
 #[cfg(test)]
 mod tests {
-    use latchwork_core::contracts::CellLife;
+    use latchwork_core::CellLife;
 
     use super::*;
 
-    fn cell(mzxid: i64, generation: i32, life: Kept) -> Cell {
+    fn cell(mzxid: i64, generation: i32, life: Kept) -> VersionedValue {
         let condition = Condition { generation, data_version: 3 };
-        Cell { version: condition.version(mzxid, life), value: [].into() }
+        VersionedValue { version: condition.version(mzxid, life), value: [].into() }
     }
 
     #[test]
     fn the_cell_that_was_read_decides_the_change() {
         use CellLife::{Lease, Stays};
-        let version = |of: &Cell| Expected::Version(of.version);
+        let version = |of: &VersionedValue| Expected::Version(of.version);
         let (seven, other, fleeting) =
             (cell(7, 3, Kept::Stays), cell(8, 3, Kept::Stays), cell(7, 3, Kept::ByLease));
         // Its generation is another one by now.

@@ -1,6 +1,6 @@
 //! What the server compares of a version.
 
-use latchwork_core::contracts::Version;
+use latchwork_core::Version;
 
 use super::kept::Kept;
 use crate::driver::CellStat;

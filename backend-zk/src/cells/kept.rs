@@ -1,6 +1,6 @@
 //! What keeps a cell on the server.
 
-use latchwork_core::contracts::CellLife;
+use latchwork_core::CellLife;
 
 /// What keeps a cell: a life without its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

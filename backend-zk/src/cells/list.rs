@@ -3,8 +3,8 @@
 //! What is at each path shows in its stat and the names of its children.
 
 use futures_util::FutureExt;
-use latchwork_core::contracts::{CellLife, CellPage, ListedCell};
-use latchwork_core::{QueuePrefix, Result};
+use latchwork_core::backend::{CellPage, ListedCell};
+use latchwork_core::{CellLife, QueuePrefix, Result};
 
 use super::idle;
 use super::kept::Kept;

@@ -1,6 +1,6 @@
 //! Reading a cell.
 
-use latchwork_core::contracts::Cell;
+use latchwork_core::backend::VersionedValue;
 use latchwork_core::{Address, Result};
 
 use super::condition::version;
@@ -12,7 +12,7 @@ use crate::layout::CellPaths;
 use crate::lease::SessionLease;
 
 /// Reads a cell, in one trip; in two where it is a use that is to be reported.
-pub(crate) async fn read(lease: &SessionLease, cell: &Address) -> Result<Option<Cell>> {
+pub(crate) async fn read(lease: &SessionLease, cell: &Address) -> Result<Option<VersionedValue>> {
     let paths = CellPaths::of(cell)?;
     let found = async {
         match &lease.cell_uses {
@@ -29,12 +29,12 @@ pub(crate) async fn read(lease: &SessionLease, cell: &Address) -> Result<Option<
 }
 
 /// The directory is read before the cell, see the [module](super).
-pub(super) async fn look(lease: &SessionLease, paths: &CellPaths) -> Attempt<Option<Cell>> {
+pub(super) async fn look(lease: &SessionLease, paths: &CellPaths) -> Attempt<Option<VersionedValue>> {
     let answer: Answer<_> = lease.driver.sync_read_in(&paths.directory, &paths.cell).await;
     Ok(cell_in(answer?))
 }
 
-pub(super) fn cell_in((directory, node): InDirectory) -> Option<Cell> {
+pub(super) fn cell_in((directory, node): InDirectory) -> Option<VersionedValue> {
     let (value, stat) = node?;
-    Some(Cell { version: version(directory, &stat), value: value.into() })
+    Some(VersionedValue { version: version(directory, &stat), value: value.into() })
 }

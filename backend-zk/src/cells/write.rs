@@ -2,9 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use latchwork_core::contracts::{Cell, CellWrite, CellWritten, Expected};
-use latchwork_core::support::no_idle_cells;
-use latchwork_core::{Address, Result};
+use latchwork_core::backend::{CellWrite, CellWritten, VersionedValue, no_idle_cells};
+use latchwork_core::{Address, Expected, Result};
 
 use super::change::Change;
 use super::condition::Condition;
@@ -81,7 +80,7 @@ enum CellTry {
     /// The holder's node is not there.
     NotHeld,
     /// The cell is not as this change needs it. What it is, where that was read too.
-    Otherwise(Refusal, Option<Option<Cell>>),
+    Otherwise(Refusal, Option<Option<VersionedValue>>),
     /// There is no directory to make the cell in.
     NoDirectory,
 }

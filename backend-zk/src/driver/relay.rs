@@ -25,9 +25,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use latchwork_core::contracts::NodeId;
+use latchwork_core::backend::{NodeId, Transport};
 use latchwork_core::seen;
-use latchwork_core::support::Transport;
 use tokio::io::{AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;

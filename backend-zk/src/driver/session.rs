@@ -5,10 +5,9 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::LeaseWriter;
-use latchwork_core::seen::{Rechecks, Requests};
-use latchwork_core::support::{LinkLog, Throttle};
-use latchwork_core::{Moment, Secret, seen};
+use latchwork_core::backend::{LeaseWriter, LinkLog, Throttle};
+use latchwork_core::seen::{self, Rechecks, Requests};
+use latchwork_core::{Moment, Secret};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;

@@ -2,9 +2,8 @@
 
 use std::cmp::Reverse;
 
-use latchwork_core::Kind;
-use latchwork_core::decide::Claim;
-use latchwork_core::decide::chain::Listed;
+use latchwork_core::backend::decide::chain::Listed;
+use latchwork_core::{Claim, Kind};
 
 use super::names::{counter, read_name};
 

@@ -13,11 +13,10 @@
 //! give the highest number twice, so [no join counts](is_used_up) with it or with a later one.
 //!
 //! Rule and weight stand in the name because a listing returns only names. `<id>` is reused by this
-//! client where one is free ([`NamePool`](latchwork_core::support::NamePool)).
+//! client where one is free ([`NamePool`](latchwork_core::backend::NamePool)).
 
-use latchwork_core::Kind;
-use latchwork_core::contracts::NodeId;
-use latchwork_core::decide::Claim;
+use latchwork_core::backend::NodeId;
+use latchwork_core::{Claim, Kind};
 
 /// The text before the counter, and the claim it stands for. `None`: permits, of the weight that
 /// the name gives.

@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use latchwork_core::contracts::Entry;
+use latchwork_core::backend::QueueEntry;
 
 /// Before the length of the data (NODE-DATA).
 const DATA: &[u8] = b"\0data ";
@@ -48,7 +48,7 @@ impl NodeData {
     /// Reads a node's data. `czxid` and `ctime` are those of its stat.
     pub(crate) fn read(layout: DataLayout, bytes: &[u8], czxid: i64, ctime: i64) -> Self {
         if layout == DataLayout::Bare {
-            let (label, data) = (Entry::label_of(bytes), bytes.into());
+            let (label, data) = (QueueEntry::label_of(bytes), bytes.into());
             return Self { sequence: sequence(czxid), joined: ctime, label, data };
         }
         let Parts { label, data, end } = Parts::of(bytes);
@@ -56,7 +56,7 @@ impl NodeData {
             End::Writer(sequence, joined) => (sequence, joined),
             End::Plain | End::Admitted => (sequence(czxid), ctime),
         };
-        Self { sequence, joined, label: Entry::label_of(label), data: data.into() }
+        Self { sequence, joined, label: QueueEntry::label_of(label), data: data.into() }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Paths of directories and nodes.
 
-use latchwork_core::contracts::NodeId;
+use latchwork_core::backend::NodeId;
 use latchwork_core::{Address, Error, Kind, Result};
 
 use super::node_data::DataLayout;
@@ -185,6 +185,8 @@ pub(crate) fn check_path(argument: &'static str, path: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use latchwork_core::Key;
+
     use super::*;
 
     #[test]
@@ -196,7 +198,7 @@ mod tests {
     #[test]
     fn an_exact_address_is_a_path() {
         let exact = |path: &str| {
-            let address = Address::new("n", Kind::Mutex, Address::exact(path)).unwrap();
+            let address = Address::new("n", Kind::Mutex, Key::exact(path)).unwrap();
             QueuePaths::of(&address).map(|paths| paths.directory)
         };
         assert_eq!(exact("/app/locks/a").unwrap(), "/app/locks/a");
@@ -218,9 +220,7 @@ mod tests {
     fn cells_of_all_kinds_and_queues_have_places_of_their_own() {
         let mut places = std::collections::HashSet::new();
         for name in ["a", "cell", "a/b", "b:latchwork-value"] {
-            for name in
-                [latchwork_core::Name::from(name), Address::exact(format!("/n/value/x{}", name.len()))]
-            {
+            for name in [Key::from(name), Key::exact(format!("/n/value/x{}", name.len()))] {
                 for kind in Kind::CELLS {
                     let address = Address::new("n", kind, name.clone()).unwrap();
                     let CellPaths { directory, cell } = CellPaths::of(&address).unwrap();

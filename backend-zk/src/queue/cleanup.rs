@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use latchwork_core::contracts::{Join, Leave, NodeId};
+use latchwork_core::backend::{Join, Leave, NodeId};
 use latchwork_core::{Error, ErrorKind, Result};
 
 use super::fast_path;

@@ -8,7 +8,7 @@
 //! A writer that is being downgraded may have either of two paths. A write that is refused for the
 //! one has made nothing, and is tried for the other.
 
-use latchwork_core::contracts::{CellWrite, CellWritten};
+use latchwork_core::backend::{CellWrite, CellWritten};
 use latchwork_core::{Address, Ended, Error, ErrorKind, Result};
 
 use super::zk_node::ZkNode;

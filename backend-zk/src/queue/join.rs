@@ -5,10 +5,9 @@
 
 use std::sync::Arc;
 
-use latchwork_core::contracts::{Join, Joined, NodeId, Patience};
-use latchwork_core::decide::Claim;
-use latchwork_core::decide::chain::{Standing, standing};
-use latchwork_core::{Error, ErrorKind, LostReason, Result};
+use latchwork_core::backend::decide::chain::{Standing, standing};
+use latchwork_core::backend::{Join, Joined, NodeId, Patience};
+use latchwork_core::{Claim, Error, ErrorKind, LostReason, Result};
 
 use super::admission::Admission;
 use super::created::{CreatedNode, Shown, or_undone};

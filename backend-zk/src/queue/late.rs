@@ -11,15 +11,14 @@
 //!
 //! So an attempt with an unanswered create is looked for again, at growing pauses, and what it does not own
 //! is deleted (CHAIN-LATE-CREATE). The name of such an attempt is never used again
-//! ([`NamePool`](latchwork_core::support::NamePool)), and nothing is deleted while the attempt may have
+//! ([`NamePool`](latchwork_core::backend::NamePool)), and nothing is deleted while the attempt may have
 //! another create under way. A deletion without an answer may come late as well, so the attempt does not
 //! go on with that node.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::NodeId;
-use latchwork_core::support::{Backoff, Pauses};
+use latchwork_core::backend::{Backoff, NodeId, Pauses};
 use tokio::time::{Instant, sleep};
 
 use super::cleanup::delete_all_of;

@@ -1,9 +1,8 @@
 //! The stored limit of a queue of permits: the data of a plain node beside the queue's directory,
 //! as a decimal number.
 
-use latchwork_core::contracts::{Join, QueuePage, StoredLimit};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Error, Kind, QueuePrefix, Result};
+use latchwork_core::backend::{Join, QueuePage, StoredLimit};
+use latchwork_core::{Address, Claim, Error, Kind, QueuePrefix, Result};
 
 use super::session::Session;
 use crate::driver::{NodeMode, Stat};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use latchwork_core::contracts::{Entry, Page};
-use latchwork_core::decide::admitted_prefix;
+use latchwork_core::backend::decide::admitted_prefix;
+use latchwork_core::backend::{EntryPage, QueueEntry};
 use latchwork_core::{Address, Kind, Result};
 
 use super::limit::read_limit;
@@ -19,7 +19,7 @@ const CHUNK: usize = 256;
 /// pages of them. Label, data, age and sequence number are read for the page only, some nodes in each
 /// trip; nodes that left meanwhile make room for those behind them. All of it comes behind a `sync`:
 /// whoever was told by another server that something has changed sees it here (WATCH-QUEUE).
-pub(crate) async fn list(session: &Session, address: &Address, page: Page) -> Result<Vec<Entry>> {
+pub(crate) async fn list(session: &Session, address: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
     let paths = QueuePaths::of(address)?;
     let fail = |fault: Fault| fault.error_without_trace("list a queue");
     let driver = &session.driver;
@@ -69,7 +69,7 @@ pub(crate) async fn list(session: &Session, address: &Address, page: Page) -> Re
     let entries = shown.zip(found).filter_map(|(at, found)| {
         let (data, stat) = found?;
         let data = data_of(&data, &stat);
-        Some(Entry {
+        Some(QueueEntry {
             sequence: data.sequence,
             claim: claims[at],
             admitted: at < admitted,

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use latchwork_core::contracts::{CellWrite, CellWritten, Leave, Node, NodeState};
-use latchwork_core::support::no_replicas;
+use latchwork_core::backend::{CellWrite, CellWritten, Leave, Node, NodeState, no_replicas};
 use latchwork_core::{Address, Result};
 
 use super::admission::mark_admitted;

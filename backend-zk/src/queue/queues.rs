@@ -4,7 +4,7 @@
 //! has.
 
 use futures_util::FutureExt;
-use latchwork_core::contracts::QueuePage;
+use latchwork_core::backend::QueuePage;
 use latchwork_core::{QueuePrefix, Result};
 
 use super::session::Session;

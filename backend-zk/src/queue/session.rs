@@ -4,8 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::LeaseWriter;
-use latchwork_core::support::NamePool;
+use latchwork_core::backend::{LeaseWriter, NamePool};
 use latchwork_core::{Error, LostReason};
 use tokio::runtime::Handle;
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use latchwork_core::contracts::NodeId;
+use latchwork_core::backend::NodeId;
 use parking_lot::Mutex;
 
 use crate::layout::{id_of, split};

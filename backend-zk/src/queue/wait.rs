@@ -20,9 +20,8 @@ use std::collections::HashSet;
 use std::future;
 use std::time::Duration;
 
-use latchwork_core::decide::Claim;
-use latchwork_core::decide::chain::{Standing, standing};
-use latchwork_core::{Error, ErrorKind, Moment, Result};
+use latchwork_core::backend::decide::chain::{Standing, standing};
+use latchwork_core::{Claim, Error, ErrorKind, Moment, Result};
 
 use super::admission::Admission;
 use super::created::KnownPredecessor;

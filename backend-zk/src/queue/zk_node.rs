@@ -3,9 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use latchwork_core::contracts::{Join, Leave, NodeWriter};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Kind, LostReason};
+use latchwork_core::backend::{Join, Leave, NodeWriter};
+use latchwork_core::{Claim, Kind, LostReason};
 use parking_lot::Mutex;
 
 use super::created::KnownPredecessor;

@@ -2,7 +2,8 @@
 
 use super::{MULTI, READ, cell, delete, put_value, seen, set, value, written};
 use crate::common::{backend, config, holds, one_proxied, put, server, soon, stranger};
-use latchwork_core::contracts::{CellWritten, Expected, Version};
+use latchwork_core::backend::CellWritten;
+use latchwork_core::{Expected, Version};
 use zookeeper_client::CreateMode;
 
 /// A refused transaction answers no value. Once others write the cell too, it is read in the same trip:

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{MULTI, cell, lease, put_value, seen, set, value, written};
 use crate::common::{backend, config, holds, one_proxied, server, soon, stranger};
-use latchwork_core::contracts::{Backend, CellWrite, Expected};
-use latchwork_core::{Address, ErrorKind};
+use latchwork_core::backend::{Backend, CellWrite};
+use latchwork_core::{Address, ErrorKind, Expected};
 
 async fn made(backend: &Arc<dyn Backend>, at: &Address, write: &CellWrite) -> u64 {
     written(backend.write_cell(at, write).await).number()

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::{MULTI, cell, put_value, set, value, written};
 use crate::common::{address, admitted, config, holds, join, one_proxied, one_proxied_with, server, soon};
-use latchwork_core::contracts::{Backend, CellWritten, Expected, LeaseState, Node};
-use latchwork_core::decide::Claim::Exclusive;
-use latchwork_core::{Address, Config, ErrorKind, Kind, LostReason, Result};
+use latchwork_core::Claim::Exclusive;
+use latchwork_core::backend::{Backend, CellWritten, Node};
+use latchwork_core::{Address, Config, ErrorKind, Expected, Kind, LeaseState, LostReason, Result};
 
 async fn holder(backend: &Arc<dyn Backend>, queue: &Address) -> Arc<dyn Node> {
     admitted(backend.join(&join(queue, Exclusive)).await)

@@ -10,8 +10,8 @@ mod watch;
 use std::sync::Arc;
 
 use crate::common::address;
-use latchwork_core::contracts::{Backend, Cell, CellLife, CellWrite, CellWritten, Expected, Version};
-use latchwork_core::{Address, Config, Kind, Result};
+use latchwork_core::backend::{Backend, CellWrite, CellWritten, VersionedValue};
+use latchwork_core::{Address, CellLife, Config, Expected, Kind, Result, Version};
 
 /// ZooKeeper's numbers of requests: a transaction, and a read.
 const MULTI: i32 = 14;
@@ -47,11 +47,11 @@ async fn put_value(backend: &Arc<dyn Backend>, cell: &Address, value: &[u8]) -> 
 }
 
 /// A cell that must be there.
-async fn cell(backend: &Arc<dyn Backend>, cell: &Address) -> Cell {
+async fn cell(backend: &Arc<dyn Backend>, cell: &Address) -> VersionedValue {
     backend.read_cell(cell).await.unwrap().expect("it is there")
 }
 
 /// The number and the value: what two reads of one version have in common.
-fn seen(cell: &Cell) -> (u64, &[u8]) {
+fn seen(cell: &VersionedValue) -> (u64, &[u8]) {
     (cell.version.number(), &cell.value)
 }

@@ -2,8 +2,8 @@
 
 use super::{cell, delete, lease, put_value, set, value, written};
 use crate::common::{address, backend, config, put, server, soon, stranger};
-use latchwork_core::contracts::{CellWritten, Expected};
-use latchwork_core::{Address, ErrorKind, Kind, Secret};
+use latchwork_core::backend::CellWritten;
+use latchwork_core::{ErrorKind, Expected, Key, Kind, Secret};
 use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Error, Permission};
 
 const KINDS: [Kind; 4] = [Kind::Value, Kind::Counter, Kind::Ids, Kind::Latch];
@@ -16,7 +16,7 @@ async fn an_exact_address_makes_its_directories_and_leaves_them() {
     let backend = backend(&config).await;
     let above = format!("/app-{}/deep", config.namespace);
     for kind in KINDS {
-        let at = address(&config, kind, Address::exact(format!("{above}/a")));
+        let at = address(&config, kind, Key::exact(format!("{above}/a")));
         let mut watch = backend.watch_cell(&at);
         soon(watch.changed()).await.unwrap();
         // With nothing there, not even the directories above.
@@ -39,14 +39,14 @@ async fn an_exact_address_makes_its_directories_and_leaves_them() {
 async fn an_address_where_no_cell_may_stand_is_refused() {
     let config = config(server().await.addr());
     let backend = backend(&config).await;
-    let exact = |path: &str| address(&config, Kind::Value, Address::exact(path));
+    let exact = |path: &str| address(&config, Kind::Value, Key::exact(path));
     for at in [
         exact("no-path"),
         exact("/zookeeper/a"),
         exact("/a:latchwork-value"),
         exact("/a:latchwork-limit/b"),
         address(&config, Kind::Mutex, "a"),
-        address(&config, Kind::Semaphore, Address::exact("/a")),
+        address(&config, Kind::Semaphore, Key::exact("/a")),
     ] {
         let answers = [
             backend.read_cell(&at).await.map(drop),

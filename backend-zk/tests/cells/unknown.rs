@@ -6,8 +6,8 @@ use super::{MULTI, READ, cell, delete, put_value, set, value, written};
 use crate::common::{backend, config, holds, one_proxied, one_proxied_with, server, soon, started};
 use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::Options;
-use latchwork_core::ErrorKind;
-use latchwork_core::contracts::{CellLife, CellWrite, Expected, TimeToIdle, Version};
+use latchwork_core::backend::CellWrite;
+use latchwork_core::{CellLife, ErrorKind, Expected, TimeToIdle, Version};
 
 /// Its transaction was refused, so nothing was made.
 #[tokio::test]

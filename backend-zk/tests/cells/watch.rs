@@ -10,7 +10,7 @@ use crate::common::{
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::Proxy;
-use latchwork_core::contracts::{Backend, ChangeWatch};
+use latchwork_core::backend::{Backend, ChangeWatch};
 use latchwork_core::{Address, Config, ErrorKind};
 
 /// ZooKeeper's number of the request that asks for a stat, and watches.

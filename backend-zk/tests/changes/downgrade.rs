@@ -2,7 +2,7 @@
 
 use super::listed;
 use crate::common::{address, admitted, backend, config, join, server, soon, waiting};
-use latchwork_core::decide::Claim::Exclusive;
+use latchwork_core::Claim::Exclusive;
 use latchwork_core::{ErrorKind, Kind, Result};
 
 #[tokio::test]

@@ -2,9 +2,9 @@
 
 use super::names;
 use crate::common::{address, admitted, backend, config, join, promptly, server, stranger, waiting};
-use latchwork_core::Kind;
-use latchwork_core::contracts::{Join, Limit};
-use latchwork_core::decide::Claim::Permits;
+use latchwork_core::Claim::Permits;
+use latchwork_core::backend::Join;
+use latchwork_core::{Kind, Limit};
 use zookeeper_client::EventType;
 
 /// Its first look is that of its join. It then stands behind a few holders, which it watches one by

@@ -6,19 +6,18 @@ mod revoke;
 
 use std::sync::Arc;
 
-use latchwork_core::contracts::{Backend, Entry, Page};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Config, Kind};
+use latchwork_core::backend::{Backend, EntryPage, QueueEntry};
+use latchwork_core::{Address, Claim, Config, Kind};
 use zookeeper_client::{Client, Error};
 
-const ALL: Page = Page::new(0, 100);
+const ALL: EntryPage = EntryPage::new(0, 100);
 
 /// ZooKeeper's number of a deletion.
 const DELETE: i32 = 2;
 
 async fn listed(backend: &Arc<dyn Backend>, queue: &Address) -> Vec<(u64, Claim, bool)> {
     let entries = backend.list(queue, ALL).await.unwrap();
-    entries.iter().map(|&Entry { sequence, claim, admitted, .. }| (sequence, claim, admitted)).collect()
+    entries.iter().map(|&QueueEntry { sequence, claim, admitted, .. }| (sequence, claim, admitted)).collect()
 }
 
 /// The names in a queue's directory, as another program sees them.

@@ -5,8 +5,8 @@ use crate::common::{
     address, admitted, backend, config, holds, join, one_proxied, promptly, put, server, soon, stranger,
     waiting,
 };
-use latchwork_core::contracts::{NodeId, Page};
-use latchwork_core::decide::Claim::Exclusive;
+use latchwork_core::Claim::Exclusive;
+use latchwork_core::backend::{EntryPage, NodeId};
 use latchwork_core::{ErrorKind, Kind, LostReason};
 use zookeeper_client::CreateMode;
 
@@ -27,7 +27,7 @@ async fn a_node_far_back_and_a_strangers_node_are_found_by_their_numbers() {
         theirs.push(put(&stranger, &prefix("READ"), CreateMode::EphemeralSequential).await);
     }
     let last = waiting(backend.join(&join(&queue, Exclusive)).await);
-    let entries = backend.list(&queue, Page::new(0, 1000)).await.unwrap();
+    let entries = backend.list(&queue, EntryPage::new(0, 1000)).await.unwrap();
     assert_eq!(entries.len(), 302);
     assert!(backend.revoke(&queue, entries[290].sequence).await.unwrap());
     assert_eq!(stranger.check_stat(&theirs[289]).await.unwrap(), None);

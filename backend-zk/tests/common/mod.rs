@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_conformance::proxy::Proxy;
-use latchwork_core::contracts::{Backend, Join, Joined, Limit, Node, NodeId, Patience};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Config, Coordinator, Name, Result};
+use latchwork_core::backend::{Backend, Join, Joined, Node, NodeId, Patience};
+use latchwork_core::{Address, Claim, Config, Coordinator, Key, Limit, Result};
 use latchwork_zookeeper::connector;
 use zookeeper_client::{Acls, Client, Connector, CreateMode};
 
@@ -78,7 +77,7 @@ pub(crate) async fn put(stranger: &Client, path: &str, mode: CreateMode) -> Stri
     if counter.into_i64() < 0 { path.to_owned() } else { format!("{path}{counter}") }
 }
 
-pub(crate) fn address(config: &Config, kind: latchwork_core::Kind, name: impl Into<Name>) -> Address {
+pub(crate) fn address(config: &Config, kind: latchwork_core::Kind, name: impl Into<Key>) -> Address {
     Address::new(&config.namespace, kind, name).unwrap()
 }
 
@@ -135,7 +134,7 @@ pub(crate) async fn still_waits(
     queue: &Address,
     admission: impl Future<Output = Result<()>>,
 ) -> bool {
-    let page = latchwork_core::contracts::Page::new(0, 1);
+    let page = latchwork_core::backend::EntryPage::new(0, 1);
     tokio::select! {
         biased;
         _ = admission => false,

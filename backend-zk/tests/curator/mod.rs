@@ -10,9 +10,9 @@ use crate::common::{
     address, admitted, backend, config, coordinator, join, put, server, soon, still_waits, stranger, waiting,
 };
 use latchwork_conformance::child::Child;
-use latchwork_core::contracts::{Entry, Join, Page};
-use latchwork_core::decide::Claim::{Exclusive, Shared};
-use latchwork_core::{Address, ErrorKind, Kind};
+use latchwork_core::Claim::{Exclusive, Shared};
+use latchwork_core::backend::{EntryPage, Join, QueueEntry};
+use latchwork_core::{ErrorKind, Key, Kind};
 use zookeeper_client::CreateMode;
 
 const TURNS: usize = 25;
@@ -64,7 +64,7 @@ async fn curators_mutex_and_ours_take_turns() {
     let config = config(addr);
     let path = format!("/{}-app/invoices", config.namespace);
     let (coordinator, stranger) = (coordinator(&config).await, stranger(addr).await);
-    let mutex = coordinator.mutex(Address::exact(path.as_str())).unwrap();
+    let mutex = coordinator.mutex(Key::exact(path.as_str())).unwrap();
     let mut curator = Curator::start(addr, "mutex", &path).await;
 
     // It holds, we wait.
@@ -109,7 +109,7 @@ async fn curators_readers_and_writers_and_ours_honour_each_other() {
     let config = config(addr);
     let path = format!("/{}-app/ledger", config.namespace);
     let backend = backend(&config).await;
-    let queue = address(&config, Kind::RwLock, Address::exact(path.as_str()));
+    let queue = address(&config, Kind::RwLock, Key::exact(path.as_str()));
     let mut reads = Curator::start(addr, "read", &path).await;
     let mut writes = Curator::start(addr, "write", &path).await;
 
@@ -141,10 +141,10 @@ async fn a_downgrade_of_ours_admits_curators_readers_and_keeps_its_writers_out()
     let config = config(addr);
     let path = format!("/{}-app/ledger", config.namespace);
     let backend = backend(&config).await;
-    let queue = address(&config, Kind::RwLock, Address::exact(path.as_str()));
+    let queue = address(&config, Kind::RwLock, Key::exact(path.as_str()));
     let mut reads = Curator::start(addr, "read", &path).await;
     let mut writes = Curator::start(addr, "write", &path).await;
-    let all = Page::new(0, 10);
+    let all = EntryPage::new(0, 10);
     let joins = async |count| {
         soon(async { while backend.list(&queue, all).await.unwrap().len() < count {} }).await;
     };
@@ -185,11 +185,11 @@ async fn curators_leader_latch_and_our_candidates_lead_in_turn_and_show_each_oth
     let config = config(addr);
     let path = format!("/{}-app/leader", config.namespace);
     let backend = backend(&config).await;
-    let queue = address(&config, Kind::Election, Address::exact(path.as_str()));
+    let queue = address(&config, Kind::Election, Key::exact(path.as_str()));
     let candidate = |data: &str| Join { data: data.as_bytes().into(), ..join(&queue, Exclusive) };
     let shown = async || {
-        let entries = backend.list(&queue, Page::new(0, 10)).await.unwrap();
-        let shown = |entry: &Entry| {
+        let entries = backend.list(&queue, EntryPage::new(0, 10)).await.unwrap();
+        let shown = |entry: &QueueEntry| {
             assert_eq!(*entry.data, *entry.label.as_bytes());
             format!("{}{}", entry.label, if entry.admitted { "*" } else { "" })
         };
@@ -230,7 +230,7 @@ async fn curators_leader_latch_and_our_candidates_lead_in_turn_and_show_each_oth
     curator.says("leads").await;
     assert!(still_waits(&backend, &queue, next.admitted()).await);
 
-    let foreign = backend.list(&queue, Page::new(0, 10)).await.unwrap()[0].sequence;
+    let foreign = backend.list(&queue, EntryPage::new(0, 10)).await.unwrap()[0].sequence;
     assert!(foreign < next.state().sequence());
     curator.does("close", "closed").await;
     soon(next.admitted()).await.unwrap();
@@ -246,7 +246,7 @@ async fn a_leader_latch_does_not_meet_a_mutex_of_its_path() {
     let config = config(addr);
     let path = format!("/{}-app/both", config.namespace);
     let backend = backend(&config).await;
-    let exact = |kind| address(&config, kind, Address::exact(path.as_str()));
+    let exact = |kind| address(&config, kind, Key::exact(path.as_str()));
     let (mutex, election) = (exact(Kind::Mutex), exact(Kind::Election));
     let mut curator = Curator::latch(addr, "java-1", &path).await;
     let lock = admitted(backend.join(&join(&mutex, Exclusive)).await);
@@ -255,7 +255,7 @@ async fn a_leader_latch_does_not_meet_a_mutex_of_its_path() {
     let ours = waiting(backend.join(&join(&election, Exclusive)).await);
     curator.does("close", "closed").await;
     soon(ours.admitted()).await.unwrap();
-    assert!(backend.list(&mutex, Page::new(0, 10)).await.unwrap().len() == 1);
+    assert!(backend.list(&mutex, EntryPage::new(0, 10)).await.unwrap().len() == 1);
     lock.leave().await.unwrap();
     ours.leave().await.unwrap();
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::common::{address, admitted, backend, beside_others, config, join, soon};
 use futures_util::future::join_all;
 use latchwork_conformance::servers::Ensemble;
-use latchwork_core::contracts::{Backend, CellLife, CellWrite, CellWritten, Expected, Join, Page};
-use latchwork_core::decide::Claim::Shared;
-use latchwork_core::{Address, Config, Kind};
+use latchwork_core::Claim::Shared;
+use latchwork_core::backend::{Backend, CellWrite, CellWritten, EntryPage, Join};
+use latchwork_core::{Address, CellLife, Config, Expected, Kind};
 
 /// A client at each server.
 async fn one_at_each(ensemble: &Ensemble) -> (Config, Vec<Arc<dyn Backend>>) {
@@ -79,7 +79,7 @@ async fn a_listing_at_any_server_shows_what_was_confirmed_at_another() {
     let (config, clients) = one_at_each(&ensemble).await;
     let queue = address(&config, Kind::Group, "a");
     let data = async |client: &Arc<dyn Backend>, queue: &Address| {
-        let listed = client.list(queue, Page::new(0, 9)).await.unwrap();
+        let listed = client.list(queue, EntryPage::new(0, 9)).await.unwrap();
         listed.iter().map(|entry| entry.data.to_vec()).collect::<Vec<_>>()
     };
     for number in 0..50_u8 {

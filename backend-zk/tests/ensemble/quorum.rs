@@ -1,7 +1,6 @@
 //! Three servers: a holder whose follower is cut off from its leader must give up before another is
 //! admitted, and a connect while there is no leader waits for one.
 
-use latchwork_core::Ended;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,8 +8,8 @@ use super::to_cut;
 use crate::common::{PATIENCE, beside_others, config, try_backend};
 use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::servers::Ensemble;
-use latchwork_core::contracts::{Backend, Close};
-use latchwork_core::{Config, Coordinator, LostReason};
+use latchwork_core::backend::{Backend, Close};
+use latchwork_core::{Config, Coordinator, Ended, LostReason};
 use latchwork_zookeeper::ZooKeeperBackend;
 use tokio::net::TcpListener;
 use tokio::time::timeout;

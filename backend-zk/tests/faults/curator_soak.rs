@@ -10,7 +10,7 @@ use crate::curator::java;
 use latchwork_conformance::cases::is_long;
 use latchwork_conformance::child::{Child, Contested, Soak, SoakKind};
 use latchwork_conformance::hold_record::{HoldRecord, in_order_of_tokens, none_overlap};
-use latchwork_core::decide::Claim;
+use latchwork_core::Claim;
 use tokio::sync::Mutex;
 
 /// Tasks or threads of a process.

@@ -7,9 +7,9 @@ use crate::common::{
     address, admitted, backend, config, holds, join, one_proxied, one_proxied_with, server, soon,
     still_waits, stranger, waiting,
 };
-use latchwork_core::contracts::{Join, LeaseState};
-use latchwork_core::decide::Claim::{Exclusive, Permits, Shared};
-use latchwork_core::{Address, Config, ErrorKind, Kind};
+use latchwork_core::Claim::{Exclusive, Permits, Shared};
+use latchwork_core::backend::Join;
+use latchwork_core::{Config, ErrorKind, Key, Kind, LeaseState};
 use zookeeper_client::Client;
 
 /// A node is made by this request, which answers its stat.
@@ -119,7 +119,7 @@ async fn an_election_at_an_exact_address_holds_data_alone_and_takes_no_others() 
     let (config, stranger) = (config(addr), stranger(addr).await);
     let (one, other) = (backend(&config).await, backend(&config).await);
     let path = format!("/{}-app/leader", config.namespace);
-    let queue = address(&config, Kind::Election, Address::exact(path.as_str()));
+    let queue = address(&config, Kind::Election, Key::exact(path.as_str()));
     for data in ["", "id\0admitted", "tester\0data 1 x"] {
         let leader = admitted(one.join(&with_data(&queue, Exclusive, data.as_bytes())).await);
         assert_eq!(bytes(&stranger, &path).await, data);

@@ -7,13 +7,12 @@ mod watch;
 
 use std::sync::Arc;
 
-use latchwork_core::Address;
-use latchwork_core::contracts::{Backend, Entry, Join, Page};
-use latchwork_core::decide::Claim;
+use latchwork_core::backend::{Backend, EntryPage, Join, QueueEntry};
+use latchwork_core::{Address, Claim};
 
 use crate::common::join;
 
-const ALL: Page = Page::new(0, 100);
+const ALL: EntryPage = EntryPage::new(0, 100);
 
 /// ZooKeeper's number of a transaction.
 const MULTI: i32 = 14;
@@ -22,7 +21,7 @@ fn with_data(queue: &Address, claim: Claim, data: &[u8]) -> Join {
     Join { data: data.into(), ..join(queue, claim) }
 }
 
-async fn entries(backend: &Arc<dyn Backend>, queue: &Address) -> Vec<Entry> {
+async fn entries(backend: &Arc<dyn Backend>, queue: &Address) -> Vec<QueueEntry> {
     backend.list(queue, ALL).await.unwrap()
 }
 

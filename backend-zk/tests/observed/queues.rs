@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::common::{address, admitted, backend, config, join, one_proxied, put, server, soon, stranger};
-use latchwork_core::contracts::Backend;
-use latchwork_core::decide::Claim::Exclusive;
+use latchwork_core::Claim::Exclusive;
+use latchwork_core::backend::Backend;
 use latchwork_core::{Config, ErrorKind, Kind, QueuePrefix};
 use zookeeper_client::{Acl, AuthId, CreateMode, Permission};
 

@@ -10,9 +10,9 @@ use crate::common::{
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::Proxy;
-use latchwork_core::contracts::{Backend, ChangeWatch};
-use latchwork_core::decide::Claim::Shared;
-use latchwork_core::{Address, Kind};
+use latchwork_core::Claim::Shared;
+use latchwork_core::backend::{Backend, ChangeWatch};
+use latchwork_core::{Address, Key, Kind};
 use zookeeper_client::Error;
 
 /// The request that lists, and watches.
@@ -47,7 +47,7 @@ async fn until_quiet(backend: &Arc<dyn Backend>, queue: &Address, watch: &mut Bo
 async fn an_invalid_path_is_refused() {
     let config = config(server().await.addr());
     let backend = backend(&config).await;
-    let nowhere = address(&config, Kind::Group, Address::exact("no-path"));
+    let nowhere = address(&config, Kind::Group, Key::exact("no-path"));
     let error = backend.watch_queue(&nowhere).changed().await.unwrap_err();
     assert_eq!(error.argument(), Some("key"), "{error}");
 }

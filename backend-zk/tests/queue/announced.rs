@@ -6,8 +6,8 @@ use super::{ALL, LIST, MULTI, all_hold_and_release, line_up};
 use crate::common::{
     address, backend, config, hear, holds, join, one_proxied, server, soon, still_waits, stranger, waiting,
 };
-use latchwork_core::decide::Claim::Exclusive;
-use latchwork_core::{Address, ErrorKind, Kind, LostReason};
+use latchwork_core::Claim::Exclusive;
+use latchwork_core::{ErrorKind, Key, Kind, LostReason};
 use zookeeper_client::Acls;
 
 /// Where several wait, a release is announced, and the direct follower enters without a request,
@@ -107,7 +107,7 @@ async fn a_holder_that_is_asked_to_release_has_not_released() {
     let exact = format!("/{}-exact", config.namespace);
     for (queue, directory) in [
         (address(&config, Kind::Mutex, "a"), format!("/{}/mutex/a", config.namespace)),
-        (address(&config, Kind::Mutex, Address::exact(exact.as_str())), exact.clone()),
+        (address(&config, Kind::Mutex, Key::exact(exact.as_str())), exact.clone()),
     ] {
         let mut ahead = line_up(&other, &queue, 1).await;
         let waiter = waiting(client.join(&join(&queue, Exclusive)).await);

@@ -1,7 +1,7 @@
 //! Nodes and acts of other programs.
 
 use crate::common::{config, coordinator, put, server, soon, stranger};
-use latchwork_core::Address;
+use latchwork_core::Key;
 use zookeeper_client::CreateMode;
 
 #[tokio::test]
@@ -11,7 +11,7 @@ async fn curators_contenders_are_honoured_at_an_exact_address_and_other_children
     let stranger = stranger(addr).await;
     let path = format!("/{}-app/locks/invoices", config.namespace);
     let coordinator = coordinator(&config).await;
-    let mutex = coordinator.mutex(Address::exact(path.as_str())).unwrap();
+    let mutex = coordinator.mutex(Key::exact(path.as_str())).unwrap();
     // The directories are made as Curator makes them.
     soon(mutex.acquire()).await.unwrap().release().await.unwrap();
     put(&stranger, &format!("{path}/note"), CreateMode::Persistent).await;

@@ -6,8 +6,8 @@ use super::{ALL, CREATE, LIST, READ, all_hold_and_release, line_up};
 use crate::common::{
     address, admitted, config, hear, holds, join, one_proxied, server, soon, still_waits, waiting,
 };
+use latchwork_core::Claim::Exclusive;
 use latchwork_core::Kind;
-use latchwork_core::decide::Claim::Exclusive;
 
 /// Where the same clients take turns, a waiter far from the head knows its predecessor by name.
 #[tokio::test]

@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use crate::common::{admitted, join, soon, waiting};
 use latchwork_core::Address;
-use latchwork_core::contracts::{Backend, Node, Page};
-use latchwork_core::decide::Claim::Exclusive;
+use latchwork_core::Claim::Exclusive;
+use latchwork_core::backend::{Backend, EntryPage, Node};
 
-const ALL: Page = Page::new(0, 100);
+const ALL: EntryPage = EntryPage::new(0, 100);
 
 /// ZooKeeper's numbers of requests. A `MULTI` is a transaction of several.
 const LIST: i32 = 8;

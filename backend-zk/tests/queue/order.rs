@@ -2,9 +2,9 @@
 
 use super::ALL;
 use crate::common::{address, admitted, backend, config, coordinator, join, server, soon, stranger};
-use latchwork_core::contracts::{Join, Limit};
-use latchwork_core::decide::Claim::{Exclusive, Permits};
-use latchwork_core::{ErrorKind, Kind};
+use latchwork_core::Claim::{Exclusive, Permits};
+use latchwork_core::backend::Join;
+use latchwork_core::{ErrorKind, Kind, Limit};
 use zookeeper_client::Error;
 
 #[tokio::test]

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use super::ALL;
 use crate::common::{address, admitted, backend, config, join, promptly, server, soon, stranger, waiting};
-use latchwork_core::Kind;
-use latchwork_core::contracts::{Joined, Limit};
-use latchwork_core::decide::Claim;
-use latchwork_core::decide::Claim::Permits;
+use latchwork_core::Claim::{self, Permits};
+use latchwork_core::backend::Joined;
+use latchwork_core::{Kind, Limit};
 
 #[tokio::test]
 async fn many_permits_go_round_without_a_sleeper() {
@@ -19,7 +18,7 @@ async fn many_permits_go_round_without_a_sleeper() {
     for n in 0..24 {
         let (backend, queue) = (backends[n % 2].clone(), queue.clone());
         tasks.spawn(async move {
-            let request = latchwork_core::contracts::Join {
+            let request = latchwork_core::backend::Join {
                 limit: Limit::Exactly(7),
                 ..join(&queue, Permits(1 + u32::try_from(n % 3).unwrap()))
             };
@@ -54,7 +53,7 @@ async fn a_lowered_limit_puts_nobody_to_sleep() {
     let queue = address(&config, Kind::Semaphore, "a");
     let backend = backend(&config).await;
     let stranger = stranger(addr).await;
-    let with = |limit: Limit, claim: Claim| latchwork_core::contracts::Join { limit, ..join(&queue, claim) };
+    let with = |limit: Limit, claim: Claim| latchwork_core::backend::Join { limit, ..join(&queue, claim) };
     let first = admitted(backend.join(&with(Limit::Exactly(3), Permits(2))).await);
     let second = admitted(backend.join(&with(Limit::Stored, Permits(1))).await);
     stranger.set_data(&format!("/{}/limits/a", config.namespace), b"2", None).await.unwrap();

@@ -1,8 +1,8 @@
 //! Readers and writers.
 
 use crate::common::{address, backend, config, join, put, server, soon, still_waits, stranger, waiting};
-use latchwork_core::decide::Claim::Exclusive;
-use latchwork_core::{Address, Kind};
+use latchwork_core::Claim::Exclusive;
+use latchwork_core::{Key, Kind};
 use zookeeper_client::CreateMode;
 
 #[tokio::test]
@@ -16,7 +16,7 @@ async fn a_writer_is_not_admitted_beside_a_downgraded_writer() {
     put(&stranger, &path, CreateMode::Container).await;
     let id = "_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-";
     let writing = put(&stranger, &format!("{path}/{id}__WRIT__"), CreateMode::EphemeralSequential).await;
-    let queue = address(&config, Kind::RwLock, Address::exact(path.as_str()));
+    let queue = address(&config, Kind::RwLock, Key::exact(path.as_str()));
     let writer = waiting(backend.join(&join(&queue, Exclusive)).await);
     assert!(still_waits(&backend, &queue, writer.admitted()).await);
     // As Curator downgrades: the reader takes the writer's counter, then the writer goes.

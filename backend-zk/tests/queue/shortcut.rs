@@ -6,7 +6,7 @@ use super::{ALL, LIST, all_hold_and_release, line_up};
 use crate::common::{
     address, admitted, backend, config, hear, holds, join, one_proxied, server, soon, still_waits, waiting,
 };
-use latchwork_core::decide::Claim::{Exclusive, Shared};
+use latchwork_core::Claim::{Exclusive, Shared};
 use latchwork_core::{Kind, LostReason};
 
 /// The events of one connection come in order, so the end of the predecessor proves that the own

@@ -3,8 +3,8 @@
 use super::{ALL, CREATE2, DELETE, through};
 use crate::common::{address, admitted, backend, holds, join, put, server, soon, stranger, waiting};
 use latchwork_conformance::proxy::Proxy;
-use latchwork_core::contracts::{Backend, Join, Patience};
-use latchwork_core::decide::Claim::Exclusive;
+use latchwork_core::Claim::Exclusive;
+use latchwork_core::backend::{Backend, Join, Patience};
 use latchwork_core::{Config, Kind};
 use zookeeper_client::{Client, CreateMode, EventType};
 

@@ -1,6 +1,5 @@
 //! The lease over silences, cuts and restarts.
 
-use latchwork_core::Ended;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -8,9 +7,9 @@ use super::{SET_DATA, through};
 use crate::common::{address, backend, config, coordinator, holds, join, own_server, server, soon, stranger};
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::{Direction, Proxy};
-use latchwork_core::contracts::{Close, Joined, LeaseState};
-use latchwork_core::decide::Claim::Exclusive;
-use latchwork_core::{Kind, LostReason};
+use latchwork_core::Claim::Exclusive;
+use latchwork_core::backend::{Close, Joined};
+use latchwork_core::{Ended, Kind, LeaseState, LostReason};
 
 /// A short lease has less time left when a proof is sent than a proof may take in good times.
 #[tokio::test(flavor = "multi_thread")]

@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex};
 use crate::common::{config, soon};
 use latchwork_conformance::proxy::{Event, Proxy};
 use latchwork_core::Config;
-use latchwork_core::contracts::Page;
+use latchwork_core::backend::EntryPage;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-const ALL: Page = Page::new(0, 100);
+const ALL: EntryPage = EntryPage::new(0, 100);
 
 /// ZooKeeper's numbers of requests. A node is made by `CREATE2`, which answers its stat.
 const CREATE2: i32 = 15;

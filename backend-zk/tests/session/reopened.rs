@@ -10,10 +10,9 @@ use crate::common::{
 };
 use latchwork_conformance::proxy::{Direction, Event, Proxy};
 use latchwork_conformance::servers::Server;
-use latchwork_core::Ended;
-use latchwork_core::contracts::{Backend, Close, LeaseState};
-use latchwork_core::decide::Claim::Exclusive;
-use latchwork_core::{Config, ErrorKind, Kind, LostReason};
+use latchwork_core::Claim::Exclusive;
+use latchwork_core::backend::{Backend, Close};
+use latchwork_core::{Config, Ended, ErrorKind, Kind, LeaseState, LostReason};
 use tokio::runtime::Builder;
 
 /// For example a future that its owner keeps in a `select!` and no longer polls.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::{ALL, LIST, READ, through};
 use crate::common::{address, backend, holds, join, server, soon, try_backend};
 use latchwork_conformance::proxy::Proxy;
-use latchwork_core::contracts::{Close, LeaseState};
-use latchwork_core::decide::Claim::Exclusive;
-use latchwork_core::{ErrorKind, Kind};
+use latchwork_core::Claim::Exclusive;
+use latchwork_core::backend::Close;
+use latchwork_core::{ErrorKind, Kind, LeaseState};
 
 #[tokio::test]
 async fn a_read_whose_reply_was_lost_is_unavailable() {

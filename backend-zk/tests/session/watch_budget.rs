@@ -1,7 +1,5 @@
 //! More holds and waits than one session can watch.
 
-use latchwork_core::Ended;
-use latchwork_core::contracts::Limit;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,10 +10,10 @@ use crate::common::{
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
 use latchwork_conformance::proxy::Proxy;
-use latchwork_core::contracts::{Backend, Close, LeaseState};
-use latchwork_core::decide::Claim::{Exclusive, Permits};
+use latchwork_core::Claim::{Exclusive, Permits};
+use latchwork_core::backend::{Backend, Close};
 use latchwork_core::recipes::Permit;
-use latchwork_core::{Config, Coordinator, Kind, LostReason, encode};
+use latchwork_core::{Config, Coordinator, Ended, Kind, LeaseState, Limit, LostReason, encode};
 use tokio::task::JoinSet;
 
 /// A hold without a watch is marked when the limit has changed: the next waiter is the head behind

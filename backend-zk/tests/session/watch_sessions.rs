@@ -10,10 +10,10 @@ use crate::common::{
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
 use latchwork_conformance::proxy::Proxy;
-use latchwork_core::contracts::{Close, LeaseState};
-use latchwork_core::decide::Claim::Exclusive;
+use latchwork_core::Claim::Exclusive;
+use latchwork_core::backend::Close;
 use latchwork_core::recipes::Guard;
-use latchwork_core::{Coordinator, Kind};
+use latchwork_core::{Coordinator, Kind, LeaseState};
 use tokio::task::JoinSet;
 
 /// Further sessions of the client watch what one session cannot, and they may end as well.

@@ -1,15 +1,15 @@
 //! Why a waiter waits.
 
 use latchwork::Claim;
-use latchwork_core::backend::Entry;
+use latchwork_core::backend::QueueEntry;
 
 /// Why the node at an index waits, or `None` if it holds. `limit` is that of a semaphore.
-pub(super) fn waits_for(entries: &[Entry], at: usize, limit: Option<u32>) -> Option<String> {
+pub(super) fn waits_for(entries: &[QueueEntry], at: usize, limit: Option<u32>) -> Option<String> {
     let (ahead, own) = (&entries[..at], &entries[at]);
     if own.admitted {
         return None;
     }
-    let behind = |entry: &Entry, what: &str| format!("{what} {} to leave", entry.sequence);
+    let behind = |entry: &QueueEntry, what: &str| format!("{what} {} to leave", entry.sequence);
     Some(match own.claim {
         Claim::Exclusive => ahead.last().map_or_else(about_to_hold, |before| behind(before, who(before))),
         Claim::Shared => {
@@ -38,7 +38,7 @@ fn about_to_hold() -> String {
     "nothing any more: it is about to hold".to_owned()
 }
 
-fn who(entry: &Entry) -> &'static str {
+fn who(entry: &QueueEntry) -> &'static str {
     match (entry.admitted, entry.claim) {
         (true, Claim::Shared) => "reader",
         (true, _) => "holder",
@@ -50,8 +50,8 @@ fn who(entry: &Entry) -> &'static str {
 mod tests {
     use super::*;
 
-    fn queue(nodes: &[(Claim, bool)]) -> Vec<Entry> {
-        let entry = |(at, &(claim, admitted)): (usize, &(Claim, bool))| Entry {
+    fn queue(nodes: &[(Claim, bool)]) -> Vec<QueueEntry> {
+        let entry = |(at, &(claim, admitted)): (usize, &(Claim, bool))| QueueEntry {
             sequence: at as u64 + 1,
             claim,
             admitted,

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 
 use clap::Args;
 use latchwork::{Address, Config, Coordinator};
-use latchwork_core::backend::{Entry, Page};
+use latchwork_core::backend::{EntryPage, QueueEntry};
 
 use super::client::on_a_server;
 use super::table::printable;
@@ -35,7 +35,7 @@ impl ReleaseOrder {
 
     async fn release(&self, coordinator: &Coordinator, config: &Config) -> Outcome {
         let address = Address::new(&config.namespace, self.queue.kind, self.queue.key.as_str())?;
-        let page = Page::new(self.sequence.saturating_sub(1), 1);
+        let page = EntryPage::new(self.sequence.saturating_sub(1), 1);
         let listed = coordinator.backend().list(&address, page).await?;
         let node =
             listed.into_iter().find(|entry| entry.sequence == self.sequence).ok_or_else(|| self.gone())?;
@@ -61,7 +61,7 @@ impl ReleaseOrder {
     }
 
     /// Says what will happen, and asks.
-    async fn confirmed(&self, node: &Entry) -> Result<bool, Failure> {
+    async fn confirmed(&self, node: &QueueEntry) -> Result<bool, Failure> {
         if !io::stdin().is_terminal() {
             return Err(Failure::usage("nobody is there to be asked").next("give --yes if it is meant"));
         }
@@ -79,7 +79,7 @@ impl ReleaseOrder {
         asked.await.map_err(|error| Failure::machine("no answer", error))?
     }
 
-    fn warning(&self, node: &Entry) -> String {
+    fn warning(&self, node: &QueueEntry) -> String {
         let (who, label) = (if node.admitted { "holder" } else { "waiter" }, &node.label);
         let mut text = format!("{who} {} of {}: {label}\n", self.sequence, self.name());
         text += match node.admitted {

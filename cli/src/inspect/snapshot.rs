@@ -6,7 +6,7 @@ use std::time::Duration;
 use latchwork::Claim;
 use latchwork::operator::{Course, GateMarker};
 use latchwork::{Address, Config, Coordinator, Kind, Result};
-use latchwork_core::backend::{Entry, Page};
+use latchwork_core::backend::{EntryPage, QueueEntry};
 use serde::Serialize;
 
 use super::reason::waits_for;
@@ -150,7 +150,7 @@ pub(super) async fn addresses(
 impl Queue {
     async fn read(coordinator: &Coordinator, address: &Address) -> Result<Self> {
         let backend = coordinator.backend();
-        let entries = backend.list(address, Page::new(0, MOST).with_leases()).await?;
+        let entries = backend.list(address, EntryPage::new(0, MOST).with_leases()).await?;
         let limit = match address.kind() {
             Kind::Semaphore => backend.limit(address).await?,
             _ => None,
@@ -158,8 +158,8 @@ impl Queue {
         Ok(Self::of(address, limit, &entries))
     }
 
-    fn of(address: &Address, limit: Option<u32>, entries: &[Entry]) -> Self {
-        let node = |(at, entry): (usize, &Entry)| Node {
+    fn of(address: &Address, limit: Option<u32>, entries: &[QueueEntry]) -> Self {
+        let node = |(at, entry): (usize, &QueueEntry)| Node {
             place: at + 1,
             holds: entry.admitted,
             sequence: entry.sequence,

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::process::Stdio;
 use std::time::Duration;
 
-use latchwork_core::backend::Entry;
+use latchwork_core::backend::QueueEntry;
 use latchwork_servers::ask;
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
@@ -22,7 +22,7 @@ use crate::terminal::Terminal;
 const PROCESSES: usize = 50;
 
 /// What the library lists of the lock.
-async fn listed(lock: &latchwork::Mutex) -> Vec<Entry> {
+async fn listed(lock: &latchwork::Mutex) -> Vec<QueueEntry> {
     lock.queue().first(1000).await.expect("a queue")
 }
 
@@ -34,7 +34,7 @@ fn nodes(json: &str) -> Vec<Value> {
     queue.map(|queue| queue["nodes"].as_array().expect("nodes").clone()).unwrap_or_default()
 }
 
-fn view(entry: &Entry) -> (u64, bool, String) {
+fn view(entry: &QueueEntry) -> (u64, bool, String) {
     (entry.sequence, entry.admitted, entry.label.clone())
 }
 

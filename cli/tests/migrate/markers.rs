@@ -1,8 +1,7 @@
 //! What an operator has left who ended between two requests.
 
 use latchwork::{Address, Config, Coordinator, Kind};
-use latchwork_core::backend::stamp_address;
-use latchwork_core::backend::{CellLife, CellWrite, Expected};
+use latchwork_core::backend::{CellLife, CellWrite, Expected, stamp_address};
 
 use super::Sides;
 

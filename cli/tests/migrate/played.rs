@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use latchwork::Claim;
 use latchwork::{Address, Config, Coordinator, Kind};
-use latchwork_core::backend::{Backend, Join, Joined, Node, NodeId, Patience};
-use latchwork_core::backend::{ChangeWatch, Limit};
+use latchwork_core::backend::{Backend, ChangeWatch, Join, Joined, Limit, Node, NodeId, Patience};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 

@@ -6,7 +6,7 @@ mod stage;
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use latchwork_core::Coordinator;
-use latchwork_core::contracts::Cell;
+use latchwork_core::backend::VersionedValue;
 use latchwork_core::recipes::{CountDownLatch, SharedValue, Watch};
 
 use self::stage::{Cast, Fire, play};
@@ -212,7 +212,7 @@ impl Hear for WaitsForLatch {
     }
 }
 
-struct WatchesValue(Watch<Option<Cell>>);
+struct WatchesValue(Watch<Option<VersionedValue>>);
 
 #[async_trait]
 impl Hear for WatchesValue {

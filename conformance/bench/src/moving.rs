@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use futures_util::future::{try_join, try_join_all};
-use latchwork_core::decide::moving::MovePhase;
+use latchwork_core::backend::decide::moving::MovePhase;
 use latchwork_core::{Config, Connector, Coordinator, Move, MoveConfig, connect};
 
 use crate::Result;

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::{Join, Joined, Node};
-use latchwork_core::decide::Claim;
-use latchwork_core::{ErrorKind, Kind};
+use latchwork_core::backend::{Join, Joined, Node};
+use latchwork_core::{Claim, ErrorKind, Kind};
 
 use crate::actions::{
     acquire, acquiring, enters, entries, join_of, leave, listing, promptly, queue_up, try_acquire,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use latchwork_core::recipes::{Barrier, DoubleBarrier};
-use latchwork_core::{Address, ErrorKind, Kind};
+use latchwork_core::{Address, ErrorKind, Key, Kind};
 
 use crate::actions::entries;
 use crate::bounds::NOISE;
@@ -50,7 +50,7 @@ cases! {
         });
         soon("all rounds", join_all(members)).await;
         assert_eq!(clients[0].coordinator.barrier("a", 0).expect_err("zero").argument(), Some("parties"));
-        let exact = Address::exact("/a");
+        let exact = Key::exact("/a");
         assert_eq!(clients[0].coordinator.barrier(exact, 2).expect_err("exact").argument(), Some("key"));
     }
 

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use futures_util::future::join_all;
-use latchwork_core::contracts::{Cell, CellWritten, Expected, MAX_CELL_BYTES, Version};
+use latchwork_core::backend::{CellWritten, MAX_CELL_BYTES, VersionedValue};
 use latchwork_core::recipes::{Compared, MultiLock, SharedValue, Watch};
-use latchwork_core::{ErrorKind, Kind, Result};
+use latchwork_core::{ErrorKind, Expected, Kind, Result, Version};
 
 use crate::case::cases;
 use crate::cell_actions::{self, ask, deletion, put, refused, written};
@@ -16,7 +16,7 @@ pub(super) fn value(client: &Client, key: &str) -> SharedValue {
     client.coordinator.shared_value(key).expect("a good key")
 }
 
-pub(super) async fn read(value: &SharedValue) -> Option<Cell> {
+pub(super) async fn read(value: &SharedValue) -> Option<VersionedValue> {
     soon("read", value.read()).await.expect("read")
 }
 
@@ -38,7 +38,7 @@ async fn set(value: &SharedValue, expected: Expected, text: &str) -> Compared {
 }
 
 /// Watches until it shows this text, and answers the versions that it showed on the way.
-pub(super) async fn until_it_shows(watch: &mut Watch<Option<Cell>>, text: &str) -> Vec<Version> {
+pub(super) async fn until_it_shows(watch: &mut Watch<Option<VersionedValue>>, text: &str) -> Vec<Version> {
     let mut versions = Vec::new();
     loop {
         let Some(cell) = soon("news", watch.changed()).await.expect("watched") else { continue };
@@ -63,7 +63,7 @@ cases! {
         assert_eq!(read(&mine).await, None);
         assert!(!delete(&mine).await, "there was nothing");
         let Compared::Stored(first) = set(&mine, Expected::Absent, "first").await else { panic!("it was absent") };
-        let here = Cell { version: first, value: b"first"[..].into() };
+        let here = VersionedValue { version: first, value: b"first"[..].into() };
         assert_eq!(read(&theirs).await, Some(here.clone()));
         assert_eq!(set(&theirs, Expected::Absent, "no").await, Compared::Differs(Some(here)));
         let Compared::Stored(second) = set(&theirs, Expected::Version(first), "second").await else {
@@ -71,7 +71,7 @@ cases! {
         };
         assert!(first < second, "{first} {second}");
         let refused = set(&mine, Expected::Version(first), "no").await;
-        assert_eq!(refused, Compared::Differs(Some(Cell { version: second, value: b"second"[..].into() })));
+        assert_eq!(refused, Compared::Differs(Some(VersionedValue { version: second, value: b"second"[..].into() })));
         let third = write(&mine, "").await;
         assert!(second < third, "{second} {third}");
         assert_eq!(text(&theirs).await.as_deref(), Some(""), "an empty value is a value");
@@ -98,7 +98,7 @@ cases! {
         for value in [&b""[..], b"\0", b"\r\n$-1\r\n", &every, b"x", b""] {
             let expected = last.map_or(Expected::Absent, Expected::Version);
             let version = cell_actions::write(&one, &cell, put(expected, value)).await;
-            let now = Cell { version, value: value.into() };
+            let now = VersionedValue { version, value: value.into() };
             for stale in [Some(Expected::Absent), Some(never), last.map(Expected::Version)].into_iter().flatten() {
                 for write in [put(stale, "no"), deletion(stale)] {
                     assert_eq!(refused(ask(&two, &cell, &write).await), Some(now.clone()), "{write:?}");
@@ -197,7 +197,7 @@ cases! {
                         let beside = value(client, &format!("beside-{number}"));
                         write(&beside, "").await;
                         delete(&beside).await;
-                        Some(Cell { version, value: (now + 1).to_string().as_bytes().into() })
+                        Some(VersionedValue { version, value: (now + 1).to_string().as_bytes().into() })
                     }
                     Compared::Differs(cell) => cell,
                 };

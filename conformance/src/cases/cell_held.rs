@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::{Cell, CellLife, CellWritten, Expected, Joined, Node};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Error, ErrorKind, Kind, LostReason};
+use latchwork_core::backend::{CellWritten, Joined, Node, VersionedValue};
+use latchwork_core::{Address, CellLife, Claim, Error, ErrorKind, Expected, Kind, LostReason};
 
 use super::cell::{delete, text, value, write};
 use crate::actions::{acquire, join, mutex};
@@ -63,7 +62,7 @@ cases! {
             let first = written(held(lasting(Expected::Absent, "one", CellLife::Lease)).await);
             assert_eq!(refused(held(put(Expected::Absent, "no")).await).map(|cell| cell.version), Some(first));
             let second = written(held(put(Expected::Version(first), "two")).await);
-            let now = Cell { version: second, value: b"two"[..].into() };
+            let now = VersionedValue { version: second, value: b"two"[..].into() };
             assert_eq!(refused(held(put(Expected::Version(first), "no")).await), Some(now.clone()));
             assert_eq!(cell_actions::read(&two, &cell).await, Some(now), "{key}");
             let deleted = held(deletion(Expected::Version(second))).await.expect("it stands");

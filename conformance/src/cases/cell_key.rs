@@ -1,8 +1,7 @@
 //! KEY-KINDS, KEY-EXACT: the keys of cells.
 
-use latchwork_core::contracts::{Cell, CellWritten, Expected, Joined};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Kind};
+use latchwork_core::backend::{CellWritten, Joined, VersionedValue};
+use latchwork_core::{Address, Claim, Expected, Key, Kind};
 
 use super::cell::{delete, read, text, until_it_shows, value, write};
 use crate::actions::{acquire, join, mutex};
@@ -72,7 +71,7 @@ cases! {
         let mut config = context.fixture.config();
         config.namespace.push_str("-2");
         let two = context.client_with(&config).await;
-        let of = |client: &Client| client.coordinator.shared_value(Address::exact(name.as_str()));
+        let of = |client: &Client| client.coordinator.shared_value(Key::exact(name.as_str()));
         if !one.coordinator.capabilities().exact_addresses {
             assert!(of(&one).is_err());
             context.leave_out("no exact addresses");
@@ -99,7 +98,7 @@ cases! {
             return;
         }
         let here = context.fixture.config().namespace;
-        let at = |namespace: &str, kind| Address::new(namespace, kind, Address::exact(name.as_str())).expect("a good name");
+        let at = |namespace: &str, kind| Address::new(namespace, kind, Key::exact(name.as_str())).expect("a good name");
         let mut watch = two.coordinator.backend().watch_cell(&at(&config.namespace, Kind::Value));
         soon("watch", watch.changed()).await.expect("watched");
         let mut first = Vec::new();
@@ -122,7 +121,7 @@ cases! {
             assert_eq!(deleted, CellWritten::Deleted { was_there: true });
             let anew = cell_actions::write(&two, &theirs, put(Expected::Any, "anew")).await;
             let stale = refused(ask(&one, &mine, &put(Expected::Version(first), "no")).await);
-            assert_eq!(stale, Some(Cell { version: anew, value: b"anew"[..].into() }));
+            assert_eq!(stale, Some(VersionedValue { version: anew, value: b"anew"[..].into() }));
             assert!(cell_actions::delete(&one, &mine).await);
         }
         soon("leave", holder.leave()).await.expect("left");

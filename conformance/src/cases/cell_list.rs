@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use latchwork_core::contracts::{CellLife, CellPage, Joined, ListedCell, TimeToIdle};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Kind, QueuePrefix};
+use latchwork_core::backend::{CellPage, Joined, ListedCell};
+use latchwork_core::{Address, CellLife, Claim, Kind, QueuePrefix, TimeToIdle};
 use tokio::time::Instant;
 
 use super::ephemeral::write;

@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use latchwork_core::contracts::{CellLife, CellWritten, Expected, Joined};
-use latchwork_core::decide::Claim;
+use latchwork_core::backend::{CellWritten, Joined};
 use latchwork_core::recipes::Compared;
-use latchwork_core::{ErrorKind, Kind};
+use latchwork_core::{CellLife, Claim, ErrorKind, Expected, Kind};
 
 use super::cell::value;
 use crate::actions::join;

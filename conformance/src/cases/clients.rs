@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use futures_util::future::{join, join_all, join3};
-use latchwork_core::registry::{ClientRecord, LAYOUT, clients_address, stamp_address};
-use latchwork_core::{Error, ErrorKind};
+use latchwork_core::backend::{LAYOUT, clients_address, stamp_address};
+use latchwork_core::{ClientRecord, Error, ErrorKind};
 
 use crate::actions::{acquire, mutex};
 use crate::bounds::{CLEAN_UP, SHORT_TTL};

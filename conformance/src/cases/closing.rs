@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
 use latchwork_core::ErrorKind;
-use latchwork_core::decide::{IN_ONE_STEP, LEAVES_AT_ONCE, giving_back_bound};
+use latchwork_core::backend::decide::{IN_ONE_STEP, LEAVES_AT_ONCE, giving_back_bound};
 use tokio::time::Instant;
 
 use crate::actions::{acquire, mutex};

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use latchwork_core::contracts::Page;
+use latchwork_core::backend::EntryPage;
 use latchwork_core::{Address, Coordinator, Hold, Kind, Result};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -232,7 +232,7 @@ async fn gathered(client: &Client, queue: &Address, nodes: usize) {
     within(GATHERING, "the gathering of the waiters", async {
         loop {
             // What has been seen stays until the first release: only what came since is read.
-            let page = Page::new(after, 1000);
+            let page = EntryPage::new(after, 1000);
             let entries = client.coordinator.backend().list(queue, page).await.expect("listed");
             seen += entries.len();
             if seen >= nodes {

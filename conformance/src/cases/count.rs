@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use latchwork_core::ErrorKind;
+use latchwork_core::backend::clients_address;
 use latchwork_core::recipes::{CountDownLatch, Counter};
-use latchwork_core::registry::clients_address;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 

@@ -1,9 +1,9 @@
 //! CELL-COUNT: changes of counts that a server makes by itself, below the recipes.
 
-use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected};
-use latchwork_core::decide::count::request::{Decided, Outcome, Request};
-use latchwork_core::decide::count::{Change, Changed, Count, Operation, WRITERS};
-use latchwork_core::{Address, ErrorKind, Result};
+use latchwork_core::backend::decide::count::request::{CountOutcome, CountRequest, Decided};
+use latchwork_core::backend::decide::count::{Change, Changed, Count, Operation, WRITERS};
+use latchwork_core::backend::{CellWrite, CellWritten};
+use latchwork_core::{Address, CellLife, ErrorKind, Expected, Result};
 
 use super::cell::{delete, value, write};
 use crate::bounds::QUIET_TTL;
@@ -16,20 +16,20 @@ const WRITER: u64 = 0xf00d;
 /// So long that no other request has it in it by chance.
 const KEY: &str = "countsofitsown";
 
-fn request(writer: u64, number: u64, change: Change) -> Request {
+fn request(writer: u64, number: u64, change: Change) -> CountRequest {
     let operation = Operation { writer, number };
-    Request { change, operation, initial: None, since: Some(0), in_doubt: false }
+    CountRequest { change, operation, initial: None, since: Some(0), in_doubt: false }
 }
 
-async fn send(client: &Client, cell: &Address, request: Request) -> Result<Option<Decided>> {
+async fn send(client: &Client, cell: &Address, request: CountRequest) -> Result<Option<Decided>> {
     soon("change_count", client.coordinator.backend().change_count(cell, &request, None)).await
 }
 
-async fn decided(client: &Client, cell: &Address, request: Request) -> Decided {
+async fn decided(client: &Client, cell: &Address, request: CountRequest) -> Decided {
     send(client, cell, request).await.expect("answered").expect("always or never")
 }
 
-async fn outcome(client: &Client, cell: &Address, request: Request) -> Outcome {
+async fn outcome(client: &Client, cell: &Address, request: CountRequest) -> CountOutcome {
     decided(client, cell, request).await.outcome
 }
 
@@ -74,13 +74,13 @@ cases! {
         let Some((client, cell)) = fixture(context).await else { return };
         let other = context.client().await;
         let add = request(WRITER, 2, Change::Add(5));
-        assert_eq!(outcome(&client, &cell, add).await, Outcome::Applied(5));
-        assert_eq!(outcome(&other, &cell, request(7, 2, Change::Add(-7))).await, Outcome::Applied(-2));
-        assert_eq!(outcome(&client, &cell, Request { in_doubt: true, ..add }).await, Outcome::Applied(5));
+        assert_eq!(outcome(&client, &cell, add).await, CountOutcome::Applied(5));
+        assert_eq!(outcome(&other, &cell, request(7, 2, Change::Add(-7))).await, CountOutcome::Applied(-2));
+        assert_eq!(outcome(&client, &cell, CountRequest { in_doubt: true, ..add }).await, CountOutcome::Applied(5));
         let next = request(WRITER, 4, Change::Swap { from: -2, to: i64::MAX });
-        assert_eq!(outcome(&client, &cell, next).await, Outcome::Applied(i64::MAX));
-        assert_eq!(outcome(&client, &cell, add).await, Outcome::Refused, "its writer has gone on");
-        assert_eq!(outcome(&client, &cell, request(7, 4, Change::Add(1))).await, Outcome::Refused, "no room");
+        assert_eq!(outcome(&client, &cell, next).await, CountOutcome::Applied(i64::MAX));
+        assert_eq!(outcome(&client, &cell, add).await, CountOutcome::Refused, "its writer has gone on");
+        assert_eq!(outcome(&client, &cell, request(7, 4, Change::Add(1))).await, CountOutcome::Refused, "no room");
         assert_eq!(count(&other, &cell).await.value(), i64::MAX);
         delete_count(&client).await;
     }
@@ -95,9 +95,9 @@ cases! {
         let error = send(&client, &cell, swap).await.expect_err("its reply is lost");
         assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
         soon("it is parked", parked.caught()).await.expect("parked");
-        let again = Request { in_doubt: true, ..swap };
-        assert_eq!(outcome(&client, &cell, again).await, Outcome::Refused, "it is 0");
-        assert_eq!(outcome(&other, &cell, request(7, 2, Change::Add(3))).await, Outcome::Applied(3));
+        let again = CountRequest { in_doubt: true, ..swap };
+        assert_eq!(outcome(&client, &cell, again).await, CountOutcome::Refused, "it is 0");
+        assert_eq!(outcome(&other, &cell, request(7, 2, Change::Add(3))).await, CountOutcome::Applied(3));
         soon("it arrives", parked.deliver()).await;
         assert_eq!(count(&other, &cell).await.value(), 3, "it would fit by now");
         delete_count(&client).await;
@@ -109,20 +109,20 @@ cases! {
         let Some((client, cell)) = fixture(context).await else { return };
         let add = request(WRITER, 2, Change::Add(1));
         let first = decided(&client, &cell, add).await;
-        assert_eq!(first.outcome, Outcome::Applied(1));
+        assert_eq!(first.outcome, CountOutcome::Applied(1));
         for writer in 0..WRITERS as u64 {
-            let other = Request { since: None, ..request(1000 + writer, 2, Change::Add(1)) };
+            let other = CountRequest { since: None, ..request(1000 + writer, 2, Change::Add(1)) };
             // The list is full before the last of those who know nothing.
-            if let Decided { outcome: Outcome::Untold, writes } = decided(&client, &cell, other).await {
+            if let Decided { outcome: CountOutcome::Untold, writes } = decided(&client, &cell, other).await {
                 let since = Some(writes);
-                let sum = outcome(&client, &cell, Request { since, ..other }).await;
-                assert!(matches!(sum, Outcome::Applied(_)), "{sum:?}");
+                let sum = outcome(&client, &cell, CountRequest { since, ..other }).await;
+                assert!(matches!(sum, CountOutcome::Applied(_)), "{sum:?}");
             }
         }
         let sum = count(&client, &cell).await.value();
         assert_eq!(sum, 1 + i64::try_from(WRITERS).expect("few"));
         for since in [Some(0), None] {
-            assert_eq!(outcome(&client, &cell, Request { since, ..add }).await, Outcome::Untold);
+            assert_eq!(outcome(&client, &cell, CountRequest { since, ..add }).await, CountOutcome::Untold);
         }
         assert_eq!(count(&client, &cell).await.value(), sum);
         delete_count(&client).await;
@@ -140,7 +140,7 @@ cases! {
             let Changed::To(next) = before.changed(change, operation) else { panic!("it fits") };
             if number % 2 == 0 {
                 let asked = request(operation.writer, operation.number, change);
-                assert_eq!(outcome(&client, &cell, asked).await, Outcome::Applied(next.value()));
+                assert_eq!(outcome(&client, &cell, asked).await, CountOutcome::Applied(next.value()));
             } else {
                 let backend = other.coordinator.backend();
                 let seen = soon("read", backend.read_cell(&cell)).await.expect("read");
@@ -164,7 +164,7 @@ cases! {
         let others = [("5 1 of 3", Some(4)), ("5 1 of 3", None), ("5 1", Some(5)), ("five", None), ("05 1", None)];
         for (stands, initial) in others {
             write(&it, stands).await;
-            let asked = Request { initial, ..request(WRITER, 2, Change::Down) };
+            let asked = CountRequest { initial, ..request(WRITER, 2, Change::Down) };
             let error = send(&client, it.address(), asked).await.expect_err(stands);
             assert_eq!(error.kind(), ErrorKind::Conflict, "{stands}: {error}");
             assert_eq!(text(&client, it.address()).await.as_deref(), Some(stands));

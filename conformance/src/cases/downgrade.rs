@@ -3,11 +3,9 @@
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use latchwork_core::Ended;
-use latchwork_core::contracts::{Entry, Node, Page};
-use latchwork_core::decide::Claim;
+use latchwork_core::backend::{EntryPage, Node, QueueEntry};
 use latchwork_core::recipes::RwLock;
-use latchwork_core::{ErrorKind, Kind, LostReason, Owner};
+use latchwork_core::{Claim, Ended, ErrorKind, Kind, LostReason, Owner};
 
 use tokio::task::JoinHandle;
 
@@ -17,7 +15,7 @@ use crate::bounds::{CLEAN_UP, QUIET_TTL};
 use crate::case::cases;
 use crate::waits::{after_polls, soon, until, within};
 
-async fn entries(lock: &RwLock) -> Vec<Entry> {
+async fn entries(lock: &RwLock) -> Vec<QueueEntry> {
     soon("list", lock.queue().first(100)).await.expect("listed")
 }
 
@@ -109,12 +107,12 @@ cases! {
             expected.push((second.state().sequence(), Claim::Exclusive, false));
             expected.push((last.state().sequence(), Claim::Shared, false));
             let listed = actions::entries(&two, &queue).await;
-            let shown = |entry: &Entry| (entry.sequence, entry.claim, entry.admitted);
+            let shown = |entry: &QueueEntry| (entry.sequence, entry.claim, entry.admitted);
             assert_eq!(listed.iter().map(shown).collect::<Vec<_>>(), expected, "in its place");
             assert!(listed.iter().all(|entry| entry.label == "conformance"), "{listed:?}");
             let mut after = 0;
             for expected in &expected[..2] {
-                let page = soon("list", two.coordinator.backend().list(&queue, Page::new(after, 1))).await;
+                let page = soon("list", two.coordinator.backend().list(&queue, EntryPage::new(after, 1))).await;
                 assert_eq!(page.expect("listed").iter().map(shown).collect::<Vec<_>>(), [*expected]);
                 after = expected.0;
             }

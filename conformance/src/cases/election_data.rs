@@ -1,7 +1,7 @@
 //! ELECTION-DATA: what candidates and leaders say of themselves.
 
 use latchwork_core::recipes::Leader;
-use latchwork_core::{Address, ErrorKind};
+use latchwork_core::{ErrorKind, Key};
 
 use super::election::{campaign, election, leads, text};
 use crate::bounds::LONG_TTL;
@@ -54,7 +54,7 @@ cases! {
             return;
         }
         let name = context.fixture.exact_name();
-        let exact = |client: &Client| client.coordinator.election(Address::exact(&name)).expect("a good name");
+        let exact = |client: &Client| client.coordinator.election(Key::exact(&name)).expect("a good name");
         let (mine, theirs) = (exact(&one), exact(&other));
         let leader = campaign(&mine, "one").await;
         assert!(soon("try", theirs.try_campaign(b"no")).await.expect("answered").is_none(), "it is one election");

@@ -1,9 +1,8 @@
 //! CELL-EPHEMERAL: cells that hang on a lease.
 
 use futures_util::future::join_all;
-use latchwork_core::contracts::{CellLife, CellWritten, Expected, Joined, Version};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Kind};
+use latchwork_core::backend::{CellWritten, Joined};
+use latchwork_core::{Address, CellLife, Claim, Expected, Kind, Version};
 
 use crate::actions::join;
 use crate::bounds::{NOISE, SHORT_TTL};

@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use latchwork_core::contracts::{Expected, LeaseWriter, NodeWriter};
-use latchwork_core::{Coordinator, Kind, connect, connect_lazy};
+use latchwork_core::backend::{LeaseWriter, NodeWriter};
+use latchwork_core::{Coordinator, Expected, Kind, connect, connect_lazy};
 
 pub(crate) use self::row::{Prepared, PublicFuture};
 use self::row::{dropping, future, verb};

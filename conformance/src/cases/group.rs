@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use latchwork_core::recipes::{Group, GroupChanges, GroupMember, Membership, Watch};
-use latchwork_core::{Address, ErrorKind, LostReason};
+use latchwork_core::{ErrorKind, Key, LostReason};
 use tokio::time::Instant;
 
 use super::election::text;
@@ -114,7 +114,7 @@ cases! {
         for (error, operation) in too_long {
             assert_eq!((error.argument(), error.operation(), error.key()), (Some("data"), Some(operation), Some("a")));
         }
-        let error = client.coordinator.group(Address::exact("/a")).expect_err("exact");
+        let error = client.coordinator.group(Key::exact("/a")).expect_err("exact");
         assert_eq!(error.argument(), Some("key"), "{error}");
         leave(&member).await;
     }

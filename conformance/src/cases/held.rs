@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use latchwork_core::contracts::LeaseState;
+use latchwork_core::LeaseState;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};

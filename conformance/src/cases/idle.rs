@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected, Joined, TimeToIdle};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Error, ErrorKind, Kind, Result};
+use latchwork_core::backend::{CellWrite, CellWritten, Joined};
+use latchwork_core::{Address, CellLife, Claim, Error, ErrorKind, Expected, Kind, Result, TimeToIdle};
 use tokio::time::Instant;
 
 use crate::actions::join;

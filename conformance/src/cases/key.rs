@@ -1,9 +1,7 @@
 //! KEY-: one address space.
 
-use latchwork_core::contracts::Joined;
-use latchwork_core::contracts::Limit;
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Coordinator, ErrorKind, Kind, Owner};
+use latchwork_core::backend::Joined;
+use latchwork_core::{Claim, Coordinator, ErrorKind, Key, Kind, Limit, Owner};
 
 use crate::actions::{acquire, join, try_acquire};
 use crate::bounds::LONG_TTL;
@@ -84,7 +82,7 @@ cases! {
     async fn key_exact_is_shared_across_namespaces(context) {
         let [one, other] = of_two_namespaces(context).await;
         let name = context.fixture.exact_name();
-        let mutex = |client: &Client| client.coordinator.mutex(Address::exact(&name)).expect("a good name");
+        let mutex = |client: &Client| client.coordinator.mutex(Key::exact(&name)).expect("a good name");
         let [mine, theirs] = [&one, &other].map(|client| Lock::Mutex(mutex(client)));
         if !one.coordinator.capabilities().exact_addresses {
             let error = soon("acquire", mine.acquire()).await.expect_err("refused");
@@ -105,7 +103,7 @@ cases! {
         let Some([one, other]) = with_exact_addresses(context).await else { return };
         let (one, two) = (&one.coordinator, &other.coordinator);
         let name = context.fixture.exact_name();
-        let exact = || Address::exact(&name);
+        let exact = || Key::exact(&name);
         let locks = |client: &Coordinator| {
             let lock = client.rwlock(exact()).expect("a good name");
             let reentrant = client.mutex(exact()).expect("a good name");
@@ -139,7 +137,7 @@ cases! {
     async fn key_exact_semaphores_share_a_limit(context) {
         let Some([one, other]) = with_exact_addresses(context).await else { return };
         let name = context.fixture.exact_name();
-        let exact = || Address::exact(&name);
+        let exact = || Key::exact(&name);
         let here = one.coordinator.semaphore(exact(), 1).expect("a good name");
         let permit = soon("acquire", here.acquire(1)).await.expect("acquired");
         let there = |limit| other.coordinator.semaphore(exact(), limit).expect("a good name");
@@ -171,7 +169,7 @@ cases! {
             return;
         }
         let name = context.fixture.exact_name();
-        let exact = || Address::exact(&name);
+        let exact = || Key::exact(&name);
         let coordinator = &client.coordinator;
         let semaphore = coordinator.semaphore(exact(), 2).expect("a good name");
         let permits = soon("acquire", semaphore.acquire(2)).await.expect("acquired");
@@ -181,7 +179,7 @@ cases! {
         let writer = soon("a writer beside both", rwlock.write()).await.expect("acquired");
         assert!(soon("try", semaphore.try_acquire(1)).await.expect("answered").is_none(), "over the limit");
         let limit = format!("{name}-limit");
-        let neighbour = coordinator.mutex(Address::exact(&limit)).expect("a good name");
+        let neighbour = coordinator.mutex(Key::exact(&limit)).expect("a good name");
         soon("its neighbour", neighbour.acquire()).await.expect("acquired").release().await.expect("released");
         assert_eq!(soon("read", semaphore.stored_limit()).await.expect("read"), Some(2));
         permits.release().await.expect("released");

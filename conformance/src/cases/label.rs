@@ -1,7 +1,7 @@
 //! The longest label that there may be, and those that there should not be.
 
 use latchwork_core::ErrorKind;
-use latchwork_core::contracts::{Join, Joined, MAX_LABEL_BYTES};
+use latchwork_core::backend::{Join, Joined, MAX_LABEL_BYTES};
 
 use crate::actions::{acquire, entries, join_of, listing, queue_up};
 use crate::case::cases;

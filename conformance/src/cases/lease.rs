@@ -1,14 +1,11 @@
 //! LEASE-: how long the coordinator counts on a client.
 
-use latchwork_core::Ended;
-use latchwork_core::HoldState;
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
-use latchwork_core::contracts::LeaseState;
-use latchwork_core::{ErrorKind, LostReason};
+use latchwork_core::{Ended, ErrorKind, HoldState, LeaseState, LostReason};
 
 use crate::actions::{acquire, acquiring, listing, try_acquire};
 use crate::bounds::{LONG_TTL, NOISE, SHORT_TTL};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use latchwork_core::contracts::Joined;
+use latchwork_core::backend::Joined;
 use latchwork_core::{Ended, ErrorKind, LostReason};
 use tokio::time::Instant;
 

@@ -1,10 +1,9 @@
 //! The Semaphore: a limit that changes.
 
-use latchwork_core::contracts::Limit;
 use std::time::Duration;
 
 use latchwork_core::recipes::{Permit, Semaphore};
-use latchwork_core::{ErrorKind, Result};
+use latchwork_core::{ErrorKind, Limit, Result};
 use tokio::task::JoinHandle;
 
 use super::semaphore::{permits, semaphore};

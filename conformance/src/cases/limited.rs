@@ -1,9 +1,8 @@
 //! NODE-LIMITS: which queues have a stored limit, and one that is replaced where it is known.
 
-use latchwork_core::contracts::Limit;
 use std::collections::BTreeSet;
 
-use latchwork_core::{Address, Kind};
+use latchwork_core::{Address, Kind, Limit};
 
 use super::observed::{Of, listed};
 use super::semaphore::{permits, semaphore};

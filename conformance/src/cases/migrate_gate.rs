@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join3;
-use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected};
-use latchwork_core::decide::moving::gate::Course;
-use latchwork_core::registry::{LAYOUT, stamp_address};
-use latchwork_core::{Error, ErrorKind};
+use latchwork_core::backend::decide::moving::gate::Course;
+use latchwork_core::backend::{CellWrite, CellWritten, LAYOUT, stamp_address};
+use latchwork_core::{CellLife, Error, ErrorKind, Expected};
 
 use super::clients::{MANY_COME, STAYING_TTL, brief_build, build, listed};
 use crate::actions::{acquire, mutex};

@@ -5,11 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join;
-use latchwork_core::contracts::{Join, Joined, Node, Page};
-use latchwork_core::decide::Claim;
-use latchwork_core::decide::moving::MovePhase;
+use latchwork_core::backend::decide::moving::MovePhase;
+use latchwork_core::backend::{EntryPage, Join, Joined, Node};
 use latchwork_core::{
-    Address, Config, Coordinator, Error, ErrorKind, Kind, Move, MoveBlocker, MoveConfig, MoveProgress,
+    Address, Claim, Config, Coordinator, Error, ErrorKind, Kind, Move, MoveBlocker, MoveConfig, MoveProgress,
     MoveState, Token,
 };
 use tokio::time::timeout;
@@ -140,7 +139,7 @@ impl Participant {
     async fn stands_still(&self) -> ! {
         let backend = self.sides[0].coordinator.backend();
         let stage = soon("the stage", backend.read_cell(&self.stage)).await;
-        let members = soon("the members", backend.list(&self.members, Page::new(0, 100))).await;
+        let members = soon("the members", backend.list(&self.members, EntryPage::new(0, 100))).await;
         panic!("the steps have not come within {ALL_STEPS_WITHIN:?}: {stage:?}, {members:?}")
     }
 

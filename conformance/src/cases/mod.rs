@@ -60,7 +60,7 @@ pub use everywhere::ON_EVERY_TOPOLOGY;
 
 use crate::case::Case;
 
-/// The clauses of the contracts, as the rustdoc of `latchwork_core::contracts` and `Address` states
+/// The clauses of the contracts, as the rustdoc of `latchwork_core::backend` and `Address` states
 /// them.
 pub const CLAUSES: &[&str] = &[
     "KEY-OPAQUE",

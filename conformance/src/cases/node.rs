@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use latchwork_core::contracts::{Entry, Leave, Page};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Kind, Token};
+use latchwork_core::backend::{EntryPage, Leave, QueueEntry};
+use latchwork_core::{Claim, Kind, Token};
 use tokio::time::Instant;
 
 use crate::actions::{acquire, enters, entries, join_of, leave, promptly, still_waits, tries};
@@ -161,10 +160,10 @@ cases! {
             // Next to it a heavy try is refused, and leaves nothing; a light one fits.
             assert!(tries(&clients[0], &join_of(&queue, Claim::Permits(2))).await.is_none());
             let beside = tries(&clients[0], &one).await.expect("it fits");
-            let weights = |entry: &Entry| (entry.claim, entry.admitted);
+            let weights = |entry: &QueueEntry| (entry.claim, entry.admitted);
             let listed: Vec<_> = entries(&clients[0], &queue).await.iter().map(weights).collect();
             assert_eq!(listed, [(Claim::Permits(1), true); 2]);
-            let after = Page::new(light.state().sequence(), 9);
+            let after = EntryPage::new(light.state().sequence(), 9);
             let page = soon("list", clients[1].coordinator.backend().list(&queue, after)).await.expect("listed");
             assert_eq!(page.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [beside.state().sequence()]);
             for node in [light, beside] {

@@ -1,8 +1,7 @@
 //! NODE-: nodes as others remove them, plant beside them and list them.
 
-use latchwork_core::Ended;
-use latchwork_core::LostReason;
-use latchwork_core::contracts::Page;
+use latchwork_core::backend::EntryPage;
+use latchwork_core::{Ended, LostReason};
 
 use crate::actions::{acquire, listing, queue_up, try_acquire};
 use crate::bounds::{CLEAN_UP, LONG_TTL, QUIET_TTL, ROUNDED};
@@ -98,7 +97,7 @@ cases! {
         assert_eq!((all[0].label.as_str(), all[0].claim), ("an-owner", context.adapter.claim()));
         assert_eq!(all[1].label, other.coordinator.label());
         let queue = context.queue("a");
-        let page = Page::new(all[0].sequence, 1);
+        let page = EntryPage::new(all[0].sequence, 1);
         let page = other.coordinator.backend().list(&queue, page).await.expect("listed");
         assert_eq!(page.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [all[1].sequence]);
         drop((first, second));
@@ -113,13 +112,13 @@ cases! {
         let (clock, queue) = (other.coordinator.lease().clock().clone(), context.queue("a"));
         let guard = acquire(&context.mutex(&client, "a")).await;
         let list = async |page| other.coordinator.backend().list(&queue, page).await.expect("listed");
-        let unasked = list(Page::new(0, 9)).await;
+        let unasked = list(EntryPage::new(0, 9)).await;
         assert!(unasked.iter().all(|entry| entry.lease_left.is_none()), "it costs where it is not asked: {unasked:?}");
         let waiter = queue_up(&context.mutex(&other, "a"), 2).await;
         latchwork_core::crash(&client.coordinator).await;
         let counted = guard.remaining();
         let before = clock.now();
-        let listed = list(Page::new(0, 9).with_leases()).await;
+        let listed = list(EntryPage::new(0, 9).with_leases()).await;
         let after = clock.now();
         if other.coordinator.capabilities().lease_left {
             // Others may hold beside it.

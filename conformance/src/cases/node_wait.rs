@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use latchwork_core::Kind;
-use latchwork_core::contracts::Joined;
-use latchwork_core::decide::Claim;
+use latchwork_core::backend::Joined;
+use latchwork_core::{Claim, Kind};
 
 use super::node::counts;
 use crate::actions::{acquire, join, listing, queue_up};

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use latchwork_core::contracts::{ChangeWatch, Entry, Join, Joined, Leave, MAX_LABEL_BYTES, Node};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, ErrorKind, Kind, LostReason, QueuePrefix, Result};
+use latchwork_core::backend::{ChangeWatch, Join, Joined, Leave, MAX_LABEL_BYTES, Node, QueueEntry};
+use latchwork_core::{Address, Claim, ErrorKind, Kind, LostReason, QueuePrefix, Result};
 
 use crate::actions::{entries, join_of, promptly, still_waits};
 use crate::bounds::QUIET_TTL;
@@ -30,7 +29,7 @@ pub(super) async fn leave(node: Arc<dyn Node>) {
     assert_eq!(soon("leave", node.leave()).await.expect("left"), Leave::of(true));
 }
 
-pub(super) fn data(entries: &[Entry]) -> Vec<&[u8]> {
+pub(super) fn data(entries: &[QueueEntry]) -> Vec<&[u8]> {
     entries.iter().map(|entry| &*entry.data).collect()
 }
 
@@ -53,7 +52,7 @@ pub(super) async fn watching(client: &Client, queue: &Address) -> Box<dyn Change
 pub(super) async fn until_it_is(
     watch: &mut Box<dyn ChangeWatch>,
     (client, queue): (&Client, &Address),
-    is_it: impl Fn(&[Entry]) -> bool,
+    is_it: impl Fn(&[QueueEntry]) -> bool,
 ) {
     loop {
         watch.changed().await.expect("watched");
@@ -120,7 +119,7 @@ cases! {
             let after = entries(&two, &queue).await;
             assert_eq!(data(&after), [&b"a\nb c\0 "[..], &whole, b""], "{kind:?}");
             for (before, after) in before.iter().zip(&after) {
-                let same = |entry: &Entry| (entry.sequence, entry.claim, entry.admitted, entry.label.clone());
+                let same = |entry: &QueueEntry| (entry.sequence, entry.claim, entry.admitted, entry.label.clone());
                 assert_eq!(same(before), same(after), "{kind:?}");
             }
             for node in nodes {
@@ -195,7 +194,7 @@ cases! {
             promptly(next).await;
         }
         leave(last).await;
-        soon("the end", until_it_is(&mut watch, (&two, &election), <[Entry]>::is_empty)).await;
+        soon("the end", until_it_is(&mut watch, (&two, &election), <[QueueEntry]>::is_empty)).await;
 
         let permits = context.queue_of(Kind::Semaphore, "data");
         let [a, b, c, d] = [&b"a"[..], b"b", b"\0admitted", b"d"].map(|data| join(&one, &permits, Claim::Permits(1), data));

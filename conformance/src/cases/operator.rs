@@ -1,9 +1,8 @@
 //! An operator's forced release.
 
-use latchwork_core::Ended;
 use std::time::Duration;
 
-use latchwork_core::{ErrorKind, LostReason};
+use latchwork_core::{Ended, ErrorKind, LostReason};
 
 use super::rwlock::rwlock;
 use super::semaphore::{permits, semaphore};

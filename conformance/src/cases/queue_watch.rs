@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use latchwork_core::contracts::{Entry, Page};
-use latchwork_core::decide::Claim;
-use latchwork_core::{ErrorKind, Kind};
+use latchwork_core::backend::{EntryPage, QueueEntry};
+use latchwork_core::{Claim, ErrorKind, Kind};
 
 use super::observed::{claims, data, join, leave, until_it_is, watching, write};
 use crate::actions::{entries, is_quiet, until_quiet};
@@ -39,10 +38,10 @@ cases! {
                 write(&second, b"changed").await.expect("it stands");
                 soon("a change", until_it_is(&mut watch, here, |all| data(all).contains(&&b"changed"[..]))).await;
                 leave(first).await;
-                let is_admitted = |all: &[Entry]| all.len() == 1 && all[0].admitted;
+                let is_admitted = |all: &[QueueEntry]| all.len() == 1 && all[0].admitted;
                 soon("an admission", until_it_is(&mut watch, here, is_admitted)).await;
                 context.fixture.remove(&queue, second.state().sequence()).await.expect("removed");
-                soon("a removal", until_it_is(&mut watch, here, <[Entry]>::is_empty)).await;
+                soon("a removal", until_it_is(&mut watch, here, <[QueueEntry]>::is_empty)).await;
             }
         }
     }
@@ -59,7 +58,7 @@ cases! {
             soon("the join", until_it_is(&mut watch, (&watcher, &queue), |all| all.len() == 1)).await;
             latchwork_core::crash(&dies.coordinator).await;
             context.end_lease(&dies).await;
-            let death = until_it_is(&mut watch, (&watcher, &queue), <[Entry]>::is_empty);
+            let death = until_it_is(&mut watch, (&watcher, &queue), <[QueueEntry]>::is_empty);
             within(context.over(&dies), "the news of the death", death).await;
         }
     }
@@ -92,7 +91,7 @@ cases! {
             })
             .await;
             let backend = two.coordinator.backend();
-            soon("the way back", async { while backend.list(&queue, Page::new(0, 9)).await.is_err() {} }).await;
+            soon("the way back", async { while backend.list(&queue, EntryPage::new(0, 9)).await.is_err() {} }).await;
             let there: &[&[u8]] = if stays { &[b"meanwhile"] } else { &[] };
             while data(&entries(&two, &queue).await) != there {
                 soon("news", watch.changed()).await.expect("watched");
@@ -104,7 +103,7 @@ cases! {
             soon("a leave", until_it_is(&mut watch, (&two, &queue), |all| data(all) == there)).await;
             if stays {
                 leave(meanwhile).await;
-                soon("a leave", until_it_is(&mut watch, (&two, &queue), <[Entry]>::is_empty)).await;
+                soon("a leave", until_it_is(&mut watch, (&two, &queue), <[QueueEntry]>::is_empty)).await;
             }
         }
     }

@@ -1,15 +1,13 @@
 //! The QuorumLock. Its members are clients of three namespaces, which stand for three servers.
 
-use latchwork_core::Ended;
-use latchwork_core::HoldState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use latchwork_core::contracts::{CellLife, CellWrite, Expected};
+use latchwork_core::backend::CellWrite;
 use latchwork_core::recipes::{Mutex, QuorumGuard, QuorumLock};
-use latchwork_core::{Address, Config, ErrorKind, Kind, LostReason};
+use latchwork_core::{Address, CellLife, Config, Ended, ErrorKind, Expected, HoldState, Kind, LostReason};
 use tokio::time::Instant;
 
 use crate::actions::{acquire, listing, mutex, try_acquire};

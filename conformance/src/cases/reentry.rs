@@ -1,10 +1,9 @@
 //! REENTRY-: one owner, several holds.
 
-use latchwork_core::Ended;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use latchwork_core::{ErrorKind, Kind, LostReason, Owner};
+use latchwork_core::{Ended, ErrorKind, Kind, LostReason, Owner};
 
 use crate::actions::{acquire, listing, mutex, reentrant, try_acquire};
 use crate::bounds::CLEAN_UP;

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use latchwork_core::Ended;
-use latchwork_core::{ErrorKind, LostReason};
+use latchwork_core::{Ended, ErrorKind, LostReason};
 use tracing::Level;
 
 use super::node::counts;

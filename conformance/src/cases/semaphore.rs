@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use latchwork_core::contracts::{Join, Limit, Patience};
-use latchwork_core::decide::Claim;
+use latchwork_core::backend::{Join, Patience};
 use latchwork_core::recipes::{Permit, Semaphore};
-use latchwork_core::{ErrorKind, Kind};
+use latchwork_core::{Claim, ErrorKind, Kind, Limit};
 use tokio::sync::mpsc;
 
 use crate::actions::join_of;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use latchwork_core::decide::Claim;
+use latchwork_core::Claim;
 
 use super::process;
 use crate::bounds::LONG_TTL;

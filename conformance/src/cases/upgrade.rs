@@ -1,7 +1,7 @@
 //! LAYOUT-RAISE over processes: a fleet is rolled to a newer build and back, and goes on. Under `./test --long` there
 //! are two builds; else this one says that it is the newer one.
 
-use latchwork_core::registry::LAYOUT;
+use latchwork_core::backend::LAYOUT;
 use latchwork_core::{Config, Error, ErrorKind};
 
 use super::process::processes;

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use latchwork_core::contracts::{Cell, ChangeWatch, Expected, Joined, Version};
-use latchwork_core::decide::Claim;
+use latchwork_core::backend::{ChangeWatch, Joined, VersionedValue};
 use latchwork_core::recipes::Watch;
-use latchwork_core::{Address, ErrorKind, Kind};
+use latchwork_core::{Address, Claim, ErrorKind, Expected, Kind, Version};
 
 use super::cell::{delete, read, rise, until_it_shows, value, write};
 use crate::actions::{enters, is_quiet, join, leave, until_quiet};
@@ -18,7 +17,7 @@ use crate::testbed::{Client, Fault};
 use crate::waits::{soon, within};
 
 /// The next value that a watch answers, as text.
-async fn next(watch: &mut Watch<Option<Cell>>) -> Option<String> {
+async fn next(watch: &mut Watch<Option<VersionedValue>>) -> Option<String> {
     let cell = soon("news", watch.changed()).await.expect("watched");
     cell.map(|cell| String::from_utf8(cell.value.to_vec()).expect("text"))
 }

@@ -1,6 +1,6 @@
 //! The key for which child processes contend.
 
-use latchwork_core::{Address, Coordinator, Name, Result};
+use latchwork_core::{Coordinator, Key, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::adapter::Adapter;
@@ -29,8 +29,8 @@ impl Contested {
     }
 
     /// The key as the name of a recipe.
-    pub(crate) fn name(&self) -> Name {
-        if self.exact { Address::exact(self.key.as_str()) } else { Name::from(self.key.as_str()) }
+    pub(crate) fn name(&self) -> Key {
+        if self.exact { Key::exact(self.key.as_str()) } else { Key::from(self.key.as_str()) }
     }
 
     /// The lock that plays the mutex.

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::decide::Claim;
 use latchwork_core::recipes::MultiLock;
-use latchwork_core::{Config, Connector, Coordinator, Error, ErrorKind, Result, Token, connect};
+use latchwork_core::{Claim, Config, Connector, Coordinator, Error, ErrorKind, Result, Token, connect};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;

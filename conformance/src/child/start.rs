@@ -4,7 +4,7 @@ use std::env;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use latchwork_core::registry::LAYOUT;
+use latchwork_core::backend::LAYOUT;
 use latchwork_core::{Config, Connector, Secret};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use latchwork_core::decide::moving::{MovePhase, Sides};
+use latchwork_core::backend::decide::moving::{MovePhase, Sides};
 
 use super::grant::Grant;
 use super::keys::OWN;
@@ -81,7 +81,7 @@ impl fmt::Display for Delay {
 
 #[cfg(test)]
 mod tests {
-    use latchwork_core::decide::Claim;
+    use latchwork_core::Claim;
 
     use super::*;
     use crate::hold_record::HoldRecord;

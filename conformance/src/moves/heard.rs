@@ -92,8 +92,7 @@ impl Heard {
 
 #[cfg(test)]
 mod tests {
-    use latchwork_core::Token;
-    use latchwork_core::decide::Claim;
+    use latchwork_core::{Claim, Token};
 
     use super::*;
     use crate::hold_record::HoldRecord;

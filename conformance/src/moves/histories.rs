@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use latchwork_core::Claim::{self, Exclusive, Permits, Shared};
 use latchwork_core::Token;
-use latchwork_core::decide::Claim::{self, Exclusive, Permits, Shared};
-use latchwork_core::decide::moving::MovePhase;
+use latchwork_core::backend::decide::moving::MovePhase;
 
 use super::counted::{Added, Adds};
 use super::grant::Grant;

@@ -1,6 +1,6 @@
 //! Operators are killed at each of their requests, and others go on.
 
-use latchwork_core::decide::moving::MovePhase;
+use latchwork_core::backend::decide::moving::MovePhase;
 use latchwork_core::{Move, MoveState};
 use rand::RngExt;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use latchwork_core::decide::moving::MovePhase;
+use latchwork_core::backend::decide::moving::MovePhase;
 use rand::RngExt;
 use tokio::time::{Instant, sleep_until};
 

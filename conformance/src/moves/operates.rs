@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use latchwork_core::decide::moving::MovePhase;
+use latchwork_core::backend::decide::moving::MovePhase;
 use latchwork_core::{Config, Connector, Error, Move, Result};
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,7 @@
 use std::future::ready;
 use std::time::Duration;
 
-use latchwork_core::decide::moving::{MovePhase, Side as Word};
+use latchwork_core::backend::decide::moving::{MovePhase, Side as Word};
 use rand::RngExt;
 use rand::seq::{IndexedRandom, SliceRandom};
 use tokio::join;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_core::Connector;
-use latchwork_core::decide::moving::MovePhase;
+use latchwork_core::backend::decide::moving::MovePhase;
 use rand::RngExt;
 use tokio::time::{Instant, sleep};
 

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::decide::Claim;
-use latchwork_core::{Config, Connector, Coordinator, ErrorKind, Result, connect};
+use latchwork_core::{Claim, Config, Connector, Coordinator, ErrorKind, Result, connect};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::JoinSet;

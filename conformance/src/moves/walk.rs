@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::decide::moving::MovePhase;
+use latchwork_core::backend::decide::moving::MovePhase;
 use latchwork_core::{Connector, Error, Move, MoveConfig};
 use tokio::time::{Instant, sleep};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use etcd_client::{Client, ConnectOptions, GetOptions};
 use futures_util::future::try_join_all;
-use latchwork_core::registry::clients_address;
+use latchwork_core::backend::clients_address;
 use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Kind, Result, encode};
 use tokio::process::Command;
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::Backend;
+use latchwork_core::backend::Backend;
 use latchwork_core::memory::{self, Memory};
 use latchwork_core::{
     Address, Capabilities, Clock, Config, Connector, Error, ErrorKind, Eviction, Result, connect,

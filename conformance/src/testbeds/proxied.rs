@@ -80,7 +80,7 @@ pub struct ServerTestbed {
     pub expiry_bound: Duration,
     /// An operator's hands.
     pub admin: OpenAdmin,
-    /// What a name for `Address::exact` begins with.
+    /// What a name for `Key::exact` begins with.
     pub exact_prefix: &'static str,
     /// TLS, which ends before the proxies and begins again behind them.
     #[cfg(feature = "tls")]
@@ -170,7 +170,7 @@ impl Testbed for ServerTestbed {
 
     async fn fixture(&self) -> Result<Box<dyn Fixture>> {
         let mut testbed = self.clone();
-        let random = latchwork_core::contracts::NodeId::random().to_string();
+        let random = latchwork_core::backend::NodeId::random().to_string();
         testbed.config.namespace = format!("{NAMESPACES}{}", &random[..12]);
         Ok(Box::new(ServerFixture {
             admin: self.open_admin().await?,

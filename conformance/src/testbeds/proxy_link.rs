@@ -74,7 +74,7 @@ impl Link for ProxyLink {
 }
 
 /// The first request that names a key, on whichever way it goes. The same request sent again, on another
-/// way, is not the first.
+/// way, is not the first. A read of ZooKeeper passes: a write may read first.
 #[derive(Clone)]
 struct FirstNaming {
     key: Vec<u8>,
@@ -88,10 +88,34 @@ impl FirstNaming {
 
     fn on_a_way(self) -> impl Fn(&[u8]) -> bool + Send + 'static {
         move |chunk| {
-            let names = chunk.windows(self.key.len()).any(|window| window == self.key);
-            names && !self.seen.swap(true, Ordering::AcqRel)
+            let names = |bytes: &[u8]| bytes.windows(self.key.len()).any(|window| window == self.key);
+            let changes = match zookeeper_requests(chunk) {
+                Some(requests) => {
+                    requests.into_iter().any(|(code, body)| !READS.contains(&code) && names(body))
+                }
+                None => names(chunk),
+            };
+            changes && !self.seen.swap(true, Ordering::AcqRel)
         }
     }
+}
+
+/// The codes of ZooKeeper's requests that change nothing: exists, getData, getChildren, sync, getChildren2,
+/// checkWatches, removeWatches, multiRead, getEphemerals, getAllChildrenNumber, setWatches2, addWatch.
+const READS: [u32; 12] = [3, 4, 8, 9, 12, 17, 18, 22, 103, 104, 105, 106];
+
+/// The code and the body of each request of ZooKeeper in a chunk; `None` if the chunk is no sequence of them.
+fn zookeeper_requests(mut chunk: &[u8]) -> Option<Vec<(u32, &[u8])>> {
+    let mut requests = Vec::new();
+    while !chunk.is_empty() {
+        let (length, rest) = chunk.split_first_chunk::<4>()?;
+        let (request, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+        let (_xid, request) = request.split_first_chunk::<4>()?;
+        let (code, body) = request.split_first_chunk::<4>()?;
+        requests.push((u32::from_be_bytes(*code), body));
+        chunk = rest;
+    }
+    Some(requests)
 }
 
 /// Armed on each way; the request takes one of them.
@@ -129,5 +153,23 @@ impl Armed for ArmedParks {
                 eprintln!("a parked request was not delivered: {error}");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_naming_passes_reads_of_zookeeper() {
+        let request = |code: u8, path: &[u8]| {
+            [&[0, 0, 0, 8 + path.len() as u8, 0, 0, 0, 1, 0, 0, 0, code], path].concat()
+        };
+        let (read, write) = (request(4, b"/n/key"), request(5, b"/n/key"));
+        let is_caught = |chunk: &[u8]| FirstNaming::new("key").on_a_way()(chunk);
+        assert!(!is_caught(&read) && is_caught(&write));
+        assert!(is_caught(&[read.clone(), write].concat()));
+        assert!(!is_caught(&[read, request(5, b"/n/other")].concat()));
+        assert!(is_caught(b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n"));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use latchwork_core::support::Transport;
+use latchwork_core::backend::Transport;
 use latchwork_core::{Error, ErrorKind, Result};
 #[cfg(feature = "zookeeper")]
 use latchwork_servers::Ensemble;

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use futures_util::future::{BoxFuture, try_join_all};
-use latchwork_core::registry::clients_address;
+use latchwork_core::backend::clients_address;
 use latchwork_core::{Address, Capabilities, Config, Error, ErrorKind, Eviction, Result};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

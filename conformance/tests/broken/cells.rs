@@ -5,12 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{
-    Backend, Cell, CellLife, CellWrite, CellWritten, ChangeWatch, Close, Entry, Expected, Page, TimeToIdle,
-    Version,
+use latchwork_core::backend::decide::count::request::{CountRequest, Decided};
+use latchwork_core::backend::{
+    Backend, CellWrite, CellWritten, ChangeWatch, Close, EntryPage, QueueEntry, VersionedValue,
 };
-use latchwork_core::decide::count::request::{Decided, Request};
-use latchwork_core::{Address, Error, ErrorKind, Result};
+use latchwork_core::{Address, CellLife, Error, ErrorKind, Expected, Result, TimeToIdle, Version};
 
 use super::wrapper::{BrokenNode, Defect};
 use super::{Control, PlantTestbed, on_memory};
@@ -221,9 +220,9 @@ impl BeginsAgain {
 
 #[async_trait]
 impl Defect for BeginsAgain {
-    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<Cell>> {
+    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<VersionedValue>> {
         let read = honest.read_cell(cell).await?;
-        Ok(read.map(|read| Cell { version: self.shown(cell, read.version, None), ..read }))
+        Ok(read.map(|read| VersionedValue { version: self.shown(cell, read.version, None), ..read }))
     }
 
     async fn write_cell(
@@ -236,7 +235,7 @@ impl Defect for BeginsAgain {
         let before = now.as_ref().map(|now| now.version);
         let shown = before.map(|before| self.shown(cell, before, None));
         if !write.expected.is_met_by(shown) {
-            let refused = now.zip(shown).map(|(now, version)| Cell { version, ..now });
+            let refused = now.zip(shown).map(|(now, version)| VersionedValue { version, ..now });
             return Ok(CellWritten::Refused(refused));
         }
         Ok(match honest.write_cell(cell, &any(write)).await? {
@@ -271,7 +270,7 @@ impl Defect for ComparesByItself {
         &self,
         _: &dyn Backend,
         _: &Address,
-        _: &Request,
+        _: &CountRequest,
         _: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
         Ok(None)
@@ -411,7 +410,7 @@ impl Defect for TellsFailure {
         &self,
         _: &dyn Backend,
         _: &Address,
-        _: &Request,
+        _: &CountRequest,
         _: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
         Ok(None)
@@ -443,7 +442,7 @@ struct CountsTwice;
 
 #[async_trait]
 impl Defect for CountsTwice {
-    async fn list(&self, honest: &dyn Backend, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+    async fn list(&self, honest: &dyn Backend, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         let listed = honest.list(queue, page).await?;
         Ok(listed.into_iter().flat_map(|entry| [entry.clone(), entry]).collect())
     }
@@ -455,7 +454,7 @@ struct SeesNoHead;
 
 #[async_trait]
 impl Defect for SeesNoHead {
-    async fn list(&self, honest: &dyn Backend, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+    async fn list(&self, honest: &dyn Backend, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         match (page.after, page.most) {
             (0, 1) => Ok(Vec::new()),
             _ => honest.list(queue, page).await,
@@ -495,7 +494,7 @@ struct WatchesOn;
 
 #[async_trait]
 impl Defect for WatchesOn {
-    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<Cell>> {
+    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<VersionedValue>> {
         match honest.read_cell(cell).await {
             // It would end by its next look else.
             Err(error) if error.kind() == ErrorKind::Closed => std::future::pending().await,

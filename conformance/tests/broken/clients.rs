@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Backend, Cell, CellWrite, CellWritten, Entry, Expected, Join, Joined, Page};
-use latchwork_core::{Address, Kind, Result};
+use latchwork_core::backend::{
+    Backend, CellWrite, CellWritten, EntryPage, Join, Joined, QueueEntry, VersionedValue,
+};
+use latchwork_core::{Address, Expected, Kind, Result};
 
 use super::wrapper::Defect;
 use super::{Control, on_memory};
@@ -143,7 +145,7 @@ impl Defect for SaysNothing {
 
 /// Lists whom it has ever listed.
 #[derive(Debug, Default)]
-struct Remembers(Mutex<BTreeMap<u64, Entry>>);
+struct Remembers(Mutex<BTreeMap<u64, QueueEntry>>);
 
 #[async_trait]
 impl Defect for Remembers {
@@ -151,7 +153,7 @@ impl Defect for Remembers {
         true
     }
 
-    async fn list(&self, honest: &dyn Backend, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+    async fn list(&self, honest: &dyn Backend, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         let listed = honest.list(queue, page).await?;
         if queue.kind() != Kind::Clients {
             return Ok(listed);
@@ -192,7 +194,7 @@ impl Defect for StampsAnew {
         true
     }
 
-    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<Cell>> {
+    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<VersionedValue>> {
         let client = std::ptr::from_ref(honest).addr();
         let connects = cell.kind() == Kind::Layout && self.0.lock().expect("not poisoned").insert(client);
         if connects { Ok(None) } else { honest.read_cell(cell).await }
@@ -222,7 +224,7 @@ impl Defect for ListsOne {
         true
     }
 
-    async fn list(&self, honest: &dyn Backend, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+    async fn list(&self, honest: &dyn Backend, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         let mut listed = honest.list(queue, page).await?;
         if queue.kind() == Kind::Clients {
             match self {
@@ -244,7 +246,7 @@ impl Defect for SeesNo {
         true
     }
 
-    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<Cell>> {
+    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<VersionedValue>> {
         let read = honest.read_cell(cell).await?;
         Ok(read.map(|mut read| {
             let text = String::from_utf8_lossy(&read.value).into_owned();
@@ -284,7 +286,7 @@ impl Defect for WritesOverAny {
 #[derive(Debug, Default)]
 struct ReadsOnce {
     operators: Mutex<HashSet<usize>>,
-    read: Mutex<BTreeMap<usize, Cell>>,
+    read: Mutex<BTreeMap<usize, VersionedValue>>,
 }
 
 #[async_trait]
@@ -301,7 +303,7 @@ impl Defect for ReadsOnce {
         honest.join(join).await
     }
 
-    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<Cell>> {
+    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<VersionedValue>> {
         let client = std::ptr::from_ref(honest).addr();
         if cell.kind() != Kind::Layout || self.operators.lock().expect("not poisoned").contains(&client) {
             return honest.read_cell(cell).await;

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Backend, CellLife, CellWrite, Expected, TimeToIdle};
-use latchwork_core::decide::count::Operation;
-use latchwork_core::decide::count::request::{Decided, Request};
-use latchwork_core::{Address, Result};
+use latchwork_core::backend::decide::count::Operation;
+use latchwork_core::backend::decide::count::request::{CountRequest, Decided};
+use latchwork_core::backend::{Backend, CellWrite};
+use latchwork_core::{Address, CellLife, Expected, Result, TimeToIdle};
 
 use super::wrapper::Defect;
 use super::{Control, on_memory};
@@ -72,12 +72,12 @@ impl Defect for MakesAgain {
         &self,
         honest: &dyn Backend,
         cell: &Address,
-        request: &Request,
+        request: &CountRequest,
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
         let number = self.0.fetch_add(2, Ordering::Relaxed);
         let operation = Operation { number, ..request.operation };
-        honest.change_count(cell, &Request { operation, ..*request }, idle).await
+        honest.change_count(cell, &CountRequest { operation, ..*request }, idle).await
     }
 }
 
@@ -91,10 +91,10 @@ impl Defect for RefusesForNow {
         &self,
         honest: &dyn Backend,
         cell: &Address,
-        request: &Request,
+        request: &CountRequest,
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
-        honest.change_count(cell, &Request { in_doubt: false, ..*request }, idle).await
+        honest.change_count(cell, &CountRequest { in_doubt: false, ..*request }, idle).await
     }
 }
 
@@ -108,10 +108,10 @@ impl Defect for TrustsMissingRecords {
         &self,
         honest: &dyn Backend,
         cell: &Address,
-        request: &Request,
+        request: &CountRequest,
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
-        honest.change_count(cell, &Request { since: Some(u64::MAX), ..*request }, idle).await
+        honest.change_count(cell, &CountRequest { since: Some(u64::MAX), ..*request }, idle).await
     }
 }
 
@@ -140,7 +140,7 @@ impl Defect for KeepsOne {
         &self,
         honest: &dyn Backend,
         cell: &Address,
-        request: &Request,
+        request: &CountRequest,
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
         let decided = honest.change_count(cell, request, idle).await?;
@@ -159,7 +159,7 @@ impl Defect for Overwrites {
         &self,
         honest: &dyn Backend,
         cell: &Address,
-        request: &Request,
+        request: &CountRequest,
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
         if honest.change_count(cell, request, idle).await.is_err() {
@@ -180,7 +180,7 @@ impl Defect for AsksAndDeclines {
         &self,
         honest: &dyn Backend,
         cell: &Address,
-        _request: &Request,
+        _request: &CountRequest,
         _idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
         honest.read_cell(cell).await?;

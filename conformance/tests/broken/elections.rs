@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Backend, ChangeWatch, Entry, Join, Joined, Leave, Page};
+use latchwork_core::backend::{Backend, ChangeWatch, EntryPage, Join, Joined, Leave, QueueEntry};
 use latchwork_core::{Address, Result};
 
 use super::endings::NeverDies;
@@ -142,12 +142,12 @@ struct ShowsTheLast;
 
 #[async_trait]
 impl Defect for ShowsTheLast {
-    async fn list(&self, honest: &dyn Backend, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+    async fn list(&self, honest: &dyn Backend, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         if page.most > 1 {
             return honest.list(queue, page).await;
         }
         let last = honest.list(queue, ALL).await?.pop();
-        Ok(last.map(|last| Entry { admitted: true, ..last }).into_iter().collect())
+        Ok(last.map(|last| QueueEntry { admitted: true, ..last }).into_iter().collect())
     }
 }
 
@@ -157,7 +157,7 @@ struct DataOfAnother;
 
 #[async_trait]
 impl Defect for DataOfAnother {
-    async fn list(&self, honest: &dyn Backend, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+    async fn list(&self, honest: &dyn Backend, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         let mut entries = honest.list(queue, page).await?;
         let data: Vec<_> = entries.iter().map(|entry| Arc::clone(&entry.data)).collect();
         for (at, entry) in entries.iter_mut().enumerate() {
@@ -251,9 +251,9 @@ struct TermsFall;
 
 #[async_trait]
 impl Defect for TermsFall {
-    async fn list(&self, honest: &dyn Backend, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+    async fn list(&self, honest: &dyn Backend, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         let entries = honest.list(queue, page).await?;
-        let falls = |entry: Entry| Entry { sequence: (1 << 52) - entry.sequence, ..entry };
+        let falls = |entry: QueueEntry| QueueEntry { sequence: (1 << 52) - entry.sequence, ..entry };
         Ok(entries.into_iter().map(falls).collect())
     }
 }
@@ -288,7 +288,7 @@ struct OnePage;
 
 #[async_trait]
 impl Defect for OnePage {
-    async fn list(&self, honest: &dyn Backend, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+    async fn list(&self, honest: &dyn Backend, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         match page.after {
             0 => honest.list(queue, page).await,
             _ => Ok(Vec::new()),
@@ -298,11 +298,11 @@ impl Defect for OnePage {
 
 /// While the server does not answer, a listing shows what was listed last.
 #[derive(Debug, Default)]
-struct ListsFromMemory(Mutex<Vec<Entry>>);
+struct ListsFromMemory(Mutex<Vec<QueueEntry>>);
 
 #[async_trait]
 impl Defect for ListsFromMemory {
-    async fn list(&self, honest: &dyn Backend, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+    async fn list(&self, honest: &dyn Backend, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         let listed = honest.list(queue, page).await;
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match listed {

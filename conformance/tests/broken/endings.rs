@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Backend, Close, Join, Joined, LeaseState, Leave, Node, NodeWriter, Page};
-use latchwork_core::{Address, Error, ErrorKind, Kind, LostReason, Result};
+use latchwork_core::backend::{Backend, Close, EntryPage, Join, Joined, Leave, Node, NodeWriter};
+use latchwork_core::{Address, Error, ErrorKind, Kind, LeaseState, LostReason, Result};
 use tokio::sync::RwLock;
 
 use super::states::lost_never;
@@ -110,7 +110,7 @@ pub(super) struct ClosesOnce;
 impl Defect for ClosesOnce {
     async fn close(&self, honest: &dyn Backend, how: Close) -> Result<()> {
         let anything = Address::new("latchwork", Kind::Mutex, "anything")?;
-        match honest.list(&anything, Page::new(0, 1)).await {
+        match honest.list(&anything, EntryPage::new(0, 1)).await {
             Err(unreached) if unreached.may_pass() => ClosesHere.close(honest, how).await.and(Err(unreached)),
             _ => honest.close(how).await,
         }

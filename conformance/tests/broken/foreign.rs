@@ -13,7 +13,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use latchwork_conformance::testbed::{Client, Fault, Fixture, Link, Testbed};
 use latchwork_conformance::testbeds::MemoryTestbed;
-use latchwork_core::contracts::{Backend, ChangeWatch};
+use latchwork_core::backend::{Backend, ChangeWatch};
 use latchwork_core::{Address, Capabilities, Config, Connector, Result};
 
 use super::wrapper::{BrokenNode, Defect, wrap};

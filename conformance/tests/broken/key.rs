@@ -1,7 +1,7 @@
 //! KEY-: addresses that meet, or that should and do not.
 
 use async_trait::async_trait;
-use latchwork_core::{Address, Kind};
+use latchwork_core::{Address, Key, Kind};
 
 use super::wrapper::Defect;
 use super::{Control, on_memory};
@@ -73,9 +73,7 @@ pub(super) const CONTROLS: &[Control] = &[
             on_memory(
                 name,
                 Renames(|queue, _| match queue.is_exact() && queue.kind() == Kind::RwLock {
-                    true => {
-                        Address::new("n", Kind::Mutex, Address::exact(queue.name())).expect("a good name")
-                    }
+                    true => Address::new("n", Kind::Mutex, Key::exact(queue.name())).expect("a good name"),
                     false => queue.clone(),
                 }),
             )
@@ -121,7 +119,7 @@ fn of_kind(queue: &Address, kind: Kind) -> Address {
 
 fn exact_of_kind(cell: &Address, kind: Kind) -> Address {
     match cell.is_exact() {
-        true => Address::new("n", kind, Address::exact(cell.name())).expect("a good name"),
+        true => Address::new("n", kind, Key::exact(cell.name())).expect("a good name"),
         false => cell.clone(),
     }
 }

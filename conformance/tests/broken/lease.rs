@@ -2,7 +2,7 @@
 
 use latchwork_conformance::testbed::Testbed;
 use latchwork_core::LostReason;
-use latchwork_core::contracts::LeaseWriter;
+use latchwork_core::backend::LeaseWriter;
 
 use super::endings::{
     Believes, ClosesHere, ClosesOnce, EndsInOneStall, ForgetsThatItAsked, IgnoresFixedEnd, LeavesWhenLost,

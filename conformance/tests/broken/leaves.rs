@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use latchwork_core::Result;
-use latchwork_core::contracts::{Backend, Join, Joined, Leave, Node, NodeId, Patience};
+use latchwork_core::backend::{Backend, Join, Joined, Leave, Node, NodeId, Patience};
 
 use super::order::ALL;
 use super::wrapper::{BrokenNode, Defect};

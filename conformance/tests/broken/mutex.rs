@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Backend, Join, Joined, Leave, NodeId, NodeState, Patience};
+use latchwork_core::backend::{Backend, Join, Joined, Leave, NodeId, NodeState, Patience};
 use latchwork_core::{Capabilities, Kind, Result};
 
 use super::leaves::LeavesOnlyTheAdmitted;

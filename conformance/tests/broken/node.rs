@@ -263,7 +263,7 @@ pub(super) const CONTROLS: &[Control] = &[
             on_memory(
                 name,
                 Lists {
-                    asked: |page| latchwork_core::contracts::Page { after: 0, ..page },
+                    asked: |page| latchwork_core::backend::EntryPage { after: 0, ..page },
                     answered: |_| (),
                 },
             )
@@ -277,7 +277,7 @@ pub(super) const CONTROLS: &[Control] = &[
             on_memory(
                 name,
                 Lists {
-                    asked: |page| latchwork_core::contracts::Page { most: 1000, ..page },
+                    asked: |page| latchwork_core::backend::EntryPage { most: 1000, ..page },
                     answered: |_| (),
                 },
             )

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{
-    Backend, Cell, CellLife, CellPage, CellWrite, CellWritten, ChangeWatch, Expected, Join, Joined,
-    QueuePage, TimeToIdle, Version,
+use latchwork_core::backend::{
+    Backend, CellPage, CellWrite, CellWritten, ChangeWatch, Join, Joined, QueuePage, VersionedValue,
 };
-use latchwork_core::{Address, ErrorKind, QueuePrefix, Result};
+use latchwork_core::{Address, CellLife, ErrorKind, Expected, QueuePrefix, Result, TimeToIdle, Version};
 
 use super::cells::Once;
 use super::wrapper::{BrokenNode, Defect};
@@ -314,7 +313,7 @@ struct ReadIsNoUse;
 
 #[async_trait]
 impl Defect for ReadIsNoUse {
-    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<Cell>> {
+    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<VersionedValue>> {
         let expected = Expected::Version(Version::new(u64::MAX, u64::MAX));
         match honest.write_cell(cell, &CellWrite { expected, value: None, life: CellLife::Stays }).await? {
             CellWritten::Refused(cell) => Ok(cell),

@@ -4,15 +4,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Backend, Entry, Join, Joined, Lease, Node, NodeWriter, Page};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Result};
+use latchwork_core::backend::{Backend, EntryPage, Join, Joined, Node, NodeWriter, QueueEntry};
+use latchwork_core::{Address, Claim, Lease, Result};
 
 use super::states::{lost_never, report_when_lost};
 use super::wrapper::{BrokenNode, Defect};
 
 /// All of a queue.
-pub(super) const ALL: Page = Page::new(0, 1000);
+pub(super) const ALL: EntryPage = EntryPage::new(0, 1000);
 /// How often these backends look.
 pub(super) const LOOK: Duration = Duration::from_millis(10);
 
@@ -185,24 +184,24 @@ impl Defect for AnyPredecessorAdmits {
 /// Another page is read than was asked for, or another listing answered than was read.
 #[derive(Debug)]
 pub(super) struct Lists {
-    pub(super) asked: fn(Page) -> Page,
-    pub(super) answered: fn(&mut Vec<Entry>),
+    pub(super) asked: fn(EntryPage) -> EntryPage,
+    pub(super) answered: fn(&mut Vec<QueueEntry>),
 }
 
 /// Shows what others wrote as their labels in another way.
-pub(super) fn foreign_labels(entries: &mut [Entry], shown: fn(&str) -> String) {
+pub(super) fn foreign_labels(entries: &mut [QueueEntry], shown: fn(&str) -> String) {
     let foreign = entries.iter_mut().filter(|entry| entry.label.starts_with("someone"));
     foreign.for_each(|entry| entry.label = shown(&entry.label));
 }
 
 /// Tells other times than the leases have left.
-pub(super) fn leases(entries: &mut [Entry], told: fn(Duration) -> Duration) {
+pub(super) fn leases(entries: &mut [QueueEntry], told: fn(Duration) -> Duration) {
     entries.iter_mut().for_each(|entry| entry.lease_left = entry.lease_left.map(told));
 }
 
 #[async_trait]
 impl Defect for Lists {
-    async fn list(&self, honest: &dyn Backend, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+    async fn list(&self, honest: &dyn Backend, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         let mut entries = honest.list(queue, (self.asked)(page)).await?;
         (self.answered)(&mut entries);
         Ok(entries)

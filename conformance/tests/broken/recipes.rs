@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
-use latchwork_core::contracts::{Backend, Cell, Join, Joined, Leave, Limit};
-use latchwork_core::{Address, Result};
+use latchwork_core::backend::{Backend, Join, Joined, Leave, VersionedValue};
+use latchwork_core::{Address, Limit, Result};
 
 use super::order::{ALL, AdmitsEverybody, LOOK, ReadersOneByOne, ReadersPassWriters, TakesWhatIsThere};
 use super::states::{States, lost_never};
@@ -118,11 +118,11 @@ impl Defect for KeepsWhatItHolds {
 
 /// A cell that is deleted is shown as it was last.
 #[derive(Debug, Default)]
-struct ShowsWhatIsGone(Mutex<HashMap<Address, Cell>>);
+struct ShowsWhatIsGone(Mutex<HashMap<Address, VersionedValue>>);
 
 #[async_trait]
 impl Defect for ShowsWhatIsGone {
-    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<Cell>> {
+    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<VersionedValue>> {
         let read = honest.read_cell(cell).await?;
         let mut last = self.0.lock().expect("not poisoned");
         match read {

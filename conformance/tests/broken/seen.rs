@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Node, NodeWriter};
+use latchwork_core::backend::{Node, NodeWriter};
 
 use super::states::{States, lost_by_a_task, lost_never};
 use super::waits::gone_as_expired;

@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{
-    Backend, Close, Join, Joined, Lease, LeaseState, LeaseWriter, Node, NodeState, NodeWriter,
-};
-use latchwork_core::{Clock, LostReason, Result};
+use latchwork_core::backend::{Backend, Close, Join, Joined, LeaseWriter, Node, NodeState, NodeWriter};
+use latchwork_core::{Clock, Lease, LeaseState, LostReason, Result};
 
 use super::wrapper::{BrokenNode, Defect};
 

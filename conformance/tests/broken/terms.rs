@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Backend, Join, Joined, Leave, Limit, QueuePage};
-use latchwork_core::{Address, Capabilities, Error, ErrorKind, LostReason, QueuePrefix, Result};
+use latchwork_core::backend::{Backend, Join, Joined, Leave, QueuePage};
+use latchwork_core::{Address, Capabilities, Error, ErrorKind, Limit, LostReason, QueuePrefix, Result};
 
 use super::order::{ALL, AnyPredecessorAdmits, LOOK, ReadersOneByOne};
 use super::states::States;

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
-use latchwork_core::contracts::{Backend, Join, Joined, Lease, LeaseWriter, Leave, Node, NodeWriter, Page};
-use latchwork_core::decide::renewal_period;
-use latchwork_core::{LostReason, Result};
+use latchwork_core::backend::decide::renewal_period;
+use latchwork_core::backend::{Backend, EntryPage, Join, Joined, LeaseWriter, Leave, Node, NodeWriter};
+use latchwork_core::{Lease, LostReason, Result};
 use tokio::sync::Notify;
 
 use super::order::ALL;
@@ -65,7 +65,7 @@ impl Defect for Herd {
             tokio::select! {
                 admitted = node.honest.admitted() => return admitted,
                 () = self.departures.notified() => {
-                    node.backend.list(&node.join.queue, Page::new(0, 1)).await?;
+                    node.backend.list(&node.join.queue, EntryPage::new(0, 1)).await?;
                 }
             }
         }

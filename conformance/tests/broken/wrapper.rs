@@ -6,13 +6,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{
-    Backend, Cell, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join,
-    Joined, Lease, Leave, Node, NodeState, NodeWriter, Page, QueuePage, SequentialNodes, TimeToIdle,
+use latchwork_core::backend::decide::count::request::{CountRequest, Decided};
+use latchwork_core::backend::{
+    Backend, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, Incarnation, Join,
+    Joined, Leave, Node, NodeState, NodeWriter, QueueEntry, QueuePage, SequentialNodes, VersionedValue,
 };
-use latchwork_core::decide::count::request::{Decided, Request};
 use latchwork_core::facts::ServerFacts;
-use latchwork_core::{Address, Capabilities, Kind, QueuePrefix, Result};
+use latchwork_core::{Address, Capabilities, Kind, Lease, QueuePrefix, Result, TimeToIdle};
 
 /// What a broken backend does otherwise. What is not said is honest.
 #[async_trait]
@@ -47,7 +47,7 @@ pub(crate) trait Defect: fmt::Debug + Send + Sync + 'static {
         honest.abandon(join).await
     }
 
-    async fn list(&self, honest: &dyn Backend, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+    async fn list(&self, honest: &dyn Backend, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         honest.list(queue, page).await
     }
 
@@ -111,7 +111,7 @@ pub(crate) trait Defect: fmt::Debug + Send + Sync + 'static {
         honest.cells(of, after, most).await
     }
 
-    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<Cell>> {
+    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<VersionedValue>> {
         honest.read_cell(cell).await
     }
 
@@ -129,7 +129,7 @@ pub(crate) trait Defect: fmt::Debug + Send + Sync + 'static {
         &self,
         honest: &dyn Backend,
         cell: &Address,
-        request: &Request,
+        request: &CountRequest,
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
         honest.change_count(cell, request, idle).await
@@ -245,7 +245,7 @@ impl SequentialNodes for BrokenBackend {
         self.defect.abandon(&*self.honest, &self.moved(join)).await
     }
 
-    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+    async fn list(&self, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         if self.spares(queue) {
             return self.honest.list(queue, page).await;
         }
@@ -286,7 +286,7 @@ impl SequentialNodes for BrokenBackend {
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl Cells for BrokenBackend {
-    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+    async fn read_cell(&self, cell: &Address) -> Result<Option<VersionedValue>> {
         if self.spares(cell) {
             return self.honest.read_cell(cell).await;
         }
@@ -303,7 +303,7 @@ impl Cells for BrokenBackend {
     async fn change_count(
         &self,
         cell: &Address,
-        request: &Request,
+        request: &CountRequest,
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
         if self.spares(cell) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_conformance::moves::{PLANT, Plants};
-use latchwork_core::contracts::{Backend, Cell, Entry, Page};
+use latchwork_core::backend::{Backend, EntryPage, QueueEntry, VersionedValue};
 use latchwork_core::{Address, Clock, Config, Connector, Kind, Result};
 
 use wrapper::Defect;
@@ -73,7 +73,7 @@ pub(crate) fn planted(honest: Vec<Arc<dyn Connector>>) -> Vec<Arc<dyn Connector>
 
 /// Acknowledges each stage at once, and goes on as in the first one that it read.
 #[derive(Debug, Default)]
-struct AtOnce(Mutex<HashMap<Address, Cell>>);
+struct AtOnce(Mutex<HashMap<Address, VersionedValue>>);
 
 /// Finds no members, and so waits for none.
 #[derive(Debug)]
@@ -97,11 +97,11 @@ fn is_of_the_move(address: &Address, kind: Kind) -> bool {
 
 #[async_trait]
 impl Defect for AtOnce {
-    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<Cell>> {
+    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<VersionedValue>> {
         let read = honest.read_cell(cell).await?;
         let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(read.map(|read| match is_of_the_move(cell, Kind::Layout) {
-            true => Cell {
+            true => VersionedValue {
                 value: first.entry(cell.clone()).or_insert_with(|| read.clone()).value.clone(),
                 ..read
             },
@@ -112,7 +112,7 @@ impl Defect for AtOnce {
 
 #[async_trait]
 impl Defect for NoMembers {
-    async fn list(&self, honest: &dyn Backend, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+    async fn list(&self, honest: &dyn Backend, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         match is_of_the_move(queue, Kind::Clients) {
             true => Ok(Vec::new()),
             false => honest.list(queue, page).await,
@@ -122,7 +122,7 @@ impl Defect for NoMembers {
 
 #[async_trait]
 impl Defect for Late {
-    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<Cell>> {
+    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<VersionedValue>> {
         let read = honest.read_cell(cell).await;
         if is_of_the_move(cell, Kind::Layout) {
             tokio::time::sleep(LATE).await;
@@ -133,14 +133,16 @@ impl Defect for Late {
 
 #[async_trait]
 impl Defect for NoEpoch {
-    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<Cell>> {
+    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<VersionedValue>> {
         let read = honest.read_cell(cell).await?;
         Ok(read.map(|read| {
             let text = String::from_utf8_lossy(&read.value);
             let fields =
                 text.split('&').map(|field| if field.starts_with("epoch=") { "epoch=0" } else { field });
             match is_of_the_move(cell, Kind::Layout) {
-                true => Cell { value: fields.collect::<Vec<_>>().join("&").into_bytes().into(), ..read },
+                true => {
+                    VersionedValue { value: fields.collect::<Vec<_>>().join("&").into_bytes().into(), ..read }
+                }
                 false => read,
             }
         }))

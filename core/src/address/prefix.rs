@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
 
-use super::{Address, Kind, Name, Namespace, check_length, encode};
+use super::{Address, Kind, Namespace, check_length, encode};
 use crate::error::{Error, Result};
 
 /// The queues, or the cells, of one kind in a namespace, whose keys begin alike (NODE-QUEUES, CELL-LIST).
@@ -60,7 +60,7 @@ impl QueuePrefix {
         if !key.starts_with(&self.prefix) || encode(&key) != coded {
             return None;
         }
-        Address::within(&self.namespace, self.kind, Name::Key(key.into_owned())).ok()
+        Address::within(&self.namespace, self.kind, key.into_owned().into()).ok()
     }
 
     /// Refuses a kind whose addresses are no cells.

@@ -11,7 +11,7 @@ use super::cell_life::CellLife;
 use super::cell_page::CellPage;
 use super::idle::TimeToIdle;
 use crate::address::{Address, QueuePrefix};
-use crate::decide::count::request::{Decided, Request};
+use crate::decide::count::request::{CountRequest, Decided};
 use crate::error::Result;
 
 /// The longest value of a cell, in bytes.
@@ -86,7 +86,7 @@ impl fmt::Debug for Version {
 
 /// A value and its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cell {
+pub struct VersionedValue {
     /// The version of this value.
     pub version: Version,
     /// The value: 0 to [`MAX_CELL_BYTES`] bytes.
@@ -150,7 +150,7 @@ pub enum CellWritten {
         was_there: bool,
     },
     /// The cell was not as expected, and is as it was: this one, or none.
-    Refused(Option<Cell>),
+    Refused(Option<VersionedValue>),
 }
 
 /// Versioned values.
@@ -196,7 +196,7 @@ pub trait Cells: Send + Sync {
     ///
     /// # Cancel safety
     /// Changes no cell. A dropped read may count as a use.
-    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>>;
+    async fn read_cell(&self, cell: &Address) -> Result<Option<VersionedValue>>;
 
     /// Writes or deletes a cell: one try, bounded by the request timeout.
     ///
@@ -223,7 +223,7 @@ pub trait Cells: Send + Sync {
     async fn change_count(
         &self,
         cell: &Address,
-        request: &Request,
+        request: &CountRequest,
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
         let _ = (cell, request, idle);

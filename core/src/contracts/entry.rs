@@ -14,7 +14,7 @@ pub const MAX_LABEL_BYTES: usize = 4096;
 
 /// One node in a listing (NODE-LIST).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Entry {
+pub struct QueueEntry {
     /// Its sequence number.
     pub sequence: u64,
     /// Its admission rule and weight.
@@ -27,14 +27,14 @@ pub struct Entry {
     pub age: Option<Duration>,
     /// How long the server would keep the node without another renewal, rounded down by at most a
     /// second. `None` if the server does not say
-    /// ([`lease_left`](crate::Capabilities::lease_left)), or was not asked ([`Page::leases`]).
+    /// ([`lease_left`](crate::Capabilities::lease_left)), or was not asked ([`EntryPage::leases`]).
     pub lease_left: Option<Duration>,
     /// Its data, as it was written last (NODE-DATA).
     #[serde(skip)]
     pub data: Arc<[u8]>,
 }
 
-impl Entry {
+impl QueueEntry {
     /// A label for a listing, from the bytes on the server. Any client may have written them:
     /// invalid UTF-8 becomes U+FFFD, characters that act on a terminal are escaped, and a text longer
     /// than [`MAX_LABEL_BYTES`] is cut.
@@ -47,7 +47,7 @@ impl Entry {
 
 /// Which part of a listing to read.
 #[derive(Clone, Copy, Debug)]
-pub struct Page {
+pub struct EntryPage {
     /// Only nodes after this sequence number (0: from the head).
     pub after: u64,
     /// The most nodes to read.
@@ -57,7 +57,7 @@ pub struct Page {
     pub leases: bool,
 }
 
-impl Page {
+impl EntryPage {
     /// The most leases of a page that a server is asked for one by one.
     pub const MAX_LEASES: usize = 64;
 

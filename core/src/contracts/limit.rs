@@ -68,7 +68,7 @@ impl StoredLimit {
     /// Reads what is stored. A limit is written in decimal digits only, from 1 to `u32::MAX`.
     ///
     /// ```
-    /// use latchwork_core::contracts::StoredLimit;
+    /// use latchwork_core::backend::StoredLimit;
     /// assert_eq!(StoredLimit::read(Some(b"10")), StoredLimit::Permits(10));
     /// for text in ["", "0", "-5", "+5", " 5", "5\n", "1e3", "inf", "nan", "4294967296"] {
     ///     assert!(matches!(StoredLimit::read(Some(text.as_bytes())), StoredLimit::Foreign(_)), "{text}");

@@ -24,8 +24,10 @@ mod nodes;
 pub use backend::{Backend, Close, Incarnation};
 pub use cell_life::CellLife;
 pub use cell_page::{CellPage, ListedCell};
-pub use cells::{Cell, CellWrite, CellWritten, Cells, ChangeWatch, Expected, MAX_CELL_BYTES, Version};
-pub use entry::{Entry, MAX_LABEL_BYTES, Page, QueuePage};
+pub use cells::{
+    CellWrite, CellWritten, Cells, ChangeWatch, Expected, MAX_CELL_BYTES, Version, VersionedValue,
+};
+pub use entry::{EntryPage, MAX_LABEL_BYTES, QueueEntry, QueuePage};
 pub use idle::TimeToIdle;
 pub use join::{Join, Joined, Patience};
 pub use lease::{Lease, LeaseState, LeaseWriter};

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::cells::ChangeWatch;
-use super::entry::{Entry, Page, QueuePage};
+use super::entry::{EntryPage, QueueEntry, QueuePage};
 use super::join::{Join, Joined};
 use crate::address::{Address, QueuePrefix};
 use crate::error::Result;
@@ -74,7 +74,7 @@ pub trait SequentialNodes: Send + Sync {
     ///
     /// # Cancel safety
     /// Reads only.
-    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>>;
+    async fn list(&self, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>>;
 
     /// Lists the queues that have at least one node: at most about `most` of them, from where the
     /// page before ended (`None`: the first page). A queue that comes or goes meanwhile may be

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::queue::Micros;
 use crate::address::{Address, QueuePrefix};
-use crate::contracts::{Cell, CellLife, CellPage, CellWrite, CellWritten, ListedCell, TimeToIdle, Version};
+use crate::contracts::{
+    CellLife, CellPage, CellWrite, CellWritten, ListedCell, TimeToIdle, Version, VersionedValue,
+};
 
 /// Versioned cells, some of which hang on leases of type `L`, and some of which go when nobody uses
 /// them (CELL-IDLE). Versions are numbers of one row for
@@ -18,7 +20,7 @@ pub struct CellStore<L> {
 
 #[derive(Debug)]
 struct StoredCell<L> {
-    cell: Cell,
+    cell: VersionedValue,
     life: StoredLife<L>,
 }
 
@@ -67,7 +69,7 @@ impl<L> Default for CellStore<L> {
 
 impl<L> CellStore<L> {
     /// The cell at this address, which is used now. [`prune`](Self::prune) first.
-    pub fn read(&mut self, now: Micros, address: &Address) -> Option<Cell> {
+    pub fn read(&mut self, now: Micros, address: &Address) -> Option<VersionedValue> {
         let stored = self.cells.get_mut(address)?;
         stored.life.used(now);
         Some(stored.cell.clone())
@@ -99,7 +101,7 @@ impl<L> CellStore<L> {
             }
         };
         life.used(now);
-        self.cells.insert(address.clone(), StoredCell { cell: Cell { version, value }, life });
+        self.cells.insert(address.clone(), StoredCell { cell: VersionedValue { version, value }, life });
         CellWritten::Written(version)
     }
 

@@ -38,7 +38,7 @@ pub struct Slot {
 
 /// What a join asks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Ask {
+pub struct QueueJoin {
     /// The attempt's id.
     pub id: NodeId,
     /// What it claims.
@@ -103,14 +103,14 @@ impl Queue {
     /// Joins, or finds the node of an earlier request of the same attempt and renews it
     /// (QUEUE-ID-PER-ATTEMPT). A late request of an abandoned attempt makes nothing
     /// (QUEUE-TOMBSTONE-FOR-UNKNOWN-JOIN).
-    pub fn join(&mut self, now: Micros, ask: &Ask) -> (Answer, Admissions) {
+    pub fn join(&mut self, now: Micros, ask: &QueueJoin) -> (Answer, Admissions) {
         let mut admissions = self.prune(now);
         let answer = self.join_pruned(now, ask, &mut admissions);
         admissions.retain(|(id, _)| *id != ask.id);
         (answer, admissions)
     }
 
-    fn join_pruned(&mut self, now: Micros, ask: &Ask, admissions: &mut Admissions) -> Answer {
+    fn join_pruned(&mut self, now: Micros, ask: &QueueJoin, admissions: &mut Admissions) -> Answer {
         if self.tombstones.contains_key(&ask.id) {
             return Answer::Gone;
         }

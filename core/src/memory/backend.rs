@@ -13,10 +13,10 @@ use super::renewal;
 use crate::address::{Address, QueuePrefix};
 use crate::capabilities::{Capabilities, Eviction};
 use crate::contracts::{
-    Backend, Cell, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join,
-    Joined, Lease, Page, QueuePage, SequentialNodes, TimeToIdle,
+    Backend, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, Incarnation, Join,
+    Joined, Lease, QueueEntry, QueuePage, SequentialNodes, TimeToIdle, VersionedValue,
 };
-use crate::decide::count::request::{Decided, Request};
+use crate::decide::count::request::{CountRequest, Decided};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::facts::{ClockDifference, Fact, Persistence, Role, ServerFacts, Topology};
 use crate::support::Unobserved;
@@ -43,7 +43,7 @@ impl SequentialNodes for MemoryBackend {
         self.client.link.request("leave", move || store.abandon(&queue, id)).await.map(drop)
     }
 
-    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+    async fn list(&self, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         let (store, queue) = (self.client.store.clone(), queue.clone());
         self.client.link.request("list", move || store.list(&queue, page)).await
     }
@@ -90,7 +90,7 @@ impl SequentialNodes for MemoryBackend {
 
 #[async_trait]
 impl Cells for MemoryBackend {
-    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+    async fn read_cell(&self, cell: &Address) -> Result<Option<VersionedValue>> {
         let (store, cell) = (self.client.store.clone(), cell.clone());
         let read = self.client.link.request("read", move || store.read_cell(&cell)).await;
         read.map_err(|error| match error.kind() {
@@ -107,7 +107,7 @@ impl Cells for MemoryBackend {
     async fn change_count(
         &self,
         cell: &Address,
-        request: &Request,
+        request: &CountRequest,
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
         let (store, cell, request) = (self.client.store.clone(), cell.clone(), *request);

@@ -13,7 +13,7 @@ use crate::clock::Moment;
 use crate::contracts::{CellLife, CellWrite, CellWritten, Expected, NodeId, TimeToIdle};
 use crate::decide::CellStore;
 use crate::decide::count::Count;
-use crate::decide::count::request::{Decided, Request};
+use crate::decide::count::request::{CountRequest, Decided};
 use crate::decide::queue::{Admissions, Micros, Queue};
 use crate::error::{LostReason, Result};
 
@@ -116,7 +116,7 @@ impl StoreState {
         &mut self,
         now: Micros,
         cell: &Address,
-        request: &Request,
+        request: &CountRequest,
         idle: Option<TimeToIdle>,
     ) -> Result<Decided> {
         let found = self.cells.read(now, cell);

@@ -14,8 +14,8 @@ use super::state::{Granted, StoreState, micros, moment};
 use super::stored_node::{LeaseId, StoredNode};
 use crate::address::{Address, QueuePrefix};
 use crate::clock::{Clock, Moment};
-use crate::contracts::{Entry, NodeId, Page, QueuePage};
-use crate::decide::queue::{Answer, Ask, Micros, Queue};
+use crate::contracts::{EntryPage, NodeId, QueueEntry, QueuePage};
+use crate::decide::queue::{Answer, Micros, Queue, QueueJoin};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 
 /// A store, shared by its clients. Dropped when the last of them is.
@@ -183,7 +183,7 @@ impl Memory {
         &self,
         lease: LeaseId,
         address: &Address,
-        ask: &Ask,
+        ask: &QueueJoin,
         make: impl FnOnce(u64) -> Arc<StoredNode>,
     ) -> Option<(Answer, Option<Arc<StoredNode>>)> {
         self.with(|state, now| {
@@ -238,7 +238,7 @@ impl Memory {
         })
     }
 
-    pub(super) fn list(&self, address: &Address, page: Page) -> Vec<Entry> {
+    pub(super) fn list(&self, address: &Address, page: EntryPage) -> Vec<QueueEntry> {
         self.with(|state, now| {
             let Some(queue) = state.queues.get_mut(address) else { return Vec::new() };
             let admitted = queue.prune(now);
@@ -248,11 +248,13 @@ impl Memory {
                 .take(page.most)
                 .map(|(sequence, slot, admitted)| {
                     let node = state.live.get(&slot.id);
-                    Entry {
+                    QueueEntry {
                         sequence,
                         claim: slot.claim,
                         admitted,
-                        label: node.map(|node| Entry::label_of(node.label.as_bytes())).unwrap_or_default(),
+                        label: node
+                            .map(|node| QueueEntry::label_of(node.label.as_bytes()))
+                            .unwrap_or_default(),
                         age: node.map(|node| self.0.clock.now().since(node.joined)),
                         lease_left: page
                             .leases

@@ -13,10 +13,10 @@ use crate::address::{Address, QueuePrefix};
 use crate::capabilities::Capabilities;
 use crate::config::MOVING;
 use crate::contracts::{
-    Backend, Cell, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join,
-    Joined, Lease, LeaseWriter, Page, Part, QueuePage, SequentialNodes, TimeToIdle,
+    Backend, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, Incarnation, Join,
+    Joined, Lease, LeaseWriter, Part, QueueEntry, QueuePage, SequentialNodes, TimeToIdle, VersionedValue,
 };
-use crate::decide::count::request::{Decided, Request};
+use crate::decide::count::request::{CountRequest, Decided};
 use crate::decide::moving::{MovePhase, Side, Sides};
 use crate::error::{Error, Result};
 use crate::facts::ServerFacts;
@@ -52,7 +52,7 @@ impl SequentialNodes for MovingBackend {
         Ok(())
     }
 
-    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+    async fn list(&self, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         self.participant.list(queue, page).await
     }
 
@@ -109,7 +109,7 @@ impl SequentialNodes for MovingBackend {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Cells for MovingBackend {
-    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+    async fn read_cell(&self, cell: &Address) -> Result<Option<VersionedValue>> {
         self.participant.cells.read_cell(cell).await
     }
 
@@ -120,7 +120,7 @@ impl Cells for MovingBackend {
     async fn change_count(
         &self,
         cell: &Address,
-        request: &Request,
+        request: &CountRequest,
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
         self.participant.cells.change_count(cell, request, idle).await.map(Some)

@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use super::participant::Participant;
 use super::side::SideClient;
 use crate::address::{Address, QueuePrefix};
-use crate::contracts::{Entry, Page, QueuePage};
+use crate::contracts::{EntryPage, QueueEntry, QueuePage};
 use crate::decide::Claim;
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, Result};
@@ -39,12 +39,12 @@ const PAGE: usize = 500;
 
 impl Participant {
     /// Lists a queue: a page of it, behind a number of an earlier page.
-    pub(super) async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+    pub(super) async fn list(&self, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         let (phase, epoch) = self.look(|known| (known.phase(), known.epoch()));
         let Some(behind) = Behind::of(page.after, epoch) else { return Ok(Vec::new()) };
         let side = phase.token();
         let part = match behind {
-            Behind::Here(after) => self.side(side).list(queue, Page { after, ..page }).await?,
+            Behind::Here(after) => self.side(side).list(queue, EntryPage { after, ..page }).await?,
             Behind::Beside(_) => Vec::new(),
         };
         let beside = phase.spans().has(side.other()) && part.len() < page.most;
@@ -67,10 +67,10 @@ impl Participant {
     async fn new_side_up_to(
         &self,
         queue: &Address,
-        page: Page,
+        page: EntryPage,
         behind: Behind,
-        part: &[Entry],
-    ) -> Result<Vec<Entry>> {
+        part: &[QueueEntry],
+    ) -> Result<Vec<QueueEntry>> {
         match behind {
             Behind::Here(0) => Ok(part.to_vec()),
             Behind::Here(after) => {
@@ -155,12 +155,12 @@ impl Participant {
 }
 
 impl SideClient {
-    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+    async fn list(&self, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         self.client.backend.list(&self.address(queue), page).await
     }
 
-    async fn list_all(&self, queue: &Address, leases: bool) -> Result<Vec<Entry>> {
-        let page = Page { leases, ..Page::new(0, PAGE) };
+    async fn list_all(&self, queue: &Address, leases: bool) -> Result<Vec<QueueEntry>> {
+        let page = EntryPage { leases, ..EntryPage::new(0, PAGE) };
         list_behind(&*self.client.backend, &self.address(queue), page).await
     }
 }
@@ -205,9 +205,9 @@ impl Behind {
     }
 }
 
-fn coded(epoch: u16, beside: u64, entry: Entry) -> Result<Entry> {
+fn coded(epoch: u16, beside: u64, entry: QueueEntry) -> Result<QueueEntry> {
     let sequence = Token::new(epoch, entry.sequence)?.as_u64() | beside;
-    Ok(Entry { sequence, ..entry })
+    Ok(QueueEntry { sequence, ..entry })
 }
 
 /// Where the node stands that was listed under this number, if it may be listed now.
@@ -219,7 +219,7 @@ fn listed_at(number: u64, phase: MovePhase, epoch: u16) -> Option<(Side, u64)> {
 
 /// By what two nodes are told apart for certain: label and weight. Data and mode may change on one side
 /// before they do on the other.
-fn look(entry: &Entry) -> (&str, Option<u32>) {
+fn look(entry: &QueueEntry) -> (&str, Option<u32>) {
     let weight = match entry.claim {
         Claim::Permits(weight) => Some(weight),
         Claim::Exclusive | Claim::Shared => None,
@@ -228,8 +228,8 @@ fn look(entry: &Entry) -> (&str, Option<u32>) {
 }
 
 /// Those of a side that have no place on the other one. They hold nothing.
-fn alone(of: Side, old: Vec<Entry>, new: Vec<Entry>) -> Vec<Entry> {
-    let may_pair = |side: Side, entry: &Entry| side == Side::New || entry.admitted;
+fn alone(of: Side, old: Vec<QueueEntry>, new: Vec<QueueEntry>) -> Vec<QueueEntry> {
+    let may_pair = |side: Side, entry: &QueueEntry| side == Side::New || entry.admitted;
     let (there, here) = match of {
         Side::Old => (old, new),
         Side::New => (new, old),
@@ -242,7 +242,7 @@ fn alone(of: Side, old: Vec<Entry>, new: Vec<Entry>) -> Vec<Entry> {
     for entry in &there {
         match here_too.get_mut(&look(entry)) {
             Some(left) if *left > 0 && may_pair(of, entry) => *left -= 1,
-            _ => alone.push(Entry { admitted: false, ..entry.clone() }),
+            _ => alone.push(QueueEntry { admitted: false, ..entry.clone() }),
         }
     }
     alone
@@ -252,12 +252,12 @@ fn alone(of: Side, old: Vec<Entry>, new: Vec<Entry>) -> Vec<Entry> {
 mod tests {
     use super::*;
 
-    fn entry(sequence: u64, label: &str, admitted: bool, claim: Claim) -> Entry {
+    fn entry(sequence: u64, label: &str, admitted: bool, claim: Claim) -> QueueEntry {
         let (label, data) = (label.to_owned(), [].into());
-        Entry { sequence, claim, admitted, label, age: None, lease_left: None, data }
+        QueueEntry { sequence, claim, admitted, label, age: None, lease_left: None, data }
     }
 
-    fn nodes(listed: &[(u64, &str, bool)]) -> Vec<Entry> {
+    fn nodes(listed: &[(u64, &str, bool)]) -> Vec<QueueEntry> {
         listed
             .iter()
             .map(|(number, label, admitted)| entry(*number, label, *admitted, Claim::Exclusive))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::contracts::{Entry, Version};
+use crate::contracts::{QueueEntry, Version};
 use crate::label::host;
 use crate::registry::{Fields, OWN_VERSION};
 use crate::shown::shown;
@@ -34,8 +34,8 @@ impl MemberRecord {
     }
 }
 
-impl From<Entry> for MemberRecord {
-    fn from(entry: Entry) -> Self {
+impl From<QueueEntry> for MemberRecord {
+    fn from(entry: QueueEntry) -> Self {
         let fields = Fields::read(&entry.data);
         let host = shown(fields.get(HOST).unwrap_or_default(), 255).into_owned();
         let acknowledged = fields.get(ACKNOWLEDGED).and_then(|version| version.parse().ok());
@@ -50,8 +50,16 @@ mod tests {
 
     fn read(data: &[u8]) -> MemberRecord {
         let (label, claim) = ("l".to_owned(), Claim::Shared);
-        Entry { sequence: 7, claim, admitted: true, label, age: None, lease_left: None, data: data.into() }
-            .into()
+        QueueEntry {
+            sequence: 7,
+            claim,
+            admitted: true,
+            label,
+            age: None,
+            lease_left: None,
+            data: data.into(),
+        }
+        .into()
     }
 
     #[test]

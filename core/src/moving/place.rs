@@ -1,6 +1,6 @@
 //! Where a move is written down, on its old side.
 
-use crate::address::{Address, Kind, Name, Namespace};
+use crate::address::{Address, Kind, Namespace};
 use crate::error::Result;
 
 /// The addresses of one move on its old side.
@@ -16,7 +16,7 @@ impl MovePlace {
     /// `namespace`: the old side's.
     pub(crate) fn of(namespace: &str, name: &str) -> Result<Self> {
         let (namespace, key) = (Namespace::new(namespace), format!("move/{name}"));
-        let at = |kind| Address::within(&namespace, kind, Name::Key(key.clone()));
+        let at = |kind| Address::within(&namespace, kind, key.as_str().into());
         Ok(Self { members: at(Kind::Clients)?, stage: at(Kind::Layout)? })
     }
 }

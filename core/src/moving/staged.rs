@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::place::MovePlace;
-use crate::contracts::{Backend, Cell, CellLife, CellWrite, CellWritten, Expected, Version};
+use crate::contracts::{Backend, CellLife, CellWrite, CellWritten, Expected, Version, VersionedValue};
 use crate::decide::moving::values::{ValuesAt, WholeStage};
 use crate::decide::moving::{MovePhase, Stage};
 use crate::error::{Error, ErrorKind, Result};
@@ -34,7 +34,7 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
-    fn of(cell: &Cell) -> Result<Self> {
+    fn of(cell: &VersionedValue) -> Result<Self> {
         let fields = Fields::read(&cell.value);
         let phase = fields.get(PHASE).and_then(MovePhase::parse);
         let epoch = fields.get(EPOCH).and_then(|epoch| epoch.parse::<u16>().ok());

@@ -7,7 +7,9 @@ use super::hold::Hold;
 use super::watcher::Watcher;
 use crate::address::Address;
 use crate::client::Client;
-use crate::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected, MAX_CELL_BYTES, Node, TimeToIdle};
+use crate::contracts::{
+    CellLife, CellWrite, CellWritten, Expected, MAX_CELL_BYTES, Node, TimeToIdle, VersionedValue,
+};
 use crate::error::{Error, Result};
 
 /// The cell of one recipe's handle.
@@ -59,7 +61,7 @@ impl CellHandle {
         answer.map_err(|error| error.in_operation(operation).on(self.cell.name()))
     }
 
-    pub(super) async fn read(&self) -> Result<Option<Cell>> {
+    pub(super) async fn read(&self) -> Result<Option<VersionedValue>> {
         self.client.serve(self.client.backend.read_cell(&self.cell)).await
     }
 
@@ -92,7 +94,7 @@ impl CellHandle {
     }
 
     /// Watches it, for a recipe that looks at each change itself.
-    pub(super) async fn watcher(&self) -> Result<Watcher<Option<Cell>>> {
+    pub(super) async fn watcher(&self) -> Result<Watcher<Option<VersionedValue>>> {
         Watcher::open(&self.client, self.client.watch_cell(&self.cell)).await
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::cell_handle::CellHandle;
 use super::count_tries::{CountTries, does_not_fit, untold};
-use crate::contracts::{Cell, CellWrite, CellWritten, Expected};
+use crate::contracts::{CellWrite, CellWritten, Expected, VersionedValue};
 use crate::decide::count::{Change, Changed, Count, Operation, Told};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -16,7 +16,7 @@ pub(super) struct CountAttempt<'a> {
     change: Change,
     operation: Operation,
     // The cell as it was seen last, or that there was none; `None` before it was read.
-    seen: Option<Option<Cell>>,
+    seen: Option<Option<VersionedValue>>,
     // It was seen by an operation before this one: only a write tells whether it is still so.
     is_old: bool,
     // How often the count had been written when the first request was sent whose reply was lost.
@@ -34,7 +34,7 @@ impl<'a> CountAttempt<'a> {
         (handle, initial): (&'a CellHandle, Option<u32>),
         change: Change,
         operation: Operation,
-        seen: Option<Cell>,
+        seen: Option<VersionedValue>,
     ) -> Self {
         let tries = CountTries::new(handle);
         let is_old = seen.is_some();
@@ -42,7 +42,7 @@ impl<'a> CountAttempt<'a> {
     }
 
     /// Sends requests until the outcome is known. Answers it, and the cell as it was seen last.
-    pub(super) async fn finish(mut self) -> (Result<Option<i64>>, Option<Cell>) {
+    pub(super) async fn finish(mut self) -> (Result<Option<i64>>, Option<VersionedValue>) {
         loop {
             match self.once().await {
                 CountStep::Done(answer) => return (answer, self.seen.flatten()),
@@ -65,7 +65,7 @@ impl<'a> CountAttempt<'a> {
         let write = CellWrite { expected, value: Some(Arc::clone(&value)), life: self.handle.life };
         match self.handle.write(&write).await {
             Ok(CellWritten::Written(version)) => {
-                self.seen = Some(Some(Cell { version, value }));
+                self.seen = Some(Some(VersionedValue { version, value }));
                 CountStep::Done(Ok(Some(result)))
             }
             Ok(CellWritten::Refused(cell)) => {
@@ -95,7 +95,10 @@ impl<'a> CountAttempt<'a> {
     }
 
     /// The count in this cell, and as it is to be; or the answer.
-    fn next(&self, seen: Option<&Cell>) -> std::result::Result<(Count, Count), Result<Option<i64>>> {
+    fn next(
+        &self,
+        seen: Option<&VersionedValue>,
+    ) -> std::result::Result<(Count, Count), Result<Option<i64>>> {
         let count = Count::in_cell(seen.map(|cell| &*cell.value), self.initial)
             .map_err(|why| Err(self.tries.or_unknown(why.into())))?;
         if let Some(since) = self.in_doubt_since {

@@ -10,8 +10,8 @@ use tokio::sync::Mutex;
 use super::cell_handle::CellHandle;
 use super::count_attempt::CountAttempt;
 use super::count_request;
-use crate::contracts::{Cell, NodeId};
-use crate::decide::count::request::Request;
+use crate::contracts::{NodeId, VersionedValue};
+use crate::decide::count::request::CountRequest;
 use crate::decide::count::{Change, Count, Operation};
 use crate::error::Result;
 
@@ -30,7 +30,7 @@ struct CountWriter {
     last: u64,
     // The cell as it was seen last: the next operation expects it, and needs one round trip if
     // nobody else has written since.
-    seen: Option<Cell>,
+    seen: Option<VersionedValue>,
     // How often the count had been written at least, where the server changes counts by itself.
     writes: Option<u64>,
 }
@@ -50,7 +50,7 @@ impl CountCell {
     ///
     /// # Errors
     /// `Conflict` when it is another thing, or began with another number.
-    pub(super) fn count(&self, cell: Option<&Cell>) -> Result<Count> {
+    pub(super) fn count(&self, cell: Option<&VersionedValue>) -> Result<Count> {
         Ok(Count::in_cell(cell.map(|cell| &*cell.value), self.initial)?)
     }
 
@@ -70,7 +70,7 @@ impl CountCell {
         writer.last += 2;
         let operation = Operation { writer: writer.id, number: writer.last };
         let (initial, since) = (self.initial, writer.writes);
-        let request = Request { change, operation, initial, since, in_doubt: false };
+        let request = CountRequest { change, operation, initial, since, in_doubt: false };
         if let Some(answer) = count_request::natively(&self.handle, request, &mut writer.writes).await {
             return answer;
         }

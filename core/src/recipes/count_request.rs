@@ -4,7 +4,7 @@
 use super::cell_handle::CellHandle;
 use super::count_tries::{CountTries, does_not_fit, untold};
 use crate::decide::count::Change;
-use crate::decide::count::request::{Outcome, Request};
+use crate::decide::count::request::{CountOutcome, CountRequest};
 use crate::error::Result;
 
 /// Sends a request until its outcome is known: one round trip where its reply is not lost, and one
@@ -13,7 +13,7 @@ use crate::error::Result;
 /// change counts by itself. `writes` becomes how often the count has been written.
 pub(super) async fn natively(
     handle: &CellHandle,
-    mut request: Request,
+    mut request: CountRequest,
     writes: &mut Option<u64>,
 ) -> Option<Result<Option<i64>>> {
     let mut tries = CountTries::new(handle);
@@ -25,11 +25,11 @@ pub(super) async fn natively(
             Ok(Some(decided)) => {
                 *writes = Some(decided.writes);
                 match decided.outcome {
-                    Outcome::Applied(result) => return Some(Ok(Some(result))),
-                    Outcome::Refused => return Some(refused(request.change)),
-                    Outcome::Untold if request.in_doubt => return Some(Err(untold())),
+                    CountOutcome::Applied(result) => return Some(Ok(Some(result))),
+                    CountOutcome::Refused => return Some(refused(request.change)),
+                    CountOutcome::Untold if request.in_doubt => return Some(Err(untold())),
                     // It was the only request: none is under way that the new number lets through.
-                    Outcome::Untold => request.since = Some(decided.writes),
+                    CountOutcome::Untold => request.since = Some(decided.writes),
                 }
                 tries.again_at_once()
             }

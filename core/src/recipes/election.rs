@@ -12,7 +12,7 @@ use super::node_data::write_data;
 use super::queue_handle::{QueueHandle, QueuePages};
 use super::watch::Watch;
 use crate::address::Address;
-use crate::contracts::Entry;
+use crate::contracts::QueueEntry;
 use crate::decide::Claim;
 use crate::error::{ErrorKind, Result};
 use crate::listing::Listing;
@@ -36,7 +36,7 @@ use crate::listing::Listing;
 /// [`SharedValue::write_while`](super::SharedValue::write_while). A candidate that loses its lease
 /// stands again by itself, behind the others.
 ///
-/// *With other programs.* At an [exact address](Address::exact) on ZooKeeper an election is
+/// *With other programs.* At an [exact address](Key::exact) on ZooKeeper an election is
 /// Curator's `LeaderLatch`, on etcd the `Election` of Go's `concurrency`: candidates of both stand
 /// in one queue, and read each other's data. Labels are not shown there, since the node holds the
 /// data alone; a candidate of `LeaderLatch` keeps the data that it joined with.
@@ -153,12 +153,12 @@ impl Election {
     #[doc(alias = "observe")]
     pub async fn watch(&self) -> Result<Watch<Option<Leader>>> {
         let (client, handle) = (self.handle.client(), Arc::clone(&self.handle));
-        let leader = move |head: &Arc<[Entry]>| handle.leading(head);
+        let leader = move |head: &Arc<[QueueEntry]>| handle.leading(head);
         Watch::open(client, self.address(), client.watch_queue(self.address()), leader).await
     }
 
     /// The leader and the candidates, in order and with their data: no I/O.
-    pub fn queue(&self) -> Listing<Entry> {
+    pub fn queue(&self) -> Listing<QueueEntry> {
         Listing::of(QueuePages(Arc::clone(&self.handle)))
     }
 

@@ -9,7 +9,7 @@ use super::hold::Composite;
 use super::queue_handle::{AcquiredNode, QueueHandle};
 use super::watcher::Watcher;
 use crate::address::Address;
-use crate::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected};
+use crate::contracts::{CellLife, CellWrite, CellWritten, Expected, VersionedValue};
 use crate::decide::barrier::{NoPassage, Passage};
 use crate::decide::life::joins_anew;
 use crate::decide::{Claim, renewal_period};
@@ -104,7 +104,7 @@ impl Gate {
     /// of a TTL.
     async fn until(
         &self,
-        watch: &mut Watcher<Option<Cell>>,
+        watch: &mut Watcher<Option<VersionedValue>>,
         done: impl Fn(Option<Passage>) -> bool,
         step: GateStep,
     ) -> Result<()> {
@@ -198,7 +198,7 @@ impl Gate {
     }
 }
 
-fn passage(cell: &Cell) -> Result<Passage> {
+fn passage(cell: &VersionedValue) -> Result<Passage> {
     let text = std::str::from_utf8(&cell.value).map_err(|_| NoPassage);
     text.and_then(str::parse)
         .map_err(|NoPassage| Error::new(ErrorKind::Conflict, "something else than a barrier is stored"))

@@ -11,7 +11,7 @@ use super::node_data::write_data;
 use super::queue_handle::QueueHandle;
 use super::watch::Watch;
 use crate::address::Address;
-use crate::contracts::Entry;
+use crate::contracts::QueueEntry;
 use crate::decide::Claim;
 use crate::error::Result;
 
@@ -54,8 +54,8 @@ pub struct Group {
 }
 
 impl GroupMember {
-    pub(super) fn of(entry: &Entry) -> Self {
-        let Entry { sequence, label, data, .. } = entry;
+    pub(super) fn of(entry: &QueueEntry) -> Self {
+        let QueueEntry { sequence, label, data, .. } = entry;
         Self { sequence: *sequence, label: label.clone(), data: Arc::clone(data) }
     }
 }
@@ -102,7 +102,7 @@ impl Group {
     /// A dropped call watches nothing.
     pub async fn watch(&self) -> Result<Watch<Vec<GroupMember>>> {
         let client = self.handle.client();
-        let members = |entries: &Arc<[Entry]>| Ok(members(entries));
+        let members = |entries: &Arc<[QueueEntry]>| Ok(members(entries));
         Watch::open(client, self.address(), client.watch_queue(self.address()), members).await
     }
 
@@ -118,7 +118,7 @@ impl Group {
 }
 
 /// The members in a queue.
-fn members(entries: &[Entry]) -> Vec<GroupMember> {
+fn members(entries: &[QueueEntry]) -> Vec<GroupMember> {
     entries.iter().map(GroupMember::of).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::contracts::Entry;
+use crate::contracts::QueueEntry;
 use crate::error::Result;
 use crate::token::Token;
 
@@ -20,9 +20,9 @@ impl Leader {
     ///
     /// # Errors
     /// `Misconfigured` when its sequence number does not fit a term.
-    pub(super) fn of(head: &[Entry], token: impl Fn(u64) -> Result<Token>) -> Result<Option<Self>> {
+    pub(super) fn of(head: &[QueueEntry], token: impl Fn(u64) -> Result<Token>) -> Result<Option<Self>> {
         let leader = head.first().filter(|head| head.admitted);
-        let leading = |leader: &Entry| {
+        let leading = |leader: &QueueEntry| {
             let term = token(leader.sequence)?;
             Ok(Self { term, data: Arc::clone(&leader.data) })
         };
@@ -36,9 +36,9 @@ mod tests {
     use crate::decide::Claim;
     use crate::error::ErrorKind;
 
-    fn head(sequence: u64, admitted: bool) -> Entry {
+    fn head(sequence: u64, admitted: bool) -> QueueEntry {
         let (claim, label, data) = (Claim::Exclusive, String::new(), Arc::from(*b"it"));
-        Entry { sequence, claim, admitted, label, age: None, lease_left: None, data }
+        QueueEntry { sequence, claim, admitted, label, age: None, lease_left: None, data }
     }
 
     fn token(sequence: u64) -> Result<Token> {

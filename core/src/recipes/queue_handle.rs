@@ -14,7 +14,7 @@ use crate::address::Address;
 use crate::attempt::{self, Admitted, Request};
 use crate::client::Client;
 use crate::clock::Moment;
-use crate::contracts::{Entry, Page as PageOf, Patience};
+use crate::contracts::{EntryPage, Patience, QueueEntry};
 use crate::decide::Claim;
 use crate::error::Result;
 use crate::held_node::HeldNode;
@@ -168,20 +168,20 @@ impl QueueHandle {
         self.client().cleanup.afterwards(&self.queue, then);
     }
 
-    pub(super) async fn list(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
+    pub(super) async fn list(&self, after: u64, most: usize) -> Result<Vec<QueueEntry>> {
         let client = self.client();
         let listed =
-            client.serve(client.backend.list(&self.queue, PageOf::new(after, most).with_leases())).await;
+            client.serve(client.backend.list(&self.queue, EntryPage::new(after, most).with_leases())).await;
         self.in_context("list", listed)
     }
 
     /// Who leads, by the head of the queue.
-    pub(super) fn leading(&self, head: &[Entry]) -> Result<Option<Leader>> {
+    pub(super) fn leading(&self, head: &[QueueEntry]) -> Result<Option<Leader>> {
         Leader::of(head, |sequence| self.client().tokens.of(sequence))
     }
 
     /// Lists all of it, page by page.
-    pub(super) async fn list_all(&self) -> Result<Vec<Entry>> {
+    pub(super) async fn list_all(&self) -> Result<Vec<QueueEntry>> {
         let client = self.client();
         client.serve(list_all(&*client.backend, &self.queue)).await
     }
@@ -218,12 +218,12 @@ impl Take for QueueHandle {
 pub(super) struct QueuePages(pub(super) Arc<QueueHandle>);
 
 #[async_trait]
-impl Pages<Entry> for QueuePages {
+impl Pages<QueueEntry> for QueuePages {
     fn name(&self) -> &str {
         self.0.queue.name()
     }
 
-    async fn page(&self, after: Option<&str>, most: usize) -> Result<Page<Entry>> {
+    async fn page(&self, after: Option<&str>, most: usize) -> Result<Page<QueueEntry>> {
         let after = self.0.in_context("queue", sequence(after))?;
         Ok(numbered(self.0.list(after, most).await?, most, |entry| entry.sequence))
     }

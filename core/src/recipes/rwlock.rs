@@ -8,7 +8,7 @@ use super::ask::Ask;
 use super::guards::{ReadGuard, WriteGuard};
 use super::queue_handle::{QueueHandle, QueuePages};
 use crate::address::Address;
-use crate::contracts::Entry;
+use crate::contracts::QueueEntry;
 use crate::decide::Claim;
 use crate::error::Result;
 use crate::listing::Listing;
@@ -114,7 +114,7 @@ impl RwLock {
     }
 
     /// The holders and waiters, in order: no I/O.
-    pub fn queue(&self) -> Listing<Entry> {
+    pub fn queue(&self) -> Listing<QueueEntry> {
         Listing::of(QueuePages(Arc::clone(&self.handle)))
     }
 

@@ -10,7 +10,7 @@ use super::ask::Ask;
 use super::guards::Permit;
 use super::queue_handle::{QueueHandle, QueuePages};
 use crate::address::Address;
-use crate::contracts::{Entry, Limit};
+use crate::contracts::{Limit, QueueEntry};
 use crate::decide::Claim;
 use crate::error::{Error, Result};
 use crate::listing::Listing;
@@ -154,7 +154,7 @@ impl Semaphore {
     }
 
     /// The holders and waiters, in order: no I/O.
-    pub fn queue(&self) -> Listing<Entry> {
+    pub fn queue(&self) -> Listing<QueueEntry> {
         Listing::of(QueuePages(Arc::clone(&self.handle)))
     }
 

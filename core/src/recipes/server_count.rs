@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use crate::address::Address;
 use crate::client::Client;
-use crate::contracts::{Cell, CellLife, CellWrite, Expected, Incarnation, NodeId, Version};
+use crate::contracts::{CellLife, CellWrite, Expected, Incarnation, NodeId, Version, VersionedValue};
 use crate::decide::trial::{Marker, Terms, Verdict};
 use crate::error::{Error, ErrorKind, Result};
 use crate::server_trial::Proven;
@@ -106,7 +106,7 @@ fn named(server: &Incarnation) -> Result<Option<&str>> {
 }
 
 async fn read(client: &Client, cell: &Address) -> Result<Option<(Version, Marker)>> {
-    let Some(Cell { version, value }) = client.serve(client.backend.read_cell(cell)).await? else {
+    let Some(VersionedValue { version, value }) = client.serve(client.backend.read_cell(cell)).await? else {
         return Ok(None);
     };
     let marker = std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok());

@@ -7,7 +7,7 @@ use super::cell_handle::{CellHandle, checked_value};
 use super::hold::Hold;
 use super::watch::Watch;
 use crate::address::Address;
-use crate::contracts::{Cell, CellWrite, CellWritten, Expected, Version};
+use crate::contracts::{CellWrite, CellWritten, Expected, Version, VersionedValue};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A value that all clients share: read, write, compare and set, watch.
@@ -54,7 +54,7 @@ pub enum Compared {
     /// It is stored, with this version.
     Stored(Version),
     /// The value was not as expected, and is as it was: this one, or none.
-    Differs(Option<Cell>),
+    Differs(Option<VersionedValue>),
 }
 
 impl SharedValue {
@@ -98,7 +98,7 @@ impl SharedValue {
     ///
     /// # Cancel safety
     /// Reads only.
-    pub async fn read(&self) -> Result<Option<Cell>> {
+    pub async fn read(&self) -> Result<Option<VersionedValue>> {
         self.handle.in_context("read", self.handle.read().await)
     }
 
@@ -172,9 +172,10 @@ impl SharedValue {
     ///
     /// # Cancel safety
     /// A dropped call watches nothing.
-    pub async fn watch(&self) -> Result<Watch<Option<Cell>>> {
+    pub async fn watch(&self) -> Result<Watch<Option<VersionedValue>>> {
         let CellHandle { client, cell, .. } = &self.handle;
-        Watch::open(client, cell, client.watch_cell(cell), |cell: &Option<Cell>| Ok(cell.clone())).await
+        Watch::open(client, cell, client.watch_cell(cell), |cell: &Option<VersionedValue>| Ok(cell.clone()))
+            .await
     }
 
     fn checked_write(&self, expected: Expected, value: &[u8]) -> Result<CellWrite> {

@@ -8,7 +8,7 @@ use super::place::Place;
 use super::record::ClientRecord;
 use crate::address::{Address, QueuePrefix};
 use crate::client::Client;
-use crate::contracts::{CellLife, CellPage, Page as PageOf, QueuePage};
+use crate::contracts::{CellLife, CellPage, EntryPage, QueuePage};
 use crate::error::Result;
 use crate::listing::{Page, Pages, numbered, sequence};
 
@@ -32,7 +32,7 @@ impl Pages<ClientRecord> for Clients {
 
     async fn page(&self, after: Option<&str>, most: usize) -> Result<Page<ClientRecord>> {
         let listed = async {
-            let page = PageOf::new(sequence(after)?, most);
+            let page = EntryPage::new(sequence(after)?, most);
             self.client.serve(self.client.backend.list(&self.place.clients, page)).await
         };
         let listed =

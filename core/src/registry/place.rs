@@ -1,6 +1,6 @@
 //! Where the registry of a namespace is.
 
-use crate::address::{Address, Kind, Name, Namespace};
+use crate::address::{Address, Key, Kind, Namespace};
 use crate::error::Result;
 
 /// The queue and the cell of a namespace.
@@ -14,7 +14,7 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn of(namespace: &Namespace) -> Result<Self> {
-        let at = |kind, name: &str| Address::within(namespace, kind, Name::from(name));
+        let at = |kind, name: &str| Address::within(namespace, kind, Key::from(name));
         let (clients, stamp) = (at(Kind::Clients, "all")?, at(Kind::Layout, "stamp")?);
         Ok(Self { namespace: namespace.text.clone(), clients, stamp })
     }
@@ -25,7 +25,7 @@ const WRITERS: &str = "latchwork/move-values/";
 
 /// The queue of who writes the values of a namespace in a move: one operator at a time.
 pub(crate) fn writers(namespace: &Namespace, name: &str) -> Result<Address> {
-    Address::within(namespace, Kind::Mutex, Name::Key(format!("{WRITERS}{name}")))
+    Address::within(namespace, Kind::Mutex, format!("{WRITERS}{name}").into())
 }
 
 /// Whether it is a queue of [`writers`]: the one kind of lock that an operator takes.

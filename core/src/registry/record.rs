@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::fields::Fields;
-use crate::contracts::{Entry, MAX_LABEL_BYTES};
+use crate::contracts::{MAX_LABEL_BYTES, QueueEntry};
 use crate::decide::moving::gate::Who;
 use crate::label::host;
 use crate::shown::shown;
@@ -64,8 +64,8 @@ impl ClientRecord {
     }
 }
 
-impl From<Entry> for ClientRecord {
-    fn from(entry: Entry) -> Self {
+impl From<QueueEntry> for ClientRecord {
+    fn from(entry: QueueEntry) -> Self {
         let fields = Fields::read(&entry.data);
         let text = |text: &str| shown(text, MAX_LABEL_BYTES).into_owned();
         let field = |name| fields.get(name).map(text).unwrap_or_default();
@@ -84,8 +84,16 @@ mod tests {
 
     fn read(data: &[u8]) -> ClientRecord {
         let (label, claim) = ("l".to_owned(), Claim::Shared);
-        Entry { sequence: 7, claim, admitted: true, label, age: None, lease_left: None, data: data.into() }
-            .into()
+        QueueEntry {
+            sequence: 7,
+            claim,
+            admitted: true,
+            label,
+            age: None,
+            lease_left: None,
+            data: data.into(),
+        }
+        .into()
     }
 
     #[test]

@@ -16,10 +16,10 @@ use crate::client::Client;
 use crate::config::Config;
 use crate::connector::Connector;
 use crate::contracts::{
-    Backend, Cell, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join,
-    Joined, Lease, LeaseWriter, Page, QueuePage, SequentialNodes, TimeToIdle,
+    Backend, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, Incarnation, Join,
+    Joined, Lease, LeaseWriter, QueueEntry, QueuePage, SequentialNodes, TimeToIdle, VersionedValue,
 };
-use crate::decide::count::request::{Decided, Request};
+use crate::decide::count::request::{CountRequest, Decided};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::facts::ServerFacts;
 use crate::support::{SingleFlight, opening_bound};
@@ -113,7 +113,7 @@ impl Registered {
         self.0.entered.get().map(|entered| &entered.backend)
     }
 
-    fn watch(&self, address: &Address, watches: Watches) -> Box<dyn ChangeWatch> {
+    fn watch(&self, address: &Address, watches: WatchKind) -> Box<dyn ChangeWatch> {
         match self.backend() {
             Some(backend) => watches(&**backend, address),
             None => {
@@ -178,7 +178,7 @@ impl SequentialNodes for Registered {
         }
     }
 
-    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+    async fn list(&self, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         self.reads().await?.list(queue, page).await
     }
 
@@ -215,7 +215,7 @@ impl SequentialNodes for Registered {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl Cells for Registered {
-    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+    async fn read_cell(&self, cell: &Address) -> Result<Option<VersionedValue>> {
         self.reads().await?.read_cell(cell).await
     }
 
@@ -231,7 +231,7 @@ impl Cells for Registered {
     async fn change_count(
         &self,
         cell: &Address,
-        request: &Request,
+        request: &CountRequest,
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
         let entered = self.entered().await?;
@@ -248,14 +248,14 @@ impl Cells for Registered {
 }
 
 /// How a backend watches an address.
-type Watches = fn(&dyn Backend, &Address) -> Box<dyn ChangeWatch>;
+type WatchKind = fn(&dyn Backend, &Address) -> Box<dyn ChangeWatch>;
 
 /// A watch that connects at its first use.
 #[derive(Debug)]
 struct LazyWatch {
     client: Registered,
     address: Address,
-    watches: Watches,
+    watches: WatchKind,
     watch: Option<Box<dyn ChangeWatch>>,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::fields::Fields;
 use super::marker;
 use super::record::OWN_VERSION;
-use crate::contracts::{Backend, Cell, CellLife, CellWrite, CellWritten, Expected, Version};
+use crate::contracts::{Backend, CellLife, CellWrite, CellWritten, Expected, Version, VersionedValue};
 use crate::decide::layout::{Admission, Stamp};
 use crate::decide::moving::gate::{GateMarker, Who};
 use crate::error::{Error, ErrorKind, Result};
@@ -35,7 +35,7 @@ pub(crate) struct Stamped {
 }
 
 impl Stamped {
-    fn of(place: &Place, cell: &Cell) -> Result<Self> {
+    fn of(place: &Place, cell: &VersionedValue) -> Result<Self> {
         let fields = Fields::read(&cell.value);
         let number = |name| fields.get(name).map(str::parse::<u32>).transpose();
         let epoch = fields.get(EPOCH).map_or(Ok(0), str::parse::<u16>);

@@ -2,7 +2,7 @@
 
 use super::Reader;
 use crate::address::Address;
-use crate::contracts::{Backend, Cell, ChangeWatch};
+use crate::contracts::{Backend, ChangeWatch, VersionedValue};
 use crate::error::{Error, LostReason, Result};
 
 /// Reads a cell.
@@ -13,7 +13,7 @@ pub(crate) struct CellReader {
 }
 
 impl Reader for CellReader {
-    type State = Option<Cell>;
+    type State = Option<VersionedValue>;
 
     fn watch(backend: &dyn Backend, cell: &Address) -> Box<dyn ChangeWatch> {
         backend.watch_cell(cell)

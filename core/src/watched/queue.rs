@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Reader;
 use crate::address::{Address, Kind};
-use crate::contracts::{Backend, ChangeWatch, Entry, Page};
+use crate::contracts::{Backend, ChangeWatch, EntryPage, QueueEntry};
 use crate::error::{Error, LostReason, Result};
 
 /// So many nodes are read at a time.
@@ -13,7 +13,7 @@ const PAGE: usize = 500;
 /// Reads a queue: the head of an election's, the whole of others.
 #[derive(Debug)]
 pub(crate) struct QueueReader {
-    seen: Arc<[Entry]>,
+    seen: Arc<[QueueEntry]>,
     // The highest sequence number that was read.
     highest: u64,
 }
@@ -25,7 +25,7 @@ impl Default for QueueReader {
 }
 
 impl Reader for QueueReader {
-    type State = Arc<[Entry]>;
+    type State = Arc<[QueueEntry]>;
 
     fn watch(backend: &dyn Backend, queue: &Address) -> Box<dyn ChangeWatch> {
         backend.watch_queue(queue)
@@ -36,7 +36,7 @@ impl Reader for QueueReader {
             // A head that waits leads not yet, and while locks move it may be of another side than the
             // leader that follows, with another order.
             Kind::Election => {
-                let head = backend.list(queue, Page::new(0, 1)).await?;
+                let head = backend.list(queue, EntryPage::new(0, 1)).await?;
                 head.into_iter().filter(|head| head.admitted).collect()
             }
             _ => list_all(backend, queue).await?,
@@ -51,9 +51,10 @@ impl Reader for QueueReader {
 impl QueueReader {
     /// Keeps a listing, if it can have followed those before: a node that comes is above all that
     /// were seen, and one that has gone does not come again.
-    fn note(&mut self, entries: Arc<[Entry]>) -> Result<()> {
-        let was_there =
-            |entry: &Entry| self.seen.binary_search_by_key(&entry.sequence, |seen| seen.sequence).is_ok();
+    fn note(&mut self, entries: Arc<[QueueEntry]>) -> Result<()> {
+        let was_there = |entry: &QueueEntry| {
+            self.seen.binary_search_by_key(&entry.sequence, |seen| seen.sequence).is_ok()
+        };
         if entries.iter().any(|entry| entry.sequence <= self.highest && !was_there(entry)) {
             return Err(Error::lost(LostReason::Forgotten));
         }
@@ -64,16 +65,20 @@ impl QueueReader {
 }
 
 /// Lists a whole queue, page by page.
-pub(crate) async fn list_all(backend: &dyn Backend, queue: &Address) -> Result<Vec<Entry>> {
-    list_behind(backend, queue, Page::new(0, PAGE)).await
+pub(crate) async fn list_all(backend: &dyn Backend, queue: &Address) -> Result<Vec<QueueEntry>> {
+    list_behind(backend, queue, EntryPage::new(0, PAGE)).await
 }
 
 /// Lists the rest of a queue, by pages as this first one.
-pub(crate) async fn list_behind(backend: &dyn Backend, queue: &Address, first: Page) -> Result<Vec<Entry>> {
-    let mut entries: Vec<Entry> = Vec::new();
+pub(crate) async fn list_behind(
+    backend: &dyn Backend,
+    queue: &Address,
+    first: EntryPage,
+) -> Result<Vec<QueueEntry>> {
+    let mut entries: Vec<QueueEntry> = Vec::new();
     loop {
         let after = entries.last().map_or(first.after, |last| last.sequence);
-        let page = backend.list(queue, Page { after, ..first }).await?;
+        let page = backend.list(queue, EntryPage { after, ..first }).await?;
         let is_last = page.len() < first.most;
         entries.extend(page);
         if is_last {
@@ -87,8 +92,8 @@ mod tests {
     use super::*;
     use crate::decide::Claim;
 
-    fn listing(sequences: &[u64]) -> Arc<[Entry]> {
-        let entry = |sequence: &u64| Entry {
+    fn listing(sequences: &[u64]) -> Arc<[QueueEntry]> {
+        let entry = |sequence: &u64| QueueEntry {
             sequence: *sequence,
             claim: Claim::Shared,
             admitted: true,

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{
-    Backend, Cell, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join,
-    Joined, Lease, Leave, Node, NodeState, Page, QueuePage, SequentialNodes, TimeToIdle,
+use latchwork_core::backend::decide::count::request::{CountRequest, Decided};
+use latchwork_core::backend::{
+    Backend, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, Incarnation, Join,
+    Joined, Leave, Node, NodeState, QueueEntry, QueuePage, SequentialNodes, VersionedValue,
 };
-use latchwork_core::decide::count::request::{Decided, Request};
 use latchwork_core::facts::ServerFacts;
 use latchwork_core::memory::{Link, Memory};
-use latchwork_core::{Address, Capabilities, Config, Coordinator, QueuePrefix, Result};
+use latchwork_core::{Address, Capabilities, Config, Coordinator, Lease, QueuePrefix, Result, TimeToIdle};
 
 /// What happens before a call of the memory backend, or instead of it.
 #[async_trait]
@@ -44,12 +44,12 @@ pub(crate) trait Plant: Debug + Send + Sync + 'static {
     }
 
     /// What is listed instead of a queue.
-    fn list(&self, entries: Vec<Entry>) -> Vec<Entry> {
+    fn list(&self, entries: Vec<QueueEntry>) -> Vec<QueueEntry> {
         entries
     }
 
     /// What is read instead of a cell.
-    fn read(&self, cell: Option<Cell>) -> Option<Cell> {
+    fn read(&self, cell: Option<VersionedValue>) -> Option<VersionedValue> {
         cell
     }
 }
@@ -94,7 +94,7 @@ impl<P: Plant> SequentialNodes for Planted<P> {
         self.inner.abandon(join).await
     }
 
-    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+    async fn list(&self, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         Ok(self.plant.list(self.inner.list(queue, page).await?))
     }
 
@@ -130,7 +130,7 @@ impl<P: Plant> SequentialNodes for Planted<P> {
 
 #[async_trait]
 impl<P: Plant> Cells for Planted<P> {
-    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+    async fn read_cell(&self, cell: &Address) -> Result<Option<VersionedValue>> {
         Ok(self.plant.read(self.inner.read_cell(cell).await?))
     }
 
@@ -142,7 +142,7 @@ impl<P: Plant> Cells for Planted<P> {
     async fn change_count(
         &self,
         cell: &Address,
-        request: &Request,
+        request: &CountRequest,
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
         self.plant.before_change().await;

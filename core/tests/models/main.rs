@@ -1,9 +1,9 @@
-//! Models of the protocols. They run core's own decisions (`latchwork_core::decide`).
+//! Models of the protocols. They run core's own decisions (`latchwork_core::backend::decide`).
 //!
 //! Each model has a coordinator, its clients, and what can go wrong between them. A model calls
 //! core's decisions and does not copy them: the Redis queue is
-//! [`Queue`](latchwork_core::decide::queue::Queue), a node's standing in a chain is
-//! [`standing`](latchwork_core::decide::chain::standing), and deadlines, margins, renewals and
+//! [`Queue`](latchwork_core::backend::decide::queue::Queue), a node's standing in a chain is
+//! [`standing`](latchwork_core::backend::decide::chain::standing), and deadlines, margins, renewals and
 //! contact proofs are core's functions at ticks of 200 ms. A backend does the rest (list again
 //! after an event, accept a hand-off message, leave with a tombstone): the models' client steps
 //! state that, each with the name of its rule in `docs/protocol/rules.md`.
@@ -23,23 +23,23 @@
 //!   sleeps, a failover extends a lease or forgets it. And a hold that its own client ends, by a
 //!   fixed end or a close, while work that began under it goes on.
 //! * **`hold`**: one hold from its first join until the server has nothing of it, over
-//!   [`life`](latchwork_core::decide::life). Requests and replies are lost and late, futures are
+//!   [`life`](latchwork_core::backend::decide::life). Requests and replies are lost and late, futures are
 //!   dropped at any instant, an operator removes the node, the lease ends.
 //! * **`gather`**: clients that acquire several locks as one, over
-//!   [`gather`](latchwork_core::decide::gather).
+//!   [`gather`](latchwork_core::backend::decide::gather).
 //! * **`quorum`**: clients that acquire a majority of members, over
-//!   [`quorum`](latchwork_core::decide::quorum): who waits for whom, and, with late messages and a
-//!   server that forgets, who believes that it holds, over [`trial`](latchwork_core::decide::trial).
-//! * **`count`**: writers of a number in a cell, over [`Count`](latchwork_core::decide::count::Count).
+//!   [`quorum`](latchwork_core::backend::decide::quorum): who waits for whom, and, with late messages and a
+//!   server that forgets, who believes that it holds, over [`trial`](latchwork_core::backend::decide::trial).
+//! * **`count`**: writers of a number in a cell, over [`Count`](latchwork_core::backend::decide::count::Count).
 //!   Requests and replies are lost and late, operations are given up, the cell is deleted.
 //! * **`barrier`**: members of a barrier in one round after the other, over
-//!   [`Passage`](latchwork_core::decide::barrier::Passage). Members die and come late, and the last
+//!   [`Passage`](latchwork_core::backend::decide::barrier::Passage). Members die and come late, and the last
 //!   one takes the cell along.
 //! * **`layout`**: clients of several builds that register and read the stamp of their namespace, and
-//!   operators who raise it, over [`Stamp`](latchwork_core::decide::layout::Stamp). Places are lost,
+//!   operators who raise it, over [`Stamp`](latchwork_core::backend::decide::layout::Stamp). Places are lost,
 //!   operators stop half-way.
 //! * **`moving`**: participants of a move between two coordinators, over
-//!   [`moving`](latchwork_core::decide::moving). Phases go forward and back, leases are lost,
+//!   [`moving`](latchwork_core::backend::decide::moving). Phases go forward and back, leases are lost,
 //!   acknowledgements come late, operators die. And the gate of a move: plain clients, which take no
 //!   part in it. And its ends: it is given up or finished, and its cell is gone when one who was away comes
 //!   back. And the values that move along: a count that is frozen, copied, compared, and used on the other side.

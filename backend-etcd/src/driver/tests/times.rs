@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::{LeaseWriter, NodeWriter};
-use latchwork_core::support::{Pauses, Transport};
+use latchwork_core::backend::{LeaseWriter, NodeWriter, Pauses, Transport};
 use latchwork_core::{Clock, Config, Error, ErrorKind, Logins};
 use tokio::time::{Instant, sleep, timeout};
 

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::support::{Backoff, Pauses};
+use latchwork_core::backend::{Backoff, Pauses};
 use latchwork_core::{Error, seen};
 
 use crate::config::NAME;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::support::Pauses;
+use latchwork_core::backend::Pauses;
 use latchwork_core::{Clock, Config, ErrorKind, Result};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use latchwork_conformance::hold_record::{HoldRecord, none_overlap};
-use latchwork_core::decide::Claim;
+use latchwork_core::Claim;
 
 use super::contender::QuorumEvent;
 

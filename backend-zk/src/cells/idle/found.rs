@@ -1,6 +1,7 @@
 //! What stands at the path of a cell.
 
-use latchwork_core::contracts::{Cell, CellLife, Version};
+use latchwork_core::backend::VersionedValue;
+use latchwork_core::{CellLife, Version};
 
 use crate::cell_uses::Use;
 use crate::cells::condition::Condition;
@@ -18,7 +19,7 @@ pub(super) const STAYS: &str = "stays";
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     /// The cell; `None` where the node is a container without children, which is one no more.
-    pub(super) cell: Option<Cell>,
+    pub(super) cell: Option<VersionedValue>,
     pub(super) condition: Condition,
     pub(super) kept: Kept,
     /// Whether it has the child of a cell that stays.
@@ -35,7 +36,7 @@ impl Found {
     /// a use is reported already.
     pub(super) fn by(version: Version, uses: Vec<Use>) -> Self {
         Self {
-            cell: Some(Cell { version, value: [].into() }),
+            cell: Some(VersionedValue { version, value: [].into() }),
             condition: Condition::of(version),
             kept: Kept::from_bits(version.number()),
             stays: false,
@@ -80,7 +81,7 @@ fn found(directory: Option<CellStat>, value: Vec<u8>, stat: CellStat, children: 
     };
     let version = condition.version(stat.mzxid, kept);
     Found {
-        cell: (!was_used).then(|| Cell { version, value: value.into() }),
+        cell: (!was_used).then(|| VersionedValue { version, value: value.into() }),
         condition,
         kept,
         stays,

@@ -1,6 +1,7 @@
 //! What a write does to what was found.
 
-use latchwork_core::contracts::{CellLife, CellWrite, Expected};
+use latchwork_core::backend::CellWrite;
+use latchwork_core::{CellLife, Expected};
 
 use super::found::{Found, STAYS};
 use crate::cell_uses::{CellUses, Use};
@@ -124,7 +125,7 @@ pub(super) struct Uses {
 mod tests {
     use std::time::Duration;
 
-    use latchwork_core::contracts::TimeToIdle;
+    use latchwork_core::TimeToIdle;
 
     use super::*;
     use crate::cells::condition::Condition;

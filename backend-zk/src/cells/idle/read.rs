@@ -2,7 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use latchwork_core::contracts::{Cell, TimeToIdle};
+use latchwork_core::TimeToIdle;
+use latchwork_core::backend::VersionedValue;
 
 use super::found::look;
 use crate::cell_uses::{CellUses, Use};
@@ -17,7 +18,7 @@ pub(in crate::cells) async fn read(
     lease: &SessionLease,
     uses: &CellUses,
     paths: &CellPaths,
-) -> Attempt<Option<Cell>> {
+) -> Attempt<Option<VersionedValue>> {
     loop {
         let Some(found) = look(lease, paths).await? else { return Ok(None) };
         let Some(cell) = &found.cell else { return Ok(None) };

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected};
-use latchwork_core::{Error, ErrorKind, Moment};
+use latchwork_core::backend::{CellWrite, CellWritten};
+use latchwork_core::{CellLife, Error, ErrorKind, Expected, Moment};
 
 use super::found::{Found, STAYS, look};
 use super::plan::{Plan, Uses};

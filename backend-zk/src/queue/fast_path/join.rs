@@ -1,7 +1,7 @@
 //! The join without a listing, where the predecessor or its absence is known.
 
-use latchwork_core::contracts::{Join, Patience};
-use latchwork_core::decide::Claim;
+use latchwork_core::Claim;
+use latchwork_core::backend::{Join, Patience};
 
 use super::birth::{Birth, right_before};
 use super::history::Expected;

@@ -1,6 +1,6 @@
 //! What joins, waits and leaves add to the history.
 
-use latchwork_core::decide::Claim;
+use latchwork_core::Claim;
 
 use super::birth::Birth;
 use crate::driver::Stat;

@@ -6,8 +6,7 @@
 //! The own deadline is compared last. A reconnect reports all missed events in any order, and so
 //! ends a shortcut (CHAIN-LOST-WATCH-LISTS-AGAIN).
 
-use latchwork_core::Kind;
-use latchwork_core::decide::Claim;
+use latchwork_core::{Claim, Kind};
 
 use super::release::Release;
 use crate::driver::Connection;

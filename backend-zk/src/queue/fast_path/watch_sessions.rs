@@ -18,8 +18,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::LeaseWriter;
-use latchwork_core::support::{SharedTask, SingleFlight};
+use latchwork_core::backend::{LeaseWriter, SharedTask, SingleFlight};
 use latchwork_core::{Moment, seen};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use etcd_client::{
     Client, Compare, CompareOp, ConnectOptions, GetOptions, PutOptions, SortOrder, SortTarget, Txn, TxnOp,
 };
-use latchwork_core::contracts::NodeId;
+use latchwork_core::backend::NodeId;
 
 use super::{AtOnce, Pair, Result, SAME, SAME_OF_THREE, Subject, THREE, Target};
 use crate::target::NAMESPACE;

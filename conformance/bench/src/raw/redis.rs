@@ -1,7 +1,7 @@
 //! Redis: the scripts of a join and a leave; and a plain `SET NX PX` with a compare-and-delete.
 
 use async_trait::async_trait;
-use latchwork_core::contracts::NodeId;
+use latchwork_core::backend::NodeId;
 use redis::aio::MultiplexedConnection;
 use redis::{Client, Cmd, IntoConnectionInfo};
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::NodeId;
+use latchwork_core::backend::NodeId;
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use super::{AtOnce, LISTED, Pair, Result, SAME, SAME_OF_THREE, Subject, THREE, Target};

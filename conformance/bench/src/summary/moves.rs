@@ -1,7 +1,7 @@
 //! The table of what a lock costs a client that takes part in a move.
 
 use comfy_table::Table;
-use latchwork_core::decide::moving::MovePhase;
+use latchwork_core::backend::decide::moving::MovePhase;
 
 use super::figures::{filled, median, new_table, none, spread, verdict};
 use super::tables::BESIDE;

@@ -97,13 +97,12 @@ impl Frames {
             let skipped = self.payload.min(chunk.len());
             self.payload -= skipped;
             let taken;
-            (taken, chunk) = chunk[skipped..].split_at((HEADER - self.header.len()).min(chunk.len() - skipped));
+            (taken, chunk) =
+                chunk[skipped..].split_at((HEADER - self.header.len()).min(chunk.len() - skipped));
             self.header.extend(taken);
-            if let [length_0, length_1, length_2, kind, _flags, stream @ ..] = self.header[..]
-                && let Ok(stream) = <[u8; 4]>::try_from(&stream[..])
-            {
-                self.payload = u32::from_be_bytes([0, length_0, length_1, length_2]) as usize;
-                frames.push(Frame { kind, stream: u32::from_be_bytes(stream) & 0x7fff_ffff });
+            if let [high, middle, low, kind, _flags, a, b, c, d] = self.header[..] {
+                self.payload = u32::from_be_bytes([0, high, middle, low]) as usize;
+                frames.push(Frame { kind, stream: u32::from_be_bytes([a, b, c, d]) & 0x7fff_ffff });
                 self.header.clear();
             }
         }
@@ -152,7 +151,8 @@ mod tests {
             let mut conversation = opened();
             let mut awaited = conversation.request(&frame(HEADERS, 7, b"x"));
             let replies = [frame(6, 0, b"\x01\x01\x01\x01\x01\x01\x01\x01"), frame(HEADERS, 7, b"")].concat();
-            let answers = replies.chunks(cut).filter(|chunk| conversation.reply(chunk, Some(&mut awaited))).count();
+            let answers =
+                replies.chunks(cut).filter(|chunk| conversation.reply(chunk, Some(&mut awaited))).count();
             assert_eq!(answers, 1, "cut at {cut}");
         }
     }

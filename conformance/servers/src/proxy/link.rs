@@ -86,7 +86,8 @@ pub(super) async fn run(mut client: Client, shared: Arc<Shared>) {
         }
         Err(Ended::Parked { request, awaited, caught, deliver, delivered }) => {
             caught.send_replace(true);
-            if deliver.await.is_ok() && answered(&mut upstream, &request, conversation, awaited).await.is_ok() {
+            if deliver.await.is_ok() && answered(&mut upstream, &request, conversation, awaited).await.is_ok()
+            {
                 // The test may have dropped its end.
                 let _ = delivered.send(());
                 linger(&mut upstream).await;
@@ -240,7 +241,13 @@ async fn pump_requests(
                 Catch::DropReply => reply_fault = Some(ReplyFault::Drop(trap.fired)),
                 Catch::HoldReply => reply_fault = Some(ReplyFault::Hold(trap.fired)),
                 Catch::Park { deliver, delivered } => {
-                    return Err(Ended::Parked { request: bytes, awaited, caught: trap.fired, deliver, delivered });
+                    return Err(Ended::Parked {
+                        request: bytes,
+                        awaited,
+                        caught: trap.fired,
+                        deliver,
+                        delivered,
+                    });
                 }
             }
         }

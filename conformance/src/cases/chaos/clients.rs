@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use latchwork_core::Kind;
-use latchwork_core::contracts::Page;
+use latchwork_core::backend::EntryPage;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::task::JoinSet;
@@ -87,7 +87,7 @@ impl Chaos {
         };
         for key in 0..KEYS {
             let queue = context.queue_of(kind, &name(key));
-            let listed = well.coordinator.backend().list(&queue, Page::new(0, 1000)).await;
+            let listed = well.coordinator.backend().list(&queue, EntryPage::new(0, 1000)).await;
             if !listed.is_ok_and(|entries| entries.iter().all(|entry| entry.label != label)) {
                 return false;
             }

@@ -4,8 +4,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use latchwork_core::decide::Claim;
-use latchwork_core::{Coordinator, Error, ErrorKind, Hold, LostReason, Result, Token};
+use latchwork_core::{Claim, Coordinator, Error, ErrorKind, Hold, LostReason, Result, Token};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use tokio::time::{Instant, sleep, timeout};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use latchwork_core::decide::MAX_TTL;
+use latchwork_core::backend::decide::MAX_TTL;
 use latchwork_core::recipes::{
     Barrier, CountDownLatch, Counter, DoubleBarrier, Election, Group, IdGenerator, MultiLock, Mutex,
     QuorumLock, RwLock, Semaphore, SharedValue,

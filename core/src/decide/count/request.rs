@@ -21,7 +21,7 @@ use super::{Change, Changed, Count, Operation, Record, WRITERS};
 
 /// One request to change a count. All requests of one operation have the same first three fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct CountRequest {
     /// What is to be changed.
     pub change: Change,
     /// The operation. Its writer never gives the next number to another one.
@@ -39,14 +39,14 @@ pub struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decided {
     /// The answer.
-    pub outcome: Outcome,
+    pub outcome: CountOutcome,
     /// How often the count has been written now.
     pub writes: u64,
 }
 
 /// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CountOutcome {
     /// It was applied, by this request or an earlier one, with this result.
     Applied(i64),
     /// It was not applied and never will be: the sum does not fit, or the value is not what the
@@ -56,7 +56,7 @@ pub enum Outcome {
     Untold,
 }
 
-impl Request {
+impl CountRequest {
     /// The highest number of writes at which a missing record proves that it was not applied.
     pub fn until(&self) -> Option<u64> {
         self.since.map(|since| since.saturating_add(WRITERS as u64))
@@ -70,28 +70,28 @@ impl Request {
 
 impl Count {
     /// What becomes of a request, and the count that is to be written for it.
-    pub fn decide(&self, request: &Request) -> (Decided, Option<Count>) {
+    pub fn decide(&self, request: &CountRequest) -> (Decided, Option<Count>) {
         let kept = |outcome| (Decided { outcome, writes: self.writes }, None);
         let written = |outcome, count: Count| (Decided { outcome, writes: count.writes }, Some(count));
         let asked = request.operation;
         match self.last.iter().find(|record| record.operation.writer == asked.writer) {
             Some(Record { operation, result }) if operation.number == asked.number => {
-                return kept(Outcome::Applied(*result));
+                return kept(CountOutcome::Applied(*result));
             }
             Some(Record { operation, .. }) if operation.number > asked.number => {
-                return kept(Outcome::Refused);
+                return kept(CountOutcome::Refused);
             }
             Some(_) => {}
             None if self.last.len() < WRITERS => {}
             None if request.until().is_some_and(|until| self.writes <= until) => {}
-            None => return kept(Outcome::Untold),
+            None => return kept(CountOutcome::Untold),
         }
         match self.changed(request.change, asked) {
-            Changed::To(next) => written(Outcome::Applied(next.value), next),
+            Changed::To(next) => written(CountOutcome::Applied(next.value), next),
             Changed::Not | Changed::Overflow if request.in_doubt => {
-                written(Outcome::Refused, self.written(self.value, request.fence()))
+                written(CountOutcome::Refused, self.written(self.value, request.fence()))
             }
-            Changed::Not | Changed::Overflow => kept(Outcome::Refused),
+            Changed::Not | Changed::Overflow => kept(CountOutcome::Refused),
         }
     }
 }
@@ -104,13 +104,13 @@ mod tests {
 
     use super::*;
 
-    fn request(writer: u64, number: u64, change: Change) -> Request {
+    fn request(writer: u64, number: u64, change: Change) -> CountRequest {
         let operation = Operation { writer, number };
-        Request { change, operation, initial: None, since: Some(0), in_doubt: false }
+        CountRequest { change, operation, initial: None, since: Some(0), in_doubt: false }
     }
 
     /// What the server answers, and the count then.
-    fn sent(count: &mut Count, request: Request) -> Outcome {
+    fn sent(count: &mut Count, request: CountRequest) -> CountOutcome {
         let (decided, next) = count.decide(&request);
         *count = next.unwrap_or_else(|| count.clone());
         assert_eq!(decided.writes, count.writes());
@@ -121,11 +121,11 @@ mod tests {
     fn a_request_that_comes_again_changes_nothing() {
         let mut count = Count::default();
         let add = request(1, 2, Change::Add(5));
-        assert_eq!(sent(&mut count, add), Outcome::Applied(5));
-        assert_eq!(sent(&mut count, request(2, 2, Change::Add(1))), Outcome::Applied(6));
-        assert_eq!(sent(&mut count, add), Outcome::Applied(5), "with the result of then");
-        assert_eq!(sent(&mut count, request(1, 4, Change::Add(1))), Outcome::Applied(7));
-        assert_eq!(sent(&mut count, add), Outcome::Refused, "its writer has begun another");
+        assert_eq!(sent(&mut count, add), CountOutcome::Applied(5));
+        assert_eq!(sent(&mut count, request(2, 2, Change::Add(1))), CountOutcome::Applied(6));
+        assert_eq!(sent(&mut count, add), CountOutcome::Applied(5), "with the result of then");
+        assert_eq!(sent(&mut count, request(1, 4, Change::Add(1))), CountOutcome::Applied(7));
+        assert_eq!(sent(&mut count, add), CountOutcome::Refused, "its writer has begun another");
         assert_eq!(count.value(), 7);
     }
 
@@ -133,12 +133,12 @@ mod tests {
     fn a_refusal_beside_a_request_under_way_is_final() {
         let mut count = Count::default();
         let late = request(1, 2, Change::Swap { from: 3, to: 9 });
-        assert_eq!(sent(&mut count, Request { in_doubt: true, ..late }), Outcome::Refused);
+        assert_eq!(sent(&mut count, CountRequest { in_doubt: true, ..late }), CountOutcome::Refused);
         assert_eq!((count.value(), count.writes()), (0, 1), "the record is written");
-        assert_eq!(sent(&mut count, request(2, 2, Change::Add(3))), Outcome::Applied(3));
-        assert_eq!(sent(&mut count, late), Outcome::Refused, "though the value is what it asks for");
+        assert_eq!(sent(&mut count, request(2, 2, Change::Add(3))), CountOutcome::Applied(3));
+        assert_eq!(sent(&mut count, late), CountOutcome::Refused, "though the value is what it asks for");
         let writes = count.writes();
-        assert_eq!(sent(&mut count, request(3, 2, Change::Add(i64::MAX))), Outcome::Refused);
+        assert_eq!(sent(&mut count, request(3, 2, Change::Add(i64::MAX))), CountOutcome::Refused);
         assert_eq!(count.writes(), writes, "the only request leaves no trace of a refusal");
     }
 
@@ -149,11 +149,11 @@ mod tests {
         for writer in 0..WRITERS as u64 {
             sent(&mut count, request(writer, 2, Change::Add(1)));
         }
-        let knows_nothing = Request { since: None, ..request(99, 2, Change::Add(1)) };
-        assert_eq!(sent(&mut count, knows_nothing), Outcome::Untold);
-        let knows = Request { since: Some(count.writes()), ..knows_nothing };
-        assert_eq!(sent(&mut count, knows), Outcome::Applied(49));
-        assert_eq!(sent(&mut count, first), Outcome::Untold, "it was applied and pushed out");
+        let knows_nothing = CountRequest { since: None, ..request(99, 2, Change::Add(1)) };
+        assert_eq!(sent(&mut count, knows_nothing), CountOutcome::Untold);
+        let knows = CountRequest { since: Some(count.writes()), ..knows_nothing };
+        assert_eq!(sent(&mut count, knows), CountOutcome::Applied(49));
+        assert_eq!(sent(&mut count, first), CountOutcome::Untold, "it was applied and pushed out");
     }
 
     #[derive(Clone, Copy, Debug)]
@@ -175,11 +175,11 @@ mod tests {
     struct Writer {
         number: u64,
         since: Option<u64>,
-        doing: Option<Request>,
+        doing: Option<CountRequest>,
     }
 
     impl Writer {
-        fn sends(&mut self, writer: u64) -> Request {
+        fn sends(&mut self, writer: u64) -> CountRequest {
             let since = self.since;
             *self.doing.get_or_insert_with(|| {
                 self.number += 2;
@@ -188,7 +188,7 @@ mod tests {
                     2 => Change::Swap { from: 0, to: 1 },
                     _ => Change::Add(1),
                 };
-                Request { since, ..request(writer, self.number, change) }
+                CountRequest { since, ..request(writer, self.number, change) }
             })
         }
     }
@@ -200,7 +200,7 @@ mod tests {
         #[test]
         fn an_operation_is_applied_once_however_often_its_requests_arrive(steps in steps()) {
             let (mut count, mut writers) = (Count::default(), vec![Writer::default(); 60]);
-            let mut requests: Vec<Request> = Vec::new();
+            let mut requests: Vec<CountRequest> = Vec::new();
             let (mut applied, mut refused) = (BTreeSet::new(), BTreeSet::new());
             for step in steps {
                 let (request, heard) = match step {
@@ -211,24 +211,24 @@ mod tests {
                 requests.push(request);
                 let its = (request.operation.writer, request.operation.number);
                 let (decided, next) = count.decide(&request);
-                if next.is_some() && matches!(decided.outcome, Outcome::Applied(_)) {
+                if next.is_some() && matches!(decided.outcome, CountOutcome::Applied(_)) {
                     prop_assert!(applied.insert(its) && !refused.contains(&its), "{request:?}");
                 }
                 count = next.unwrap_or(count);
                 let writer = &mut writers[usize::try_from(its.0).expect("few")];
                 match decided.outcome {
                     _ if matches!(step, Step::Late { .. }) => continue,
-                    _ if !heard => writer.doing = Some(Request { in_doubt: true, ..request }),
-                    Outcome::Untold if !request.in_doubt => {
-                        writer.doing = Some(Request { since: Some(decided.writes), ..request });
+                    _ if !heard => writer.doing = Some(CountRequest { in_doubt: true, ..request }),
+                    CountOutcome::Untold if !request.in_doubt => {
+                        writer.doing = Some(CountRequest { since: Some(decided.writes), ..request });
                     }
                     // Its user is told that nobody can tell.
-                    Outcome::Untold => writer.doing = None,
-                    Outcome::Applied(_) => {
+                    CountOutcome::Untold => writer.doing = None,
+                    CountOutcome::Applied(_) => {
                         prop_assert!(applied.contains(&its), "{request:?}");
                         writer.doing = None;
                     }
-                    Outcome::Refused => {
+                    CountOutcome::Refused => {
                         prop_assert!(!applied.contains(&its), "{request:?}");
                         refused.insert(its);
                         writer.doing = None;

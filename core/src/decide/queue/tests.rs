@@ -8,8 +8,8 @@ fn id(n: u8) -> NodeId {
     NodeId::from_bytes([n; 16])
 }
 
-fn ask(n: u8, claim: Claim) -> Ask {
-    Ask { id: id(n), claim, limit: Limit::Exactly(2), ttl: TTL, patience: Patience::Wait }
+fn ask(n: u8, claim: Claim) -> QueueJoin {
+    QueueJoin { id: id(n), claim, limit: Limit::Exactly(2), ttl: TTL, patience: Patience::Wait }
 }
 
 fn waiting(answer: Answer) -> bool {
@@ -45,7 +45,7 @@ fn nobody_overtakes_a_waiter() {
     queue.join(1, &ask(1, Claim::Shared));
     assert!(waiting(queue.join(2, &ask(2, Claim::Exclusive)).0));
     assert!(waiting(queue.join(3, &ask(3, Claim::Shared)).0));
-    let attempt = Ask { patience: Patience::Try, ..ask(4, Claim::Shared) };
+    let attempt = QueueJoin { patience: Patience::Try, ..ask(4, Claim::Shared) };
     assert_eq!(queue.join(4, &attempt).0, Answer::Refused);
     assert_eq!(queue.iter().count(), 3);
     // The writer in the middle leaves: the reader behind it is admitted.
@@ -64,7 +64,7 @@ fn permits_are_all_or_none_and_whoever_leaves_admits_the_next() {
     }
     let mut queue = Queue::new();
     queue.join(1, &ask(1, Claim::Permits(1)));
-    let other = Ask { limit: Limit::Exactly(3), ..ask(2, Claim::Permits(1)) };
+    let other = QueueJoin { limit: Limit::Exactly(3), ..ask(2, Claim::Permits(1)) };
     assert_eq!(queue.join(2, &other).0, Answer::Conflict { stored: Some(2) });
     assert_eq!(queue.join(2, &ask(3, Claim::Permits(3))).0, Answer::Conflict { stored: Some(2) });
 }
@@ -73,7 +73,7 @@ fn permits_are_all_or_none_and_whoever_leaves_admits_the_next() {
 fn a_limit_is_stored_where_none_is_and_followed_where_another_is() {
     let unless_stored = |n, weight, limit| {
         let limit = Limit::UnlessStored(limit);
-        Ask { limit, patience: Patience::Try, ..ask(n, Claim::Permits(weight)) }
+        QueueJoin { limit, patience: Patience::Try, ..ask(n, Claim::Permits(weight)) }
     };
     let mut queue = Queue::new();
     assert_eq!(queue.join(1, &unless_stored(1, 4, 3)).0, Answer::Conflict { stored: Some(3) });
@@ -87,7 +87,7 @@ fn a_limit_is_stored_where_none_is_and_followed_where_another_is() {
 fn waiters_follow_the_limit() {
     let mut queue = Queue::new();
     for (n, weight) in [(1, 2), (2, 1), (3, 2), (4, 1)] {
-        let ask = Ask { limit: Limit::Exactly(3), ..ask(n, Claim::Permits(weight)) };
+        let ask = QueueJoin { limit: Limit::Exactly(3), ..ask(n, Claim::Permits(weight)) };
         queue.join(u64::from(n), &ask);
     }
     // Lower than what is held: nothing is revoked, and nobody is admitted until the sum fits.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::node::MemoryNode;
 use crate::contracts::{Join, Joined, NodeWriter};
-use crate::decide::queue::{Answer, Ask};
+use crate::decide::queue::{Answer, QueueJoin};
 use crate::error::{Error, LostReason, Result};
 use crate::memory::client::MemoryClient;
 use crate::memory::renewal;
@@ -18,7 +18,7 @@ pub(in crate::memory) async fn join(client: &Arc<MemoryClient>, join: &Join) -> 
         client.link.request("renew", move || renewal::reopen(&reopening)).await??;
     }
     let (id, lease) = client.current.lock().clone();
-    let ask = Ask {
+    let ask = QueueJoin {
         id: join.id,
         claim: join.claim,
         limit: join.limit,

@@ -2,15 +2,15 @@
 
 use super::Memory;
 use crate::address::{Address, QueuePrefix};
-use crate::contracts::{Cell, CellLife, CellPage, CellWrite, CellWritten, NodeId, TimeToIdle};
-use crate::decide::count::request::{Decided, Request};
+use crate::contracts::{CellLife, CellPage, CellWrite, CellWritten, NodeId, TimeToIdle, VersionedValue};
+use crate::decide::count::request::{CountRequest, Decided};
 use crate::decide::queue::Micros;
 use crate::error::Result;
 use crate::memory::state::StoreState;
 use crate::memory::stored_node::LeaseId;
 
 impl Memory {
-    pub(in crate::memory) fn read_cell(&self, cell: &Address) -> Option<Cell> {
+    pub(in crate::memory) fn read_cell(&self, cell: &Address) -> Option<VersionedValue> {
         self.with_cells(|state, now| state.cells.read(now, cell))
     }
 
@@ -31,7 +31,7 @@ impl Memory {
     pub(in crate::memory) fn change_count(
         &self,
         cell: &Address,
-        request: &Request,
+        request: &CountRequest,
         idle: Option<TimeToIdle>,
     ) -> Result<Decided> {
         self.with_cells(|state, now| state.change_count(now, cell, request, idle))

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use super::side::on;
 use super::step::{Checked, Stepped};
 use super::{Move, MoveProgress};
-use crate::contracts::{Cell, Entry};
+use crate::contracts::{QueueEntry, VersionedValue};
 use crate::decide::moving::{MovePhase, Side, Way};
 use crate::error::{Error, LostReason, Result};
 use crate::seen;
@@ -16,11 +16,11 @@ use crate::watched::{View, Watched};
 
 /// The news of the stage and of the members. The watches read both once a TTL, whatever is told.
 pub(super) struct News {
-    stage: watch::Receiver<View<Option<Cell>>>,
-    members: watch::Receiver<View<Arc<[Entry]>>>,
+    stage: watch::Receiver<View<Option<VersionedValue>>>,
+    members: watch::Receiver<View<Arc<[QueueEntry]>>>,
     // They end with the last who has them.
-    _stage: Arc<Watched<Option<Cell>>>,
-    _members: Arc<Watched<Arc<[Entry]>>>,
+    _stage: Arc<Watched<Option<VersionedValue>>>,
+    _members: Arc<Watched<Arc<[QueueEntry]>>>,
 }
 
 impl News {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::client::Client;
 use crate::config::{Config, MoveConfig};
 use crate::connect::take_part;
-use crate::contracts::{Backend, CellLife, CellWrite, Expected, Page};
+use crate::contracts::{Backend, CellLife, CellWrite, EntryPage, Expected};
 use crate::decide::moving::values::WholeStage;
 use crate::decide::moving::{MovePhase, Side, Stage, Step, Way};
 use crate::memory::{Link, Memory};
@@ -113,7 +113,7 @@ impl Stores {
                 Staged::write(backend, &self.place, None, first).await.expect("memory")?
             }
         };
-        let members = backend.list(&self.place.members, Page::new(0, 1000)).await.expect("memory");
+        let members = backend.list(&self.place.members, EntryPage::new(0, 1000)).await.expect("memory");
         let acknowledged = members.into_iter().map(|entry| MemberRecord::from(entry).acknowledged);
         match read.stage.step(&read.version.number(), acknowledged, way) {
             Step::Write(stage) => {
@@ -165,7 +165,7 @@ impl Stores {
         loop {
             let backend: &dyn Backend = &**self.operator.backend();
             let version = self.staged().await.map(|staged| staged.version.number());
-            let members = backend.list(&self.place.members, Page::new(0, 1000)).await.expect("memory");
+            let members = backend.list(&self.place.members, EntryPage::new(0, 1000)).await.expect("memory");
             if members.into_iter().all(|entry| MemberRecord::from(entry).acknowledged == version) {
                 return;
             }

@@ -8,7 +8,7 @@ use super::driver::Stores;
 use crate::decide::moving::{MovePhase, Way};
 use crate::error::{ErrorKind, LostReason};
 use crate::recipes::QuorumLock;
-use crate::{Address, Owner, Token};
+use crate::{Key, Owner, Token};
 
 const SOON: Duration = Duration::from_secs(1);
 
@@ -383,7 +383,7 @@ async fn what_does_not_move_is_refused_by_name() {
             "{error}"
         );
     }
-    let exact = one.mutex(Address::exact("a")).expect_err("others use it");
+    let exact = one.mutex(Key::exact("a")).expect_err("others use it");
     assert!(exact.argument() == Some("key") && exact.to_string().contains("does not move"), "{exact}");
     let members = [one.clone(), other.clone()];
     let quorum = QuorumLock::new("a", members, Duration::from_secs(10));

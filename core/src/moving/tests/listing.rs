@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::driver::{Part, Stores};
-use crate::contracts::{Entry, Page};
+use crate::contracts::{EntryPage, QueueEntry};
 use crate::decide::moving::MovePhase;
 use crate::error::ErrorKind;
 use crate::recipes::{Mutex, MutexGuard};
@@ -16,8 +16,8 @@ fn mutex(of: &Part) -> Mutex {
 }
 
 /// Number by number, as pages of this length show them.
-async fn listed(of: &Part, most: usize) -> Vec<Entry> {
-    let (queue, mut entries) = (mutex(of), Vec::<Entry>::new());
+async fn listed(of: &Part, most: usize) -> Vec<QueueEntry> {
+    let (queue, mut entries) = (mutex(of), Vec::<QueueEntry>::new());
     let mut after = None;
     loop {
         let page = queue.queue().page(after.as_deref(), most).await.expect("listed");
@@ -225,7 +225,7 @@ async fn a_watch_tells_of_both_sides_and_of_the_switch_of_the_tokens() {
     let waiting = tokio::spawn(async move { candidate.campaign(b"").await });
     assert!(news().await, "it waits on the old side");
     while news().await {}
-    let page = one.coordinator.backend().list(&queue, Page::new(0, 10)).await.expect("listed");
+    let page = one.coordinator.backend().list(&queue, EntryPage::new(0, 10)).await.expect("listed");
     assert_eq!(page.iter().map(|entry| entry.admitted).collect::<Vec<_>>(), [true, false]);
     drop(leads);
     assert!(news().await);

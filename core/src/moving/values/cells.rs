@@ -10,10 +10,11 @@ use super::watch::SidedWatch;
 use crate::address::{Address, QueuePrefix};
 use crate::clock::{Clock, Moment};
 use crate::contracts::{
-    Cell, CellLife, CellPage, CellWrite, CellWritten, ChangeWatch, Expected, ListedCell, Node, TimeToIdle,
+    CellLife, CellPage, CellWrite, CellWritten, ChangeWatch, Expected, ListedCell, Node, TimeToIdle,
+    VersionedValue,
 };
 use crate::decide::count::Count;
-use crate::decide::count::request::{Decided, Request};
+use crate::decide::count::request::{CountRequest, Decided};
 use crate::decide::moving::Side;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -69,7 +70,7 @@ impl MovingCells {
     }
 
     /// Reads a cell, again if this was no member all the while.
-    pub(crate) async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+    pub(crate) async fn read_cell(&self, cell: &Address) -> Result<Option<VersionedValue>> {
         let until = self.until();
         loop {
             let asking = self.begin(until).await?;
@@ -80,7 +81,7 @@ impl MovingCells {
         }
     }
 
-    async fn read(&self, asking: &Asking, cell: &Address) -> Result<Option<Cell>> {
+    async fn read(&self, asking: &Asking, cell: &Address) -> Result<Option<VersionedValue>> {
         let side = asking.side();
         self.sides.backend(side).read_cell(&self.sides.address(side, cell)?).await
     }
@@ -169,7 +170,7 @@ impl MovingCells {
     pub(crate) async fn change_count(
         &self,
         cell: &Address,
-        request: &Request,
+        request: &CountRequest,
         idle: Option<TimeToIdle>,
     ) -> Result<Decided> {
         let until = self.until();

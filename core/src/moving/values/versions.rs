@@ -3,7 +3,7 @@
 //! A version is of one side. A participant gives it out with the epoch of that side's tokens, as a
 //! token is made: so versions of one cell rise across the move, and one from before fits nothing.
 
-use crate::contracts::{Cell, CellWritten, Version};
+use crate::contracts::{CellWritten, Version, VersionedValue};
 use crate::error::Result;
 use crate::token::Token;
 
@@ -27,8 +27,8 @@ pub(super) fn inward(epoch: u16, version: Version) -> Option<Version> {
 ///
 /// # Errors
 /// As [`outward`].
-pub(super) fn shown(epoch: u16, cell: Option<Cell>) -> Result<Option<Cell>> {
-    cell.map(|cell| Ok(Cell { version: outward(epoch, cell.version)?, ..cell })).transpose()
+pub(super) fn shown(epoch: u16, cell: Option<VersionedValue>) -> Result<Option<VersionedValue>> {
+    cell.map(|cell| Ok(VersionedValue { version: outward(epoch, cell.version)?, ..cell })).transpose()
 }
 
 /// The answer of that side to a write, as a participant gives it.

@@ -9,7 +9,7 @@
 
 mod rules;
 
-use latchwork_core::decide::barrier::Passage;
+use latchwork_core::backend::decide::barrier::Passage;
 use stateright::{Model, Property};
 
 use crate::explore::{Broken, Protocol, sound};

@@ -1,8 +1,8 @@
 //! The steps of a client of the chain. What a backend does is stated here, with the rule's name;
 //! core's `standing` decides where a client stands.
 
-use latchwork_core::decide::Claim;
-use latchwork_core::decide::chain::{Listed, Standing, standing};
+use latchwork_core::Claim;
+use latchwork_core::backend::decide::chain::{Listed, Standing, standing};
 
 use super::{Attempt, Behind, Birth, Chain, Client, Fault, Node, Phase, Server, State, Watch};
 use crate::explore::Broken;

@@ -1,6 +1,6 @@
 //! The coordinator: how each step changes the queue, and which views remain.
 
-use latchwork_core::decide::Claim;
+use latchwork_core::Claim;
 
 use super::{Attempt, Birth, Chain, Client, Fault, Late, Node, Phase, Server, State, Step, View, Watch};
 use crate::explore::Broken;

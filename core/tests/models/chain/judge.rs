@@ -1,6 +1,7 @@
 //! What must never be true in a state of the chain model.
 
-use latchwork_core::decide::{Claim, fits};
+use latchwork_core::Claim;
+use latchwork_core::backend::decide::fits;
 
 use super::{Chain, Phase, State, recovery};
 use crate::explore::{Broken, Protocol};

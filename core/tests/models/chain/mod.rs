@@ -11,8 +11,8 @@ mod steps;
 
 use std::collections::BTreeSet;
 
-use latchwork_core::decide::Claim;
-use latchwork_core::decide::chain::{Listed, Standing, standing};
+use latchwork_core::Claim;
+use latchwork_core::backend::decide::chain::{Listed, Standing, standing};
 
 use self::hand_on::Word;
 use crate::explore::Broken;

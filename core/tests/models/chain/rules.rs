@@ -1,15 +1,15 @@
 //! Runs the model of a chain: it is sound without a fault, and finds every planted one.
 
-use latchwork_core::decide::Claim::{Exclusive as W, Permits, Shared as R};
+use latchwork_core::Claim::{Exclusive as W, Permits, Shared as R};
 
 use super::Server::{Etcd, ZooKeeper};
 use super::{Chain, Fault, Server};
 use crate::explore::Broken::{self, Believes, Crowd, ForeignLeave, Ghost, TwoHolders, TwoNodes, Uninformed};
 use crate::explore::{assert_found, assert_sound, long, walk};
 
-const P: latchwork_core::decide::Claim = Permits(1);
+const P: latchwork_core::Claim = Permits(1);
 
-fn on(server: Server, claims: &[latchwork_core::decide::Claim]) -> Chain {
+fn on(server: Server, claims: &[latchwork_core::Claim]) -> Chain {
     Chain {
         server,
         claims: claims.to_vec(),

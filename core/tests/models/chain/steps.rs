@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use latchwork_core::decide::Claim;
+use latchwork_core::Claim;
 use stateright::{Model, Property};
 
 use super::{Behind, Birth, Chain, Client, Fault, Phase, Server, State, Step, View, Watch};

@@ -6,8 +6,8 @@
 //! gone on; a reply may be lost; an operation may be given up at any instant. A state is broken if an
 //! operation was applied twice, or if its writer was told something else than what happens.
 
-use latchwork_core::decide::count::request::{Decided, Outcome, Request};
-use latchwork_core::decide::count::{Change, Count, Operation};
+use latchwork_core::backend::decide::count::request::{CountOutcome, CountRequest, Decided};
+use latchwork_core::backend::decide::count::{Change, Count, Operation};
 use stateright::{Model, Property};
 
 use crate::explore::{Broken, Protocol, sound};
@@ -104,11 +104,11 @@ impl Asking {
         self.fault == Some(fault)
     }
 
-    fn request(&self, sent: Sent, later: Option<u64>) -> Request {
+    fn request(&self, sent: Sent, later: Option<u64>) -> CountRequest {
         let again = if self.has(Fault::CountsAgain) && sent.in_doubt { 100 } else { 0 };
         let ended = later.filter(|later| self.has(Fault::TakesTheEnded) && *later > 2 * sent.number);
         let number = ended.map_or(2 * sent.number + again, |later| later + 2);
-        Request {
+        CountRequest {
             change: change(sent.writer, sent.number),
             operation: Operation { writer: sent.writer as u64, number },
             initial: None,
@@ -125,7 +125,7 @@ impl Asking {
         let record = state.count.split_once(&mark).and_then(|(_, rest)| rest.split_once(':'));
         let later = record.map(|(number, _)| number.parse().expect("a number"));
         let (Decided { outcome, writes }, next) = count.decide(&self.request(sent, later));
-        if next.is_some() && matches!(outcome, Outcome::Applied(_)) {
+        if next.is_some() && matches!(outcome, CountOutcome::Applied(_)) {
             state.misled |= state.refused.contains(&its);
             state.applied.push(its);
             state.applied.sort_unstable();
@@ -143,12 +143,12 @@ impl Asking {
         }
         writer.known = Some(writes);
         match outcome {
-            Outcome::Applied(_) => state.misled |= !state.applied.contains(&its),
-            Outcome::Refused => {
+            CountOutcome::Applied(_) => state.misled |= !state.applied.contains(&its),
+            CountOutcome::Refused => {
                 state.misled |= state.applied.contains(&its);
                 state.refused.push(its);
             }
-            Outcome::Untold => unreachable!("the list is not full"),
+            CountOutcome::Untold => unreachable!("the list is not full"),
         }
         begin_next(&mut state.writers[sent.writer]);
     }

@@ -10,7 +10,7 @@
 mod asked;
 mod rules;
 
-use latchwork_core::decide::count::{Change, Changed, Count, Operation, Told};
+use latchwork_core::backend::decide::count::{Change, Changed, Count, Operation, Told};
 use stateright::{Model, Property};
 
 use crate::explore::{Broken, Protocol, sound};

@@ -8,7 +8,7 @@
 
 mod rules;
 
-use latchwork_core::decide::gather::{Gather, Next, canonical_order};
+use latchwork_core::backend::decide::gather::{Gather, Next, canonical_order};
 use stateright::{Model, Property};
 
 use crate::explore::{Broken, Protocol, sound};

@@ -8,7 +8,7 @@
 
 mod rules;
 
-use latchwork_core::decide::life::{
+use latchwork_core::backend::decide::life::{
     Advance, AfterTry, By, Failure, Joining, Life, Outcome, Phase, Residue, Seen,
 };
 use latchwork_core::{LostReason, Moment};

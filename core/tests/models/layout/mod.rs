@@ -7,7 +7,7 @@
 
 mod rules;
 
-use latchwork_core::decide::layout::{Admission, Raise, Stamp};
+use latchwork_core::backend::decide::layout::{Admission, Raise, Stamp};
 use stateright::{Model, Property};
 
 use crate::explore::{Broken, Protocol, sound};

@@ -5,7 +5,7 @@
 //! that instant.
 
 use latchwork_core::Moment;
-use latchwork_core::decide::{given_back_at, margin, renewal_period, valid_until};
+use latchwork_core::backend::decide::{given_back_at, margin, renewal_period, valid_until};
 use stateright::{Model, Property};
 
 use crate::explore::{Broken, Protocol, sound};

@@ -3,7 +3,7 @@
 //! the server has given up.
 
 use latchwork_core::Moment;
-use latchwork_core::decide::{renewal_period, valid_until};
+use latchwork_core::backend::decide::{renewal_period, valid_until};
 use stateright::{Model, Property};
 
 use crate::explore::{Broken, Protocol, sound};

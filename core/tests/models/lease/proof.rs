@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use latchwork_core::Moment;
-use latchwork_core::decide::{ContactProof, contact_period, valid_until};
+use latchwork_core::backend::decide::{ContactProof, contact_period, valid_until};
 use stateright::{Model, Property};
 
 use crate::explore::{Broken, Protocol, sound};

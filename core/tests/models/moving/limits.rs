@@ -1,5 +1,5 @@
 //! The model of a semaphore's stored limit while a move goes on, over
-//! [`values`](latchwork_core::decide::moving::values), the code that decides when limits stand still.
+//! [`values`](latchwork_core::backend::decide::moving::values), the code that decides when limits stand still.
 //!
 //! Participants store limits on the sides that their phase spans, each write a step of its own; they learn of a
 //! stage late, and acknowledge it in a step of its own. Operators copy before *both* and again while nobody
@@ -8,8 +8,8 @@
 //!
 //! A state is broken if the side of the tokens has a limit that a later one had replaced.
 
-use latchwork_core::decide::moving::values::{ValuesAt, WholeStage, WholeStep};
-use latchwork_core::decide::moving::{MovePhase, Side, Stage, Way};
+use latchwork_core::backend::decide::moving::values::{ValuesAt, WholeStage, WholeStep};
+use latchwork_core::backend::decide::moving::{MovePhase, Side, Stage, Way};
 use stateright::{Model, Property};
 
 use crate::explore::{Broken, Protocol, assert_found_as, assert_sound, long, sound};

@@ -1,5 +1,5 @@
 //! The model of a move between two coordinators under live locks, over
-//! [`moving`](latchwork_core::decide::moving), the code that decides it.
+//! [`moving`](latchwork_core::backend::decide::moving), the code that decides it.
 //!
 //! One mutex stands on two coordinators, each a queue with a counter. Participants register on the
 //! old one, read the phase, acquire, hold, release, acknowledge. Each of these is a step of its own,
@@ -21,7 +21,9 @@ mod values;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use latchwork_core::decide::moving::{Holding, MovePhase, Side, Sides, Stage, Step as Decision, Way};
+use latchwork_core::backend::decide::moving::{
+    Holding, MovePhase, Side, Sides, Stage, Step as Decision, Way,
+};
 use stateright::{Model, Property, Representative};
 
 use crate::explore::{Broken, Protocol, sound};

@@ -1,6 +1,6 @@
 //! The steps of one participant.
 
-use latchwork_core::decide::moving::{AcquireNext, MovePhase, Side, Sides, may_acknowledge};
+use latchwork_core::backend::decide::moving::{AcquireNext, MovePhase, Side, Sides, may_acknowledge};
 
 use super::{Fault, Id, Member, Moving, State, Step, Work};
 

@@ -5,7 +5,7 @@
 //! Tries and leaves arrive in any order, and one hold is lost while its client waits. A state is
 //! broken if two hold, or if clients wait and nothing can happen any more.
 
-use latchwork_core::decide::quorum::{MajorityGather, NextStep, majority};
+use latchwork_core::backend::decide::quorum::{MajorityGather, NextStep, majority};
 use stateright::{Model, Property};
 
 use super::MEMBERS;

@@ -11,9 +11,9 @@
 use std::time::Duration;
 
 use latchwork_core::Moment;
-use latchwork_core::decide::quorum::{majority, valid_for};
-use latchwork_core::decide::trial::{Marker, Terms, Trial, Verdict};
-use latchwork_core::decide::valid_until;
+use latchwork_core::backend::decide::quorum::{majority, valid_for};
+use latchwork_core::backend::decide::trial::{Marker, Terms, Trial, Verdict};
+use latchwork_core::backend::decide::valid_until;
 use stateright::{Model, Property};
 
 use super::MEMBERS;

@@ -2,7 +2,7 @@
 //! name.
 
 use latchwork_core::Moment;
-use latchwork_core::decide::{recheck, renewal_period};
+use latchwork_core::backend::decide::{recheck, renewal_period};
 
 use super::{Asked, Attempt, Fault, Message, Redis, State, Told};
 use crate::{TICK, ttl_of};

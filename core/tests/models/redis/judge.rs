@@ -1,6 +1,7 @@
 //! What must never be true in a state of the Redis queue model.
 
-use latchwork_core::decide::{Claim, fits};
+use latchwork_core::Claim;
+use latchwork_core::backend::decide::fits;
 
 use super::client::Phase;
 use super::{Attempt, Message, Redis, State, recovery};

@@ -8,10 +8,9 @@ mod server;
 mod steps;
 mod world;
 
-use latchwork_core::Moment;
-use latchwork_core::contracts::NodeId;
-use latchwork_core::decide::Claim;
-use latchwork_core::decide::queue::Queue;
+use latchwork_core::backend::NodeId;
+use latchwork_core::backend::decide::queue::Queue;
+use latchwork_core::{Claim, Moment};
 
 use crate::explore::Broken;
 use crate::{moment, ttl_of};
@@ -230,7 +229,7 @@ impl Redis {
         if self.has(Fault::NoMargin) {
             moment(sent) + ttl_of(self.ttl)
         } else {
-            latchwork_core::decide::valid_until(moment(sent), ttl_of(self.ttl))
+            latchwork_core::backend::decide::valid_until(moment(sent), ttl_of(self.ttl))
         }
     }
 }

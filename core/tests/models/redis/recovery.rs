@@ -30,7 +30,7 @@ pub(super) fn verdict(model: &Redis, state: &State) -> Option<Broken> {
                 return Some(Broken::Slow);
             }
             // Any request makes the server clamp expiries.
-            let nobody = latchwork_core::contracts::NodeId::from_bytes([u8::MAX; 16]);
+            let nobody = latchwork_core::backend::NodeId::from_bytes([u8::MAX; 16]);
             let _ = state.server.renew(state.server_time(), nobody, 0);
             state.now += model.ttl;
             let now = state.server_time();

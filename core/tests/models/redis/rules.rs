@@ -1,6 +1,6 @@
 //! Runs the model of the Redis queue: it is sound without a fault, and finds every planted one.
 
-use latchwork_core::decide::Claim::{self, Exclusive as W, Permits, Shared as R};
+use latchwork_core::Claim::{self, Exclusive as W, Permits, Shared as R};
 
 use super::{Fault, Redis};
 use crate::explore::Broken::{

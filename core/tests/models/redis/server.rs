@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use latchwork_core::contracts::{Limit, NodeId, Patience};
-use latchwork_core::decide::queue::{Admissions, Answer, Ask, Micros, Queue};
-use latchwork_core::decide::{Claim, fits};
+use latchwork_core::backend::decide::fits;
+use latchwork_core::backend::decide::queue::{Admissions, Answer, Micros, Queue, QueueJoin};
+use latchwork_core::backend::{NodeId, Patience};
+use latchwork_core::{Claim, Limit};
 
 use super::Fault;
 
@@ -24,7 +25,7 @@ pub(crate) enum Server {
 }
 
 impl Server {
-    pub(crate) fn join(&mut self, now: Micros, ask: &Ask) -> (Answer, Admissions) {
+    pub(crate) fn join(&mut self, now: Micros, ask: &QueueJoin) -> (Answer, Admissions) {
         match self {
             Server::Core(queue) => queue.join(now, ask),
             Server::Second(second) => second.join(now, ask),
@@ -107,7 +108,7 @@ impl Second {
         self.fault == Some(fault)
     }
 
-    fn join(&mut self, now: Micros, ask: &Ask) -> (Answer, Admissions) {
+    fn join(&mut self, now: Micros, ask: &QueueJoin) -> (Answer, Admissions) {
         let mut told = self.prune(now);
         if self.closed.contains(&ask.id) {
             return (Answer::Gone, without(told, ask.id));
@@ -271,7 +272,7 @@ mod tests {
                     _ => Claim::Permits(u32::try_from(1 + random.below(3)).expect("small")),
                 };
                 let patience = if random.below(4) == 0 { Patience::Try } else { Patience::Wait };
-                let ask = Ask { id, claim, limit: Limit::Exactly(3), ttl: 150, patience };
+                let ask = QueueJoin { id, claim, limit: Limit::Exactly(3), ttl: 150, patience };
                 let choice = random.below(12);
                 let answers = [&mut core, &mut second].map(|server| match choice {
                     0..6 => server.join(now, &ask),

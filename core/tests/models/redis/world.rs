@@ -1,8 +1,8 @@
 //! Messages on their way, and the server that serves them.
 
-use latchwork_core::Moment;
-use latchwork_core::contracts::{Limit, Patience};
-use latchwork_core::decide::queue::{Answer, Ask, Micros};
+use latchwork_core::backend::Patience;
+use latchwork_core::backend::decide::queue::{Answer, Micros, QueueJoin};
+use latchwork_core::{Limit, Moment};
 
 use super::{Asked, Attempt, BASE, Message, Redis, State, Told};
 use crate::explore::Broken;
@@ -54,7 +54,7 @@ impl State {
         let before = self.server.nodes();
         let (by, told, reply) = match request {
             Message::Join { by, sent, wait } => {
-                let ask = Ask {
+                let ask = QueueJoin {
                     id: model.id(by),
                     claim: model.claims[usize::from(by.client)],
                     limit: Limit::Exactly(model.limit),

@@ -13,10 +13,10 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::connector::Connector;
 use crate::contracts::{
-    Backend, Cell, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join,
-    Joined, Lease, Page, QueuePage, SequentialNodes, TimeToIdle,
+    Backend, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, Incarnation, Join,
+    Joined, Lease, QueueEntry, QueuePage, SequentialNodes, TimeToIdle, VersionedValue,
 };
-use crate::decide::count::request::{Decided, Request};
+use crate::decide::count::request::{CountRequest, Decided};
 use crate::error::{Error, LostReason, Result};
 use crate::facts::ServerFacts;
 use crate::memory::Link;
@@ -149,7 +149,7 @@ impl SequentialNodes for Mortal {
         self.inner.abandon(join).await
     }
 
-    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+    async fn list(&self, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         self.spend(self.inner.list(queue, page)).await
     }
 
@@ -184,7 +184,7 @@ impl SequentialNodes for Mortal {
 
 #[async_trait]
 impl Cells for Mortal {
-    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+    async fn read_cell(&self, cell: &Address) -> Result<Option<VersionedValue>> {
         self.spend(self.inner.read_cell(cell)).await
     }
 
@@ -195,7 +195,7 @@ impl Cells for Mortal {
     async fn change_count(
         &self,
         cell: &Address,
-        request: &Request,
+        request: &CountRequest,
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
         self.inner.change_count(cell, request, idle).await

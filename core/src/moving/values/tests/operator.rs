@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tokio::sync::Mutex;
 
 use super::{Both, Fault, World, alone, join, place, read_stage};
-use crate::contracts::{ChangeWatch, Leave, Node, Page};
+use crate::contracts::{ChangeWatch, EntryPage, Leave, Node};
 use crate::decide::Claim;
 use crate::decide::moving::values::{WholeStage, WholeStep};
 use crate::decide::moving::{Side, Way};
@@ -79,7 +79,7 @@ impl Operates for Operator {
     }
 
     async fn acknowledged(&self) -> Result<Vec<Option<u64>>> {
-        let listed = self.both.old.0.list(&place().members, Page::new(0, 1000)).await?;
+        let listed = self.both.old.0.list(&place().members, EntryPage::new(0, 1000)).await?;
         let version = |data: &[u8]| std::str::from_utf8(data).ok()?.parse().ok();
         Ok(listed.iter().map(|entry| version(&entry.data)).collect())
     }

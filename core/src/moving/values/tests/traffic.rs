@@ -11,7 +11,7 @@ use super::participant::Participant;
 use super::{Fault, TTL, World, read_stage, value};
 use crate::address::{Address, Kind};
 use crate::contracts::Backend;
-use crate::decide::count::request::{Outcome, Request};
+use crate::decide::count::request::{CountOutcome, CountRequest};
 use crate::decide::count::{Change, Count, Operation};
 use crate::decide::moving::values::WholeStage;
 use crate::decide::moving::{MovePhase, Stage, Way};
@@ -55,12 +55,14 @@ async fn adds(
     for number in 1..=ADDS {
         let operation = Operation { writer, number: 2 * number };
         let mut request =
-            Request { change: Change::Add(1), operation, initial: None, since, in_doubt: false };
+            CountRequest { change: Change::Add(1), operation, initial: None, since, in_doubt: false };
         loop {
             match cells.change_count(&cell, &request, None).await {
                 Ok(decided) => {
                     since = Some(decided.writes);
-                    let Outcome::Applied(sum) = decided.outcome else { panic!("{request:?}: {decided:?}") };
+                    let CountOutcome::Applied(sum) = decided.outcome else {
+                        panic!("{request:?}: {decided:?}")
+                    };
                     confirmed.fetch_add(1, Ordering::SeqCst);
                     seen.0.fetch_max(sum, Ordering::SeqCst);
                     break;

@@ -18,7 +18,7 @@ mod participant;
 mod rules;
 mod state;
 
-use latchwork_core::decide::moving::{MovePhase, Side, Stage};
+use latchwork_core::backend::decide::moving::{MovePhase, Side, Stage};
 use stateright::{Model, Property};
 
 use self::operator::Operator;

@@ -1,6 +1,6 @@
 //! The steps of an operator.
 
-use latchwork_core::decide::moving::{MovePhase, Side, Stage, Step as Decision, Way};
+use latchwork_core::backend::decide::moving::{MovePhase, Side, Stage, Step as Decision, Way};
 
 use super::state::{Cell, Entry, Mark, Stamp, State};
 use super::{Ends, Fault, Step};

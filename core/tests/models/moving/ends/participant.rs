@@ -1,7 +1,9 @@
 //! The steps of one participant.
 
-use latchwork_core::decide::moving::gate::{GateMarker, Who};
-use latchwork_core::decide::moving::{AcquireNext, MovePhase, Side, Sides, may_acknowledge, takes_over};
+use latchwork_core::backend::decide::moving::gate::{GateMarker, Who};
+use latchwork_core::backend::decide::moving::{
+    AcquireNext, MovePhase, Side, Sides, may_acknowledge, takes_over,
+};
 
 use super::super::Id;
 use super::state::{Entry, Member, State, Work};

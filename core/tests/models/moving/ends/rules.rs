@@ -1,6 +1,6 @@
 //! Runs the model of a move's ends: it is sound without a fault, and finds every planted one.
 
-use latchwork_core::decide::moving::MovePhase;
+use latchwork_core::backend::decide::moving::MovePhase;
 
 use super::{Ends, Fault};
 use crate::explore::{Broken, assert_found_as, assert_sound, long, walk};

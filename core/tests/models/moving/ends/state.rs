@@ -1,7 +1,7 @@
 //! What stands on the old side, what each participant knows, and who has a place where.
 
-use latchwork_core::decide::moving::gate::{Course, GateMarker};
-use latchwork_core::decide::moving::{Holding, MovePhase, Side, Sides, Stage};
+use latchwork_core::backend::decide::moving::gate::{Course, GateMarker};
+use latchwork_core::backend::decide::moving::{Holding, MovePhase, Side, Sides, Stage};
 
 use super::super::{Id, Server};
 use super::operator::Operator;

@@ -10,8 +10,8 @@ mod operator;
 mod rules;
 mod tokens;
 
-use latchwork_core::decide::moving::gate::{Course, GateMarker, Who};
-use latchwork_core::decide::moving::{MovePhase, Side, Stage};
+use latchwork_core::backend::decide::moving::gate::{Course, GateMarker, Who};
+use latchwork_core::backend::decide::moving::{MovePhase, Side, Stage};
 use stateright::{Model, Property};
 
 use self::operator::Operator;

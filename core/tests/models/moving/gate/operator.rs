@@ -1,7 +1,7 @@
 //! The steps of an operator at the gate.
 
-use latchwork_core::decide::moving::gate::GateMarker;
-use latchwork_core::decide::moving::{MovePhase, Side, Stage, Step as Decision, Way};
+use latchwork_core::backend::decide::moving::gate::GateMarker;
+use latchwork_core::backend::decide::moving::{MovePhase, Side, Stage, Step as Decision, Way};
 
 use super::{Cell, Fault, Gate, Stamp, State, index, marker};
 

@@ -1,6 +1,6 @@
 //! Runs the model of the gate: it is sound without a fault, and finds every planted one.
 
-use latchwork_core::decide::moving::Side;
+use latchwork_core::backend::decide::moving::Side;
 
 use super::{Fault, Gate};
 use crate::explore::{Broken, assert_found_as, assert_sound, long};

@@ -1,6 +1,6 @@
 //! The tokens of plain clients and of participants.
 
-use latchwork_core::decide::moving::{MovePhase, Side};
+use latchwork_core::backend::decide::moving::{MovePhase, Side};
 
 use super::State;
 

@@ -1,5 +1,5 @@
 //! The model of values that move with their locks, over
-//! [`moving::values`](latchwork_core::decide::moving::values), the code that decides it.
+//! [`moving::values`](latchwork_core::backend::decide::moving::values), the code that decides it.
 //!
 //! One count stands in a cell on the old side, and is to be used on the new one, and back.
 //! Participants add to it, delete it and read it. A request is sent by the stage that its participant
@@ -17,8 +17,8 @@ mod operator;
 mod participant;
 mod rules;
 
-use latchwork_core::decide::moving::Side;
-use latchwork_core::decide::moving::values::WholeStage;
+use latchwork_core::backend::decide::moving::Side;
+use latchwork_core::backend::decide::moving::values::WholeStage;
 use stateright::{Model, Property};
 
 use self::operator::Operator;

@@ -1,7 +1,7 @@
 //! The steps of one operator.
 
-use latchwork_core::decide::moving::values::{WholeStage, WholeStep};
-use latchwork_core::decide::moving::{Side, Way};
+use latchwork_core::backend::decide::moving::values::{WholeStage, WholeStep};
+use latchwork_core::backend::decide::moving::{Side, Way};
 
 use super::{Copy, Copying, Count, Fault, State, Step, other};
 

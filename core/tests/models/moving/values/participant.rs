@@ -1,7 +1,7 @@
 //! The steps of one participant.
 
-use latchwork_core::decide::moving::Side;
-use latchwork_core::decide::moving::values::{WholeStage, answer_counts};
+use latchwork_core::backend::decide::moving::Side;
+use latchwork_core::backend::decide::moving::values::{WholeStage, answer_counts};
 
 use super::{Changes, Copying, Fault, Id, Kind, State, Step};
 use crate::explore::Broken;

@@ -1,7 +1,7 @@
 //! The rules of a move of values, each broken on purpose.
 
-use latchwork_core::decide::moving::values::{ValuesAt, WholeStage};
-use latchwork_core::decide::moving::{MovePhase, Stage};
+use latchwork_core::backend::decide::moving::values::{ValuesAt, WholeStage};
+use latchwork_core::backend::decide::moving::{MovePhase, Stage};
 use stateright::Model as _;
 
 use super::{Copying, Fault, Kind};
