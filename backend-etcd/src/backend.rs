@@ -4,26 +4,25 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use latchwork_core::backend::decide::admitted_prefix;
-use latchwork_core::backend::{
-    Backend, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, Incarnation, Join,
-    Joined, Leave, Node, NodeState, QueueEntry, QueuePage, SequentialNodes, Unobserved, VersionedValue,
-    no_replicas,
-};
-use latchwork_core::facts::ServerFacts;
-use latchwork_core::{Address, Capabilities, Claim, Error, Eviction, Lease, QueuePrefix, Result};
-
-use crate::cells;
 use crate::client::Client;
 use crate::config::NAME;
 use crate::driver::{Compare, Driver, Op, Order, StoredKey, Txn};
-use crate::facts;
 use crate::layout::{DataPlace, Queue, beside, cell_key};
-use crate::queue::list;
 use crate::queue::node::EtcdNode;
-use crate::queue::{data, join, leases, leave, limit, queues, wait};
+use crate::queue::{data, join, leases, leave, limit, list, queues, wait};
 use crate::watch::{EtcdChangeWatch, Watched};
+use crate::{cells, facts};
+use async_trait::async_trait;
+use latchwork_core::backend::decide::admitted_prefix;
+use latchwork_core::backend::{
+    Backend, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, ExpectedLimit, Incarnation, Join,
+    Joined, KeysWith, Leave, Node, NodeState, QueueEntry, SequentialNodes, Unobserved, VersionedValue,
+    no_replicas,
+};
+use latchwork_core::facts::ServerFacts;
+use latchwork_core::{
+    Address, Capabilities, Claim, Error, Eviction, Lease, ListedKey, Page, QueuePrefix, Result,
+};
 
 /// A client of etcd: one channel, one lease for all its nodes, one stream of watches.
 pub struct EtcdBackend {
@@ -106,11 +105,6 @@ impl SequentialNodes for EtcdBackend {
         Ok(entries)
     }
 
-    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
-        self.check_open()?;
-        queues::page(self.driver(), &self.client.layout, of, after, most).await
-    }
-
     fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
         if !queue.kind().is_observed() {
             return Box::new(Unobserved::new(queue));
@@ -139,17 +133,8 @@ impl SequentialNodes for EtcdBackend {
         limit::read(self.driver(), &self.queue(queue)?).await
     }
 
-    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
-        limit::set(self.driver(), &self.queue(queue)?, limit).await
-    }
-
-    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool> {
-        limit::replace(self.driver(), &self.queue(queue)?, stored, limit).await
-    }
-
-    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
-        self.check_open()?;
-        limit::queues(self.driver(), of, after, most).await
+    async fn set_limit(&self, queue: &Address, expected: ExpectedLimit, limit: u32) -> Result<bool> {
+        limit::set(self.driver(), &self.queue(queue)?, expected, limit).await
     }
 }
 
@@ -163,11 +148,6 @@ impl Cells for EtcdBackend {
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         self.check_open()?;
         cells::write(&self.client.nodes, &cell_key(cell), write).await
-    }
-
-    async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
-        self.check_open()?;
-        cells::page(self.driver(), of, after, most).await
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
@@ -204,6 +184,21 @@ impl Backend for EtcdBackend {
     fn incarnation(&self) -> Incarnation {
         // A write is confirmed once a majority of the members has it on disk.
         Incarnation::Durable
+    }
+
+    async fn list_keys(
+        &self,
+        with: KeysWith,
+        of: &QueuePrefix,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Page<ListedKey>> {
+        self.check_open()?;
+        match with {
+            KeysWith::Nodes => queues::page(self.driver(), &self.client.layout, of, after, most).await,
+            KeysWith::Limit => limit::queues(self.driver(), of, after, most).await,
+            KeysWith::Cell => cells::page(self.driver(), of, after, most).await,
+        }
     }
 
     async fn server_facts(&self) -> Result<ServerFacts> {

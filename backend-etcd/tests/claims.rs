@@ -1,7 +1,7 @@
 //! Permits in the keys of etcd: a join is two requests, and the limit may change between them.
 
 use crate::common::{ask, attempt, client, etcdctl, join, keys, proxied, revision, server, soon};
-use latchwork_core::backend::{Joined, Patience};
+use latchwork_core::backend::{ExpectedLimit, Joined, Patience};
 use latchwork_core::{Claim, ErrorKind, Kind, LostReason};
 
 fn holds(chunk: &[u8], text: &[u8]) -> bool {
@@ -47,7 +47,7 @@ async fn a_join_that_does_not_fit_and_is_perhaps_not_taken_back_is_over() {
     let queue = b"latchwork/semaphore/a/";
     client
         .backend()
-        .set_limit(&ask(Kind::Semaphore, Claim::Shared, None, Patience::Wait).queue, 2)
+        .set_limit(&ask(Kind::Semaphore, Claim::Shared, None, Patience::Wait).queue, ExpectedLimit::Any, 2)
         .await
         .unwrap();
     let too_wide = ask(Kind::Semaphore, Claim::Permits(3), None, Patience::Wait);

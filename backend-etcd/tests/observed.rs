@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::common::{ask, client, etcdctl, field, keys, metric, server, soon, value};
 use etcd_client::{Client, TxnOp};
 use latchwork_conformance::servers::Server;
-use latchwork_core::backend::{EntryPage, Join, Joined, Leave, Node, Patience, QueueEntry};
+use latchwork_core::backend::{EntryPage, Join, Joined, KeysWith, Leave, Node, Patience, QueueEntry};
 use latchwork_core::{Address, Claim, Coordinator, ErrorKind, Kind, LostReason, QueuePrefix};
 
 fn queue(kind: Kind) -> Address {
@@ -148,9 +148,10 @@ async fn all(server: &Server, client: &Coordinator, prefix: &str, most: usize) -
     let before = metric(server, RANGES).await;
     let (mut found, mut pages, mut after) = (Vec::new(), 0, None);
     loop {
-        let page = soon(client.backend().queues(&of, after.as_deref(), most)).await.unwrap();
-        assert!(page.queues.len() <= most && (page.next.is_none() || !page.queues.is_empty()), "{page:?}");
-        found.extend(page.queues.iter().map(|queue| queue.name().to_owned()));
+        let page =
+            soon(client.backend().list_keys(KeysWith::Nodes, &of, after.as_deref(), most)).await.unwrap();
+        assert!(page.items.len() <= most && (page.next.is_none() || !page.items.is_empty()), "{page:?}");
+        found.extend(page.items.iter().map(|key| key.address.name().to_owned()));
         pages += 1;
         assert!(pages <= 100, "no end of pages");
         match page.next {
@@ -213,10 +214,10 @@ async fn keys_that_are_no_nodes_list_no_queue_and_hide_none() {
     }
     let of = QueuePrefix::new("latchwork", Kind::Mutex, "c").unwrap();
     for never in ["a", "c/", "%2f", ""] {
-        let error = soon(client.backend().queues(&of, Some(never), 9)).await.unwrap_err();
+        let error = soon(client.backend().list_keys(KeysWith::Nodes, &of, Some(never), 9)).await.unwrap_err();
         assert_eq!(error.argument(), Some("after"), "{never:?}");
     }
     client.close().await.unwrap();
-    let error = client.backend().queues(&of, None, 9).await.unwrap_err();
+    let error = client.backend().list_keys(KeysWith::Nodes, &of, None, 9).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
 }

@@ -3,15 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use latchwork_core::backend::decide::count::request::{CountRequest, Decided};
-use latchwork_core::backend::{
-    Backend, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, Incarnation, Join,
-    Joined, QueueEntry, QueuePage, SequentialNodes, Unobserved, VersionedValue,
-};
-use latchwork_core::facts::ServerFacts;
-use latchwork_core::{Address, Capabilities, Eviction, Lease, QueuePrefix, Result, TimeToIdle};
-
 use crate::cells::{self, access, count};
 use crate::client::Client;
 use crate::config::NAME;
@@ -19,6 +10,16 @@ use crate::facts;
 use crate::layout::{CellKey, QueueKeys};
 use crate::queue::{cleanup, join, limit, list};
 use crate::watch::{RedisWatch, Subject};
+use async_trait::async_trait;
+use latchwork_core::backend::decide::count::request::{CountRequest, Decided};
+use latchwork_core::backend::{
+    Backend, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, ExpectedLimit, Incarnation, Join,
+    Joined, KeysWith, QueueEntry, SequentialNodes, Unobserved, VersionedValue,
+};
+use latchwork_core::facts::ServerFacts;
+use latchwork_core::{
+    Address, Capabilities, Eviction, Lease, ListedKey, Page, QueuePrefix, Result, TimeToIdle,
+};
 
 /// A client of one Redis server: one connection, one inbox, one task that renews all nodes.
 pub struct RedisBackend {
@@ -46,10 +47,6 @@ impl SequentialNodes for RedisBackend {
         list::list(&self.client, queue, page).await
     }
 
-    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
-        list::queues(&self.client, of, after, most).await
-    }
-
     fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
         match queue.kind().is_observed() {
             true => Box::new(RedisWatch::new(&self.client, QueueKeys::of(queue).map(Subject::Queue))),
@@ -65,16 +62,8 @@ impl SequentialNodes for RedisBackend {
         limit::limit(&self.client, queue).await
     }
 
-    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
-        limit::set_limit(&self.client, queue, limit).await
-    }
-
-    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool> {
-        limit::replace_limit(&self.client, queue, stored, limit).await
-    }
-
-    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
-        limit::limited(&self.client, of, after, most).await
+    async fn set_limit(&self, queue: &Address, expected: ExpectedLimit, limit: u32) -> Result<bool> {
+        limit::set_limit(&self.client, queue, expected, limit).await
     }
 }
 
@@ -95,10 +84,6 @@ impl Cells for RedisBackend {
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
         count::change(&self.client, cell, request, idle).await.map(Some)
-    }
-
-    async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
-        cells::list::cells(&self.client, of, after, most).await
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
@@ -134,6 +119,20 @@ impl Backend for RedisBackend {
 
     fn incarnation(&self) -> Incarnation {
         self.client.driver.run_id().map_or(Incarnation::Unknown, Incarnation::Started)
+    }
+
+    async fn list_keys(
+        &self,
+        with: KeysWith,
+        of: &QueuePrefix,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Page<ListedKey>> {
+        match with {
+            KeysWith::Nodes => list::queues(&self.client, of, after, most).await,
+            KeysWith::Limit => limit::limited(&self.client, of, after, most).await,
+            KeysWith::Cell => cells::list::cells(&self.client, of, after, most).await,
+        }
     }
 
     async fn server_facts(&self) -> Result<ServerFacts> {

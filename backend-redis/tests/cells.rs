@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::common::{LONG, Operator, admitted, ask, client, connect, limited, own, promptly, queue, soon};
 use futures_util::FutureExt;
-use latchwork_core::backend::{Backend, CellWrite, CellWritten, ChangeWatch, Node, VersionedValue};
+use latchwork_core::backend::{Backend, CellWrite, CellWritten, ChangeWatch, KeysWith, Node, VersionedValue};
 use latchwork_core::{
     Address, CellLife, Claim, ErrorKind, Expected, Key, Kind, QueuePrefix, Result, Version,
 };
@@ -263,8 +263,8 @@ async fn cells_of_a_full_server_are_listed_over_many_pages() {
     let of = QueuePrefix::new("latchwork", Kind::Value, "many/").unwrap();
     let (mut listed, mut pages, mut after) = (BTreeSet::new(), 0, None);
     loop {
-        let page = soon(client.cells(&of, after.as_deref(), 1)).await.unwrap();
-        listed.extend(page.cells.into_iter().map(|listed| listed.cell.name().to_owned()));
+        let page = soon(client.list_keys(KeysWith::Cell, &of, after.as_deref(), 1)).await.unwrap();
+        listed.extend(page.items.into_iter().map(|key| key.address.name().to_owned()));
         pages += 1;
         after = page.next;
         if after.is_none() {

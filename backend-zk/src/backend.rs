@@ -3,18 +3,17 @@
 use std::fmt;
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use latchwork_core::backend::{
-    Backend, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, Incarnation, Join,
-    Joined, QueueEntry, QueuePage, SequentialNodes, Unobserved, VersionedValue,
-};
-use latchwork_core::facts::ServerFacts;
-use latchwork_core::{Address, Capabilities, Error, Eviction, Lease, QueuePrefix, Result};
-
 use crate::change_watch::{Watched, ZkChangeWatch};
 use crate::client::Client;
 use crate::config::NAME;
 use crate::{cells, facts, queue};
+use async_trait::async_trait;
+use latchwork_core::backend::{
+    Backend, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, ExpectedLimit, Incarnation, Join,
+    Joined, KeysWith, QueueEntry, SequentialNodes, Unobserved, VersionedValue,
+};
+use latchwork_core::facts::ServerFacts;
+use latchwork_core::{Address, Capabilities, Error, Eviction, Lease, ListedKey, Page, QueuePrefix, Result};
 
 /// A client of a ZooKeeper ensemble. Its nodes hang on one session at a time. Where it waits in
 /// hundreds of queues at once, it has further sessions that only watch.
@@ -37,10 +36,6 @@ impl SequentialNodes for ZooKeeperBackend {
         queue::list(&*self.client.session().await?, queue, page).await
     }
 
-    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
-        queue::queues(&*self.client.session().await?, of, after, most).await
-    }
-
     fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
         if !queue.kind().is_observed() {
             return Box::new(Unobserved::new(queue));
@@ -56,16 +51,8 @@ impl SequentialNodes for ZooKeeperBackend {
         queue::limit(&*self.client.session().await?, queue).await
     }
 
-    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
-        queue::set_limit(&*self.client.session().await?, queue, limit).await
-    }
-
-    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool> {
-        queue::replace_limit(&*self.client.session().await?, queue, stored, limit).await
-    }
-
-    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
-        queue::limited(&*self.client.session().await?, of, after, most).await
+    async fn set_limit(&self, queue: &Address, expected: ExpectedLimit, limit: u32) -> Result<bool> {
+        queue::set_limit(&*self.client.session().await?, queue, expected, limit).await
     }
 }
 
@@ -79,10 +66,6 @@ impl Cells for ZooKeeperBackend {
         let written = cells::write(&self.client.session().await?.lease, cell, write, None).await?;
         // Only a held write is refused for a node.
         written.ok_or_else(Error::closed)
-    }
-
-    async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
-        cells::page(&self.client.session().await?.lease, of, after, most).await
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
@@ -122,6 +105,21 @@ impl Backend for ZooKeeperBackend {
     fn incarnation(&self) -> Incarnation {
         // A write is confirmed once a majority of the servers has it on disk.
         Incarnation::Durable
+    }
+
+    async fn list_keys(
+        &self,
+        with: KeysWith,
+        of: &QueuePrefix,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Page<ListedKey>> {
+        let session = self.client.session().await?;
+        match with {
+            KeysWith::Nodes => queue::queues(&session, of, after, most).await,
+            KeysWith::Limit => queue::limited(&session, of, after, most).await,
+            KeysWith::Cell => cells::page(&session.lease, of, after, most).await,
+        }
     }
 
     async fn server_facts(&self) -> Result<ServerFacts> {

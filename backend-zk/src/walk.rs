@@ -4,13 +4,12 @@
 //! them is asked then: many in one trip, and a bounded number for one page. All of it shows at least what a majority
 //! had committed when it was asked: a move compares the values of both sides by it.
 
-use futures_util::future::BoxFuture;
-use latchwork_core::{Address, Error, QueuePrefix, Result};
-
 use crate::driver::Driver;
 use crate::error::{Answer, Fault};
 use crate::layout::{in_directory, kind_directory};
 use crate::lease::SessionLease;
+use futures_util::future::BoxFuture;
+use latchwork_core::{Address, Error, ListedKey, Page, QueuePrefix, Result};
 
 /// How many paths are asked in one trip: at least, and at most.
 const FEW: usize = 16;
@@ -24,14 +23,14 @@ const CHUNKS: usize = 8;
 ///
 /// # Errors
 /// `InvalidArgument` naming `after` for text that no page gave.
-pub(crate) async fn page<N, T>(
+pub(crate) async fn page<N>(
     lease: &SessionLease,
     what: &str,
     of: &QueuePrefix,
     (after, most): (Option<&str>, usize),
     ask: impl for<'a> Fn(&'a Driver, &'a [&'a str]) -> BoxFuture<'a, Answer<Vec<N>>>,
-    shown: impl Fn(&Address, N) -> Option<T>,
-) -> Result<(Vec<T>, Option<String>)> {
+    shown: impl Fn(&Address, N) -> Option<ListedKey>,
+) -> Result<Page<ListedKey>> {
     let directory = kind_directory(of.namespace(), of.kind());
     let mut found = names(lease, what, &directory, of, after).await?;
     found.sort_unstable_by(|(one, _), (other, _)| one.coded().cmp(other.coded()));
@@ -53,7 +52,7 @@ pub(crate) async fn page<N, T>(
         }
     }
     let last = found[..asked].last().filter(|_| asked < found.len());
-    Ok((page, last.map(|(last, _)| last.coded().to_owned())))
+    Ok(Page::new(page, last.map(|(last, _)| last.coded().to_owned())))
 }
 
 /// The addresses whose names stand in a directory, behind the encoded key `after`, with their paths; in no

@@ -5,6 +5,7 @@ use latchwork_conformance::limits::{
     StoredLimit, a_bad_limit_ends_a_wait_and_no_hold, bad_limits_are_reported_and_stay,
 };
 use latchwork_core::Kind;
+use latchwork_core::backend::ExpectedLimit;
 use zookeeper_client::Client;
 
 struct Data {
@@ -29,7 +30,7 @@ async fn data_that_are_no_limit_are_a_conflict_that_shows_them_and_stay_until_on
     let queue = address(&config, Kind::Semaphore, "a");
     let (client, stranger) = (backend(&config).await, stranger(addr).await);
     let path = format!("/{}/limits/a", config.namespace);
-    client.set_limit(&queue, 1).await.unwrap();
+    client.set_limit(&queue, ExpectedLimit::Any, 1).await.unwrap();
     bad_limits_are_reported_and_stay(&*client, &queue, &mut Data { stranger, path }).await;
 }
 

@@ -1,9 +1,8 @@
 //! What others may have stored where a semaphore's limit stands, and is none.
 
-use latchwork_core::backend::{Backend, EntryPage, Join, Joined, NodeId, Patience};
-use latchwork_core::{Address, Claim, Error, ErrorKind, Limit};
-
 use crate::waits::soon;
+use latchwork_core::backend::{Backend, EntryPage, ExpectedLimit, Join, Joined, NodeId, Patience};
+use latchwork_core::{Address, Claim, Error, ErrorKind, Limit};
 
 /// Where a limit is stored on a server, as somebody else writes and reads it.
 pub trait StoredLimit {
@@ -70,7 +69,7 @@ pub async fn bad_limits_are_reported_and_stay(
     }
     let listed = backend.list(queue, EntryPage::new(0, 9)).await.expect("answered");
     assert!(listed.is_empty(), "a refused join left its node: {listed:?}");
-    backend.set_limit(queue, 2).await.expect("set");
+    backend.set_limit(queue, ExpectedLimit::Any, 2).await.expect("set");
     match backend.join(&permit(queue, Limit::Exactly(2), Patience::Wait)).await {
         Ok(Joined::Admitted(node)) => _ = node.leave().await.expect("left"),
         other => panic!("not admitted: {other:?}"),

@@ -12,7 +12,7 @@ use crate::capabilities::Capabilities;
 use crate::client::Client;
 use crate::config::Config;
 use crate::connector::Connector;
-use crate::contracts::{Backend, Lease, Limit};
+use crate::contracts::{Backend, Lease, Limit, ListedKey};
 use crate::error::{Error, Result};
 use crate::facts::ServerFacts;
 use crate::listing::Listing;
@@ -22,7 +22,7 @@ use crate::recipes::{
     QueueHandle, RwLock, Semaphore, SharedValue,
 };
 use crate::reentrancy::Owners;
-use crate::registry::{ClientRecord, Clients, Keys, ListedKey, Place};
+use crate::registry::{ClientRecord, Clients, Keys, Place};
 use crate::token::Tokens;
 
 /// A client of one coordinator: one set of connections, one lease, one inbox. Cloning is cheap, and

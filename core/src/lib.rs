@@ -78,7 +78,7 @@ pub use clock::{Clock, Moment};
 pub use config::{Config, ENDLESS, MoveConfig};
 pub use connect::{connect, connect_lazy};
 pub use connector::Connector;
-pub use contracts::{CellLife, Expected, Lease, LeaseState, Limit, TimeToIdle, Version};
+pub use contracts::{CellLife, Expected, Lease, LeaseState, Limit, ListedKey, TimeToIdle, Version};
 pub use coordinator::{Coordinator, close::crash};
 pub use credentials::{Credentials, CredentialsProvider};
 pub use decide::Claim;
@@ -92,6 +92,6 @@ pub use moving::operator::{
 };
 pub use recipes::{Fenced, Hold};
 pub use reentrancy::Owner;
-pub use registry::{ClientRecord, ListedKey};
+pub use registry::ClientRecord;
 pub use secret::Secret;
 pub use token::Token;

@@ -14,7 +14,7 @@ use crate::pages::all;
 const PAGE: usize = 500;
 
 /// A page of a [`Listing`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Page<T> {
     /// The items. Within a page each comes once.
@@ -23,8 +23,16 @@ pub struct Page<T> {
     pub next: Option<String>,
 }
 
+/// An empty page, the last one.
+impl<T> Default for Page<T> {
+    fn default() -> Self {
+        Self::new(Vec::new(), None)
+    }
+}
+
 impl<T> Page<T> {
-    pub(crate) fn new(items: Vec<T>, next: Option<String>) -> Self {
+    /// A page, from what a backend reads. For backends.
+    pub fn new(items: Vec<T>, next: Option<String>) -> Self {
         Self { items, next }
     }
 }

@@ -29,10 +29,10 @@ use latchwork_core::backend::decide::queue::{Answer, Queue, QueueJoin, Slot};
 use latchwork_core::backend::decide::quorum::{MajorityGather, NextStep};
 use latchwork_core::backend::decide::trial::{Marker, NoMarker, Terms, Trial, Verdict};
 use latchwork_core::backend::{
-    self, Backend, Backoff, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, CloseOnce,
-    EntryPage, Hosts, Incarnation, Join, Joined, LeaseWriter, Leave, LinkLog, ListedCell, NamePool, Node,
-    NodeId, NodeState, NodeWriter, Patience, Pauses, Probed, QueueEntry, QueuePage, SequentialNodes, Stamp,
-    StoredLimit, Stranger, Stream, Throttle, Transport, Unobserved, VersionedValue,
+    self, Backend, Backoff, CellWrite, CellWritten, Cells, ChangeWatch, Close, CloseOnce, EntryPage,
+    ExpectedLimit, Hosts, Incarnation, Join, Joined, KeysWith, LeaseWriter, Leave, LinkLog, NamePool, Node,
+    NodeId, NodeState, NodeWriter, Patience, Pauses, Probed, QueueEntry, SequentialNodes, Stamp, StoredLimit,
+    Stranger, Stream, Throttle, Transport, Unobserved, VersionedValue,
 };
 use latchwork_core::facts::{
     self, ClockDifference, MemoryPolicy, Persistence, Role, ServerFacts, Topology, WhenFull,
@@ -108,7 +108,7 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Passage NoPassage
         Version VersionedValue Expected CellWrite CellWritten CellStore Count Operation Change Changed Told NotACount
         Acquire Token Loss Ended HoldState LostReason Error ErrorKind
-        CellLife CellPage ListedCell TimeToIdle QueuePage QueuePrefix Unobserved
+        CellLife TimeToIdle QueuePrefix KeysWith ExpectedLimit Unobserved
         Lease LeaseWriter LeaseState Leave NamePool NodeWriter NodeState NodeId Join Joined QueueEntry EntryPage Patience Close SingleFlight SharedTask
         Throttle Pass LinkLog Limit StoredLimit Backoff Pauses CloseOnce Probed Stranger
         Gather Next MajorityGather NextStep Marker NoMarker Terms Trial Verdict Incarnation

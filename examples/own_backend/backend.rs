@@ -6,25 +6,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use crate::table::Table;
+use crate::watches::TableWatch;
+use crate::wire::{Site, Wire};
 use async_trait::async_trait;
 use latchwork_core::backend::decide::queue::Answer;
 use latchwork_core::backend::decide::{recheck, renewal_period};
 use latchwork_core::backend::{
-    Backend, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, Incarnation, Join,
-    Joined, LeaseWriter, Leave, Node, NodeId, NodeState, NodeWriter, QueueEntry, QueuePage, SequentialNodes,
+    Backend, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, ExpectedLimit, Incarnation, Join,
+    Joined, KeysWith, LeaseWriter, Leave, Node, NodeId, NodeState, NodeWriter, QueueEntry, SequentialNodes,
     Unobserved, VersionedValue, no_replicas,
 };
 use latchwork_core::facts::{Fact, Persistence, ServerFacts, Topology};
 use latchwork_core::{
-    Address, Capabilities, CellLife, Claim, Clock, Config, Connector, Error, Eviction, Lease, LostReason,
-    Moment, QueuePrefix, Result,
+    Address, Capabilities, CellLife, Claim, Clock, Config, Connector, Error, Eviction, Lease, ListedKey,
+    LostReason, Moment, Page, QueuePrefix, Result,
 };
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-
-use crate::table::Table;
-use crate::watches::TableWatch;
-use crate::wire::{Site, Wire};
 
 /// The pause before a close tries again.
 const SOON: Duration = Duration::from_millis(50);
@@ -244,11 +243,6 @@ impl SequentialNodes for TableBackend {
         self.0.wire.send(move |table, now| table.list(now, &queue, page)).await
     }
 
-    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
-        let (of, after) = (of.clone(), after.unwrap_or_default().to_owned());
-        self.0.wire.send(move |table, now| table.queues(now, &of, &after, most)).await
-    }
-
     fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
         match queue.kind().is_observed() {
             true => Box::new(TableWatch::new(self.0.wire.clone(), queue.clone())),
@@ -266,20 +260,9 @@ impl SequentialNodes for TableBackend {
         self.0.wire.send(move |table, _| table.limit(&queue)).await
     }
 
-    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
+    async fn set_limit(&self, queue: &Address, expected: ExpectedLimit, limit: u32) -> Result<bool> {
         let queue = queue.clone();
-        let set = move |table: &mut Table, now| table.on(&queue, |queue| ((), queue.set_limit(now, limit)));
-        self.0.wire.send(set).await
-    }
-
-    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool> {
-        let queue = queue.clone();
-        self.0.wire.send(move |table, now| table.replace_limit(now, &queue, stored, limit)).await
-    }
-
-    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
-        let (of, after) = (of.clone(), after.unwrap_or_default().to_owned());
-        self.0.wire.send(move |table, _| table.limited(&of, &after, most)).await
+        self.0.wire.send(move |table, now| table.set_limit(now, &queue, expected, limit)).await
     }
 }
 
@@ -297,12 +280,6 @@ impl Cells for TableBackend {
             CellLife::Stays | CellLife::Idle(_) => Backend::lease(self),
         };
         self.0.wire.send(move |table, now| table.write_cell(now, &cell, &write, lease)).await
-    }
-
-    async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
-        of.check_cells()?;
-        let (of, after) = (of.clone(), after.unwrap_or_default().to_owned());
-        self.0.wire.send(move |table, now| table.cells(now, &of, &after, most)).await
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
@@ -327,6 +304,20 @@ impl Backend for TableBackend {
     fn incarnation(&self) -> Incarnation {
         // The table lives as long as its clients.
         Incarnation::Durable
+    }
+
+    async fn list_keys(
+        &self,
+        with: KeysWith,
+        of: &QueuePrefix,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Page<ListedKey>> {
+        if with == KeysWith::Cell {
+            of.check_cells()?;
+        }
+        let (of, after) = (of.clone(), after.unwrap_or_default().to_owned());
+        self.0.wire.send(move |table, now| table.list_keys(now, with, &of, &after, most)).await
     }
 
     async fn server_facts(&self) -> Result<ServerFacts> {

@@ -5,17 +5,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use crate::backend::{Client, TableNode};
+use crate::watches::Watches;
 use latchwork_core::backend::decide::CellStore;
 use latchwork_core::backend::decide::queue::{Admissions, Answer, Micros, Queue, QueueJoin, Slot};
 use latchwork_core::backend::{
-    CellPage, CellWrite, CellWritten, EntryPage, Join, Joined, LeaseWriter, Node, NodeId, NodeWriter,
-    QueueEntry, QueuePage, VersionedValue,
+    CellWrite, CellWritten, EntryPage, ExpectedLimit, Join, Joined, KeysWith, LeaseWriter, Node, NodeId,
+    NodeWriter, QueueEntry, VersionedValue,
 };
-use latchwork_core::{Address, Error, Lease, LostReason, QueuePrefix, Result};
+use latchwork_core::{Address, Error, Lease, ListedKey, LostReason, Page, QueuePrefix, Result};
 use tokio::sync::Notify;
-
-use crate::backend::{Client, TableNode};
-use crate::watches::Watches;
 
 /// The server: the queues, and the nodes in them.
 #[derive(Debug, Default)]
@@ -82,12 +81,6 @@ impl Table {
         written
     }
 
-    /// The cells that there are.
-    pub(crate) fn cells(&mut self, now: Micros, of: &QueuePrefix, after: &str, most: usize) -> CellPage {
-        self.prune_cells(now);
-        self.cells.list(of, after, most)
-    }
-
     fn prune_cells(&mut self, now: Micros) {
         for cell in self.cells.prune(now) {
             self.watches.tell(&cell);
@@ -104,24 +97,34 @@ impl Table {
         true
     }
 
-    /// The queues that have nodes, behind the encoded key `after`.
-    pub(crate) fn queues(&mut self, now: Micros, of: &QueuePrefix, after: &str, most: usize) -> QueuePage {
-        let is_one = |queue: &&Address| of.contains(queue) && queue.coded() > after;
-        let mut queues: Vec<_> = self.queues.keys().filter(is_one).cloned().collect();
-        queues.retain(|queue| {
-            self.on(queue, |state| ((), state.prune(now)));
-            !self.queues[queue].is_empty()
-        });
-        QueuePage::in_order(queues, most)
-    }
-
-    /// A page of those that have a stored limit.
-    pub(crate) fn limited(&self, of: &QueuePrefix, after: &str, most: usize) -> QueuePage {
-        let limited = self
-            .queues
-            .iter()
-            .filter(|(queue, state)| state.limit().is_some() && of.contains(queue) && queue.coded() > after);
-        QueuePage::in_order(limited.map(|(queue, _)| queue.clone()).collect(), most)
+    /// The keys of a prefix behind the encoded key `after`.
+    pub(crate) fn list_keys(
+        &mut self,
+        now: Micros,
+        with: KeysWith,
+        of: &QueuePrefix,
+        after: &str,
+        most: usize,
+    ) -> Page<ListedKey> {
+        let queues = self.queues.keys().filter(|queue| of.contains(queue) && queue.coded() > after);
+        let mut queues: Vec<_> = queues.cloned().collect();
+        match with {
+            KeysWith::Cell => {
+                self.prune_cells(now);
+                self.cells.list(of, after, most)
+            }
+            KeysWith::Nodes => {
+                queues.retain(|queue| {
+                    self.on(queue, |state| ((), state.prune(now)));
+                    !self.queues[queue].is_empty()
+                });
+                Page::in_order(queues.into_iter().map(ListedKey::queue).collect(), most)
+            }
+            KeysWith::Limit => {
+                queues.retain(|queue| self.queues[queue].limit().is_some());
+                Page::in_order(queues.into_iter().map(ListedKey::limit).collect(), most)
+            }
+        }
     }
 
     /// Joins, and keeps the node. A node that is found again counts only on its own lease
@@ -228,19 +231,19 @@ impl Table {
         self.queues.get(queue).and_then(Queue::limit)
     }
 
-    /// Stores a limit over this one. Answers whether that stood.
-    pub(crate) fn replace_limit(
+    /// Stores a limit over what is expected. Answers whether that was stored.
+    pub(crate) fn set_limit(
         &mut self,
         now: Micros,
         queue: &Address,
-        stored: Option<u32>,
+        expected: ExpectedLimit,
         limit: u32,
     ) -> bool {
-        let stands = self.limit(queue) == stored;
-        if stands {
+        let is_met = expected.is_met_by(&self.limit(queue).into());
+        if is_met {
             self.on(queue, |queue| ((), queue.set_limit(now, limit)));
         }
-        stands
+        is_met
     }
 
     /// A page of a queue.

@@ -3,11 +3,9 @@
 //! The keys of all cells of a kind are one range, without the values. The lease of a key says how
 //! long the cell stays. The next page begins behind the last cell's encoded key, which is the token.
 
-use latchwork_core::backend::{CellPage, ListedCell};
-use latchwork_core::{CellLife, Error, QueuePrefix, Result};
-
 use crate::cell_lease::CellLease;
 use crate::driver::{Driver, StoredKey, end_of};
+use latchwork_core::{CellLife, Error, ListedKey, Page, QueuePrefix, Result};
 
 /// The most keys that one request reads.
 const MOST: usize = 1000;
@@ -18,7 +16,7 @@ pub(crate) async fn page(
     of: &QueuePrefix,
     after: Option<&str>,
     most: usize,
-) -> Result<CellPage> {
+) -> Result<Page<ListedKey>> {
     of.check_cells()?;
     let root = format!("{}/{}/", of.namespace(), of.kind().as_str());
     let begin = format!("{root}{}", of.coded());
@@ -30,14 +28,14 @@ pub(crate) async fn page(
         Some(_) => return Err(Error::invalid("after", "no page of these cells ended there")),
     };
     let most = most.max(1);
-    let mut page = CellPage::default();
+    let mut page = Page::<ListedKey>::default();
     loop {
-        let wanted = most - page.cells.len();
+        let wanted = most - page.items.len();
         let found = driver.names(next, end.clone(), 0, wanted.min(MOST) as i64).await?;
-        page.cells.extend(found.keys.iter().filter_map(|stored| listed(of, &root, stored)));
+        page.items.extend(found.keys.iter().filter_map(|stored| listed(of, &root, stored)));
         let Some(last) = found.keys.last().filter(|_| found.more) else { return Ok(page) };
-        if page.cells.len() == most {
-            page.next = page.cells.last().map(|last| last.cell.coded().to_owned());
+        if page.items.len() == most {
+            page.next = page.items.last().map(|last| last.address.coded().to_owned());
             return Ok(page);
         }
         next = behind(&last.key);
@@ -45,7 +43,7 @@ pub(crate) async fn page(
 }
 
 /// The cell of a key; `None` for a key that is no cell's of these.
-fn listed(of: &QueuePrefix, root: &str, stored: &StoredKey) -> Option<ListedCell> {
+fn listed(of: &QueuePrefix, root: &str, stored: &StoredKey) -> Option<ListedKey> {
     let key = std::str::from_utf8(&stored.key).ok()?;
     let cell = of.queue(key.strip_prefix(root)?)?;
     let life = match (stored.lease, CellLease::found(key, stored.lease)) {
@@ -53,5 +51,5 @@ fn listed(of: &QueuePrefix, root: &str, stored: &StoredKey) -> Option<ListedCell
         (_, Some(own)) => own.time().map_or(CellLife::Stays, CellLife::Idle),
         (_, None) => CellLife::Lease,
     };
-    Some(ListedCell { cell, life })
+    Some(ListedKey::new(cell, life))
 }

@@ -1,11 +1,10 @@
 //! The stored limit of a semaphore, and what a join of permits compares of it.
 
-use latchwork_core::backend::{Join, Patience, QueuePage, StoredLimit};
-use latchwork_core::{Error, Limit, QueuePrefix, Result};
-
 use crate::driver::{Compare, Driver, Found, Op, Txn, end_of};
 use crate::error::Failure;
 use crate::layout::{Queue, limits_of};
+use latchwork_core::backend::{ExpectedLimit, Join, Patience, StoredLimit};
+use latchwork_core::{Error, Limit, ListedKey, Page, QueuePrefix, Result};
 
 /// How many keys one request of a listing reads, at most.
 const MOST: usize = 1000;
@@ -15,25 +14,23 @@ pub(crate) async fn read(driver: &Driver, queue: &Queue) -> Result<Option<u32>> 
     stored_limit(Some(&driver.get(queue.limit.as_bytes()).await?)).known()
 }
 
-/// Stores it, whatever is stored.
-pub(crate) async fn set(driver: &Driver, queue: &Queue, limit: u32) -> Result<()> {
-    driver.txn(Txn::always(vec![put(queue, limit)])).await.map(drop).map_err(Failure::of_write)
-}
-
-/// Stores it over this limit, or over none. Answers whether that stood. The revision that was read with the
+/// Stores it over what is expected. Answers whether that was stored. The revision that was read with the
 /// limit is what the server compares.
-pub(crate) async fn replace(driver: &Driver, queue: &Queue, stored: Option<u32>, limit: u32) -> Result<bool> {
-    let found = driver.get(queue.limit.as_bytes()).await?;
-    if stored_limit(Some(&found)) != stored.into() {
-        return Ok(false);
-    }
-    let key = queue.limit.clone();
-    let stands = match found.keys.first() {
-        Some(stored) => Compare::Modified(key, stored.modified),
-        None => Compare::Absent(key),
+pub(crate) async fn set(driver: &Driver, queue: &Queue, expected: ExpectedLimit, limit: u32) -> Result<bool> {
+    let put = put(queue, limit);
+    let txn = match expected {
+        ExpectedLimit::Any => Txn::always(vec![put]),
+        ExpectedLimit::Absent => Txn::when(Compare::Absent(queue.limit.clone()), vec![put]),
+        ExpectedLimit::Exactly(_) => {
+            let found = driver.get(queue.limit.as_bytes()).await?;
+            let Some(stored) = found.keys.first().filter(|_| expected.is_met_by(&stored_limit(Some(&found))))
+            else {
+                return Ok(false);
+            };
+            Txn::when(Compare::Modified(queue.limit.clone(), stored.modified), vec![put])
+        }
     };
-    let written = driver.txn(Txn::when(stands, vec![put(queue, limit)])).await;
-    Ok(written.map_err(Failure::of_write)?.succeeded)
+    Ok(driver.txn(txn).await.map_err(Failure::of_write)?.succeeded)
 }
 
 fn put(queue: &Queue, limit: u32) -> Op {
@@ -47,7 +44,7 @@ pub(crate) async fn queues(
     of: &QueuePrefix,
     after: Option<&str>,
     most: usize,
-) -> Result<QueuePage> {
+) -> Result<Page<ListedKey>> {
     let root = limits_of(of.namespace(), of.kind());
     let begin = format!("{root}{}", of.coded());
     let end = end_of(&begin);
@@ -61,14 +58,15 @@ pub(crate) async fn queues(
     loop {
         let found = driver.names(next, end.clone(), 0, most.min(MOST) as i64).await?;
         let coded = |key: &[u8]| std::str::from_utf8(key).ok()?.strip_prefix(&root).map(str::to_owned);
-        queues.extend(found.keys.iter().filter_map(|stored| of.queue(&coded(&stored.key)?)));
+        let addresses = found.keys.iter().filter_map(|stored| of.queue(&coded(&stored.key)?));
+        queues.extend(addresses.map(ListedKey::limit));
         let Some(last) = found.keys.last().filter(|_| found.more) else {
-            return Ok(QueuePage { queues, next: None });
+            return Ok(Page::new(queues, None));
         };
         next = [&*last.key, b"\0"].concat();
         if let Some(last) = queues.last().filter(|_| queues.len() >= most) {
-            let next = Some(last.coded().to_owned());
-            return Ok(QueuePage { queues, next });
+            let next = Some(last.address.coded().to_owned());
+            return Ok(Page::new(queues, next));
         }
     }
 }

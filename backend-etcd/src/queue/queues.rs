@@ -9,11 +9,9 @@
 //! queue, whose encoded key is the token. Each request reads the present, so a queue that comes or
 //! goes meanwhile may be missed.
 
-use latchwork_core::backend::QueuePage;
-use latchwork_core::{Address, Error, QueuePrefix, Result};
-
 use crate::driver::{Driver, StoredKey, end_of};
 use crate::layout::{Layout, Queue};
+use latchwork_core::{Address, Error, ListedKey, Page, QueuePrefix, Result};
 
 /// How many keys one request reads.
 const FEWEST: usize = 32;
@@ -28,7 +26,7 @@ pub(crate) async fn page(
     of: &QueuePrefix,
     after: Option<&str>,
     most: usize,
-) -> Result<QueuePage> {
+) -> Result<Page<ListedKey>> {
     let root = format!("{}/{}/", of.namespace(), of.kind().as_str());
     let begin = format!("{root}{}", of.coded());
     let end = end_of(&begin);
@@ -44,16 +42,16 @@ pub(crate) async fn page(
         let found = driver.names(next, end.clone(), 0, keys).await?;
         for stored in &found.keys {
             if !scan.take(stored)? {
-                return Ok(scan.cut());
+                return Ok(scan.page(true));
             }
         }
         let Some(last) = found.keys.last().filter(|_| found.more) else { break };
         if request >= REQUESTS && scan.is_listed() {
-            return Ok(scan.cut());
+            return Ok(scan.page(true));
         }
         next = scan.next(&last.key);
     }
-    Ok(QueuePage { queues: scan.queues, next: None })
+    Ok(scan.page(false))
 }
 
 /// How far the keys of a kind were read.
@@ -110,9 +108,9 @@ impl Scan<'_> {
         }
     }
 
-    /// The page, with others behind it.
-    fn cut(self) -> QueuePage {
-        let next = self.queues.last().map(|last| last.coded().to_owned());
-        QueuePage { queues: self.queues, next }
+    /// The page; the next one begins after its last queue.
+    fn page(self, is_cut: bool) -> Page<ListedKey> {
+        let next = self.queues.last().filter(|_| is_cut).map(|last| last.coded().to_owned());
+        Page::new(self.queues.into_iter().map(ListedKey::queue).collect(), next)
     }
 }

@@ -1,14 +1,12 @@
 //! Listing the cells of a kind (CELL-LIST).
 
-use futures_util::future::try_join_all;
-use latchwork_core::backend::{CellPage, ListedCell};
-use latchwork_core::{Address, Error, QueuePrefix, Result};
-
 use crate::client::Client;
 use crate::error::only_read;
 use crate::layout::{CellKey, ListedKeys};
 use crate::scripts;
 use crate::walk::Walk;
+use futures_util::future::try_join_all;
+use latchwork_core::{Address, Error, ListedKey, Page, QueuePrefix, Result};
 
 /// Cells that one script looks at.
 const AT_ONCE: usize = 500;
@@ -19,7 +17,7 @@ pub(crate) async fn cells(
     of: &QueuePrefix,
     after: Option<&str>,
     most: usize,
-) -> Result<CellPage> {
+) -> Result<Page<ListedKey>> {
     of.check_cells()?;
     let mut walk = Walk::from(client, ListedKeys::cells(of), after, most)?;
     let mut cells = Vec::new();
@@ -31,11 +29,11 @@ pub(crate) async fn cells(
             break;
         }
     }
-    Ok(CellPage { cells, next: walk.next_page() })
+    Ok(Page::new(cells, walk.next_page()))
 }
 
 /// Those that are cells, and how long they stay.
-async fn with_lives(client: &Client, cells: &[Address]) -> Result<Vec<ListedCell>> {
+async fn with_lives(client: &Client, cells: &[Address]) -> Result<Vec<ListedKey>> {
     let cells = cells.iter().map(|cell| Ok((cell, CellKey::of(cell)?)));
     let cells = cells.collect::<Result<Vec<_>>>()?;
     let asked = client.driver.by_slot(cells, |(_, key)| key.channel()).map(async |part| {
@@ -43,8 +41,7 @@ async fn with_lives(client: &Client, cells: &[Address]) -> Result<Vec<ListedCell
         let (_, reply) = client.run(&scripts::cell_lives(keys)).await.map_err(only_read)?;
         let lives = scripts::lives_of_cells(reply)?.into_iter();
         let listed = part.iter().zip(lives);
-        let listed =
-            listed.filter_map(|((cell, _), life)| Some(ListedCell { cell: (*cell).clone(), life: life? }));
+        let listed = listed.filter_map(|((cell, _), life)| Some(ListedKey::new((*cell).clone(), life?)));
         Ok::<_, Error>(listed.collect::<Vec<_>>())
     });
     Ok(try_join_all(asked).await?.concat())

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::scripts::{self, JoinAnswer, Looked, RenewAnswer};
 use latchwork_core::Limit;
 use latchwork_core::backend::decide::queue::{Answer, QueueJoin, TOMBSTONE};
-use latchwork_core::backend::{Join, NodeId, Patience};
+use latchwork_core::backend::{ExpectedLimit, Join, NodeId, Patience};
 
 use super::history::{Contender, ExtraNews, History};
-use crate::scripts::{self, JoinAnswer, Looked, RenewAnswer};
 
 /// The limit that most joins ask for.
 pub(crate) const LIMIT: u32 = 4;
@@ -187,11 +187,11 @@ impl History<'_> {
         let limit = u32::try_from(1 + self.dice.roll(8)).unwrap();
         self.log.push(format!("limit {limit}"));
         let over = match self.dice.roll(3) {
-            0 => None,
-            1 => Some(self.twin.limit()),
-            _ => Some(Some(u32::try_from(1 + self.dice.roll(8)).unwrap())),
+            0 => ExpectedLimit::Any,
+            1 => self.twin.limit().into(),
+            _ => ExpectedLimit::Exactly(u32::try_from(1 + self.dice.roll(8)).unwrap()),
         };
-        let is_over = over.is_none_or(|over| over == self.twin.limit());
+        let is_over = over.is_met_by(&self.twin.limit().into());
         let call = scripts::set_limit(&self.queue, limit, over, Some(self.now));
         let (was_stored, _) = scripts::limit_set(self.fixture.run(call).await).unwrap();
         assert_eq!(was_stored, is_over, "{limit} over {over:?}");

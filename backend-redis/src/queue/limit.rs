@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use latchwork_core::backend::QueuePage;
-use latchwork_core::{Address, Claim, QueuePrefix, Result};
-
 use crate::client::Client;
 use crate::error::only_read;
 use crate::layout::{ListedKeys, QueueKeys};
 use crate::scripts;
 use crate::walk::Walk;
+use latchwork_core::backend::ExpectedLimit;
+use latchwork_core::{Address, Claim, ListedKey, Page, QueuePrefix, Result};
 
 pub(crate) async fn limit(client: &Client, queue: &Address) -> Result<Option<u32>> {
     let queue = permits(queue)?;
@@ -17,23 +16,15 @@ pub(crate) async fn limit(client: &Client, queue: &Address) -> Result<Option<u32
     scripts::stored_limit(reply)?.known()
 }
 
-pub(crate) async fn set_limit(client: &Arc<Client>, queue: &Address, limit: u32) -> Result<()> {
-    set(client, queue, limit, None).await.map(drop)
-}
-
-/// Stores it over this limit, or over none. Answers whether that stood.
-pub(crate) async fn replace_limit(
+/// Stores it over what is expected. Answers whether that was stored.
+pub(crate) async fn set_limit(
     client: &Arc<Client>,
     queue: &Address,
-    stored: Option<u32>,
+    expected: ExpectedLimit,
     limit: u32,
 ) -> Result<bool> {
-    set(client, queue, limit, Some(stored)).await
-}
-
-async fn set(client: &Arc<Client>, queue: &Address, limit: u32, over: Option<Option<u32>>) -> Result<bool> {
     let queue = permits(queue)?;
-    let (_, reply) = client.run(&scripts::set_limit(&queue, limit, over, None)).await?;
+    let (_, reply) = client.run(&scripts::set_limit(&queue, limit, expected, None)).await?;
     let (was_stored, flags) = scripts::limit_set(reply)?;
     client.act_on(flags, &queue);
     Ok(was_stored)
@@ -45,16 +36,16 @@ pub(crate) async fn limited(
     of: &QueuePrefix,
     after: Option<&str>,
     most: usize,
-) -> Result<QueuePage> {
+) -> Result<Page<ListedKey>> {
     let mut walk = Walk::from(client, ListedKeys::limits(of), after, most)?;
     let mut queues = Vec::new();
     while let Some(shown) = walk.step().await? {
-        queues.extend(shown);
+        queues.extend(shown.into_iter().map(ListedKey::limit));
         if queues.len() >= most {
             break;
         }
     }
-    Ok(QueuePage { queues, next: walk.next_page() })
+    Ok(Page::new(queues, walk.next_page()))
 }
 
 fn permits(queue: &Address) -> Result<QueueKeys> {

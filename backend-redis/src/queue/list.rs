@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use futures_util::future::try_join_all;
-use latchwork_core::backend::{EntryPage, QueueEntry, QueuePage};
-use latchwork_core::{Address, Error, QueuePrefix, Result};
-
 use crate::client::Client;
 use crate::error::only_read;
 use crate::layout::{ListedKeys, QueueKeys};
 use crate::scripts;
 use crate::walk::Walk;
+use futures_util::future::try_join_all;
+use latchwork_core::backend::{EntryPage, QueueEntry};
+use latchwork_core::{Address, Error, ListedKey, Page, QueuePrefix, Result};
 
 /// Nodes that one listing script reads.
 const LISTED_AT_ONCE: usize = 500;
@@ -40,18 +39,18 @@ pub(crate) async fn queues(
     of: &QueuePrefix,
     after: Option<&str>,
     most: usize,
-) -> Result<QueuePage> {
+) -> Result<Page<ListedKey>> {
     let mut walk = Walk::from(client, ListedKeys::queues(of), after, most)?;
     let mut found = Vec::new();
     while let Some(shown) = walk.step().await? {
         for part in shown.chunks(LISTED_AT_ONCE) {
-            found.extend(with_nodes(client, part).await?);
+            found.extend(with_nodes(client, part).await?.into_iter().map(ListedKey::queue));
         }
         if found.len() >= most {
             break;
         }
     }
-    Ok(QueuePage { queues: found, next: walk.next_page() })
+    Ok(Page::new(found, walk.next_page()))
 }
 
 /// The queues that have nodes. A queue that nobody uses leaves keys behind, and nobody drops its

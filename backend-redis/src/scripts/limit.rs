@@ -1,22 +1,21 @@
 //! `limit.lua` and `set_limit.lua`.
 
+use crate::layout::QueueKeys;
 use latchwork_core::Result;
-use latchwork_core::backend::StoredLimit;
+use latchwork_core::backend::{ExpectedLimit, StoredLimit};
 
 use super::call::{Call, TimeOverride, time_word};
 use super::reply::{Fields, Flags, Reply, malformed};
 use super::script::{LIMIT, SET_LIMIT};
-use crate::layout::QueueKeys;
 
-/// Stores the limit over what is stored: whatever that is, or a limit that is known, or none.
-pub(crate) fn set_limit(
-    queue: &QueueKeys,
-    limit: u32,
-    over: Option<Option<u32>>,
-    time: TimeOverride,
-) -> Call {
-    let over = over.map(|stored| stored.map_or_else(|| "-1".to_owned(), |stored| stored.to_string()));
-    Call::new(&SET_LIMIT, queue.keys()).arg(time_word(time)).arg(limit).arg(over.unwrap_or_default())
+/// Stores the limit over what is expected.
+pub(crate) fn set_limit(queue: &QueueKeys, limit: u32, expected: ExpectedLimit, time: TimeOverride) -> Call {
+    let expected = match expected {
+        ExpectedLimit::Any => String::new(),
+        ExpectedLimit::Absent => "-1".to_owned(),
+        ExpectedLimit::Exactly(stored) => stored.to_string(),
+    };
+    Call::new(&SET_LIMIT, queue.keys()).arg(time_word(time)).arg(limit).arg(expected)
 }
 
 /// Whether it was stored.

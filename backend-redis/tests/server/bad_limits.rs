@@ -1,10 +1,9 @@
 //! A stored text that is no limit: it is reported, and stays until a limit is set.
 
-use latchwork_conformance::limits::{StoredLimit, bad_limits_are_reported_and_stay, permit, shows_bad_limit};
-use latchwork_core::backend::{Join, Patience};
-use latchwork_core::{Kind, Limit};
-
 use crate::common::{Operator, admitted, client, own, queue, soon, waiting};
+use latchwork_conformance::limits::{StoredLimit, bad_limits_are_reported_and_stay, permit, shows_bad_limit};
+use latchwork_core::backend::{ExpectedLimit, Join, Patience};
+use latchwork_core::{Kind, Limit};
 
 const KEY: &str = "latchwork:semaphore:{a}:limit";
 
@@ -45,7 +44,7 @@ async fn a_waiter_learns_of_it_by_its_next_recheck_and_a_holder_goes_on() {
     let client = client(&server, "3s").await;
     let address = queue(Kind::Semaphore, "a");
     for stored in ["-5", "nan", "inf"] {
-        client.set_limit(&address, 1).await.unwrap();
+        client.set_limit(&address, ExpectedLimit::Any, 1).await.unwrap();
         let held = admitted(&client, &permits(Limit::Exactly(1), Patience::Wait)).await;
         let waiter = waiting(&client, &permits(Limit::Exactly(1), Patience::Wait)).await;
         let before = operator.calls("evalsha").await;

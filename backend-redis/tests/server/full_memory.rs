@@ -1,10 +1,10 @@
 //! A server without memory: held locks stay, and joins are refused.
 
-use latchwork_core::{Claim, ErrorKind, Kind, LostReason};
-
 use crate::common::{
     ALL, LONG, Operator, SHORT, admitted, ask, client, limited, own, permits, promptly, queue, soon, waiting,
 };
+use latchwork_core::backend::ExpectedLimit;
+use latchwork_core::{Claim, ErrorKind, Kind, LostReason};
 
 #[tokio::test]
 async fn held_locks_outlive_a_full_memory_and_new_ones_are_refused() {
@@ -85,11 +85,11 @@ async fn without_memory_a_writer_turns_reader_a_limit_is_set_and_a_node_revoked(
     operator.say::<()>("CONFIG SET maxmemory 1").await;
     writer.downgrade().await.unwrap();
     promptly(reader.admitted()).await.unwrap();
-    client.set_limit(&semaphore, 2).await.unwrap();
+    client.set_limit(&semaphore, ExpectedLimit::Any, 2).await.unwrap();
     promptly(next.admitted()).await.unwrap();
     assert!(client.revoke(&semaphore, held.state().sequence()).await.unwrap());
     assert_eq!(promptly(held.state().until_lost()).await, LostReason::Revoked);
     assert!(!client.revoke(&semaphore, held.state().sequence()).await.unwrap());
     assert_eq!(client.limit(&semaphore).await.unwrap(), Some(2));
-    client.set_limit(&queue(Kind::Semaphore, "none"), 2).await.unwrap();
+    client.set_limit(&queue(Kind::Semaphore, "none"), ExpectedLimit::Any, 2).await.unwrap();
 }

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use latchwork_core::backend::Node;
-use latchwork_core::{ErrorKind, Kind};
-
 use crate::common::{
     LONG, Operator, SHORT, admitted, client, limited, own, permits, promptly, queue, soon, standing, waiting,
 };
+use latchwork_core::backend::{ExpectedLimit, Node};
+use latchwork_core::{ErrorKind, Kind};
 
 async fn outweighed(node: &Arc<dyn Node>) {
     let error = promptly(node.admitted()).await.unwrap_err();
@@ -21,7 +20,7 @@ async fn a_limit_without_a_queue_is_stored_for_good() {
     let client = client(&server, LONG).await;
     let queue = queue(Kind::Semaphore, "a");
     assert_eq!(client.limit(&queue).await.unwrap(), None);
-    client.set_limit(&queue, 3).await.unwrap();
+    client.set_limit(&queue, ExpectedLimit::Any, 3).await.unwrap();
     assert_eq!(client.limit(&queue).await.unwrap(), Some(3));
     let lives: i64 = operator.say("TTL latchwork:semaphore:{a}:limit").await;
     assert_eq!(lives, -1, "it never expires");
@@ -35,11 +34,14 @@ async fn a_limit_without_a_queue_is_stored_for_good() {
     keys.sort();
     assert_eq!(keys, ["latchwork:semaphore:{a}:limit", "latchwork:semaphore:{a}:meta"]);
     let mutex = crate::common::queue(Kind::Mutex, "a");
-    assert_eq!(client.set_limit(&mutex, 1).await.unwrap_err().argument(), Some("claim"));
+    assert_eq!(client.set_limit(&mutex, ExpectedLimit::Any, 1).await.unwrap_err().argument(), Some("claim"));
     assert_eq!(client.limit(&mutex).await.unwrap_err().argument(), Some("claim"));
     operator.say::<()>("HSET latchwork:semaphore:{b}:limit a 1").await;
     let other = crate::common::queue(Kind::Semaphore, "b");
-    for error in [client.limit(&other).await.unwrap_err(), client.set_limit(&other, 1).await.unwrap_err()] {
+    for error in [
+        client.limit(&other).await.unwrap_err(),
+        client.set_limit(&other, ExpectedLimit::Any, 1).await.unwrap_err(),
+    ] {
         assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     }
 }
@@ -51,10 +53,10 @@ async fn a_limit_that_is_raised_again_lets_the_heavy_waiter_in() {
     let queue = queue(Kind::Semaphore, "a");
     let held = admitted(&ours, &limited(&queue, 3, 3)).await;
     let heavy = waiting(&others, &permits(&queue, 3)).await;
-    ours.set_limit(&queue, 2).await.unwrap();
+    ours.set_limit(&queue, ExpectedLimit::Any, 2).await.unwrap();
     outweighed(&heavy).await;
     // A waiter that has not given up yet follows the limit.
-    ours.set_limit(&queue, 3).await.unwrap();
+    ours.set_limit(&queue, ExpectedLimit::Any, 3).await.unwrap();
     held.leave().await.unwrap();
     promptly(async {
         while heavy.admitted().await.is_err() {

@@ -2,13 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt;
-use latchwork_core::backend::{Backend, ChangeWatch, Close, QueuePage};
-use latchwork_core::{Claim, ErrorKind, Kind, QueuePrefix};
-
 use crate::common::{
     ALL, LONG, Operator, SHORT, admitted, ask, client, connect, own, permits, promptly, queue, soon, waiting,
 };
+use futures_util::FutureExt;
+use latchwork_core::backend::{Backend, ChangeWatch, Close, ExpectedLimit, KeysWith};
+use latchwork_core::{Claim, ErrorKind, Kind, Page, QueuePrefix};
 
 /// What a watch of a node's end may take beyond its TTL, on a busy machine too.
 const BOUND: Duration = Duration::from_secs(4);
@@ -19,9 +18,9 @@ async fn told(watch: &mut Box<dyn ChangeWatch>) {
 
 async fn keys(backend: &dyn Backend, kind: Kind, prefix: &str) -> Vec<String> {
     let of = QueuePrefix::new("latchwork", kind, prefix).unwrap();
-    let QueuePage { queues, next } = backend.queues(&of, None, 10_000).await.unwrap();
+    let Page { items, next, .. } = backend.list_keys(KeysWith::Nodes, &of, None, 10_000).await.unwrap();
     assert_eq!(next, None);
-    let mut keys: Vec<_> = queues.iter().map(|queue| queue.name().to_owned()).collect();
+    let mut keys: Vec<_> = items.iter().map(|key| key.address.name().to_owned()).collect();
     keys.sort_unstable();
     keys
 }
@@ -100,7 +99,7 @@ async fn queues_are_listed_while_they_have_a_node_that_lives() {
         let queue = queue(kind, key);
         match kind {
             Kind::Semaphore => {
-                lists.set_limit(&queue, 1).await.unwrap();
+                lists.set_limit(&queue, ExpectedLimit::Any, 1).await.unwrap();
                 admitted(&dies, &permits(&queue, 1)).await;
             }
             _ => drop(admitted(&dies, &ask(&queue, Claim::Exclusive)).await),
@@ -137,10 +136,10 @@ async fn text_that_no_page_gave_is_refused_by_name() {
     let client = client(&server, LONG).await;
     let of = QueuePrefix::new("latchwork", Kind::Mutex, "").unwrap();
     for after in ["", "0", "-1", "+1", "01", "a", "18446744073709551616"] {
-        let error = client.queues(&of, Some(after), 10).await.unwrap_err();
+        let error = client.list_keys(KeysWith::Nodes, &of, Some(after), 10).await.unwrap_err();
         assert_eq!(error.argument(), Some("after"), "{after:?}: {error}");
     }
-    assert_eq!(client.queues(&of, Some("1"), 10).await.unwrap(), QueuePage::default());
+    assert_eq!(client.list_keys(KeysWith::Nodes, &of, Some("1"), 10).await.unwrap(), Page::default());
 }
 
 #[tokio::test]
@@ -162,8 +161,8 @@ async fn a_client_that_may_not_scan_holds_locks_and_lists_no_queues() {
         node.write_data(&b"data".as_slice().into()).await.unwrap();
         told(&mut watch).await;
         let of = QueuePrefix::new("latchwork", Kind::Group, user).unwrap();
-        match client.queues(&of, None, 10).await {
-            Ok(page) => assert!(scan && page.queues.len() <= 1, "{page:?}"),
+        match client.list_keys(KeysWith::Nodes, &of, None, 10).await {
+            Ok(page) => assert!(scan && page.items.len() <= 1, "{page:?}"),
             Err(error) => {
                 assert!(!scan && error.kind() == ErrorKind::Forbidden, "{error}");
             }

@@ -2,15 +2,14 @@
 //!
 //! What is at each path shows in its stat and the names of its children.
 
-use futures_util::FutureExt;
-use latchwork_core::backend::{CellPage, ListedCell};
-use latchwork_core::{CellLife, QueuePrefix, Result};
-
-use super::idle;
-use super::kept::Kept;
 use crate::driver::CellStat;
 use crate::lease::SessionLease;
 use crate::walk;
+use futures_util::FutureExt;
+use latchwork_core::{CellLife, ListedKey, Page, QueuePrefix, Result};
+
+use super::idle;
+use super::kept::Kept;
 
 /// A page of the cells behind the encoded key `after`, in the order of the encoded keys.
 pub(crate) async fn page(
@@ -18,9 +17,9 @@ pub(crate) async fn page(
     of: &QueuePrefix,
     after: Option<&str>,
     most: usize,
-) -> Result<CellPage> {
+) -> Result<Page<ListedKey>> {
     of.check_cells()?;
-    let (cells, next) = walk::page(
+    walk::page(
         lease,
         "cells",
         of,
@@ -28,11 +27,10 @@ pub(crate) async fn page(
         |driver, paths| driver.nodes(paths).boxed(),
         |cell, node| {
             let (children, stat) = node?;
-            Some(ListedCell { cell: cell.clone(), life: life(lease, &children, stat)? })
+            Some(ListedKey::new(cell.clone(), life(lease, &children, stat)?))
         },
     )
-    .await?;
-    Ok(CellPage { cells, next })
+    .await
 }
 
 /// How long the cell at a node stays; `None` where it is a cell no more.

@@ -1,14 +1,14 @@
 //! The stored limit of a queue of permits: the data of a plain node beside the queue's directory,
 //! as a decimal number.
 
-use latchwork_core::backend::{Join, QueuePage, StoredLimit};
-use latchwork_core::{Address, Claim, Error, Kind, QueuePrefix, Result};
-
-use super::session::Session;
 use crate::driver::{NodeMode, Stat};
 use crate::error::{Answer, Fault};
 use crate::layout::{QueuePaths, limits_directory, split};
 use crate::walk;
+use latchwork_core::backend::{ExpectedLimit, Join, StoredLimit};
+use latchwork_core::{Address, Claim, Error, Kind, ListedKey, Page, QueuePrefix, Result};
+
+use super::session::Session;
 
 /// The reply to a read of the stored limit, where there was one.
 pub(crate) type LimitReply = Option<Answer<(Vec<u8>, Stat)>>;
@@ -79,42 +79,35 @@ async fn store_first(session: &Session, path: &str, limit: u32) -> Answer<Option
     }
 }
 
-/// Stores the limit. The head of the queue and its holders watch it
+/// Stores the limit over what is expected. Answers whether that was stored. The version that was read with
+/// a limit is what the server compares. The head of the queue and its holders watch the limit
 /// (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
-pub(crate) async fn set_limit(session: &Session, queue: &Address, limit: u32) -> Result<()> {
-    let path = limit_path(queue)?;
-    let work = async {
-        loop {
-            match session.driver.write(&path, limit.to_string().as_bytes()).await {
-                Err(Fault::NoNode) => {
-                    if store_first(session, &path, limit).await?.is_some() {
-                        return Ok(());
-                    }
-                }
-                written => return written.map(drop),
-            }
-        }
-    };
-    work.await.map_err(|fault: Fault| fault.error("store the limit"))
-}
-
-/// Stores it over this limit, or over none. Answers whether that stood. The version that was read with the
-/// limit is what the server compares.
-pub(crate) async fn replace_limit(
+pub(crate) async fn set_limit(
     session: &Session,
     queue: &Address,
-    stored: Option<u32>,
+    expected: ExpectedLimit,
     limit: u32,
 ) -> Result<bool> {
     let path = limit_path(queue)?;
+    let data = limit.to_string();
+    let first = async || Ok(store_first(session, &path, limit).await?.is_some());
     let work = async {
-        match session.driver.sync_read(&path).await {
-            Ok((data, version)) if StoredLimit::read(Some(&data)) == stored.into() => {
-                session.driver.write_over(&path, limit.to_string().as_bytes(), version).await
-            }
-            Err(Fault::NoNode) if stored.is_none() => Ok(store_first(session, &path, limit).await?.is_some()),
-            Ok(_) | Err(Fault::NoNode) => Ok(false),
-            Err(fault) => Err(fault),
+        match expected {
+            ExpectedLimit::Any => loop {
+                match session.driver.write(&path, data.as_bytes()).await {
+                    Err(Fault::NoNode) if first().await? => return Ok(true),
+                    Err(Fault::NoNode) => {}
+                    written => return written.map(|_| true),
+                }
+            },
+            ExpectedLimit::Absent => first().await,
+            ExpectedLimit::Exactly(_) => match session.driver.sync_read(&path).await {
+                Ok((stored, version)) if expected.is_met_by(&StoredLimit::read(Some(&stored))) => {
+                    session.driver.write_over(&path, data.as_bytes(), version).await
+                }
+                Ok(_) | Err(Fault::NoNode) => Ok(false),
+                Err(fault) => Err(fault),
+            },
         }
     };
     work.await.map_err(|fault: Fault| fault.error("store the limit"))
@@ -131,14 +124,14 @@ pub(crate) async fn limited(
     of: &QueuePrefix,
     after: Option<&str>,
     most: usize,
-) -> Result<QueuePage> {
+) -> Result<Page<ListedKey>> {
     if of.kind() != Kind::Semaphore {
-        return Ok(QueuePage::default());
+        return Ok(Page::default());
     }
     let directory = limits_directory(of.namespace());
     // A name in that directory is a limit: nothing is asked of it.
     let found = walk::names(&session.lease, "limits", &directory, of, after).await?;
-    Ok(QueuePage::in_order(found.into_iter().map(|(queue, _)| queue).collect(), most))
+    Ok(Page::in_order(found.into_iter().map(|(queue, _)| ListedKey::limit(queue)).collect(), most))
 }
 
 /// The stored limit. Behind a `sync`, since a caller may look after a `set_limit` of unknown

@@ -24,7 +24,7 @@ mod zk_node;
 pub(crate) use cleanup::abandon;
 pub(crate) use fast_path::{FastPath, Trust, WatchSessions, Watcher, is_open};
 pub(crate) use join::join;
-pub(crate) use limit::{limit, limited, replace_limit, set_limit};
+pub(crate) use limit::{limit, limited, set_limit};
 pub(crate) use list::{list, revoke};
 pub(crate) use queues::queues;
 pub(crate) use session::Session;

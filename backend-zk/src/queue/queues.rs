@@ -3,12 +3,11 @@
 //! A server keeps a queue's directory for a minute after the last node, so each is asked how many nodes it
 //! has.
 
+use crate::walk;
 use futures_util::FutureExt;
-use latchwork_core::backend::QueuePage;
-use latchwork_core::{QueuePrefix, Result};
+use latchwork_core::{ListedKey, Page, QueuePrefix, Result};
 
 use super::session::Session;
-use crate::walk;
 
 /// A page of the queues behind the encoded key `after`, in the order of the encoded keys.
 pub(crate) async fn queues(
@@ -16,15 +15,14 @@ pub(crate) async fn queues(
     of: &QueuePrefix,
     after: Option<&str>,
     most: usize,
-) -> Result<QueuePage> {
-    let (queues, next) = walk::page(
+) -> Result<Page<ListedKey>> {
+    walk::page(
         &session.lease,
         "queues",
         of,
         (after, most),
         |driver, paths| driver.child_counts(paths).boxed(),
-        |queue, count| (count > 0).then(|| queue.clone()),
+        |queue, count| (count > 0).then(|| ListedKey::queue(queue.clone())),
     )
-    .await?;
-    Ok(QueuePage { queues, next })
+    .await
 }

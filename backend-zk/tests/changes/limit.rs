@@ -3,7 +3,7 @@
 use super::names;
 use crate::common::{address, admitted, backend, config, join, promptly, server, stranger, waiting};
 use latchwork_core::Claim::Permits;
-use latchwork_core::backend::Join;
+use latchwork_core::backend::{ExpectedLimit, Join};
 use latchwork_core::{Kind, Limit};
 use zookeeper_client::EventType;
 
@@ -21,7 +21,7 @@ async fn a_limit_that_is_set_between_the_look_and_the_arming_admits_the_head() {
             held.push(admitted(backend.join(&with(Limit::Exactly(holders))).await));
         }
         let head = waiting(backend.join(&with(Limit::Stored)).await);
-        backend.set_limit(&queue, holders + 1).await.unwrap();
+        backend.set_limit(&queue, ExpectedLimit::Any, holders + 1).await.unwrap();
         promptly(head.admitted()).await.unwrap();
         assert!(held.iter().all(|node| node.state().lost().is_none()));
     }
@@ -41,8 +41,8 @@ async fn a_limit_that_is_set_and_set_back_has_the_holders_marked() {
         format!("/{}/semaphore/a/{}", config.namespace, names(&stranger, &config, Kind::Semaphore).await[0]);
     let (before, _, marked) = stranger.get_and_watch_data(&path).await.unwrap();
     // Usually before the holder watches the limit, which it does after a while.
-    backend.set_limit(&queue, 1).await.unwrap();
-    backend.set_limit(&queue, 2).await.unwrap();
+    backend.set_limit(&queue, ExpectedLimit::Any, 1).await.unwrap();
+    backend.set_limit(&queue, ExpectedLimit::Any, 2).await.unwrap();
     assert_eq!(promptly(marked.changed()).await.event_type, EventType::NodeDataChanged);
     assert_ne!(stranger.get_data(&path).await.unwrap().0, before);
     holder.leave().await.unwrap();

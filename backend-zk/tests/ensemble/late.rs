@@ -3,7 +3,7 @@
 use crate::common::{address, admitted, backend, beside_others, config, join, soon};
 use latchwork_conformance::servers::Ensemble;
 use latchwork_core::Claim::Exclusive;
-use latchwork_core::backend::{Close, EntryPage};
+use latchwork_core::backend::{Close, EntryPage, KeysWith};
 use latchwork_core::{Kind, QueuePrefix};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -24,7 +24,8 @@ async fn a_leader_without_a_majority_confirms_no_abandon_and_lists_no_values() {
     // It still answers, by itself.
     assert_eq!(backend.list(&queue, EntryPage::new(0, 9)).await.unwrap().len(), 1);
     let counters = QueuePrefix::new(&config.namespace, Kind::Counter, "").unwrap();
-    let (abandoned, listed) = tokio::join!(backend.abandon(&attempt), backend.cells(&counters, None, 9));
+    let (abandoned, listed) =
+        tokio::join!(backend.abandon(&attempt), backend.list_keys(KeysWith::Cell, &counters, None, 9));
     assert!(abandoned.is_err(), "a majority may have carried out what this leader does not know");
     assert!(listed.is_err(), "the same: {listed:?}");
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::common::{address, admitted, backend, config, join, one_proxied, put, server, soon, stranger};
 use latchwork_core::Claim::Exclusive;
-use latchwork_core::backend::Backend;
+use latchwork_core::backend::{Backend, KeysWith};
 use latchwork_core::{Config, ErrorKind, Kind, QueuePrefix};
 use zookeeper_client::{Acl, AuthId, CreateMode, Permission};
 
@@ -13,8 +13,8 @@ async fn pages(backend: &Arc<dyn Backend>, config: &Config, prefix: &str, most: 
     let of = QueuePrefix::new(&config.namespace, Kind::Mutex, prefix).unwrap();
     let (mut pages, mut after) = (Vec::new(), None);
     loop {
-        let page = backend.queues(&of, after.as_deref(), most).await.unwrap();
-        pages.push(page.queues.iter().map(|queue| queue.name().to_owned()).collect());
+        let page = backend.list_keys(KeysWith::Nodes, &of, after.as_deref(), most).await.unwrap();
+        pages.push(page.items.iter().map(|key| key.address.name().to_owned()).collect());
         match page.next {
             Some(next) => after = Some(next),
             None => return pages,
@@ -51,11 +51,11 @@ async fn directories_without_a_node_are_passed_over_in_bounded_pages() {
     assert!(pages(&backend, &config, "", 1).await.len() > keys.len());
     let of = QueuePrefix::new(&config.namespace, Kind::Mutex, "2").unwrap();
     for after in ["100", "%zz", "", "2%"] {
-        let error = backend.queues(&of, Some(after), 1).await.unwrap_err();
+        let error = backend.list_keys(KeysWith::Nodes, &of, Some(after), 1).await.unwrap_err();
         assert_eq!(error.argument(), Some("after"), "{after:?}: {error}");
     }
     let nowhere = QueuePrefix::new("elsewhere", Kind::Mutex, "").unwrap();
-    assert!(backend.queues(&nowhere, None, 1).await.unwrap().queues.is_empty());
+    assert!(backend.list_keys(KeysWith::Nodes, &nowhere, None, 1).await.unwrap().items.is_empty());
 }
 
 #[tokio::test]
@@ -65,12 +65,12 @@ async fn a_listing_that_cannot_be_made_is_unavailable_and_a_forbidden_one_is_nam
     let (proxy, [one, _]) = one_proxied(&config).await;
     let of = QueuePrefix::new(&config.namespace, Kind::Mutex, "").unwrap();
     let mut cut = proxy.drop_next_reply();
-    let error = one.queues(&of, None, 1).await.unwrap_err();
+    let error = one.list_keys(KeysWith::Nodes, &of, None, 1).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     soon(cut.fired()).await.unwrap();
     let stranger = stranger(addr).await;
     let rights = [Acl::new(Permission::ADMIN, AuthId::anyone())];
     stranger.set_acl(&format!("/{}/mutex", config.namespace), &rights, None).await.unwrap();
-    let error = soon(one.queues(&of, None, 1)).await.unwrap_err();
+    let error = soon(one.list_keys(KeysWith::Nodes, &of, None, 1)).await.unwrap_err();
     assert!(error.kind() == ErrorKind::Forbidden, "{error}");
 }

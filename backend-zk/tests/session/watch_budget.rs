@@ -11,7 +11,7 @@ use crate::common::{
 use futures_util::{StreamExt, TryStreamExt, stream};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_core::Claim::{Exclusive, Permits};
-use latchwork_core::backend::{Backend, Close};
+use latchwork_core::backend::{Backend, Close, ExpectedLimit};
 use latchwork_core::recipes::Permit;
 use latchwork_core::{Config, Coordinator, Ended, Kind, LeaseState, Limit, LostReason, encode};
 use tokio::task::JoinSet;
@@ -74,7 +74,7 @@ async fn a_release_gives_its_watch_budget_back() {
             (0..30).map(|number| address(&config, Kind::Semaphore, long_key(number))).collect();
         // Permits watch a limit that was stored before their join.
         for queue in &queues {
-            client.set_limit(queue, 2).await.unwrap();
+            client.set_limit(queue, ExpectedLimit::Any, 2).await.unwrap();
         }
         for _ in 0..2 {
             let mut held = Vec::new();

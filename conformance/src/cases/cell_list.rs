@@ -3,11 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use latchwork_core::backend::{CellPage, Joined, ListedCell};
-use latchwork_core::{Address, CellLife, Claim, Kind, QueuePrefix, TimeToIdle};
-use tokio::time::Instant;
-
-use super::ephemeral::write;
 use crate::actions::join;
 use crate::bounds::SHORT_TTL;
 use crate::case::cases;
@@ -15,6 +10,11 @@ use crate::cell_actions::delete;
 use crate::context::Context;
 use crate::testbed::Client;
 use crate::waits::soon;
+use latchwork_core::backend::{Joined, KeysWith};
+use latchwork_core::{Address, CellLife, Claim, Kind, ListedKey, Page, QueuePrefix, TimeToIdle};
+use tokio::time::Instant;
+
+use super::ephemeral::write;
 
 /// The keys of all cells that are listed, in pages, and how long each stays.
 async fn listed(
@@ -28,12 +28,12 @@ async fn listed(
     let (mut lives, mut after) = (BTreeMap::new(), None);
     loop {
         let backend = client.coordinator.backend();
-        let CellPage { cells, next } =
-            soon("cells", backend.cells(&of, after.as_deref(), most)).await.expect("listed");
-        let named = |ListedCell { cell, life }: &ListedCell| (cell.name().to_owned(), *life);
+        let page = soon("list", backend.list_keys(KeysWith::Cell, &of, after.as_deref(), most)).await;
+        let Page { items: cells, next, .. } = page.expect("listed");
+        let named = |listed: &ListedKey| (listed.address.name().to_owned(), listed.life);
         let in_page: BTreeMap<_, _> = cells.iter().map(named).collect();
         assert_eq!(in_page.len(), cells.len(), "twice in one page: {cells:?}");
-        assert!(cells.iter().all(|listed| of.contains(&listed.cell)), "{cells:?}");
+        assert!(cells.iter().all(|listed| of.contains(&listed.address)), "{cells:?}");
         lives.extend(in_page);
         match next {
             Some(next) => after = Some(next),
@@ -75,7 +75,7 @@ cases! {
         assert_eq!(others.into_keys().collect::<Vec<_>>(), ["a/other kind"]);
         assert_eq!(listed(context, &client, Kind::Latch, "", 10).await, BTreeMap::new());
         let of = QueuePrefix::new(&namespace, Kind::Mutex, "").expect("a good prefix");
-        let error = client.coordinator.backend().cells(&of, None, 10).await.expect_err("no cells");
+        let error = client.coordinator.backend().list_keys(KeysWith::Cell, &of, None, 10).await.expect_err("no cells");
         assert_eq!(error.argument(), Some("kind"), "{error}");
         let queues = client.coordinator.list(Kind::Mutex, "a/").expect("a good prefix");
         let queues = soon("list", queues.all()).await.expect("listed");

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use latchwork_core::{Address, Kind, Limit};
-
-use super::observed::{Of, listed};
-use super::semaphore::{permits, semaphore};
 use crate::case::cases;
 use crate::waits::{soon, until};
+use latchwork_core::backend::{ExpectedLimit, KeysWith};
+use latchwork_core::{Address, Kind, Limit};
+
+use super::observed::listed;
+use super::semaphore::{permits, semaphore};
 
 cases! {
     "NODE-LIMITS" =>
@@ -27,15 +28,15 @@ cases! {
         left.release().await.expect("released");
         let elsewhere = Address::new(&format!("{}-2", context.fixture.config().namespace), Kind::Semaphore, "a/elsewhere");
         let backend = client.coordinator.backend();
-        soon("set_limit", backend.set_limit(&elsewhere.expect("a good key"), 4)).await.expect("set");
+        soon("set_limit", backend.set_limit(&elsewhere.expect("a good key"), ExpectedLimit::Any, 4)).await.expect("set");
         let keys: BTreeSet<_> = keys.into_iter().chain(["used".to_owned(), "left".to_owned()]).collect();
         for prefix in ["", "a", "a/", "a/b", "many/", "many/1", "ä", "..", "c", "a/b*"] {
             let expected: BTreeSet<_> = keys.iter().filter(|key| key.starts_with(prefix)).cloned().collect();
             for most in [1, 7, 1000] {
-                assert_eq!(listed(context, &client, Of::Limits, Kind::Semaphore, prefix, most).await, expected, "{prefix:?}");
+                assert_eq!(listed(context, &client, KeysWith::Limit, Kind::Semaphore, prefix, most).await, expected, "{prefix:?}");
             }
         }
-        assert_eq!(listed(context, &client, Of::Limits, Kind::Mutex, "", 10).await, BTreeSet::new());
+        assert_eq!(listed(context, &client, KeysWith::Limit, Kind::Mutex, "", 10).await, BTreeSet::new());
         used.release().await.expect("released");
     }
 
@@ -44,8 +45,8 @@ cases! {
     async fn node_limits_are_replaced_where_they_are_known(context) {
         let client = context.client().await;
         let (queue, backend) = (context.queue_of(Kind::Semaphore, "a"), client.coordinator.backend());
-        let replace = async |stored, limit| {
-            soon("replace", backend.replace_limit(&queue, stored, limit)).await.expect("answered")
+        let replace = async |stored: Option<u32>, limit| {
+            soon("replace", backend.set_limit(&queue, stored.into(), limit)).await.expect("answered")
         };
         let stored = async || soon("limit", backend.limit(&queue)).await.expect("read");
         assert!(!replace(Some(1), 2).await, "none is stored");

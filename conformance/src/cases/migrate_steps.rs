@@ -4,21 +4,20 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::future::join;
-use latchwork_core::backend::decide::moving::MovePhase;
-use latchwork_core::backend::{EntryPage, Join, Joined, Node};
-use latchwork_core::{
-    Address, Claim, Config, Coordinator, Error, ErrorKind, Kind, Move, MoveBlocker, MoveConfig, MoveProgress,
-    MoveState, Token,
-};
-use tokio::time::timeout;
-
 use crate::actions::{acquire, join_of, mutex};
 use crate::bounds::{CLEAN_UP, LONG_TTL, PATIENCE, SHORT_TTL};
 use crate::case::cases;
 use crate::context::Context;
 use crate::testbed::{Client, of_a_case};
 use crate::waits::{soon, until, within};
+use futures_util::future::join;
+use latchwork_core::backend::decide::moving::MovePhase;
+use latchwork_core::backend::{EntryPage, ExpectedLimit, Join, Joined, Node};
+use latchwork_core::{
+    Address, Claim, Config, Coordinator, Error, ErrorKind, Kind, Move, MoveBlocker, MoveConfig, MoveProgress,
+    MoveState, Token,
+};
+use tokio::time::timeout;
 
 /// What a far operator's requests take more.
 const WAY: Duration = Duration::from_millis(5);
@@ -297,7 +296,7 @@ cases! {
         // It reads and writes both namespaces as a backend, before any move.
         let backend = plain.coordinator.backend();
         let set = async |queue: &Address, limit| {
-            soon("set", backend.set_limit(queue, limit)).await.expect("set");
+            soon("set", backend.set_limit(queue, ExpectedLimit::Any, limit)).await.expect("set");
         };
         let ([idle_old, idle_new], [used_old, used_new]) = (at(&sides, "idle"), at(&sides, "used"));
         set(&idle_old, 3).await;
@@ -313,11 +312,11 @@ cases! {
         assert_eq!((stored(1, &idle_new).await, stored(1, &used_new).await), (Some(3), Some(4)));
         // As one who takes part stores another: on both sides, that of the tokens first.
         for (side, queue) in [(1, &idle_new), (0, &idle_old)] {
-            soon("set", backends[side].set_limit(queue, 7)).await.expect("set");
+            soon("set", backends[side].set_limit(queue, ExpectedLimit::Any, 7)).await.expect("set");
         }
         // As the first who joins in *new* stores its own.
         let [born_old, born_new] = at(&sides, "born");
-        soon("set", backends[1].set_limit(&born_new, 5)).await.expect("set");
+        soon("set", backends[1].set_limit(&born_new, ExpectedLimit::Any, 5)).await.expect("set");
         member.meanwhile(operator.abort(ignored)).await.expect("given up");
         assert_eq!((stored(0, &idle_old).await, stored(0, &born_old).await), (Some(7), Some(5)));
         member.leaves().await;

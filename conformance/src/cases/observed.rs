@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use latchwork_core::backend::{ChangeWatch, Join, Joined, Leave, MAX_LABEL_BYTES, Node, QueueEntry};
-use latchwork_core::{Address, Claim, ErrorKind, Kind, LostReason, QueuePrefix, Result};
-
 use crate::actions::{entries, join_of, promptly, still_waits};
 use crate::bounds::QUIET_TTL;
 use crate::case::cases;
 use crate::context::Context;
 use crate::testbed::{Client, Fault};
 use crate::waits::soon;
+use latchwork_core::backend::{
+    ChangeWatch, Join, Joined, KeysWith, Leave, MAX_LABEL_BYTES, Node, QueueEntry,
+};
+use latchwork_core::{Address, Claim, ErrorKind, Kind, LostReason, QueuePrefix, Result};
 
 pub(super) async fn join(client: &Client, queue: &Address, claim: Claim, data: &[u8]) -> Arc<dyn Node> {
     let join = Join { data: data.into(), ..join_of(queue, claim) };
@@ -62,19 +63,11 @@ pub(super) async fn until_it_is(
     }
 }
 
-/// The keys of all queues that are listed, in pages.
-/// Which queues are listed.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Of {
-    Nodes,
-    Limits,
-}
-
-/// The keys of the queues that have nodes, or limits: those of all pages. Within a page each comes once.
+/// The keys of all pages. Within a page each comes once.
 pub(super) async fn listed(
     context: &Context,
     client: &Client,
-    what: Of,
+    with: KeysWith,
     kind: Kind,
     prefix: &str,
     most: usize,
@@ -82,14 +75,10 @@ pub(super) async fn listed(
     let of = QueuePrefix::new(&context.fixture.config().namespace, kind, prefix).expect("a good prefix");
     let (mut keys, mut after) = (BTreeSet::new(), None);
     loop {
-        let (backend, from) = (client.coordinator.backend(), after.as_deref());
-        let page = match what {
-            Of::Nodes => soon("queues", backend.queues(&of, from, most)).await,
-            Of::Limits => soon("limits", backend.limited(&of, from, most)).await,
-        };
-        let page = page.expect("listed");
-        let in_page: BTreeSet<_> = page.queues.iter().map(|queue| queue.name().to_owned()).collect();
-        assert_eq!(in_page.len(), page.queues.len(), "twice in one page: {page:?}");
+        let backend = client.coordinator.backend();
+        let page = soon("list", backend.list_keys(with, &of, after.as_deref(), most)).await.expect("listed");
+        let in_page: BTreeSet<_> = page.items.iter().map(|key| key.address.name().to_owned()).collect();
+        assert_eq!(in_page.len(), page.items.len(), "twice in one page: {page:?}");
         keys.extend(in_page);
         match page.next {
             Some(next) => after = Some(next),
@@ -285,16 +274,16 @@ cases! {
         for prefix in ["", "a", "a/", "a/b", "many/", "many/1", "ä", ".", "..", "c", "a/b*", "a/[b"] {
             let expected: BTreeSet<_> = keys.iter().filter(|key| key.starts_with(prefix)).cloned().collect();
             for most in [1, 7, 1000] {
-                assert_eq!(listed(context, &client, Of::Nodes, Kind::Mutex, prefix, most).await, expected, "{prefix:?}");
+                assert_eq!(listed(context, &client, KeysWith::Nodes, Kind::Mutex, prefix, most).await, expected, "{prefix:?}");
             }
         }
-        let others = listed(context, &client, Of::Nodes, Kind::RwLock, "", 10).await;
+        let others = listed(context, &client, KeysWith::Nodes, Kind::RwLock, "", 10).await;
         assert_eq!(others, BTreeSet::from(["a/other kind".to_owned()]));
-        assert_eq!(listed(context, &client, Of::Nodes, Kind::Group, "", 10).await, BTreeSet::new());
+        assert_eq!(listed(context, &client, KeysWith::Nodes, Kind::Group, "", 10).await, BTreeSet::new());
         // The waiters first: nobody is admitted on the way.
         for node in nodes.into_iter().rev().chain([other, elsewhere]) {
             leave(node).await;
         }
-        assert_eq!(listed(context, &client, Of::Nodes, Kind::Mutex, "", 10).await, BTreeSet::new());
+        assert_eq!(listed(context, &client, KeysWith::Nodes, Kind::Mutex, "", 10).await, BTreeSet::new());
     }
 }

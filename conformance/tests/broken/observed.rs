@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::backend::{
-    Backend, CellPage, CellWrite, CellWritten, ChangeWatch, Join, Joined, QueuePage, VersionedValue,
+    Backend, CellWrite, CellWritten, ChangeWatch, Join, Joined, KeysWith, VersionedValue,
 };
-use latchwork_core::{Address, CellLife, ErrorKind, Expected, QueuePrefix, Result, TimeToIdle, Version};
+use latchwork_core::{
+    Address, CellLife, ErrorKind, Expected, ListedKey, Page, QueuePrefix, Result, TimeToIdle, Version,
+};
 
 use super::cells::Once;
 use super::wrapper::{BrokenNode, Defect};
@@ -178,15 +180,16 @@ struct OnePage;
 
 #[async_trait]
 impl Defect for OnePage {
-    async fn queues(
+    async fn list_keys(
         &self,
         honest: &dyn Backend,
+        with: KeysWith,
         of: &QueuePrefix,
         after: Option<&str>,
         most: usize,
-    ) -> Result<QueuePage> {
-        let page = honest.queues(of, after, most).await?;
-        Ok(QueuePage { next: None, ..page })
+    ) -> Result<Page<ListedKey>> {
+        let page = honest.list_keys(with, of, after, most).await?;
+        Ok(if with == KeysWith::Nodes { Page::new(page.items, None) } else { page })
     }
 }
 
@@ -196,16 +199,20 @@ struct OnePageOfCells;
 
 #[async_trait]
 impl Defect for OnePageOfCells {
-    async fn cells(
+    async fn list_keys(
         &self,
         honest: &dyn Backend,
+        with: KeysWith,
         of: &QueuePrefix,
         after: Option<&str>,
         most: usize,
-    ) -> Result<CellPage> {
-        // All cells of the other case stand in one page then.
-        let page = honest.cells(of, after, most.max(5)).await?;
-        Ok(CellPage { next: None, ..page })
+    ) -> Result<Page<ListedKey>> {
+        if with != KeysWith::Cell {
+            return honest.list_keys(with, of, after, most).await;
+        }
+        // All cells of the other case are in one page then.
+        let page = honest.list_keys(with, of, after, most.max(5)).await?;
+        Ok(Page::new(page.items, None))
     }
 }
 
@@ -215,16 +222,17 @@ struct ListingUses;
 
 #[async_trait]
 impl Defect for ListingUses {
-    async fn cells(
+    async fn list_keys(
         &self,
         honest: &dyn Backend,
+        with: KeysWith,
         of: &QueuePrefix,
         after: Option<&str>,
         most: usize,
-    ) -> Result<CellPage> {
-        let page = honest.cells(of, after, most).await?;
-        for listed in &page.cells {
-            honest.read_cell(&listed.cell).await?;
+    ) -> Result<Page<ListedKey>> {
+        let page = honest.list_keys(with, of, after, most).await?;
+        for listed in page.items.iter().filter(|_| with == KeysWith::Cell) {
+            honest.read_cell(&listed.address).await?;
         }
         Ok(page)
     }

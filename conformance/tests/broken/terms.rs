@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
-use latchwork_core::backend::{Backend, Join, Joined, Leave, QueuePage};
-use latchwork_core::{Address, Capabilities, Error, ErrorKind, Limit, LostReason, QueuePrefix, Result};
+use latchwork_core::backend::{Backend, ExpectedLimit, Join, Joined, KeysWith, Leave};
+use latchwork_core::{
+    Address, Capabilities, Error, ErrorKind, Limit, ListedKey, LostReason, Page, QueuePrefix, Result,
+};
 
 use super::order::{ALL, AnyPredecessorAdmits, LOOK, ReadersOneByOne};
 use super::states::States;
@@ -232,9 +234,15 @@ enum BrokenLimit {
 
 #[async_trait]
 impl Defect for BrokenLimit {
-    async fn set_limit(&self, honest: &dyn Backend, queue: &Address, limit: u32) -> Result<()> {
+    async fn set_limit(
+        &self,
+        honest: &dyn Backend,
+        queue: &Address,
+        expected: ExpectedLimit,
+        limit: u32,
+    ) -> Result<bool> {
         match self {
-            BrokenLimit::Forgets => return Ok(()),
+            BrokenLimit::Forgets => return Ok(true),
             BrokenLimit::Revokes => {
                 let lowered = honest.limit(queue).await?.is_some_and(|stored| stored > limit);
                 let entries = honest.list(queue, ALL).await?;
@@ -244,7 +252,7 @@ impl Defect for BrokenLimit {
             }
             BrokenLimit::NeverEnds => {}
         }
-        honest.set_limit(queue, limit).await
+        honest.set_limit(queue, expected, limit).await
     }
 
     async fn admitted(&self, node: &BrokenNode) -> Result<()> {
@@ -266,32 +274,31 @@ enum Limits {
 
 #[async_trait]
 impl Defect for Limits {
-    async fn limited(
+    async fn list_keys(
         &self,
         honest: &dyn Backend,
+        with: KeysWith,
         of: &QueuePrefix,
         after: Option<&str>,
         most: usize,
-    ) -> Result<QueuePage> {
-        let page = honest.limited(of, after, most).await?;
+    ) -> Result<Page<ListedKey>> {
+        let page = honest.list_keys(with, of, after, most).await?;
         Ok(match self {
-            Limits::OnePage => QueuePage { next: None, ..page },
-            Limits::Overwritten => page,
-            Limits::Unlisted => QueuePage::default(),
+            Limits::OnePage if with == KeysWith::Limit => Page::new(page.items, None),
+            Limits::Unlisted if with == KeysWith::Limit => Page::default(),
+            _ => page,
         })
     }
 
-    async fn replace_limit(
+    async fn set_limit(
         &self,
         honest: &dyn Backend,
         queue: &Address,
-        stored: Option<u32>,
+        expected: ExpectedLimit,
         limit: u32,
     ) -> Result<bool> {
-        if let Limits::Overwritten = self {
-            return honest.set_limit(queue, limit).await.map(|()| true);
-        }
-        honest.replace_limit(queue, stored, limit).await
+        let expected = if let Limits::Overwritten = self { ExpectedLimit::Any } else { expected };
+        honest.set_limit(queue, expected, limit).await
     }
 }
 
@@ -310,13 +317,13 @@ impl Defect for OrStored {
         let limit = match self {
             OrStored::Expects => Limit::Exactly(limit),
             OrStored::Overwrites => {
-                honest.set_limit(queue, limit).await?;
+                honest.set_limit(queue, ExpectedLimit::Any, limit).await?;
                 Limit::Stored
             }
             OrStored::InTwoSteps if honest.limit(queue).await?.is_none() && join.claim.weight() <= limit => {
                 // One after the other.
                 tokio::time::sleep(LOOK * limit).await;
-                honest.set_limit(queue, limit).await?;
+                honest.set_limit(queue, ExpectedLimit::Any, limit).await?;
                 Limit::Stored
             }
             OrStored::InTwoSteps => join.limit,

@@ -8,11 +8,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use latchwork_core::backend::decide::count::request::{CountRequest, Decided};
 use latchwork_core::backend::{
-    Backend, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, Incarnation, Join,
-    Joined, Leave, Node, NodeState, NodeWriter, QueueEntry, QueuePage, SequentialNodes, VersionedValue,
+    Backend, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, ExpectedLimit, Incarnation, Join,
+    Joined, KeysWith, Leave, Node, NodeState, NodeWriter, QueueEntry, SequentialNodes, VersionedValue,
 };
 use latchwork_core::facts::ServerFacts;
-use latchwork_core::{Address, Capabilities, Kind, Lease, QueuePrefix, Result, TimeToIdle};
+use latchwork_core::{Address, Capabilities, Kind, Lease, ListedKey, Page, QueuePrefix, Result, TimeToIdle};
 
 /// What a broken backend does otherwise. What is not said is honest.
 #[async_trait]
@@ -51,14 +51,15 @@ pub(crate) trait Defect: fmt::Debug + Send + Sync + 'static {
         honest.list(queue, page).await
     }
 
-    async fn queues(
+    async fn list_keys(
         &self,
         honest: &dyn Backend,
+        with: KeysWith,
         of: &QueuePrefix,
         after: Option<&str>,
         most: usize,
-    ) -> Result<QueuePage> {
-        honest.queues(of, after, most).await
+    ) -> Result<Page<ListedKey>> {
+        honest.list_keys(with, of, after, most).await
     }
 
     fn watch_queue(&self, honest: &Arc<dyn Backend>, queue: &Address) -> Box<dyn ChangeWatch> {
@@ -73,42 +74,18 @@ pub(crate) trait Defect: fmt::Debug + Send + Sync + 'static {
         honest.revoke(queue, sequence).await
     }
 
-    async fn set_limit(&self, honest: &dyn Backend, queue: &Address, limit: u32) -> Result<()> {
-        honest.set_limit(queue, limit).await
-    }
-
-    async fn replace_limit(
+    async fn set_limit(
         &self,
         honest: &dyn Backend,
         queue: &Address,
-        stored: Option<u32>,
+        expected: ExpectedLimit,
         limit: u32,
     ) -> Result<bool> {
-        honest.replace_limit(queue, stored, limit).await
-    }
-
-    async fn limited(
-        &self,
-        honest: &dyn Backend,
-        of: &QueuePrefix,
-        after: Option<&str>,
-        most: usize,
-    ) -> Result<QueuePage> {
-        honest.limited(of, after, most).await
+        honest.set_limit(queue, expected, limit).await
     }
 
     async fn downgrade(&self, node: &BrokenNode) -> Result<()> {
         node.honest.downgrade().await
-    }
-
-    async fn cells(
-        &self,
-        honest: &dyn Backend,
-        of: &QueuePrefix,
-        after: Option<&str>,
-        most: usize,
-    ) -> Result<CellPage> {
-        honest.cells(of, after, most).await
     }
 
     async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<VersionedValue>> {
@@ -252,10 +229,6 @@ impl SequentialNodes for BrokenBackend {
         self.defect.list(&*self.honest, &self.defect.address(queue, self.client), page).await
     }
 
-    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
-        self.defect.queues(&*self.honest, of, after, most).await
-    }
-
     fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
         self.defect.watch_queue(&self.honest, &self.defect.address(queue, self.client))
     }
@@ -269,17 +242,9 @@ impl SequentialNodes for BrokenBackend {
         self.honest.limit(&self.defect.address(queue, self.client)).await
     }
 
-    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
-        self.defect.set_limit(&*self.honest, &self.defect.address(queue, self.client), limit).await
-    }
-
-    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool> {
+    async fn set_limit(&self, queue: &Address, expected: ExpectedLimit, limit: u32) -> Result<bool> {
         let queue = self.defect.address(queue, self.client);
-        self.defect.replace_limit(&*self.honest, &queue, stored, limit).await
-    }
-
-    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
-        self.defect.limited(&*self.honest, of, after, most).await
+        self.defect.set_limit(&*self.honest, &queue, expected, limit).await
     }
 }
 
@@ -312,10 +277,6 @@ impl Cells for BrokenBackend {
         self.defect.change_count(&*self.honest, &self.defect.address(cell, self.client), request, idle).await
     }
 
-    async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
-        self.defect.cells(&*self.honest, of, after, most).await
-    }
-
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
         self.defect.watch_cell(&self.honest, &self.defect.address(cell, self.client))
     }
@@ -338,6 +299,16 @@ impl Backend for BrokenBackend {
 
     fn incarnation(&self) -> Incarnation {
         self.honest.incarnation()
+    }
+
+    async fn list_keys(
+        &self,
+        with: KeysWith,
+        of: &QueuePrefix,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Page<ListedKey>> {
+        self.defect.list_keys(&*self.honest, with, of, after, most).await
     }
 
     async fn server_facts(&self) -> Result<ServerFacts> {

@@ -6,10 +6,13 @@ use async_trait::async_trait;
 
 use super::cells::Cells;
 use super::lease::Lease;
+use super::listed_key::{KeysWith, ListedKey};
 use super::nodes::SequentialNodes;
+use crate::address::QueuePrefix;
 use crate::capabilities::Capabilities;
 use crate::error::Result;
 use crate::facts::ServerFacts;
+use crate::listing::Page;
 
 /// How a client is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +60,25 @@ pub trait Backend: SequentialNodes + Cells + fmt::Debug + 'static {
     /// Which incarnation of the server this client talks to. Read after an answer, it is that of the
     /// server that has answered, or of a later one.
     fn incarnation(&self) -> Incarnation;
+
+    /// Lists the keys of a kind: about `most` of them at most, from where the page before ended (`None`:
+    /// the first page). It sees every write that was confirmed to any client before the call. A key that
+    /// comes or goes during the listing may be missed. The order is the backend's, and a key may be in two
+    /// pages. Exact keys are not listed.
+    ///
+    /// # Errors
+    /// `Unavailable`; `InvalidArgument` naming `after` for text that no page gave, or `kind` for
+    /// [`KeysWith::Cell`] of a kind that keeps no cells ([`QueuePrefix::check_cells`]).
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    async fn list_keys(
+        &self,
+        with: KeysWith,
+        of: &QueuePrefix,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Page<ListedKey>>;
 
     /// Asks the server what it says of itself: for diagnosis, with a few requests of its own, bounded by
     /// the request timeout each. Nothing else depends on it. It needs no right that a client does not

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::cell_life::CellLife;
-use super::cell_page::CellPage;
 use super::idle::TimeToIdle;
-use crate::address::{Address, QueuePrefix};
+use crate::address::Address;
 use crate::decide::count::request::{CountRequest, Decided};
 use crate::error::Result;
 
@@ -184,7 +183,8 @@ pub enum CellWritten {
 ///   what [`Count::decide`](crate::decide::count::Count::decide) says, in one step, so that clients
 ///   which change the same count by compare-and-set agree with it.
 /// * `CELL-LIST`: the cells of a kind can be listed, by the beginning of their key, page by page, each with
-///   how long it stays. A listing is no use of an idle cell.
+///   how long it stays ([`Backend::list_keys`](super::Backend::list_keys)). A listing is no use of an idle
+///   cell.
 /// * `WATCH-ORDER`, `WATCH-END`: see [`ChangeWatch`].
 #[async_trait]
 pub trait Cells: Send + Sync {
@@ -229,19 +229,6 @@ pub trait Cells: Send + Sync {
         let _ = (cell, request, idle);
         Ok(None)
     }
-
-    /// Lists the cells that there are: at most about `most` of them, from where the page before ended
-    /// (`None`: the first page). It sees every write that was confirmed to anybody before the call. A
-    /// cell that comes or goes meanwhile may be missed. The order is the backend's, and a cell may
-    /// stand in two pages. Cells at exact addresses are not listed.
-    ///
-    /// # Errors
-    /// `Unavailable`; `InvalidArgument` naming `kind` for one that keeps no cells
-    /// ([`QueuePrefix::check_cells`]), or `after` for text that no page gave.
-    ///
-    /// # Cancel safety
-    /// Reads only.
-    async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage>;
 
     /// A watch of a cell. It does nothing until it is asked.
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch>;

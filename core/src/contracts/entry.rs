@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::address::Address;
 use crate::decide::Claim;
 use crate::shown::shown;
 
@@ -69,26 +68,5 @@ impl EntryPage {
     /// With the leases.
     pub const fn with_leases(self) -> Self {
         Self { leases: true, ..self }
-    }
-}
-
-/// A page of queues that have nodes, or of queues that have a stored limit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct QueuePage {
-    /// The queues. Within a page each comes once.
-    pub queues: Vec<Address>,
-    /// The start of the next page, as text that the backend reads; `None` after the last page.
-    pub next: Option<String>,
-}
-
-impl QueuePage {
-    /// A page of at most `most` queues, in the order of their encoded keys. The next page begins after the
-    /// last key.
-    pub fn in_order(mut queues: Vec<Address>, most: usize) -> Self {
-        queues.sort_unstable_by(|one, other| one.coded().cmp(other.coded()));
-        let is_cut = queues.len() > most;
-        queues.truncate(most);
-        let next = queues.last().filter(|_| is_cut).map(|last| last.coded().to_owned());
-        Self { queues, next }
     }
 }

@@ -52,6 +52,35 @@ impl From<u32> for Limit {
     }
 }
 
+/// What must be stored as a limit for a new one to be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ExpectedLimit {
+    /// Anything, or nothing.
+    Any,
+    /// Nothing.
+    Absent,
+    /// This limit.
+    Exactly(u32),
+}
+
+impl ExpectedLimit {
+    /// Whether this is stored.
+    pub fn is_met_by(self, stored: &StoredLimit) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Absent => *stored == StoredLimit::Absent,
+            Self::Exactly(limit) => *stored == StoredLimit::Permits(limit),
+        }
+    }
+}
+
+/// The stored limit that was read.
+impl From<Option<u32>> for ExpectedLimit {
+    fn from(stored: Option<u32>) -> Self {
+        stored.map_or(Self::Absent, Self::Exactly)
+    }
+}
+
 /// What is stored as the limit of a queue of permits. An operator or another program may have
 /// written it.
 #[derive(Clone, Debug, PartialEq, Eq)]

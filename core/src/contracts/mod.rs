@@ -7,7 +7,6 @@
 
 mod backend;
 mod cell_life;
-mod cell_page;
 mod cells;
 mod entry;
 mod idle;
@@ -15,6 +14,7 @@ mod join;
 mod lease;
 mod leave;
 mod limit;
+mod listed_key;
 mod node;
 mod node_id;
 mod node_state;
@@ -23,17 +23,17 @@ mod nodes;
 
 pub use backend::{Backend, Close, Incarnation};
 pub use cell_life::CellLife;
-pub use cell_page::{CellPage, ListedCell};
 pub use cells::{
     CellWrite, CellWritten, Cells, ChangeWatch, Expected, MAX_CELL_BYTES, Version, VersionedValue,
 };
-pub use entry::{EntryPage, MAX_LABEL_BYTES, QueueEntry, QueuePage};
+pub use entry::{EntryPage, MAX_LABEL_BYTES, QueueEntry};
 pub use idle::TimeToIdle;
 pub use join::{Join, Joined, Patience};
 pub use lease::{Lease, LeaseState, LeaseWriter};
 pub(crate) use lease::{Part, StateChange};
 pub use leave::Leave;
-pub use limit::{Limit, StoredLimit};
+pub use limit::{ExpectedLimit, Limit, StoredLimit};
+pub use listed_key::{KeysWith, ListedKey};
 pub use node::Node;
 pub use node_id::NodeId;
 pub use node_state::NodeState;

@@ -3,9 +3,10 @@
 use async_trait::async_trait;
 
 use super::cells::ChangeWatch;
-use super::entry::{EntryPage, QueueEntry, QueuePage};
+use super::entry::{EntryPage, QueueEntry};
 use super::join::{Join, Joined};
-use crate::address::{Address, QueuePrefix};
+use super::limit::ExpectedLimit;
+use crate::address::Address;
 use crate::error::Result;
 
 /// An ordered queue of ephemeral entries. A node is (queue, lease, admission rule, weight, data).
@@ -31,7 +32,7 @@ use crate::error::Result;
 /// * `NODE-DATA`: a node's data is in the queue's listing from the join on. Its owner may replace it
 ///   ([`Node::write_data`](super::Node::write_data)) as long as the node stands; a late write reaches no other node.
 /// * `NODE-QUEUES`: the queues of a kind that have nodes can be listed, by the beginning of their
-///   key, page by page.
+///   key, page by page ([`Backend::list_keys`](super::Backend::list_keys)).
 /// * `NODE-LIMITS`: so can those that have a stored limit, whether they have nodes or not; and a limit
 ///   can be replaced where a known one is stored, and nowhere else.
 /// * `WATCH-QUEUE`: a queue of a kind that [is observed](crate::Kind::is_observed) can be watched, as
@@ -76,18 +77,6 @@ pub trait SequentialNodes: Send + Sync {
     /// Reads only.
     async fn list(&self, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>>;
 
-    /// Lists the queues that have at least one node: at most about `most` of them, from where the
-    /// page before ended (`None`: the first page). A queue that comes or goes meanwhile may be
-    /// missed. The order is the backend's, and a queue may stand in two pages. Queues at exact
-    /// addresses are not listed.
-    ///
-    /// # Errors
-    /// `Unavailable`; `InvalidArgument` naming `after` for text that no page gave.
-    ///
-    /// # Cancel safety
-    /// Reads only.
-    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage>;
-
     /// A watch of a queue of a kind that [is observed](crate::Kind::is_observed) (WATCH-QUEUE). It
     /// does nothing until it is asked. One of another kind answers `Unsupported`.
     fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch>;
@@ -113,10 +102,10 @@ pub trait SequentialNodes: Send + Sync {
     /// Reads only.
     async fn limit(&self, queue: &Address) -> Result<Option<u32>>;
 
-    /// Stores the limit of a queue of permits (not zero), for good. Waiters stay and follow it:
-    /// those that fit now are admitted at once, and one whose weight exceeds it ends its wait with
-    /// `Conflict`. A lower limit revokes nothing, and admits nobody until the sum fits
-    /// (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS). One try.
+    /// Stores the limit of a queue of permits (not zero), for good, if `expected` is what is stored at the
+    /// instant of the write. Returns whether it was. Waiters stay and follow the limit: those that fit now
+    /// are admitted at once, and one whose weight exceeds it ends its wait with `Conflict`. A lower limit
+    /// revokes nothing, and admits no waiter until the sum fits (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS). One try.
     ///
     /// # Errors
     /// `Unavailable`; `OutcomeUnknown` when it may have been carried out (another client may have set it
@@ -124,25 +113,5 @@ pub trait SequentialNodes: Send + Sync {
     ///
     /// # Cancel safety
     /// A dropped one may or may not have been carried out.
-    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()>;
-
-    /// Stores the limit as [`set_limit`](Self::set_limit) does, if this one is stored (`None`: if none is)
-    /// at the instant of the write. Answers whether it was. One try.
-    ///
-    /// # Errors
-    /// As [`set_limit`](Self::set_limit).
-    ///
-    /// # Cancel safety
-    /// A dropped one may or may not have been carried out.
-    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool>;
-
-    /// Lists the queues that have something stored as their limit, as [`queues`](Self::queues) lists those
-    /// that have nodes. A kind that takes no permits has none.
-    ///
-    /// # Errors
-    /// As [`queues`](Self::queues).
-    ///
-    /// # Cancel safety
-    /// Reads only.
-    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage>;
+    async fn set_limit(&self, queue: &Address, expected: ExpectedLimit, limit: u32) -> Result<bool>;
 }

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use super::queue::Micros;
 use crate::address::{Address, QueuePrefix};
-use crate::contracts::{
-    CellLife, CellPage, CellWrite, CellWritten, ListedCell, TimeToIdle, Version, VersionedValue,
-};
+use crate::contracts::{CellLife, CellWrite, CellWritten, ListedKey, TimeToIdle, Version, VersionedValue};
+use crate::listing::Page;
 
 /// Versioned cells, some of which hang on leases of type `L`, and some of which go when nobody uses
 /// them (CELL-IDLE). Versions are numbers of one row for
@@ -144,16 +143,10 @@ impl<L> CellStore<L> {
 
     /// The cells of these that are behind the encoded key `after`, in the order of the encoded keys
     /// (CELL-LIST). [`prune`](Self::prune) first.
-    pub fn list(&self, of: &QueuePrefix, after: &str, most: usize) -> CellPage {
+    pub fn list(&self, of: &QueuePrefix, after: &str, most: usize) -> Page<ListedKey> {
         let found = self.cells.iter().filter(|(cell, _)| of.contains(cell) && cell.coded() > after);
-        let mut cells: Vec<_> = found
-            .map(|(cell, stored)| ListedCell { cell: cell.clone(), life: stored.life.shown() })
-            .collect();
-        cells.sort_unstable_by(|one, other| one.cell.coded().cmp(other.cell.coded()));
-        let is_cut = cells.len() > most;
-        cells.truncate(most);
-        let next = cells.last().filter(|_| is_cut).map(|last| last.cell.coded().to_owned());
-        CellPage { cells, next }
+        let keys = found.map(|(cell, stored)| ListedKey::new(cell.clone(), stored.life.shown())).collect();
+        Page::in_order(keys, most)
     }
 
     fn remove(&mut self, is_over: impl Fn(&StoredLife<L>) -> bool) -> Vec<Address> {

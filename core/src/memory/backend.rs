@@ -13,12 +13,13 @@ use super::renewal;
 use crate::address::{Address, QueuePrefix};
 use crate::capabilities::{Capabilities, Eviction};
 use crate::contracts::{
-    Backend, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, Incarnation, Join,
-    Joined, Lease, QueueEntry, QueuePage, SequentialNodes, TimeToIdle, VersionedValue,
+    Backend, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, ExpectedLimit, Incarnation, Join,
+    Joined, KeysWith, Lease, ListedKey, QueueEntry, SequentialNodes, TimeToIdle, VersionedValue,
 };
 use crate::decide::count::request::{CountRequest, Decided};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::facts::{ClockDifference, Fact, Persistence, Role, ServerFacts, Topology};
+use crate::listing::Page;
 use crate::support::Unobserved;
 
 pub(super) struct MemoryBackend {
@@ -48,12 +49,6 @@ impl SequentialNodes for MemoryBackend {
         self.client.link.request("list", move || store.list(&queue, page)).await
     }
 
-    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
-        let (store, of, after) =
-            (self.client.store.clone(), of.clone(), after.unwrap_or_default().to_owned());
-        self.client.link.request("list", move || store.queues(&of, &after, most)).await
-    }
-
     fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
         match queue.kind().is_observed() {
             true => Box::new(MemoryWatch::new(&self.client, queue.clone())),
@@ -71,20 +66,9 @@ impl SequentialNodes for MemoryBackend {
         self.client.link.request("limit", move || store.limit(&queue)).await
     }
 
-    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
+    async fn set_limit(&self, queue: &Address, expected: ExpectedLimit, limit: u32) -> Result<bool> {
         let (store, queue) = (self.client.store.clone(), queue.clone());
-        self.client.link.request("limit", move || store.set_limit(&queue, limit)).await
-    }
-
-    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool> {
-        let (store, queue) = (self.client.store.clone(), queue.clone());
-        self.client.link.request("limit", move || store.replace_limit(&queue, stored, limit)).await
-    }
-
-    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
-        let (store, of, after) =
-            (self.client.store.clone(), of.clone(), after.unwrap_or_default().to_owned());
-        self.client.link.request("list", move || store.limited(&of, &after, most)).await
+        self.client.link.request("limit", move || store.set_limit(&queue, expected, limit)).await
     }
 }
 
@@ -112,13 +96,6 @@ impl Cells for MemoryBackend {
     ) -> Result<Option<Decided>> {
         let (store, cell, request) = (self.client.store.clone(), cell.clone(), *request);
         self.client.link.request("count", move || store.change_count(&cell, &request, idle)).await?.map(Some)
-    }
-
-    async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
-        of.check_cells()?;
-        let (store, of, after) =
-            (self.client.store.clone(), of.clone(), after.unwrap_or_default().to_owned());
-        self.client.link.request("list", move || store.cells(&of, &after, most)).await
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
@@ -155,6 +132,21 @@ impl Backend for MemoryBackend {
     fn incarnation(&self) -> Incarnation {
         // A store that has lost all has lost its leases too: see `Memory::wipe`.
         Incarnation::Durable
+    }
+
+    async fn list_keys(
+        &self,
+        with: KeysWith,
+        of: &QueuePrefix,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Page<ListedKey>> {
+        if with == KeysWith::Cell {
+            of.check_cells()?;
+        }
+        let (store, of, after) =
+            (self.client.store.clone(), of.clone(), after.unwrap_or_default().to_owned());
+        self.client.link.request("list", move || store.list_keys(with, &of, &after, most)).await
     }
 
     async fn server_facts(&self) -> Result<ServerFacts> {

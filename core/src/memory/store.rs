@@ -14,9 +14,10 @@ use super::state::{Granted, StoreState, micros, moment};
 use super::stored_node::{LeaseId, StoredNode};
 use crate::address::{Address, QueuePrefix};
 use crate::clock::{Clock, Moment};
-use crate::contracts::{EntryPage, NodeId, QueueEntry, QueuePage};
+use crate::contracts::{EntryPage, ExpectedLimit, KeysWith, ListedKey, NodeId, QueueEntry};
 use crate::decide::queue::{Answer, Micros, Queue, QueueJoin};
 use crate::error::{Error, ErrorKind, LostReason, Result};
+use crate::listing::Page;
 
 /// A store, shared by its clients. Dropped when the last of them is.
 #[derive(Clone)]
@@ -293,20 +294,31 @@ impl Memory {
         })
     }
 
-    /// The queues that have nodes (NODE-QUEUES), in order, behind the encoded key `after`.
-    pub(super) fn queues(&self, of: &QueuePrefix, after: &str, most: usize) -> QueuePage {
+    /// The keys of a prefix behind the encoded key `after`, in order.
+    pub(super) fn list_keys(
+        &self,
+        with: KeysWith,
+        of: &QueuePrefix,
+        after: &str,
+        most: usize,
+    ) -> Page<ListedKey> {
         self.with(|state, now| {
-            state.prune(now);
-            let found = state.queues_of(of, after).filter(|(_, queue)| !queue.is_empty());
-            QueuePage::in_order(found.map(|(address, _)| address.clone()).collect(), most)
-        })
-    }
-
-    /// Those that have a stored limit (NODE-LIMITS), so too.
-    pub(super) fn limited(&self, of: &QueuePrefix, after: &str, most: usize) -> QueuePage {
-        self.with(|state, _| {
-            let found = state.queues_of(of, after).filter(|(_, queue)| queue.limit().is_some());
-            QueuePage::in_order(found.map(|(address, _)| address.clone()).collect(), most)
+            let queues =
+                |state: &StoreState, is_listed: fn(&Queue) -> bool, listed: fn(Address) -> ListedKey| {
+                    let found = state.queues_of(of, after).filter(|(_, queue)| is_listed(queue));
+                    Page::in_order(found.map(|(address, _)| listed(address.clone())).collect(), most)
+                };
+            match with {
+                KeysWith::Nodes => {
+                    state.prune(now);
+                    queues(state, |queue| !queue.is_empty(), ListedKey::queue)
+                }
+                KeysWith::Limit => queues(state, |queue| queue.limit().is_some(), ListedKey::limit),
+                KeysWith::Cell => {
+                    state.prune_cells(now);
+                    state.cells.list(of, after, most)
+                }
+            }
         })
     }
 
@@ -343,18 +355,15 @@ impl Memory {
         self.with(|state, _| state.queues.get(address).and_then(Queue::limit))
     }
 
-    pub(super) fn set_limit(&self, address: &Address, limit: u32) {
-        self.with(|state, now| state.set_limit(now, address, limit));
-    }
-
-    /// Stores it over this one. Answers whether that stood.
-    pub(super) fn replace_limit(&self, address: &Address, stored: Option<u32>, limit: u32) -> bool {
+    /// Stores a limit over what is expected. Answers whether that was stored.
+    pub(super) fn set_limit(&self, address: &Address, expected: ExpectedLimit, limit: u32) -> bool {
         self.with(|state, now| {
-            let stands = state.queues.get(address).and_then(Queue::limit) == stored;
-            if stands {
+            let stored = state.queues.get(address).and_then(Queue::limit);
+            let is_met = expected.is_met_by(&stored.into());
+            if is_met {
                 state.set_limit(now, address, limit);
             }
-            stands
+            is_met
         })
     }
 

@@ -13,13 +13,15 @@ use crate::address::{Address, QueuePrefix};
 use crate::capabilities::Capabilities;
 use crate::config::MOVING;
 use crate::contracts::{
-    Backend, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, Incarnation, Join,
-    Joined, Lease, LeaseWriter, Part, QueueEntry, QueuePage, SequentialNodes, TimeToIdle, VersionedValue,
+    Backend, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, ExpectedLimit, Incarnation, Join,
+    Joined, KeysWith, Lease, LeaseWriter, ListedKey, Part, QueueEntry, SequentialNodes, TimeToIdle,
+    VersionedValue,
 };
 use crate::decide::count::request::{CountRequest, Decided};
 use crate::decide::moving::{MovePhase, Side, Sides};
 use crate::error::{Error, Result};
 use crate::facts::ServerFacts;
+use crate::listing::Page;
 use crate::support::Unobserved;
 
 /// The two sides. A sequence number in a listing is a whole token, so that it rises across the move too.
@@ -56,10 +58,6 @@ impl SequentialNodes for MovingBackend {
         self.participant.list(queue, page).await
     }
 
-    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
-        self.participant.queues(of, after, most).await
-    }
-
     fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
         match queue.kind().is_observed() {
             true => Box::new(MovingWatch::new(&self.participant, queue)),
@@ -75,7 +73,11 @@ impl SequentialNodes for MovingBackend {
         self.participant.stored_limit(queue, self.participant.phase().token()).await
     }
 
-    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
+    async fn set_limit(&self, queue: &Address, expected: ExpectedLimit, limit: u32) -> Result<bool> {
+        if expected != ExpectedLimit::Any {
+            let why = "a client of two coordinators stores limits on both: an operator replaces them on each";
+            return Err(Error::unsupported("set_limit", why));
+        }
         loop {
             // Counted as a change of a value: a stage in which limits are copied waits for it
             // (MIGRATE-LIMITS), and it for that.
@@ -83,26 +85,14 @@ impl SequentialNodes for MovingBackend {
             for side in [asking.side(), asking.side().other()] {
                 if asking.phase().spans().has(side) {
                     let side = self.participant.side(side);
-                    side.client.backend.set_limit(&side.address(queue), limit).await?;
+                    side.client.backend.set_limit(&side.address(queue), expected, limit).await?;
                 }
             }
-            // Else nobody has waited for it: where it is needed may have changed.
+            // Otherwise nothing has waited for it: where it is needed may have changed.
             if asking.counts() {
-                return Ok(());
+                return Ok(true);
             }
         }
-    }
-
-    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool> {
-        let _ = (queue, stored, limit);
-        Err(Error::unsupported(
-            "replace_limit",
-            "a client of two coordinators stores limits on both: an operator replaces them on each",
-        ))
-    }
-
-    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
-        self.participant.limited(of, after, most).await
     }
 }
 
@@ -124,10 +114,6 @@ impl Cells for MovingBackend {
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
         self.participant.cells.change_count(cell, request, idle).await.map(Some)
-    }
-
-    async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
-        self.participant.cells.cells(of, after, most).await
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
@@ -168,6 +154,19 @@ impl Backend for MovingBackend {
 
     fn incarnation(&self) -> Incarnation {
         self.participant.side(self.participant.phase().token()).client.backend.incarnation()
+    }
+
+    async fn list_keys(
+        &self,
+        with: KeysWith,
+        of: &QueuePrefix,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Page<ListedKey>> {
+        match with {
+            KeysWith::Cell => self.participant.cells.list(of, after, most).await,
+            KeysWith::Nodes | KeysWith::Limit => self.participant.queues(with, of, after, most).await,
+        }
     }
 
     async fn server_facts(&self) -> Result<ServerFacts> {

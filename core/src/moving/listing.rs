@@ -24,10 +24,11 @@ use std::collections::HashMap;
 use super::participant::Participant;
 use super::side::SideClient;
 use crate::address::{Address, QueuePrefix};
-use crate::contracts::{EntryPage, QueueEntry, QueuePage};
+use crate::contracts::{EntryPage, KeysWith, ListedKey, QueueEntry};
 use crate::decide::Claim;
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, Result};
+use crate::listing::Page;
 use crate::token::Token;
 use crate::watched::list_behind;
 
@@ -92,35 +93,15 @@ impl Participant {
         of.client.backend.revoke(&of.address(queue), sequence).await
     }
 
-    /// A page of the queues that have nodes on either side: first those of the tokens' side. One may stand
-    /// in two pages.
+    /// A page of the queues with nodes, or with a stored limit, on either side: first those of the tokens'
+    /// side. One may be in two pages.
     pub(super) async fn queues(
         &self,
+        with: KeysWith,
         of: &QueuePrefix,
         after: Option<&str>,
         most: usize,
-    ) -> Result<QueuePage> {
-        self.of_both_sides(Shown::WithNodes, of, after, most).await
-    }
-
-    /// So too, of those that have a stored limit.
-    pub(super) async fn limited(
-        &self,
-        of: &QueuePrefix,
-        after: Option<&str>,
-        most: usize,
-    ) -> Result<QueuePage> {
-        self.of_both_sides(Shown::WithLimits, of, after, most).await
-    }
-
-    /// A page of one side, and then of the other, behind where a page before ended.
-    async fn of_both_sides(
-        &self,
-        shown: Shown,
-        of: &QueuePrefix,
-        after: Option<&str>,
-        most: usize,
-    ) -> Result<QueuePage> {
+    ) -> Result<Page<ListedKey>> {
         let phase = self.phase();
         let first = phase.token();
         let (side, after) = match after {
@@ -133,14 +114,10 @@ impl Participant {
             }
         };
         if !phase.spans().has(side) {
-            return Ok(QueuePage::default());
+            return Ok(Page::default());
         }
         let there = self.side(side);
-        let (backend, of) = (&there.client.backend, there.prefix(of));
-        let page = match shown {
-            Shown::WithNodes => backend.queues(&of, after, most).await?,
-            Shown::WithLimits => backend.limited(&of, after, most).await?,
-        };
+        let page = there.client.backend.list_keys(with, &there.prefix(of), after, most).await?;
         let next = match page.next {
             Some(next) => Some(format!("{}:{next}", side.as_str())),
             None if side == first && phase.spans().has(first.other()) => {
@@ -149,8 +126,8 @@ impl Participant {
             None => None,
         };
         // The keys are those of the old side's namespace, wherever they are.
-        let queues = page.queues.iter().map(|queue| self.old.address(queue)).collect();
-        Ok(QueuePage { queues, next })
+        let named = |listed: ListedKey| ListedKey { address: self.old.address(&listed.address), ..listed };
+        Ok(Page::new(page.items.into_iter().map(named).collect(), next))
     }
 }
 
@@ -163,13 +140,6 @@ impl SideClient {
         let page = EntryPage { leases, ..EntryPage::new(0, PAGE) };
         list_behind(&*self.client.backend, &self.address(queue), page).await
     }
-}
-
-/// Which queues are listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shown {
-    WithNodes,
-    WithLimits,
 }
 
 /// Where a page begins.

@@ -10,7 +10,7 @@ use super::ask::Ask;
 use super::guards::Permit;
 use super::queue_handle::{QueueHandle, QueuePages};
 use crate::address::Address;
-use crate::contracts::{Limit, QueueEntry};
+use crate::contracts::{ExpectedLimit, Limit, QueueEntry};
 use crate::decide::Claim;
 use crate::error::{Error, Result};
 use crate::listing::Listing;
@@ -133,7 +133,8 @@ impl Semaphore {
             return Err(in_context(Error::invalid("limit", "must not be zero")));
         }
         let client = self.handle.client();
-        client.serve(client.backend.set_limit(&self.handle.queue, limit)).await.map_err(in_context)?;
+        let set = client.backend.set_limit(&self.handle.queue, ExpectedLimit::Any, limit);
+        client.serve(set).await.map_err(in_context)?;
         let mut expected = self.limit.lock();
         *expected = match *expected {
             Limit::Exactly(_) => Limit::Exactly(limit),

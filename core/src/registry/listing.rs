@@ -6,9 +6,9 @@ use async_trait::async_trait;
 
 use super::place::Place;
 use super::record::ClientRecord;
-use crate::address::{Address, QueuePrefix};
+use crate::address::QueuePrefix;
 use crate::client::Client;
-use crate::contracts::{CellLife, CellPage, EntryPage, QueuePage};
+use crate::contracts::{EntryPage, KeysWith, ListedKey};
 use crate::error::Result;
 use crate::listing::{Page, Pages, numbered, sequence};
 
@@ -42,18 +42,6 @@ impl Pages<ClientRecord> for Clients {
     }
 }
 
-/// A key that is in use.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct ListedKey {
-    /// Its address on the coordinator.
-    pub address: Address,
-    /// How long it stays: a queue as long as it has holders or waiters, a value by its last write. A
-    /// time to idle is as the server counts it: at least as long as was asked for, and less than a second
-    /// more.
-    pub life: CellLife,
-}
-
 /// The keys of one kind, by their beginning.
 pub(crate) struct Keys {
     client: Arc<Client>,
@@ -66,15 +54,8 @@ impl Keys {
     }
 
     async fn read(&self, after: Option<&str>, most: usize) -> Result<Page<ListedKey>> {
-        let backend = &self.client.backend;
-        if self.of.check_cells().is_ok() {
-            let CellPage { cells, next } = backend.cells(&self.of, after, most).await?;
-            let keys = cells.into_iter().map(|listed| ListedKey { address: listed.cell, life: listed.life });
-            return Ok(Page::new(keys.collect(), next));
-        }
-        let QueuePage { queues, next } = backend.queues(&self.of, after, most).await?;
-        let keys = queues.into_iter().map(|address| ListedKey { address, life: CellLife::Lease });
-        Ok(Page::new(keys.collect(), next))
+        let with = if self.of.check_cells().is_ok() { KeysWith::Cell } else { KeysWith::Nodes };
+        self.client.backend.list_keys(with, &self.of, after, most).await
     }
 }
 

@@ -51,7 +51,6 @@ mod registered;
 mod retire;
 mod stamp;
 
-pub use self::listing::ListedKey;
 pub(crate) use self::listing::{Clients, Keys};
 pub use self::place::{clients_address, stamp_address};
 pub use self::record::ClientRecord;

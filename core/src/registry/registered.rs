@@ -16,12 +16,13 @@ use crate::client::Client;
 use crate::config::Config;
 use crate::connector::Connector;
 use crate::contracts::{
-    Backend, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, Incarnation, Join,
-    Joined, Lease, LeaseWriter, QueueEntry, QueuePage, SequentialNodes, TimeToIdle, VersionedValue,
+    Backend, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, ExpectedLimit, Incarnation, Join,
+    Joined, KeysWith, Lease, LeaseWriter, ListedKey, QueueEntry, SequentialNodes, TimeToIdle, VersionedValue,
 };
 use crate::decide::count::request::{CountRequest, Decided};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::facts::ServerFacts;
+use crate::listing::Page;
 use crate::support::{SingleFlight, opening_bound};
 use crate::token::Tokens;
 
@@ -182,10 +183,6 @@ impl SequentialNodes for Registered {
         self.reads().await?.list(queue, page).await
     }
 
-    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
-        self.reads().await?.queues(of, after, most).await
-    }
-
     fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
         self.watch(queue, |backend, queue| backend.watch_queue(queue))
     }
@@ -198,17 +195,13 @@ impl SequentialNodes for Registered {
         self.reads().await?.limit(queue).await
     }
 
-    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
+    async fn set_limit(&self, queue: &Address, expected: ExpectedLimit, limit: u32) -> Result<bool> {
         let entered = self.entered().await?;
-        entered.changes(entered.backend.set_limit(queue, limit)).await
-    }
-
-    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool> {
-        self.entered().await?.acts().await?.replace_limit(queue, stored, limit).await
-    }
-
-    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
-        self.reads().await?.limited(of, after, most).await
+        match expected {
+            ExpectedLimit::Any => entered.changes(entered.backend.set_limit(queue, expected, limit)).await,
+            // An operator's.
+            _ => entered.acts().await?.set_limit(queue, expected, limit).await,
+        }
     }
 }
 
@@ -236,10 +229,6 @@ impl Cells for Registered {
     ) -> Result<Option<Decided>> {
         let entered = self.entered().await?;
         entered.changes(entered.backend.change_count(cell, request, idle)).await
-    }
-
-    async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
-        self.reads().await?.cells(of, after, most).await
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
@@ -289,6 +278,16 @@ impl Backend for Registered {
 
     fn incarnation(&self) -> Incarnation {
         self.backend().map_or(Incarnation::Unknown, |backend| backend.incarnation())
+    }
+
+    async fn list_keys(
+        &self,
+        with: KeysWith,
+        of: &QueuePrefix,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Page<ListedKey>> {
+        self.reads().await?.list_keys(with, of, after, most).await
     }
 
     async fn server_facts(&self) -> Result<ServerFacts> {

@@ -7,12 +7,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use latchwork_core::backend::decide::count::request::{CountRequest, Decided};
 use latchwork_core::backend::{
-    Backend, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, Incarnation, Join,
-    Joined, Leave, Node, NodeState, QueueEntry, QueuePage, SequentialNodes, VersionedValue,
+    Backend, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, ExpectedLimit, Incarnation, Join,
+    Joined, KeysWith, Leave, Node, NodeState, QueueEntry, SequentialNodes, VersionedValue,
 };
 use latchwork_core::facts::ServerFacts;
 use latchwork_core::memory::{Link, Memory};
-use latchwork_core::{Address, Capabilities, Config, Coordinator, Lease, QueuePrefix, Result, TimeToIdle};
+use latchwork_core::{
+    Address, Capabilities, Config, Coordinator, Lease, ListedKey, Page, QueuePrefix, Result, TimeToIdle,
+};
 
 /// What happens before a call of the memory backend, or instead of it.
 #[async_trait]
@@ -98,10 +100,6 @@ impl<P: Plant> SequentialNodes for Planted<P> {
         Ok(self.plant.list(self.inner.list(queue, page).await?))
     }
 
-    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
-        self.inner.queues(of, after, most).await
-    }
-
     fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
         self.inner.watch_queue(queue)
     }
@@ -114,17 +112,9 @@ impl<P: Plant> SequentialNodes for Planted<P> {
         self.inner.limit(queue).await
     }
 
-    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
+    async fn set_limit(&self, queue: &Address, expected: ExpectedLimit, limit: u32) -> Result<bool> {
         self.plant.before_change().await;
-        self.inner.set_limit(queue, limit).await
-    }
-
-    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool> {
-        self.inner.replace_limit(queue, stored, limit).await
-    }
-
-    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
-        self.inner.limited(of, after, most).await
+        self.inner.set_limit(queue, expected, limit).await
     }
 }
 
@@ -149,10 +139,6 @@ impl<P: Plant> Cells for Planted<P> {
         self.inner.change_count(cell, request, idle).await
     }
 
-    async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
-        self.inner.cells(of, after, most).await
-    }
-
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
         self.inner.watch_cell(cell)
     }
@@ -174,6 +160,16 @@ impl<P: Plant> Backend for Planted<P> {
 
     fn incarnation(&self) -> Incarnation {
         self.inner.incarnation()
+    }
+
+    async fn list_keys(
+        &self,
+        with: KeysWith,
+        of: &QueuePrefix,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Page<ListedKey>> {
+        self.inner.list_keys(with, of, after, most).await
     }
 
     async fn server_facts(&self) -> Result<ServerFacts> {

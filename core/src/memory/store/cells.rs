@@ -1,8 +1,8 @@
 //! The operations on cells.
 
 use super::Memory;
-use crate::address::{Address, QueuePrefix};
-use crate::contracts::{CellLife, CellPage, CellWrite, CellWritten, NodeId, TimeToIdle, VersionedValue};
+use crate::address::Address;
+use crate::contracts::{CellLife, CellWrite, CellWritten, NodeId, TimeToIdle, VersionedValue};
 use crate::decide::count::request::{CountRequest, Decided};
 use crate::decide::queue::Micros;
 use crate::error::Result;
@@ -52,11 +52,6 @@ impl Memory {
             state.notify(queue, admitted);
             stands.then(|| state.write_cell(now, cell, write, lease))
         })
-    }
-
-    /// The cells that there are (CELL-LIST).
-    pub(in crate::memory) fn cells(&self, of: &QueuePrefix, after: &str, most: usize) -> CellPage {
-        self.with_cells(|state, _| state.cells.list(of, after, most))
     }
 
     /// An operation on cells: what has expired is gone before it.

@@ -63,7 +63,7 @@ impl OperatorSide {
         let in_use = found.into_iter().map(|(kind, cells)| ValuesInUse {
             side: self.side.as_str(),
             kind: kind.as_str(),
-            keys: cells.iter().map(|cell| cell.cell.name().to_owned()).collect(),
+            keys: cells.iter().map(|cell| cell.address.name().to_owned()).collect(),
             go_idle: cells.iter().any(|cell| matches!(cell.life, CellLife::Idle(_))),
         });
         Ok(in_use.collect())

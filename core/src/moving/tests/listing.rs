@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::driver::{Part, Stores};
-use crate::contracts::{EntryPage, QueueEntry};
+use crate::contracts::{EntryPage, KeysWith, QueueEntry};
 use crate::decide::moving::MovePhase;
 use crate::error::ErrorKind;
 use crate::recipes::{Mutex, MutexGuard};
@@ -188,15 +188,16 @@ async fn queues_on_which_somebody_only_waits_on_the_other_side_are_listed_too() 
         crate::QueuePrefix::new(&stores.sides.from.namespace, crate::Kind::Mutex, "").expect("a good prefix");
     let (mut after, mut keys) = (None, std::collections::BTreeSet::new());
     loop {
-        let page = backend.queues(&of, after.as_deref(), 1).await.expect("listed");
-        keys.extend(page.queues.iter().map(|queue| queue.name().to_owned()));
+        let page = backend.list_keys(KeysWith::Nodes, &of, after.as_deref(), 1).await.expect("listed");
+        keys.extend(page.items.iter().map(|key| key.address.name().to_owned()));
         after = page.next;
         if after.is_none() {
             break;
         }
     }
     assert_eq!(keys.into_iter().collect::<Vec<_>>(), ["a", "b"]);
-    let error = backend.queues(&of, Some("nowhere"), 1).await.expect_err("no page ended there");
+    let error =
+        backend.list_keys(KeysWith::Nodes, &of, Some("nowhere"), 1).await.expect_err("no page ended there");
     assert_eq!(error.argument(), Some("after"));
     waiting.abort();
     drop(on_both);

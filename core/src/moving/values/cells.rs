@@ -10,13 +10,14 @@ use super::watch::SidedWatch;
 use crate::address::{Address, QueuePrefix};
 use crate::clock::{Clock, Moment};
 use crate::contracts::{
-    CellLife, CellPage, CellWrite, CellWritten, ChangeWatch, Expected, ListedCell, Node, TimeToIdle,
+    CellLife, CellWrite, CellWritten, ChangeWatch, Expected, KeysWith, ListedKey, Node, TimeToIdle,
     VersionedValue,
 };
 use crate::decide::count::Count;
 use crate::decide::count::request::{CountRequest, Decided};
 use crate::decide::moving::Side;
 use crate::error::{Error, ErrorKind, Result};
+use crate::listing::Page;
 
 /// A hold over both sides, as values are written under it.
 pub(crate) trait HeldOnSides {
@@ -203,18 +204,24 @@ impl MovingCells {
 
     /// Lists cells, as the client names them: on the side where they are used. Where that changes between
     /// two pages, it begins again.
-    pub(crate) async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
+    pub(crate) async fn list(
+        &self,
+        of: &QueuePrefix,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Page<ListedKey>> {
         let until = self.until();
         loop {
             let asking = self.begin(until).await?;
             let (side, stay) = (asking.side(), format!("{}:", asking.epoch()));
             let after = after.and_then(|after| after.strip_prefix(&*stay));
-            let listed = self.sides.backend(side).cells(&self.sides.prefix(side, of), after, most).await?;
+            let (backend, of) = (self.sides.backend(side), self.sides.prefix(side, of));
+            let listed = backend.list_keys(KeysWith::Cell, &of, after, most).await?;
             if asking.counts() {
                 let named =
-                    |listed: ListedCell| ListedCell { cell: self.sides.named(&listed.cell), ..listed };
-                let cells = listed.cells.into_iter().map(named).collect();
-                return Ok(CellPage { cells, next: listed.next.map(|next| stay + &next) });
+                    |listed: ListedKey| ListedKey { address: self.sides.named(&listed.address), ..listed };
+                let keys = listed.items.into_iter().map(named).collect();
+                return Ok(Page::new(keys, listed.next.map(|next| stay + &next)));
             }
         }
     }

@@ -12,11 +12,10 @@ use std::sync::Arc;
 use futures_util::TryStreamExt;
 use futures_util::future::{BoxFuture, try_join_all};
 
-use super::mirror::{AT_ONCE, Copying, PAGE, Place};
-use crate::address::{Address, Kind, QueuePrefix};
-use crate::contracts::{QueuePage, StoredLimit};
+use super::mirror::{AT_ONCE, Copying, Place};
+use crate::address::{Address, Kind};
+use crate::contracts::{KeysWith, StoredLimit};
 use crate::error::{Error, ErrorKind, Result};
-use crate::pages::all;
 
 /// Tells whether a stage still stands.
 pub(crate) type Stands<'a> = dyn Fn() -> BoxFuture<'a, Result<bool>> + Send + Sync + 'a;
@@ -24,15 +23,7 @@ pub(crate) type Stands<'a> = dyn Fn() -> BoxFuture<'a, Result<bool>> + Send + Sy
 impl Place {
     /// The queues that have something stored as their limit.
     async fn limited(&self) -> Result<Vec<Address>> {
-        let of = QueuePrefix::new(&self.namespace.text, Kind::Semaphore, "")?;
-        let pages = all(None::<String>, |after| {
-            let of = &of;
-            async move {
-                let QueuePage { queues, next } = self.backend.limited(of, after.as_deref(), PAGE).await?;
-                Ok((queues, next.map(Some)))
-            }
-        });
-        pages.try_collect().await
+        self.keys(KeysWith::Limit, Kind::Semaphore)?.map_ok(|listed| listed.address).try_collect().await
     }
 
     async fn limit(&self, queue: &Address) -> Result<StoredLimit> {
@@ -71,7 +62,7 @@ impl Copying {
                 return Ok(false);
             }
             let there = queue.moved_to(&self.target.namespace);
-            let replaced = self.target.backend.replace_limit(&there, stored, limit).await;
+            let replaced = self.target.backend.set_limit(&there, stored.into(), limit).await;
             replaced.map_err(|error: Error| error.on(queue.name()))?;
         }
         Ok(true)

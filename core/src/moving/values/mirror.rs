@@ -9,7 +9,7 @@ use futures_util::{Stream, StreamExt, TryStreamExt};
 
 use super::{KINDS, moved};
 use crate::address::{Address, Kind, Namespace, QueuePrefix};
-use crate::contracts::{Backend, CellLife, CellPage, CellWrite, CellWritten, Expected, ListedCell, Node};
+use crate::contracts::{Backend, CellLife, CellWrite, CellWritten, Expected, KeysWith, ListedKey, Node};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::all;
 
@@ -41,7 +41,7 @@ pub(crate) struct Copying {
 }
 
 /// The cells of one kind on one side, by their keys.
-type Listed = BTreeMap<Arc<str>, ListedCell>;
+type Listed = BTreeMap<Arc<str>, ListedKey>;
 
 impl Place {
     /// Whether values can be copied to it.
@@ -59,10 +59,10 @@ impl Place {
     }
 
     /// The values that it has, by kind: those whose keys come first, up to a page of each.
-    pub(crate) async fn some(&self) -> Result<Vec<(Kind, Vec<ListedCell>)>> {
+    pub(crate) async fn some(&self) -> Result<Vec<(Kind, Vec<ListedKey>)>> {
         // A listing may walk over all keys of the server: all kinds at once.
         let listings = KINDS.map(|kind| async move {
-            let cells: Vec<_> = self.cells(kind)?.take(PAGE).try_collect().await?;
+            let cells: Vec<_> = self.keys(KeysWith::Cell, kind)?.take(PAGE).try_collect().await?;
             Ok::<_, Error>((kind, cells))
         });
         let listed = try_join_all(listings).await?;
@@ -78,7 +78,7 @@ impl Place {
         for kind in KINDS {
             let listed: Vec<_> = self.list(kind).await?.into_values().collect();
             for some in listed.chunks(AT_ONCE) {
-                let deletions = some.iter().map(|cell| write(held, &cell.cell, None));
+                let deletions = some.iter().map(|cell| write(held, &cell.address, None));
                 try_join_all(deletions).await?;
             }
         }
@@ -86,16 +86,22 @@ impl Place {
     }
 
     async fn list(&self, kind: Kind) -> Result<Listed> {
-        self.cells(kind)?.map_ok(|cell| (Arc::clone(cell.cell.shared_name()), cell)).try_collect().await
+        let keys = self.keys(KeysWith::Cell, kind)?;
+        keys.map_ok(|key| (Arc::clone(key.address.shared_name()), key)).try_collect().await
     }
 
-    fn cells(&self, kind: Kind) -> Result<impl Stream<Item = Result<ListedCell>> + Send> {
+    /// The keys of a kind, on this side.
+    pub(super) fn keys(
+        &self,
+        with: KeysWith,
+        kind: Kind,
+    ) -> Result<impl Stream<Item = Result<ListedKey>> + Send> {
         let of = Arc::new(QueuePrefix::new(&self.namespace.text, kind, "")?);
         Ok(all(None::<String>, move |after| {
             let of = Arc::clone(&of);
             async move {
-                let CellPage { cells, next } = self.backend.cells(&of, after.as_deref(), PAGE).await?;
-                Ok((cells, next.map(Some)))
+                let page = self.backend.list_keys(with, &of, after.as_deref(), PAGE).await?;
+                Ok((page.items, page.next.map(Some)))
             }
         }))
     }
@@ -129,7 +135,7 @@ impl Copying {
             let known = |key: &Arc<str>| source.binary_search_by(|(known, _)| known.cmp(key)).is_ok();
             let extra: Vec<_> = target.into_iter().filter(|(key, _)| !known(key)).collect();
             for some in extra.chunks(AT_ONCE) {
-                let deletions = some.iter().map(|(_, cell)| write(held, &cell.cell, None));
+                let deletions = some.iter().map(|(_, cell)| write(held, &cell.address, None));
                 try_join_all(deletions).await?;
             }
         }
@@ -140,14 +146,14 @@ impl Copying {
         try_join(self.source.list(kind), self.target.list(kind)).await
     }
 
-    async fn copy(&self, held: &dyn Node, from: &ListedCell) -> Result<()> {
-        let to = moved(&from.cell, &self.target.namespace)?;
+    async fn copy(&self, held: &dyn Node, from: &ListedKey) -> Result<()> {
+        let to = moved(&from.address, &self.target.namespace)?;
         if from.life == CellLife::Lease {
             let why = "it goes with its writer's lease, which the other side does not know";
-            return Err(Error::new(ErrorKind::Conflict, why).on(from.cell.name()));
+            return Err(Error::new(ErrorKind::Conflict, why).on(from.address.name()));
         }
-        let read = self.source.backend.read_cell(&from.cell).await;
-        let found = read.map_err(|error| error.on(from.cell.name()))?;
+        let read = self.source.backend.read_cell(&from.address).await;
+        let found = read.map_err(|error| error.on(from.address.name()))?;
         // Nobody has used it for its time, else.
         write(held, &to, found.map(|cell| (cell.value, from.life))).await
     }
@@ -185,9 +191,10 @@ impl Copying {
         Ok(Compared::Same(same))
     }
 
-    async fn is_same(&self, from: &ListedCell, to: &ListedCell) -> Result<bool> {
+    async fn is_same(&self, from: &ListedKey, to: &ListedKey) -> Result<bool> {
         let (source, target) = (&self.source.backend, &self.target.backend);
-        let (source, target) = try_join(source.read_cell(&from.cell), target.read_cell(&to.cell)).await?;
+        let (source, target) =
+            try_join(source.read_cell(&from.address), target.read_cell(&to.address)).await?;
         Ok(lives_are_same(from.life, to.life)
             && source.map(|cell| cell.value) == target.map(|cell| cell.value))
     }

@@ -2,7 +2,7 @@
 
 use super::{Bed, ignored};
 use crate::address::{Address, Kind};
-use crate::contracts::Limit;
+use crate::contracts::{ExpectedLimit, Limit};
 use crate::coordinator::Coordinator;
 use crate::decide::moving::MovePhase::{self, BothByNew, BothByOld, Done, New, Old};
 use crate::moving::operator::Move;
@@ -123,12 +123,12 @@ async fn a_copy_that_comes_late_finds_the_limit_that_was_stored_since() {
     let bed = Bed::new();
     let new = bed.plain_on_new("b").await.expect("open");
     let queue = Address::new("b", Kind::Semaphore, "a").expect("a good key");
-    assert!(new.backend().replace_limit(&queue, None, 3).await.expect("answered"));
-    for over in [None, Some(4)] {
-        assert!(!new.backend().replace_limit(&queue, over, 9).await.expect("answered"), "{over:?}");
+    assert!(new.backend().set_limit(&queue, ExpectedLimit::Absent, 3).await.expect("answered"));
+    for over in [ExpectedLimit::Absent, ExpectedLimit::Exactly(4)] {
+        assert!(!new.backend().set_limit(&queue, over, 9).await.expect("answered"), "{over:?}");
     }
     assert_eq!(stored(&new, "a").await, Some(3));
-    assert!(new.backend().replace_limit(&queue, Some(3), 4).await.expect("answered"));
+    assert!(new.backend().set_limit(&queue, ExpectedLimit::Exactly(3), 4).await.expect("answered"));
     assert_eq!(stored(&new, "a").await, Some(4));
     new.close().await.expect("closed");
 }

@@ -13,12 +13,13 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::connector::Connector;
 use crate::contracts::{
-    Backend, CellPage, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, Incarnation, Join,
-    Joined, Lease, QueueEntry, QueuePage, SequentialNodes, TimeToIdle, VersionedValue,
+    Backend, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, ExpectedLimit, Incarnation, Join,
+    Joined, KeysWith, Lease, ListedKey, QueueEntry, SequentialNodes, TimeToIdle, VersionedValue,
 };
 use crate::decide::count::request::{CountRequest, Decided};
 use crate::error::{Error, LostReason, Result};
 use crate::facts::ServerFacts;
+use crate::listing::Page;
 use crate::memory::Link;
 use crate::moving::operator::Move;
 
@@ -153,10 +154,6 @@ impl SequentialNodes for Mortal {
         self.spend(self.inner.list(queue, page)).await
     }
 
-    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
-        self.spend(self.inner.queues(of, after, most)).await
-    }
-
     fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
         self.watch(self.inner.watch_queue(queue))
     }
@@ -169,16 +166,11 @@ impl SequentialNodes for Mortal {
         self.spend(self.inner.limit(queue)).await
     }
 
-    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
-        self.inner.set_limit(queue, limit).await
-    }
-
-    async fn replace_limit(&self, queue: &Address, stored: Option<u32>, limit: u32) -> Result<bool> {
-        self.spend(self.inner.replace_limit(queue, stored, limit)).await
-    }
-
-    async fn limited(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
-        self.spend(self.inner.limited(of, after, most)).await
+    async fn set_limit(&self, queue: &Address, expected: ExpectedLimit, limit: u32) -> Result<bool> {
+        match expected {
+            ExpectedLimit::Any => self.inner.set_limit(queue, expected, limit).await,
+            _ => self.spend(self.inner.set_limit(queue, expected, limit)).await,
+        }
     }
 }
 
@@ -199,10 +191,6 @@ impl Cells for Mortal {
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
         self.inner.change_count(cell, request, idle).await
-    }
-
-    async fn cells(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<CellPage> {
-        self.spend(self.inner.cells(of, after, most)).await
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
@@ -226,6 +214,16 @@ impl Backend for Mortal {
 
     fn incarnation(&self) -> Incarnation {
         self.inner.incarnation()
+    }
+
+    async fn list_keys(
+        &self,
+        with: KeysWith,
+        of: &QueuePrefix,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Page<ListedKey>> {
+        self.spend(self.inner.list_keys(with, of, after, most)).await
     }
 
     async fn server_facts(&self) -> Result<ServerFacts> {
