@@ -72,14 +72,27 @@ pub mod testing {
     pub use latchwork_core::{Clock, crash};
 }
 
-/// What operators do: a move of locks and values to another coordinator.
+/// What operators do: raise the layout, retire a namespace, move locks and values to another coordinator.
 pub mod operator {
+    use crate::{Config, Error, Result};
+
     pub use latchwork_core::backend::decide::moving::gate::{Course, GateMarker};
     pub use latchwork_core::backend::decide::moving::{MovePhase, Side};
     pub use latchwork_core::{
         Move, MoveBlocker, MoveClient, MoveLate, MoveOutsider, MovePlan, MoveProgress, MovePromises,
-        MoveState, MoveStatus, QueuesInUse, ValuesInUse,
+        MoveState, MoveStatus, Operator, QueuesInUse, ValuesInUse,
     };
+
+    /// Connects as an [`Operator`] to the coordinator that a URL (or a [`Config`]) names.
+    ///
+    /// # Errors
+    /// As [`latchwork::connect`](crate::connect()).
+    ///
+    /// # Cancel safety
+    /// As [`latchwork::connect`](crate::connect()).
+    pub async fn connect(to: impl TryInto<Config, Error = impl Into<Error>>) -> Result<Operator> {
+        Operator::connect(&crate::connectors(), &to.try_into().map_err(Into::into)?).await
+    }
 }
 
 /// Connects to the coordinator that a URL (or a [`Config`]) names.

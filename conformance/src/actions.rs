@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use latchwork_core::backend::{ChangeWatch, EntryPage, Join, Joined, Node, NodeId, Patience, QueueEntry};
 use latchwork_core::recipes::Mutex;
-use latchwork_core::{Address, Claim, Limit};
+use latchwork_core::{Address, Claim, Limit, Operator};
 
 use crate::adapter::Adapter;
 use crate::bounds::CLEAN_UP;
@@ -21,6 +21,11 @@ pub(crate) fn mutex(client: &Client, key: &str) -> Lock {
 
 pub(crate) fn reentrant(client: &Client, key: &str) -> Mutex {
     client.coordinator.mutex(key).expect("a good key")
+}
+
+/// The operator whose client this is.
+pub(crate) fn operator_of(client: &Client) -> Operator {
+    Operator::of(&client.coordinator).expect("connected as an operator")
 }
 
 pub(crate) async fn acquire(mutex: &Lock) -> Guard {

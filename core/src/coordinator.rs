@@ -25,6 +25,8 @@ use crate::reentrancy::Owners;
 use crate::registry::{ClientRecord, Clients, Keys, Place};
 use crate::token::Tokens;
 
+pub use operator::{Operator, marker_of};
+
 /// A client of one coordinator: one set of connections, one lease, one inbox. Cloning is cheap, and
 /// recipes are cheap handles made from it without I/O.
 ///

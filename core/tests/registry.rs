@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use latchwork_core::backend::{Backend, EntryPage, LAYOUT, Leave, Node, clients_address};
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::{
-    Clock, Config, Connector, Coordinator, Ended, Error, ErrorKind, LostReason, Result, connect, connect_lazy,
+    Clock, Config, Connector, Coordinator, Ended, Error, ErrorKind, LostReason, Operator, Result, connect,
+    connect_lazy,
 };
 use parking_lot::Mutex;
 
@@ -68,6 +69,10 @@ impl Stored {
         vec![Arc::<Self>::clone(self)]
     }
 
+    async fn operator(self: &Arc<Self>, layout: u32) -> Operator {
+        Operator::connect(&self.connectors(), &config(layout)).await.expect("connected")
+    }
+
     async fn client(self: &Arc<Self>, layout: u32) -> Result<(Coordinator, Link)> {
         let coordinator = connect(&self.connectors(), &config(layout)).await?;
         Ok((coordinator, self.link.lock().clone().expect("connected")))
@@ -110,7 +115,9 @@ async fn a_client_that_comes_back_too_old_ends_and_its_holds_run_out() {
     let ttl = older.lease().ttl();
     link.cut();
     tokio::time::sleep(ttl + Duration::from_secs(1)).await;
-    assert_eq!(newer.raise_layout().await.expect("nobody older is listed"), LAYOUT + 1);
+    let operator = stored.operator(LAYOUT + 1).await;
+    assert_eq!(operator.raise_layout().await.expect("nobody older is listed"), LAYOUT + 1);
+    operator.coordinator().close().await.expect("closed");
     assert_eq!(held.lost().await, Ended::Lost(LostReason::Expired));
     link.heal();
     tokio::time::sleep(ttl).await;
@@ -131,7 +138,7 @@ async fn what_a_client_sends_when_it_is_back_waits_until_it_has_read_again() {
     let counter = older.counter("c").expect("a good key");
     link.cut();
     tokio::time::sleep(older.lease().ttl() + Duration::from_secs(1)).await;
-    newer.raise_layout().await.expect("nobody older is listed");
+    stored.operator(LAYOUT + 1).await.raise_layout().await.expect("nobody older is listed");
     link.heal();
     // Before it has entered anew, which it tries with a back-off.
     let mutex = older.mutex("a").expect("a good key");
@@ -232,7 +239,7 @@ async fn a_client_without_its_place_says_so_within_the_request_timeout() {
 #[tokio::test(start_paused = true)]
 async fn an_operator_holds_nothing_and_changes_no_value() {
     let stored = Stored::new();
-    let operator = connect(&stored.connectors(), &config(LAYOUT).as_operator()).await.expect("connected");
+    let operator = stored.operator(LAYOUT).await.coordinator().clone();
     let acquired = operator.semaphore("s", 2).expect("a good key").acquire(1).await.map(drop);
     let wrote = operator.shared_value("v").expect("a good key").write(b"x").await.map(drop);
     let limited = operator.semaphore("s", 2).expect("a good key").set_limit(3).await;
@@ -246,9 +253,7 @@ async fn an_operator_holds_nothing_and_changes_no_value() {
     let held = plain.mutex("a").expect("a good key").acquire().await.expect("acquired");
     let sequence = held.token().sequence();
     assert!(operator.mutex("a").expect("a good key").force_release(sequence).await.expect("answered"));
-    for answer in [plain.retire("redis://there").await, plain.reopen().await.map(drop)] {
-        assert_eq!(answer.expect_err("no operator").kind(), ErrorKind::Misconfigured);
-    }
+    assert_eq!(Operator::of(&plain).map(drop).expect_err("no operator").kind(), ErrorKind::Misconfigured);
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use latchwork::facts::ServerFacts;
-use latchwork::{Config, Coordinator, Error, ErrorKind};
+use latchwork::{Config, Coordinator, Error, ErrorKind, operator};
 
 use self::finding::{Finding, Level, print_all};
 use crate::exit::{self, Ended};
@@ -78,15 +78,16 @@ async fn kept_out(config: &Config, refused: Error) -> Vec<Finding> {
     }
     let begun = Instant::now();
     // The setting that was refused is an operator's too, or there is a mark.
-    let Ok(operator) = latchwork::connect(config.clone().as_operator()).await else { return refused };
+    let Ok(operator) = operator::connect(config.clone()).await else { return refused };
+    let coordinator = operator.coordinator();
     let mut findings = match operator.marker().await {
         Ok(Some(marker)) => {
             let (url, took) = (config.url_without_secrets(), trials::shown(begun.elapsed()));
             let connected = format!("{url} answers an operator, connected in {took}");
             let mut findings = vec![Finding::good("connection", connected), namespace::of(config, &marker)];
-            let facts = facts_of(&operator, &mut findings).await;
-            findings.extend(worth::of(&operator, facts.as_ref()));
-            findings.push(trials::others(&operator).await);
+            let facts = facts_of(coordinator, &mut findings).await;
+            findings.extend(worth::of(coordinator, facts.as_ref()));
+            findings.push(trials::others(coordinator).await);
             findings.push(
                 Finding::note("rights", "not tried, nor how long a lock takes: nobody may acquire here")
                     .next("examine the URL that clients are sent to"),
@@ -96,7 +97,7 @@ async fn kept_out(config: &Config, refused: Error) -> Vec<Finding> {
         // It was taken back meanwhile, or cannot be read.
         Ok(None) | Err(_) => refused,
     };
-    closed(&operator, &mut findings).await;
+    closed(coordinator, &mut findings).await;
     findings
 }
 

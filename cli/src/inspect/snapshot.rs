@@ -6,7 +6,7 @@ use std::time::Duration;
 use latchwork::Claim;
 use latchwork::operator::{Course, GateMarker};
 use latchwork::{Address, Config, Coordinator, Kind, Result};
-use latchwork_core::backend::{EntryPage, QueueEntry};
+use latchwork_core::backend::{EntryPage, QueueEntry, marker_of};
 use serde::Serialize;
 
 use super::reason::waits_for;
@@ -113,7 +113,7 @@ impl Snapshot {
         names: &BTreeSet<Address>,
         target: &Target,
     ) -> Result<Self> {
-        let marker = coordinator.marker().await?.map(Marker::from);
+        let marker = marker_of(coordinator).await?.map(Marker::from);
         let mut queues = Vec::new();
         for address in names {
             let queue = Queue::read(coordinator, address).await?;

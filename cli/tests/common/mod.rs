@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use latchwork::{Config, Coordinator, MutexGuard};
+use latchwork::operator::Operator;
+use latchwork::{Coordinator, MutexGuard};
 use latchwork_conformance::child::Child;
 use latchwork_servers::{Kind, Options, Server, ask};
 use rustix::process::{Pid, Signal};
@@ -67,9 +68,8 @@ impl Fixture {
     }
 
     /// An operator's client, which comes in where nobody else does.
-    pub(crate) async fn operator(&self) -> Coordinator {
-        let config = Config::from_url(&self.url).expect("a URL").as_operator();
-        latchwork::connect(config).await.expect("a client")
+    pub(crate) async fn operator(&self) -> Operator {
+        latchwork::operator::connect(&self.url).await.expect("a client")
     }
 
     /// The program, on this server.

@@ -18,7 +18,7 @@ async fn a_retired_namespace_is_named_with_the_url_to_use_and_the_server_is_exam
     assert_eq!(findings.iter().filter(|(level, _)| level == "fault").count(), 1, "{findings:#?}");
 
     assert!(operator.reopen().await.expect("answered"));
-    operator.close().await.expect("a close");
+    operator.coordinator().close().await.expect("a close");
     let (code, findings) = examined(url).await;
     assert!(
         code == Some(0) && !findings.iter().any(|(_, said)| said.contains("\"namespace\"")),

@@ -36,7 +36,7 @@ async fn a_retired_namespace_is_still_inspected_and_lets_nobody_else_in() {
     assert!(operator.reopen().await.expect("answered"));
     let inspected = ran(&fixture, &["inspect", "--json"]).await;
     assert!(!String::from_utf8_lossy(&inspected.stdout).contains("marker"), "{inspected:?}");
-    operator.close().await.expect("a close");
+    operator.coordinator().close().await.expect("a close");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -55,7 +55,7 @@ async fn a_watch_keeps_nobody_from_retiring_the_namespace() {
     let shown = async { while watched.next().await.iter().all(|node| node["sequence"] != sequence) {} };
     tokio::time::timeout(SOON, shown).await.expect("it is shown in time");
     watched.end().await;
-    operator.close().await.expect("a close");
+    operator.coordinator().close().await.expect("a close");
 }
 
 /// Under both URLs it takes part.

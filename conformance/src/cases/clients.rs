@@ -8,7 +8,7 @@ use futures_util::future::{join, join_all, join3};
 use latchwork_core::backend::{LAYOUT, clients_address, stamp_address};
 use latchwork_core::{ClientRecord, Error, ErrorKind};
 
-use crate::actions::{acquire, mutex};
+use crate::actions::{acquire, mutex, operator_of};
 use crate::bounds::{CLEAN_UP, SHORT_TTL};
 use crate::case::cases;
 use crate::context::Context;
@@ -45,6 +45,11 @@ pub(super) async fn build(context: &Context, layout: u32, label: &str) -> Result
 /// As [`build`], of one that may be refused, or is cut off: what is left of it goes soon.
 pub(super) async fn brief_build(context: &Context, layout: u32, label: &str) -> Result<Client, Error> {
     build_for(context, SHORT_TTL, layout, label).await
+}
+
+/// An operator's client of another build.
+pub(super) async fn operator_build(context: &Context, layout: u32) -> Client {
+    context.client_with(&context.config(STAYING_TTL).as_of_layout(layout).as_operator()).await
 }
 
 async fn build_for(context: &Context, ttl: Duration, layout: u32, label: &str) -> Result<Client, Error> {
@@ -244,17 +249,21 @@ cases! {
     async fn layout_raise_waits_for_older_clients(context) {
         let older = build(context, LAYOUT, "the-older-one").await.expect("the first");
         let newer = build(context, LAYOUT + 1, "newer").await.expect("connected");
-        let error = soon("raise", newer.coordinator.raise_layout()).await.expect_err("an older client");
+        let operator = operator_build(context, LAYOUT + 1).await;
+        let error = soon("raise", operator_of(&operator).raise_layout()).await.expect_err("an older client");
         assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
         assert!(error.to_string().contains("\"the-older-one\""), "{error}");
         assert!(says(&stamp(context, &newer).await.0, LAYOUT));
         acquire(&mutex(&older, "a")).await.release().await.expect("released");
         let another = build(context, LAYOUT, "another").await.expect("nothing has changed");
-        assert_eq!(soon("raise", older.coordinator.raise_layout()).await.expect("raised before"), LAYOUT);
+        let older_operator = operator_build(context, LAYOUT).await;
+        let raised = soon("raise", operator_of(&older_operator).raise_layout()).await;
+        assert_eq!(raised.expect("raised before"), LAYOUT);
+        close(older_operator).await;
         close(older).await;
         close(another).await;
         for _ in 0..2 {
-            assert_eq!(soon("raise", newer.coordinator.raise_layout()).await.expect("raised"), LAYOUT + 1);
+            assert_eq!(soon("raise", operator_of(&operator).raise_layout()).await.expect("raised"), LAYOUT + 1);
         }
         assert!(says(&stamp(context, &newer).await.0, LAYOUT + 1));
         let error = brief_build(context, LAYOUT, "too-late").await.map(drop).expect_err("a newer layout");
@@ -267,7 +276,7 @@ cases! {
     /// them is there
     async fn layout_raise_among_older_clients_that_come_and_go(context) {
         let first = build(context, LAYOUT, "first").await.expect("the first");
-        let newer = build(context, LAYOUT + 1, "newer").await.expect("connected");
+        let newer = operator_build(context, LAYOUT + 1).await;
         let is_raised = AtomicBool::new(false);
         let comes = async |label: &str| {
             for _ in 0..20 {
@@ -290,7 +299,7 @@ cases! {
             close(first).await;
             tokio::time::sleep(PAUSE / 2).await;
             let raised = loop {
-                match newer.coordinator.raise_layout().await {
+                match operator_of(&newer).raise_layout().await {
                     Ok(layout) => break layout,
                     Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict, "{error}"),
                 }

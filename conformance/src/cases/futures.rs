@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use latchwork_core::backend::{LeaseWriter, NodeWriter};
-use latchwork_core::{Coordinator, Expected, Kind, connect, connect_lazy};
+use latchwork_core::{Coordinator, Expected, Kind, Operator, connect, connect_lazy};
 
 pub(crate) use self::row::{Prepared, PublicFuture};
 use self::row::{dropping, future, verb};
 pub(crate) use self::site::Site;
-use crate::actions::{Waiter, acquire, queue_up};
+use crate::actions::{Waiter, acquire, operator_of, queue_up};
 use crate::adapter::Adapter;
 use crate::exclusive::{Guard, Lock};
 use crate::testbed::Client;
@@ -285,20 +285,20 @@ const OTHERS: &[PublicFuture] = &[
             .page(None, 10))
     }),
     future!("Listing::all", Mutex, false, |site| dropping!(site.client.coordinator.clients(), |it| it.all())),
-    future!("Coordinator::raise_layout", Mutex, false, |site| {
-        dropping!(site.client.coordinator.clone(), |it| it.raise_layout())
+    future!("Operator::raise_layout", Mutex, false, |site| {
+        dropping!(operator_elsewhere(site).await, |it| it.raise_layout())
     }),
     future!("Coordinator::server_facts", Mutex, false, |site| {
         dropping!(site.client.coordinator.clone(), |it| it.server_facts())
     }),
-    future!("Coordinator::retire", Mutex, false, |site| {
-        dropping!(operator_elsewhere(site).await, |it| it.coordinator.retire("memory://elsewhere"))
+    future!("Operator::retire", Mutex, false, |site| {
+        dropping!(operator_elsewhere(site).await, |it| it.retire("memory://elsewhere"))
     }),
-    future!("Coordinator::marker", Mutex, false, |site| {
-        dropping!(site.client.coordinator.clone(), |it| it.marker())
+    future!("Operator::marker", Mutex, false, |site| {
+        dropping!(operator_elsewhere(site).await, |it| it.marker())
     }),
-    future!("Coordinator::reopen", Mutex, false, |site| {
-        dropping!(operator_elsewhere(site).await, |it| it.coordinator.reopen())
+    future!("Operator::reopen", Mutex, false, |site| {
+        dropping!(operator_elsewhere(site).await, |it| it.reopen())
     }),
     future!("Coordinator::close", Mutex, false, |site| {
         dropping!(busy(site).await, |it| it.coordinator.close())
@@ -309,11 +309,11 @@ const OTHERS: &[PublicFuture] = &[
 ];
 
 /// An operator of a namespace in which nobody else is: it may stay retired.
-async fn operator_elsewhere(site: &Site<'_>) -> Client {
+async fn operator_elsewhere(site: &Site<'_>) -> Operator {
     let mut config = site.context.fixture.config();
     // The testbed knows that a stamp stays there.
     config.namespace.push_str("-2");
-    site.context.client_with(&config.as_operator()).await
+    operator_of(&site.context.client_with(&config.as_operator()).await)
 }
 
 /// A client that holds one thing and waits for another.

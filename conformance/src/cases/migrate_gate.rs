@@ -10,7 +10,7 @@ use latchwork_core::backend::{CellWrite, CellWritten, LAYOUT, stamp_address};
 use latchwork_core::{CellLife, Error, ErrorKind, Expected};
 
 use super::clients::{MANY_COME, STAYING_TTL, brief_build, build, listed};
-use crate::actions::{acquire, mutex};
+use crate::actions::{acquire, mutex, operator_of};
 use crate::bounds::{CLEAN_UP, SHORT_TTL};
 use crate::case::cases;
 use crate::context::Context;
@@ -66,23 +66,23 @@ cases! {
     /// and does not list them; operators come and go, and one of them takes it into use again
     async fn migrate_gate_sends_plain_clients_on(context) {
         let (one, another) = (operator(context).await, operator(context).await);
-        assert_eq!(soon("marker", one.coordinator.marker()).await.expect("answered"), None, "it is in use");
+        assert_eq!(soon("marker", operator_of(&one).marker()).await.expect("answered"), None, "it is in use");
         for _ in 0..2 {
-            soon("retire", one.coordinator.retire(ELSEWHERE)).await.expect("nobody else is there");
+            soon("retire", operator_of(&one).retire(ELSEWHERE)).await.expect("nobody else is there");
         }
-        let marker = soon("marker", another.coordinator.marker()).await.expect("answered").expect("retired");
+        let marker = soon("marker", operator_of(&another).marker()).await.expect("answered").expect("retired");
         assert_eq!((marker.course, marker.name, marker.url.as_str()), (Course::Leaves, None, ELSEWHERE));
         assert_sent_on(context, brief_client(context, "forgotten").await);
         until("the refused one is not registered", || async { listed(&one).await.len() == 2 }).await;
-        soon("raise", another.coordinator.raise_layout()).await.expect("raised before");
+        soon("raise", operator_of(&another).raise_layout()).await.expect("raised before");
         assert_sent_on(context, brief_client(context, "forgotten").await);
-        let error = soon("retire", another.coordinator.retire("memory://")).await.expect_err("it goes elsewhere");
+        let error = soon("retire", operator_of(&another).retire("memory://")).await.expect_err("it goes elsewhere");
         assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
         soon("close", one.coordinator.close()).await.expect("closed");
         assert_sent_on(context, brief_client(context, "forgotten").await);
-        assert!(soon("reopen", another.coordinator.reopen()).await.expect("answered"));
-        assert!(!soon("reopen", another.coordinator.reopen()).await.expect("answered"), "it is open");
-        assert_eq!(soon("marker", another.coordinator.marker()).await.expect("answered"), None, "it is open");
+        assert!(soon("reopen", operator_of(&another).reopen()).await.expect("answered"));
+        assert!(!soon("reopen", operator_of(&another).reopen()).await.expect("answered"), "it is open");
+        assert_eq!(soon("marker", operator_of(&another).marker()).await.expect("answered"), None, "it is open");
         let back = client(context, "back").await.expect("it is in use again");
         acquire(&mutex(&back, "a")).await.release().await.expect("released");
     }
@@ -93,7 +93,7 @@ cases! {
     async fn migrate_gate_waits_for_a_forgotten_client(context) {
         let idle = client(context, "the-forgotten-one").await.expect("connected");
         let operator = operator(context).await;
-        let error = soon("retire", operator.coordinator.retire(ELSEWHERE)).await.expect_err("a client");
+        let error = soon("retire", operator_of(&operator).retire(ELSEWHERE)).await.expect_err("a client");
         assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
         let text = error.to_string();
         assert!(text.contains("\"the-forgotten-one\"") && !text.contains("an-operator"), "{text}");
@@ -102,7 +102,7 @@ cases! {
         for client in [idle, another] {
             soon("close", client.coordinator.close()).await.expect("closed");
         }
-        soon("retire", operator.coordinator.retire(ELSEWHERE)).await.expect("they are gone");
+        soon("retire", operator_of(&operator).retire(ELSEWHERE)).await.expect("they are gone");
         assert_sent_on(context, brief_client(context, "too-late").await);
     }
 
@@ -133,7 +133,7 @@ cases! {
         let retires = async {
             soon("close", first.coordinator.close()).await.expect("closed");
             tokio::time::sleep(PAUSE / 2).await;
-            while let Err(error) = operator.coordinator.retire(ELSEWHERE).await {
+            while let Err(error) = operator_of(&operator).retire(ELSEWHERE).await {
                 assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
                 tokio::time::sleep(PAUSE).await;
             }
@@ -151,7 +151,7 @@ cases! {
         let url = ELSEWHERE.replace('?', "%3F").replace('=', "%3D");
         add_to_stamp(context, &operator, &format!("&moving=arrives&move=to+here&url={url}")).await;
         assert_sent_on(context, brief_client(context, "too-early").await);
-        let error = soon("reopen", operator.coordinator.reopen()).await.expect_err("a move has marked it");
+        let error = soon("reopen", operator_of(&operator).reopen()).await.expect_err("a move has marked it");
         assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
         assert!(error.to_string().contains("&to=<this one>&move=to%20here"), "{error}");
     }
@@ -180,7 +180,7 @@ cases! {
             }
         })
         .await;
-        soon("retire", operator.coordinator.retire(ELSEWHERE)).await.expect("nobody is there");
+        soon("retire", operator_of(&operator).retire(ELSEWHERE)).await.expect("nobody is there");
         away.link.heal();
         let lock = away.coordinator.mutex("a").expect("a good key");
         let acquired = within(context.recovery(&away) + CLEAN_UP, "an answer", lock.acquire().into_future()).await;

@@ -6,6 +6,7 @@ use latchwork_core::{Config, Error, ErrorKind};
 
 use super::process::processes;
 use super::soak::judged;
+use crate::actions::operator_of;
 use crate::bounds::LONG_TTL;
 use crate::case::cases;
 use crate::child::{Child, Soak, SoakKind, command};
@@ -29,9 +30,7 @@ cases! {
         let begin = async |layout| Member::start(context, &config, layout).await;
         let mut fleet = vec![begin(LAYOUT).await, begin(LAYOUT).await];
         all_go_on(&mut fleet).await;
-        let newer = config.clone().as_of_layout(NEWER);
-        let operator = soon("connect", context.fixture.client(&newer)).await;
-        let operator = operator.expect("a newer build works on the older layout");
+        let operator = context.client_with(&config.clone().as_of_layout(NEWER).as_operator()).await;
         let mut records = Vec::new();
         // Forward one by one, back before the second one, and forward again.
         for (newer, older) in [(NEWER, LAYOUT), (LAYOUT, NEWER), (NEWER, LAYOUT), (NEWER, LAYOUT)] {
@@ -42,7 +41,7 @@ cases! {
             records.extend(fleet.remove(place).end().await);
             all_go_on(&mut fleet).await;
         }
-        assert_eq!(soon("raise", operator.coordinator.raise_layout()).await.expect("raised"), NEWER);
+        assert_eq!(soon("raise", operator_of(&operator).raise_layout()).await.expect("raised"), NEWER);
         all_go_on(&mut fleet).await;
         let mut back = begin(LAYOUT).await.process;
         assert!(soon("its end", back.events.next()).await.is_none(), "an older process has begun under the newer layout");
@@ -59,7 +58,7 @@ cases! {
 /// A raise, while one of the fleet is too old.
 async fn refused(operator: &Client) {
     let error: Error =
-        soon("raise", operator.coordinator.raise_layout()).await.expect_err("an older process");
+        soon("raise", operator_of(operator).raise_layout()).await.expect_err("an older process");
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
 }
 

@@ -233,10 +233,7 @@ impl Config {
         self
     }
 
-    /// For an operator's client: it holds nothing, is let in wherever a namespace [moves or is
-    /// retired](crate::Coordinator::retire), and is no reason for another to wait. Its acquisitions and
-    /// writes of values are refused (`Misconfigured`); it lists, watches, releases by force, and raises
-    /// the layout. A URL or a file does not say it: a program does, for its own clients.
+    /// For the client of an [`Operator`](crate::Operator). A URL or a file cannot set this.
     #[must_use]
     pub fn as_operator(mut self) -> Self {
         self.operator = true;

@@ -26,7 +26,7 @@
 //! settles it. The model `layout` of core's tests takes each of the steps out.
 //!
 //! With the stamp it reads the *marker* of a namespace that moves to another coordinator, or that an
-//! operator has [retired](crate::Coordinator::retire). A plain client is refused then, and told where
+//! operator has [retired](crate::Operator::retire). A plain client is refused then, and told where
 //! to go. The marker is written and the clients are listed in the same order, for the same reason
 //! (MIGRATE-GATE).
 //!

@@ -4,7 +4,7 @@ use crate::ClientRecord;
 use crate::address::Namespace;
 use crate::config::Config;
 use crate::contracts::Backend;
-use crate::coordinator::Coordinator;
+use crate::coordinator::{Coordinator, Operator};
 use crate::decide::moving::Side;
 use crate::decide::moving::gate::GateMarker;
 use crate::error::{Error, ErrorKind, Result};
@@ -23,7 +23,7 @@ pub(super) struct OperatorSide {
 
 impl OperatorSide {
     pub(super) fn new(side: Side, coordinator: Coordinator, config: &Config) -> Result<Self> {
-        coordinator.check_operator().map_err(on(side))?;
+        Operator::of(&coordinator).map_err(on(side))?;
         let url = config.shared_url();
         checked(&url)?;
         let namespace = Namespace::new(&config.namespace);

@@ -3,6 +3,7 @@
 use super::{Bed, ignored, state};
 use crate::config::{Config, MoveConfig};
 use crate::connect::connect;
+use crate::coordinator::marker_of;
 use crate::decide::moving::MovePhase::{Done, Old};
 use crate::decide::moving::Side;
 use crate::decide::moving::gate::Course;
@@ -83,12 +84,12 @@ async fn a_client_of_both_sides_that_one_side_refuses_leaves_the_other_at_once()
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_refused_in_mid_move_is_told_both_urls_and_who_takes_part_reads_the_old_sides_marker() {
+async fn refused_client_is_told_both_urls_and_member_reads_the_mark_of_the_old_side() {
     let bed = Bed::new();
     let (operator, member) = (bed.operator().await, bed.participant("one").await);
-    assert_eq!(member.marker().await.expect("readable"), None);
+    assert_eq!(marker_of(&member).await.expect("readable"), None);
     operator.start(ignored).await.expect("begun");
-    let marker = member.marker().await.expect("readable").expect("it moves");
+    let marker = marker_of(&member).await.expect("readable").expect("it moves");
     assert_eq!((marker.course, marker.name.as_deref()), (Course::Leaves, Some("m")));
     for (refused, parts) in [
         (bed.plain_on_old("late").await, ["from=<this one>&to=memory://new?namespace=b", "&move=m"]),
