@@ -39,17 +39,18 @@ use latchwork_core::facts::{
 };
 use latchwork_core::memory::{self, Link, Memory};
 use latchwork_core::recipes::{
-    Barrier, Compared, CountDownLatch, Counter, DoubleBarrier, Election, Group, GroupChanges, GroupMember,
-    IdGenerator, Inside, Leader, Leadership, Membership, MultiGuard, MultiLock, MultiMember, Mutex,
-    MutexGuard, Permit, QuorumGuard, QuorumLock, ReadGuard, RwLock, Semaphore, SharedValue, Take, WriteGuard,
+    Ask, Barrier, Compared, CountDownLatch, Counter, DoubleBarrier, Election, Group, GroupChanges,
+    GroupMember, IdGenerator, Inside, Leader, Leadership, Membership, MultiGuard, MultiLock, MultiMember,
+    Mutex, MutexGuard, Permit, QuorumGuard, QuorumLock, ReadGuard, RwLock, Semaphore, SharedValue, Take,
+    WriteGuard,
 };
 use latchwork_core::seen::{Event, Metric, MetricKind, Rechecks, Requests, Span};
 use latchwork_core::{
     Address, Capabilities, CellLife, Claim, ClientRecord, Clock, Config, Connector, Coordinator, Credentials,
     CredentialsProvider, Ended, Error, ErrorKind, Eviction, Expected, Hold, HoldState, Key, Kind, Lease,
     LeaseState, Limit, ListedKey, Logins, Loss, LostReason, Moment, Move, MoveBlocker, MoveClient,
-    MoveConfig, MoveLate, MoveOutsider, MovePlan, MovePromises, MoveState, MoveStatus, Owner, QueuePrefix,
-    QueuesInUse, Result, Secret, TimeToIdle, Token, ValuesInUse, Version, connect,
+    MoveConfig, MoveLate, MoveOutsider, MovePlan, MovePromises, MoveState, MoveStatus, Operator, Owner,
+    QueuePrefix, QueuesInUse, Result, Secret, TimeToIdle, Token, ValuesInUse, Version, connect,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -67,6 +68,7 @@ type Pass = backend::Pass<'static>;
 type CellStore = latchwork_core::backend::decide::CellStore<u64>;
 
 // Any item will do.
+type Page = latchwork_core::Page<ListedKey>;
 type Listing = latchwork_core::Listing<ListedKey>;
 // Any state will do.
 type Watch = latchwork_core::recipes::Watch<Option<VersionedValue>>;
@@ -118,7 +120,7 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Decided CountRequest NotThisCount
         Event Span Metric MetricKind Requests Rechecks
         Memory Link
-        ClientRecord ListedKey Listing Admission Raise Stamp
+        Operator Page Ask ClientRecord ListedKey Listing Admission Raise Stamp
         Move MoveBlocker MoveClient MoveConfig MoveLate MoveOutsider MovePlan MoveProgress MovePromises MoveState MoveStatus QueuesInUse ValuesInUse
         Scheme Hosts
         AcquireNext Course GateMarker Holding MovePhase Side Sides Stage Step ValuesAt Way WholeStage WholeStep Who

@@ -41,7 +41,7 @@ use crate::error::LostReason;
 /// Anyone may read it:
 ///
 /// ```
-/// # use latchwork_core::{connect, Config, contracts::LeaseState, memory};
+/// # use latchwork_core::{connect, Config, LeaseState, memory};
 /// # async fn example() -> Result<(), latchwork_core::Error> {
 /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
 /// let lease = coordinator.lease();

@@ -20,7 +20,7 @@ use crate::registry;
 /// # use std::sync::Arc;
 /// # use latchwork_core::{Config, ErrorKind, Operator, Result, connect, memory};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-/// # let (connectors, config) = ([memory::connector()], Config::from_url("memory://")?);
+/// # let (connectors, config) = ([memory::connector()], Config::from_url("memory://retired")?);
 /// let operator = Operator::connect(&connectors, &config).await?;
 /// operator.retire("redis://the-new-one").await?;
 /// let refused = connect(&connectors, &config).await.map(drop).unwrap_err();

@@ -36,7 +36,7 @@ use crate::listing::Listing;
 /// a paused process can work on next to its successor for a moment. Permits have no token.
 ///
 /// ```
-/// # use latchwork_core::{connect, contracts::Limit, Config, memory};
+/// # use latchwork_core::{connect, Limit, Config, memory};
 /// # async fn example() -> Result<(), latchwork_core::Error> {
 /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
 /// let exports = coordinator.semaphore("exports", Limit::UnlessStored(3))?;

@@ -28,7 +28,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// under a hold is what `IsOwner` of etcd's `concurrency.Mutex` is for.
 ///
 /// ```
-/// # use latchwork_core::{connect, contracts::Expected, recipes::Compared, Config, memory};
+/// # use latchwork_core::{connect, Expected, recipes::Compared, Config, memory};
 /// # async fn example() -> Result<(), latchwork_core::Error> {
 /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
 /// let limits = coordinator.shared_value("limits")?;
