@@ -24,6 +24,18 @@ const REMEMBER: Duration = Duration::from_secs(24 * 3600);
 const REMEMBER_RANGE: RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(366 * 24 * 3600);
 
+/// The options of this backend: see the [crate](crate).
+pub(crate) const OPTIONS: [&str; 7] = [
+    "strict",
+    "remember",
+    "min_replicas",
+    "cluster",
+    SENTINEL_OPTIONS[0],
+    SENTINEL_OPTIONS[1],
+    SENTINEL_OPTIONS[2],
+];
+const SENTINEL_OPTIONS: [&str; 3] = ["sentinel_service", "sentinel_user", "sentinel_password"];
+
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Host {
@@ -176,14 +188,14 @@ impl Settings {
                 Error::invalid("url", format!("{path:?} is no database number: {example}"))
             })?,
         };
-        if config.cluster && database != 0 {
+        if config.options.flag("cluster")? && database != 0 {
             return Err(Error::invalid("url", "a Redis Cluster has one database: leave out the path"));
         }
         if config.user.is_some() && config.password.is_none() {
             let why = "Redis logs in with a password: redis://user:password@host (any, where the user has `nopass`)";
             return Err(Error::invalid("password", why));
         }
-        let remember = config.remember.unwrap_or(REMEMBER);
+        let remember = config.options.duration("remember")?.unwrap_or(REMEMBER);
         if !REMEMBER_RANGE.contains(&remember) {
             return Err(Error::invalid("remember", "must be from 1 s to 366 days"));
         }
@@ -197,7 +209,7 @@ impl Settings {
             remember,
             connect_timeout: config.connect_timeout.min(ENDLESS),
             request_timeout: config.request_timeout.min(ENDLESS),
-            strict: config.strict,
+            strict: config.options.flag("strict")?,
             min_replicas: config.min_replicas,
             client_name: format!("latchwork:{client}"),
             inbox: format!("{namespace}:inbox:{client}"),
@@ -212,23 +224,38 @@ pub(crate) fn share_of(time: Duration, hosts: &[Host]) -> Duration {
 }
 
 fn servers(config: &Config, transport: &Transport) -> Result<Servers> {
-    if let Some(service) = &config.sentinel_service {
+    let [service, user, password] = SENTINEL_OPTIONS.map(|name| config.options.get(name));
+    let is_cluster = config.options.flag("cluster")?;
+    if let Some(service) = service {
+        if service.is_empty() {
+            return Err(Error::invalid("sentinel_service", "is empty: redis-sentinel://h1,h2/service"));
+        }
+        if is_cluster {
+            return Err(Error::invalid("cluster", "has no Sentinels: its own servers watch each other"));
+        }
+        if user.is_some() && password.is_none() {
+            return Err(Error::invalid("sentinel_password", "is missing: a Sentinel's user has one too"));
+        }
         let hosts = config.hosts_with_port(SENTINEL_PORT)?;
         let hosts = hosts.iter().map(|host| Host::parse(host)).collect::<Result<_>>()?;
-        let login = config.sentinel_password.as_ref().map(|password| match &config.sentinel_user {
-            Some(user) => Credentials::new(user, password.expose()),
-            None => Credentials::of_default_user(password.expose()),
+        let login = password.map(|password| match user {
+            Some(user) => Credentials::new(user, password),
+            None => Credentials::of_default_user(password),
         });
         return Ok(Servers::Watched(Sentinels {
             hosts,
-            service: service.clone(),
+            service: service.to_owned(),
             login,
             transport: transport.clone(),
             replaced: Arc::default(),
         }));
     }
+    if let Some(option) = SENTINEL_OPTIONS.into_iter().find(|name| config.options.get(name).is_some()) {
+        let why = "is for redis-sentinel://h1,h2/service (the option `sentinel_service`)";
+        return Err(Error::invalid(option, why));
+    }
     let hosts = config.hosts_with_port(PORT)?;
-    if config.cluster {
+    if is_cluster {
         return hosts.iter().map(|host| Host::parse(host)).collect::<Result<_>>().map(Servers::Cluster);
     }
     match hosts.as_slice() {
@@ -271,6 +298,17 @@ mod tests {
     fn what_cannot_be_is_refused_by_name() {
         for url in ["redis://", "redis://a,b", "redis://h/x", "redis://h/-1", "redis-sentinel://h/s?db=x"] {
             assert_eq!(settings(url).unwrap_err().argument(), Some("url"), "{url}");
+        }
+        for (url, argument) in [
+            ("redis://h?remember=long", "remember"),
+            ("redis://h?strict=maybe", "strict"),
+            ("redis://h?cluster=1", "cluster"),
+            ("redis-cluster://h?sentinel_service=x", "cluster"),
+            ("redis://h?sentinel_service=", "sentinel_service"),
+            ("redis://h?sentinel_password=x", "sentinel_password"),
+            ("redis-sentinel://a/service?sentinel_user=x", "sentinel_password"),
+        ] {
+            assert_eq!(settings(url).unwrap_err().argument(), Some(argument), "{url}");
         }
         // The client crate would log in as `default`, and report nothing.
         assert_eq!(settings("redis://app@h").unwrap_err().argument(), Some("password"));

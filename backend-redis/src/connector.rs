@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::backend::RedisBackend;
 use crate::client::Client;
-use crate::config::{Host, NAME, Servers, Settings};
+use crate::config::{Host, NAME, OPTIONS, Servers, Settings};
 use crate::driver::{Driver, sweep};
 use crate::error::Failure;
 use crate::layout::QueueKeys;
@@ -55,6 +55,10 @@ impl Connector for RedisConnector {
 
     fn validate(&self, config: &Config) -> Result<()> {
         Settings::of(config).map(|_| ())
+    }
+
+    fn options(&self) -> &'static [&'static str] {
+        &OPTIONS
     }
 
     fn speaks_tls(&self) -> bool {

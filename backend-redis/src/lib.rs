@@ -52,6 +52,16 @@
 //! owner learns `Revoked` at its next renewal, and the next node is admitted. (The owner of a node
 //! that this library revokes learns it at once.)
 //!
+//! # Options
+//! | option | meaning |
+//! |---|---|
+//! | `strict` | `true`: refuse a server that may evict locks, rather than warn |
+//! | `remember` | how long the last token of a key is kept after its last use, 1 s to 366 days (default 24 h). Tokens also rise without it, unless the server's clock is set back by more than the key was idle |
+//! | `min_replicas` | [how many replicas](latchwork_core::Config::min_replicas) must confirm an acquisition |
+//! | `cluster` | `true`: the hosts are some servers of a Redis Cluster (`redis-cluster://h1,h2`) |
+//! | `sentinel_service` | the hosts are Sentinels, which watch the master under this name (`redis-sentinel://h1,h2/service`) |
+//! | `sentinel_user`, `sentinel_password` | the login at the Sentinels; the login at the master is `user` and `password` |
+//!
 //! # What the server must allow
 //! Redis 6.2 or newer (tested: 6.2, 7.0, 8.2), or Valkey (tested: 9.1). This ACL is enough:
 //! `+@read +@write +@pubsub +@scripting +@connection -@dangerous +time +info` on

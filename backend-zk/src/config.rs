@@ -46,6 +46,12 @@ pub(crate) struct Settings {
     pub(crate) believes_reads: bool,
 }
 
+/// The options of this backend: see the [crate](crate).
+pub(crate) const OPTIONS: [&str; 2] = ["tick", "sasl"];
+
+/// A server's tickTime by default.
+const TICK: Duration = Duration::from_secs(2);
+
 impl Settings {
     pub(crate) fn read(config: &Config) -> Result<Self> {
         config.validate()?;
@@ -65,8 +71,13 @@ impl Settings {
                 "/zookeeper is the server's own: choose another name, or a chroot",
             ));
         }
+        let sasl = config.options.flag("sasl")?;
+        let tick = config.options.duration("tick")?.unwrap_or(TICK);
+        if tick.is_zero() {
+            return Err(Error::invalid("tick", "must not be zero"));
+        }
         match (&config.user, &config.password) {
-            (Some(user), Some(_)) if config.sasl || !user.contains(':') => {}
+            (Some(user), Some(_)) if sasl || !user.contains(':') => {}
             (None, None) => {}
             _ => {
                 return Err(Error::invalid(
@@ -84,11 +95,11 @@ impl Settings {
             chroot,
             namespace,
             logins: Logins::of(config),
-            sasl: config.sasl,
+            sasl,
             // Core gives every client a label.
             label: config.label.as_deref().unwrap_or_default().into(),
             ttl: config.ttl,
-            tick: config.tick,
+            tick,
             connect_timeout: config.connect_timeout,
             request_timeout: config.request_timeout,
             fast_path: true,
@@ -156,7 +167,7 @@ impl Settings {
 
 /// Refuses SASL in a build that has none.
 pub(crate) fn check_sasl_is_built(config: &Config, built: bool) -> Result<()> {
-    if config.sasl && !built {
+    if config.options.flag("sasl")? && !built {
         let why = "needs the feature `sasl` of the crate latchwork, or of this backend's own crate";
         return Err(Error::invalid("sasl", why));
     }
@@ -166,7 +177,7 @@ pub(crate) fn check_sasl_is_built(config: &Config, built: bool) -> Result<()> {
 /// SASL logs somebody in, in a build that has it.
 fn check_sasl(config: &Config) -> Result<()> {
     check_sasl_is_built(config, cfg!(feature = "sasl"))?;
-    if !config.sasl {
+    if !config.options.flag("sasl")? {
         return Ok(());
     }
     if !Logins::of(config).are_given() {
@@ -230,6 +241,9 @@ mod tests {
             ("zookeeper://h/?namespace=zookeepe%72", "namespace"),
             ("zookeeper://app@h", "user"),
             ("zookeeper://h?sasl=true", "sasl"),
+            ("zookeeper://u:p@h?sasl=1", "sasl"),
+            ("zookeeper://h?tick=0s", "tick"),
+            ("zookeeper://h?tick=soon", "tick"),
             #[cfg(feature = "sasl")]
             ("zookeeper://app@h?sasl=true", "user"),
             #[cfg(feature = "sasl")]

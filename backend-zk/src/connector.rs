@@ -8,7 +8,7 @@ use latchwork_core::{Address, Config, Connector, Result};
 
 use crate::backend::ZooKeeperBackend;
 use crate::client::Client;
-use crate::config::{NAME, Settings, check_sasl_is_built};
+use crate::config::{NAME, OPTIONS, Settings, check_sasl_is_built};
 use crate::layout::QueuePaths;
 use crate::sweep::sweep;
 
@@ -66,6 +66,10 @@ impl Connector for ZooKeeperConnector {
     fn validate(&self, config: &Config) -> Result<()> {
         check_sasl_is_built(config, self.sasl)?;
         Settings::read(config).map(drop)
+    }
+
+    fn options(&self) -> &'static [&'static str] {
+        &OPTIONS
     }
 
     fn speaks_tls(&self) -> bool {

@@ -19,6 +19,13 @@
 //! client makes, else everybody may. A directory that was made without a login stays open to everybody: a client
 //! with a login warns of it when it connects.
 //!
+//! # Options
+//!
+//! | option | meaning |
+//! |---|---|
+//! | `tick` | an upper bound of the server's tickTime (default 2 s). A TTL of one and a half ticks or less is refused |
+//! | `sasl` | `true`: log in by SASL (DIGEST-MD5), and not by the digest scheme. It needs the crate feature `sasl` |
+//!
 //! # Protocol
 //!
 //! * A *join* makes a sequential ephemeral node and lists the queue, pipelined: one round trip. The

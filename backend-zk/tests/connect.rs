@@ -165,7 +165,8 @@ async fn what_is_wrong_with_the_server_is_named() {
     let error = refused(&config).await;
     assert!(error.to_string().contains("60s"), "{error}");
     table.made("the TTL is longer than the server's longest session", &error);
-    (config.ttl, config.tick) = (Duration::from_secs(2), Duration::from_secs(2));
+    config.ttl = Duration::from_secs(2);
+    config.options.set("tick", "2s");
     table.made("the TTL is too short for the server's `tickTime`", &refused(&config).await);
 
     let login = crate::common::foreign().with_auth("digest", b"app:secret");

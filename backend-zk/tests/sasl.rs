@@ -42,8 +42,7 @@ async fn strict() -> &'static Server {
 fn login(addr: &str, user: &str, password: &str) -> Config {
     let mut config = config(addr);
     (config.user, config.password) = (Some(user.to_owned()), Some(Secret::new(password)));
-    config.sasl = true;
-    config
+    config.option("sasl", "true")
 }
 
 async fn at(config: &Config) -> Result<Coordinator, Error> {
@@ -90,7 +89,7 @@ async fn every_node_is_of_the_user_alone_and_no_other_one_gets_in() {
     }
     // By digest the same words are another login.
     let mut digest = config.clone();
-    digest.sasl = false;
+    digest.options.set("sasl", "false");
     let error = refused(&digest).await;
     assert!(error.kind() == ErrorKind::Forbidden, "{error}");
     drop(held);
@@ -175,8 +174,7 @@ async fn every_mistake_is_called_what_the_guide_says() {
     }
     let strict = strict().await;
     table.made("the user or the password", &refused(&login(strict.addr(), "app", WRONG)).await);
-    let mut nobody = config(strict.addr());
-    nobody.sasl = true;
+    let nobody = config(strict.addr()).option("sasl", "true");
     table.made("there is no login", &refused(&nobody).await);
     table.all_made();
     // The control: who is right is let in there.

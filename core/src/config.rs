@@ -1,5 +1,6 @@
 //! How to reach a coordinator: what a URL says, as fields.
 
+mod backend_options;
 mod check;
 mod fields;
 mod file;
@@ -10,6 +11,7 @@ mod shared;
 mod shown;
 mod url;
 
+pub use self::backend_options::Options;
 #[cfg(feature = "tls")]
 pub(crate) use self::check::backend_name;
 pub(crate) use self::fields::MOVING;

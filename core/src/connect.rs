@@ -140,6 +140,26 @@ fn choose(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<(Arc<dyn
     if config.tls && !connector.speaks_tls() {
         return Err(no_tls(&config.backend));
     }
+    check_options(connectors, &**connector, config)?;
     connector.validate(config)?;
     Ok((Arc::clone(connector), labelled(config)))
+}
+
+/// Refuses an option that the backend does not have: the user would rely on it in vain.
+fn check_options(connectors: &[Arc<dyn Connector>], of: &dyn Connector, config: &Config) -> Result<()> {
+    let min_replicas = (config.min_replicas != 0).then_some("min_replicas");
+    let unknown = config.options.names().chain(min_replicas).find(|name| !of.options().contains(name));
+    let Some(unknown) = unknown else { return Ok(()) };
+    let at_home = connectors.iter().find_map(|other| {
+        let option = other.options().iter().find(|option| **option == unknown)?;
+        Some((*option, other.name()))
+    });
+    let backend = of.name();
+    Err(match at_home {
+        Some((option, home)) => {
+            let why = format!("is an option of {home}://, and means nothing to {backend}://");
+            Error::invalid(option, why)
+        }
+        None => Error::invalid("options", format!("{unknown:?} is no option of {backend}://")),
+    })
 }

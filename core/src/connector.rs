@@ -17,11 +17,17 @@ pub trait Connector: fmt::Debug + Send + Sync {
     /// The backend's name, which is its URL scheme and [`Config::backend`].
     fn name(&self) -> &'static str;
 
-    /// Checks what can be checked of a configuration without I/O.
+    /// Checks what can be checked of a configuration without I/O, with the values of its options.
     ///
     /// # Errors
-    /// `InvalidArgument` naming the field.
+    /// `InvalidArgument` naming the field or the option.
     fn validate(&self, config: &Config) -> Result<()>;
+
+    /// The names of the [options](crate::Options) that only this backend has. Core refuses a configuration
+    /// with others.
+    fn options(&self) -> &'static [&'static str] {
+        &[]
+    }
 
     /// Checks a queue's address without I/O. Core calls it for each handle that is made, connected
     /// or not.

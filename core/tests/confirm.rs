@@ -155,16 +155,3 @@ async fn where_no_replica_can_be_asked_a_demand_is_refused_by_name() {
     let mutex = client.mutex("b").expect("a good key");
     assert_eq!(mutex.acquire().min_replicas(1).await.expect_err("refused").kind(), refused);
 }
-
-#[test]
-fn the_option_of_a_url_is_refused_where_it_means_nothing() {
-    let config: Config = "redis://h?min_replicas=2".parse().expect("a good URL");
-    assert_eq!(config.min_replicas, 2);
-    for url in ["memory://?min_replicas=1", "etcd://h?min_replicas=1", "zookeeper://h?min_replicas=0"] {
-        let error = url.parse::<Config>().expect_err("it means nothing there");
-        assert_eq!(error.argument(), Some("min_replicas"), "{url}");
-    }
-    let mut config = Config::new("etcd");
-    config.min_replicas = 1;
-    assert_eq!(config.validate().expect_err("it means nothing there").argument(), Some("min_replicas"));
-}

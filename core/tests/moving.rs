@@ -64,6 +64,10 @@ impl Connector for Named {
         Ok(())
     }
 
+    fn options(&self) -> &'static [&'static str] {
+        if self.name == "redis" { &["min_replicas"] } else { &[] }
+    }
+
     fn clock(&self, _config: &Config) -> Clock {
         self.store.clock().clone()
     }

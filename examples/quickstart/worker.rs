@@ -75,7 +75,7 @@ impl Plan {
         config.ttl = TTL;
         config.label = Some(WORKERS[self.worker].to_owned());
         if let Some(tick) = self.tick {
-            config.tick = tick;
+            config.options.set_duration("tick", tick);
         }
         latchwork::connect(config).await
     }

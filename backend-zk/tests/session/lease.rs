@@ -18,7 +18,8 @@ async fn a_silence_suspends_a_short_lease_before_it_is_lost() {
     let proxy = Proxy::start(server.addr()).await.unwrap();
     let mut config = through(&proxy).await;
     // It is suspended for a ninth of its TTL: for longer than a machine stands still.
-    (config.ttl, config.tick) = (Duration::from_secs(10), Duration::from_secs(4));
+    config.ttl = Duration::from_secs(10);
+    config.options.set("tick", "4s");
     let backend = backend(&config).await;
     let lease = backend.lease();
     // Shortly before the third proof, so that the loss comes before the connection is given up as

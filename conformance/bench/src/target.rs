@@ -109,7 +109,7 @@ impl Target {
 
     /// Whether its hosts name other servers, to which its clients connect: Sentinels, and a Redis Cluster.
     pub(super) fn names_its_servers(&self) -> bool {
-        self.config.sentinel_service.is_some() || self.config.cluster
+        ["sentinel_service", "cluster"].iter().any(|option| self.config.options.get(option).is_some())
     }
 
     /// A client whose way leads over this address. TLS goes through it, to the server's own name.

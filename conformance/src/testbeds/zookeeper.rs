@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use futures_util::future::{BoxFuture, try_join_all};
 use latchwork_core::backend::clients_address;
-use latchwork_core::{Address, Capabilities, Config, Error, ErrorKind, Eviction, Result};
+use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Result};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zookeeper_client::{Acls, Client, CreateMode};
@@ -21,10 +21,7 @@ use latchwork_servers::{Clocks, Ensemble, Server, ask};
 /// # Errors
 /// `InvalidArgument` when the server's URL is none of ours.
 pub fn zookeeper_testbed(server: Server) -> Result<ServerTestbed> {
-    let tick = match server.clocks() {
-        Clocks::Fast => Clocks::Fast.zookeeper_tick(),
-        Clocks::Default => Config::from_url(server.url())?.tick,
-    };
+    let tick = server.clocks().zookeeper_tick();
     Ok(over(server.url(), vec![server.addr().to_owned()], tick)?.keeping(server))
 }
 
@@ -50,7 +47,7 @@ fn over(url: &str, hosts: Vec<String>, tick: Duration) -> Result<ServerTestbed> 
         "/exact-",
         open_admin,
     )?;
-    testbed.config.tick = tick;
+    testbed.config.options.set_duration("tick", tick);
     Ok(testbed)
 }
 

@@ -137,7 +137,7 @@ async fn client(kind: Kind, certificates: Option<&Certificates>, host: String) -
     config.hosts = vec![host];
     (config.ttl, config.connect_timeout) = (Duration::from_secs(60), PATIENCE);
     if kind == Kind::Zookeeper {
-        config.tick = Clocks::Fast.zookeeper_tick();
+        config.options.set_duration("tick", Clocks::Fast.zookeeper_tick());
     }
     if let Some(certificates) = certificates {
         config.tls = true;

@@ -115,7 +115,7 @@ async fn texts_of_sentinels(server: &Server) -> Vec<String> {
         let (addr, login) = (server.addr(), format!("sentinel_user=app&sentinel_password={password}"));
         let url = format!("redis-sentinel://app:{}@{addr}/service?{login}", SECRETS[0]);
         let config: Config = url.parse().expect("a URL");
-        assert_eq!(config.sentinel_password.as_ref().map(Secret::expose), Some(password));
+        assert_eq!(config.options.get("sentinel_password"), Some(password));
         seen.extend([format!("{config:?} {config:#?}"), config.url_without_secrets()]);
         seen.push(serde_json::to_string(&config).expect("written"));
         let error = connect(&connectors(), &config).await.expect_err("it is no Sentinel");

@@ -32,7 +32,7 @@ fn secured(kind: Kind) -> String {
 async fn open(url: &str) -> Result<Coordinator, Error> {
     let mut config = Config::from_url(url)?;
     if config.backend == "zookeeper" {
-        config.tick = latchwork_servers::Clocks::Fast.zookeeper_tick();
+        config.options.set_duration("tick", latchwork_servers::Clocks::Fast.zookeeper_tick());
     }
     connect(&connectors(), &config).await
 }

@@ -2,7 +2,7 @@
 
 use ::url::Url;
 
-use super::fields::{Config, MOVING, default_tick};
+use super::fields::{Config, MOVING};
 use super::scheme::Scheme;
 use crate::address::{Address, Kind, check_length};
 use crate::decide::check_ttl;
@@ -10,35 +10,13 @@ use crate::error::{Error, Result};
 use crate::label::check_visible;
 use crate::secret::Secret;
 
-/// Options that only one backend has, and which. A third-party backend may use them as it likes.
-const ONLY_FOR: [(&str, &str); 9] = [
-    ("cluster", "redis"),
-    ("strict", "redis"),
-    ("remember", "redis"),
-    ("min_replicas", "redis"),
-    ("sentinel_service", "redis"),
-    ("sentinel_user", "redis"),
-    ("sentinel_password", "redis"),
-    ("tick", "zookeeper"),
-    ("sasl", "zookeeper"),
-];
+#[cfg(feature = "tls")]
 const OURS: [&str; 4] = ["memory", "redis", "zookeeper", "etcd"];
 
 /// The name of a backend of ours, for an error that outlives the configuration.
 #[cfg(feature = "tls")]
 pub(crate) fn backend_name(backend: &str) -> &'static str {
     OURS.into_iter().find(|ours| *ours == backend).unwrap_or("the server of this URL")
-}
-
-/// Refuses an option that has no effect on `backend`: the user would rely on it in vain.
-pub(super) fn check_applies(backend: &str, option: &'static str) -> Result<()> {
-    match ONLY_FOR.into_iter().find(|(name, _)| *name == option) {
-        Some((_, only)) if only != backend && OURS.contains(&backend) => Err(Error::invalid(
-            option,
-            format!("is an option of {only}://, and means nothing to {backend}://"),
-        )),
-        _ => Ok(()),
-    }
 }
 
 impl Config {
@@ -54,11 +32,9 @@ impl Config {
             (None, true) => return Err(Error::invalid("moving", "is missing: a move has two sides")),
             (None, false) => {}
         }
-        for (name, timeout) in [
-            ("connect_timeout", self.connect_timeout),
-            ("request_timeout", self.request_timeout),
-            ("tick", self.tick),
-        ] {
+        for (name, timeout) in
+            [("connect_timeout", self.connect_timeout), ("request_timeout", self.request_timeout)]
+        {
             if timeout.is_zero() {
                 return Err(Error::invalid(name, "must not be zero"));
             }
@@ -70,37 +46,13 @@ impl Config {
         if self.credentials.0.is_some() && self.backend == "memory" {
             return Err(Error::invalid("credentials", "memory:// has no login"));
         }
-        if self.tick != default_tick() {
-            check_applies(&self.backend, "tick")?;
-        }
-        if self.sasl {
-            check_applies(&self.backend, "sasl")?;
-        }
-        if self.strict {
-            check_applies(&self.backend, "strict")?;
-        }
-        if self.remember.is_some() {
-            check_applies(&self.backend, "remember")?;
-        }
-        if self.min_replicas != 0 {
-            check_applies(&self.backend, "min_replicas")?;
-        }
-        self.check_sentinels()?;
-        if self.cluster {
-            check_applies(&self.backend, "cluster")?;
-            if self.sentinel_service.is_some() {
-                return Err(Error::invalid("cluster", "has no Sentinels: its own servers watch each other"));
-            }
-        }
+        self.options.check()?;
         Address::new(&self.namespace, Kind::Mutex, "probe")?;
         for (name, text) in [
             ("namespace", Some(self.namespace.as_str())),
             ("user", self.user.as_deref()),
             ("password", self.password.as_ref().map(Secret::expose)),
             ("path", Some(self.path.as_str())),
-            ("sentinel_service", self.sentinel_service.as_deref()),
-            ("sentinel_user", self.sentinel_user.as_deref()),
-            ("sentinel_password", self.sentinel_password.as_ref().map(Secret::expose)),
         ] {
             check_visible(name, text.unwrap_or_default())?;
         }
@@ -112,29 +64,6 @@ impl Config {
             crate::label::check(label)?;
         }
         self.hosts.iter().try_for_each(|host| check_host("hosts", host))
-    }
-
-    /// A login of Sentinels means nothing without them.
-    fn check_sentinels(&self) -> Result<()> {
-        let given = [
-            ("sentinel_service", self.sentinel_service.is_some()),
-            ("sentinel_user", self.sentinel_user.is_some()),
-            ("sentinel_password", self.sentinel_password.is_some()),
-        ];
-        for (option, _) in given.into_iter().filter(|(_, given)| *given) {
-            check_applies(&self.backend, option)?;
-            if self.sentinel_service.is_none() {
-                let why = "is for redis-sentinel://h1,h2/service (the field `sentinel_service`)";
-                return Err(Error::invalid(option, why));
-            }
-        }
-        if self.sentinel_service.as_deref() == Some("") {
-            return Err(Error::invalid("sentinel_service", "is empty: redis-sentinel://h1,h2/service"));
-        }
-        if self.sentinel_user.is_some() && self.sentinel_password.is_none() {
-            return Err(Error::invalid("sentinel_password", "is missing: a Sentinel's user has one too"));
-        }
-        Ok(())
     }
 
     /// Refuses half an identity, and what belongs to TLS without TLS: the user would rely on it in vain.

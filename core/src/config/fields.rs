@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::backend_options::Options;
 use crate::credentials::{CredentialsProvider, Provider};
 use crate::decide::layout::LAYOUT;
 use crate::decide::moving::gate::Who;
@@ -84,41 +85,14 @@ pub struct Config {
     pub request_timeout: Duration,
     /// The label shown in listings (default: host, process id and a short random client id).
     pub label: Option<String>,
-    /// ZooKeeper: an upper bound of the server's tickTime (default 2 s). A TTL of one and a half
-    /// ticks or less is refused. For another backend, anything but the default is refused.
-    #[serde(with = "humantime_serde", skip_serializing_if = "is_default_tick")]
-    pub tick: Duration,
-    /// ZooKeeper: log in by SASL (DIGEST-MD5) with the login, and not by the digest scheme. It needs
-    /// the crate feature `sasl`. Refused for another backend.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub sasl: bool,
-    /// Redis: refuse a server that may evict locks, rather than warn. Refused for another backend.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub strict: bool,
-    /// Redis: how long a key's last token is kept after its last use, 1 s to 366 days (default 24
-    /// h). Tokens rise without it too, unless the server's clock is set back by more than the time
-    /// for which the key lay idle. Refused for another backend, which needs to keep none.
-    #[serde(with = "humantime_serde::option", skip_serializing_if = "Option::is_none")]
-    pub remember: Option<Duration>,
-    /// Redis: how many replicas must confirm each acquisition (default 0: none is asked), unless the
-    /// acquisition says it ([`Acquire::min_replicas`](crate::recipes::Acquire::min_replicas), which
-    /// has what that is worth). Refused for another backend.
+    /// How many replicas must confirm each acquisition (default 0), unless the acquisition says it
+    /// ([`Acquire::min_replicas`](crate::recipes::Acquire::min_replicas), which has what that is worth).
+    /// Redis has it, and other backends refuse it.
     #[serde(skip_serializing_if = "is_none_asked")]
     pub min_replicas: u32,
-    /// Redis: the hosts are Sentinels, and this is the name under which they watch the master
-    /// (`redis-sentinel://h1,h2/service`). Refused for another backend.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sentinel_service: Option<String>,
-    /// Redis: the user of the Sentinels themselves; that of the master is `user`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sentinel_user: Option<String>,
-    /// Redis: the password of the Sentinels themselves. Read, never written.
-    #[serde(skip_serializing)]
-    pub sentinel_password: Option<Secret>,
-    /// Redis: the hosts are some of a Redis Cluster, which know the others (`redis-cluster://h1,h2`).
-    /// Refused for another backend.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub cluster: bool,
+    /// The options that only this backend has, such as `tick` of ZooKeeper or `strict` of Redis.
+    #[serde(flatten)]
+    pub options: Options,
     /// The two coordinators of a move, where the backend is `moving`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moving: Option<Box<MoveConfig>>,
@@ -172,16 +146,9 @@ pub(super) fn default_connect_timeout() -> Duration {
 pub(super) fn default_request_timeout() -> Duration {
     Duration::from_secs(2)
 }
-pub(super) fn default_tick() -> Duration {
-    Duration::from_secs(2)
-}
 pub(super) fn default_layout() -> u32 {
     LAYOUT
 }
-fn is_default_tick(tick: &Duration) -> bool {
-    *tick == default_tick()
-}
-
 fn is_none_asked(min_replicas: &u32) -> bool {
     *min_replicas == 0
 }
@@ -209,15 +176,8 @@ impl Config {
             connect_timeout: default_connect_timeout(),
             request_timeout: default_request_timeout(),
             label: None,
-            tick: default_tick(),
-            sasl: false,
-            strict: false,
-            remember: None,
             min_replicas: 0,
-            sentinel_service: None,
-            sentinel_user: None,
-            sentinel_password: None,
-            cluster: false,
+            options: Options::default(),
             moving: None,
             credentials: Provider::default(),
             layout: LAYOUT,

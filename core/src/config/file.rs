@@ -8,13 +8,14 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use super::backend_options::Options;
 use super::fields::{self, Config, MoveConfig};
 use crate::credentials::Provider;
 use crate::secret::Secret;
 
 /// The fields of the table.
 #[derive(Deserialize)]
-#[serde(remote = "Config", deny_unknown_fields)]
+#[serde(remote = "Config")]
 struct Table {
     backend: String,
     #[serde(default)]
@@ -47,24 +48,8 @@ struct Table {
     request_timeout: Duration,
     #[serde(default)]
     label: Option<String>,
-    #[serde(default = "fields::default_tick", with = "humantime_serde")]
-    tick: Duration,
-    #[serde(default)]
-    sasl: bool,
-    #[serde(default)]
-    strict: bool,
-    #[serde(default, with = "humantime_serde::option")]
-    remember: Option<Duration>,
     #[serde(default)]
     min_replicas: u32,
-    #[serde(default)]
-    sentinel_service: Option<String>,
-    #[serde(default)]
-    sentinel_user: Option<String>,
-    #[serde(default)]
-    sentinel_password: Option<Secret>,
-    #[serde(default)]
-    cluster: bool,
     #[serde(default)]
     moving: Option<Box<MoveConfig>>,
     #[serde(skip)]
@@ -75,6 +60,8 @@ struct Table {
     operator: bool,
     #[serde(skip)]
     participates: Option<std::sync::Arc<str>>,
+    #[serde(flatten)]
+    options: Options,
 }
 
 impl<'de> Deserialize<'de> for Config {
@@ -170,16 +157,17 @@ mod tests {
         for error in read("4711").into_iter().chain(read("[]")) {
             assert!(error.unwrap_err().contains("a URL such as"));
         }
-        for error in read(r#"{ backend = "redis", "host" = "h" }"#) {
-            assert!(error.unwrap_err().contains("unknown field `host`"));
+        for error in read(r#"{ backend = "redis", "host" = ["h"] }"#) {
+            assert!(error.unwrap_err().contains("an option is a text"));
         }
     }
 
     #[test]
-    fn a_table_says_how_long_a_token_is_remembered() {
-        for config in read(r#"{ backend = "redis", "remember" = "1m" }"#) {
+    fn other_fields_of_a_table_are_options_of_the_backend() {
+        for config in read(r#"{ backend = "redis", "remember" = "1m", "strict" = true, "shards" = 3 }"#) {
             let config = config.unwrap();
-            assert_eq!(config.remember, Some(Duration::from_secs(60)));
+            let url = "redis://?remember=1m&strict=true&shards=3";
+            assert_eq!(config, Config::from_url(url).unwrap());
             let json = serde_json::to_string(&config).unwrap();
             assert_eq!(serde_json::from_str::<Config>(&json).unwrap(), config);
         }

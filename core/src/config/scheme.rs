@@ -47,10 +47,10 @@ impl<'a> Scheme<'a> {
 
     /// That of a configuration.
     pub(crate) fn of(config: &'a Config) -> Self {
-        let hosts = match (&config.sentinel_service, config.cluster) {
+        let hosts = match (config.options.get("sentinel_service"), config.options.get("cluster")) {
             (Some(_), _) => Hosts::Sentinels,
-            (None, true) => Hosts::Cluster,
-            (None, false) => Hosts::Servers,
+            (None, Some("true")) => Hosts::Cluster,
+            (None, _) => Hosts::Servers,
         };
         Scheme { backend: &config.backend, hosts, tls: config.tls }
     }

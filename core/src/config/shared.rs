@@ -11,8 +11,7 @@ impl Config {
             path: self.path.clone(),
             tls: self.tls,
             namespace: self.namespace.clone(),
-            sentinel_service: self.sentinel_service.clone(),
-            cluster: self.cluster,
+            options: self.options.of_place(),
             ..Self::new(&*self.backend)
         };
         place.url_without_secrets()

@@ -24,9 +24,9 @@ impl Config {
         format!("{MOVING}:?from={from}&to={to}&move={name}{options}")
     }
 
-    /// The URL that makes this configuration, but for its password, and the Sentinels' login, which is
-    /// nothing without one: for people, and for programs that are told where a lock is. Options that are
-    /// as they are by default are left out. What no URL says (a provider of credentials, an operator's
+    /// The URL that makes this configuration, but for its password and the [secret options](super::Options):
+    /// for people, and for programs that are told where a lock is. Options that are as they are by default
+    /// are left out. What no URL says (a provider of credentials, an operator's
     /// client) is left out too.
     ///
     /// ```
@@ -55,15 +55,8 @@ impl Config {
             connect_timeout,
             request_timeout,
             label,
-            tick,
-            sasl,
-            strict,
-            remember,
             min_replicas,
-            sentinel_service,
-            sentinel_user: _,
-            sentinel_password: _,
-            cluster: _,
+            options: of_backend,
             moving,
             credentials: _,
             layout: _,
@@ -75,9 +68,9 @@ impl Config {
         }
         let user = user.as_deref().map(|user| coded(user) + "@").unwrap_or_default();
         // Behind Sentinels the path is the service, and the database an option.
-        let (path, db) = match sentinel_service {
+        let (path, db) = match of_backend.get("sentinel_service") {
             Some(service) => (service, (!path.is_empty()).then(|| path.clone())),
-            None => (path, None),
+            None => (path.as_str(), None),
         };
         let path = match path.is_empty() {
             true => String::new(),
@@ -95,14 +88,11 @@ impl Config {
             time("ttl", *ttl, defaults.ttl),
             time("connect_timeout", *connect_timeout, defaults.connect_timeout),
             time("request_timeout", *request_timeout, defaults.request_timeout),
-            time("tick", *tick, defaults.tick),
-            remember.and_then(|remember| time("remember", remember, Duration::ZERO)),
-            flag("sasl", *sasl),
-            flag("strict", *strict),
             (*min_replicas != 0).then(|| ("min_replicas", min_replicas.to_string())),
         ];
-        let options: Vec<_> =
-            options.into_iter().flatten().map(|(name, value)| format!("{name}={value}")).collect();
+        let of_backend = of_backend.shown().map(|(name, value)| format!("{}={}", coded(name), coded(value)));
+        let options = options.into_iter().flatten().map(|(name, value)| format!("{name}={value}"));
+        let options: Vec<_> = options.chain(of_backend).collect();
         let query = if options.is_empty() { String::new() } else { format!("?{}", options.join("&")) };
         format!("{}://{user}{}{path}{query}", Scheme::of(self), hosts.join(","))
     }
@@ -125,10 +115,6 @@ fn file(name: &'static str, value: &Option<PathBuf>) -> Written {
 
 fn time(name: &'static str, value: Duration, default: Duration) -> Written {
     (value != default).then(|| (name, coded(&humantime::format_duration(value).to_string())))
-}
-
-fn flag(name: &'static str, set: bool) -> Written {
-    set.then(|| (name, "true".to_owned()))
 }
 
 #[cfg(test)]
@@ -157,36 +143,30 @@ mod tests {
             let mut config = Config::from_url(url).unwrap();
             let shown = config.url_without_secrets();
             assert!(!shown.contains("hunter2"), "{shown}");
-            (config.password, config.sentinel_user, config.sentinel_password) = (None, None, None);
-            assert_eq!(Config::from_url(&shown).unwrap(), config, "{url} shown as {shown}");
+            config.password = None;
+            let shown_options = config.options.names().filter(|name| *name != "sentinel_password").count();
+            let again = Config::from_url(&shown).unwrap();
+            assert_eq!(again.options.names().count(), shown_options, "{url} shown as {shown}");
+            config.options = again.options.clone();
+            assert_eq!(again, config, "{url} shown as {shown}");
         }
     }
 
-    /// Each option that a URL may have, with a value that is no default, and the URL that it is for.
+    /// Each option that every backend has, with a value that is no default, and the URL that it is for.
     #[test]
-    fn each_option_of_a_url_is_shown_or_is_a_secret() {
-        const SECRETS: [&str; 2] = ["sentinel_user", "sentinel_password"];
+    fn each_option_of_a_url_is_shown() {
         for option in OPTIONS {
             let (url, value) = match option {
                 "ttl" | "connect_timeout" | "request_timeout" => ("redis://h?", "7s"),
-                "remember" => ("redis://h?", "1m"),
                 "min_replicas" => ("redis://h?", "2"),
-                "strict" => ("redis://h?", "true"),
-                "sasl" => ("zookeeper://u:p@h?", "true"),
-                "tick" => ("zookeeper://h?", "100ms"),
                 "ca" | "server_name" => ("rediss://h?", "a.b"),
                 "cert" => ("rediss://h?key=k.pem&", "a.b"),
                 "key" => ("rediss://h?cert=c.pem&", "a.b"),
-                "db" => ("redis-sentinel://h/s?", "3"),
-                "sentinel_password" => ("redis-sentinel://h/s?", "hunter2"),
-                "sentinel_user" => ("redis-sentinel://h/s?sentinel_password=hunter2&", "watch"),
                 "namespace" | "name" | "label" => ("redis://h?", "a.b"),
-                new => panic!("say here how {new} looks, and whether it is a secret"),
+                new => panic!("say here how {new} looks"),
             };
             let shown = Config::from_url(&format!("{url}{option}={value}")).unwrap().url_without_secrets();
-            let is_shown = shown.contains(&format!("{option}={value}"));
-            assert_eq!(is_shown, !SECRETS.contains(&option), "{option}: {shown}");
-            assert!(!shown.contains("hunter2"), "{shown}");
+            assert!(shown.contains(&format!("{option}={value}")), "{option}: {shown}");
         }
     }
 }

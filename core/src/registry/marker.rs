@@ -101,7 +101,7 @@ pub(crate) fn checked(to: &str) -> Result<&str> {
     check_visible("to", to)?;
     let config =
         Config::from_url(to).map_err(|error| bad("is not a URL of a coordinator".into()).because(error))?;
-    match config.password.is_some() || config.sentinel_password.is_some() {
+    match config.password.is_some() || config.options.has_secret() {
         true => Err(bad("has a password in it, and every client of the namespace may read it".into())),
         false => Ok(to),
     }

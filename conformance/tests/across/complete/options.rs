@@ -3,8 +3,8 @@
 use super::places::{Place, assert_all_missing, assert_filled_in, place, read};
 
 /// Fields that a URL has parts for, or a form of its own: no options behind its `?`.
-const PARTS_OF_A_URL: [&str; 9] =
-    ["backend", "hosts", "path", "user", "password", "sentinel_service", "cluster", "tls", "moving"];
+const PARTS_OF_A_URL: [&str; 8] =
+    ["backend", "hosts", "path", "user", "password", "tls", "options", "moving"];
 
 /// The fields of `Config`.
 fn fields() -> Vec<String> {
@@ -37,6 +37,23 @@ fn every_option_is_read_from_urls_and_files_and_is_in_the_guide() {
     assert!(PARTS_OF_A_URL.iter().all(|part| fields.iter().any(|field| field == part)), "{fields:?}");
     for field in fields {
         assert_filled_in(&places(&field));
+    }
+}
+
+#[test]
+fn options_of_backends_are_in_the_guide() {
+    // The scheme of a URL says these.
+    let in_schemes = ["cluster", "sentinel_service"];
+    let connectors =
+        [latchwork_redis::connector(), latchwork_zookeeper::connector(), latchwork_etcd::connector()];
+    let options = connectors.iter().flat_map(|connector| connector.options());
+    for option in options.filter(|option| !in_schemes.contains(option)) {
+        assert_filled_in(&[place(
+            "src/guide/connecting.md",
+            "# URL options",
+            "\n# ",
+            format!("\n| `{option}"),
+        )]);
     }
 }
 

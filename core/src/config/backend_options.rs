@@ -1,0 +1,168 @@
+//! The options of one backend.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::fields::Config;
+use crate::error::{Error, Result};
+use crate::label::check_visible;
+
+/// Parts of the names of options whose values are secret.
+const SECRET: [&str; 4] = ["pass", "pwd", "secret", "token"];
+
+/// The options that only one backend has, by name: see the crate of the backend. [`connect`](crate::connect())
+/// refuses one that the backend does not have.
+///
+/// A value is shown by `Debug` and written by serde, unless its name contains `pass`, `pwd`, `secret` or
+/// `token`.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Options(BTreeMap<String, String>);
+
+impl Options {
+    /// The value of an option, as it was written.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// Sets an option, in the place of an earlier value.
+    pub fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
+        self.0.insert(name.into(), value.into());
+    }
+
+    /// Sets an option that is a duration.
+    pub fn set_duration(&mut self, name: impl Into<String>, value: Duration) {
+        self.set(name, humantime::format_duration(value).to_string());
+    }
+
+    /// The names of all options.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// An option that is `true` or `false`; without it `false`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming the option.
+    pub fn flag(&self, name: &'static str) -> Result<bool> {
+        let read = |text: &str| text.parse().map_err(|_| Error::invalid(name, "must be true or false"));
+        self.get(name).map_or(Ok(false), read)
+    }
+
+    /// An option that is a duration.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming the option.
+    pub fn duration(&self, name: &'static str) -> Result<Option<Duration>> {
+        self.get(name).map(|text| duration(name, text)).transpose()
+    }
+
+    /// Those of the place that a URL names, and none of one client's settings.
+    pub(super) fn of_place(&self) -> Self {
+        let of_place = self.0.iter().filter(|(name, _)| OF_THE_SCHEME.contains(&name.as_str()));
+        Self(of_place.map(|(name, value)| (name.clone(), value.clone())).collect())
+    }
+
+    /// Those that a URL shows behind its `?`.
+    pub(super) fn shown(&self) -> impl Iterator<Item = (&str, &str)> {
+        let options = self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        options.filter(|(name, _)| !is_secret(name) && !OF_THE_SCHEME.contains(name))
+    }
+
+    /// Whether there is a secret one.
+    pub(crate) fn has_secret(&self) -> bool {
+        self.names().any(is_secret)
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        self.0
+            .iter()
+            .flat_map(|(name, value)| [name, value])
+            .try_for_each(|text| check_visible("options", text))
+    }
+}
+
+/// Options that the scheme of a URL stands for, with the path behind Sentinels.
+pub(super) const OF_THE_SCHEME: [&str; 2] = ["cluster", "sentinel_service"];
+
+fn is_secret(name: &str) -> bool {
+    SECRET.iter().any(|part| name.to_ascii_lowercase().contains(part))
+}
+
+/// Reads a duration.
+pub(super) fn duration(name: &'static str, text: &str) -> Result<Duration> {
+    humantime::parse_duration(text).map_err(|error| {
+        Error::invalid(name, format!("{text:?} is not a duration such as 10s or 500ms: {error}"))
+    })
+}
+
+impl Config {
+    /// With an option of the backend.
+    #[must_use]
+    pub fn option(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.set(name, value);
+        self
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = self.0.iter().map(|(name, value)| (name, if is_secret(name) { "***" } else { value }));
+        f.debug_map().entries(shown).finish()
+    }
+}
+
+/// Without the secret ones.
+impl Serialize for Options {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().filter(|(name, _)| !is_secret(name)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Options {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "an option is a text, a whole number, true or false")]
+        enum Scalar {
+            Text(String),
+            Flag(bool),
+            Number(i64),
+        }
+        let options = BTreeMap::<String, Scalar>::deserialize(deserializer)?;
+        let text = |scalar| match scalar {
+            Scalar::Text(text) => text,
+            Scalar::Flag(flag) => flag.to_string(),
+            Scalar::Number(number) => number.to_string(),
+        };
+        Ok(Self(options.into_iter().map(|(name, value)| (name, text(value))).collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_by_type_or_refused_by_name() {
+        let config = Config::new("own").option("tick", "100ms").option("sasl", "true").option("bad", "soon");
+        assert_eq!(config.options.duration("tick").expect("a duration"), Some(Duration::from_millis(100)));
+        assert!(
+            config.options.flag("sasl").expect("a flag") && !config.options.flag("other").expect("absent")
+        );
+        assert_eq!(config.options.duration("bad").expect_err("no duration").argument(), Some("bad"));
+        assert_eq!(config.options.flag("bad").expect_err("no flag").argument(), Some("bad"));
+    }
+
+    #[test]
+    fn secret_options_are_neither_shown_nor_written() {
+        for name in ["sentinel_password", "passwrd", "Secret", "api_token"] {
+            let config = Config::new("own").option(name, "hunter2").option("user", "me");
+            let json = serde_json::to_string(&config).expect("JSON");
+            let shown = format!("{config:?} {json} {}", config.url_without_secrets());
+            assert!(!shown.contains("hunter2") && shown.contains("user=me"), "{shown}");
+            assert!(config.options.has_secret());
+        }
+    }
+}
