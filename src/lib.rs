@@ -62,8 +62,8 @@ pub use latchwork_core::recipes::{
 pub use latchwork_core::{
     Address, Capabilities, CellLife, Claim, ClientRecord, Clock, Config, Connector, Coordinator, Credentials,
     CredentialsProvider, Ended, Error, ErrorKind, Eviction, Expected, HoldState, Key, Kind, Lease,
-    LeaseState, Limit, ListedKey, Listing, Loss, LostReason, Moment, MoveConfig, Options, Owner, Page, Result, Secret,
-    TimeToIdle, Token, Version, facts, seen as telemetry,
+    LeaseState, Limit, ListedKey, Listing, Loss, LostReason, Moment, MoveConfig, Options, Owner, Page,
+    Result, Secret, TimeToIdle, Token, Version, facts, seen as telemetry,
 };
 
 /// Tests of your service on memory: simulated time, planned faults, and crashes.

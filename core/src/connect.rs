@@ -160,6 +160,6 @@ fn check_options(connectors: &[Arc<dyn Connector>], of: &dyn Connector, config: 
             let why = format!("is an option of {home}://, and means nothing to {backend}://");
             Error::invalid(option, why)
         }
-        None => Error::invalid("options", format!("{unknown:?} is no option of {backend}://")),
+        None => Error::invalid("options", format!("{backend}:// has no option {unknown:?}")),
     })
 }

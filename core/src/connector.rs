@@ -17,7 +17,7 @@ pub trait Connector: fmt::Debug + Send + Sync {
     /// The backend's name, which is its URL scheme and [`Config::backend`].
     fn name(&self) -> &'static str;
 
-    /// Checks what can be checked of a configuration without I/O, with the values of its options.
+    /// Checks a configuration, with the values of its options, as far as that needs no I/O.
     ///
     /// # Errors
     /// `InvalidArgument` naming the field or the option.

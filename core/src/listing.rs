@@ -31,7 +31,7 @@ impl<T> Default for Page<T> {
 }
 
 impl<T> Page<T> {
-    /// A page, from what a backend reads. For backends.
+    /// A page of these items. For backends.
     pub fn new(items: Vec<T>, next: Option<String>) -> Self {
         Self { items, next }
     }

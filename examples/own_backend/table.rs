@@ -97,7 +97,7 @@ impl Table {
         true
     }
 
-    /// The keys of a prefix behind the encoded key `after`.
+    /// The keys of a prefix after the encoded key `after`.
     pub(crate) fn list_keys(
         &mut self,
         now: Micros,
@@ -231,7 +231,7 @@ impl Table {
         self.queues.get(queue).and_then(Queue::limit)
     }
 
-    /// Stores a limit over what is expected. Answers whether that was stored.
+    /// Stores a limit if `expected` is stored, and returns whether it was.
     pub(crate) fn set_limit(
         &mut self,
         now: Micros,

@@ -14,8 +14,8 @@ pub(crate) async fn read(driver: &Driver, queue: &Queue) -> Result<Option<u32>> 
     stored_limit(Some(&driver.get(queue.limit.as_bytes()).await?)).known()
 }
 
-/// Stores it over what is expected. Answers whether that was stored. The revision that was read with the
-/// limit is what the server compares.
+/// Stores the limit if `expected` is stored, and returns whether it was. The server compares the revision that
+/// was read with the limit.
 pub(crate) async fn set(driver: &Driver, queue: &Queue, expected: ExpectedLimit, limit: u32) -> Result<bool> {
     let put = put(queue, limit);
     let txn = match expected {

@@ -16,7 +16,7 @@ pub(crate) async fn limit(client: &Client, queue: &Address) -> Result<Option<u32
     scripts::stored_limit(reply)?.known()
 }
 
-/// Stores it over what is expected. Answers whether that was stored.
+/// Stores the limit if `expected` is stored, and returns whether it was.
 pub(crate) async fn set_limit(
     client: &Arc<Client>,
     queue: &Address,

@@ -8,7 +8,7 @@ use super::call::{Call, TimeOverride, time_word};
 use super::reply::{Fields, Flags, Reply, malformed};
 use super::script::{LIMIT, SET_LIMIT};
 
-/// Stores the limit over what is expected.
+/// Stores the limit if `expected` is stored.
 pub(crate) fn set_limit(queue: &QueueKeys, limit: u32, expected: ExpectedLimit, time: TimeOverride) -> Call {
     let expected = match expected {
         ExpectedLimit::Any => String::new(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use zookeeper_client::{CreateMode, Error};
 
 use super::request::{RequestKind, found};
-use super::{Driver, NodeMode, Stat, Watch};
+use super::{Driver, NodeMode, Stat};
 use crate::error::{Answer, Fault};
 
 /// What a join sends.
@@ -100,32 +100,13 @@ impl Driver {
         .await
     }
 
-    /// Makes a sequential ephemeral node, given its path up to the counter, and answers its full
-    /// path. In the same trip it watches another node, as [`watch`](Self::watch), if one is named.
-    pub(crate) async fn create_sequential(
-        &self,
-        path: &str,
-        data: &[u8],
-        watched: Option<&str>,
-    ) -> Answer<(String, Stat, Option<Answer<Watch>>)> {
+    /// Makes a sequential ephemeral node, given its path up to the counter, and returns its full path.
+    pub(crate) async fn create_sequential(&self, path: &str, data: &[u8]) -> Answer<(String, Stat)> {
         let options = CreateMode::EphemeralSequential.with_acls(self.acls);
-        let (created, watch) = self
-            .request(RequestKind::Create, |client| async move {
-                // Both are called, and so queued, before the first is awaited.
-                let created = client.create(path, data, &options);
-                let watch = watched.map(|watched| (watched, client.get_and_watch_data(watched)));
-                let created = created.await?;
-                let watch = match watch {
-                    Some((watched, watch)) => Some((watched, watch.await)),
-                    None => None,
-                };
-                Ok((created, watch))
-            })
+        let (stat, counter) = self
+            .request(RequestKind::Create, |client| async move { client.create(path, data, &options).await })
             .await?;
-        let watched = watch.map(|(watched, answer)| {
-            answer.map(|(_, _, watcher)| self.armed(watched, watcher)).map_err(Fault::from)
-        });
-        Ok((format!("{path}{}", created.1), created.0.into(), watched))
+        Ok((format!("{path}{counter}"), stat.into()))
     }
 
     pub(crate) async fn write(&self, path: &str, data: &[u8]) -> Answer<Stat> {

@@ -79,8 +79,8 @@ async fn store_first(session: &Session, path: &str, limit: u32) -> Answer<Option
     }
 }
 
-/// Stores the limit over what is expected. Answers whether that was stored. The version that was read with
-/// a limit is what the server compares. The head of the queue and its holders watch the limit
+/// Stores the limit if `expected` is stored, and returns whether it was. The server compares the version that
+/// was read with the limit. The head of the queue and its holders watch the limit
 /// (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
 pub(crate) async fn set_limit(
     session: &Session,

@@ -80,7 +80,7 @@ pub struct ServerTestbed {
     pub expiry_bound: Duration,
     /// An operator's hands.
     pub admin: OpenAdmin,
-    /// What a name for `Key::exact` begins with.
+    /// The prefix of names for `Key::exact`.
     pub exact_prefix: &'static str,
     /// TLS, which ends before the proxies and begins again behind them.
     #[cfg(feature = "tls")]

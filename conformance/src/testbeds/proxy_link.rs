@@ -104,7 +104,7 @@ impl FirstNaming {
 /// checkWatches, removeWatches, multiRead, getEphemerals, getAllChildrenNumber, setWatches2, addWatch.
 const READS: [u32; 12] = [3, 4, 8, 9, 12, 17, 18, 22, 103, 104, 105, 106];
 
-/// The code and the body of each request of ZooKeeper in a chunk; `None` if the chunk is no sequence of them.
+/// The code and the body of each ZooKeeper request in a chunk; `None` if the chunk holds anything else.
 fn zookeeper_requests(mut chunk: &[u8]) -> Option<Vec<(u32, &[u8])>> {
     let mut requests = Vec::new();
     while !chunk.is_empty() {

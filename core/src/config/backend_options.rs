@@ -59,13 +59,13 @@ impl Options {
         self.get(name).map(|text| duration(name, text)).transpose()
     }
 
-    /// Those of the place that a URL names, and none of one client's settings.
+    /// The options that belong to the place of a namespace, without the settings of a client.
     pub(super) fn of_place(&self) -> Self {
         let of_place = self.0.iter().filter(|(name, _)| OF_THE_SCHEME.contains(&name.as_str()));
         Self(of_place.map(|(name, value)| (name.clone(), value.clone())).collect())
     }
 
-    /// Those that a URL shows behind its `?`.
+    /// The options in the query of a URL that may be shown.
     pub(super) fn shown(&self) -> impl Iterator<Item = (&str, &str)> {
         let options = self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         options.filter(|(name, _)| !is_secret(name) && !OF_THE_SCHEME.contains(name))
@@ -84,7 +84,7 @@ impl Options {
     }
 }
 
-/// Options that the scheme of a URL stands for, with the path behind Sentinels.
+/// Options that a URL expresses by its scheme and path.
 pub(super) const OF_THE_SCHEME: [&str; 2] = ["cluster", "sentinel_service"];
 
 fn is_secret(name: &str) -> bool {

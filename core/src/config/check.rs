@@ -10,12 +10,10 @@ use crate::error::{Error, Result};
 use crate::label::check_visible;
 use crate::secret::Secret;
 
-#[cfg(feature = "tls")]
-const OURS: [&str; 4] = ["memory", "redis", "zookeeper", "etcd"];
-
 /// The name of a backend of ours, for an error that outlives the configuration.
 #[cfg(feature = "tls")]
 pub(crate) fn backend_name(backend: &str) -> &'static str {
+    const OURS: [&str; 4] = ["memory", "redis", "zookeeper", "etcd"];
     OURS.into_iter().find(|ours| *ours == backend).unwrap_or("the server of this URL")
 }
 

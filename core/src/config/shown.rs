@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    /// Each option that every backend has, with a value that is no default, and the URL that it is for.
+    /// Each option that every backend has, with a value other than the default, and a URL for it.
     #[test]
     fn each_option_of_a_url_is_shown() {
         for option in OPTIONS {

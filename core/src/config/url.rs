@@ -21,7 +21,7 @@ impl Config {
     /// `rediss-sentinel://`, `rediss-cluster://`, `zookeeper+tls://` and `etcd+tls://` ask for TLS, and also
     /// have the options `ca`, `cert`, `key` and `server_name`. Durations are written like `10s` or `500ms`.
     /// All other options are [of the backend](super::Options), such as `strict` and `remember` of Redis, or
-    /// `tick` and `sasl` of ZooKeeper: [`connect`](crate::connect()) refuses those that it does not have.
+    /// `tick` and `sasl` of ZooKeeper: [`connect`](crate::connect()) refuses options that the backend does not have.
     ///
     /// `redis-cluster://h1,h2` names some servers of a Redis Cluster,
     /// `redis-sentinel://h1,h2/service` Sentinels and the service that they watch, with the

@@ -52,7 +52,7 @@ impl From<u32> for Limit {
     }
 }
 
-/// What must be stored as a limit for a new one to be stored.
+/// The stored limit that a new one may replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExpectedLimit {
     /// Anything, or nothing.

@@ -102,9 +102,9 @@ pub trait SequentialNodes: Send + Sync {
     /// Reads only.
     async fn limit(&self, queue: &Address) -> Result<Option<u32>>;
 
-    /// Stores the limit of a queue of permits (not zero), for good, if `expected` is what is stored at the
-    /// instant of the write. Returns whether it was. Waiters stay and follow the limit: those that fit now
-    /// are admitted at once, and one whose weight exceeds it ends its wait with `Conflict`. A lower limit
+    /// Stores the limit of a queue of permits (not zero), for good, if `expected` is stored at the instant of
+    /// the write. Returns whether it was. Waiters stay and follow the limit: a waiter that fits now is
+    /// admitted at once, and one whose weight exceeds it ends its wait with `Conflict`. A lower limit
     /// revokes nothing, and admits no waiter until the sum fits (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS). One try.
     ///
     /// # Errors

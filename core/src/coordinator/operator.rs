@@ -83,7 +83,7 @@ impl Operator {
     }
 
     /// Retires the namespace on this server: from then on only operators can connect to it, and other
-    /// clients are told to use the URL `to`. Call it after the services have moved to another coordinator,
+    /// clients get an error that names the URL `to`. Call it after the services have moved to another coordinator,
     /// so that a forgotten service cannot hold a lock next to them. It is refused while a client that is
     /// not an operator's is [connected](Coordinator::clients), idle or not. The data on the server stays.
     /// Calling it again changes nothing; [`reopen`](Self::reopen) reverses it.

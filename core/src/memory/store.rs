@@ -294,7 +294,7 @@ impl Memory {
         })
     }
 
-    /// The keys of a prefix behind the encoded key `after`, in order.
+    /// The keys of a prefix after the encoded key `after`, in order.
     pub(super) fn list_keys(
         &self,
         with: KeysWith,
@@ -355,7 +355,7 @@ impl Memory {
         self.with(|state, _| state.queues.get(address).and_then(Queue::limit))
     }
 
-    /// Stores a limit over what is expected. Answers whether that was stored.
+    /// Stores a limit if `expected` is stored, and returns whether it was.
     pub(super) fn set_limit(&self, address: &Address, expected: ExpectedLimit, limit: u32) -> bool {
         self.with(|state, now| {
             let stored = state.queues.get(address).and_then(Queue::limit);

@@ -93,8 +93,8 @@ impl Participant {
         of.client.backend.revoke(&of.address(queue), sequence).await
     }
 
-    /// A page of the queues with nodes, or with a stored limit, on either side: first those of the tokens'
-    /// side. One may be in two pages.
+    /// A page of the queues with nodes, or with a stored limit, on either side: first the queues of the
+    /// side of the tokens. A queue may be in two pages.
     pub(super) async fn queues(
         &self,
         with: KeysWith,

@@ -5,8 +5,7 @@
 //! has left, and its next one: nobody is ahead (CHAIN-OWN-HISTORY).
 //!
 //! *The same predecessor again.* Where the same clients take turns and reuse their names, a client
-//! has the same predecessor each time, and can watch it by its name. Where as many joined between
-//! the last turns, its counter is known too.
+//! has the same predecessor each time, and can watch it by its name.
 //!
 //! `docs/protocol/zookeeper-fast-path.md` has the conditions and why they suffice. A wrong
 //! expectation costs a trip.
@@ -17,7 +16,7 @@ use std::time::Duration;
 use latchwork_core::{Kind, Moment};
 use parking_lot::Mutex;
 
-use super::birth::{Birth, right_before};
+use super::birth::Birth;
 
 /// How many queues are remembered: those of the last turns.
 const QUEUES: usize = 64;
@@ -27,17 +26,12 @@ const QUEUES: usize = 64;
 const ALONE_AFTER: u32 = 8;
 const ALONE_WITHIN: Duration = Duration::from_millis(100);
 
-/// A client that had to wait expects others for so many turns, each begun so soon after the last.
-/// What is ahead of it has often left by the time of the second trip.
-const BUSY_FOR: u32 = 16;
-const BUSY_WITHIN: Duration = Duration::from_millis(2);
-
 /// What a join of an exclusive claim may expect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// A predecessor whose name begins so, and perhaps with this counter.
-    Behind(String, Option<i32>),
-    /// Nobody is ahead of it, as its creation will show, or nobody will be soon.
+    /// A predecessor whose name begins so.
+    Behind(String),
+    /// No node is ahead of it, as its creation will show.
     Free,
 }
 
@@ -60,9 +54,7 @@ struct Known {
     /// The last own node that was admitted exclusively and has left, until the next is made; and
     /// when.
     last: Option<(Birth, Moment)>,
-    pace: Option<Pace>,
     alone: u32,
-    busy: u32,
 }
 
 /// The predecessor of the last turn.
@@ -74,29 +66,16 @@ struct Neighbour {
     again: bool,
 }
 
-/// How many join between this client's own.
-#[derive(Debug)]
-struct Pace {
-    counter: i32,
-    step: Option<i32>,
-    // The step was the same twice.
-    steady: bool,
-}
-
 impl History {
     /// What the next join may expect.
     pub(crate) fn expected(&self, kind: Kind, queue: &str, waits: bool, now: Moment) -> Option<Expected> {
         let queues = self.0.lock();
         let known = queues.known.get(queue).filter(|known| known.kind == kind)?;
         if waits && let Some(neighbour) = known.neighbour.as_ref().filter(|neighbour| neighbour.again) {
-            let pace = known.pace.as_ref().filter(|pace| pace.steady);
-            let own = pace.and_then(|pace| pace.counter.checked_add(pace.step?));
-            return Some(Expected::Behind(neighbour.prefix.to_string(), own.and_then(right_before)));
+            return Some(Expected::Behind(neighbour.prefix.to_string()));
         }
         let since = now.since(known.last?.1);
-        let alone = known.alone >= ALONE_AFTER && since <= ALONE_WITHIN;
-        let busy = waits && known.busy > 0 && since <= BUSY_WITHIN;
-        (alone || busy).then_some(Expected::Free)
+        (known.alone >= ALONE_AFTER && since <= ALONE_WITHIN).then_some(Expected::Free)
     }
 
     /// The next own node was made. Answers whether that alone admits it.
@@ -106,11 +85,7 @@ impl History {
             return false;
         };
         let follows = known.last.take().is_some_and(|(last, _)| birth.follows(last));
-        let step = known.pace.as_ref().map(|pace| birth.counter - pace.counter);
-        let steady = known.pace.as_ref().is_some_and(|pace| pace.step == step);
-        known.pace = Some(Pace { counter: birth.counter, step, steady });
         known.alone = if follows { known.alone.saturating_add(1) } else { 0 };
-        known.busy = if follows { 0 } else { known.busy.saturating_sub(1) };
         follows
     }
 
@@ -119,17 +94,11 @@ impl History {
         self.learn(kind, queue, |known| known.last = Some((birth, now)));
     }
 
-    /// This client has to wait near the head of the queue.
-    pub(crate) fn near(&self, kind: Kind, queue: &str) {
-        self.learn(kind, queue, |known| (known.busy, known.neighbour) = (BUSY_FOR, None));
-    }
-
     /// The node with this prefix was the predecessor, far from the head.
     pub(crate) fn far(&self, kind: Kind, queue: &str, prefix: &str) {
         self.learn(kind, queue, |known| {
             let again = known.neighbour.as_ref().is_some_and(|last| *last.prefix == *prefix);
             known.neighbour = Some(Neighbour { prefix: prefix.into(), again });
-            known.busy = 0;
         });
     }
 
@@ -149,8 +118,7 @@ impl History {
         let mut queues = self.0.lock();
         let Queues { known: all, changes } = &mut *queues;
         *changes += 1;
-        let nothing =
-            |changed| Known { kind, changed, neighbour: None, last: None, pace: None, alone: 0, busy: 0 };
+        let nothing = |changed| Known { kind, changed, neighbour: None, last: None, alone: 0 };
         if let Some(known) = all.get_mut(queue) {
             if known.kind != kind {
                 *known = nothing(*changes);
@@ -186,7 +154,7 @@ mod tests {
     fn a_predecessor_that_was_there_twice_is_expected_until_it_was_not() {
         let history = History::default();
         let expected = |queue| history.expected(M, queue, true, at(0));
-        let behind = |prefix: &str| Some(Expected::Behind(prefix.to_owned(), None));
+        let behind = |prefix: &str| Some(Expected::Behind(prefix.to_owned()));
         assert_eq!(expected("q"), None);
         history.far(M, "q", "a-");
         assert_eq!(expected("q"), None, "seen once");
@@ -199,20 +167,6 @@ mod tests {
         assert_eq!(expected("q"), behind("b-"));
         history.forget_neighbour("q");
         assert_eq!(expected("q"), None);
-    }
-
-    #[test]
-    fn where_as_many_joined_twice_the_neighbours_counter_is_guessed() {
-        let history = History::default();
-        history.far(M, "q", "a-");
-        history.far(M, "q", "a-");
-        for (own, guess) in
-            [(3, None), (19, None), (35, Some(50)), (51, Some(66)), (60, None), (69, Some(77))]
-        {
-            history.made(M, "q", birth(own, 0));
-            let expected = history.expected(M, "q", true, at(0));
-            assert_eq!(expected, Some(Expected::Behind("a-".into(), guess)), "after {own}");
-        }
     }
 
     #[test]
@@ -259,27 +213,11 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_waited_a_moment_ago_expects_others_for_a_while() {
-        let history = History::default();
-        history.near(M, "q");
-        assert_eq!(history.expected(M, "q", true, at(0)), None, "its turn is not over");
-        for turn in 0..16 {
-            history.left(M, "q", birth(turn * 2, 0), at(10));
-            assert_eq!(history.expected(M, "q", true, at(12)), Some(Expected::Free), "turn {turn}");
-            assert_eq!(history.expected(M, "q", false, at(12)), None, "a try does not wait");
-            assert_eq!(history.expected(M, "q", true, at(13)), None, "too late");
-            history.made(M, "q", birth(turn * 2 + 2, 9));
-        }
-        history.left(M, "q", birth(40, 0), at(10));
-        assert_eq!(history.expected(M, "q", true, at(10)), None);
-    }
-
-    #[test]
     fn what_is_kept_is_bounded() {
         let history = History::default();
         for queue in 0..=QUEUES {
             history.far(M, &queue.to_string(), "a-");
-            history.near(M, "0");
+            history.far(M, "0", "a-");
         }
         let queues = history.0.lock();
         assert_eq!(queues.known.len(), QUEUES);

@@ -37,21 +37,10 @@ pub(crate) async fn create_without_listing(
         return Ok(WithoutListing::NotTried);
     };
     let driver = &session.driver;
-    let guess = match &expected {
-        Expected::Behind(neighbour, counter) => {
-            counter.map(|counter| queue.node(&numbered(neighbour, counter)))
-        }
-        Expected::Free => None,
-    };
-    let weight = guess.as_deref().map(|guess| driver.weight_of(guess));
-    let budget = weight.and_then(|weight| driver.wait_budget(weight));
-    let guess = guess.filter(|_| budget.is_some());
     // Taken before anything is armed on it.
     let connection = driver.connection();
     let data = plain(queue.data, &join.label, &join.data);
-    let made = driver.create_sequential(&queue.node(prefix), &data, guess.as_deref()).await;
-    drop(budget);
-    let (path, stat, watched) = match made {
+    let (path, stat) = match driver.create_sequential(&queue.node(prefix), &data).await {
         Err(Fault::NoNode) => {
             history.forget(&queue.directory);
             return Ok(WithoutListing::NoDirectory);
@@ -63,7 +52,7 @@ pub(crate) async fn create_without_listing(
         return Ok(created(path, stat, Shown::Nobody));
     }
     let ahead = match (birth, expected) {
-        (Some(birth), Expected::Behind(neighbour, _)) => {
+        (Some(birth), Expected::Behind(neighbour)) => {
             right_before(birth.counter).map(|counter| queue.node(&numbered(&neighbour, counter)))
         }
         _ => None,
@@ -72,18 +61,12 @@ pub(crate) async fn create_without_listing(
     let shown = match ahead {
         None => list().await,
         Some(ahead) => {
-            let (watched, is_own) = match watched.filter(|_| guess.as_ref() == Some(&ahead)) {
-                Some(watched) => (watched, true),
-                None => {
-                    let watcher = session.fast_path.watcher(driver, [ahead.as_str()]).await;
-                    (watcher.watch(&ahead).await.map(|(_, _, watch)| watch), watcher.is_own())
-                }
-            };
-            match watched {
-                Ok(watch) => Ok(Shown::Behind(KnownPredecessor {
+            let watcher = session.fast_path.watcher(driver, [ahead.as_str()]).await;
+            match watcher.watch(&ahead).await {
+                Ok((_, _, watch)) => Ok(Shown::Behind(KnownPredecessor {
                     path: ahead,
                     watched: Box::pin(watch.event()),
-                    connection: is_own.then_some(connection),
+                    connection: watcher.is_own().then_some(connection),
                 })),
                 Err(Fault::NoNode) => {
                     history.forget_neighbour(&queue.directory);

@@ -8,7 +8,7 @@ use crate::layout::{Contenders, QueuePaths, sequence};
 use crate::queue::session::Session;
 use crate::queue::zk_node::ZkNode;
 
-/// From so many ahead on a waiter remembers its predecessor rather than that it had to wait.
+/// From so many ahead on a waiter remembers its predecessor.
 const FAR_FROM_HEAD: usize = 4;
 
 /// A node was made in the trip of a listing, which decides.
@@ -34,12 +34,9 @@ pub(crate) fn listed(node: &ZkNode, children: usize) {
 /// A wait is at this position.
 pub(crate) fn learn_position(node: &ZkNode, contenders: &Contenders, at: usize) {
     let (Claim::Exclusive, Some(history)) = (node.claim, node.session.fast_path.history()) else { return };
-    if at < FAR_FROM_HEAD {
-        history.near(node.kind, node.queue());
-    } else if let Some(prefix) = contenders.right_before(at) {
-        history.far(node.kind, node.queue(), prefix);
-    } else {
-        history.forget_neighbour(node.queue());
+    match contenders.right_before(at).filter(|_| at >= FAR_FROM_HEAD) {
+        Some(prefix) => history.far(node.kind, node.queue(), prefix),
+        None => history.forget_neighbour(node.queue()),
     }
 }
 

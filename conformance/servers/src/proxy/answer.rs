@@ -1,7 +1,7 @@
 //! Which bytes from the server answer a request.
 //!
 //! An HTTP/2 server sends frames that answer no request: acknowledgements of pings, windows, messages of other
-//! streams. The proxy reads the headers of the frames (RFC 9113, section 4.1) to tell them apart. Other
+//! streams. The proxy reads the headers of the frames (RFC 9113, section 4.1) to find the answer. Other
 //! protocols answer in order, so there the next chunk is the answer.
 
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 
-/// What a caught request still waits for.
+/// The answers that a caught request still waits for.
 #[derive(Debug)]
 pub(super) enum Awaited {
     NextChunk,

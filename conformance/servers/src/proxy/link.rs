@@ -96,7 +96,7 @@ pub(super) async fn run(mut client: Client, shared: Arc<Shared>) {
     }
 }
 
-/// Reads what the server still sends.
+/// Keeps the connection open for a while, so that the server finishes its work.
 async fn linger(upstream: &mut TcpStream) {
     let _ = timeout(LINGER, tokio::io::copy(upstream, &mut tokio::io::sink())).await;
 }

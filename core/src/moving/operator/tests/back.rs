@@ -84,7 +84,7 @@ async fn a_client_of_both_sides_that_one_side_refuses_leaves_the_other_at_once()
 }
 
 #[tokio::test(start_paused = true)]
-async fn refused_client_is_told_both_urls_and_member_reads_the_mark_of_the_old_side() {
+async fn refused_client_learns_both_urls_and_member_reads_the_mark_of_the_old_side() {
     let bed = Bed::new();
     let (operator, member) = (bed.operator().await, bed.participant("one").await);
     assert_eq!(marker_of(&member).await.expect("readable"), None);
