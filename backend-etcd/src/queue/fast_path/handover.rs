@@ -20,8 +20,6 @@ pub(crate) struct Handover {
     pub(super) signal: Signal,
     /// From the notice that the node got itself; empty when nothing is known.
     pub(super) successors: Vec<Successor>,
-    /// The node needs no notice when it got none.
-    pub(super) silent: bool,
 }
 
 impl Handover {
@@ -64,16 +62,6 @@ impl Handover {
         // removed it.
         let is_over = |read: Option<&Found>| !read.is_some_and(|read| own.is_in(read));
         let (mut successors, mut listed) = (self.successors.clone(), None);
-        if self.silent {
-            // Any notice for the node was written after its join.
-            let no_notice = Compare::Unwritten(inbox.key.clone(), own.state.sequence());
-            let compares = vec![own.exists(), no_notice];
-            let result = driver.txn(Txn { compares, then: delete.to_vec(), or_else: or_else() }).await?;
-            if result.succeeded || is_over(result.reads.first()) {
-                return Ok(result.succeeded);
-            }
-            (successors, listed) = (self.listed(result.reads.last()), Some(result.revision));
-        }
         for _ in 0..ROUNDS {
             let (mut compares, mut then) = (vec![own.exists()], delete.to_vec());
             match (successors.split_first(), listed) {

@@ -98,7 +98,6 @@ impl FastWait {
             queue: queue.clone(),
             signal: Signal::Next,
             successors,
-            silent: false,
         })
     }
 
@@ -108,7 +107,6 @@ impl FastWait {
             queue: queue.clone(),
             signal: Signal::Look,
             successors: Vec::new(),
-            silent: !self.near.load(Ordering::Acquire),
         })
     }
 }

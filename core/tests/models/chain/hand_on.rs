@@ -4,8 +4,7 @@
 //! that none has joined since the client looked.
 //!
 //! In this model a node that joins behind two relies on a notice, and the node right before it,
-//! which joined behind one at least, sends it. A node that relies on a notice and has none leaves
-//! in silence. With `relies` it watches nothing else, so a waiter that only another watch would
+//! which joined behind one at least, sends it. With `relies` it watches nothing else, so a waiter that only another watch would
 //! save counts as asleep.
 
 use super::{Attempt, Behind, Chain, Client, Fault, Phase, Server, State, Step};
@@ -81,7 +80,7 @@ impl State {
     pub(super) fn way_out(&self, model: &Chain, index: usize) -> Step {
         let client = &self.clients[index];
         match client.behind {
-            _ if !model.speaks(client) || self.leaves_in_silence(model, index) => Step::Leave(index),
+            _ if !model.speaks(client) => Step::Leave(index),
             Behind::Unknown => Step::LookBehind(index),
             Behind::Node(_) | Behind::Nobody { .. } => Step::Say(index),
         }
@@ -91,13 +90,6 @@ impl State {
     pub(super) fn sleeps_on_its_inbox(&self, model: &Chain, index: usize) -> bool {
         let client = &self.clients[index];
         model.relies && client.relies && !self.spoken_to.contains(&client.sequence)
-    }
-
-    /// Whether the client relies on a notice and has none, so that it leaves in silence.
-    pub(super) fn leaves_in_silence(&self, model: &Chain, index: usize) -> bool {
-        let client = &self.clients[index];
-        let waits = !client.entered && (client.relies || model.has(Fault::LastWatcherIsSilent));
-        waits && (!self.spoken_to.contains(&client.sequence) || model.has(Fault::SilentThoughSpokenTo))
     }
 }
 

@@ -64,10 +64,6 @@ pub(crate) enum Fault {
     SaidOverOthers,
     /// CHAIN-HAND-ON: a client that is notified does not check its own deadline afterwards.
     ToldIgnoresDeadline,
-    /// CHAIN-HAND-ON: a node that relies on no notice leaves in silence too.
-    LastWatcherIsSilent,
-    /// CHAIN-HAND-ON: a leave in silence does not compare that no notice has come.
-    SilentThoughSpokenTo,
     /// CHAIN-HAND-ON: a leave without a successor does not compare that no node has joined since
     /// the listing.
     NobodyUncompared,

@@ -138,7 +138,7 @@ impl Chain {
         }
         // A full server accepts only this leave, without a notice; then the node behind watches
         // this one. With `relies` it watches nothing, so this leave is left out.
-        if !speaks || !self.relies || state.leaves_in_silence(self, index) {
+        if !speaks || !self.relies {
             steps.push(Step::Leave(index));
         }
         let tells = self.may_tell(client);
