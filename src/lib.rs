@@ -159,6 +159,15 @@ pub fn connect_lazy(to: impl TryInto<Config, Error = impl Into<Error>>) -> Resul
     latchwork_core::connect_lazy(&connectors(), &to.try_into().map_err(Into::into)?)
 }
 
+/// Checks a URL (or a [`Config`]) without I/O, also the options that only its backend has: for services that
+/// read their settings before they connect.
+///
+/// # Errors
+/// `InvalidArgument` naming the field or the option.
+pub fn check(config: impl TryInto<Config, Error = impl Into<Error>>) -> Result<()> {
+    latchwork_core::check(&connectors(), &config.try_into().map_err(Into::into)?)
+}
+
 /// The names of the backends in this build, chosen by cargo features.
 pub fn compiled_backends() -> Vec<&'static str> {
     connectors().iter().map(|connector| connector.name()).collect()

@@ -96,6 +96,10 @@ fn kind_of(error: &Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use async_trait::async_trait;
+    use latchwork_core::backend::Backend;
+    use latchwork_core::{Result, check};
+
     use super::*;
 
     const PAGE: &str = include_str!("../../src/guide/connecting.md");
@@ -104,7 +108,7 @@ mod tests {
     fn what_is_wrong_with_a_url_is_named() {
         let mut table = Mistakes::of(PAGE, "## When a URL is wrong");
         for (mistake, url) in [
-            ("an option that nobody knows", "redis://h?colour=red"),
+            ("an option that the backend does not have", "redis://h?colour=red"),
             ("an option that is given twice", "redis://h?ttl=5s&ttl=6s"),
             ("an option of another backend", "etcd://h?strict=true"),
             ("a time without a unit", "redis://h?ttl=10"),
@@ -114,9 +118,35 @@ mod tests {
             ("Sentinels without a service", "redis-sentinel://a,b"),
             ("a move without its other side", "moving:?from=redis://h&move=m"),
         ] {
-            table.made(mistake, &Config::from_url(url).expect_err(url));
+            let connectors = [("redis", &["strict"][..]), ("etcd", &[])];
+            let connectors = connectors.map(|(name, options)| Arc::new(Declares(name, options)) as _);
+            let checked = Config::from_url(url).and_then(|config| check(&connectors, &config));
+            table.made(mistake, &checked.expect_err(url));
         }
         table.all_made();
+    }
+
+    /// A backend with this name and these options.
+    #[derive(Debug)]
+    struct Declares(&'static str, &'static [&'static str]);
+
+    #[async_trait]
+    impl Connector for Declares {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+
+        fn options(&self) -> &'static [&'static str] {
+            self.1
+        }
+
+        fn validate(&self, _config: &Config) -> Result<()> {
+            Ok(())
+        }
+
+        async fn connect(&self, _config: &Config) -> Result<Arc<dyn Backend>> {
+            unreachable!("no test connects to it")
+        }
     }
 
     #[cfg(all(
@@ -196,6 +226,10 @@ mod tests {
         impl Connector for WithoutTls {
             fn name(&self) -> &'static str {
                 self.0.name()
+            }
+
+            fn options(&self) -> &'static [&'static str] {
+                self.0.options()
             }
 
             fn validate(&self, config: &Config) -> Result<()> {

@@ -64,6 +64,16 @@ pub fn connect_lazy(connectors: &[Arc<dyn Connector>], config: &Config) -> Resul
     Ok(Coordinator::with(client.client(), &config, connector))
 }
 
+/// Checks a configuration as [`connect`] does before any I/O: its fields, its options and its backend.
+///
+/// # Errors
+/// `InvalidArgument` naming the field or the option.
+pub fn check(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<()> {
+    let Some(sides) = &config.moving else { return choose(connectors, config).map(drop) };
+    config.validate()?;
+    [&sides.from, &sides.to].into_iter().try_for_each(|side| choose(connectors, side).map(drop))
+}
+
 /// Connects to both sides of a move, and waits until it is a member there.
 async fn connect_both(
     connectors: &[Arc<dyn Connector>],

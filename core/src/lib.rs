@@ -76,7 +76,7 @@ pub use address::{Address, Key, Kind, MAX_KEY_BYTES, QueuePrefix, encode};
 pub use capabilities::{Capabilities, Eviction};
 pub use clock::{Clock, Moment};
 pub use config::{Config, ENDLESS, MoveConfig, Options};
-pub use connect::{connect, connect_lazy};
+pub use connect::{check, connect, connect_lazy};
 pub use connector::Connector;
 pub use contracts::{CellLife, Expected, Lease, LeaseState, Limit, ListedKey, TimeToIdle, Version};
 pub use coordinator::{Coordinator, Operator, close::crash};

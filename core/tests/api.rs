@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use latchwork_core::backend::decide::ContactProof;
 use latchwork_core::backend::decide::barrier::{NoPassage, Passage};
 use latchwork_core::backend::decide::chain::{Listed, Standing};
-use latchwork_core::backend::decide::count::request::{CountRequest, Decided};
+use latchwork_core::backend::decide::count::request::{CountOutcome, CountRequest, Decided};
 use latchwork_core::backend::decide::count::{
     Change, Changed, Count, NotACount, NotThisCount, Operation, Told,
 };
@@ -117,7 +117,7 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Advance AfterTry By Failure Joining Life Outcome Phase Residue Seen TakeBack
         ServerFacts Fact Topology Role ClockDifference MemoryPolicy WhenFull Persistence
         Claim ContactProof Listed Standing Slot QueueJoin Answer Queue
-        Decided CountRequest NotThisCount
+        Decided CountRequest CountOutcome NotThisCount
         Event Span Metric MetricKind Requests Rechecks
         Memory Link
         Operator Options Page Ask ClientRecord ListedKey Listing Admission Raise Stamp

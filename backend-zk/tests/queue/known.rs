@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 
-use super::{ALL, CREATE, LIST, READ, all_hold_and_release, line_up};
+use super::{ALL, LIST, READ, all_hold_and_release, line_up};
 use crate::common::{
     address, admitted, config, hear, holds, join, one_proxied, server, soon, still_waits, waiting,
 };
@@ -86,55 +86,4 @@ async fn a_waiter_behind_a_known_predecessor_is_admitted_by_its_release() {
     assert!(!listed.has_fired());
     node.leave().await.unwrap();
     assert!(other.list(&queue, ALL).await.unwrap().is_empty());
-}
-
-/// Where as many join between its turns, a waiter far from the head guesses its predecessor's
-/// number, and watches it in the trip of its create. A wrong guess costs a further trip.
-#[tokio::test]
-async fn a_predecessor_whose_number_is_guessed_is_watched_in_the_trip_of_the_create() {
-    let config = config(server().await.addr());
-    let (proxy, [one, other]) = one_proxied(&config).await;
-    let queue = address(&config, Kind::Mutex, "a");
-    let mut ahead = line_up(&other, &queue, 4).await;
-    let mut join_behind_it = async |others: usize, guess: bool| {
-        for _ in 0..others {
-            // The predecessor takes its next turn, under its name.
-            ahead.pop().unwrap().leave().await.unwrap();
-            ahead.push(waiting(other.join(&join(&queue, Exclusive)).await));
-        }
-        // In one trip: the read is sent before the create's answer is there.
-        let mut created = proxy.hold_reply_to(|chunk| holds(chunk, CREATE));
-        let mut read = proxy.request(|chunk| holds(chunk, READ));
-        let listed = proxy.request(|chunk| holds(chunk, LIST));
-        let request = join(&queue, Exclusive);
-        let held = async {
-            created.fired().await.unwrap();
-            if guess {
-                soon(read.fired()).await.unwrap();
-            }
-            assert_eq!(read.has_fired(), guess, "{others} others");
-            proxy.resume();
-        };
-        let (joined, ()) = tokio::join!(one.join(&request), held);
-        (listed.has_fired(), waiting(joined))
-    };
-    for _ in 0..4 {
-        let (_, node) = join_behind_it(1, false).await;
-        assert!(still_waits(&one, &queue, node.admitted()).await);
-        node.leave().await.unwrap();
-    }
-    for (others, guess) in [(1, true), (3, true), (3, false), (3, true)] {
-        let (listed, node) = join_behind_it(others, guess).await;
-        assert!(!listed);
-        assert!(still_waits(&one, &queue, node.admitted()).await);
-        node.leave().await.unwrap();
-    }
-    let (_, node) = join_behind_it(1, true).await;
-    let mut admission = pin!(node.admitted());
-    for node in ahead {
-        assert!(still_waits(&one, &queue, &mut admission).await);
-        node.leave().await.unwrap();
-    }
-    soon(admission).await.unwrap();
-    node.leave().await.unwrap();
 }

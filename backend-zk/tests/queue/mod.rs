@@ -22,8 +22,6 @@ const LIST: i32 = 8;
 
 const READ: i32 = 4;
 
-const CREATE: i32 = 15;
-
 const MULTI: i32 = 14;
 
 /// One holder, and so many waiters behind it.

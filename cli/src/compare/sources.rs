@@ -66,6 +66,8 @@ fn source(name: &str) -> Result<Source, Failure> {
     let kind = config.backend.parse().map_err(|error: String| {
         Failure::usage(error).next("give a URL of redis://, zookeeper:// or etcd://, or the word memory")
     })?;
+    latchwork::check(&config)
+        .map_err(|error| Failure::usage(error.to_string()).next("correct the option, or leave it out"))?;
     Ok(Source::Given { kind, url: name.to_owned(), config: Box::new(config) })
 }
 

@@ -5,7 +5,7 @@ use latchwork_core::{Error, ErrorKind};
 use super::release_notice::{LISTED, ReleaseNotice, Signal, Successor};
 use crate::driver::{Compare, Driver, Found, Op, Order, Range, StoredKey, Txn};
 use crate::error::{Answer, Failure};
-use crate::layout::{Inbox, Queue};
+use crate::layout::Queue;
 use crate::queue::list::nodes;
 use crate::watch::OwnNode;
 
@@ -33,7 +33,7 @@ impl Handover {
     pub(crate) async fn leave(self, driver: &Driver, own: &OwnNode, first: bool) -> Answer<Option<bool>> {
         let Some(inbox) = self.queue.inbox(&own.key) else { return driver.delete(&own.key).await.map(Some) };
         let delete = vec![Op::Delete(own.key.to_vec()), Op::Delete(inbox.key.clone().into_bytes())];
-        let refused = match self.notify(driver, own, &inbox, &delete).await {
+        let refused = match self.notify(driver, own, &delete).await {
             Ok(was_there) => return Ok(Some(was_there)),
             Err(Failure::Other(error)) if error.kind() == ErrorKind::Forbidden => {
                 return Ok(None);
@@ -56,7 +56,7 @@ impl Handover {
         }
     }
 
-    async fn notify(self, driver: &Driver, own: &OwnNode, inbox: &Inbox, delete: &[Op]) -> Answer<bool> {
+    async fn notify(self, driver: &Driver, own: &OwnNode, delete: &[Op]) -> Answer<bool> {
         let or_else = || vec![Op::Get(own.key.to_vec()), Op::Range(self.range(own))];
         // Not the node any more: an earlier request of this leave was carried out, or somebody has
         // removed it.

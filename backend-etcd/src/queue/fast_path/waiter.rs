@@ -94,20 +94,12 @@ impl FastWait {
 
     /// How its node leaves once it is admitted, if the successor may rely on a notice.
     pub(crate) fn admitted(&self, queue: &Queue, successors: Vec<Successor>) -> Option<Handover> {
-        self.notifies.then(|| Handover {
-            queue: queue.clone(),
-            signal: Signal::Next,
-            successors,
-        })
+        self.notifies.then(|| Handover { queue: queue.clone(), signal: Signal::Next, successors })
     }
 
     /// How its node leaves while it waits, if the successor may rely on a notice.
     pub(crate) fn given_up(&self, queue: &Queue) -> Option<Handover> {
-        self.notifies.then(|| Handover {
-            queue: queue.clone(),
-            signal: Signal::Look,
-            successors: Vec::new(),
-        })
+        self.notifies.then(|| Handover { queue: queue.clone(), signal: Signal::Look, successors: Vec::new() })
     }
 }
 

@@ -65,6 +65,8 @@ const NOT_DROPPED: &[(&str, &str)] = &[
     ("Move::reopen", OPERATOR),
     ("Move::repair", OPERATOR),
     ("Move::step_back", OPERATOR),
+    ("Operator::connect", "as `connect`, which is in the table"),
+    ("marker_of", "as `Operator::marker`, which is in the table"),
 ];
 
 const OPERATOR: &str = "an operator's, who holds nothing: its unit tests end it at each of its requests";
