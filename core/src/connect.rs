@@ -17,7 +17,7 @@ use crate::registry::Registered;
 use crate::support::no_tls;
 
 /// Connects to the coordinator that `config` names, with the first of `connectors` of that name. The
-/// client registers itself ([`Coordinator::clients`] lists it), and checks the [layout](crate::registry)
+/// client registers itself ([`Coordinator::clients`] lists it), and checks the layout
 /// of its namespace.
 ///
 /// # Errors

@@ -52,7 +52,7 @@ struct CoordinatorParts {
 
 impl Coordinator {
     /// A coordinator over a connected backend, configured by `config`. For tests and backends;
-    /// users call `connect`. It neither registers nor checks the [layout](crate::registry).
+    /// users call `connect`. It neither registers nor checks the layout.
     ///
     /// # Panics
     /// Outside a tokio runtime, and for a namespace that [`Config::validate`] refuses.

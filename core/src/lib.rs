@@ -24,14 +24,14 @@
 //! address, token, clock, error, capabilities, facts, credentials, secret, shown, until, runtime
 //! ```
 //!
-//! [`memory`] and the backend crates implement the [`contracts`] and use no recipe; memory names
+//! [`memory`] and the backend crates implement the [contracts](backend) and use no recipe; memory names
 //! the `Coordinator` only to make one on a store of a test's own. The recipes use the contracts and
-//! know no backend. [`decide`] holds what several backends decide alike, as functions that a model
+//! know no backend. [`decide`](backend::decide) holds what several backends decide alike, as functions that a model
 //! checker can drive.
 //!
 //! Comments cite protocol rules by name, e.g. (QUEUE-NOTIFY-ALL-ADMITTED). `docs/protocol/rules.md`
 //! in the repository states each rule, what breaks without it, and what checks it. Names such as
-//! LEASE-DEADLINE are clauses of the [`contracts`]; each has a conformance case of the same name.
+//! LEASE-DEADLINE are clauses of the [contracts](backend); each has a conformance case of the same name.
 
 mod address;
 mod attempt;

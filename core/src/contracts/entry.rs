@@ -20,7 +20,7 @@ pub struct QueueEntry {
     pub claim: Claim,
     /// Whether it is admitted.
     pub admitted: bool,
-    /// The owner's label, as [`label_of`](Entry::label_of) reads it from the server.
+    /// The owner's label, as [`label_of`](QueueEntry::label_of) reads it from the server.
     pub label: String,
     /// How long it has been in the queue, as far as the server shows (for display only).
     pub age: Option<Duration>,
@@ -52,7 +52,7 @@ pub struct EntryPage {
     /// The most nodes to read.
     pub most: usize,
     /// Whether to read the remaining time of each lease. On etcd this takes one more request for each
-    /// holder, for at most [`MAX_LEASES`](Page::MAX_LEASES) holders.
+    /// holder, for at most [`MAX_LEASES`](EntryPage::MAX_LEASES) holders.
     pub leases: bool,
 }
 

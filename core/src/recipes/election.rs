@@ -36,7 +36,7 @@ use crate::listing::Listing;
 /// [`SharedValue::write_while`](super::SharedValue::write_while). A candidate that loses its lease
 /// stands again by itself, behind the others.
 ///
-/// *With other programs.* At an [exact address](Key::exact) on ZooKeeper an election is
+/// *With other programs.* At an [exact key](crate::Key::exact) on ZooKeeper an election is
 /// Curator's `LeaderLatch`, on etcd the `Election` of Go's `concurrency`: candidates of both stand
 /// in one queue, and read each other's data. Labels are not shown there, since the node holds the
 /// data alone; a candidate of `LeaderLatch` keeps the data that it joined with.

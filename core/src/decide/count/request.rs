@@ -13,7 +13,7 @@
 //! is full.
 //!
 //! *A refusal is final.* A request of an operation that may be under way elsewhere
-//! ([`in_doubt`](Request::in_doubt)), and that changes nothing, leaves a record of the number that
+//! ([`in_doubt`](CountRequest::in_doubt)), and that changes nothing, leaves a record of the number that
 //! follows the operation's: the other request finds that. So who is told that a swap was not made
 //! is not surprised by it.
 
