@@ -16,7 +16,7 @@
 pub use crate::capabilities::Capabilities;
 pub use crate::connector::Connector;
 pub use crate::contracts::*;
-pub use crate::coordinator::marker_of;
+pub use crate::coordinator::operator::marker_of;
 pub use crate::recipes::{Acquiring, Ask, Take};
 pub use crate::registry::{LAYOUT, Stamp, clients_address, stamp_address};
 pub use crate::support::*;

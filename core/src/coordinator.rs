@@ -1,7 +1,7 @@
 //! The user's handle on one connected client, which makes the recipes.
 
 pub(crate) mod close;
-mod operator;
+pub(crate) mod operator;
 mod quorum;
 
 use std::fmt;
@@ -24,8 +24,6 @@ use crate::recipes::{
 use crate::reentrancy::Owners;
 use crate::registry::{ClientRecord, Clients, Keys, Place};
 use crate::token::Tokens;
-
-pub use operator::{Operator, marker_of};
 
 /// A client of one coordinator: one set of connections, one lease, one inbox. Cloning is cheap, and
 /// recipes are cheap handles made from it without I/O.

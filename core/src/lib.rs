@@ -79,7 +79,7 @@ pub use config::{Config, ENDLESS, MoveConfig, Options};
 pub use connect::{check, connect, connect_lazy};
 pub use connector::Connector;
 pub use contracts::{CellLife, Expected, Lease, LeaseState, Limit, ListedKey, TimeToIdle, Version};
-pub use coordinator::{Coordinator, Operator, close::crash};
+pub use coordinator::{Coordinator, close::crash, operator::Operator};
 pub use credentials::{Credentials, CredentialsProvider};
 pub use decide::Claim;
 pub use error::{Error, ErrorKind, LostReason, Result};

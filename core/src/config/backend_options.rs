@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::fields::Config;
 use crate::error::{Error, Result};
 use crate::label::check_visible;
 
@@ -98,15 +97,6 @@ pub(super) fn duration(name: &'static str, text: &str) -> Result<Duration> {
     })
 }
 
-impl Config {
-    /// With an option of the backend.
-    #[must_use]
-    pub fn option(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.options.set(name, value);
-        self
-    }
-}
-
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = self.0.iter().map(|(name, value)| (name, if is_secret(name) { "***" } else { value }));
@@ -146,23 +136,26 @@ mod tests {
 
     #[test]
     fn options_are_read_by_type_or_refused_by_name() {
-        let config = Config::new("own").option("tick", "100ms").option("sasl", "true").option("bad", "soon");
-        assert_eq!(config.options.duration("tick").expect("a duration"), Some(Duration::from_millis(100)));
-        assert!(
-            config.options.flag("sasl").expect("a flag") && !config.options.flag("other").expect("absent")
-        );
-        assert_eq!(config.options.duration("bad").expect_err("no duration").argument(), Some("bad"));
-        assert_eq!(config.options.flag("bad").expect_err("no flag").argument(), Some("bad"));
+        let mut options = Options::default();
+        for (name, value) in [("tick", "100ms"), ("sasl", "true"), ("bad", "soon")] {
+            options.set(name, value);
+        }
+        assert_eq!(options.duration("tick").expect("a duration"), Some(Duration::from_millis(100)));
+        assert!(options.flag("sasl").expect("a flag") && !options.flag("other").expect("absent"));
+        assert_eq!(options.duration("bad").expect_err("no duration").argument(), Some("bad"));
+        assert_eq!(options.flag("bad").expect_err("no flag").argument(), Some("bad"));
     }
 
     #[test]
     fn secret_options_are_neither_shown_nor_written() {
         for name in ["sentinel_password", "passwrd", "Secret", "api_token"] {
-            let config = Config::new("own").option(name, "hunter2").option("user", "me");
-            let json = serde_json::to_string(&config).expect("JSON");
-            let shown = format!("{config:?} {json} {}", config.url_without_secrets());
-            assert!(!shown.contains("hunter2") && shown.contains("user=me"), "{shown}");
-            assert!(config.options.has_secret());
+            let mut options = Options::default();
+            options.set(name, "hunter2");
+            options.set("user", "me");
+            let json = serde_json::to_string(&options).expect("JSON");
+            let shown = format!("{options:?} {json} {:?}", options.shown().collect::<Vec<_>>());
+            assert!(!shown.contains("hunter2") && shown.matches("\"me\"").count() == 3, "{shown}");
+            assert!(options.has_secret());
         }
     }
 }

@@ -186,6 +186,13 @@ impl Config {
         }
     }
 
+    /// With an option of the backend.
+    #[must_use]
+    pub fn option(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.set(name, value);
+        self
+    }
+
     /// With a provider that gives the login at each dial, in the place of `user` and `password`.
     #[must_use]
     pub fn with_credentials(mut self, provider: impl CredentialsProvider + 'static) -> Self {

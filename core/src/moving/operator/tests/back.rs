@@ -3,7 +3,7 @@
 use super::{Bed, ignored, state};
 use crate::config::{Config, MoveConfig};
 use crate::connect::connect;
-use crate::coordinator::marker_of;
+use crate::coordinator::operator::marker_of;
 use crate::decide::moving::MovePhase::{Done, Old};
 use crate::decide::moving::Side;
 use crate::decide::moving::gate::Course;
