@@ -9,7 +9,7 @@ use crate::driver::Driver;
 use crate::error::Answer;
 
 /// Asks the server for the lease of each holder, once where several hang on one, and not for more than
-/// [`EntryPage::MAX_LEASES`]. `leases`: that of each entry; 0 for none.
+/// [`EntryPage::MAX_LEASES`]. `leases`: the lease of each entry, 0 for none.
 pub(crate) async fn tell(driver: &Driver, entries: &mut [QueueEntry], leases: &[i64]) -> Answer<()> {
     let mut asked = BTreeSet::new();
     for (entry, lease) in entries.iter().zip(leases) {

@@ -183,8 +183,8 @@ pub enum CellWritten {
 ///   what [`Count::decide`](crate::decide::count::Count::decide) says, in one step, so that clients
 ///   which change the same count by compare-and-set agree with it.
 /// * `CELL-LIST`: the cells of a kind can be listed, by the beginning of their key, page by page, each with
-///   how long it stays ([`Backend::list_keys`](super::Backend::list_keys)). A listing is no use of an idle
-///   cell.
+///   how long it stays ([`Backend::list_keys`](super::Backend::list_keys)). A listing does not
+///   count as a use of an idle cell.
 /// * `WATCH-ORDER`, `WATCH-END`: see [`ChangeWatch`].
 #[async_trait]
 pub trait Cells: Send + Sync {

@@ -8,7 +8,7 @@ use crate::layout::{Contenders, QueuePaths, sequence};
 use crate::queue::session::Session;
 use crate::queue::zk_node::ZkNode;
 
-/// From so many ahead on a waiter remembers its predecessor.
+/// A waiter with at least this many nodes ahead remembers its predecessor.
 const FAR_FROM_HEAD: usize = 4;
 
 /// A node was made in the trip of a listing, which decides.
