@@ -29,6 +29,8 @@ cases! {
         };
         // The first held write loads its script on Redis. Otherwise the lost reply could be the one that asks for it.
         written(soon("write", node.write_cell(&cell, &put(Expected::Any, "first"))).await);
+        // There the first request may be a guess that the server refuses. If its reply is lost, nothing is made.
+        let guesses = one.coordinator.backend().name() == "zookeeper" && one.coordinator.capabilities().idle_cells;
         for is_held in [false, true] {
             let before = write(&two, &cell, put(Expected::Any, "before")).await;
             let asked = [
@@ -50,8 +52,10 @@ cases! {
                 let newer = async {
                     soon("drop", lost.caught()).await.expect("dropped");
                     let made = read(&two, &cell).await;
-                    assert_eq!(made.as_ref().map(|cell| &cell.value), asked.value.as_ref(), "{asked:?}");
-                    (made.map(|cell| cell.version), write(&two, &cell, put(Expected::Any, "newer")).await)
+                    let is_made = made.as_ref().map(|cell| &cell.value) == asked.value.as_ref();
+                    assert!(is_made || guesses, "{asked:?}: {made:?}");
+                    let made = made.map(|cell| cell.version).filter(|_| is_made);
+                    (made, write(&two, &cell, put(Expected::Any, "newer")).await)
                 };
                 let (answer, (made, newer)) = tokio::join!(asking, newer);
                 match answer {

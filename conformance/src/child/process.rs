@@ -57,15 +57,7 @@ impl<E: DeserializeOwned + Send + 'static> Child<E> {
     /// Starts a program whose events are lines of JSON.
     pub fn of(mut command: Command) -> Self {
         command.stdin(Stdio::piped());
-        Self::piped(command, |line| match line {
-            // The test harness prints these before its test begins.
-            "\n" | "running 1 test\n" => None,
-            // The last line of a child that is killed may be cut off.
-            _ if !line.ends_with('\n') => None,
-            _ => {
-                Some(serde_json::from_str(line).map_err(|error| format!("{line:?} is not an event: {error}")))
-            }
-        })
+        Self::piped(command, json)
     }
 }
 
@@ -147,9 +139,10 @@ impl<E: Send + 'static> Child<E> {
     ///
     /// # Panics
     /// If it does not end in time, or fails.
-    pub async fn ends(mut self, time: Duration) -> Vec<E> {
-        self.process.ends_well(time).await;
-        self.events.rest().await
+    pub async fn ends(self, time: Duration) -> Vec<E> {
+        let Self { mut process, mut events } = self;
+        // Together: a line that is not an event is reported before the failure that it causes.
+        tokio::join!(process.ends_well(time), events.rest()).1
     }
 
     /// Kills the child, and returns the events up to then.
@@ -286,6 +279,17 @@ impl<E> Events<E> {
     }
 }
 
+fn json<E: DeserializeOwned>(line: &str) -> Option<Result<E, String>> {
+    match line {
+        // The test harness prints these before its test begins, and while it runs.
+        "\n" | "running 1 test\n" => None,
+        _ if line.ends_with(" has been running for over 60 seconds\n") => None,
+        // The last line of a child that is killed may be cut off.
+        _ if !line.ends_with('\n') => None,
+        _ => Some(serde_json::from_str(line).map_err(|error| format!("{line:?} is not an event: {error}"))),
+    }
+}
+
 fn text(line: &str) -> Option<Result<String, String>> {
     Some(Ok(line.trim_end_matches(['\r', '\n']).to_owned()))
 }
@@ -307,5 +311,22 @@ async fn hear<E>(out: impl AsyncRead + Unpin, parse: Parse<E>, said: UnboundedSe
         if is_bad {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_test_harness_are_no_events() {
+        for line in ["\n", "running 1 test\n", "test a::b has been running for over 60 seconds\n", "{\"cut o"]
+        {
+            assert!(json::<u32>(line).is_none(), "{line:?}");
+        }
+        assert_eq!(json("7\n"), Some(Ok(7)));
+        assert!(
+            matches!(json::<u32>("seven\n"), Some(Err(why)) if why.contains("\"seven\\n\" is not an event"))
+        );
     }
 }
