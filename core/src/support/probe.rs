@@ -101,13 +101,16 @@ pub async fn greet(
 ) -> Result<Option<Vec<u8>>> {
     let wrong = |saw: &str| Error::wrong_server(scheme.backend, saw, &format!("at {host}"));
     let mut answer = pin!(exchange(host, transport, greeting, enough));
-    let answer = match timeout(PATIENCE, &mut answer).await {
-        Ok(answer) => answer,
-        // A server of another kind may wait for more words.
-        Err(_) => match stranger(host, scheme).await {
-            Some(Stranger::Named(saw)) => return Err(wrong(&saw)),
-            _ => answer.await,
-        },
+    let mut patience = PATIENCE;
+    let answer = loop {
+        if let Ok(answer) = timeout(patience, &mut answer).await {
+            break answer;
+        }
+        // A server of another kind may wait for more words. It is asked again, since a busy one may answer late.
+        if let Some(Stranger::Named(saw)) = stranger(host, scheme).await {
+            return Err(wrong(&saw));
+        }
+        patience *= 2;
     };
     if let Some(why) = transport.failure() {
         return Err(why);
