@@ -117,7 +117,7 @@ cases! {
             let there = read(&two, &cell).await;
             soon("deliver", late.deliver()).await;
             match since.is_empty() {
-                true => assert_eq!(text(&two, &cell).await.as_deref(), Some("late")),
+                true => until("it lands", || async { text(&two, &cell).await.as_deref() == Some("late") }).await,
                 false => assert_eq!(read(&two, &cell).await, there, "{asked:?}, {since}"),
             }
             one.link.heal();
