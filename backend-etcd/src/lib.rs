@@ -50,6 +50,7 @@ mod probe;
 mod queue;
 mod renewal;
 mod session;
+mod walk;
 mod watch;
 
 pub use backend::EtcdBackend;

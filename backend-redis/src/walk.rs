@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use latchwork_core::{Address, Error, Result};
+use futures_util::future::BoxFuture;
+use latchwork_core::{Address, Error, ListedKey, Page, Result};
 
 use crate::client::Client;
 use crate::driver::Cursor;
@@ -14,10 +15,36 @@ use crate::layout::ListedKeys;
 const LEAST_STEP: usize = 100;
 const LONGEST_STEP: usize = 1000;
 const STEPS: usize = 100;
+/// Addresses that one request asks about.
+const AT_ONCE: usize = 500;
+
+/// Reads a page of about `most` items, from where the page before ended. `listed` answers which of the addresses that
+/// the keys name are items.
+///
+/// # Errors
+/// `InvalidArgument` naming `after` for text that no page gave; those of `listed`.
+pub(crate) async fn page(
+    client: &Client,
+    keys: ListedKeys<'_>,
+    (after, most): (Option<&str>, usize),
+    listed: impl for<'a> Fn(&'a Client, &'a [Address]) -> BoxFuture<'a, Result<Vec<ListedKey>>>,
+) -> Result<Page<ListedKey>> {
+    let mut walk = Walk::from(client, keys, after, most)?;
+    let mut items = Vec::new();
+    while let Some(shown) = walk.step().await? {
+        for part in shown.chunks(AT_ONCE) {
+            items.extend(listed(client, part).await?);
+        }
+        if items.len() >= most {
+            break;
+        }
+    }
+    Ok(Page::new(items, walk.next.map(|next| next.to_string())))
+}
 
 /// The walk of one page.
 #[derive(Debug)]
-pub(crate) struct Walk<'a> {
+struct Walk<'a> {
     client: &'a Client,
     keys: ListedKeys<'a>,
     // What it has shown: it may meet a key twice, and a queue may have two.
@@ -29,16 +56,7 @@ pub(crate) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// From where the page before ended, over these keys.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming `after` for text that no page gave.
-    pub(crate) fn from(
-        client: &'a Client,
-        keys: ListedKeys<'a>,
-        after: Option<&str>,
-        most: usize,
-    ) -> Result<Self> {
+    fn from(client: &'a Client, keys: ListedKeys<'a>, after: Option<&str>, most: usize) -> Result<Self> {
         let page =
             |after| Cursor::parse(after).ok_or_else(|| Error::invalid("after", "is not what a page gave"));
         let next = after.map_or_else(|| Ok(Cursor::default()), page)?;
@@ -47,7 +65,7 @@ impl<'a> Walk<'a> {
     }
 
     /// What the next step shows that none before has; `None` where the walk, or the page, has ended.
-    pub(crate) async fn step(&mut self) -> Result<Option<Vec<Address>>> {
+    async fn step(&mut self) -> Result<Option<Vec<Address>>> {
         let Some(from) = self.next.as_ref().filter(|_| self.steps > 0) else { return Ok(None) };
         self.steps -= 1;
         let scanned = self.client.scan(from, &self.keys.pattern(), self.step).await;
@@ -55,10 +73,5 @@ impl<'a> Walk<'a> {
         self.next = next;
         let shown = found.iter().filter_map(|key| self.keys.address(key));
         Ok(Some(shown.filter(|address| self.seen.insert(address.clone())).collect()))
-    }
-
-    /// Where the next page begins.
-    pub(crate) fn next_page(self) -> Option<String> {
-        self.next.map(|next| next.to_string())
     }
 }

@@ -1,13 +1,12 @@
 //! The stored limit of a semaphore, and what a join of permits compares of it.
 
-use crate::driver::{Compare, Driver, Found, Op, Txn, end_of};
+use latchwork_core::backend::{ExpectedLimit, Join, Patience, StoredLimit};
+use latchwork_core::{Limit, ListedKey, Page, QueuePrefix, Result};
+
+use crate::driver::{Compare, Driver, Found, Op, Txn};
 use crate::error::Failure;
 use crate::layout::{Queue, limits_of};
-use latchwork_core::backend::{ExpectedLimit, Join, Patience, StoredLimit};
-use latchwork_core::{Error, Limit, ListedKey, Page, QueuePrefix, Result};
-
-/// How many keys one request of a listing reads, at most.
-const MOST: usize = 1000;
+use crate::walk;
 
 /// The stored limit (NODE-LIMITS).
 pub(crate) async fn read(driver: &Driver, queue: &Queue) -> Result<Option<u32>> {
@@ -46,29 +45,7 @@ pub(crate) async fn queues(
     most: usize,
 ) -> Result<Page<ListedKey>> {
     let root = limits_of(of.namespace(), of.kind());
-    let begin = format!("{root}{}", of.coded());
-    let end = end_of(&begin);
-    let mut next = match after {
-        None => begin.into_bytes(),
-        Some(after) if of.queue(after).is_some() => format!("{root}{after}\0").into_bytes(),
-        Some(_) => return Err(Error::invalid("after", "no page of these queues ended there")),
-    };
-    let most = most.max(1);
-    let mut queues = Vec::new();
-    loop {
-        let found = driver.names(next, end.clone(), 0, most.min(MOST) as i64).await?;
-        let coded = |key: &[u8]| std::str::from_utf8(key).ok()?.strip_prefix(&root).map(str::to_owned);
-        let addresses = found.keys.iter().filter_map(|stored| of.queue(&coded(&stored.key)?));
-        queues.extend(addresses.map(ListedKey::limit));
-        let Some(last) = found.keys.last().filter(|_| found.more) else {
-            return Ok(Page::new(queues, None));
-        };
-        next = [&*last.key, b"\0"].concat();
-        if let Some(last) = queues.last().filter(|_| queues.len() >= most) {
-            let next = Some(last.address.coded().to_owned());
-            return Ok(Page::new(queues, next));
-        }
-    }
+    walk::page(driver, &root, of, (after, most), |queue, _| ListedKey::limit(queue)).await
 }
 
 /// The limit that a read has found.

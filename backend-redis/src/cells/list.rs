@@ -1,15 +1,13 @@
 //! Listing the cells of a kind (CELL-LIST).
 
-use crate::client::Client;
-use crate::error::only_read;
-use crate::layout::{CellKey, ListedKeys};
-use crate::scripts;
-use crate::walk::Walk;
+use futures_util::FutureExt;
 use futures_util::future::try_join_all;
 use latchwork_core::{Address, Error, ListedKey, Page, QueuePrefix, Result};
 
-/// Cells that one script looks at.
-const AT_ONCE: usize = 500;
+use crate::client::Client;
+use crate::error::only_read;
+use crate::layout::{CellKey, ListedKeys};
+use crate::{scripts, walk};
 
 /// Walks over all keys of the server for those of cells, and asks what they are.
 pub(crate) async fn cells(
@@ -19,17 +17,8 @@ pub(crate) async fn cells(
     most: usize,
 ) -> Result<Page<ListedKey>> {
     of.check_cells()?;
-    let mut walk = Walk::from(client, ListedKeys::cells(of), after, most)?;
-    let mut cells = Vec::new();
-    while let Some(shown) = walk.step().await? {
-        for part in shown.chunks(AT_ONCE) {
-            cells.extend(with_lives(client, part).await?);
-        }
-        if cells.len() >= most {
-            break;
-        }
-    }
-    Ok(Page::new(cells, walk.next_page()))
+    walk::page(client, ListedKeys::cells(of), (after, most), |client, part| with_lives(client, part).boxed())
+        .await
 }
 
 /// Those that are cells, and how long they stay.

@@ -1,14 +1,16 @@
 //! The stored limit of a semaphore.
 
+use std::future::ready;
 use std::sync::Arc;
+
+use futures_util::FutureExt;
+use latchwork_core::backend::ExpectedLimit;
+use latchwork_core::{Address, Claim, ListedKey, Page, QueuePrefix, Result};
 
 use crate::client::Client;
 use crate::error::only_read;
 use crate::layout::{ListedKeys, QueueKeys};
-use crate::scripts;
-use crate::walk::Walk;
-use latchwork_core::backend::ExpectedLimit;
-use latchwork_core::{Address, Claim, ListedKey, Page, QueuePrefix, Result};
+use crate::{scripts, walk};
 
 pub(crate) async fn limit(client: &Client, queue: &Address) -> Result<Option<u32>> {
     let queue = permits(queue)?;
@@ -37,15 +39,11 @@ pub(crate) async fn limited(
     after: Option<&str>,
     most: usize,
 ) -> Result<Page<ListedKey>> {
-    let mut walk = Walk::from(client, ListedKeys::limits(of), after, most)?;
-    let mut queues = Vec::new();
-    while let Some(shown) = walk.step().await? {
-        queues.extend(shown.into_iter().map(ListedKey::limit));
-        if queues.len() >= most {
-            break;
-        }
-    }
-    Ok(Page::new(queues, walk.next_page()))
+    // A name of such a key is a limit: nothing is asked of it.
+    walk::page(client, ListedKeys::limits(of), (after, most), |_, part| {
+        ready(Ok(part.iter().cloned().map(ListedKey::limit).collect())).boxed()
+    })
+    .await
 }
 
 fn permits(queue: &Address) -> Result<QueueKeys> {

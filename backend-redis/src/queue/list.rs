@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::client::Client;
-use crate::error::only_read;
-use crate::layout::{ListedKeys, QueueKeys};
-use crate::scripts;
-use crate::walk::Walk;
+use futures_util::FutureExt;
 use futures_util::future::try_join_all;
 use latchwork_core::backend::{EntryPage, QueueEntry};
 use latchwork_core::{Address, Error, ListedKey, Page, QueuePrefix, Result};
+
+use crate::client::Client;
+use crate::error::only_read;
+use crate::layout::{ListedKeys, QueueKeys};
+use crate::{scripts, walk};
 
 /// Nodes that one listing script reads.
 const LISTED_AT_ONCE: usize = 500;
@@ -40,22 +41,13 @@ pub(crate) async fn queues(
     after: Option<&str>,
     most: usize,
 ) -> Result<Page<ListedKey>> {
-    let mut walk = Walk::from(client, ListedKeys::queues(of), after, most)?;
-    let mut found = Vec::new();
-    while let Some(shown) = walk.step().await? {
-        for part in shown.chunks(LISTED_AT_ONCE) {
-            found.extend(with_nodes(client, part).await?.into_iter().map(ListedKey::queue));
-        }
-        if found.len() >= most {
-            break;
-        }
-    }
-    Ok(Page::new(found, walk.next_page()))
+    walk::page(client, ListedKeys::queues(of), (after, most), |client, part| with_nodes(client, part).boxed())
+        .await
 }
 
 /// The queues that have nodes. A queue that nobody uses leaves keys behind, and nobody drops its
 /// nodes.
-async fn with_nodes(client: &Client, queues: &[Address]) -> Result<Vec<Address>> {
+async fn with_nodes(client: &Client, queues: &[Address]) -> Result<Vec<ListedKey>> {
     let queues = queues.iter().map(|queue| Ok((queue, QueueKeys::of(queue)?)));
     let queues = queues.collect::<Result<Vec<_>>>()?;
     let asked = client.driver.by_slot(queues, |(_, keys)| keys.tag()).map(async |part| {
@@ -63,7 +55,9 @@ async fn with_nodes(client: &Client, queues: &[Address]) -> Result<Vec<Address>>
         let (_, reply) = client.run(&scripts::populated(keys, None)).await.map_err(only_read)?;
         let populated = scripts::are_populated(reply)?.into_iter();
         let populated = part.iter().zip(populated).filter(|(_, populated)| *populated);
-        Ok::<_, Error>(populated.map(|((queue, _), _)| (*queue).clone()).collect::<Vec<_>>())
+        Ok::<_, Error>(
+            populated.map(|((queue, _), _)| ListedKey::queue((*queue).clone())).collect::<Vec<_>>(),
+        )
     });
     Ok(try_join_all(asked).await?.concat())
 }

@@ -1,0 +1,46 @@
+//! A walk over keys of one range: a page of cells, or of stored limits.
+//!
+//! The next page begins behind the last item's encoded key, which is the token.
+
+use latchwork_core::{Address, Error, ListedKey, Page, QueuePrefix, Result};
+
+use crate::driver::{Driver, StoredKey, end_of};
+
+/// The most keys that one request reads.
+const MOST: usize = 1000;
+
+/// Reads at most `most` items from where the page before ended, without their values: one request, mostly. The keys
+/// are `root` and an encoded key of `of`; others under the root are no items.
+pub(crate) async fn page(
+    driver: &Driver,
+    root: &str,
+    of: &QueuePrefix,
+    (after, most): (Option<&str>, usize),
+    listed: impl Fn(Address, &StoredKey) -> ListedKey,
+) -> Result<Page<ListedKey>> {
+    let begin = format!("{root}{}", of.coded());
+    let end = end_of(&begin);
+    let behind = |key: &[u8]| [key, b"\0"].concat();
+    let mut next = match after {
+        None => begin.into_bytes(),
+        Some(after) if of.queue(after).is_some() => behind(format!("{root}{after}").as_bytes()),
+        Some(_) => return Err(Error::invalid("after", "no page of this listing ended there")),
+    };
+    let item = |stored: &StoredKey| {
+        let coded = std::str::from_utf8(&stored.key).ok()?.strip_prefix(root)?;
+        Some(listed(of.queue(coded)?, stored))
+    };
+    let most = most.max(1);
+    let mut page = Page::<ListedKey>::default();
+    loop {
+        let wanted = most - page.items.len();
+        let found = driver.names(next, end.clone(), 0, wanted.min(MOST) as i64).await?;
+        page.items.extend(found.keys.iter().filter_map(item));
+        let Some(last) = found.keys.last().filter(|_| found.more) else { return Ok(page) };
+        if page.items.len() == most {
+            page.next = page.items.last().map(|last| last.address.coded().to_owned());
+            return Ok(page);
+        }
+        next = behind(&last.key);
+    }
+}
