@@ -45,6 +45,11 @@ impl Fixture {
         Self::with(TTL, Duration::from_secs(20)).await
     }
 
+    /// For a test that counts requests: no lease is renewed, and no waiter looks again.
+    pub(crate) async fn quiet() -> Self {
+        Self::with(Duration::from_secs(3600), Duration::from_secs(20)).await
+    }
+
     /// For a test that waits for the end of a lease.
     pub(crate) async fn short() -> Self {
         Self::with_ttl(SHORT_TTL).await

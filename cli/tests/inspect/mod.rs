@@ -151,7 +151,7 @@ async fn requests(fixture: &Fixture) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watch_takes_few_requests_a_look_with_many_waiters() {
     const LOOKS: u64 = 20;
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::quiet().await;
     let coordinator = fixture.client().await;
     let lock = coordinator.mutex(KEY).expect("a lock");
     let guard = lock.acquire().await.expect("held");
@@ -170,8 +170,8 @@ async fn watch_takes_few_requests_a_look_with_many_waiters() {
     }
     let sent = requests(&fixture).await - before;
     println!("{sent} requests in {LOOKS} looks");
-    // At least one request reads the queue, or nothing was counted.
-    assert!((LOOKS..=10 * LOOKS).contains(&sent), "{sent} requests in {LOOKS} looks");
+    // At least one request reads the queue, or nothing was counted. The next look may have begun.
+    assert!((LOOKS..=10 * (LOOKS + 1)).contains(&sent), "{sent} requests in {LOOKS} looks");
     watched.end().await;
     waiters.iter().for_each(tokio::task::JoinHandle::abort);
     drop(guard);
