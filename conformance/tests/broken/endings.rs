@@ -9,10 +9,11 @@ use latchwork_core::backend::{Backend, Close, EntryPage, Join, Joined, Leave, No
 use latchwork_core::{Address, Error, ErrorKind, Kind, LeaseState, LostReason, Result};
 use tokio::sync::RwLock;
 
+use super::defect::Defect;
+use super::leaves::is_repeated;
 use super::states::lost_never;
-use super::wrapper::{BrokenNode, Defect};
+use super::wrapper::BrokenNode;
 
-#[derive(Debug)]
 pub(super) struct RefusesWhileSuspended;
 
 #[async_trait]
@@ -25,11 +26,9 @@ impl Defect for RefusesWhileSuspended {
     }
 }
 
-/// What is lost for this reason leaves by itself, at once.
-#[derive(Debug)]
+/// A node that is lost for this reason leaves at once.
 pub(super) struct LeavesWhenLost(pub(super) LostReason);
 
-#[async_trait]
 impl Defect for LeavesWhenLost {
     fn made(&self, node: &Arc<BrokenNode>) {
         let (node, reason) = (Arc::clone(&node.honest), self.0);
@@ -43,7 +42,6 @@ impl Defect for LeavesWhenLost {
 
 /// Hears of no removal, and from its leave of this number on answers as though the node had been
 /// there.
-#[derive(Debug)]
 pub(super) struct Believes {
     pub(super) asks: u32,
 }
@@ -62,7 +60,6 @@ impl Defect for Believes {
 }
 
 /// A leave whose reply was lost is reported as one that was not sent, and the next finds nothing.
-#[derive(Debug)]
 pub(super) struct ForgetsThatItAsked;
 
 #[async_trait]
@@ -72,27 +69,13 @@ impl Defect for ForgetsThatItAsked {
             Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {
                 Err(Error::new(ErrorKind::Unavailable, "it was not sent, says this one"))
             }
-            Ok(Leave::Removed) if node.leaves.load(Ordering::Acquire) > 1 => Ok(Leave::of(false)),
+            Ok(Leave::Removed) if is_repeated(node) => Ok(Leave::of(false)),
             left => left,
         }
     }
 }
 
-#[derive(Debug)]
-pub(super) struct IgnoresFixedEnd;
-
-#[async_trait]
-impl Defect for IgnoresFixedEnd {
-    async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
-        match node.honest.state().lost() {
-            Some(LostReason::MaxHold) => Ok(Leave::Removed),
-            _ => node.honest.leave().await,
-        }
-    }
-}
-
 /// The client ends its own side, and sends the server nothing.
-#[derive(Debug)]
 pub(super) struct ClosesHere;
 
 #[async_trait]
@@ -103,7 +86,6 @@ impl Defect for ClosesHere {
 }
 
 /// The client ends, whether it reached the server or not.
-#[derive(Debug)]
 pub(super) struct ClosesOnce;
 
 #[async_trait]
@@ -111,15 +93,14 @@ impl Defect for ClosesOnce {
     async fn close(&self, honest: &dyn Backend, how: Close) -> Result<()> {
         let anything = Address::new("latchwork", Kind::Mutex, "anything")?;
         match honest.list(&anything, EntryPage::new(0, 1)).await {
-            Err(unreached) if unreached.may_pass() => ClosesHere.close(honest, how).await.and(Err(unreached)),
+            Err(unreached) if unreached.may_pass() => honest.close(Close::Abrupt).await.and(Err(unreached)),
             _ => honest.close(how).await,
         }
     }
 }
 
-/// Removes nothing of a client that closes until that ends, and then answers nobody until all of it is
-/// removed.
-#[derive(Debug, Default)]
+/// Removes no node of a client before its close ends. Then it answers no client until all are removed.
+#[derive(Default)]
 pub(super) struct EndsInOneStall {
     nodes: AtomicU32,
     stall: RwLock<()>,
@@ -152,15 +133,10 @@ impl Defect for EndsInOneStall {
     }
 }
 
-#[derive(Debug)]
 pub(super) struct NeverReopens;
 
 #[async_trait]
 impl Defect for NeverReopens {
-    fn breaks_connecting(&self) -> bool {
-        true
-    }
-
     async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
         match honest.lease().lost() {
             Some(_) => Err(Error::new(ErrorKind::Unavailable, "the lease is gone")),
@@ -169,16 +145,11 @@ impl Defect for NeverReopens {
     }
 }
 
-#[derive(Debug)]
+/// Its reach is everything: the first join after a loss is the registry's.
 pub(super) struct WaitsBehindItself;
 
 #[async_trait]
 impl Defect for WaitsBehindItself {
-    // The first join behind a loss is the registry's.
-    fn breaks_connecting(&self) -> bool {
-        true
-    }
-
     async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
         let lease = honest.lease();
         if lease.lost().is_some() {
@@ -188,8 +159,7 @@ impl Defect for WaitsBehindItself {
     }
 }
 
-/// What a crashed client had is kept alive by somebody.
-#[derive(Debug)]
+/// The server keeps the nodes of a crashed client alive.
 pub(super) struct NeverDies;
 
 #[async_trait]

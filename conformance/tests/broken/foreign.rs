@@ -1,9 +1,8 @@
-//! NODE-FOREIGN: a store in which something foreign can be planted. The memory store has no place
-//! for it, so the plants stand beside it: an honest backend does not look at them, the broken one
-//! takes them for nodes.
+//! NODE-FOREIGN: a store in which foreign entries can be planted. The memory store has no place for them, so
+//! the plants are kept next to it: an honest backend does not look at them, the broken one takes them for nodes.
 //!
-//! WATCH-ORDER: the same store can be made to forget its history. It keeps none, so an honest watch
-//! does not notice; the broken one is of a server that ends it then, and says nothing.
+//! WATCH-ORDER: the same store can be made to forget its history. It keeps none, so an honest watch does not
+//! notice. The broken watch is ended by its server then, and says nothing.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +15,8 @@ use latchwork_conformance::testbeds::MemoryTestbed;
 use latchwork_core::backend::{Backend, ChangeWatch};
 use latchwork_core::{Address, Capabilities, Config, Connector, Result};
 
-use super::wrapper::{BrokenNode, Defect, wrap};
+use super::defect::Defect;
+use super::wrapper::BrokenNode;
 
 type Plants = Arc<Mutex<HashSet<Address>>>;
 
@@ -35,24 +35,6 @@ impl PlantTestbed {
     /// Foreign entries do no harm.
     pub(crate) fn honest() -> Self {
         Self { memory: MemoryTestbed::new(), plants: Plants::default(), compactions: Compactions::default() }
-    }
-
-    /// Waiters wait behind foreign entries.
-    pub(crate) fn broken(name: &'static str) -> Self {
-        let plants = Plants::default();
-        let defect = CountsPlants(Arc::clone(&plants));
-        Self {
-            memory: MemoryTestbed::broken(name, wrap(defect)),
-            plants,
-            compactions: Compactions::default(),
-        }
-    }
-
-    /// A compaction ends the watches of cells in silence.
-    pub(crate) fn forgets_watches(name: &'static str) -> Self {
-        let compactions = Compactions::default();
-        let defect = ForgetsWatches(Arc::clone(&compactions));
-        Self { memory: MemoryTestbed::broken(name, wrap(defect)), plants: Plants::default(), compactions }
     }
 }
 
@@ -152,11 +134,16 @@ impl Fixture for PlantFixture {
     }
 }
 
-#[derive(Debug)]
-struct CountsPlants(Plants);
+/// Waiters wait for foreign entries.
+#[derive(Default)]
+pub(super) struct CountsPlants(Plants);
 
 #[async_trait]
 impl Defect for CountsPlants {
+    fn testbed(&self, memory: MemoryTestbed) -> Box<dyn Testbed> {
+        Box::new(PlantTestbed { memory, plants: Arc::clone(&self.0), compactions: Compactions::default() })
+    }
+
     async fn admitted(&self, node: &BrokenNode) -> Result<()> {
         let planted = self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&node.join.queue);
         if planted {
@@ -166,10 +153,15 @@ impl Defect for CountsPlants {
     }
 }
 
-#[derive(Debug)]
-struct ForgetsWatches(Compactions);
+/// A compaction ends the watches of cells in silence.
+#[derive(Default)]
+pub(super) struct ForgetsWatches(Compactions);
 
 impl Defect for ForgetsWatches {
+    fn testbed(&self, memory: MemoryTestbed) -> Box<dyn Testbed> {
+        Box::new(PlantTestbed { memory, plants: Plants::default(), compactions: Arc::clone(&self.0) })
+    }
+
     fn watch_cell(&self, honest: &Arc<dyn Backend>, cell: &Address) -> Box<dyn ChangeWatch> {
         let made_at = self.0.load(Ordering::Acquire);
         Box::new(Forgotten { honest: honest.watch_cell(cell), compactions: Arc::clone(&self.0), made_at })

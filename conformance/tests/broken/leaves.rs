@@ -10,24 +10,34 @@ use futures_util::FutureExt;
 use latchwork_core::Result;
 use latchwork_core::backend::{Backend, Join, Joined, Leave, Node, NodeId, Patience};
 
-use super::order::ALL;
-use super::wrapper::{BrokenNode, Defect};
+use super::defect::Defect;
+use super::wrapper::BrokenNode;
 
-#[derive(Debug)]
-pub(super) struct NewIdForARetry;
+/// Another join is made than the client asked for.
+pub(super) struct Joins(pub(super) fn(&Join) -> Join);
 
 #[async_trait]
-impl Defect for NewIdForARetry {
+impl Defect for Joins {
     async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
-        match join.repeated {
-            true => honest.join(&Join { id: NodeId::random(), repeated: false, ..join.clone() }).await,
-            false => honest.join(join).await,
-        }
+        honest.join(&(self.0)(join)).await
     }
 }
 
+pub(super) fn as_another_if_repeated(join: &Join) -> Join {
+    let id = if join.repeated { NodeId::random() } else { join.id };
+    Join { id, repeated: false, ..join.clone() }
+}
+
+/// A node does not know that a request of its join may still be on its way.
+pub(super) fn as_the_first(join: &Join) -> Join {
+    Join { repeated: false, ..join.clone() }
+}
+
+pub(super) fn without_data(join: &Join) -> Join {
+    Join { data: Arc::default(), ..join.clone() }
+}
+
 /// An abandoned attempt's node is removed, and nothing kept of it.
-#[derive(Debug)]
 pub(super) struct NoTombstone;
 
 #[async_trait]
@@ -41,33 +51,22 @@ impl Defect for NoTombstone {
     }
 }
 
-/// A node does not know that a request of its join may still be on its way.
-#[derive(Debug)]
-pub(super) struct ForgetsRepeated;
-
-#[async_trait]
-impl Defect for ForgetsRepeated {
-    async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
-        honest.join(&Join { repeated: false, ..join.clone() }).await
-    }
-}
-
 /// A leave that is repeated removes the first node by then.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct LeavesNewer(Mutex<HashMap<u64, Arc<dyn Node>>>);
 
 #[async_trait]
 impl Defect for LeavesNewer {
     fn made(&self, node: &Arc<BrokenNode>) {
         let mut nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        nodes.insert(node.honest.state().sequence(), Arc::clone(&node.honest));
+        nodes.insert(node.sequence(), Arc::clone(&node.honest));
     }
 
     async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
-        if node.leaves.load(Ordering::Acquire) == 1 {
+        if !is_repeated(node) {
             return node.honest.leave().await;
         }
-        let entries = node.backend.list(&node.join.queue, ALL).await?;
+        let entries = node.listed().await?;
         let first = entries.first().and_then(|first| {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&first.sequence).cloned()
         });
@@ -78,21 +77,25 @@ impl Defect for LeavesNewer {
     }
 }
 
-/// Only holders leave.
-#[derive(Debug)]
-pub(super) struct LeavesOnlyTheAdmitted;
+/// A leave of these nodes is answered, and not carried out.
+pub(super) struct NeverLeaves(pub(super) fn(&BrokenNode) -> bool);
 
 #[async_trait]
-impl Defect for LeavesOnlyTheAdmitted {
+impl Defect for NeverLeaves {
     async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
-        match node.honest.admitted().now_or_never() {
-            Some(_) => node.honest.leave().await,
-            None => Ok(Leave::Removed),
-        }
+        if (self.0)(node) { Ok(Leave::Removed) } else { node.honest.leave().await }
     }
 }
 
-#[derive(Debug)]
+pub(super) fn is_admitted(node: &BrokenNode) -> bool {
+    node.honest.admitted().now_or_never().is_some()
+}
+
+/// Whether this leave of the node is not the first.
+pub(super) fn is_repeated(node: &BrokenNode) -> bool {
+    node.leaves.load(Ordering::Acquire) > 1
+}
+
 pub(super) struct AnswersBeforeItLeaves;
 
 #[async_trait]
@@ -107,7 +110,6 @@ impl Defect for AnswersBeforeItLeaves {
     }
 }
 
-#[derive(Debug)]
 pub(super) struct IgnoresAbandon;
 
 #[async_trait]
@@ -117,16 +119,13 @@ impl Defect for IgnoresAbandon {
     }
 }
 
-/// Only the first leave of a node is sent.
-#[derive(Debug)]
-pub(super) struct DropsRepeatedLeaves;
+/// A holder's leave is carried out long after it was asked for.
+pub(super) struct LeavesLate;
 
 #[async_trait]
-impl Defect for DropsRepeatedLeaves {
+impl Defect for LeavesLate {
     async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
-        match node.leaves.load(Ordering::Acquire) {
-            1 => node.honest.leave().await,
-            _ => Ok(Leave::Removed),
-        }
+        tokio::time::sleep(Duration::from_millis(1200)).await;
+        node.honest.leave().await
     }
 }

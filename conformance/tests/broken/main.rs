@@ -4,12 +4,14 @@
 mod cells;
 mod clients;
 mod counts;
+mod defect;
 mod elections;
 mod endings;
 mod foreign;
 mod key;
 mod lease;
 mod leaves;
+mod listings;
 mod mutex;
 mod node;
 mod observed;
@@ -19,18 +21,21 @@ mod seen;
 mod states;
 mod terms;
 mod waits;
+mod watches;
 mod wrapper;
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use latchwork_conformance::testbed::Testbed;
 use latchwork_conformance::testbeds::MemoryTestbed;
 use latchwork_conformance::{Case, Played, cases, play};
 use libtest_mimic::{Arguments, Failed, Trial};
 
+use self::defect::Defect;
 use self::foreign::PlantTestbed;
-use self::wrapper::Defect;
+use self::wrapper::Reach;
 
 /// Clauses without a broken backend, each with the reason.
 const WITHOUT_CONTROL: &[(&str, &str)] = &[
@@ -78,15 +83,42 @@ fn main() -> ExitCode {
 }
 
 /// A broken backend, and the case that exists for it.
+#[derive(Clone, Copy)]
 struct Control {
-    /// What is broken, as the test's name.
+    /// The defect in words: the test's name.
     name: &'static str,
     /// The title of the case that must fail: with a plain mutex, unless it names an adapter.
     case: &'static str,
-    /// A case that has nothing to do with it, and must pass: the defect is no wider than it says.
+    /// The title of an unrelated case that must pass: the defect is not wider than its name.
     beside: &'static str,
-    /// The memory backend, broken.
-    testbed: fn(&'static str) -> Box<dyn Testbed>,
+    reach: Reach,
+    /// Makes the defect that all clients of one testbed share.
+    defect: fn() -> Arc<dyn Defect>,
+}
+
+/// The memory backend with this defect. `fails` and `passes` name its two cases.
+const fn broken(name: &'static str, defect: fn() -> Arc<dyn Defect>) -> Control {
+    Control { name, case: "", beside: "", reach: Reach::Recipes, defect }
+}
+
+/// The same, but the defect also breaks the clients' registry and the layout.
+const fn broken_everywhere(name: &'static str, defect: fn() -> Arc<dyn Defect>) -> Control {
+    Control { reach: Reach::Everything, ..broken(name, defect) }
+}
+
+impl Control {
+    const fn fails(self, case: &'static str) -> Self {
+        Self { case, ..self }
+    }
+
+    const fn passes(self, beside: &'static str) -> Self {
+        Self { beside, ..self }
+    }
+
+    fn testbed(&self) -> Box<dyn Testbed> {
+        let defect = (self.defect)();
+        defect.testbed(MemoryTestbed::broken(self.name, wrapper::wrap(Arc::clone(&defect), self.reach)))
+    }
 }
 
 /// Every broken backend.
@@ -105,21 +137,7 @@ fn controls() -> Vec<Control> {
         terms::CONTROLS,
         seen::CONTROLS,
     ]
-    .into_iter()
-    .flatten()
-    .map(Control::copy)
-    .collect()
-}
-
-impl Control {
-    fn copy(&self) -> Self {
-        Self { ..*self }
-    }
-}
-
-/// The memory backend with a defect, which all clients of the testbed share.
-fn on_memory(name: &'static str, defect: impl Defect) -> Box<dyn Testbed> {
-    Box::new(MemoryTestbed::broken(name, wrapper::wrap(defect)))
+    .concat()
 }
 
 fn every_clause_has_a_broken_backend() {
@@ -146,8 +164,8 @@ fn trial(name: &str, run: impl FnOnce() -> Result<(), String> + Send + 'static) 
 }
 
 fn caught(control: &Control) -> Result<(), String> {
-    let Control { name, case: exists_for_it, beside, testbed } = *control;
-    match play(leak(testbed(name)), &case(exists_for_it)?) {
+    let Control { name, case: exists_for_it, beside, .. } = *control;
+    match play(leak(control.testbed()), &case(exists_for_it)?) {
         Ok(_) => return Err(format!("{exists_for_it} does not see it")),
         // That would be said of anything.
         Err(message) if ["no fixture", "took longer"].iter().any(|start| message.starts_with(start)) => {
@@ -155,11 +173,11 @@ fn caught(control: &Control) -> Result<(), String> {
         }
         Err(message) => println!("{name}: {exists_for_it} fails: {message}"),
     }
-    played(play(leak(testbed(name)), &case(beside)?))
+    played(play(leak(control.testbed()), &case(beside)?))
         .map_err(|message| format!("{beside} fails too, which has nothing to do with it: {message}"))
 }
 
-/// What is left out says nothing.
+/// A case that is left out proves nothing.
 fn played(outcome: Result<Played, String>) -> Result<(), String> {
     match outcome? {
         Played::Whole => Ok(()),

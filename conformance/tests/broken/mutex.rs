@@ -1,4 +1,4 @@
-//! MUTEX- and CAPABILITIES: what the recipe promises, broken below it.
+//! MUTEX- and CAPABILITIES: the recipe's promises, broken below it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,121 +8,69 @@ use async_trait::async_trait;
 use latchwork_core::backend::{Backend, Join, Joined, Leave, NodeId, NodeState, Patience};
 use latchwork_core::{Capabilities, Kind, Result};
 
-use super::leaves::LeavesOnlyTheAdmitted;
-use super::order::{ALL, AdmitsEverybody};
+use super::defect::Defect;
+use super::leaves::{NeverLeaves, is_admitted};
+use super::order::{Admits, at_once};
 use super::states::{States, lost_never};
-use super::wrapper::{BrokenNode, Defect};
-use super::{Control, on_memory};
+use super::wrapper::BrokenNode;
+use super::{Control, broken};
 
 pub(super) const CONTROLS: &[Control] = &[
-    Control {
-        name: "two_hold_at_once",
-        case: "mutex_excludes",
-        beside: "mutex_release_is_idempotent",
-        testbed: |name| on_memory(name, AdmitsEverybody),
-    },
-    Control {
-        name: "a_semaphore_does_not_count_what_is_taken",
-        case: "mutex_excludes@semaphore-5",
-        beside: "mutex_excludes@rwlock-writer",
-        testbed: |name| on_memory(name, AdmitsAll(Kind::Semaphore)),
-    },
-    Control {
-        name: "two_write_at_once",
-        case: "mutex_excludes@rwlock-writer",
-        beside: "mutex_excludes@semaphore-1",
-        testbed: |name| on_memory(name, AdmitsAll(Kind::RwLock)),
-    },
-    Control {
-        name: "two_owners_hold_at_once",
-        case: "mutex_excludes@reentrant",
-        beside: "mutex_excludes@semaphore-5",
-        testbed: |name| on_memory(name, AdmitsAll(Kind::Mutex)),
-    },
-    Control {
-        name: "the_first_waiter_is_sent_to_the_end",
-        case: "mutex_is_fair",
-        beside: "mutex_release_is_idempotent",
-        testbed: |name| on_memory(name, SendsToTheEnd::default()),
-    },
-    Control {
-        name: "a_refused_try_stays_in_the_queue",
-        case: "mutex_try_never_waits_or_overtakes",
-        beside: "mutex_is_fair",
-        testbed: |name| on_memory(name, TryJoins),
-    },
-    Control {
-        name: "a_try_overtakes_those_who_wait",
-        case: "mutex_try_never_waits_or_overtakes",
-        beside: "mutex_is_fair",
-        testbed: |name| on_memory(name, TryOvertakes::default()),
-    },
-    Control {
-        name: "tries_refuse_each_other",
-        case: "mutex_try_of_several_at_one_instant",
-        beside: "mutex_try_never_waits_or_overtakes",
-        testbed: |name| on_memory(name, TriesRefuseEachOther::default()),
-    },
-    Control {
-        name: "a_try_takes_silence_for_a_no",
-        case: "mutex_try_answers_in_time_without_a_server",
-        beside: "mutex_is_fair",
-        testbed: |name| on_memory(name, SilenceRefuses),
-    },
-    Control {
-        name: "a_timeout_leaves_the_node",
-        case: "mutex_within_times_out_and_leaves_nothing",
-        beside: "mutex_is_fair",
-        testbed: |name| on_memory(name, LeavesOnlyTheAdmitted),
-    },
-    Control {
-        name: "a_release_is_confirmed_and_not_carried_out",
-        case: "mutex_release_is_idempotent",
-        beside: "mutex_bad_options_are_refused",
-        testbed: |name| on_memory(name, NeverLeaves),
-    },
-    Control {
-        name: "work_runs_on_under_a_lost_hold",
-        case: "mutex_run_is_dropped_at_the_loss",
-        beside: "mutex_is_fair",
-        testbed: |name| on_memory(name, States(lost_never)),
-    },
-    Control {
-        name: "a_capability_is_claimed_that_is_not_there",
-        case: "capabilities_are_what_was_promised",
-        beside: "mutex_is_fair",
-        testbed: |name| on_memory(name, Claims(|honest| Capabilities { survives_failover: true, ..honest })),
-    },
-    Control {
-        name: "a_capability_is_denied_that_is_there",
-        case: "capabilities_are_what_was_promised",
-        beside: "mutex_is_fair",
-        testbed: |name| on_memory(name, Claims(|honest| Capabilities { clean_try: false, ..honest })),
-    },
-    Control {
-        name: "an_acquisition_counts_that_no_replica_has_confirmed",
-        case: "node_confirm_is_demanded_or_refused",
-        beside: "mutex_is_fair",
-        testbed: |name| on_memory(name, ConfirmsUnasked),
-    },
+    broken("two_hold_at_once", || Arc::new(Admits(|_| true)))
+        .fails("mutex_excludes")
+        .passes("mutex_release_is_idempotent"),
+    broken("a_semaphore_does_not_count_what_is_taken", || {
+        Arc::new(Admits(|join| join.queue.kind() == Kind::Semaphore))
+    })
+    .fails("mutex_excludes@semaphore-5")
+    .passes("mutex_excludes@rwlock-writer"),
+    broken("two_write_at_once", || Arc::new(Admits(|join| join.queue.kind() == Kind::RwLock)))
+        .fails("mutex_excludes@rwlock-writer")
+        .passes("mutex_excludes@semaphore-1"),
+    broken("two_owners_hold_at_once", || Arc::new(Admits(|join| join.queue.kind() == Kind::Mutex)))
+        .fails("mutex_excludes@reentrant")
+        .passes("mutex_excludes@semaphore-5"),
+    broken("the_first_waiter_is_sent_to_the_end", || Arc::new(SendsToTheEnd::default()))
+        .fails("mutex_is_fair")
+        .passes("mutex_release_is_idempotent"),
+    broken("a_refused_try_stays_in_the_queue", || Arc::new(TryJoins))
+        .fails("mutex_try_never_waits_or_overtakes")
+        .passes("mutex_is_fair"),
+    broken("a_try_overtakes_those_who_wait", || Arc::new(TryOvertakes::default()))
+        .fails("mutex_try_never_waits_or_overtakes")
+        .passes("mutex_is_fair"),
+    broken("tries_refuse_each_other", || Arc::new(TriesRefuseEachOther::default()))
+        .fails("mutex_try_of_several_at_one_instant")
+        .passes("mutex_try_never_waits_or_overtakes"),
+    broken("a_try_takes_silence_for_a_no", || Arc::new(SilenceRefuses))
+        .fails("mutex_try_answers_in_time_without_a_server")
+        .passes("mutex_is_fair"),
+    broken("a_timeout_leaves_the_node", || Arc::new(NeverLeaves(|node| !is_admitted(node))))
+        .fails("mutex_within_times_out_and_leaves_nothing")
+        .passes("mutex_is_fair"),
+    broken("a_release_is_confirmed_and_not_carried_out", || Arc::new(NeverLeaves(|_| true)))
+        .fails("mutex_release_is_idempotent")
+        .passes("mutex_bad_options_are_refused"),
+    broken("work_runs_on_under_a_lost_hold", || Arc::new(States(lost_never)))
+        .fails("mutex_run_is_dropped_at_the_loss")
+        .passes("mutex_is_fair"),
+    broken("a_capability_is_claimed_that_is_not_there", || {
+        Arc::new(Claims(|honest| Capabilities { survives_failover: true, ..honest }))
+    })
+    .fails("capabilities_are_what_was_promised")
+    .passes("mutex_is_fair"),
+    broken("a_capability_is_denied_that_is_there", || {
+        Arc::new(Claims(|honest| Capabilities { clean_try: false, ..honest }))
+    })
+    .fails("capabilities_are_what_was_promised")
+    .passes("mutex_is_fair"),
+    broken("an_acquisition_counts_that_no_replica_has_confirmed", || Arc::new(ConfirmsUnasked))
+        .fails("node_confirm_is_demanded_or_refused")
+        .passes("mutex_is_fair"),
 ];
 
-/// Everybody, in the queues of one kind.
-#[derive(Debug)]
-struct AdmitsAll(Kind);
-
-#[async_trait]
-impl Defect for AdmitsAll {
-    async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
-        match join.queue.kind() == self.0 {
-            true => AdmitsEverybody.join(honest, join).await,
-            false => honest.join(join).await,
-        }
-    }
-}
-
-/// The first waiter whose turn comes is put behind all others, once.
-#[derive(Debug, Default)]
+/// The first waiter whose turn comes is sent to the end of the queue, once.
+#[derive(Default)]
 struct SendsToTheEnd(AtomicBool);
 
 #[async_trait]
@@ -133,7 +81,7 @@ impl Defect for SendsToTheEnd {
 
     async fn admitted(&self, node: &BrokenNode) -> Result<()> {
         node.honest.admitted().await?;
-        let others = node.backend.list(&node.join.queue, ALL).await?.len() > 1;
+        let others = node.listed().await?.len() > 1;
         if !others || self.0.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
@@ -150,7 +98,6 @@ impl Defect for SendsToTheEnd {
     }
 }
 
-#[derive(Debug)]
 struct TryJoins;
 
 #[async_trait]
@@ -166,19 +113,15 @@ impl Defect for TryJoins {
     }
 }
 
-/// Once somebody waits, a try comes in as though the lock were free.
-#[derive(Debug, Default)]
+/// Once a client waits, a try comes in as though the lock were free.
+#[derive(Default)]
 struct TryOvertakes(AtomicBool);
 
 #[async_trait]
 impl Defect for TryOvertakes {
     async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
         if join.patience == Patience::Try && self.0.load(Ordering::Acquire) {
-            let waiting = honest.join(&Join { patience: Patience::Wait, ..join.clone() }).await?;
-            return Ok(match waiting {
-                Joined::Waiting(node) => Joined::Admitted(node),
-                other => other,
-            });
+            return Ok(at_once(honest.join(&Join { patience: Patience::Wait, ..join.clone() }).await?));
         }
         let joined = honest.join(join).await?;
         self.0.fetch_or(matches!(joined, Joined::Waiting(_)), Ordering::AcqRel);
@@ -186,8 +129,8 @@ impl Defect for TryOvertakes {
     }
 }
 
-/// A try beside another is refused.
-#[derive(Debug, Default)]
+/// Tries at the same time refuse each other.
+#[derive(Default)]
 struct TriesRefuseEachOther(AtomicUsize);
 
 #[async_trait]
@@ -208,7 +151,6 @@ impl Defect for TriesRefuseEachOther {
 }
 
 /// No answer is taken for a no.
-#[derive(Debug)]
 struct SilenceRefuses;
 
 #[async_trait]
@@ -221,28 +163,16 @@ impl Defect for SilenceRefuses {
     }
 }
 
-#[derive(Debug)]
-struct NeverLeaves;
+/// Claims other capabilities than the backend has.
+pub(super) struct Claims(pub(super) fn(Capabilities) -> Capabilities);
 
-#[async_trait]
-impl Defect for NeverLeaves {
-    async fn leave(&self, _node: &BrokenNode) -> Result<Leave> {
-        Ok(Leave::Removed)
-    }
-}
-
-#[derive(Debug)]
-struct Claims(fn(Capabilities) -> Capabilities);
-
-#[async_trait]
 impl Defect for Claims {
     fn capabilities(&self, honest: Capabilities) -> Capabilities {
         (self.0)(honest)
     }
 }
 
-/// As where `WAIT` is sent on a connection that has written nothing.
-#[derive(Debug)]
+/// Redis does this if `WAIT` is sent on a connection that has written nothing.
 struct ConfirmsUnasked;
 
 #[async_trait]

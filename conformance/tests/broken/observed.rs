@@ -1,148 +1,89 @@
-//! NODE-DATA, NODE-QUEUES, WATCH-QUEUE, CELL-EPHEMERAL, CELL-LIST, CELL-IDLE: what others see, broken.
+//! NODE-DATA, NODE-QUEUES, WATCH-QUEUE, CELL-EPHEMERAL, CELL-LIST, CELL-IDLE: the view of other clients, broken.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::backend::{
-    Backend, CellWrite, CellWritten, ChangeWatch, Join, Joined, KeysWith, VersionedValue,
-};
-use latchwork_core::{
-    Address, CellLife, ErrorKind, Expected, ListedKey, Page, QueuePrefix, Result, TimeToIdle, Version,
-};
+use latchwork_core::backend::{Backend, CellWrite, CellWritten, KeysWith, VersionedValue};
+use latchwork_core::{Address, CellLife, ErrorKind, Expected, Result, TimeToIdle, Version};
 
-use super::cells::Once;
-use super::wrapper::{BrokenNode, Defect};
-use super::{Control, on_memory};
+use super::cells::Writes;
+use super::defect::{Defect, Written};
+use super::leaves::{Joins, without_data};
+use super::listings::{ListingUses, ListsKeys};
+use super::watches::TellsOfOne;
+use super::wrapper::BrokenNode;
+use super::{Control, broken};
 
 pub(super) const CONTROLS: &[Control] = &[
-    Control {
-        name: "a_join_forgets_its_data",
-        case: "node_data_is_listed_and_replaced",
-        beside: "watch_queue_ends_with_a_reason",
-        testbed: |name| on_memory(name, ForgetsData),
-    },
-    Control {
-        name: "a_write_of_data_to_a_removed_node_is_confirmed",
-        case: "node_data_reaches_no_other_node",
-        beside: "node_data_is_listed_and_replaced",
-        testbed: |name| on_memory(name, ConfirmsAlways),
-    },
-    Control {
-        name: "a_write_of_data_is_not_made",
-        case: "node_data_of_a_lost_reply_is_unknown",
-        beside: "watch_queue_tells_of_a_death",
-        testbed: |name| on_memory(name, WritesNoData),
-    },
-    Control {
-        name: "a_watch_of_a_queue_tells_of_the_first_change_only",
-        case: "watch_queue_tells_of_each_change",
-        beside: "node_data_is_listed_and_replaced",
-        testbed: |name| on_memory(name, TellsOfOne),
-    },
-    Control {
-        name: "of_many_changes_a_watch_of_a_queue_tells_of_the_first",
-        case: "watch_queue_shows_the_last_of_many_changes",
-        beside: "node_data_admits_no_waiter",
-        testbed: |name| on_memory(name, TellsOfOne),
-    },
-    Control {
-        name: "a_watch_of_a_queue_tells_of_joins_only",
-        case: "watch_queue_tells_of_a_death",
-        beside: "node_data_is_listed_and_replaced",
-        testbed: |name| on_memory(name, TellsOfOne),
-    },
-    Control {
-        name: "queues_have_one_page",
-        case: "node_queues_are_listed_by_the_beginning_of_their_keys",
-        beside: "node_data_is_listed_and_replaced",
-        testbed: |name| on_memory(name, OnePage),
-    },
-    Control {
-        name: "cells_have_one_page",
-        case: "cell_list_is_by_the_beginning_of_keys",
-        beside: "cell_list_tells_how_long_each_stays",
-        testbed: |name| on_memory(name, OnePageOfCells),
-    },
-    Control {
-        name: "a_listing_uses_the_cells",
-        case: "cell_list_tells_how_long_each_stays",
-        beside: "cell_list_is_by_the_beginning_of_keys",
-        testbed: |name| on_memory(name, ListingUses),
-    },
-    Control {
-        name: "an_ephemeral_cell_stays",
-        case: "cell_ephemeral_goes_with_a_dead_client",
-        beside: "cell_cas_no_version_comes_again",
-        testbed: |name| on_memory(name, Lasting(CellLife::Stays)),
-    },
-    Control {
-        name: "a_cell_that_is_to_stay_goes_with_its_client",
-        case: "cell_ephemeral_is_decided_by_the_last_write",
-        beside: "cell_ephemeral_goes_with_a_dead_client",
-        testbed: |name| on_memory(name, Lasting(CellLife::Lease)),
-    },
-    Control {
-        name: "an_idle_cell_stays",
-        case: "cell_idle_goes_when_nobody_uses_it",
-        beside: "cell_idle_stays_while_it_is_used",
-        testbed: |name| on_memory(name, Idling(|_| CellLife::Stays)),
-    },
-    Control {
-        name: "an_idle_cell_goes_too_early",
-        case: "cell_idle_goes_when_nobody_uses_it",
-        beside: "cell_ephemeral_goes_with_a_dead_client",
-        testbed: |name| on_memory(name, Idling(|time| idle(time - Duration::from_millis(100)))),
-    },
-    Control {
-        name: "an_idle_cell_goes_too_late",
-        case: "cell_idle_goes_when_nobody_uses_it",
-        beside: "cell_idle_stays_while_it_is_used",
-        testbed: |name| on_memory(name, Idling(|time| idle(time * 3))),
-    },
-    Control {
-        name: "an_idle_cell_goes_with_its_client",
-        case: "cell_idle_is_decided_by_the_last_write",
-        beside: "cell_idle_stays_while_it_is_used",
-        testbed: |name| on_memory(name, Idling(|_| CellLife::Lease)),
-    },
-    Control {
-        name: "a_read_is_no_use",
-        case: "cell_idle_stays_while_it_is_used",
-        beside: "cell_idle_goes_when_nobody_uses_it",
-        testbed: |name| on_memory(name, ReadIsNoUse),
-    },
-    Control {
-        name: "a_cell_that_is_let_stay_goes_when_nobody_uses_it",
-        case: "cell_idle_is_decided_by_the_last_write",
-        beside: "cell_idle_goes_when_nobody_uses_it",
-        testbed: |name| on_memory(name, StaysIdle),
-    },
-    Control {
-        name: "an_idle_cell_under_a_hold_goes_with_its_client",
-        case: "cell_idle_under_a_hold_outlives_it",
-        beside: "cell_idle_goes_when_nobody_uses_it",
-        testbed: |name| on_memory(name, IdlesWithItsHolder),
-    },
-    Control {
-        name: "who_watches_an_idle_cell_does_not_use_it",
-        case: "cell_idle_is_an_option_of_recipes",
-        beside: "cell_idle_goes_when_nobody_uses_it",
-        testbed: |name| on_memory(name, ReadIsNoUse),
-    },
+    broken("a_join_forgets_its_data", || Arc::new(Joins(without_data)))
+        .fails("node_data_is_listed_and_replaced")
+        .passes("watch_queue_ends_with_a_reason"),
+    broken("a_write_of_data_to_a_removed_node_is_confirmed", || Arc::new(ConfirmsAlways))
+        .fails("node_data_reaches_no_other_node")
+        .passes("node_data_is_listed_and_replaced"),
+    broken("a_write_of_data_is_not_made", || Arc::new(WritesNoData))
+        .fails("node_data_of_a_lost_reply_is_unknown")
+        .passes("watch_queue_tells_of_a_death"),
+    broken("a_watch_of_a_queue_tells_of_the_first_change_only", || Arc::new(TellsOfOne))
+        .fails("watch_queue_tells_of_each_change")
+        .passes("node_data_is_listed_and_replaced"),
+    broken("of_many_changes_a_watch_of_a_queue_tells_of_the_first", || Arc::new(TellsOfOne))
+        .fails("watch_queue_shows_the_last_of_many_changes")
+        .passes("node_data_admits_no_waiter"),
+    broken("a_watch_of_a_queue_tells_of_joins_only", || Arc::new(TellsOfOne))
+        .fails("watch_queue_tells_of_a_death")
+        .passes("node_data_is_listed_and_replaced"),
+    broken("queues_have_one_page", || Arc::new(ListsKeys::in_one_page(KeysWith::Nodes, 0)))
+        .fails("node_queues_are_listed_by_the_beginning_of_their_keys")
+        .passes("node_data_is_listed_and_replaced"),
+    // All cells of the case that passes are in one page of five.
+    broken("cells_have_one_page", || Arc::new(ListsKeys::in_one_page(KeysWith::Cell, 5)))
+        .fails("cell_list_is_by_the_beginning_of_keys")
+        .passes("cell_list_tells_how_long_each_stays"),
+    broken("a_listing_uses_the_cells", || Arc::new(ListingUses))
+        .fails("cell_list_tells_how_long_each_stays")
+        .passes("cell_list_is_by_the_beginning_of_keys"),
+    broken("an_ephemeral_cell_stays", || {
+        Arc::new(Writes(|write| CellWrite { life: CellLife::Stays, ..write.clone() }))
+    })
+    .fails("cell_ephemeral_goes_with_a_dead_client")
+    .passes("cell_cas_no_version_comes_again"),
+    broken("a_cell_that_is_to_stay_goes_with_its_client", || {
+        Arc::new(Writes(|write| CellWrite { life: CellLife::Lease, ..write.clone() }))
+    })
+    .fails("cell_ephemeral_is_decided_by_the_last_write")
+    .passes("cell_ephemeral_goes_with_a_dead_client"),
+    broken("an_idle_cell_stays", || Arc::new(Writes(|write| idling(write, |_| CellLife::Stays))))
+        .fails("cell_idle_goes_when_nobody_uses_it")
+        .passes("cell_idle_stays_while_it_is_used"),
+    broken("an_idle_cell_goes_too_early", || {
+        Arc::new(Writes(|write| idling(write, |time| idle(time - Duration::from_millis(100)))))
+    })
+    .fails("cell_idle_goes_when_nobody_uses_it")
+    .passes("cell_ephemeral_goes_with_a_dead_client"),
+    broken("an_idle_cell_goes_too_late", || Arc::new(Writes(|write| idling(write, |time| idle(time * 3)))))
+        .fails("cell_idle_goes_when_nobody_uses_it")
+        .passes("cell_idle_stays_while_it_is_used"),
+    broken("an_idle_cell_goes_with_its_client", || {
+        Arc::new(Writes(|write| idling(write, |_| CellLife::Lease)))
+    })
+    .fails("cell_idle_is_decided_by_the_last_write")
+    .passes("cell_idle_stays_while_it_is_used"),
+    broken("a_read_is_no_use", || Arc::new(ReadIsNoUse))
+        .fails("cell_idle_stays_while_it_is_used")
+        .passes("cell_idle_goes_when_nobody_uses_it"),
+    broken("a_cell_that_is_let_stay_goes_when_nobody_uses_it", || Arc::new(Writes(idle_if_it_stays)))
+        .fails("cell_idle_is_decided_by_the_last_write")
+        .passes("cell_idle_goes_when_nobody_uses_it"),
+    broken("an_idle_cell_under_a_hold_goes_with_its_client", || Arc::new(IdlesWithItsHolder))
+        .fails("cell_idle_under_a_hold_outlives_it")
+        .passes("cell_idle_goes_when_nobody_uses_it"),
+    broken("who_watches_an_idle_cell_does_not_use_it", || Arc::new(ReadIsNoUse))
+        .fails("cell_idle_is_an_option_of_recipes")
+        .passes("cell_idle_goes_when_nobody_uses_it"),
 ];
 
-#[derive(Debug)]
-struct ForgetsData;
-
-#[async_trait]
-impl Defect for ForgetsData {
-    async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
-        honest.join(&Join { data: Arc::default(), ..join.clone() }).await
-    }
-}
-
-#[derive(Debug)]
 struct ConfirmsAlways;
 
 #[async_trait]
@@ -155,7 +96,6 @@ impl Defect for ConfirmsAlways {
     }
 }
 
-#[derive(Debug)]
 pub(super) struct WritesNoData;
 
 #[async_trait]
@@ -166,157 +106,34 @@ impl Defect for WritesNoData {
     }
 }
 
-#[derive(Debug)]
-pub(super) struct TellsOfOne;
-
-impl Defect for TellsOfOne {
-    fn watch_queue(&self, honest: &Arc<dyn Backend>, queue: &Address) -> Box<dyn ChangeWatch> {
-        Box::new(Once { honest: honest.watch_queue(queue), told: 0 })
-    }
-}
-
-#[derive(Debug)]
-struct OnePage;
-
-#[async_trait]
-impl Defect for OnePage {
-    async fn list_keys(
-        &self,
-        honest: &dyn Backend,
-        with: KeysWith,
-        of: &QueuePrefix,
-        after: Option<&str>,
-        most: usize,
-    ) -> Result<Page<ListedKey>> {
-        let page = honest.list_keys(with, of, after, most).await?;
-        Ok(if with == KeysWith::Nodes { Page::new(page.items, None) } else { page })
-    }
-}
-
-/// A page of cells is the last, if it is full.
-#[derive(Debug)]
-struct OnePageOfCells;
-
-#[async_trait]
-impl Defect for OnePageOfCells {
-    async fn list_keys(
-        &self,
-        honest: &dyn Backend,
-        with: KeysWith,
-        of: &QueuePrefix,
-        after: Option<&str>,
-        most: usize,
-    ) -> Result<Page<ListedKey>> {
-        if with != KeysWith::Cell {
-            return honest.list_keys(with, of, after, most).await;
-        }
-        // All cells of the other case are in one page then.
-        let page = honest.list_keys(with, of, after, most.max(5)).await?;
-        Ok(Page::new(page.items, None))
-    }
-}
-
-/// A listing reads each cell.
-#[derive(Debug)]
-struct ListingUses;
-
-#[async_trait]
-impl Defect for ListingUses {
-    async fn list_keys(
-        &self,
-        honest: &dyn Backend,
-        with: KeysWith,
-        of: &QueuePrefix,
-        after: Option<&str>,
-        most: usize,
-    ) -> Result<Page<ListedKey>> {
-        let page = honest.list_keys(with, of, after, most).await?;
-        for listed in page.items.iter().filter(|_| with == KeysWith::Cell) {
-            honest.read_cell(&listed.address).await?;
-        }
-        Ok(page)
-    }
-}
-
-/// Every cell has this life.
-#[derive(Debug)]
-struct Lasting(CellLife);
-
-#[async_trait]
-impl Defect for Lasting {
-    async fn write_cell(
-        &self,
-        honest: &dyn Backend,
-        cell: &Address,
-        write: &CellWrite,
-    ) -> Result<CellWritten> {
-        honest.write_cell(cell, &CellWrite { life: self.0, ..write.clone() }).await
-    }
-}
-
 fn idle(time: Duration) -> CellLife {
     CellLife::Idle(TimeToIdle::new(time).expect("within the bounds"))
 }
 
-/// Idle cells have this life, made of their time.
-#[derive(Debug)]
-struct Idling(fn(Duration) -> CellLife);
-
-impl Idling {
-    fn changed(&self, write: &CellWrite) -> CellWrite {
-        let life = match write.life {
-            CellLife::Idle(time) => (self.0)(time.get()),
-            life => life,
-        };
-        CellWrite { life, ..write.clone() }
+/// An idle cell has another life, made of its time.
+fn idling(write: &CellWrite, life: fn(Duration) -> CellLife) -> CellWrite {
+    match write.life {
+        CellLife::Idle(time) => CellWrite { life: life(time.get()), ..write.clone() },
+        _ => write.clone(),
     }
 }
 
-#[async_trait]
-impl Defect for Idling {
-    async fn write_cell(
-        &self,
-        honest: &dyn Backend,
-        cell: &Address,
-        write: &CellWrite,
-    ) -> Result<CellWritten> {
-        honest.write_cell(cell, &self.changed(write)).await
-    }
+fn idle_if_it_stays(write: &CellWrite) -> CellWrite {
+    let life = if write.life == CellLife::Stays { idle(Duration::from_secs(3)) } else { write.life };
+    CellWrite { life, ..write.clone() }
 }
 
 /// Idle cells that are written under a hold go with its client.
-#[derive(Debug)]
 struct IdlesWithItsHolder;
 
 #[async_trait]
 impl Defect for IdlesWithItsHolder {
-    async fn write_held(&self, node: &BrokenNode, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
-        node.honest.write_cell(cell, &Idling(|_| CellLife::Lease).changed(write)).await
+    async fn write_held(&self, node: &BrokenNode, cell: &Address, write: &CellWrite) -> Written {
+        node.honest.write_cell(cell, &idling(write, |_| CellLife::Lease)).await
     }
 }
 
-/// Cells that are let stay are idle ones.
-#[derive(Debug)]
-struct StaysIdle;
-
-#[async_trait]
-impl Defect for StaysIdle {
-    async fn write_cell(
-        &self,
-        honest: &dyn Backend,
-        cell: &Address,
-        write: &CellWrite,
-    ) -> Result<CellWritten> {
-        let life = match write.life {
-            CellLife::Stays => idle(Duration::from_secs(3)),
-            life => life,
-        };
-        honest.write_cell(cell, &CellWrite { life, ..write.clone() }).await
-    }
-}
-
-/// Cells are read by a write that the store refuses, which is no use there.
-#[derive(Debug)]
+/// Cells are read by a write that the store refuses: it does not count as a use.
 struct ReadIsNoUse;
 
 #[async_trait]

@@ -1,17 +1,16 @@
-//! Sequence numbers, admission and listings that are wrong.
+//! Sequence numbers and admission that are wrong.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::backend::{Backend, EntryPage, Join, Joined, Node, NodeWriter, QueueEntry};
-use latchwork_core::{Address, Claim, Lease, Result};
+use latchwork_core::backend::{Backend, Join, Joined, Node, NodeWriter};
+use latchwork_core::{Claim, Lease, Result};
 
+use super::defect::Defect;
 use super::states::{lost_never, report_when_lost};
-use super::wrapper::{BrokenNode, Defect};
+use super::wrapper::{ALL, BrokenNode};
 
-/// All of a queue.
-pub(super) const ALL: EntryPage = EntryPage::new(0, 1000);
 /// How often these backends look.
 pub(super) const LOOK: Duration = Duration::from_millis(10);
 
@@ -22,10 +21,8 @@ fn numbered(node: &Arc<dyn Node>, sequence: u64) -> Option<Arc<NodeWriter>> {
 }
 
 /// A function of the honest sequence number.
-#[derive(Debug)]
 pub(super) struct Numbers(pub(super) fn(u64) -> u64);
 
-#[async_trait]
 impl Defect for Numbers {
     fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeWriter>> {
         numbered(node, (self.0)(node.state().sequence()))
@@ -33,10 +30,9 @@ impl Defect for Numbers {
 }
 
 /// A counter for each lease.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct OwnCounters(Mutex<Vec<(Lease, u64)>>);
 
-#[async_trait]
 impl Defect for OwnCounters {
     fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeWriter>> {
         let lease = node.state().lease();
@@ -51,7 +47,7 @@ impl Defect for OwnCounters {
 }
 
 /// A counter that an empty queue forgets.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Restarts(Mutex<u64>);
 
 #[async_trait]
@@ -70,21 +66,25 @@ impl Defect for Restarts {
     }
 }
 
-#[derive(Debug)]
-pub(super) struct AdmitsEverybody;
+/// Joins like these are admitted at once.
+pub(super) struct Admits(pub(super) fn(&Join) -> bool);
 
 #[async_trait]
-impl Defect for AdmitsEverybody {
+impl Defect for Admits {
     async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
-        Ok(match honest.join(join).await? {
-            Joined::Waiting(node) => Joined::Admitted(node),
-            other => other,
-        })
+        let joined = honest.join(join).await?;
+        Ok(if (self.0)(join) { at_once(joined) } else { joined })
+    }
+}
+
+pub(super) fn at_once(joined: Joined) -> Joined {
+    match joined {
+        Joined::Waiting(node) => Joined::Admitted(node),
+        other => other,
     }
 }
 
 /// A reader looks at holders only, not at the waiters before it.
-#[derive(Debug)]
 pub(super) struct ReadersPassWriters;
 
 #[async_trait]
@@ -93,49 +93,37 @@ impl Defect for ReadersPassWriters {
         let joined = honest.join(join).await?;
         let entries = honest.list(&join.queue, ALL).await?;
         let writing = entries.iter().any(|entry| entry.admitted && entry.claim == Claim::Exclusive);
-        Ok(match joined {
-            Joined::Waiting(node) if join.claim == Claim::Shared && !writing => Joined::Admitted(node),
-            other => other,
-        })
+        Ok(if join.claim == Claim::Shared && !writing { at_once(joined) } else { joined })
     }
 }
 
 /// A reader that waits is admitted only when it is the first of all.
-#[derive(Debug)]
 pub(super) struct ReadersOneByOne;
 
 #[async_trait]
 impl Defect for ReadersOneByOne {
     async fn admitted(&self, node: &BrokenNode) -> Result<()> {
         node.honest.admitted().await?;
-        while node.join.claim == Claim::Shared && first(node).await? != Some(node.honest.state().sequence()) {
+        let own = Some(node.sequence());
+        while node.join.claim == Claim::Shared
+            && node.listed().await?.first().map(|entry| entry.sequence) != own
+        {
             tokio::time::sleep(LOOK).await;
         }
         Ok(())
     }
 }
 
-async fn first(node: &BrokenNode) -> Result<Option<u64>> {
-    Ok(node.backend.list(&node.join.queue, ALL).await?.first().map(|entry| entry.sequence))
-}
-
 /// A heavy claim is content with one permit.
-#[derive(Debug)]
-pub(super) struct TakesWhatIsThere;
-
-#[async_trait]
-impl Defect for TakesWhatIsThere {
-    async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
-        let claim = match join.claim {
-            Claim::Permits(_) => Claim::Permits(1),
-            other => other,
-        };
-        honest.join(&Join { claim, ..join.clone() }).await
-    }
+pub(super) fn for_one_permit(join: &Join) -> Join {
+    let claim = match join.claim {
+        Claim::Permits(_) => Claim::Permits(1),
+        other => other,
+    };
+    Join { claim, ..join.clone() }
 }
 
-/// Any waiter that fits beside the holders comes in.
-#[derive(Debug)]
+/// Any waiter comes in for which the holders leave enough permits.
 pub(super) struct OvertakesPermits;
 
 #[async_trait]
@@ -145,7 +133,7 @@ impl Defect for OvertakesPermits {
             return node.honest.admitted().await;
         };
         loop {
-            let entries = node.backend.list(&node.join.queue, ALL).await?;
+            let entries = node.listed().await?;
             let held = entries.iter().filter(|entry| entry.admitted).map(|entry| match entry.claim {
                 Claim::Permits(weight) => weight,
                 _ => 1,
@@ -160,50 +148,36 @@ impl Defect for OvertakesPermits {
     }
 }
 
+/// Waits until the node before this one has left.
+async fn until_predecessor_left(node: &BrokenNode) -> Result<()> {
+    let own = node.sequence();
+    let entries = node.listed().await?;
+    let before = entries.iter().map(|entry| entry.sequence).rfind(|sequence| *sequence < own);
+    while let Some(before) = before
+        && node.listed().await?.iter().any(|entry| entry.sequence == before)
+    {
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(())
+}
+
 /// The end of the node before it counts as the admission.
-#[derive(Debug)]
 pub(super) struct AnyPredecessorAdmits;
 
 #[async_trait]
 impl Defect for AnyPredecessorAdmits {
     async fn admitted(&self, node: &BrokenNode) -> Result<()> {
-        let own = node.honest.state().sequence();
-        let entries = node.backend.list(&node.join.queue, ALL).await?;
-        let before = entries.iter().map(|entry| entry.sequence).rfind(|sequence| *sequence < own);
-        while let Some(before) = before {
-            let entries = node.backend.list(&node.join.queue, ALL).await?;
-            if !entries.iter().any(|entry| entry.sequence == before) {
-                return Ok(());
-            }
-            tokio::time::sleep(LOOK).await;
-        }
-        Ok(())
+        until_predecessor_left(node).await
     }
 }
 
-/// Another page is read than was asked for, or another listing answered than was read.
-#[derive(Debug)]
-pub(super) struct Lists {
-    pub(super) asked: fn(EntryPage) -> EntryPage,
-    pub(super) answered: fn(&mut Vec<QueueEntry>),
-}
-
-/// Shows what others wrote as their labels in another way.
-pub(super) fn foreign_labels(entries: &mut [QueueEntry], shown: fn(&str) -> String) {
-    let foreign = entries.iter_mut().filter(|entry| entry.label.starts_with("someone"));
-    foreign.for_each(|entry| entry.label = shown(&entry.label));
-}
-
-/// Tells other times than the leases have left.
-pub(super) fn leases(entries: &mut [QueueEntry], told: fn(Duration) -> Duration) {
-    entries.iter_mut().for_each(|entry| entry.lease_left = entry.lease_left.map(told));
-}
+/// A waiter wakes for the departure of the node before it, and for no other.
+pub(super) struct OnlyThePredecessor;
 
 #[async_trait]
-impl Defect for Lists {
-    async fn list(&self, honest: &dyn Backend, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
-        let mut entries = honest.list(queue, (self.asked)(page)).await?;
-        (self.answered)(&mut entries);
-        Ok(entries)
+impl Defect for OnlyThePredecessor {
+    async fn admitted(&self, node: &BrokenNode) -> Result<()> {
+        until_predecessor_left(node).await?;
+        node.honest.admitted().await
     }
 }

@@ -7,15 +7,14 @@ use async_trait::async_trait;
 use latchwork_core::backend::{Backend, Close, Join, Joined, LeaseWriter, Node, NodeState, NodeWriter};
 use latchwork_core::{Clock, Lease, LeaseState, LostReason, Result};
 
-use super::wrapper::{BrokenNode, Defect};
+use super::defect::Defect;
+use super::wrapper::BrokenNode;
 
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
-/// Nodes show a state of their own.
-#[derive(Debug)]
+/// Nodes show another state than the honest one.
 pub(super) struct States(pub(super) fn(&Arc<dyn Node>) -> Arc<NodeWriter>);
 
-#[async_trait]
 impl Defect for States {
     fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeWriter>> {
         Some((self.0)(node))
@@ -26,13 +25,29 @@ fn with_lease(node: &Arc<dyn Node>, lease: LeaseWriter) -> Arc<NodeWriter> {
     Arc::new(NodeWriter::new(lease, node.state().sequence()))
 }
 
-pub(super) fn report_when_lost(node: &Arc<dyn Node>, own: &Arc<NodeWriter>) {
-    let (node, own) = (Arc::clone(node), Arc::downgrade(own));
+/// Reports this end of a node, while its client still has it.
+pub(super) fn report(own: &Arc<NodeWriter>, end: impl Future<Output = LostReason> + Send + 'static) {
+    let own = Arc::downgrade(own);
     tokio::spawn(async move {
-        let reason = node.state().until_lost().await;
+        let reason = end.await;
         if let Some(own) = own.upgrade() {
             own.gone(reason);
         }
+    });
+}
+
+pub(super) fn report_when_lost(node: &Arc<dyn Node>, own: &Arc<NodeWriter>) {
+    let node = Arc::clone(node);
+    report(own, async move { node.state().until_lost().await });
+}
+
+/// Reports the honest end, this long after it.
+pub(super) fn report_later(node: &Arc<dyn Node>, own: &Arc<NodeWriter>, late: fn(&Lease) -> Duration) {
+    let node = Arc::clone(node);
+    report(own, async move {
+        let reason = node.state().until_lost().await;
+        tokio::time::sleep(late(node.state().lease())).await;
+        reason
     });
 }
 
@@ -60,22 +75,21 @@ pub(super) fn lost_never(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
     with_lease(node, LeaseWriter::new(clock, FOR_EVER, now))
 }
 
+/// Suspended from the start.
+pub(super) fn suspended(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
+    let own = lost_never(node);
+    own.lease_writer().suspend();
+    own
+}
+
 /// Lost half a TTL later than the contract says.
 pub(super) fn too_long(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
     let own = lost_never(node);
-    let (node, late) = (Arc::clone(node), Arc::downgrade(&own));
-    tokio::spawn(async move {
-        let reason = node.state().until_lost().await;
-        tokio::time::sleep(node.state().lease().ttl() / 2).await;
-        if let Some(late) = late.upgrade() {
-            late.gone(reason);
-        }
-    });
+    report_later(node, &own, |lease| lease.ttl() / 2);
     own
 }
 
 /// The server's side of a client that was admitted dies, and the client does not hear of it.
-#[derive(Debug)]
 pub(super) struct DiesWhenAdmitted;
 
 #[async_trait]
@@ -94,10 +108,8 @@ impl Defect for DiesWhenAdmitted {
 }
 
 /// Neither its nodes nor the client are ever suspended.
-#[derive(Debug)]
 pub(super) struct NeverSuspended;
 
-#[async_trait]
 impl Defect for NeverSuspended {
     fn lease(&self, honest: Lease) -> Lease {
         LeaseWriter::new(honest.clock().clone(), honest.ttl(), honest.clock().now()).into()
@@ -109,10 +121,8 @@ impl Defect for NeverSuspended {
 }
 
 /// A hold that was lost by its deadline lives again as soon as the client has contact.
-#[derive(Debug)]
 pub(super) struct Revives;
 
-#[async_trait]
 impl Defect for Revives {
     fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeWriter>> {
         Some(lost_never(node))
@@ -127,15 +137,18 @@ impl Defect for Revives {
     }
 }
 
-/// Another lease is shown than the one that nodes hang on.
-#[derive(Debug)]
+/// Another lease is shown than the lease of the nodes.
 pub(super) struct Reports(pub(super) fn(&Lease) -> Lease);
 
-#[async_trait]
 impl Defect for Reports {
     fn lease(&self, honest: Lease) -> Lease {
         (self.0)(&honest)
     }
+}
+
+/// A lease with half of the TTL that the server keeps it for.
+pub(super) fn half_of_its_ttl(honest: &Lease) -> Lease {
+    LeaseWriter::new(honest.clock().clone(), honest.ttl() / 2, honest.clock().now()).into()
 }
 
 pub(super) fn without_margin(honest: &Lease) -> Lease {

@@ -7,14 +7,13 @@ use async_trait::async_trait;
 use futures_util::FutureExt;
 use latchwork_core::backend::decide::renewal_period;
 use latchwork_core::backend::{Backend, EntryPage, Join, Joined, LeaseWriter, Leave, Node, NodeWriter};
-use latchwork_core::{Lease, LostReason, Result};
+use latchwork_core::{Error, Lease, LostReason, Result};
 use tokio::sync::Notify;
 
-use super::order::ALL;
-use super::states::lost_never;
-use super::wrapper::{BrokenNode, Defect};
+use super::defect::Defect;
+use super::states::{lost_never, report, report_later};
+use super::wrapper::{ALL, BrokenNode};
 
-#[derive(Debug)]
 pub(super) struct LooksFirst;
 
 #[async_trait]
@@ -26,7 +25,6 @@ impl Defect for LooksFirst {
 }
 
 /// A waiter looks every third of a TTL, and hears nothing in between.
-#[derive(Debug)]
 pub(super) struct OnlyRechecks;
 
 #[async_trait]
@@ -41,8 +39,7 @@ impl Defect for OnlyRechecks {
     }
 }
 
-/// Waiters look at every departure: one of so many.
-#[derive(Debug)]
+/// One waiter of this many looks at every departure.
 pub(super) struct Herd {
     one_of: usize,
     waiters: AtomicUsize,
@@ -78,9 +75,7 @@ impl Defect for Herd {
     }
 }
 
-/// A waiter gets its events at once, and never looks by itself: it misses what only a look could
-/// have found.
-#[derive(Debug)]
+/// A waiter gets its events at once, and never looks without one. It misses a change whose event is lost.
 pub(super) struct NoRecheck;
 
 #[async_trait]
@@ -97,49 +92,47 @@ impl Defect for NoRecheck {
     }
 }
 
-#[derive(Debug)]
-pub(super) struct SleepsThroughRevocation;
+/// A waiter does not wake for errors like these.
+pub(super) struct SleepsThrough(pub(super) fn(&Error) -> bool);
 
 #[async_trait]
-impl Defect for SleepsThroughRevocation {
+impl Defect for SleepsThrough {
     async fn admitted(&self, node: &BrokenNode) -> Result<()> {
         match node.honest.admitted().await {
-            Err(error) if error.lost_reason() == Some(LostReason::Revoked) => std::future::pending().await,
+            Err(error) if (self.0)(&error) => std::future::pending().await,
             other => other,
         }
     }
 }
 
-/// Its lease ends with the honest one, and that is all it hears.
-fn silent(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
+/// The lease is seen, a removal is not.
+pub(super) fn gone_never(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
     let own = lost_never(node);
     let (lease, mirror) = (node.state().lease().clone(), own.lease_writer().clone());
     tokio::spawn(async move { mirror.end(lease.until_lost().await) });
     own
 }
 
-/// The lease is seen, a removal is not.
-pub(super) fn gone_never(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
-    silent(node)
-}
-
 pub(super) fn gone_as_expired(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
-    let own = silent(node);
-    let (node, told) = (Arc::clone(node), Arc::downgrade(&own));
-    tokio::spawn(async move {
+    let own = gone_never(node);
+    let node = Arc::clone(node);
+    report(&own, async move {
         node.state().until_lost().await;
-        if let Some(told) = told.upgrade() {
-            told.gone(LostReason::Expired);
-        }
+        LostReason::Expired
     });
     own
 }
 
+pub(super) fn gone_at_a_renewal(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
+    let own = gone_never(node);
+    report_later(node, &own, |lease| renewal_period(lease.ttl()));
+    own
+}
+
 /// A removal ends the lease of all nodes of its client.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct EndsTheLease(Mutex<Vec<(Lease, LeaseWriter)>>);
 
-#[async_trait]
 impl Defect for EndsTheLease {
     fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeWriter>> {
         let honest = node.state().lease();
@@ -161,17 +154,4 @@ impl Defect for EndsTheLease {
         });
         Some(own)
     }
-}
-
-pub(super) fn gone_at_a_renewal(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
-    let own = silent(node);
-    let (node, told) = (Arc::clone(node), Arc::downgrade(&own));
-    tokio::spawn(async move {
-        let reason = node.state().until_lost().await;
-        tokio::time::sleep(renewal_period(node.state().lease().ttl())).await;
-        if let Some(told) = told.upgrade() {
-            told.gone(reason);
-        }
-    });
-    own
 }

@@ -1,4 +1,4 @@
-//! A backend that passes everything on, but for what its defect does instead.
+//! A backend that passes everything on, except what its defect changes.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -8,181 +8,61 @@ use std::time::Duration;
 use async_trait::async_trait;
 use latchwork_core::backend::decide::count::request::{CountRequest, Decided};
 use latchwork_core::backend::{
-    Backend, CellWrite, CellWritten, Cells, ChangeWatch, Close, EntryPage, ExpectedLimit, Incarnation, Join,
-    Joined, KeysWith, Leave, Node, NodeState, NodeWriter, QueueEntry, SequentialNodes, VersionedValue,
+    Backend, CellWrite, Cells, ChangeWatch, Close, EntryPage, ExpectedLimit, Incarnation, Join, Joined,
+    KeysWith, Leave, Node, NodeState, NodeWriter, QueueEntry, SequentialNodes, VersionedValue,
 };
 use latchwork_core::facts::ServerFacts;
 use latchwork_core::{Address, Capabilities, Kind, Lease, ListedKey, Page, QueuePrefix, Result, TimeToIdle};
 
-/// What a broken backend does otherwise. What is not said is honest.
-#[async_trait]
-pub(crate) trait Defect: fmt::Debug + Send + Sync + 'static {
-    /// Whether it breaks the clients' registry and the layout too: else nothing could connect.
-    fn breaks_connecting(&self) -> bool {
-        false
-    }
+use super::defect::{CountChange, Defect, Written};
 
-    /// Where the client of this number looks for a queue.
-    fn address(&self, queue: &Address, _client: usize) -> Address {
-        queue.clone()
-    }
+/// All of a queue.
+pub(crate) const ALL: EntryPage = EntryPage::new(0, 1000);
 
-    fn capabilities(&self, honest: Capabilities) -> Capabilities {
-        honest
-    }
-
-    fn lease(&self, honest: Lease) -> Lease {
-        honest
-    }
-
-    async fn close(&self, honest: &dyn Backend, how: Close) -> Result<()> {
-        honest.close(how).await
-    }
-
-    async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
-        honest.join(join).await
-    }
-
-    async fn abandon(&self, honest: &dyn Backend, join: &Join) -> Result<()> {
-        honest.abandon(join).await
-    }
-
-    async fn list(&self, honest: &dyn Backend, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
-        honest.list(queue, page).await
-    }
-
-    async fn list_keys(
-        &self,
-        honest: &dyn Backend,
-        with: KeysWith,
-        of: &QueuePrefix,
-        after: Option<&str>,
-        most: usize,
-    ) -> Result<Page<ListedKey>> {
-        honest.list_keys(with, of, after, most).await
-    }
-
-    fn watch_queue(&self, honest: &Arc<dyn Backend>, queue: &Address) -> Box<dyn ChangeWatch> {
-        honest.watch_queue(queue)
-    }
-
-    async fn write_data(&self, node: &BrokenNode, data: &Arc<[u8]>) -> Result<()> {
-        node.honest.write_data(data).await
-    }
-
-    async fn revoke(&self, honest: &dyn Backend, queue: &Address, sequence: u64) -> Result<bool> {
-        honest.revoke(queue, sequence).await
-    }
-
-    async fn set_limit(
-        &self,
-        honest: &dyn Backend,
-        queue: &Address,
-        expected: ExpectedLimit,
-        limit: u32,
-    ) -> Result<bool> {
-        honest.set_limit(queue, expected, limit).await
-    }
-
-    async fn downgrade(&self, node: &BrokenNode) -> Result<()> {
-        node.honest.downgrade().await
-    }
-
-    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<VersionedValue>> {
-        honest.read_cell(cell).await
-    }
-
-    async fn write_cell(
-        &self,
-        honest: &dyn Backend,
-        cell: &Address,
-        write: &CellWrite,
-    ) -> Result<CellWritten> {
-        honest.write_cell(cell, write).await
-    }
-
-    /// The honest backend changes counts by itself. One whose writes are broken may leave it to core.
-    async fn change_count(
-        &self,
-        honest: &dyn Backend,
-        cell: &Address,
-        request: &CountRequest,
-        idle: Option<TimeToIdle>,
-    ) -> Result<Option<Decided>> {
-        honest.change_count(cell, request, idle).await
-    }
-
-    async fn write_held(&self, node: &BrokenNode, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
-        node.honest.write_cell(cell, write).await
-    }
-
-    async fn confirm(&self, node: &BrokenNode, replicas: u32, within: Duration) -> Result<()> {
-        node.honest.confirm(replicas, within).await
-    }
-
-    fn watch_cell(&self, honest: &Arc<dyn Backend>, cell: &Address) -> Box<dyn ChangeWatch> {
-        honest.watch_cell(cell)
-    }
-
-    /// Another state than the honest one, for a new node.
-    fn state(&self, _node: &Arc<dyn Node>) -> Option<Arc<NodeWriter>> {
-        None
-    }
-
-    /// The state that a node shows now.
-    fn shown<'a>(&self, node: &'a BrokenNode) -> &'a NodeState {
-        match &node.own {
-            Some(own) => own,
-            None => node.honest.state(),
-        }
-    }
-
-    /// A node was made.
-    fn made(&self, _node: &Arc<BrokenNode>) {}
-
-    async fn admitted(&self, node: &BrokenNode) -> Result<()> {
-        node.honest.admitted().await
-    }
-
-    async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
-        node.honest.leave().await
-    }
+/// How much of a backend its defect breaks.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Reach {
+    /// All but the clients' registry and the layout. Otherwise most clients could not connect.
+    Recipes,
+    Everything,
 }
 
-/// What breaks the clients of one testbed.
+/// Breaks the clients of one testbed.
 pub(crate) fn wrap(
-    defect: impl Defect,
-) -> impl Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync + 'static {
-    wrap_shared(Arc::new(defect))
-}
-
-/// The same with a defect that is shared already.
-pub(crate) fn wrap_shared(
     defect: Arc<dyn Defect>,
+    reach: Reach,
 ) -> impl Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync + 'static {
     let clients = AtomicUsize::new(0);
     move |honest| {
         let client = clients.fetch_add(1, Ordering::AcqRel);
-        Arc::new(BrokenBackend { honest, client, defect: Arc::clone(&defect) })
+        Arc::new(BrokenBackend { honest, client, defect: Arc::clone(&defect), reach })
     }
 }
 
-#[derive(Debug)]
 struct BrokenBackend {
     honest: Arc<dyn Backend>,
     client: usize,
     defect: Arc<dyn Defect>,
+    reach: Reach,
+}
+
+impl fmt::Debug for BrokenBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BrokenBackend").field("honest", &self.honest).finish_non_exhaustive()
+    }
 }
 
 impl BrokenBackend {
-    /// Whether what is asked for is honest.
-    fn spares(&self, address: &Address) -> bool {
-        let registry = [(Kind::Clients, "all"), (Kind::Layout, "stamp")];
-        registry.contains(&(address.kind(), address.name())) && !self.defect.breaks_connecting()
+    /// The address at which this client looks for a queue or a cell.
+    fn moved(&self, address: &Address) -> Address {
+        self.defect.address(address, self.client)
     }
 
-    fn moved(&self, join: &Join) -> Join {
-        Join { queue: self.defect.address(&join.queue, self.client), ..join.clone() }
+    /// The same, or `None` if the defect does not reach this address.
+    fn reached(&self, address: &Address) -> Option<Address> {
+        let registry = [(Kind::Clients, "all"), (Kind::Layout, "stamp")];
+        let spared = registry.contains(&(address.kind(), address.name())) && self.reach == Reach::Recipes;
+        (!spared).then(|| self.moved(address))
     }
 
     fn node(&self, join: Join, honest: Arc<dyn Node>) -> Arc<dyn Node> {
@@ -204,10 +84,8 @@ impl BrokenBackend {
 #[async_trait]
 impl SequentialNodes for BrokenBackend {
     async fn join(&self, join: &Join) -> Result<Joined> {
-        if self.spares(&join.queue) {
-            return self.honest.join(join).await;
-        }
-        let join = self.moved(join);
+        let Some(queue) = self.reached(&join.queue) else { return self.honest.join(join).await };
+        let join = Join { queue, ..join.clone() };
         Ok(match self.defect.join(&self.honest, &join).await? {
             Joined::Admitted(node) => Joined::Admitted(self.node(join, node)),
             Joined::Waiting(node) => Joined::Waiting(self.node(join, node)),
@@ -216,35 +94,29 @@ impl SequentialNodes for BrokenBackend {
     }
 
     async fn abandon(&self, join: &Join) -> Result<()> {
-        if self.spares(&join.queue) {
-            return self.honest.abandon(join).await;
-        }
-        self.defect.abandon(&*self.honest, &self.moved(join)).await
+        let Some(queue) = self.reached(&join.queue) else { return self.honest.abandon(join).await };
+        self.defect.abandon(&*self.honest, &Join { queue, ..join.clone() }).await
     }
 
     async fn list(&self, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
-        if self.spares(queue) {
-            return self.honest.list(queue, page).await;
-        }
-        self.defect.list(&*self.honest, &self.defect.address(queue, self.client), page).await
+        let Some(queue) = self.reached(queue) else { return self.honest.list(queue, page).await };
+        self.defect.list(&*self.honest, &queue, page).await
     }
 
     fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
-        self.defect.watch_queue(&self.honest, &self.defect.address(queue, self.client))
+        self.defect.watch_queue(&self.honest, &self.moved(queue))
     }
 
     async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
-        let queue = self.defect.address(queue, self.client);
-        self.defect.revoke(&*self.honest, &queue, sequence).await
+        self.defect.revoke(&*self.honest, &self.moved(queue), sequence).await
     }
 
     async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
-        self.honest.limit(&self.defect.address(queue, self.client)).await
+        self.honest.limit(&self.moved(queue)).await
     }
 
     async fn set_limit(&self, queue: &Address, expected: ExpectedLimit, limit: u32) -> Result<bool> {
-        let queue = self.defect.address(queue, self.client);
-        self.defect.set_limit(&*self.honest, &queue, expected, limit).await
+        self.defect.set_limit(&*self.honest, &self.moved(queue), expected, limit).await
     }
 }
 
@@ -252,17 +124,13 @@ impl SequentialNodes for BrokenBackend {
 #[async_trait]
 impl Cells for BrokenBackend {
     async fn read_cell(&self, cell: &Address) -> Result<Option<VersionedValue>> {
-        if self.spares(cell) {
-            return self.honest.read_cell(cell).await;
-        }
-        self.defect.read_cell(&*self.honest, &self.defect.address(cell, self.client)).await
+        let Some(cell) = self.reached(cell) else { return self.honest.read_cell(cell).await };
+        self.defect.read_cell(&*self.honest, &cell).await
     }
 
-    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
-        if self.spares(cell) {
-            return self.honest.write_cell(cell, write).await;
-        }
-        self.defect.write_cell(&*self.honest, &self.defect.address(cell, self.client), write).await
+    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Written {
+        let Some(cell) = self.reached(cell) else { return self.honest.write_cell(cell, write).await };
+        self.defect.write_cell(&*self.honest, &cell, write).await
     }
 
     async fn change_count(
@@ -271,14 +139,14 @@ impl Cells for BrokenBackend {
         request: &CountRequest,
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
-        if self.spares(cell) {
+        let Some(reached) = self.reached(cell) else {
             return self.honest.change_count(cell, request, idle).await;
-        }
-        self.defect.change_count(&*self.honest, &self.defect.address(cell, self.client), request, idle).await
+        };
+        self.defect.change_count(&*self.honest, CountChange { cell: &reached, request, idle }).await
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
-        self.defect.watch_cell(&self.honest, &self.defect.address(cell, self.client))
+        self.defect.watch_cell(&self.honest, &self.moved(cell))
     }
 }
 
@@ -334,6 +202,17 @@ pub(crate) struct BrokenNode {
     defect: Arc<dyn Defect>,
 }
 
+impl BrokenNode {
+    pub(crate) fn sequence(&self) -> u64 {
+        self.honest.state().sequence()
+    }
+
+    /// All nodes of its queue.
+    pub(crate) async fn listed(&self) -> Result<Vec<QueueEntry>> {
+        self.backend.list(&self.join.queue, ALL).await
+    }
+}
+
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl Node for BrokenNode {
@@ -358,7 +237,7 @@ impl Node for BrokenNode {
         self.defect.write_data(self, data).await
     }
 
-    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Written {
         self.defect.write_held(self, cell, write).await
     }
 

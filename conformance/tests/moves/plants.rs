@@ -9,8 +9,12 @@ use latchwork_conformance::moves::{PLANT, Plants};
 use latchwork_core::backend::{Backend, EntryPage, QueueEntry, VersionedValue};
 use latchwork_core::{Address, Clock, Config, Connector, Kind, Result};
 
-use wrapper::Defect;
+use defect::Defect;
+use wrapper::Reach;
 
+#[path = "../broken/defect.rs"]
+#[expect(dead_code, reason = "it is the suite's, whose broken backends use more of it")]
+mod defect;
 #[path = "../broken/wrapper.rs"]
 #[expect(dead_code, reason = "it is the suite's, whose broken backends use more of it")]
 mod wrapper;
@@ -176,6 +180,7 @@ impl Connector for Broken {
     }
 
     async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
-        Ok(wrapper::wrap_shared((self.defect)())(self.honest.connect(config).await?))
+        let broken = wrapper::wrap((self.defect)(), Reach::Recipes);
+        Ok(broken(self.honest.connect(config).await?))
     }
 }
