@@ -126,16 +126,6 @@ async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
 }
 
 #[tokio::test]
-async fn a_server_that_evicts_is_named_and_refused_when_strict() {
-    let server = own(&["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"]).await;
-    let client = connect(server.url()).await.unwrap();
-    assert_eq!(client.capabilities().eviction, Eviction::Possible);
-    let error = refused(&format!("{}?strict=true", server.url())).await;
-    assert_eq!(error.kind(), ErrorKind::Misconfigured);
-    assert!(error.to_string().contains("allkeys-lru"), "{error}");
-}
-
-#[tokio::test]
 async fn what_is_wrong_with_the_server_is_named() {
     let mut table = Mistakes::of(include_str!("../../src/guide/connecting.md"), "## When Redis is wrong");
     let master = own(&[]).await;
@@ -188,14 +178,6 @@ async fn what_is_wrong_with_the_namespace_is_named() {
     let server = own(&[]).await;
     let config = Config::from_url(server.url()).unwrap();
     soon(namespaces_are_named(table, latchwork_redis::connector(), &config)).await;
-}
-
-#[tokio::test]
-async fn a_cluster_node_is_misconfigured() {
-    let node = own(&["--cluster-enabled", "yes"]).await;
-    let error = refused(node.url()).await;
-    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
-    assert!(error.to_string().contains("Cluster"), "{error}");
 }
 
 #[tokio::test]

@@ -102,7 +102,12 @@ async fn servers_that_have_left_are_not_believed_though_they_are_most_and_are_di
     let client = user(&cluster, PATIENT).await;
     let mut taken = 0;
     let locks = [lock_at(&cluster, 0, &mut taken).await, lock_at(&cluster, 1, &mut taken).await];
-    let mut left = Vec::new();
+    let (mut tokens, mut left) = (Vec::new(), Vec::new());
+    for lock in &locks {
+        let hold = soon(client.mutex(lock.as_str()).unwrap().acquire()).await.unwrap();
+        tokens.push(hold.token());
+        soon(hold.release()).await.unwrap();
+    }
     for server in [0, 1] {
         let mut emptied = operator(&cluster, server).await;
         assert!(is_connected(&mut emptied).await);
@@ -111,8 +116,9 @@ async fn servers_that_have_left_are_not_believed_though_they_are_most_and_are_di
         left.push(emptied);
         operator(&cluster, server + 3).await.say::<()>("CLUSTER FAILOVER TAKEOVER").await;
     }
-    for lock in &locks {
+    for (lock, token) in locks.iter().zip(tokens) {
         let hold = soon(client.mutex(lock.as_str()).unwrap().acquire().within(PATIENCE)).await.unwrap();
+        assert!(hold.token() > token, "by the replica that took over");
         soon(hold.release()).await.unwrap();
     }
     for emptied in &mut left {

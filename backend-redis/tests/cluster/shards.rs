@@ -211,30 +211,6 @@ async fn a_slot_that_stands_open_for_long_costs_no_cell() {
     }
 }
 
-/// It was emptied, and knows nobody; it answers first, since servers are asked in the order of their hosts.
-#[tokio::test]
-async fn the_map_of_a_server_that_has_left_the_cluster_is_none() {
-    let cluster = ClusteredRedis::start(PROMPT).await.unwrap();
-    let client = user(&cluster, "ttl=4s").await;
-    let servers = cluster.servers();
-    let port = |server: &usize| -> u16 { servers[*server].rsplit(':').next().unwrap().parse().unwrap() };
-    let first = (0..3).min_by_key(port).unwrap();
-    let lock = lock_at(&cluster, first, &mut 0).await;
-    let mutex = client.mutex(lock.as_str()).unwrap();
-    let before = soon(mutex.acquire()).await.unwrap();
-    let token = before.token();
-    before.release().await.unwrap();
-    let mut emptied = Operator::at(&format!("redis://{}", servers[first])).await;
-    emptied.say::<()>("FLUSHALL").await;
-    emptied.say::<()>("CLUSTER RESET HARD").await;
-    let mut replica = Operator::at(&format!("redis://{}", servers[first + 3])).await;
-    replica.say::<()>("CLUSTER FAILOVER TAKEOVER").await;
-    let hold = soon(mutex.acquire().within(PATIENCE)).await.unwrap();
-    assert!(hold.token() > token, "by the replica that took over");
-    hold.release().await.unwrap();
-    soon(client.close()).await.unwrap();
-}
-
 /// Without a replica to take over, a shard is gone until its server is back.
 #[tokio::test]
 async fn a_lost_shard_loses_its_own_holds_only() {

@@ -1,42 +1,10 @@
 //! A server without memory: held locks stay, and joins are refused.
 
 use crate::common::{
-    ALL, LONG, Operator, SHORT, admitted, ask, client, limited, own, permits, promptly, queue, soon, waiting,
+    LONG, Operator, SHORT, admitted, ask, client, limited, own, permits, promptly, queue, waiting,
 };
 use latchwork_core::backend::ExpectedLimit;
-use latchwork_core::{Claim, ErrorKind, Kind, LostReason};
-
-#[tokio::test]
-async fn held_locks_outlive_a_full_memory_and_new_ones_are_refused() {
-    let server = own(&["--maxmemory-policy", "noeviction"]).await;
-    let mut operator = Operator::of(&server).await;
-    let (holder, waiter) = (client(&server, SHORT).await, client(&server, SHORT).await);
-    let queue = queue(Kind::Mutex, "a");
-    let held = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
-    let next = waiting(&waiter, &ask(&queue, Claim::Exclusive)).await;
-    operator.say::<()>("CONFIG SET maxmemory 1").await;
-    let error =
-        holder.join(&ask(&crate::common::queue(Kind::Mutex, "b"), Claim::Exclusive)).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    assert!(error.to_string().contains("memory"), "{error}");
-    // A whole TTL beyond the deadline: only renewals that pass can bring both nodes over it.
-    let end = held.state().lease().deadline() + holder.lease().ttl();
-    let lost = soon(async {
-        tokio::select! {
-            reason = held.state().until_lost() => Some(reason),
-            reason = next.state().until_lost() => Some(reason),
-            () = held.state().lease().clock().sleep_until(end) => None,
-        }
-    })
-    .await;
-    assert_eq!(lost, None);
-    // The release and the hand-off pass too.
-    held.leave().await.unwrap();
-    soon(next.admitted()).await.unwrap();
-    // A listing passes too.
-    assert_eq!(waiter.list(&queue, ALL).await.unwrap().len(), 1);
-    next.leave().await.unwrap();
-}
+use latchwork_core::{Claim, Kind, LostReason};
 
 #[tokio::test]
 async fn an_uncontended_lock_outlives_a_full_memory_too() {

@@ -1,8 +1,8 @@
 //! The number of requests, commands and messages.
 
 use futures_util::future::join_all;
-use latchwork_core::backend::{Close, Join, Joined, NodeId, Patience};
-use latchwork_core::{Claim, Kind, Limit};
+use latchwork_core::backend::Close;
+use latchwork_core::{Claim, Kind};
 
 use crate::common::{ALL, Operator, SHORT, admitted, ask, client, own, queue, soon, waiting};
 
@@ -27,29 +27,6 @@ async fn an_uncontended_join_is_one_script_and_a_leave_one_more() {
     for (command, (before, more)) in commands.into_iter().zip(calls.into_iter().zip([2, 2, 2, 0, 0, 0])) {
         assert_eq!(operator.calls(command).await - before, more, "{command}");
     }
-}
-
-#[tokio::test]
-async fn a_refused_try_leaves_nothing() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
-    let client = client(&server, "10s").await;
-    let queue = queue(Kind::Semaphore, "a");
-    let mut join = ask(&queue, Claim::Permits(2));
-    join.limit = Limit::Exactly(2);
-    let held = admitted(&client, &join).await;
-    let attempt =
-        Join { id: NodeId::random(), patience: Patience::Try, claim: Claim::Permits(1), ..join.clone() };
-    let refused = client.join(&attempt).await.unwrap();
-    assert!(matches!(refused, Joined::Refused), "{refused:?}");
-    let nodes: u32 = operator.say("ZCARD latchwork:semaphore:{a}:seq").await;
-    assert_eq!(nodes, 1);
-    held.leave().await.unwrap();
-    let keys: Vec<String> = operator.say("KEYS latchwork:semaphore:{a}:*").await;
-    assert!(
-        !keys.iter().any(|key| key.ends_with(":seq") || key.ends_with(":node") || key.ends_with(":exp")),
-        "{keys:?}"
-    );
 }
 
 #[tokio::test]

@@ -53,6 +53,7 @@ async fn a_full_memory_takes_nothing_from_holders_and_waiters() {
     let refused = soon(fresh.acquire()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unavailable);
     said(&refused, &["out of memory"]);
+    assert_eq!(mutex.queue().first(9).await.unwrap().len(), 2, "a listing passes");
     outlive(&a).await;
     assert!(held.0.is_held() && held.1.is_held() && held.2.is_held() && held.3.is_held());
     assert!(!waiting.is_finished());
