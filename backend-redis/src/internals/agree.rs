@@ -2,7 +2,7 @@
 //! answer, every message and every listing must agree. So the models may explore core's queue in
 //! the scripts' place.
 
-use latchwork_core::backend::{Join, NodeId, Patience};
+use latchwork_core::backend::{Join, Patience};
 use latchwork_core::{Claim, Kind, Limit};
 
 use super::fixture::{Fixture, TICK};
@@ -16,8 +16,7 @@ async fn histories(kind: Kind, seeds: std::ops::Range<u64>, steps: usize) {
     let fixture = Fixture::start().await;
     let (mut forms, seeds_run) = (Forms::default(), seeds.clone().count());
     for seed in seeds {
-        let address = Fixture::queue(kind, &seed.to_string());
-        let mut history = History::new(&fixture, address, seed);
+        let mut history = History::new(&fixture, Fixture::queue(kind, &seed.to_string()), seed);
         fixture.listen(&history.queue).await;
         for _ in 0..steps {
             history.step().await;
@@ -57,19 +56,9 @@ async fn a_question_while_the_clock_is_back_shortens_a_folded_node_too() {
     let fixture = Fixture::start().await;
     for kind in [Kind::Mutex, Kind::RwLock] {
         for asking in 0..4 {
-            let address = Fixture::queue(kind, "agree");
-            let mut history = History::new(&fixture, address, 7);
-            let join = |patience| Join {
-                queue: history.address.clone(),
-                id: NodeId::random(),
-                claim: Claim::Exclusive,
-                limit: Limit::Stored,
-                label: "label".into(),
-                data: Default::default(),
-                patience,
-                repeated: false,
-            };
-            let (held, other) = (join(Patience::Wait), join(Patience::Try));
+            let mut history = History::new(&fixture, Fixture::queue(kind, "agree"), 7);
+            let attempt = |patience| Join { patience, ..history.attempt(Claim::Exclusive, Limit::Stored) };
+            let (held, other) = (attempt(Patience::Wait), attempt(Patience::Try));
             let contender = |join| Contender { join, ttl: 10 * TICK, sequence: 0 };
             history.join(contender(held)).await;
             history.check_form().await;
@@ -99,8 +88,7 @@ async fn a_question_while_the_clock_is_back_shortens_a_folded_node_too() {
 async fn a_repeated_join_renews_a_folded_node() {
     let fixture = Fixture::start().await;
     for kind in [Kind::Mutex, Kind::RwLock] {
-        let address = Fixture::queue(kind, "agree");
-        let mut history = History::new(&fixture, address, 7);
+        let mut history = History::new(&fixture, Fixture::queue(kind, "agree"), 7);
         history.ttls = &TTLS[2..];
         while history.twin.is_empty() {
             history.join_new().await;
@@ -122,8 +110,7 @@ async fn a_repeated_join_renews_a_folded_node() {
 async fn a_crowd_that_expires_at_once_agrees_with_the_twin() {
     let fixture = Fixture::start().await;
     for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore] {
-        let address = Fixture::queue(kind, "agree");
-        let mut history = History::new(&fixture, address, 7);
+        let mut history = History::new(&fixture, Fixture::queue(kind, "agree"), 7);
         history.ttls = &TTLS[..1];
         for _ in 0..1500 {
             // One after the other, so that both agree on the oldest expiry.

@@ -34,6 +34,10 @@ const EDGES: &[i64] = &[
     -4_611_686_018_427_387_905,
 ];
 
+/// The last numbers of 64 bits, and the first beyond them.
+const AROUND_64_BITS: [&str; 4] =
+    ["9223372036854775807", "9223372036854775808", "-9223372036854775808", "-9223372036854775809"];
+
 struct VersionedValue<'a> {
     fixture: &'a Fixture,
     key: CellKey,
@@ -45,12 +49,9 @@ impl<'a> VersionedValue<'a> {
         Self { fixture, key: CellKey::of(&address).unwrap() }
     }
 
-    async fn text(&self) -> Option<Vec<u8>> {
-        self.fixture.raw(redis::cmd("HGET").arg(self.key.to_string()).arg("v")).await.unwrap()
-    }
-
-    async fn version(&self) -> Option<String> {
-        self.fixture.raw(redis::cmd("HGET").arg(self.key.to_string()).arg("n")).await.unwrap()
+    /// The text, and the version.
+    async fn read(&self) -> (Option<Vec<u8>>, Option<String>) {
+        self.fixture.raw(redis::cmd("HMGET").arg(self.key.to_string()).arg("v").arg("n")).await.unwrap()
     }
 
     async fn set(&self, text: &[u8]) {
@@ -61,13 +62,13 @@ impl<'a> VersionedValue<'a> {
 
     /// Sends a request to the server and to the twin. They must agree.
     async fn send(&self, request: &CountRequest, nonce: u64) -> Result<Decided, NotThisCount> {
-        let (before, version) = (self.text().await, self.version().await);
+        let (before, version) = self.read().await;
         let twin = Count::in_cell(before.as_deref(), request.initial).map(|count| count.decide(request));
         let reply = self.fixture.run(scripts::change_count(&self.key, request, nonce, None)).await;
         let (answer, _) = scripts::count_changed(reply, request.initial).unwrap();
         let shown = before.as_deref().map(String::from_utf8_lossy);
         assert_eq!(answer, twin.clone().map(|(decided, _)| decided), "{request:?} on {shown:?}");
-        let (after, newer) = (self.text().await, self.version().await);
+        let (after, newer) = self.read().await;
         match twin {
             Ok((_, Some(next))) => {
                 assert_eq!(after, Some(next.to_string().into_bytes()), "{request:?} on {shown:?}");
@@ -80,6 +81,12 @@ impl<'a> VersionedValue<'a> {
         }
         answer
     }
+}
+
+/// The first addition of a writer that knows nothing of the count.
+fn add(number: i64) -> CountRequest {
+    let (change, operation) = (Change::Add(number), Operation { writer: 1, number: 2 });
+    CountRequest { change, operation, initial: None, since: None, in_doubt: false }
 }
 
 fn number(dice: &mut Dice) -> i64 {
@@ -114,7 +121,7 @@ async fn history(fixture: &Fixture, seed: u64, met: &mut Met) {
         let change = match dice.roll(5) {
             0 => Change::Down,
             1 => {
-                let text = cell.text().await;
+                let (text, _) = cell.read().await;
                 let now = Count::in_cell(text.as_deref(), initial).map_or(0, |count| count.value());
                 Change::Swap {
                     from: if dice.roll(3) > 0 { now } else { number(&mut dice) },
@@ -161,15 +168,7 @@ async fn sums_are_exact_in_64_bits() {
     for one in EDGES {
         for other in EDGES {
             cell.set(format!("{one} 7").as_bytes()).await;
-            let operation = Operation { writer: 1, number: 2 };
-            let request = CountRequest {
-                change: Change::Add(*other),
-                operation,
-                initial: None,
-                since: None,
-                in_doubt: false,
-            };
-            let outcome = cell.send(&request, 5).await.unwrap().outcome;
+            let outcome = cell.send(&add(*other), 5).await.unwrap().outcome;
             let sum = one.checked_add(*other).map_or(CountOutcome::Refused, CountOutcome::Applied);
             assert_eq!(outcome, sum, "{one} {other}");
         }
@@ -186,23 +185,8 @@ async fn texts_are_read_as_the_twin_reads_them() {
     let fixture = Fixture::start().await;
     let cell = VersionedValue::new(&fixture);
     let mut texts: Vec<Vec<u8>> = Vec::new();
-    for value in [
-        "0",
-        "-0",
-        "5",
-        "05",
-        "+5",
-        "-5",
-        "9223372036854775807",
-        "9223372036854775808",
-        "-9223372036854775808",
-        "-9223372036854775809",
-        "99999999999999999999999",
-        "",
-        "x",
-        "-",
-        " 5",
-    ] {
+    let values = ["0", "-0", "5", "05", "+5", "-5", "99999999999999999999999", "", "x", "-", " 5"];
+    for value in values.into_iter().chain(AROUND_64_BITS) {
         for writes in ["0", "1", "01", "-1", "18446744073709551615", "18446744073709551616", "", "x"] {
             for of in
                 ["", " of 3", " of 0", " of 03", " of 4294967295", " of 4294967296", " of", " of x", "x", " "]
@@ -212,21 +196,7 @@ async fn texts_are_read_as_the_twin_reads_them() {
         }
     }
     for number in ["0", "2", "02", "18446744073709551615", "18446744073709551616", "-2", ""] {
-        for result in [
-            "0",
-            "-0",
-            "7",
-            "07",
-            "-07",
-            "9223372036854775807",
-            "9223372036854775808",
-            "-9223372036854775808",
-            "-9223372036854775809",
-            "",
-            "-",
-            "7:7",
-            "7 ",
-        ] {
+        for result in ["0", "-0", "7", "07", "-07", "", "-", "7:7", "7 "].into_iter().chain(AROUND_64_BITS) {
             texts.push(format!("5 1{}", record(1, number, result)).into_bytes());
             texts.push(format!("5 1{}{}", record(2, "4", "4"), record(1, number, result)).into_bytes());
         }
@@ -256,9 +226,8 @@ async fn texts_are_read_as_the_twin_reads_them() {
         for initial in [None, Some(3)] {
             for (writer, number) in [(1, 2), (3, 4)] {
                 cell.set(&text).await;
-                let operation = Operation { writer, number };
-                let (change, since) = (Change::Add(1), Some(350 + 2 * writer));
-                let request = CountRequest { change, operation, initial, since, in_doubt: false };
+                let (operation, since) = (Operation { writer, number }, Some(350 + 2 * writer));
+                let request = CountRequest { operation, initial, since, ..add(1) };
                 let _agreed = cell.send(&request, 5).await;
             }
         }
@@ -271,10 +240,7 @@ async fn another_thing_in_the_place_of_a_count_is_refused_and_stays() {
     let cell = VersionedValue::new(&fixture);
     let mut set = redis::cmd("SET");
     fixture.raw::<()>(set.arg(cell.key.to_string()).arg("5 1")).await.unwrap();
-    let operation = Operation { writer: 1, number: 2 };
-    let request =
-        CountRequest { change: Change::Add(1), operation, initial: None, since: None, in_doubt: false };
-    let error = fixture.try_run(scripts::change_count(&cell.key, &request, 5, None)).await.unwrap_err();
+    let error = fixture.try_run(scripts::change_count(&cell.key, &add(1), 5, None)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     let stays: String = fixture.raw(redis::cmd("GET").arg(cell.key.to_string())).await.unwrap();
     assert_eq!(stays, "5 1");

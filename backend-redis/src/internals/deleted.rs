@@ -2,15 +2,14 @@
 //! before or is reported as gone, and no two hold that the rule excludes.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use latchwork_core::backend::{Join, NodeId, Patience};
+use latchwork_core::backend::NodeId;
 use latchwork_core::{Claim, Kind, Limit};
 
 use super::fixture::{FAR, Fixture, TICK};
 use super::history::History;
 use super::operations::LIMIT;
-use crate::scripts::{self, JoinAnswer, RenewAnswer};
+use crate::scripts::{JoinAnswer, RenewAnswer};
 
 /// The parts with the nodes themselves. Without another part all nodes are still there.
 const NODES: [&str; 4] = ["seq", "exp", "node", "one"];
@@ -44,8 +43,7 @@ impl History<'_> {
         self.standings(&before).await;
         let after = self.standings(&before).await;
         let again = self.standings(&before).await;
-        let history = || self.log.join("\n");
-        assert_eq!(after, again, "it stands differently at the next look, after:\n{}", history());
+        assert_eq!(after, again, "it stands differently at the next look, {}", self.story());
 
         // Only the hash knows the permits that were taken above a lowered limit. A join without a
         // limit stores none.
@@ -58,9 +56,7 @@ impl History<'_> {
         for stood in &before {
             let answer = &after[&stood.sequence];
             let as_before = match answer {
-                RenewAnswer::Unsettled => {
-                    panic!("a queue this short is mended at once, after:\n{}", history())
-                }
+                RenewAnswer::Unsettled => panic!("a queue this short is mended at once, {}", self.story()),
                 RenewAnswer::Gone => NODES.contains(&part),
                 _ if NODES.contains(&part) => false,
                 RenewAnswer::Held => stood.admitted,
@@ -70,7 +66,7 @@ impl History<'_> {
                 }
             };
             let Stood { sequence, admitted, .. } = stood;
-            assert!(as_before, "{sequence}, admitted {admitted}, is {answer:?} after:\n{}", history());
+            assert!(as_before, "{sequence}, admitted {admitted}, is {answer:?} {}", self.story());
             if *answer == RenewAnswer::Held {
                 holders.push(stood.claim);
             }
@@ -79,7 +75,7 @@ impl History<'_> {
             let behind = before
                 .iter()
                 .all(|stood| sequence > stood.sequence || after[&stood.sequence] == RenewAnswer::Gone);
-            assert!(behind, "{sequence} stands before others after:\n{}", history());
+            assert!(behind, "{sequence} stands before others {}", self.story());
         }
         if matches!(newcomer.1, JoinAnswer::Admitted { .. }) {
             holders.push(newcomer.0);
@@ -88,7 +84,7 @@ impl History<'_> {
             Kind::Semaphore => holders.iter().map(|claim| weight(*claim)).sum::<u32>() > limit.max(taken),
             _ => holders.len() > 1 && holders.contains(&Claim::Exclusive),
         };
-        assert!(!excluded, "{holders:?} hold after:\n{}", history());
+        assert!(!excluded, "{holders:?} hold {}", self.story());
         // A second message about the same admission does no harm.
         self.fixture.notified().await;
         true
@@ -103,32 +99,18 @@ impl History<'_> {
     }
 
     async fn newcomer(&mut self) -> (Claim, JoinAnswer) {
-        let join = Join {
-            queue: self.address.clone(),
-            id: NodeId::random(),
-            claim: self.claim(),
-            limit: Limit::Exactly(self.twin.limit().unwrap_or(LIMIT)),
-            label: "newcomer".into(),
-            data: Default::default(),
-            patience: Patience::Wait,
-            repeated: false,
-        };
-        let ttl = FAR;
-        let call = scripts::join(&self.queue, &join, ttl, self.fixture.inbox(), Some(self.now));
-        let (answer, _, _) = scripts::joined(self.fixture.run(call).await).unwrap();
-        self.log.push(format!("newcomer {:?}: {answer:?}", join.claim));
-        (join.claim, answer)
+        let claim = self.claim();
+        let join = self.attempt(claim, Limit::Exactly(self.twin.limit().unwrap_or(LIMIT)));
+        let answer = self.try_join(&join).await.unwrap();
+        self.log.push(format!("newcomer {claim:?}: {answer:?}"));
+        (claim, answer)
     }
 
     /// The answers to a renewal of each node, by sequence number.
     async fn standings(&mut self, before: &[Stood]) -> BTreeMap<u64, RenewAnswer> {
         let mut standings = BTreeMap::new();
         for stood in before {
-            let nodes = vec![(stood.id, stood.sequence)];
-            let call = scripts::renew([(&self.queue, nodes)], FAR, Some(self.now));
-            let (_, queues) = scripts::renewed(self.fixture.run(call).await).unwrap();
-            let (_, answers) = queues.into_iter().next().unwrap().unwrap();
-            standings.insert(stood.sequence, answers[0].clone());
+            standings.insert(stood.sequence, self.renewed((stood.id, stood.sequence), FAR).await);
         }
         self.log.push(format!("standings {standings:?}"));
         standings
@@ -140,8 +122,7 @@ async fn histories(kind: Kind, parts: &[&str]) {
     for part in parts {
         let mut lost = 0;
         for seed in 0..100 {
-            let address = Fixture::queue(kind, "deleted");
-            let mut history = History::new(&fixture, address, seed);
+            let mut history = History::new(&fixture, Fixture::queue(kind, "deleted"), seed);
             for _ in 0..10 + seed % 30 {
                 history.step().await;
             }
@@ -174,8 +155,7 @@ async fn a_join_after_the_nodes_have_run_out_unseen_is_admitted() {
     for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore] {
         let mut admitted = 0;
         for seed in 0..60 {
-            let address = Fixture::queue(kind, "lapsed");
-            let mut history = History::new(&fixture, address, seed);
+            let mut history = History::new(&fixture, Fixture::queue(kind, "lapsed"), seed);
             for _ in 0..10 + seed % 30 {
                 history.step().await;
             }
@@ -183,7 +163,7 @@ async fn a_join_after_the_nodes_have_run_out_unseen_is_admitted() {
             history.now += 60 * TICK;
             let (_, answer) = history.newcomer().await;
             let waits = matches!(answer, JoinAnswer::Waiting { .. });
-            assert!(lapsed < 3 || !waits, "{answer:?} after:\n{}", history.log.join("\n"));
+            assert!(lapsed < 3 || !waits, "{answer:?} {}", history.story());
             admitted += u32::from(lapsed >= 3 && matches!(answer, JoinAnswer::Admitted { .. }));
         }
         assert!(admitted > 3, "{kind:?}: {admitted} times only");
@@ -195,39 +175,24 @@ async fn a_join_after_the_nodes_have_run_out_unseen_is_admitted() {
 async fn hundreds_of_holders_outlive_a_deleted_hash() {
     let fixture = Fixture::start().await;
     for kind in [Kind::RwLock, Kind::Semaphore] {
-        let address = Fixture::queue(kind, "deleted");
-        let mut history = History::new(&fixture, address, 7);
+        let mut history = History::new(&fixture, Fixture::queue(kind, "deleted"), 7);
         let claim = if kind == Kind::RwLock { Claim::Shared } else { Claim::Permits(1) };
         let mut held = Vec::new();
         for _ in 0..600 {
-            let join = Join {
-                queue: history.address.clone(),
-                id: NodeId::random(),
-                claim,
-                limit: Limit::Exactly(600),
-                label: "one of many".into(),
-                data: Default::default(),
-                patience: Patience::Wait,
-                repeated: false,
-            };
-            let call = scripts::join(&history.queue, &join, FAR, history.fixture.inbox(), Some(history.now));
-            let (answer, ..) = scripts::joined(history.fixture.run(call).await).unwrap();
+            let join = history.attempt(claim, Limit::Exactly(600));
+            let answer = history.try_join(&join).await.unwrap();
             let JoinAnswer::Admitted { sequence } = answer else { panic!("{answer:?}") };
             held.push((join.id, sequence));
         }
         assert_eq!(history.delete(&["meta"]).await, 1);
         let mut unsettled = 0;
         for (number, node) in held.iter().enumerate().rev().step_by(100) {
-            loop {
-                let call = scripts::renew([(&history.queue, vec![*node])], FAR, Some(history.now));
-                let (_, queues) = scripts::renewed(history.fixture.run(call).await).unwrap();
-                let (_, answers) = queues.into_iter().next().unwrap().unwrap();
-                if answers != [RenewAnswer::Unsettled] {
-                    assert_eq!(answers, [RenewAnswer::Held], "{kind:?}, number {number}");
-                    break;
-                }
+            let mut answer = history.renewed(*node, FAR).await;
+            while answer == RenewAnswer::Unsettled {
                 unsettled += 1;
+                answer = history.renewed(*node, FAR).await;
             }
+            assert_eq!(answer, RenewAnswer::Held, "{kind:?}, number {number}");
         }
         // No renewal answers "waits" or "gone" before all nodes were read.
         assert!((1..10).contains(&unsettled), "{kind:?}: {unsettled} times");
@@ -239,8 +204,7 @@ async fn a_late_join_of_an_abandoned_attempt_meets_its_tombstone_without_the_has
     let fixture = Fixture::start().await;
     let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore];
     for (kind, others_first) in kinds.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
-        let address = Fixture::queue(kind, "deleted");
-        let mut history = History::new(&fixture, address, 7);
+        let mut history = History::new(&fixture, Fixture::queue(kind, "deleted"), 7);
         while history.contenders.is_empty() {
             history.join_new().await;
         }
@@ -248,9 +212,7 @@ async fn a_late_join_of_an_abandoned_attempt_meets_its_tombstone_without_the_has
         assert_eq!(history.delete(&["meta"]).await, 1);
         if others_first {
             // This script cannot read the tombstones, and writes the hash anew.
-            let sweep =
-                scripts::renew([(&history.queue, Vec::new())], Duration::from_secs(1), Some(history.now));
-            history.fixture.run(sweep).await;
+            history.sweep().await;
         }
         history.join_again().await;
         assert!(history.twin.is_empty(), "the twin has the tombstone");

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_core::backend::decide::queue::{Answer, Queue as Twin, TOMBSTONE};
-use latchwork_core::backend::{Join, NodeId};
-use latchwork_core::{Address, Claim, Kind};
+use latchwork_core::backend::{Join, NodeId, Patience};
+use latchwork_core::{Address, Claim, Kind, Limit, Result};
 
 use super::dice::Dice;
-use super::fixture::{Fixture, TICK};
+use super::fixture::{FAR, Fixture, TICK};
 use super::forms::Forms;
 use crate::layout::{QueueKeys, Shape};
+use crate::scripts::{self, Call, JoinAnswer, RenewAnswer};
 
 /// The TTLs of the clients of a history, in microseconds.
 pub(crate) const TTLS: [u64; 3] = [TICK, 3 * TICK, 10 * TICK];
@@ -147,10 +148,9 @@ impl<'a> History<'a> {
         let text: Option<Vec<u8>> = self.fixture.raw(redis::cmd("GET").arg(one)).await.unwrap();
         let others: u32 = self.fixture.raw(redis::cmd("EXISTS").arg(rest.collect::<Vec<_>>())).await.unwrap();
         let folded = text.is_some();
-        let history = || self.log.join("\n");
-        assert!(!folded || others == 0, "folded, and unfolded too, after:\n{}", history());
+        assert!(!folded || others == 0, "folded, and unfolded too, {}", self.story());
         let used = self.twin.last_sequence() > 0;
-        assert!(folded || !used || !self.twin.is_forgettable(self.now), "not folded after:\n{}", history());
+        assert!(folded || !used || !self.twin.is_forgettable(self.now), "not folded {}", self.story());
         match &text {
             None => self.forms.unfolded += usize::from(others > 0),
             Some(text) if text.contains(&b' ') => self.forms.folded_held += 1,
@@ -161,9 +161,57 @@ impl<'a> History<'a> {
         self.folded = folded;
     }
 
-    /// The sequence number of a contender, or in one of ten cases the next.
-    pub(crate) fn sequence(&mut self, contender: &Contender) -> u64 {
-        contender.sequence + u64::from(self.dice.roll(10) == 0)
+    /// A contender, and its sequence number, or in one of ten cases the next.
+    pub(crate) fn pick(&mut self) -> Option<(Contender, u64)> {
+        let contender = self.dice.pick(&self.contenders)?.clone();
+        let sequence = contender.sequence + u64::from(self.dice.roll(10) == 0);
+        Some((contender, sequence))
+    }
+
+    /// A join of its queue with this claim, which waits.
+    pub(crate) fn attempt(&self, claim: Claim, limit: Limit) -> Join {
+        Join {
+            queue: self.address.clone(),
+            id: NodeId::random(),
+            claim,
+            limit,
+            label: "label".into(),
+            data: Default::default(),
+            patience: Patience::Wait,
+            repeated: false,
+        }
+    }
+
+    /// Sends a join to the script, and not to the twin.
+    pub(crate) async fn try_join(&self, join: &Join) -> Result<JoinAnswer> {
+        let call = scripts::join(&self.queue, join, FAR, self.fixture.inbox(), Some(self.now));
+        let answered = self.fixture.try_run(call).await.and_then(scripts::joined);
+        answered.map(|(answer, ..)| answer)
+    }
+
+    /// The script's answer to a renewal of one node. The twin gets no request.
+    pub(crate) async fn renewed(&self, node: (NodeId, u64), ttl: Duration) -> RenewAnswer {
+        let call = scripts::renew([(&self.queue, vec![node])], ttl, Some(self.now));
+        let (_, queues) = scripts::renewed(self.fixture.run(call).await).unwrap();
+        let (_, answers) = queues.into_iter().next().unwrap().unwrap();
+        let [answer] = <[_; 1]>::try_from(answers).expect("one node, one answer");
+        answer
+    }
+
+    /// Sends a renewal without a node, which looks at the queue.
+    pub(crate) async fn sweep(&self) {
+        let sweep = scripts::renew([(&self.queue, Vec::new())], Duration::from_secs(1), Some(self.now));
+        self.fixture.run(sweep).await;
+    }
+
+    /// Whether the script found the node of a request.
+    pub(crate) async fn was_there(&self, call: Call) -> bool {
+        scripts::was_there(self.fixture.run(call).await).unwrap().0
+    }
+
+    /// What has happened, for the panic of a check.
+    pub(crate) fn story(&self) -> String {
+        format!("after:\n{}", self.log.join("\n"))
     }
 
     pub(crate) fn waiting(&self, sequence: u64, ahead: Duration) -> Answer {
@@ -200,8 +248,7 @@ impl<'a> History<'a> {
         notified: Notified,
         rechecked: Option<(NodeId, u64)>,
     ) {
-        let history = || self.log.join("\n");
-        assert_eq!(script, twin, "script (left) and twin differ after:\n{}", history());
+        assert_eq!(script, twin, "script (left) and twin differ {}", self.story());
         let unfit = self.twin.unfit_head().filter(|(id, _)| Some(*id) != caller);
         let signed = |sequence| i64::try_from(sequence).unwrap();
         let mut expected: Vec<_> = notified
@@ -213,7 +260,7 @@ impl<'a> History<'a> {
             .collect();
         expected.sort_unstable();
         let published = self.fixture.notified().await;
-        assert_eq!(published, expected, "notified by script (left) and twin differ after:\n{}", history());
+        assert_eq!(published, expected, "notified by script (left) and twin differ {}", self.story());
         self.check_news();
     }
 
@@ -226,12 +273,7 @@ impl<'a> History<'a> {
         let extra = std::mem::take(&mut self.extra_news);
         if self.address.kind().is_observed() && extra != ExtraNews::Perhaps {
             let expected = usize::from(has_changed || extra == ExtraNews::Sure);
-            assert_eq!(
-                told,
-                expected,
-                "told by script (left) and twin differ after:\n{}",
-                self.log.join("\n")
-            );
+            assert_eq!(told, expected, "told by script (left) and twin differ {}", self.story());
         }
     }
 }

@@ -1,13 +1,11 @@
 //! The scripts and core read a stored limit alike, whatever is stored.
 
-use std::time::Duration;
-
-use latchwork_core::backend::{Join, NodeId, Patience, StoredLimit};
+use latchwork_core::backend::{Join, Patience, StoredLimit};
 use latchwork_core::{Claim, Kind, Limit};
 
 use super::dice::Dice;
-use super::fixture::Fixture;
-use crate::layout::QueueKeys;
+use super::fixture::{FAR, Fixture};
+use super::history::History;
 use crate::scripts::{self, JoinAnswer};
 
 /// Texts that another program may store as a limit, and any bytes.
@@ -24,31 +22,24 @@ fn stored(dice: &mut Dice) -> Vec<u8> {
 async fn the_scripts_and_core_read_the_same_from_any_bytes() {
     let fixture = Fixture::start().await;
     let address = Fixture::queue(Kind::Semaphore, "limits");
-    let queue = QueueKeys::of(&address).unwrap();
+    let history = History::new(&fixture, address, 0);
+    let queue = &history.queue;
     let key = queue.keys().last().unwrap().to_string();
     let (mut dice, mut limits) = (Dice(1), 0);
     for _ in 0..2000 {
         let stored = stored(&mut dice);
         fixture.raw::<()>(redis::cmd("SET").arg(&key).arg(&stored)).await.unwrap();
         let core = StoredLimit::read(Some(&stored));
-        let read = scripts::stored_limit(fixture.run(scripts::limit(&queue)).await).unwrap();
+        let read = scripts::stored_limit(fixture.run(scripts::limit(queue)).await).unwrap();
         assert_eq!(read, core, "{stored:?}");
-        let join = Join {
-            queue: address.clone(),
-            id: NodeId::random(),
-            claim: Claim::Permits(1),
-            limit: Limit::UnlessStored(3),
-            label: "any bytes".into(),
-            data: Default::default(),
-            patience: Patience::Try,
-            repeated: false,
-        };
-        let call = scripts::join(&queue, &join, Duration::from_secs(60), fixture.inbox(), None);
+        let attempt = history.attempt(Claim::Permits(1), Limit::UnlessStored(3));
+        let join = Join { patience: Patience::Try, ..attempt };
+        let call = scripts::join(queue, &join, FAR, fixture.inbox(), None);
         let (answer, ..) = scripts::joined(fixture.run(call).await).unwrap();
         match (join.settle(&core), answer) {
             (Ok(_), JoinAnswer::Admitted { sequence }) => {
                 limits += 1;
-                fixture.run(scripts::leave(&queue, join.id, sequence, None)).await;
+                fixture.run(scripts::leave(queue, join.id, sequence, None)).await;
             }
             (Err(_), JoinAnswer::Conflict { stored }) => assert_eq!(stored, core),
             (settled, answer) => panic!("{stored:?}: {settled:?}, but {answer:?}"),

@@ -23,15 +23,13 @@ impl History<'_> {
             2 => Limit::UnlessStored(LIMIT + 1),
             _ => Limit::Exactly(self.twin.limit().unwrap_or(LIMIT)),
         };
+        let claim = self.claim();
         let join = Join {
-            queue: self.address.clone(),
             id: NodeId::from_bytes(bytes),
-            claim: self.claim(),
-            limit,
             label: "a label: with spaces\nand lines".into(),
             data: some_data(bytes[0]),
             patience: if self.dice.roll(4) == 0 { Patience::Try } else { Patience::Wait },
-            repeated: false,
+            ..self.attempt(claim, limit)
         };
         let ttl = *self.dice.pick(self.ttls).unwrap();
         self.join(Contender { join, ttl, sequence: 0 }).await;
@@ -52,19 +50,14 @@ impl History<'_> {
         let ask = QueueJoin { id, claim, limit, ttl: contender.ttl, patience };
         let (twin, notified) = self.twin.join(self.now, &ask);
         let twin = self.not_before_now(twin);
-        self.check(
-            Some(id),
-            match answer {
-                JoinAnswer::Admitted { sequence } => Answer::Admitted { sequence },
-                JoinAnswer::Waiting { sequence, ahead } => self.waiting(sequence, ahead),
-                JoinAnswer::Refused => Answer::Refused,
-                JoinAnswer::Abandoned => Answer::Gone,
-                JoinAnswer::Conflict { stored } => Answer::Conflict { stored: stored.permits() },
-            },
-            twin,
-            notified,
-        )
-        .await;
+        let script = match answer {
+            JoinAnswer::Admitted { sequence } => Answer::Admitted { sequence },
+            JoinAnswer::Waiting { sequence, ahead } => self.waiting(sequence, ahead),
+            JoinAnswer::Refused => Answer::Refused,
+            JoinAnswer::Abandoned => Answer::Gone,
+            JoinAnswer::Conflict { stored } => Answer::Conflict { stored: stored.permits() },
+        };
+        self.check(Some(id), script, twin, notified).await;
         assert_eq!(time, i64::try_from(self.now).unwrap());
         if let Answer::Admitted { sequence } | Answer::Waiting { sequence, .. } = twin {
             self.contenders.retain(|known| known.join.id != id);
@@ -76,39 +69,30 @@ impl History<'_> {
     }
 
     pub(crate) async fn renew(&mut self) {
-        let Some(contender) = self.dice.pick(&self.contenders).cloned() else { return };
-        let (id, sequence) = (contender.join.id, self.sequence(&contender));
+        let Some((contender, sequence)) = self.pick() else { return };
+        let id = contender.join.id;
         self.log.push(format!("renew {id} {sequence}"));
-        let ttl = Duration::from_micros(contender.ttl);
-        let call = scripts::renew([(&self.queue, vec![(id, sequence)])], ttl, Some(self.now));
-        let (_, queues) = scripts::renewed(self.fixture.run(call).await).unwrap();
+        let answer = self.renewed((id, sequence), Duration::from_micros(contender.ttl)).await;
         let (twin, notified) = self.twin.renew(self.now, id, sequence);
         let twin = self.not_before_now(twin);
         if twin == Answer::Gone {
             self.extra_news = ExtraNews::Perhaps;
         }
-        let (_, answers) = queues.into_iter().next().unwrap().unwrap();
-        self.check(
-            Some(id),
-            match answers[..] {
-                [RenewAnswer::Held] => Answer::Admitted { sequence },
-                [RenewAnswer::Waiting { ahead }] => self.waiting(sequence, ahead),
-                [RenewAnswer::Gone] => Answer::Gone,
-                [RenewAnswer::Unfit { ref stored }] => Answer::Conflict { stored: stored.permits() },
-                _ => panic!("one node, one answer: {answers:?}"),
-            },
-            twin,
-            notified,
-        )
-        .await;
+        let script = match answer {
+            RenewAnswer::Held => Answer::Admitted { sequence },
+            RenewAnswer::Waiting { ahead } => self.waiting(sequence, ahead),
+            RenewAnswer::Gone => Answer::Gone,
+            RenewAnswer::Unfit { stored } => Answer::Conflict { stored: stored.permits() },
+            RenewAnswer::Unsettled => panic!("a queue this short is mended at once"),
+        };
+        self.check(Some(id), script, twin, notified).await;
     }
 
     pub(crate) async fn leave(&mut self) {
-        let Some(contender) = self.dice.pick(&self.contenders).cloned() else { return };
-        let (id, sequence) = (contender.join.id, self.sequence(&contender));
+        let Some((contender, sequence)) = self.pick() else { return };
+        let id = contender.join.id;
         self.log.push(format!("leave {id} {sequence}"));
-        let call = scripts::leave(&self.queue, id, sequence, Some(self.now));
-        let (there, _) = scripts::was_there(self.fixture.run(call).await).unwrap();
+        let there = self.was_there(scripts::leave(&self.queue, id, sequence, Some(self.now))).await;
         let (twin, notified) = self.twin.leave(self.now, id, sequence);
         self.check(Some(id), there, twin, notified).await;
     }
@@ -117,8 +101,7 @@ impl History<'_> {
         let Some(contender) = self.dice.pick(&self.contenders).cloned() else { return };
         let id = contender.join.id;
         self.log.push(format!("abandon {id}"));
-        let call = scripts::abandon(&self.queue, id, TOMBSTONE, Some(self.now));
-        let (there, _) = scripts::was_there(self.fixture.run(call).await).unwrap();
+        let there = self.was_there(scripts::abandon(&self.queue, id, TOMBSTONE, Some(self.now))).await;
         let (twin, notified) = self.twin.abandon(self.now, id);
         self.check(Some(id), there, twin, notified).await;
     }
@@ -128,31 +111,26 @@ impl History<'_> {
         let call = scripts::list(&self.queue, 0, 1000, Some(self.now));
         let (_, entries) = scripts::listed(self.fixture.run(call).await, true).unwrap();
         let notified = self.twin.prune(self.now);
-        let listed: Vec<_> = entries
-            .iter()
-            .map(|entry| (entry.sequence, entry.claim, entry.admitted, entry.lease_left))
-            .collect();
+        let listed =
+            entries.iter().map(|entry| (entry.sequence, entry.claim, entry.admitted, entry.lease_left));
         let left = |expires| Some(Duration::from_micros(expires - self.now));
-        let twin = self.twin.iter();
-        let twin = twin
-            .map(|(sequence, slot, admitted)| (sequence, slot.claim, admitted, left(slot.expires)))
-            .collect();
+        let twin = self
+            .twin
+            .iter()
+            .map(|(sequence, slot, admitted)| (sequence, slot.claim, admitted, left(slot.expires)));
+        let (listed, twin): (Vec<_>, Vec<_>) = (listed.collect(), twin.collect());
         for entry in &entries {
-            assert_eq!(entry.data, self.data[&entry.sequence], "after:\n{}", self.log.join("\n"));
+            assert_eq!(entry.data, self.data[&entry.sequence], "{}", self.story());
         }
         self.check(None, listed, twin, notified).await;
     }
 
     pub(crate) async fn write_data(&mut self) {
-        let Some(contender) = self.dice.pick(&self.contenders).cloned() else { return };
-        let (id, sequence, data) = (
-            contender.join.id,
-            self.sequence(&contender),
-            some_data(u8::try_from(self.dice.roll(5)).unwrap()),
-        );
+        let Some((contender, sequence)) = self.pick() else { return };
+        let (id, data) = (contender.join.id, some_data(u8::try_from(self.dice.roll(5)).unwrap()));
         self.log.push(format!("data {id} {sequence} {data:?}"));
-        let call = scripts::write_data(&self.queue, id, sequence, &data, Some(self.now));
-        let (stands, _) = scripts::was_there(self.fixture.run(call).await).unwrap();
+        let stands =
+            self.was_there(scripts::write_data(&self.queue, id, sequence, &data, Some(self.now))).await;
         let notified = self.twin.prune(self.now);
         let twin = self.twin.find(id) == Some(sequence);
         if twin {
@@ -174,11 +152,10 @@ impl History<'_> {
     }
 
     pub(crate) async fn downgrade(&mut self) {
-        let Some(contender) = self.dice.pick(&self.contenders).cloned() else { return };
-        let (id, sequence) = (contender.join.id, self.sequence(&contender));
+        let Some((contender, sequence)) = self.pick() else { return };
+        let id = contender.join.id;
         self.log.push(format!("downgrade {id} {sequence}"));
-        let call = scripts::downgrade(&self.queue, id, sequence, Some(self.now));
-        let (is_shared, _) = scripts::was_there(self.fixture.run(call).await).unwrap();
+        let is_shared = self.was_there(scripts::downgrade(&self.queue, id, sequence, Some(self.now))).await;
         let (twin, notified) = self.twin.downgrade(self.now, id, sequence);
         self.check(None, is_shared, twin, notified).await;
     }
@@ -207,11 +184,9 @@ impl History<'_> {
 
     /// An operator revokes the node at a sequence number; the script asks its owner to recheck.
     pub(crate) async fn revoke(&mut self) {
-        let Some(contender) = self.dice.pick(&self.contenders).cloned() else { return };
-        let sequence = self.sequence(&contender);
+        let Some((_, sequence)) = self.pick() else { return };
         self.log.push(format!("revoke {sequence}"));
-        let call = scripts::revoke(&self.queue, sequence, Some(self.now));
-        let (there, _) = scripts::was_there(self.fixture.run(call).await).unwrap();
+        let there = self.was_there(scripts::revoke(&self.queue, sequence, Some(self.now))).await;
         let (twin, mut notified) = self.twin.remove(self.now, sequence);
         let victim = twin.as_ref().map(|slot| slot.id);
         notified.retain(|(other, _)| Some(*other) != victim);
@@ -230,14 +205,11 @@ impl History<'_> {
         let keys: Vec<_> = self.queue.keys().map(|key| key.to_string()).collect();
         if self.folded {
             let free = contender.sequence.to_string();
-            let set = redis::cmd("SET").arg(&keys[4]).arg(free).arg("KEEPTTL").clone();
-            self.fixture.raw::<()>(&set).await.unwrap();
+            self.fixture.raw::<()>(redis::cmd("SET").arg(&keys[4]).arg(free).arg("KEEPTTL")).await.unwrap();
         } else {
-            let remove = redis::cmd("ZREM").arg(&keys[0]).arg(id.to_string()).clone();
-            self.fixture.raw::<()>(&remove).await.unwrap();
+            self.fixture.raw::<()>(redis::cmd("ZREM").arg(&keys[0]).arg(id.to_string())).await.unwrap();
         }
-        let sweep = scripts::renew([(&self.queue, Vec::new())], Duration::from_secs(1), Some(self.now));
-        self.fixture.run(sweep).await;
+        self.sweep().await;
         let (_, mut notified) = self.twin.remove(self.now, contender.sequence);
         self.extra_news = ExtraNews::Perhaps;
         // The twin admits before it removes, and may have admitted this node for a moment.
