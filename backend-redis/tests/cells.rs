@@ -3,41 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::common::{LONG, Operator, admitted, ask, client, connect, limited, own, promptly, queue, soon};
-use futures_util::FutureExt;
-use latchwork_core::backend::{Backend, CellWrite, CellWritten, ChangeWatch, KeysWith, Node, VersionedValue};
-use latchwork_core::{
-    Address, CellLife, Claim, ErrorKind, Expected, Key, Kind, QueuePrefix, Result, Version,
+use crate::common::cells::{delete, put, value, write, written};
+use crate::common::{
+    LONG, Operator, admitted, ask, client, connect, expire, limited, operated, promptly, queue, served, soon,
+    until, waiting,
 };
+use futures_util::FutureExt;
+use latchwork_core::backend::{Backend, CellWritten, ChangeWatch, KeysWith, Node};
+use latchwork_core::{Address, CellLife, Claim, ErrorKind, Expected, Key, Kind, QueuePrefix, Version};
 
 fn cell(key: &str) -> Address {
     queue(Kind::Value, key)
-}
-
-fn put(expected: Expected, value: impl AsRef<[u8]>) -> CellWrite {
-    CellWrite { expected, value: Some(value.as_ref().into()), life: CellLife::Stays }
-}
-
-const fn delete(expected: Expected) -> CellWrite {
-    CellWrite { expected, value: None, life: CellLife::Stays }
-}
-
-fn written(answer: Result<CellWritten>) -> Version {
-    match answer {
-        Ok(CellWritten::Written(version)) => version,
-        other => panic!("not written: {other:?}"),
-    }
-}
-
-fn refused(answer: Result<CellWritten>) -> Option<VersionedValue> {
-    match answer {
-        Ok(CellWritten::Refused(cell)) => cell,
-        other => panic!("not refused: {other:?}"),
-    }
-}
-
-async fn value(backend: &Arc<dyn Backend>, cell: &Address) -> Option<Vec<u8>> {
-    backend.read_cell(cell).await.unwrap().map(|cell| cell.value.to_vec())
 }
 
 /// The channels of cells that anybody listens to.
@@ -47,18 +23,19 @@ async fn channels(operator: &mut Operator) -> Vec<String> {
 
 #[tokio::test]
 async fn versions_rise_above_a_server_whose_clock_was_set_back_and_are_new_beside_it() {
-    let server = own(&[]).await;
-    let (mut operator, backend, a) = (Operator::of(&server).await, client(&server, LONG).await, cell("a"));
+    let (_server, mut operator, backend) = served(LONG).await;
+    let a = cell("a");
     // The clock was years ahead when this was written.
     let ahead = 9_000_000_000_000_000_u64;
-    operator.say::<()>(&format!("HSET latchwork:value:{{a}}:cell v x n {ahead}-7")).await;
+    operator.tell(&format!("HSET latchwork:value:{{a}}:cell v x n {ahead}-7")).await;
     let old = backend.read_cell(&a).await.unwrap().unwrap().version;
     assert_eq!(old, Version::new(ahead, 7));
     let next = written(backend.write_cell(&a, &put(Expected::Version(old), "y")).await);
     assert_eq!(next.number(), ahead + 1);
     // As if it had been deleted, and made anew by a clock that reads the same number.
-    operator.say::<()>(&format!("HSET latchwork:value:{{a}}:cell v z n {}-7", next.number())).await;
-    refused(backend.write_cell(&a, &put(Expected::Version(next), "late")).await);
+    operator.tell(&format!("HSET latchwork:value:{{a}}:cell v z n {}-7", next.number())).await;
+    let late = backend.write_cell(&a, &put(Expected::Version(next), "late")).await;
+    assert!(matches!(late, Ok(CellWritten::Refused(_))), "{late:?}");
 }
 
 /// Admitted nodes of every shape, alone (folded) and with one waiting behind it.
@@ -73,8 +50,7 @@ async fn holders(backend: &Arc<dyn Backend>, other: &Arc<dyn Backend>) -> Vec<(A
             };
             let node = admitted(backend, &join).await;
             if contended {
-                let next = ask(&queue, claim);
-                crate::common::waiting(other, &next).await;
+                waiting(other, &ask(&queue, claim)).await;
             }
             holders.push((queue, node));
         }
@@ -85,29 +61,12 @@ async fn holders(backend: &Arc<dyn Backend>, other: &Arc<dyn Backend>) -> Vec<(A
 /// The entries are still there: nobody has looked at the queue since they ran out.
 #[tokio::test]
 async fn a_held_write_is_refused_once_the_lease_has_ended_on_the_server() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
-    let (backend, other) = (client(&server, LONG).await, client(&server, LONG).await);
+    let (server, mut operator, backend) = served(LONG).await;
+    let other = client(&server, LONG).await;
     let a = cell("a");
     for (queue, node) in holders(&backend, &other).await {
         written(node.write_cell(&a, &put(Expected::Any, "held")).await);
-        let of = format!("latchwork:{}:{{{}}}", queue.kind().as_str(), queue.name());
-        let one: Option<String> = match queue.kind() {
-            Kind::Semaphore => None,
-            _ => operator.say(&format!("GET {of}:one")).await,
-        };
-        match one {
-            Some(text) => {
-                let words: Vec<&str> = text.splitn(4, ' ').collect();
-                let mut set = redis::cmd("SET");
-                set.arg(format!("{of}:one")).arg(format!("{} {} 1 {}", words[0], words[1], words[3]));
-                operator.run(&set).await;
-            }
-            None => {
-                let ids: Vec<String> = operator.say(&format!("ZRANGE {of}:seq 0 0")).await;
-                operator.say::<()>(&format!("ZADD {of}:exp 1 {}", ids[0])).await;
-            }
-        }
+        expire(&mut operator, &queue, &node).await;
         let error = node.write_cell(&a, &put(Expected::Any, "late")).await.unwrap_err();
         assert!(error.lost_reason().is_some(), "{queue:?}: {error}");
         assert_eq!(value(&other, &a).await.unwrap(), b"held", "{queue:?}");
@@ -120,8 +79,7 @@ async fn told(watch: &mut Box<dyn ChangeWatch>) {
 
 #[tokio::test]
 async fn a_dropped_watch_leaves_no_subscription_and_another_of_the_cell_keeps_its_own() {
-    let server = own(&[]).await;
-    let (mut operator, backend) = (Operator::of(&server).await, client(&server, LONG).await);
+    let (_server, mut operator, backend) = served(LONG).await;
     let a = cell("a");
     let (mut first, mut second) = (backend.watch_cell(&a), backend.watch_cell(&a));
     told(&mut first).await;
@@ -145,21 +103,15 @@ async fn a_dropped_watch_leaves_no_subscription_and_another_of_the_cell_keeps_it
     assert!(hasty.changed().now_or_never().is_none());
     drop(hasty);
     drop(backend.watch_cell(&cell("never asked")));
-    promptly(async {
-        while !channels(&mut operator).await.is_empty() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    promptly(until(async || channels(&mut operator).await.is_empty())).await;
     assert_eq!(value(&backend, &a).await.unwrap(), b"19");
 }
 
 #[tokio::test]
 async fn a_channel_that_is_forbidden_ends_the_watch_and_not_the_write() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
-    operator.say::<()>("ACL SETUSER app on >hunter2 ~* &latchwork:inbox:* +@all").await;
-    let backend = connect(&format!("redis://app:hunter2@{}?ttl={LONG}", server.addr())).await.unwrap();
+    let (server, mut operator) = operated().await;
+    operator.allow("app", "resetchannels &latchwork:inbox:* +@all").await;
+    let backend = connect(&format!("redis://app:word@{}?ttl={LONG}", server.addr())).await;
     let error = promptly(backend.watch_cell(&cell("a")).changed()).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Forbidden), "{error}");
     written(backend.write_cell(&cell("a"), &put(Expected::Any, "x")).await);
@@ -168,8 +120,7 @@ async fn a_channel_that_is_forbidden_ends_the_watch_and_not_the_write() {
 
 #[tokio::test]
 async fn a_cell_may_have_any_exact_name_without_braces() {
-    let server = own(&[]).await;
-    let backend = client(&server, LONG).await;
+    let (_server, _operator, backend) = served(LONG).await;
     let exact = |name: &str| Address::new("latchwork", Kind::Value, Key::exact(name)).unwrap();
     let cells = ["a", "a/b", "with space", "*", "ü"].map(exact);
     for cell in &cells {
@@ -192,8 +143,7 @@ async fn a_cell_may_have_any_exact_name_without_braces() {
 
 #[tokio::test]
 async fn a_foreign_thing_in_the_place_of_a_cell_is_a_conflict_and_stays() {
-    let server = own(&[]).await;
-    let (mut operator, backend) = (Operator::of(&server).await, client(&server, LONG).await);
+    let (_server, mut operator, backend) = served(LONG).await;
     let node = admitted(&backend, &ask(&queue(Kind::Mutex, "m"), Claim::Exclusive)).await;
     for (key, made) in [
         ("text", "SET latchwork:value:{text}:cell x"),
@@ -205,7 +155,7 @@ async fn a_foreign_thing_in_the_place_of_a_cell_is_a_conflict_and_stays() {
         ("fraction", "HSET latchwork:value:{fraction}:cell v x n 1.5-5"),
         ("huge", "HSET latchwork:value:{huge}:cell v x n 99999999999999999999-5"),
     ] {
-        operator.say::<()>(made).await;
+        operator.tell(made).await;
         let a = cell(key);
         let error = backend.read_cell(&a).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Conflict, "{key}: {error}");
@@ -221,11 +171,10 @@ async fn a_foreign_thing_in_the_place_of_a_cell_is_a_conflict_and_stays() {
 
 #[tokio::test]
 async fn a_full_server_takes_no_write_but_reads_and_deletes() {
-    let server = own(&[]).await;
-    let (mut operator, backend, a) = (Operator::of(&server).await, client(&server, LONG).await, cell("a"));
+    let (_server, mut operator, backend) = served(LONG).await;
+    let a = cell("a");
     let first = written(backend.write_cell(&a, &put(Expected::Any, "one")).await);
-    operator.say::<()>("CONFIG SET maxmemory-policy noeviction").await;
-    operator.say::<()>("CONFIG SET maxmemory 1").await;
+    operator.fill_memory().await;
     let error = backend.write_cell(&a, &put(Expected::Any, "two")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert_eq!(backend.read_cell(&a).await.unwrap().unwrap().version, first);
@@ -235,8 +184,8 @@ async fn a_full_server_takes_no_write_but_reads_and_deletes() {
 
 #[tokio::test]
 async fn reading_writing_and_a_held_write_are_one_request_each() {
-    let server = own(&[]).await;
-    let (mut operator, backend, a) = (Operator::of(&server).await, client(&server, "1h").await, cell("a"));
+    let (_server, mut operator, backend) = served("1h").await;
+    let a = cell("a");
     let node = admitted(&backend, &ask(&queue(Kind::Mutex, "m"), Claim::Exclusive)).await;
     let all = async || {
         backend.read_cell(&a).await.unwrap();
@@ -245,20 +194,18 @@ async fn reading_writing_and_a_held_write_are_one_request_each() {
     };
     // The server learns the scripts.
     all().await;
-    let before = (operator.calls("evalsha").await, operator.calls("eval").await);
+    let [by_hash, by_text] = operator.script_calls().await;
     all().await;
-    assert_eq!((operator.calls("evalsha").await, operator.calls("eval").await), (before.0 + 3, before.1));
+    assert_eq!(operator.script_calls().await, [by_hash + 3, by_text]);
 }
 
 /// `SCAN` shows some hundred keys at a time, and a page of one cell ends with the step that has shown it.
 #[tokio::test]
 async fn cells_of_a_full_server_are_listed_over_many_pages() {
     const MANY: usize = 1000;
-    let server = own(&[]).await;
-    let client = client(&server, LONG).await;
+    let (_server, _operator, client) = served(LONG).await;
     for number in 0..MANY {
-        let _ =
-            written(client.write_cell(&cell(&format!("many/{number}")), &put(Expected::Any, b"here")).await);
+        write(&client, &cell(&format!("many/{number}")), "here", CellLife::Stays).await;
     }
     let of = QueuePrefix::new("latchwork", Kind::Value, "many/").unwrap();
     let (mut listed, mut pages, mut after) = (BTreeSet::new(), 0, None);

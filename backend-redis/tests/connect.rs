@@ -1,35 +1,27 @@
 //! Connecting: how servers are told apart, and how long it takes.
 
-use std::time::Duration;
-
-use crate::common::coordinators::at;
-use crate::common::{Operator, connect, own, refused, says, soon};
+use crate::common::coordinators::{at, mistaken, refused, said};
+use crate::common::{Operator, RIGHTS, admitted, ask, connect, operated, own, queue, says, soon, until};
 use latchwork_conformance::mistakes::{Mistakes, namespaces_are_named};
 use latchwork_conformance::proxy::Proxy;
-use latchwork_conformance::servers::{ClosedPort, Kind, Options, Server};
-use latchwork_core::{Config, Error, ErrorKind, Eviction};
-use tokio::io::AsyncWriteExt;
+use latchwork_conformance::servers::{ClosedPort, Kind as ServerKind, Options, Server};
+use latchwork_core::{Claim, Config, Error, ErrorKind, Eviction, Kind};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// What it says where the server there answers in time: one that is slow is unavailable, at most twice.
-async fn refused_by_its_answer(url: &str) -> Error {
+/// The error at another server, which names it. A slow server is unavailable, at most twice.
+async fn names_another_server(kind: ServerKind, name: &str) -> Error {
+    let other = Server::start(kind, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
+    let url = format!("redis://{}", other.addr());
+    let mut error = refused(&url).await;
     for _ in 0..2 {
-        let error = refused(url).await;
-        if error.kind() != ErrorKind::Unavailable {
-            return error;
+        if error.kind() == ErrorKind::Unavailable {
+            error = refused(&url).await;
         }
     }
-    refused(url).await
-}
-
-#[tokio::test]
-async fn another_server_is_named() {
-    for (kind, name) in [(Kind::Etcd, "etcd"), (Kind::Zookeeper, "ZooKeeper")] {
-        let other = Server::start(kind, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
-        let error = refused_by_its_answer(&format!("redis://{}", other.addr())).await;
-        assert_eq!(error.kind(), ErrorKind::WrongServer, "{error}");
-        assert!(error.to_string().contains(&format!("expected redis, saw {name}")), "{error}");
-    }
+    assert_eq!(error.kind(), ErrorKind::WrongServer, "{error}");
+    said(&error, &[&format!("expected redis, saw {name}")]);
+    error
 }
 
 #[tokio::test]
@@ -47,16 +39,12 @@ async fn a_web_server_is_no_redis() {
 }
 
 #[tokio::test]
-async fn a_closed_port_and_a_silent_one_are_unavailable() {
+async fn a_silent_port_is_unavailable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
     // Silent: the system accepts into the backlog, and nothing answers. The driver's tests check the bound.
     let error = refused(&format!("redis://{addr}?connect_timeout=500ms&request_timeout=1m")).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    let closed = ClosedPort::take().unwrap();
-    let error = refused(&format!("redis://{}", closed.addr())).await;
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    assert!(error.to_string().contains(&closed.addr().to_string()), "{error}");
 }
 
 /// As a proxy or a balancer does whose server is down, which may be a Redis.
@@ -67,8 +55,7 @@ async fn one_that_hangs_up_is_unavailable() {
     server.kill().await.unwrap();
     let error = refused(&format!("redis://{}", proxy.addr())).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    let text = error.to_string();
-    assert!(text.contains(&proxy.addr().to_string()) && text.contains("hangs up"), "{text}");
+    said(&error, &[&proxy.addr().to_string(), "hangs up"]);
 }
 
 #[tokio::test]
@@ -79,27 +66,21 @@ async fn a_server_that_falls_silent_behind_the_log_in_is_unavailable() {
     let error = refused(&format!("redis://{}", proxy.addr())).await;
     assert!(silent.has_fired());
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    assert!(error.to_string().contains(&proxy.addr().to_string()), "{error}");
+    said(&error, &[&proxy.addr().to_string()]);
 }
 
 #[tokio::test]
 async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
-    let enough = "+@read +@write +@pubsub +@scripting +@connection -@dangerous +time +info";
-    for (user, rules) in [
-        ("app", format!("~latchwork:* &latchwork:* {enough}")),
-        // The default of Redis 7: no channel at all.
-        ("deaf", format!("~latchwork:* resetchannels {enough}")),
-        ("mute", format!("~latchwork:* &latchwork:* {enough} -publish")),
-        ("elsewhere", format!("~other:* &latchwork:* {enough}")),
-        ("textless", format!("~latchwork:* &latchwork:* {enough} -eval")),
-        ("keeper", format!("~latchwork:* &latchwork:* {enough} -del")),
-        ("blind", format!("~latchwork:* &latchwork:* {enough} -info")),
-    ] {
-        operator.say::<()>(&format!("ACL SETUSER {user} on >word {rules}")).await;
+    let (server, mut operator) = operated().await;
+    for (user, but) in
+        [("app", ""), ("mute", "-publish"), ("textless", "-eval"), ("keeper", "-del"), ("blind", "-info")]
+    {
+        operator.allow(user, format!("{RIGHTS} {but}").trim_end()).await;
     }
-    operator.say::<()>("ACL SETUSER default resetpass >secret").await;
+    // The default of Redis 7: no channel at all.
+    operator.allow("deaf", &format!("resetchannels {RIGHTS}")).await;
+    operator.allow("elsewhere", &format!("resetkeys ~other:* {RIGHTS}")).await;
+    operator.tell("ACL SETUSER default resetpass >secret").await;
     for (login, words) in [
         ("app:wrongword@", "log in"),
         ("", "log in"),
@@ -114,12 +95,11 @@ async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
         assert!(error.to_string().contains(words), "{login}: {error}");
         assert!(!error.to_string().contains("wrongword"), "{error}");
     }
-    let keys: Vec<String> = operator.say("KEYS *").await;
-    assert_eq!(keys, [""; 0], "the refused clients leave nothing");
-    let app = connect(&format!("redis://app:word@{}", server.addr())).await.unwrap();
+    assert_eq!(operator.keys("*").await, [""; 0], "the refused clients leave nothing");
+    let app = connect(&format!("redis://app:word@{}", server.addr())).await;
     assert_eq!(app.capabilities().eviction, Eviction::Never);
     // Without INFO, eviction is unknown, and `strict` refuses that.
-    let blind = connect(&format!("redis://blind:word@{}", server.addr())).await.unwrap();
+    let blind = connect(&format!("redis://blind:word@{}", server.addr())).await;
     assert_eq!(blind.capabilities().eviction, Eviction::Unknown);
     let error = refused(&format!("redis://blind:word@{}?strict=true", server.addr())).await;
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
@@ -127,25 +107,23 @@ async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
 
 #[tokio::test]
 async fn what_is_wrong_with_the_server_is_named() {
-    let mut table = Mistakes::of(include_str!("../../src/guide/connecting.md"), "## When Redis is wrong");
+    let mut guide = Mistakes::of(include_str!("../../src/guide/connecting.md"), "## When Redis is wrong");
     let master = own(&[]).await;
     let port = master.addr().rsplit_once(':').unwrap().1.to_owned();
     let replica = own(&["--replicaof", "127.0.0.1", &port]).await;
-    table.made("the server is a replica", &refused(replica.url()).await);
+    mistaken(&mut guide, "the server is a replica", replica.url(), &[]).await;
 
     let closed = ClosedPort::take().unwrap();
-    table.made("nobody listens at the host", &refused(&format!("redis://{}", closed.addr())).await);
-    let other = Server::start(Kind::Zookeeper, Options::new()).await.unwrap();
-    let error = refused_by_its_answer(&format!("redis://{}", other.addr())).await;
-    table.made("another server listens there", &error);
+    let url = format!("redis://{}", closed.addr());
+    mistaken(&mut guide, "nobody listens at the host", &url, &[&closed.addr().to_string()]).await;
+    names_another_server(ServerKind::Etcd, "etcd").await;
+    let error = names_another_server(ServerKind::Zookeeper, "ZooKeeper").await;
+    guide.made("another server listens there", &error);
 
     let mut operator = Operator::of(&master).await;
-    let enough = "+@read +@write +@pubsub +@scripting +@connection -@dangerous +time";
-    operator.say::<()>(&format!("ACL SETUSER deaf on >word ~latchwork:* resetchannels {enough} +info")).await;
-    for (user, more) in [("blind", ""), ("mute", " +info -wait")] {
-        let rules = format!("~latchwork:* &latchwork:* {enough}{more}");
-        operator.say::<()>(&format!("ACL SETUSER {user} on >word {rules}")).await;
-    }
+    operator.allow("deaf", &format!("resetchannels {RIGHTS}")).await;
+    operator.allow("blind", &format!("{RIGHTS} -info")).await;
+    operator.allow("mute", &format!("{RIGHTS} -wait")).await;
     for (mistake, login, options) in [
         ("the user or the password", "deaf:guessed", ""),
         ("the user may not use a command, a key or a channel that is needed", "deaf:word", ""),
@@ -156,19 +134,19 @@ async fn what_is_wrong_with_the_server_is_named() {
         ),
         ("the URL has `min_replicas`, and the user may not call `WAIT`", "mute:word", "?min_replicas=1"),
     ] {
-        table.made(mistake, &refused(&format!("redis://{login}@{}{options}", master.addr())).await);
+        mistaken(&mut guide, mistake, &format!("redis://{login}@{}{options}", master.addr()), &[]).await;
     }
-    let error = refused(&format!("{}/99", master.url())).await;
-    table.made("the server has no such database (`/99`)", &error);
+    let url = format!("{}/99", master.url());
+    mistaken(&mut guide, "the server has no such database (`/99`)", &url, &[]).await;
     let client = at(&format!("{}?min_replicas=2&request_timeout=3s", master.url())).await.unwrap();
     let error = soon(client.mutex("a").unwrap().acquire()).await.unwrap_err();
-    table.made("the URL has `min_replicas`, and fewer follow the server: each acquisition fails", &error);
+    guide.made("the URL has `min_replicas`, and fewer follow the server: each acquisition fails", &error);
     client.close().await.unwrap();
-    operator.say::<()>("CONFIG SET maxmemory 64mb").await;
-    operator.say::<()>("CONFIG SET maxmemory-policy allkeys-lru").await;
-    let error = refused(&format!("{}?strict=true", master.url())).await;
-    table.made("the server evicts keys when its memory is full, and the URL has `strict=true`", &error);
-    table.all_made();
+    operator.tell("CONFIG SET maxmemory 64mb").await;
+    operator.tell("CONFIG SET maxmemory-policy allkeys-lru").await;
+    let mistake = "the server evicts keys when its memory is full, and the URL has `strict=true`";
+    mistaken(&mut guide, mistake, &format!("{}?strict=true", master.url()), &[]).await;
+    guide.all_made();
 }
 
 #[tokio::test]
@@ -182,14 +160,9 @@ async fn what_is_wrong_with_the_namespace_is_named() {
 
 #[tokio::test]
 async fn the_database_of_the_url_is_used_and_the_client_has_a_name() {
-    let server = own(&[]).await;
-    let client = connect(&format!("{}/3", server.url())).await.unwrap();
-    let join = crate::common::ask(
-        &crate::common::queue(latchwork_core::Kind::Mutex, "a"),
-        latchwork_core::Claim::Exclusive,
-    );
-    let node = crate::common::admitted(&client, &join).await;
-    let mut operator = Operator::of(&server).await;
+    let (server, mut operator) = operated().await;
+    let client = connect(&format!("{}/3", server.url())).await;
+    let node = admitted(&client, &ask(&queue(Kind::Mutex, "a"), Claim::Exclusive)).await;
     let keyspace: String = operator.say("INFO keyspace").await;
     assert!(keyspace.contains("db3:") && !keyspace.contains("db0:"), "{keyspace}");
     let clients: String = operator.say("CLIENT LIST").await;
@@ -202,7 +175,7 @@ async fn the_database_of_the_url_is_used_and_the_client_has_a_name() {
 #[tokio::test]
 async fn the_system_asks_whether_a_silent_connection_still_stands() {
     let server = own(&[]).await;
-    let _client = connect(&format!("{}?ttl=1h", server.url())).await.unwrap();
+    let _client = connect(&format!("{}?ttl=1h", server.url())).await;
     let port: u16 = server.addr().rsplit_once(':').unwrap().1.parse().unwrap();
     let remote = format!(":{port:04X}");
     // Per line: number, own address, the peer's, state, queues, and the running timer; 02 is
@@ -211,20 +184,13 @@ async fn the_system_asks_whether_a_silent_connection_still_stands() {
         let words: Vec<_> = line.split_whitespace().collect();
         words.get(2).is_some_and(|address| address.ends_with(&remote)) && words[5].starts_with("02:")
     };
-    let mut looks = tokio::time::interval(Duration::from_millis(10));
-    crate::common::soon(async {
-        while !std::fs::read_to_string("/proc/net/tcp").unwrap().lines().any(is_watched) {
-            looks.tick().await;
-        }
-    })
-    .await;
+    until(async || std::fs::read_to_string("/proc/net/tcp").unwrap().lines().any(is_watched)).await;
 }
 
 /// The client crate would collect all of it: 2.1 GB of this process for an announced 1 GB.
 #[tokio::test]
 async fn a_reply_that_is_announced_as_a_gigabyte_is_not_collected() {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("redis://{}?connect_timeout=1m&request_timeout=1m", listener.local_addr().unwrap());
     let server = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
@@ -242,7 +208,7 @@ async fn a_reply_that_is_announced_as_a_gigabyte_is_not_collected() {
     });
     let error = refused(&url).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    let sent = crate::common::soon(server).await.unwrap();
+    let sent = soon(server).await.unwrap();
     // The buffers of the two sockets.
     assert!(sent < 1 << 26, "{sent} bytes were taken");
 }

@@ -5,12 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::keys::{key_of_cell, lock_at, migrate, settled, write_leased};
-use crate::common::{LONG, Operator, SHORT, admitted, ask, connect, queue, soon};
+use super::keys::{backend_of, key_of_cell, lock_at, migrate, operator, settled};
+use crate::common::cells::write;
+use crate::common::{LONG, SHORT, admitted, ask, outlive, queue, soon};
 use futures_util::future::join_all;
 use latchwork_conformance::servers::ClusteredRedis;
 use latchwork_core::backend::{Backend, Close};
-use latchwork_core::{Address, Claim, Kind, LeaseState, LostReason};
+use latchwork_core::{Address, CellLife, Claim, Kind, LeaseState, LostReason};
 use tokio::time::timeout;
 
 /// No master is replaced while one of these tests keeps it silent.
@@ -29,24 +30,14 @@ async fn cells_at(cluster: &ClusteredRedis, server: usize, count: usize, taken: 
     cells
 }
 
-async fn client(cluster: &ClusteredRedis, options: &str) -> Arc<dyn Backend> {
-    connect(&format!("{}?{options}", cluster.url())).await.unwrap_or_else(|error| panic!("{error}"))
-}
-
 async fn write_all<'a>(client: &Arc<dyn Backend>, cells: impl IntoIterator<Item = &'a Address>) {
-    join_all(cells.into_iter().map(|cell| write_leased(client, cell))).await;
+    join_all(cells.into_iter().map(|cell| soon(write(client, cell, "here", CellLife::Lease)))).await;
 }
 
 /// How many of these cells are gone.
 async fn gone(client: &Arc<dyn Backend>, cells: &[Address]) -> usize {
     let read = soon(join_all(cells.iter().map(|cell| client.read_cell(cell)))).await;
     read.into_iter().filter(|cell| cell.as_ref().unwrap().is_none()).count()
-}
-
-/// Lets two TTLs pass: what remains was renewed meanwhile.
-async fn outlive(client: &Arc<dyn Backend>) {
-    let lease = client.lease();
-    lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 2).await;
 }
 
 /// A write that opens a lease waits for two clean-ups. At the silent server each ends with the first scripts
@@ -59,13 +50,13 @@ async fn lost_cells_on_a_silent_server_do_not_hold_up_what_opens_the_next_lease_
     cells.extend(cells_at(&cluster, 2, MANY, &mut taken).await);
     let next = queue(Kind::Value, &lock_at(&cluster, 1, &mut taken).await);
     // A request has more time than all of them would take.
-    let writes = client(&cluster, &format!("ttl={SHORT}&request_timeout=1m")).await;
+    let writes = backend_of(&cluster, &format!("ttl={SHORT}&request_timeout=1m")).await;
     write_all(&writes, &cells).await;
     cluster.pause(0).await.unwrap();
     let lost = writes.lease();
     lost.clock().jump(lost.ttl());
     assert_eq!(lost.lost(), Some(LostReason::Expired));
-    let written = timeout(lost.ttl() * 2, write_leased(&writes, &next)).await;
+    let written = timeout(lost.ttl() * 2, write(&writes, &next, "here", CellLife::Lease)).await;
     written.expect("it waited for more scripts to the silent server than the first");
     assert_eq!(writes.lease().lost(), None);
     cluster.resume(0).unwrap();
@@ -81,12 +72,12 @@ async fn many_cells_on_a_silent_server_cost_no_node_and_no_cell_on_another() {
     let cells = cells_at(&cluster, 0, MANY, &mut taken).await;
     let beside = cells_at(&cluster, 1, 1, &mut taken).await;
     let lock = lock_at(&cluster, 1, &mut taken).await;
-    let writes = client(&cluster, &format!("ttl={SHORT}")).await;
-    let reads = client(&cluster, &format!("ttl={LONG}")).await;
+    let writes = backend_of(&cluster, &format!("ttl={SHORT}")).await;
+    let reads = backend_of(&cluster, &format!("ttl={LONG}")).await;
     write_all(&writes, cells.iter().chain(&beside)).await;
     let node = soon(admitted(&writes, &ask(&queue(Kind::Mutex, &lock), Claim::Exclusive))).await;
     cluster.pause(0).await.unwrap();
-    outlive(&writes).await;
+    outlive(&writes.lease(), 2.0).await;
     assert_eq!(node.state().lost(), None);
     assert_eq!(writes.lease().state(), LeaseState::Suspended, "the silent server has answered");
     assert_eq!(gone(&reads, &beside).await, 0, "of {} cells on a server that answers", beside.len());
@@ -108,10 +99,10 @@ async fn cells_that_nobody_answers_for_cost_no_other_cell_of_their_server() {
     let stuck = cells_at(&cluster, 0, STUCK, &mut taken).await;
     let others = cells_at(&cluster, 0, OTHERS, &mut taken).await;
     // A third of it is left to a busy machine.
-    let writes = client(&cluster, "ttl=6s").await;
-    let reads = client(&cluster, &format!("ttl={LONG}")).await;
+    let writes = backend_of(&cluster, "ttl=6s").await;
+    let reads = backend_of(&cluster, &format!("ttl={LONG}")).await;
     write_all(&writes, stuck.iter().chain(&others)).await;
-    let mut old = Operator::at(&format!("redis://{}", cluster.servers()[0])).await;
+    let mut old = operator(&cluster, 0).await;
     let new = &cluster.servers()[1];
     for cells in stuck.chunks(Kind::CELLS.len()) {
         let slot = cluster.slot(&key_of_cell(&cells[0])).await.unwrap();
@@ -121,7 +112,7 @@ async fn cells_that_nobody_answers_for_cost_no_other_cell_of_their_server() {
         }
     }
     cluster.pause(1).await.unwrap();
-    outlive(&writes).await;
+    outlive(&writes.lease(), 2.0).await;
     assert_eq!(writes.lease().state(), LeaseState::Suspended, "none is stuck");
     assert_eq!(gone(&reads, &others).await, 0, "of {OTHERS} cells on a server that answers");
     cluster.resume(1).unwrap();

@@ -1,12 +1,34 @@
-//! Locks and cells of a Redis Cluster, by the server that has them.
+//! Clients of a Redis Cluster, its operators, and its locks and cells by the server that has them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use latchwork_conformance::servers::ClusteredRedis;
-use latchwork_core::backend::{Backend, CellWrite, CellWritten};
-use latchwork_core::{Address, CellLife, Expected, LeaseState};
+use latchwork_core::backend::Backend;
+use latchwork_core::{Address, Coordinator, LeaseState};
 
-use crate::common::{Operator, soon};
+use crate::common::coordinators::user;
+use crate::common::{Operator, connect, soon};
+
+/// No master is replaced by itself, however busy the machine is.
+pub(super) const CALM: Duration = Duration::from_secs(10);
+/// After so much silence a replica takes over.
+pub(super) const PROMPT: Duration = Duration::from_millis(1500);
+
+/// A user of this cluster.
+pub(super) async fn of(cluster: &ClusteredRedis, options: &str) -> Coordinator {
+    user(&format!("{}?{options}", cluster.url())).await
+}
+
+/// A client of this cluster, below the recipes.
+pub(super) async fn backend_of(cluster: &ClusteredRedis, options: &str) -> Arc<dyn Backend> {
+    connect(&format!("{}?{options}", cluster.url())).await
+}
+
+/// An operator of this server.
+pub(super) async fn operator(cluster: &ClusteredRedis, server: usize) -> Operator {
+    Operator::at(&cluster.servers()[server]).await
+}
 
 /// The key on the server of a lock.
 pub(super) fn key_of(lock: &str) -> String {
@@ -27,13 +49,6 @@ pub(super) async fn lock_at(cluster: &ClusteredRedis, server: usize, taken: &mut
 /// The key on the server of a cell.
 pub(super) fn key_of_cell(cell: &Address) -> String {
     format!("latchwork:{}:{{{}}}:cell", cell.kind().as_str(), cell.coded())
-}
-
-/// Writes a cell that lives as long as the client's lease.
-pub(super) async fn write_leased(client: &Arc<dyn Backend>, cell: &Address) {
-    let here = CellWrite { expected: Expected::Any, value: Some(b"here"[..].into()), life: CellLife::Lease };
-    let answer = soon(client.write_cell(cell, &here)).await.unwrap();
-    assert!(matches!(answer, CellWritten::Written(_)), "{cell:?}: {answer:?}");
 }
 
 /// Moves the key of a cell from the server of this operator to another one, alone: its slot stands open.

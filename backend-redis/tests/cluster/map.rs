@@ -2,35 +2,21 @@
 
 use std::time::{Duration, Instant};
 
-use super::keys::{key_of, lock_at};
-use crate::common::coordinators::at;
-use crate::common::{LONG, Operator, PATIENCE, soon};
+use super::keys::{CALM, key_of, lock_at, of, operator};
+use crate::common::coordinators::{confirmed, uses};
+use crate::common::{LONG, Operator, PATIENCE, soon, until};
 use futures_util::StreamExt;
 use latchwork_conformance::servers::ClusteredRedis;
-use latchwork_core::{Coordinator, Ended, HoldState, LeaseState};
+use latchwork_core::{Ended, HoldState, LeaseState};
 
-/// No master is replaced by itself, however busy the machine is.
-const CALM: Duration = Duration::from_secs(10);
 /// A request, a dial and a renewal may take long: none of them is given up while a test keeps it waiting.
 const PATIENT: &str = "ttl=60s&request_timeout=20s&connect_timeout=30s";
 
-async fn user(cluster: &ClusteredRedis, options: &str) -> Coordinator {
-    at(&format!("{}?{options}", cluster.url())).await.unwrap_or_else(|error| panic!("{error}"))
-}
-
-async fn operator(cluster: &ClusteredRedis, server: usize) -> Operator {
-    Operator::at(&format!("redis://{}", cluster.servers()[server])).await
-}
-
-/// A number in a section of INFO, behind these characters; 0 where there is none.
-async fn counted(server: &mut Operator, section: &str, field: &str) -> u64 {
-    let info: String = server.say(&format!("INFO {section}")).await;
-    info.lines().find_map(|line| line.strip_prefix(field)?.trim().parse().ok()).unwrap_or(0)
-}
+const CONNECTIONS: &str = "total_connections_received:";
 
 /// How often a server has sent a request elsewhere: for good (`MOVED`), or this once (`ASK`).
 async fn redirections(server: &mut Operator, how: &str) -> u64 {
-    counted(server, "errorstats", &format!("errorstat_{how}:count=")).await
+    server.counted("INFO errorstats", &format!("errorstat_{how}:count=")).await
 }
 
 /// Whether a client of ours has a connection to a server.
@@ -41,12 +27,7 @@ async fn is_connected(server: &mut Operator) -> bool {
 /// Waits until a server was asked for the map so many times more.
 async fn is_asked_for_the_map(server: &mut Operator, times: u64) {
     let before = server.calls("cluster|slots").await;
-    soon(async {
-        while server.calls("cluster|slots").await < before + times {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    })
-    .await;
+    until(async || server.calls("cluster|slots").await >= before + times).await;
 }
 
 /// No map names a master that has just joined. It is silent here when the first request for a slot that it is
@@ -56,14 +37,14 @@ async fn a_master_that_is_about_to_get_its_first_slot_is_waited_for_on_one_conne
     const NEW: usize = 5;
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
     cluster.make_empty_master(NEW).await.unwrap();
-    let client = user(&cluster, PATIENT).await;
+    let client = of(&cluster, PATIENT).await;
     let key = lock_at(&cluster, 0, &mut 0).await;
     let slot = cluster.slot(&key_of(&key)).await.unwrap();
     let (mut old, mut other) = (operator(&cluster, 0).await, operator(&cluster, 1).await);
     let mut new = operator(&cluster, NEW).await;
     cluster.begin_move(slot, 0, NEW).await.unwrap();
 
-    let connected = counted(&mut new, "stats", "total_connections_received:").await;
+    let connected = new.counted("INFO stats", CONNECTIONS).await;
     assert!(connected > 0, "this operator at least");
     cluster.pause(NEW).await.unwrap();
     let counter = client.counter(key.as_str()).unwrap();
@@ -72,25 +53,19 @@ async fn a_master_that_is_about_to_get_its_first_slot_is_waited_for_on_one_conne
         let counter = counter.clone();
         async move { counter.add(1).await }
     });
-    soon(async {
-        while redirections(&mut old, "ASK").await == asked {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    })
-    .await;
+    until(async || redirections(&mut old, "ASK").await > asked).await;
     // A lost connection: from here on the map is asked for as long as a server is down, and one is.
-    other.say::<()>("CLIENT KILL TYPE pubsub").await;
+    other.tell("CLIENT KILL TYPE pubsub").await;
     is_asked_for_the_map(&mut old, 2).await;
     assert!(!adding.is_finished(), "a server that stands still has answered");
     cluster.resume(NEW).unwrap();
     assert_eq!(soon(adding).await.unwrap().unwrap(), 1);
-    let connections = counted(&mut new, "stats", "total_connections_received:").await - connected;
+    let connections = new.counted("INFO stats", CONNECTIONS).await - connected;
     assert_eq!(connections, 1, "it was cut off, as a server without slots, while a request waited for it");
 
     cluster.move_slot(slot, 0, NEW).await.unwrap();
     assert_eq!(soon(counter.add(1)).await.unwrap(), 2);
-    let hold = soon(client.mutex(key.as_str()).unwrap().acquire()).await.unwrap();
-    soon(hold.release()).await.unwrap();
+    uses(&client, &key).await;
     soon(client.close()).await.unwrap();
 }
 
@@ -99,7 +74,7 @@ async fn a_master_that_is_about_to_get_its_first_slot_is_waited_for_on_one_conne
 #[tokio::test]
 async fn servers_that_have_left_are_not_believed_though_they_are_most_and_are_disconnected() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
-    let client = user(&cluster, PATIENT).await;
+    let client = of(&cluster, PATIENT).await;
     let mut taken = 0;
     let locks = [lock_at(&cluster, 0, &mut taken).await, lock_at(&cluster, 1, &mut taken).await];
     let (mut tokens, mut left) = (Vec::new(), Vec::new());
@@ -111,10 +86,10 @@ async fn servers_that_have_left_are_not_believed_though_they_are_most_and_are_di
     for server in [0, 1] {
         let mut emptied = operator(&cluster, server).await;
         assert!(is_connected(&mut emptied).await);
-        emptied.say::<()>("FLUSHALL").await;
-        emptied.say::<()>("CLUSTER RESET HARD").await;
+        emptied.tell("FLUSHALL").await;
+        emptied.tell("CLUSTER RESET HARD").await;
         left.push(emptied);
-        operator(&cluster, server + 3).await.say::<()>("CLUSTER FAILOVER TAKEOVER").await;
+        operator(&cluster, server + 3).await.tell("CLUSTER FAILOVER TAKEOVER").await;
     }
     for (lock, token) in locks.iter().zip(tokens) {
         let hold = soon(client.mutex(lock.as_str()).unwrap().acquire().within(PATIENCE)).await.unwrap();
@@ -122,12 +97,7 @@ async fn servers_that_have_left_are_not_believed_though_they_are_most_and_are_di
         soon(hold.release()).await.unwrap();
     }
     for emptied in &mut left {
-        soon(async {
-            while is_connected(emptied).await {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        })
-        .await;
+        until(async || !is_connected(emptied).await).await;
     }
     soon(client.close()).await.unwrap();
 }
@@ -152,8 +122,8 @@ async fn a_master_that_says_what_it_knew_is_not_believed_while_the_others_agree(
     let (mut old, mut new) = (operator(&cluster, from).await, operator(&cluster, to).await);
     let id: String = old.say("CLUSTER MYID").await;
     let importing = format!("CLUSTER SETSLOT {slot} IMPORTING {id}");
-    operator(&cluster, behind).await.say::<()>(&importing).await;
-    let client = user(&cluster, PATIENT).await;
+    operator(&cluster, behind).await.tell(&importing).await;
+    let client = of(&cluster, PATIENT).await;
     cluster.move_slot(slot, from, to).await.unwrap();
     // The client hears of it where the slot was.
     let counter = client.counter(key.as_str()).unwrap();
@@ -164,8 +134,7 @@ async fn a_master_that_says_what_it_knew_is_not_believed_while_the_others_agree(
     // A lock's script is not carried out in a slot that stands open, and each time that it is tried the map
     // is asked for.
     cluster.begin_move(slot_of_open, from, to).await.unwrap();
-    let mutex = client.mutex(open.as_str()).unwrap();
-    let acquiring = tokio::spawn(async move { mutex.acquire().await });
+    let acquiring = tokio::spawn(client.mutex(open.as_str()).unwrap().acquire());
     for round in 1..=ROUNDS {
         is_asked_for_the_map(&mut new, 1).await;
         assert_eq!(soon(counter.add(1)).await.unwrap(), round + 1);
@@ -189,14 +158,10 @@ async fn a_server_that_falls_silent_costs_no_hold_of_the_others_and_its_own_go_o
         locks.push(lock_at(&cluster, server, &mut taken).await);
     }
     let next = locks.pop().unwrap();
-    let client = user(&cluster, &format!("ttl={LONG}")).await;
+    let client = of(&cluster, &format!("ttl={LONG}")).await;
     let mut holds = Vec::new();
     for lock in &locks {
-        holds.push(
-            soon(client.mutex(lock.as_str()).unwrap().acquire().min_replicas(1).within(PATIENCE))
-                .await
-                .unwrap(),
-        );
+        holds.push(confirmed(&client, lock, 1).await);
     }
     let mut others = Vec::new();
     for hold in &holds[1..] {
@@ -205,12 +170,11 @@ async fn a_server_that_falls_silent_costs_no_hold_of_the_others_and_its_own_go_o
     let lease = client.lease();
     cluster.pause(0).await.unwrap();
     let silent = Instant::now();
-    let mutex = client.mutex(next.as_str()).unwrap();
-    let acquiring = tokio::spawn(async move { mutex.acquire().await });
+    let acquiring = tokio::spawn(client.mutex(next.as_str()).unwrap().acquire());
     assert_eq!(soon(lease.changed(LeaseState::Live)).await, LeaseState::Suspended);
     assert!(silent.elapsed() < Duration::from_secs(15), "by a late renewal: {:?}", silent.elapsed());
     assert_eq!(holds[0].state(), HoldState::Suspended);
-    operator(&cluster, 3).await.say::<()>("CLUSTER FAILOVER TAKEOVER").await;
+    operator(&cluster, 3).await.tell("CLUSTER FAILOVER TAKEOVER").await;
     assert_eq!(soon(lease.changed(LeaseState::Suspended)).await, LeaseState::Live);
     assert_eq!(holds[0].state(), HoldState::Held, "its replica has it");
     holds.push(soon(acquiring).await.unwrap().unwrap());
@@ -219,11 +183,8 @@ async fn a_server_that_falls_silent_costs_no_hold_of_the_others_and_its_own_go_o
     }
     for states in others {
         let states = soon(states).await.unwrap();
-        assert_eq!(
-            states,
-            [HoldState::Held, HoldState::Ended(Ended::Released)],
-            "of a hold on a server that is well"
-        );
+        let expected = [HoldState::Held, HoldState::Ended(Ended::Released)];
+        assert_eq!(states, expected, "of a hold on a server that is well");
     }
     soon(client.close()).await.unwrap();
 }

@@ -6,4 +6,5 @@ mod keys;
 mod map;
 mod shards;
 mod silent;
+mod slots;
 mod tls;

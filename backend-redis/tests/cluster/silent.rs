@@ -3,19 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::keys::lock_at;
-use crate::common::{LONG, Operator, admitted, ask, connect, promptly, queue, soon, standing, waiting};
+use super::keys::{backend_of, lock_at, operator};
+use crate::common::{LONG, admitted, ask, promptly, queue, soon, standing, waiting};
 use latchwork_conformance::servers::ClusteredRedis;
-use latchwork_core::backend::{Backend, Close};
+use latchwork_core::backend::Close;
 use latchwork_core::{Address, Claim, ErrorKind, Kind, LostReason};
 
 /// No master is replaced while one of these tests keeps it silent.
 const CALM: Duration = Duration::from_secs(60);
 const SILENT: usize = 0;
-
-async fn client(cluster: &ClusteredRedis, options: &str) -> Arc<dyn Backend> {
-    connect(&format!("{}?{options}", cluster.url())).await.unwrap_or_else(|error| panic!("{error}"))
-}
 
 /// A queue on the server that falls silent, and one on another.
 async fn queues(cluster: &ClusteredRedis, kind: Kind) -> [Address; 2] {
@@ -30,7 +26,7 @@ async fn acquisitions_of_many_keep_none_of_another_server_waiting() {
     const MANY: usize = 512;
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
     let [stuck, well] = queues(&cluster, Kind::Mutex).await;
-    let client = client(&cluster, &format!("ttl={LONG}&request_timeout=4s")).await;
+    let client = backend_of(&cluster, &format!("ttl={LONG}&request_timeout=4s")).await;
     cluster.pause(SILENT).await.unwrap();
     let (failed, mut failures) = tokio::sync::mpsc::unbounded_channel();
     let asking: Vec<_> = (0..MANY)
@@ -61,8 +57,8 @@ async fn a_close_leaves_no_node_on_a_server_that_answers() {
     const MANY: usize = 512;
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
     let queues = queues(&cluster, Kind::RwLock).await;
-    let closes = client(&cluster, &format!("ttl={LONG}&request_timeout=10s")).await;
-    let reads = client(&cluster, &format!("ttl={LONG}")).await;
+    let closes = backend_of(&cluster, &format!("ttl={LONG}&request_timeout=10s")).await;
+    let reads = backend_of(&cluster, &format!("ttl={LONG}")).await;
     let mut nodes = Vec::new();
     for queue in &queues {
         for _ in 0..MANY {
@@ -83,11 +79,11 @@ async fn a_close_leaves_no_node_on_a_server_that_answers() {
 async fn a_recheck_keeps_none_of_another_server_waiting() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
     let [stuck, well] = queues(&cluster, Kind::Mutex).await;
-    let mut operator = Operator::at(&format!("redis://{}", cluster.servers()[1])).await;
+    let mut operator = operator(&cluster, 1).await;
     let patient = format!("ttl={LONG}&request_timeout=20s");
-    let client = client(&cluster, &patient).await;
+    let client = backend_of(&cluster, &patient).await;
     let inboxes: Vec<String> = operator.say("PUBSUB CHANNELS latchwork:inbox:*").await;
-    let other = self::client(&cluster, &patient).await;
+    let other = backend_of(&cluster, &patient).await;
     let held = soon(admitted(&other, &ask(&stuck, Claim::Exclusive))).await;
     let behind = ask(&stuck, Claim::Exclusive);
     let waits = soon(waiting(&client, &behind)).await;

@@ -1,12 +1,19 @@
-//! Coordinators at a URL, and what the errors of those that were refused say.
+//! Coordinators at a URL, their acquisitions, and the errors of those that were refused.
 
-use latchwork_core::{Config, Coordinator, Error, connect};
+use latchwork_conformance::mistakes::Mistakes;
+use latchwork_core::recipes::{Acquire, Acquired, Mutex, MutexGuard};
+use latchwork_core::{Config, Coordinator, Error, Result, connect};
+use tokio::task::JoinHandle;
 
-use super::soon;
+use super::{PATIENCE, soon, until};
 
-pub async fn at(url: &str) -> Result<Coordinator, Error> {
+pub async fn at(url: &str) -> Result<Coordinator> {
     let config = Config::from_url(url).expect("a good URL");
     soon(connect(&[latchwork_redis::connector()], &config)).await
+}
+
+pub async fn user(url: &str) -> Coordinator {
+    at(url).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
 pub async fn refused(url: &str) -> Error {
@@ -18,4 +25,30 @@ pub fn said(error: &Error, words: &[&str]) {
     let text = error.to_string();
     println!("{text}");
     words.iter().for_each(|word| assert!(text.contains(word), "{word:?} is not in: {text}"));
+}
+
+/// Connects with a mistake: the error is that of its row in the guide, and has these words.
+pub async fn mistaken(guide: &mut Mistakes, mistake: &str, url: &str, words: &[&str]) {
+    let error = refused(url).await;
+    said(&error, words);
+    guide.made(mistake, &error);
+}
+
+/// Acquires the lock of this key, and gives it back.
+pub async fn uses(client: &Coordinator, key: &str) {
+    let hold = soon(client.mutex(key).unwrap().acquire()).await.unwrap_or_else(|error| panic!("{error}"));
+    soon(hold.release()).await.unwrap();
+}
+
+/// Acquires the lock of this key, confirmed by this number of replicas.
+pub async fn confirmed(client: &Coordinator, key: &str, replicas: u32) -> MutexGuard {
+    let mutex = client.mutex(key).unwrap();
+    soon(mutex.acquire().min_replicas(replicas).within(PATIENCE)).await.unwrap()
+}
+
+/// Starts an acquisition in the background, and waits until it stands in the queue behind the holder.
+pub async fn queued<T: Acquired + Send>(queue: &Mutex, acquire: Acquire<T>) -> JoinHandle<Result<T>> {
+    let waiter = tokio::spawn(acquire);
+    until(async || queue.queue().first(10).await.unwrap().len() == 2).await;
+    waiter
 }

@@ -1,18 +1,21 @@
 //! A Redis of the test's own, clients of it, and an operator's connection.
 
-#![allow(dead_code, unreachable_pub, reason = "each test target uses a part")]
+#![allow(unreachable_pub, reason = "a module of a program")]
 
+pub mod cells;
 pub mod coordinators;
+mod operator;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use latchwork_conformance::servers::{Kind as ServerKind, Options, Server};
 use latchwork_core::backend::{Backend, EntryPage, Join, Joined, Node, NodeId, Patience};
-use latchwork_core::{Address, Claim, Config, Connector, Error, Kind, Limit, Result};
+use latchwork_core::{Address, Claim, Config, Connector, Kind, Lease, Limit};
 use latchwork_redis::RedisConnector;
-use redis::aio::MultiplexedConnection;
-use redis::{Cmd, FromRedisValue};
+use tokio::time::sleep;
+
+pub use self::operator::{Operator, RIGHTS, number_after};
 
 /// A TTL that survives a busy machine: a renewal may be held up for 2.8 s.
 pub const SHORT: &str = "5s";
@@ -40,22 +43,49 @@ pub async fn promptly<F: Future>(what: F) -> F::Output {
     output
 }
 
+/// Polls until a condition holds that no event reports.
+pub async fn until(mut holds: impl AsyncFnMut() -> bool) {
+    soon(async {
+        while !holds().await {
+            sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+}
+
+/// Waits for this number of TTLs.
+pub async fn outlive(lease: &Lease, ttls: f64) {
+    lease.clock().sleep_until(lease.clock().now() + lease.ttl().mul_f64(ttls)).await;
+}
+
 /// A server that no other test uses.
 pub async fn own(arguments: &[&str]) -> Server {
     let options = Options::new().own().args(arguments.iter().copied());
     Server::start(ServerKind::Redis, options).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-pub async fn connect(url: &str) -> Result<Arc<dyn Backend>> {
-    let config = Config::from_url(url)?;
-    soon(RedisConnector.connect(&config)).await
+/// A server that no other test uses, and its operator.
+pub async fn operated() -> (Server, Operator) {
+    let server = own(&[]).await;
+    let operator = Operator::of(&server).await;
+    (server, operator)
+}
+
+/// The same, with a client of this TTL.
+pub async fn served(ttl: &str) -> (Server, Operator, Arc<dyn Backend>) {
+    let (server, operator) = operated().await;
+    let client = client(&server, ttl).await;
+    (server, operator, client)
+}
+
+pub async fn connect(url: &str) -> Arc<dyn Backend> {
+    let config = Config::from_url(url).expect("a good URL");
+    soon(RedisConnector.connect(&config)).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A client with a TTL, and more than the default patience with a server that a busy machine holds up.
 pub async fn client(server: &Server, ttl: &str) -> Arc<dyn Backend> {
-    connect(&format!("{}?ttl={ttl}&request_timeout=4s", server.url()))
-        .await
-        .unwrap_or_else(|error| panic!("{error}"))
+    connect(&format!("{}?ttl={ttl}&request_timeout=4s", server.url())).await
 }
 
 /// Matches requests with this word in them.
@@ -66,10 +96,6 @@ pub fn says(word: &str) -> impl Fn(&[u8]) -> bool + Send + 'static {
 
 pub fn is_script(request: &[u8]) -> bool {
     says("EVALSHA")(request)
-}
-
-pub async fn refused(url: &str) -> Error {
-    connect(url).await.expect_err("connected")
 }
 
 pub fn queue(kind: Kind, key: &str) -> Address {
@@ -121,53 +147,25 @@ pub async fn waiting(backend: &Arc<dyn Backend>, join: &Join) -> Arc<dyn Node> {
     }
 }
 
-/// An operator with redis-cli.
-#[derive(Clone)]
-pub struct Operator(MultiplexedConnection);
-
-impl Operator {
-    pub async fn of(server: &Server) -> Self {
-        Self::at(server.url()).await
-    }
-
-    pub async fn at(url: &str) -> Self {
-        let client = redis::Client::open(url).unwrap();
-        // Some of an operator's commands take long.
-        let config = redis::AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(PATIENCE))
-            .set_response_timeout(Some(PATIENCE));
-        Self(client.get_multiplexed_async_connection_with_config(&config).await.unwrap())
-    }
-
-    pub async fn say<T: FromRedisValue>(&mut self, words: &str) -> T {
-        self.cmd(words).query_async(&mut self.0).await.unwrap_or_else(|error| panic!("{words}: {error}"))
-    }
-
-    pub async fn publish(&mut self, channel: &str, message: &str) {
-        let mut cmd = Cmd::new();
-        cmd.arg("PUBLISH").arg(channel).arg(message);
-        cmd.exec_async(&mut self.0).await.unwrap();
-    }
-
-    /// Words with spaces in them.
-    pub async fn run(&mut self, cmd: &Cmd) {
-        cmd.exec_async(&mut self.0).await.unwrap();
-    }
-
-    fn cmd(&self, words: &str) -> Cmd {
-        let mut cmd = Cmd::new();
-        words.split(' ').for_each(|word| {
-            cmd.arg(word);
-        });
-        cmd
-    }
-
-    /// How often a command was called, by clients and scripts.
-    pub async fn calls(&mut self, command: &str) -> u64 {
-        let stats: String = self.say("INFO commandstats").await;
-        let prefix = format!("cmdstat_{command}:calls=");
-        let found =
-            stats.lines().find_map(|line| line.strip_prefix(&prefix)?.split(',').next()?.parse().ok());
-        found.unwrap_or(0)
+/// Expires a holder's node on the server, as if its client had died and no client had looked at the queue since.
+pub async fn expire(operator: &mut Operator, queue: &Address, node: &Arc<dyn Node>) {
+    let of = format!("latchwork:{}:{{{}}}", queue.kind().as_str(), queue.name());
+    let one: Option<String> = match queue.kind() {
+        Kind::Semaphore => None,
+        _ => operator.say(&format!("GET {of}:one")).await,
+    };
+    match one {
+        Some(text) => {
+            let words: Vec<&str> = text.splitn(4, ' ').collect();
+            let mut set = redis::cmd("SET");
+            set.arg(format!("{of}:one")).arg(format!("{} {} 1 {}", words[0], words[1], words[3]));
+            operator.run(&set).await;
+        }
+        None => {
+            let sequence = node.state().sequence();
+            let ids: Vec<String> =
+                operator.say(&format!("ZRANGEBYSCORE {of}:seq {sequence} {sequence}")).await;
+            operator.tell(&format!("ZADD {of}:exp 1 {}", ids[0])).await;
+        }
     }
 }

@@ -5,9 +5,10 @@ use std::time::Instant;
 use latchwork_conformance::cases::is_long;
 use latchwork_core::{Coordinator, Ended, LostReason};
 
-use crate::common::soon;
+use crate::common::coordinators::user;
+use crate::common::{outlive, soon};
 use crate::replication::replicas::Replicas;
-use crate::replication::{NOISE, PATIENT, SOON, is_unconfirmed, user};
+use crate::replication::{NOISE, PATIENT, SOON, is_unconfirmed};
 
 /// What became of the locks of one kind.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -97,8 +98,7 @@ async fn a_confirmed_hold_goes_on_where_its_replica_takes_the_address_of_the_pri
     let lost = soon(client.mutex("plain").unwrap().acquire()).await.unwrap();
     replicas.fail_over_in_place_to(0).await;
     assert_eq!(soon(lost.lost()).await, Ended::Lost(LostReason::Forgotten));
-    let lease = client.lease();
-    lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 3 / 2).await;
+    outlive(&client.lease(), 1.5).await;
     assert!(kept.is_held(), "it was renewed on the replica");
     kept.release().await.unwrap();
     client.close().await.unwrap();

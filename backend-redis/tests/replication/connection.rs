@@ -8,9 +8,11 @@ use latchwork_core::backend::decide::margin;
 use latchwork_core::{Claim, Config, ErrorKind, Kind, connect_lazy};
 
 use super::replicas::Replicas;
-use super::{NOISE, PATIENT, SOON, is_unconfirmed, user};
-use crate::common::coordinators::at;
-use crate::common::{Operator, PATIENCE, admitted, ask, connect, own, queue, soon, standing};
+use super::{NOISE, PATIENT, SOON, is_unconfirmed};
+use crate::common::coordinators::{refused, said, user, uses};
+use crate::common::{
+    Operator, PATIENCE, RIGHTS, admitted, ask, connect, operated, queue, soon, standing, until,
+};
 
 #[tokio::test]
 async fn it_is_made_at_the_first_confirmation_made_again_when_it_breaks_and_closed_with_the_client() {
@@ -18,16 +20,14 @@ async fn it_is_made_at_the_first_confirmation_made_again_when_it_breaks_and_clos
     let proxy = Proxy::start(replicas.primary.addr()).await.unwrap();
     let config = Config::from_url(&format!("redis://{}?min_replicas=2", proxy.addr())).unwrap();
     let client = connect_lazy(&[latchwork_redis::connector()], &config).unwrap();
-    let mutex = client.mutex("a").unwrap();
-    let plain = soon(mutex.acquire().min_replicas(0)).await.unwrap();
-    plain.release().await.unwrap();
+    soon(client.mutex("a").unwrap().acquire().min_replicas(0)).await.unwrap().release().await.unwrap();
     assert_eq!(proxy.connections(), 1, "it costs nothing where nothing is confirmed");
     for _ in 0..2 {
-        soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+        uses(&client, "a").await;
         assert_eq!(proxy.connections(), 2, "one for all");
     }
     proxy.sever();
-    soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+    uses(&client, "a").await;
     soon(proxy.wait_for_connections(2)).await;
     client.close().await.unwrap();
     soon(proxy.wait_for_connections(0)).await;
@@ -37,10 +37,9 @@ async fn it_is_made_at_the_first_confirmation_made_again_when_it_breaks_and_clos
 async fn a_confirmation_that_waits_holds_up_no_other_request() {
     let replicas = Replicas::start().await;
     let client = user(&replicas.url("ttl=60s&request_timeout=5s")).await;
-    let (confirmed, mutex) = (client.mutex("a").unwrap(), client.mutex("b").unwrap());
     let round = async || {
         let begun = Instant::now();
-        soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+        uses(&client, "b").await;
         begun.elapsed()
     };
     let twenty = async || {
@@ -52,7 +51,7 @@ async fn a_confirmation_that_waits_holds_up_no_other_request() {
     };
     let before = twenty().await;
     replicas.hold_back_all();
-    let waits = tokio::spawn(async move { confirmed.acquire().min_replicas(1).await });
+    let waits = tokio::spawn(client.mutex("a").unwrap().acquire().min_replicas(1));
     let mut beside = Vec::new();
     while !waits.is_finished() {
         beside.push(round().await);
@@ -62,9 +61,9 @@ async fn a_confirmation_that_waits_holds_up_no_other_request() {
     let alone = before.max(twenty().await);
     // The control: what stands behind a WAIT on its connection.
     let mut shared = Operator::of(&replicas.primary).await;
-    shared.say::<()>("SET a 1").await;
+    shared.tell("SET a 1").await;
     let (mut waiting, begun) = (shared.clone(), Instant::now());
-    let (_, ()) = tokio::join!(waiting.say::<u32>("WAIT 1 1000"), shared.say::<()>("PING"));
+    let (_, ()) = tokio::join!(waiting.say::<u32>("WAIT 1 1000"), shared.tell("PING"));
     let behind = begun.elapsed();
     let (rounds, beside) = (beside.len(), median(beside));
     println!(
@@ -88,7 +87,7 @@ async fn many_at_once_share_their_questions() {
     let replicas = Replicas::start().await;
     replicas.follow_directly().await;
     let client = user(&replicas.url("ttl=60s&min_replicas=2&request_timeout=10s")).await;
-    soon(client.mutex("first").unwrap().acquire()).await.unwrap().release().await.unwrap();
+    uses(&client, "first").await;
     let mut operator = Operator::of(&replicas.primary).await;
     let before = operator.calls("wait").await;
     let begun = Instant::now();
@@ -102,15 +101,11 @@ async fn many_at_once_share_their_questions() {
     // One after another: what it costs, on this machine.
     let mutex = client.mutex("alone").unwrap();
     let mut medians = Vec::new();
-    for replicas in [Some(0), None] {
+    for replicas in [0, 2] {
         let mut took = Vec::new();
         for _ in 0..MANY {
             let begun = Instant::now();
-            let request = match replicas {
-                Some(replicas) => mutex.acquire().min_replicas(replicas),
-                None => mutex.acquire(),
-            };
-            request.await.unwrap().release().await.unwrap();
+            mutex.acquire().min_replicas(replicas).await.unwrap().release().await.unwrap();
             took.push(begun.elapsed());
         }
         medians.push(median(took));
@@ -127,27 +122,23 @@ async fn a_deadline_bounds_it_a_dropped_one_leaves_nothing_and_a_close_ends_it()
     let begun = Instant::now();
     is_unconfirmed(&mutex.acquire().min_replicas(1).within(SOON).await.unwrap_err(), 0, 1);
     assert!(begun.elapsed() < SOON + NOISE, "{:?}", begun.elapsed());
-    let is_free = async || while !mutex.queue().first(10).await.unwrap().is_empty() {};
-    soon(is_free()).await;
+    let is_free = async || mutex.queue().first(10).await.unwrap().is_empty();
+    until(is_free).await;
 
-    let stands = async || while mutex.queue().first(10).await.unwrap().is_empty() {};
     tokio::select! {
         answer = mutex.acquire().min_replicas(1) => panic!("{answer:?}"),
-        () = stands() => {}
+        () = until(async || !is_free().await) => {}
     }
-    soon(is_free()).await;
+    until(is_free).await;
     for dropped in 0..50_u32 {
         let after = Duration::from_micros(100) * dropped;
         let asking = mutex.acquire().min_replicas(1);
         assert!(tokio::time::timeout(after, asking).await.is_err(), "nobody has confirmed it");
     }
-    soon(is_free()).await;
+    until(is_free).await;
 
-    let waits = tokio::spawn({
-        let mutex = mutex.clone();
-        async move { mutex.acquire().min_replicas(1).await }
-    });
-    soon(stands()).await;
+    let waits = tokio::spawn(mutex.acquire().min_replicas(1));
+    until(async || !is_free().await).await;
     let begun = Instant::now();
     client.close().await.unwrap();
     assert_eq!(soon(waits).await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
@@ -160,7 +151,7 @@ async fn a_deadline_bounds_it_a_dropped_one_leaves_nothing_and_a_close_ends_it()
 async fn it_moves_no_deadline_but_by_its_renewal_and_a_demoted_primary_confirms_nothing() {
     const TTL: Duration = Duration::from_secs(60);
     let replicas = Replicas::start().await;
-    let client = connect(&replicas.url("ttl=60s")).await.unwrap();
+    let client = connect(&replicas.url("ttl=60s")).await;
     let node = admitted(&client, &ask(&queue(Kind::Mutex, "a"), Claim::Exclusive)).await;
     replicas.hold_back_all();
     let (lease, asked) = (node.state().lease(), node.state().lease().clock().now());
@@ -172,13 +163,12 @@ async fn it_moves_no_deadline_but_by_its_renewal_and_a_demoted_primary_confirms_
     soon(node.confirm(1, PATIENCE)).await.unwrap();
 
     let mut operator = Operator::of(&replicas.primary).await;
-    operator.say::<()>("REPLICAOF 127.0.0.1 1").await;
+    operator.tell("REPLICAOF 127.0.0.1 1").await;
     let before = lease.deadline();
     let error = soon(node.confirm(1, NOISE)).await.unwrap_err();
-    println!("{error}");
+    said(&error, &["master"]);
     assert_eq!((error.kind(), lease.deadline()), (ErrorKind::Unavailable, before), "{error}");
-    assert!(error.to_string().contains("master"), "{error}");
-    operator.say::<()>("REPLICAOF NO ONE").await;
+    operator.tell("REPLICAOF NO ONE").await;
     replicas.begin_again().await;
 }
 
@@ -186,47 +176,41 @@ async fn it_moves_no_deadline_but_by_its_renewal_and_a_demoted_primary_confirms_
 #[tokio::test]
 async fn another_master_where_the_first_one_was_confirms_nothing() {
     let replicas = Replicas::start().await;
-    let client = connect(&replicas.url("ttl=60s")).await.unwrap();
+    let client = connect(&replicas.url("ttl=60s")).await;
     let join = ask(&queue(Kind::Mutex, "a"), Claim::Exclusive);
     let node = admitted(&client, &join).await;
     replicas.caught_up(2).await;
     replicas.divide().await;
     let error = node.confirm(1, 2 * NOISE).await.unwrap_err();
-    println!("{error}");
+    said(&error, &["another server"]);
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    assert!(error.to_string().contains("another server"), "{error}");
     assert_eq!(node.state().lost(), None, "its own master still has it");
 
     // The control: the other one has the node too, and a replica that says yes.
-    let there = connect(&replicas.url("ttl=60s")).await.unwrap();
+    let there = connect(&replicas.url("ttl=60s")).await;
     assert_eq!(standing(&there, &join.queue).await, [true]);
     let mut operator = Operator::of(&replicas.primary).await;
-    operator.say::<()>("SET written 2").await;
+    operator.tell("SET written 2").await;
     assert_eq!(operator.say::<u64>("WAIT 1 60000").await, 1);
 }
 
 #[tokio::test]
 async fn a_server_that_does_not_allow_it_is_named() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
-    let enough = "+@read +@write +@pubsub +@scripting +@connection -@dangerous +time +info";
-    for (user, rules) in [("app", enough.to_owned()), ("mute", format!("{enough} -wait"))] {
-        let rules = format!("ACL SETUSER {user} on >word ~latchwork:* &latchwork:* {rules}");
-        operator.say::<()>(&rules).await;
-    }
+    let (server, mut operator) = operated().await;
+    operator.allow("app", RIGHTS).await;
+    operator.allow("mute", &format!("{RIGHTS} -wait")).await;
     let url = |user: &str, options: &str| format!("redis://{user}:word@{}?{options}", server.addr());
     let is_named = |error: &latchwork_core::Error| {
         assert_eq!(error.kind(), ErrorKind::Forbidden, "{error}");
-        assert!(error.to_string().contains("forbidden: WAIT"), "{error}");
+        said(error, &["forbidden: WAIT"]);
     };
-    is_named(&at(&url("mute", "min_replicas=1")).await.unwrap_err());
+    is_named(&refused(&url("mute", "min_replicas=1")).await);
     let app = user(&url("app", "min_replicas=1&request_timeout=3s")).await;
     is_unconfirmed(&app.mutex("a").unwrap().acquire().await.unwrap_err(), 0, 1);
     // Who does not ask needs no right to, and whoever does hears it at once.
     let mute = user(&url("mute", "ttl=10s")).await;
-    let mutex = mute.mutex("b").unwrap();
-    is_named(&mutex.acquire().min_replicas(1).await.unwrap_err());
-    soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+    is_named(&mute.mutex("b").unwrap().acquire().min_replicas(1).await.unwrap_err());
+    uses(&mute, "b").await;
     for client in [app, mute] {
         client.close().await.unwrap();
     }

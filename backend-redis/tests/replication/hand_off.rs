@@ -7,7 +7,8 @@ use latchwork_core::backend::Close;
 use latchwork_core::{Claim, Kind};
 
 use super::replicas::Replicas;
-use super::{PATIENT, is_unconfirmed, user};
+use super::{PATIENT, is_unconfirmed};
+use crate::common::coordinators::{queued, user};
 use crate::common::{Operator, PATIENCE, admitted, ask, connect, queue, soon, waiting};
 
 const SHORTLY: Duration = Duration::from_secs(2);
@@ -15,8 +16,7 @@ const SHORTLY: Duration = Duration::from_secs(2);
 #[tokio::test]
 async fn the_winner_of_a_hand_off_is_not_confirmed_while_replication_is_held_back() {
     let replicas = Replicas::start().await;
-    let (holder, winner) =
-        (connect(&replicas.url("ttl=60s")).await.unwrap(), connect(&replicas.url("ttl=60s")).await.unwrap());
+    let (holder, winner) = (connect(&replicas.url("ttl=60s")).await, connect(&replicas.url("ttl=60s")).await);
     let queue = queue(Kind::Mutex, "a");
     let held = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
     let waits = waiting(&winner, &ask(&queue, Claim::Exclusive)).await;
@@ -26,7 +26,7 @@ async fn the_winner_of_a_hand_off_is_not_confirmed_while_replication_is_held_bac
     earlier.leave().await.unwrap();
     // As the winner's shared connection: it wrote before, and writes nothing more.
     let mut shared = Operator::of(&replicas.primary).await;
-    shared.say::<()>("SET a-join 1").await;
+    shared.tell("SET a-join 1").await;
     // As a connection for confirmations that has written nothing.
     let mut own = Operator::of(&replicas.primary).await;
     replicas.caught_up(2).await;
@@ -56,13 +56,8 @@ async fn a_waiter_that_is_not_confirmed_is_given_back_and_the_next_one_comes_in(
     soon(winner.mutex("b").unwrap().acquire().min_replicas(2)).await.unwrap().release().await.unwrap();
     let held = soon(holder.mutex("a").unwrap().acquire()).await.unwrap();
     let mutex = winner.mutex("a").unwrap();
-    let waits = tokio::spawn({
-        let mutex = mutex.clone();
-        async move { mutex.acquire().min_replicas(1).within(3 * SHORTLY).await }
-    });
-    while holder.mutex("a").unwrap().queue().first(10).await.unwrap().len() < 2 {
-        tokio::task::yield_now().await;
-    }
+    let acquire = mutex.acquire().min_replicas(1).within(3 * SHORTLY);
+    let waits = queued(&holder.mutex("a").unwrap(), acquire).await;
     replicas.hold_back_all();
     held.release().await.unwrap();
     let error = soon(waits).await.unwrap().unwrap_err();

@@ -8,23 +8,16 @@ pub(crate) mod replicas;
 
 use std::time::Duration;
 
-use latchwork_core::{Coordinator, Error, ErrorKind};
-
-use crate::common::coordinators::at;
+use latchwork_core::{Error, ErrorKind};
 
 /// What a machine may be late by.
 pub(crate) const NOISE: Duration = Duration::from_secs(2);
 
-/// The time of [`by`].
 /// A time that is over soon where replicas do not confirm: they are asked within it, on a busy machine too.
 pub(crate) const SOON: Duration = Duration::from_secs(3);
 
 /// A request may take long.
 pub(crate) const PATIENT: &str = "ttl=60s&request_timeout=20s";
-
-pub(crate) async fn user(url: &str) -> Coordinator {
-    at(url).await.unwrap_or_else(|error| panic!("{error}"))
-}
 
 /// Checks that an acquisition was refused because only `confirmed` of `asked` replicas have it.
 pub(crate) fn is_unconfirmed(error: &Error, confirmed: u32, asked: u32) {

@@ -1,14 +1,12 @@
 //! Every recipe asks replicas in the same way.
 
-use std::time::Duration;
-
 use latchwork_core::recipes::{MultiLock, MultiMember};
 use latchwork_core::{Coordinator, Error, Owner};
-use tokio::time::sleep;
 
 use super::replicas::Replicas;
-use super::{PATIENT, is_unconfirmed, user};
-use crate::common::{Operator, soon};
+use super::{PATIENT, is_unconfirmed};
+use crate::common::coordinators::user;
+use crate::common::{Operator, soon, until};
 
 #[tokio::test]
 async fn every_recipe_is_refused_while_replication_is_held_back_and_acquired_after_that() {
@@ -22,11 +20,10 @@ async fn every_recipe_is_refused_while_replication_is_held_back_and_acquired_aft
         is_unconfirmed(&error, 0, 1);
     }
     // Not asked for, whatever the URL says.
-    let mutex = client.mutex("mutex").unwrap();
-    let plain = soon(mutex.acquire().min_replicas(0)).await.unwrap();
-    plain.release().await.unwrap();
+    soon(client.mutex("mutex").unwrap().acquire().min_replicas(0)).await.unwrap().release().await.unwrap();
     // Nothing that was refused is left, and stands in the way of the other client's try.
-    soon(nothing_is_held(&mut Operator::of(&replicas.primary).await)).await;
+    let mut operator = Operator::of(&replicas.primary).await;
+    until(async || nothing_is_held(&mut operator).await).await;
     soon(client.close()).await.unwrap();
     replicas.let_through(1);
     let patient = user(&replicas.url(&format!("{PATIENT}&min_replicas=1"))).await;
@@ -41,22 +38,17 @@ async fn every_recipe_is_refused_while_replication_is_held_back_and_acquired_aft
     assert_eq!(again.token(), held.token());
 }
 
-/// Waits until no queue has a node, but that of the clients.
-async fn nothing_is_held(operator: &mut Operator) {
-    loop {
-        let keys: Vec<String> = operator.say("KEYS *").await;
-        let mut is_held = false;
-        for key in keys.iter().filter(|key| !key.contains(":clients:")) {
-            // In the short form of a queue the last number stays; a node stands behind it.
-            let of_one =
-                key.ends_with(":one") && operator.say::<String>(&format!("GET {key}")).await.contains(' ');
-            is_held |= of_one || key.ends_with(":node");
+/// Whether no queue has a node, but that of the clients.
+async fn nothing_is_held(operator: &mut Operator) -> bool {
+    for key in operator.keys("*").await.iter().filter(|key| !key.contains(":clients:")) {
+        // In the short form of a queue the last number stays; a node stands behind it.
+        let of_one =
+            key.ends_with(":one") && operator.say::<String>(&format!("GET {key}")).await.contains(' ');
+        if of_one || key.ends_with(":node") {
+            return false;
         }
-        if !is_held {
-            return;
-        }
-        sleep(Duration::from_millis(20)).await;
     }
+    true
 }
 
 /// What each recipe answers; all are asked at once. The writer and the reader wait for each other.

@@ -54,14 +54,14 @@ impl Replicas {
     pub(crate) async fn fail_over_to(&self, replica: usize) {
         self.primary.kill().await.unwrap();
         let mut operator = Operator::of(&self.servers[replica]).await;
-        operator.say::<()>("REPLICAOF NO ONE").await;
+        operator.tell("REPLICAOF NO ONE").await;
     }
 
     /// As [`fail_over_to`](Self::fail_over_to), and clients find the replica where the primary was.
     pub(crate) async fn fail_over_in_place_to(&self, replica: usize) {
         self.fail_over_to(replica).await;
         let mut operator = Operator::of(&self.servers[replica]).await;
-        operator.say::<()>(&format!("CONFIG SET port {}", self.port())).await;
+        operator.tell(&format!("CONFIG SET port {}", self.port())).await;
     }
 
     /// The first replica is a master too, with the other one behind it, and new connections find it
@@ -71,11 +71,11 @@ impl Replicas {
         let (_, port) = first.addr().rsplit_once(':').expect("a port");
         self.follow_at(second, port).await;
         let mut operator = Operator::of(first).await;
-        operator.say::<()>("REPLICAOF NO ONE").await;
-        operator.say::<()>("SET written 1").await;
+        operator.tell("REPLICAOF NO ONE").await;
+        operator.tell("SET written 1").await;
         assert_eq!(soon(operator.say::<usize>("WAIT 1 60000")).await, 1);
-        Operator::of(&self.primary).await.say::<()>("CONFIG SET port 0").await;
-        operator.say::<()>(&format!("CONFIG SET port {}", self.port())).await;
+        Operator::of(&self.primary).await.tell("CONFIG SET port 0").await;
+        operator.tell(&format!("CONFIG SET port {}", self.port())).await;
     }
 
     /// Starts the primary again, without its data, with both replicas behind it.
@@ -102,7 +102,7 @@ impl Replicas {
 
     async fn follow_at(&self, server: &Server, port: &str) {
         let mut operator = Operator::of(server).await;
-        operator.say::<()>(&format!("REPLICAOF 127.0.0.1 {port}")).await;
+        operator.tell(&format!("REPLICAOF 127.0.0.1 {port}")).await;
     }
 
     fn port(&self) -> String {
@@ -113,7 +113,7 @@ impl Replicas {
     /// Waits until so many replicas have all that was written.
     pub(crate) async fn caught_up(&self, replicas: usize) {
         let mut operator = Operator::of(&self.primary).await;
-        operator.say::<()>("SET written 1").await;
+        operator.tell("SET written 1").await;
         let have: usize = soon(operator.say(&format!("WAIT {replicas} 60000"))).await;
         assert!(have >= replicas, "{have} replicas follow");
     }

@@ -1,11 +1,11 @@
 //! Sentinels and the servers that they watch, over TLS: a failover, whose names are checked, and what each
 //! mistake is called.
 
-use crate::common::coordinators::{at, refused, said};
-use crate::common::{Operator, PATIENCE, soon};
+use crate::common::coordinators::{confirmed, mistaken, refused, said, user, uses};
+use crate::common::{Operator, soon};
 use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::servers::{Certificates, Terminator, Validity, WatchedRedis};
-use latchwork_core::{Coordinator, ErrorKind, LeaseState};
+use latchwork_core::{ErrorKind, LeaseState};
 
 const IP: &str = "127.0.0.1";
 const NAME: &str = "localhost";
@@ -21,15 +21,10 @@ fn url(watched: &WatchedRedis, options: &str) -> String {
     format!("{}?{options}", watched.tls_url().expect("it speaks TLS"))
 }
 
-async fn takes_a_lock(client: &Coordinator) {
-    let hold = soon(client.mutex("a").unwrap().acquire()).await.unwrap_or_else(|error| panic!("{error}"));
-    soon(hold.release()).await.unwrap();
-}
-
 /// A master is killed: its client finds the next one, checks its certificate, and keeps what it held.
 async fn survives_a_failover(watched: &WatchedRedis, options: &str) {
-    let client = at(&url(watched, &format!("{options}&ttl=20s"))).await.unwrap_or_else(|e| panic!("{e}"));
-    let hold = soon(client.mutex("held").unwrap().acquire().min_replicas(2).within(PATIENCE)).await.unwrap();
+    let client = user(&url(watched, &format!("{options}&ttl=20s"))).await;
+    let hold = confirmed(&client, "held", 2).await;
     let (lease, master) = (client.lease(), watched.master().await.unwrap());
     watched.kill(master).await.unwrap();
     assert_eq!(soon(lease.changed(LeaseState::Live)).await, LeaseState::Suspended);
@@ -53,12 +48,12 @@ async fn only_over_tls(watched: &WatchedRedis, master: usize) {
             .collect()
     };
     let plain = &watched.servers()[master];
-    let list: String = Operator::at(&format!("redis://{plain}")).await.say("CLIENT LIST").await;
+    let list: String = Operator::at(plain).await.say("CLIENT LIST").await;
     let ours = addresses(&list, "name=latchwork:");
     assert!(!ours.is_empty() && !ours.contains(plain), "{ours:?}");
     let mut listeners = 0;
     for sentinel in watched.sentinels() {
-        let list: String = Operator::at(&format!("redis://{sentinel}")).await.say("CLIENT LIST").await;
+        let list: String = Operator::at(&sentinel).await.say("CLIENT LIST").await;
         // Sentinels have names for each other, and ask for nothing on this channel.
         let ours = addresses(&list, "cmd=sentinel|get-master-addr-by-name");
         assert!(!ours.contains(&sentinel), "{ours:?}");
@@ -103,46 +98,57 @@ async fn what_is_wrong_with_tls_is_named() {
     let by_name = |options: &str| url(&watched, options).replace(IP, NAME);
     let (service, mutual) = (WatchedRedis::SERVICE, certificates.mutual());
     let sentinel = watched.sentinels().swap_remove(0);
-    let mut mistakes = Mistakes::of(include_str!("../../../src/guide/connecting.md"), "## TLS at Sentinels");
-
     let others = Certificates::new().unwrap();
-    let error = refused(&by_name(&others.mutual())).await;
-    said(&error, &["the Sentinel at localhost:"]);
-    mistakes.made("nobody who is trusted has signed a Sentinel's certificate", &error);
-    let error = refused(&url(&watched, &mutual)).await;
-    said(&error, &["the Sentinel at 127.0.0.1:", "the certificate is not for 127.0.0.1"]);
-    mistakes.made("a Sentinel's certificate has another name than the URL", &error);
-    let error = refused(&by_name(&mutual)).await;
-    said(&error, &["the certificate is not for 127.0.0.1"]);
-    mistakes.made("the master's certificate has another name than the Sentinels give it", &error);
-    for (mistake, options) in [
-        ("the servers demand a client certificate, and there is none", certificates.trusting()),
+    let mut guide = Mistakes::of(include_str!("../../../src/guide/connecting.md"), "## TLS at Sentinels");
+    let no_name = "the certificate is not for 127.0.0.1";
+    for (mistake, url, words) in [
+        (
+            "nobody who is trusted has signed a Sentinel's certificate",
+            by_name(&others.mutual()),
+            &["the Sentinel at localhost:"][..],
+        ),
+        (
+            "a Sentinel's certificate has another name than the URL",
+            url(&watched, &mutual),
+            &["the Sentinel at 127.0.0.1:", no_name],
+        ),
+        (
+            "the master's certificate has another name than the Sentinels give it",
+            by_name(&mutual),
+            &[no_name],
+        ),
+        (
+            "the servers demand a client certificate, and there is none",
+            by_name(&certificates.trusting()),
+            &["the Sentinel at localhost:"],
+        ),
         (
             "the servers do not know who signed the client's certificate",
-            certificates.of_a_stranger().unwrap(),
+            by_name(&certificates.of_a_stranger().unwrap()),
+            &["the Sentinel at localhost:"],
+        ),
+        ("a URL without TLS, and Sentinels with it", url(&watched, "").replace("rediss-", "redis-"), &[]),
+        (
+            "a URL with TLS, and Sentinels without it",
+            format!("rediss-sentinel://{sentinel}/{service}?{mutual}"),
+            &[sentinel.as_str()],
+        ),
+        (
+            "a URL and Sentinels without TLS, and a master with it",
+            format!("redis-sentinel://{sentinel}/{service}"),
+            &["which the Sentinels name as the master"],
         ),
     ] {
-        let error = refused(&by_name(&options)).await;
-        said(&error, &["the Sentinel at localhost:"]);
-        mistakes.made(mistake, &error);
+        mistaken(&mut guide, mistake, &url, words).await;
     }
-
-    let error = refused(&url(&watched, "").replace("rediss-", "redis-")).await;
-    mistakes.made("a URL without TLS, and Sentinels with it", &error);
-    let error = refused(&format!("rediss-sentinel://{sentinel}/{service}?{mutual}")).await;
-    said(&error, &[&sentinel]);
-    mistakes.made("a URL with TLS, and Sentinels without it", &error);
-    let error = refused(&format!("redis-sentinel://{sentinel}/{service}")).await;
-    said(&error, &["which the Sentinels name as the master"]);
-    mistakes.made("a URL and Sentinels without TLS, and a master with it", &error);
     let options = format!("{mutual}&server_name={NAME}");
     let plain = WatchedRedis::start().await.unwrap();
     let before = plain.sentinels()[0].parse().unwrap();
     let terminator = Terminator::before(before, &certificates).await.unwrap();
-    let error = refused(&format!("rediss-sentinel://{}/{service}?{options}", terminator.addr())).await;
-    said(&error, &["which the Sentinels name as the master"]);
-    mistakes.made("a URL and Sentinels with TLS, and a master without it", &error);
-    mistakes.all_made();
+    let mistake = "a URL and Sentinels with TLS, and a master without it";
+    let url_of_plain = format!("rediss-sentinel://{}/{service}?{options}", terminator.addr());
+    mistaken(&mut guide, mistake, &url_of_plain, &["which the Sentinels name as the master"]).await;
+    guide.all_made();
 
-    takes_a_lock(&at(&url(&watched, &options)).await.unwrap()).await;
+    uses(&user(&url(&watched, &options)).await, "a").await;
 }

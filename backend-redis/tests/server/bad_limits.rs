@@ -1,6 +1,6 @@
 //! A stored text that is no limit: it is reported, and stays until a limit is set.
 
-use crate::common::{Operator, admitted, client, own, queue, soon, waiting};
+use crate::common::{Operator, admitted, queue, served, soon, waiting};
 use latchwork_conformance::limits::{StoredLimit, bad_limits_are_reported_and_stay, permit, shows_bad_limit};
 use latchwork_core::backend::{ExpectedLimit, Join, Patience};
 use latchwork_core::{Kind, Limit};
@@ -29,9 +29,7 @@ impl StoredLimit for Key {
 
 #[tokio::test]
 async fn a_text_that_is_no_limit_is_a_conflict_and_stays_until_a_limit_is_set() {
-    let server = own(&[]).await;
-    let operator = Operator::of(&server).await;
-    let client = client(&server, "30s").await;
+    let (_server, operator, client) = served("30s").await;
     let address = queue(Kind::Semaphore, "a");
     bad_limits_are_reported_and_stay(&*client, &address, &mut Key(operator)).await;
 }
@@ -39,9 +37,7 @@ async fn a_text_that_is_no_limit_is_a_conflict_and_stays_until_a_limit_is_set() 
 /// A waiter once took "-5" for a wait of two microseconds, and "nan" for a wait without an end.
 #[tokio::test]
 async fn a_waiter_learns_of_it_by_its_next_recheck_and_a_holder_goes_on() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
-    let client = client(&server, "3s").await;
+    let (_server, mut operator, client) = served("3s").await;
     let address = queue(Kind::Semaphore, "a");
     for stored in ["-5", "nan", "inf"] {
         client.set_limit(&address, ExpectedLimit::Any, 1).await.unwrap();

@@ -9,20 +9,21 @@ use latchwork_conformance::servers::Server;
 use latchwork_core::backend::decide::moving::MovePhase;
 use latchwork_core::backend::{Backend, Close, Node};
 use latchwork_core::{
-    Address, Claim, Config, Coordinator, ErrorKind, Kind, LeaseState, LostReason, Move, MoveConfig,
+    Address, Claim, Config, Coordinator, ErrorKind, Kind, LeaseState, LostReason, Move, MoveConfig, connect,
 };
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
-use crate::common::{ALL, LONG, admitted, ask, client, is_script, own, queue, says, soon, standing, waiting};
+use crate::common::{
+    ALL, LONG, admitted, ask, client, is_script, own, queue, says, served, soon, standing, until, waiting,
+};
 
 /// Waited for to its end: but what is looked at before that is seen in time on a busy machine too.
 const MORTAL: &str = "5s";
 
 #[tokio::test]
 async fn a_closed_client_leaves_nothing_and_a_dead_one_what_it_had() {
-    let server = own(&[]).await;
-    let (orderly, abrupt, other) =
-        (client(&server, "30s").await, client(&server, "30s").await, client(&server, "30s").await);
+    let (server, _operator, orderly) = served("30s").await;
+    let (abrupt, other) = (client(&server, "30s").await, client(&server, "30s").await);
     let (a, b) = (queue(Kind::Mutex, "a"), queue(Kind::Mutex, "b"));
     let (held, left) = (
         admitted(&orderly, &ask(&a, Claim::Exclusive)).await,
@@ -46,8 +47,7 @@ async fn a_closed_client_leaves_nothing_and_a_dead_one_what_it_had() {
 /// Its guards leave their nodes to the close.
 #[tokio::test]
 async fn a_close_that_was_dropped_in_its_margin_goes_on_with_the_next_one_or_with_the_last_handle() {
-    let server = own(&[]).await;
-    let other = client(&server, LONG).await;
+    let (server, _operator, other) = served(LONG).await;
     for again in [true, false] {
         let coordinator = Coordinator::new(client(&server, LONG).await, &Config::new("redis"));
         let guard = coordinator.mutex("a").unwrap().acquire().await.unwrap();
@@ -57,11 +57,7 @@ async fn a_close_that_was_dropped_in_its_margin_goes_on_with_the_next_one_or_wit
             true => coordinator.close().await.expect("closed"),
             false => drop(coordinator),
         }
-        let given_back = async {
-            while !standing(&other, &queue(Kind::Mutex, "a")).await.is_empty() {
-                sleep(Duration::from_millis(10)).await;
-            }
-        };
+        let given_back = until(async || standing(&other, &queue(Kind::Mutex, "a")).await.is_empty());
         timeout(Duration::from_secs(5), given_back).await.expect("far less than the TTL");
     }
 }
@@ -76,11 +72,8 @@ async fn a_client_of_both_sides_leaves_a_kept_hold_to_its_expiry_too() {
     };
     let sides = MoveConfig::new(side("from"), side("to"), "m");
     let connectors = [latchwork_redis::connector()];
-    let takes_part = async || {
-        soon(latchwork_core::connect(&connectors, &Config::of_move(sides.clone())))
-            .await
-            .expect("it takes part")
-    };
+    let both = Config::of_move(sides.clone());
+    let takes_part = async || soon(connect(&connectors, &both)).await.expect("it takes part");
     let (operator, other) = (soon(Move::connect(&connectors, &sides)).await.unwrap(), takes_part().await);
     for phase in [MovePhase::Old, MovePhase::BothByOld, MovePhase::BothByNew, MovePhase::New, MovePhase::Done]
     {
@@ -88,22 +81,18 @@ async fn a_client_of_both_sides_leaves_a_kept_hold_to_its_expiry_too() {
             assert_eq!(soon(operator.advance(|_| {})).await.unwrap(), phase);
         }
         let closing = takes_part().await;
-        let key = format!("kept-in-{phase}");
-        let kept = closing.mutex(&*key).unwrap().acquire().min_hold(Duration::from_secs(600)).await.unwrap();
-        let dropped = closing
-            .mutex(format!("{key}-dropped"))
-            .unwrap()
-            .acquire()
-            .min_hold(Duration::from_secs(600))
-            .await
-            .unwrap();
+        let keys = [format!("kept-in-{phase}"), format!("dropped-in-{phase}")];
+        let mutexes = keys.each_ref().map(|key| closing.mutex(key.as_str()).unwrap());
+        // Longer than the TTL, which is not renewed after the close: no node outlives its client by more.
+        let [kept, dropped] = mutexes.map(|mutex| mutex.acquire().min_hold(Duration::from_secs(600)));
+        let kept = kept.await.unwrap();
+        drop(dropped.await.unwrap());
         let free = closing.mutex("free").unwrap().acquire().await.unwrap();
         assert!(closing.capabilities().minimum_outlives_close, "{phase}");
-        drop(dropped);
         soon(closing.close_now()).await.unwrap();
         assert!(!kept.is_held() && !free.is_held());
         assert_eq!(other.mutex("free").unwrap().queue().first(9).await.unwrap(), [], "{phase}");
-        let left = [&*key, &format!("{key}-dropped")].map(|key| other.mutex(key).unwrap());
+        let left = keys.map(|key| other.mutex(key).unwrap());
         for mutex in &left {
             assert_eq!(mutex.queue().first(9).await.unwrap().len(), 1, "{mutex:?}: given back");
         }
@@ -114,16 +103,16 @@ async fn a_client_of_both_sides_leaves_a_kept_hold_to_its_expiry_too() {
     soon(other.close()).await.unwrap();
 }
 
-/// A client whose replies can be held back.
-async fn proxied(server: &Server) -> (Proxy, Arc<dyn Backend>) {
-    let proxy = Proxy::start(server.addr().to_string()).await.unwrap();
-    let backend = crate::common::connect(&format!("redis://{}?ttl={LONG}", proxy.addr())).await.unwrap();
-    (proxy, backend)
+/// A server, a proxy before it, a client over the proxy, and another one.
+async fn proxied() -> (Server, Proxy, Arc<dyn Backend>, Arc<dyn Backend>) {
+    let (server, _operator, other) = served(LONG).await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let backend = crate::common::connect(&format!("redis://{}?ttl={LONG}", proxy.addr())).await;
+    (server, proxy, backend, other)
 }
 
 async fn closed_while_joining(drop_first: bool) {
-    let server = own(&[]).await;
-    let ((proxy, backend), other) = (proxied(&server).await, client(&server, LONG).await);
+    let (_server, proxy, backend, other) = proxied().await;
     let mutex = queue(Kind::Mutex, "a");
     let mut joined = proxy.hold_reply_to(is_script);
     let joining = tokio::spawn({
@@ -164,8 +153,7 @@ async fn the_node_of_a_dropped_join_that_is_not_abandoned_yet_is_removed_by_the_
 
 #[tokio::test]
 async fn a_leave_that_was_lost_is_sent_again_by_the_close() {
-    let server = own(&[]).await;
-    let ((proxy, backend), other) = (proxied(&server).await, client(&server, LONG).await);
+    let (_server, proxy, backend, other) = proxied().await;
     let mutex = queue(Kind::Mutex, "a");
     let held = admitted(&backend, &ask(&mutex, Claim::Exclusive)).await;
     let mut lost = proxy.park_request(is_script);
@@ -179,8 +167,7 @@ async fn a_leave_that_was_lost_is_sent_again_by_the_close() {
 
 #[tokio::test]
 async fn a_close_on_a_connection_that_fell_silent_is_confirmed_on_another() {
-    let server = own(&[]).await;
-    let ((proxy, backend), other) = (proxied(&server).await, client(&server, LONG).await);
+    let (_server, proxy, backend, other) = proxied().await;
     let mutex = queue(Kind::Mutex, "a");
     let _held = admitted(&backend, &ask(&mutex, Claim::Exclusive)).await;
     let silent = proxy.hold_reply_to(is_script);
@@ -192,8 +179,7 @@ async fn a_close_on_a_connection_that_fell_silent_is_confirmed_on_another() {
 /// A client has lost a node without the server's knowledge, and was removing it when the connection
 /// broke.
 async fn removed_in_vain() -> (Server, Proxy, [Arc<dyn Backend>; 2], Arc<dyn Node>, Address) {
-    let server = own(&[]).await;
-    let ((proxy, backend), other) = (proxied(&server).await, client(&server, LONG).await);
+    let (server, proxy, backend, other) = proxied().await;
     let mutex = queue(Kind::Mutex, "a");
     let join = ask(&mutex, Claim::Exclusive);
     let lost = admitted(&backend, &join).await;

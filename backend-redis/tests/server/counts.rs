@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
+use latchwork_core::backend::Backend;
 use latchwork_core::backend::decide::count::request::{CountOutcome, CountRequest};
 use latchwork_core::backend::decide::count::{Change, Count, Operation};
-use latchwork_core::backend::{Backend, CellWrite};
-use latchwork_core::{Address, CellLife, ErrorKind, Expected, Kind};
+use latchwork_core::{Address, CellLife, ErrorKind, Kind};
 
-use crate::common::{LONG, Operator, client, own, promptly, queue};
+use crate::common::cells::write;
+use crate::common::{LONG, client, operated, promptly, queue, served};
 
 const CLIENTS: u64 = 16;
 const ADDS: u64 = 25;
@@ -31,8 +32,8 @@ async fn value(backend: &Arc<dyn Backend>, cell: &Address) -> i64 {
 /// A compare-and-set would be refused to all but one of them each time.
 #[tokio::test]
 async fn adds_of_many_clients_at_once_are_one_request_each() {
-    let server = own(&[]).await;
-    let (mut operator, cell) = (Operator::of(&server).await, queue(Kind::Counter, "a"));
+    let (server, mut operator) = operated().await;
+    let cell = queue(Kind::Counter, "a");
     let mut clients = Vec::new();
     for writer in 0..CLIENTS {
         let client = client(&server, "1h").await;
@@ -40,7 +41,7 @@ async fn adds_of_many_clients_at_once_are_one_request_each() {
         change(&client, &cell, request(writer, 2, Change::Add(0))).await;
         clients.push(client);
     }
-    let before = (operator.calls("evalsha").await, operator.calls("eval").await);
+    let [by_hash, by_text] = operator.script_calls().await;
     let adding = clients.iter().zip(0..).map(async |(client, writer)| {
         for number in 2..2 + ADDS {
             let added = change(client, &cell, request(writer, 2 * number, Change::Add(1))).await;
@@ -48,15 +49,14 @@ async fn adds_of_many_clients_at_once_are_one_request_each() {
         }
     });
     join_all(adding).await;
-    let asked = (operator.calls("evalsha").await - before.0, operator.calls("eval").await - before.1);
-    assert_eq!(asked, (CLIENTS * ADDS, 0));
+    assert_eq!(operator.script_calls().await, [by_hash + CLIENTS * ADDS, by_text]);
     assert_eq!(value(&clients[0], &cell).await.cast_unsigned(), CLIENTS * ADDS);
 }
 
 #[tokio::test]
 async fn a_watch_is_told_of_a_change_and_of_no_repetition_or_refusal() {
-    let server = own(&[]).await;
-    let (backend, other) = (client(&server, LONG).await, client(&server, LONG).await);
+    let (server, _operator, backend) = served(LONG).await;
+    let other = client(&server, LONG).await;
     let cell = queue(Kind::Counter, "a");
     let mut watch = backend.watch_cell(&cell);
     promptly(watch.changed()).await.unwrap();
@@ -73,11 +73,9 @@ async fn a_watch_is_told_of_a_change_and_of_no_repetition_or_refusal() {
 
 #[tokio::test]
 async fn a_changed_count_stays_though_it_hung_on_a_lease() {
-    let server = own(&[]).await;
-    let (mut operator, backend) = (Operator::of(&server).await, client(&server, LONG).await);
+    let (_server, mut operator, backend) = served(LONG).await;
     let cell = queue(Kind::Counter, "a");
-    let (expected, value) = (Expected::Any, Some(b"5 1".as_slice().into()));
-    backend.write_cell(&cell, &CellWrite { expected, value, life: CellLife::Lease }).await.unwrap();
+    write(&backend, &cell, "5 1", CellLife::Lease).await;
     assert!(operator.say::<i64>("PTTL latchwork:counter:{a}:cell").await > 0);
     assert_eq!(change(&backend, &cell, request(1, 2, Change::Add(1))).await, CountOutcome::Applied(6));
     assert_eq!(operator.say::<i64>("PTTL latchwork:counter:{a}:cell").await, -1);
@@ -85,13 +83,11 @@ async fn a_changed_count_stays_though_it_hung_on_a_lease() {
 
 #[tokio::test]
 async fn a_full_server_changes_no_count_and_answers_what_it_knows() {
-    let server = own(&[]).await;
-    let (mut operator, backend) = (Operator::of(&server).await, client(&server, LONG).await);
+    let (_server, mut operator, backend) = served(LONG).await;
     let cell = queue(Kind::Counter, "a");
     let add = request(1, 2, Change::Add(1));
     assert_eq!(change(&backend, &cell, add).await, CountOutcome::Applied(1));
-    operator.say::<()>("CONFIG SET maxmemory-policy noeviction").await;
-    operator.say::<()>("CONFIG SET maxmemory 1").await;
+    operator.fill_memory().await;
     let error = backend.change_count(&cell, &request(1, 4, Change::Add(1)), None).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert_eq!(value(&backend, &cell).await, 1);

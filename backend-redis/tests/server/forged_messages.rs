@@ -5,7 +5,8 @@ use latchwork_core::backend::Join;
 use latchwork_core::{Claim, Kind};
 
 use crate::common::{
-    KINDS, LONG, Operator, admitted, ask, client, limit, own, promptly, queue, soon, standing, waiting,
+    KINDS, LONG, Operator, admitted, ask, client, limit, promptly, queue, served, soon, standing, until,
+    waiting,
 };
 
 /// The secret and the inbox that a node's data has.
@@ -17,9 +18,7 @@ async fn stored_address(operator: &mut Operator, key: &str, id: &str) -> (String
 
 #[tokio::test]
 async fn a_forged_recheck_message_changes_nothing() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
-    let client = client(&server, LONG).await;
+    let (_server, mut operator, client) = served(LONG).await;
     let queue = queue(Kind::Mutex, "a");
     let join = ask(&queue, Claim::Exclusive);
     let held = admitted(&client, &join).await;
@@ -31,12 +30,7 @@ async fn a_forged_recheck_message_changes_nothing() {
         operator.publish(&inboxes[0], &format!("{} -{}", join.id, node.state().sequence())).await;
     }
     // Both were rechecked, and stand as before.
-    promptly(async {
-        while operator.calls("evalsha").await == before {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    promptly(until(async || operator.calls("evalsha").await > before)).await;
     assert_eq!(standing(&client, &queue).await, [true, false]);
     assert_eq!((held.state().lost(), next.state().lost()), (None, None));
     assert!(next.admitted().now_or_never().is_none());
@@ -47,9 +41,8 @@ async fn a_forged_recheck_message_changes_nothing() {
 /// A program that cannot read the queue does not know the secret, though it may know all else.
 #[tokio::test]
 async fn a_forged_admission_message_admits_nobody() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
-    let (holder, waiter) = (client(&server, LONG).await, client(&server, LONG).await);
+    let (server, mut operator, holder) = served(LONG).await;
+    let waiter = client(&server, LONG).await;
     for (kind, claim) in KINDS {
         let (queue, key) = (queue(kind, "a"), format!("latchwork:{}:{{a}}", kind.as_str()));
         let join = || Join { limit: limit(kind), ..ask(&queue, claim) };
@@ -65,12 +58,7 @@ async fn a_forged_admission_message_admits_nobody() {
         // Messages come in order: after this one has acted, the others have too.
         let before = operator.calls("evalsha").await;
         operator.publish(&inbox, &format!("{} -{sequence}", first.id)).await;
-        soon(async {
-            while operator.calls("evalsha").await == before {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
+        until(async || operator.calls("evalsha").await > before).await;
         assert!(next.admitted().now_or_never().is_none(), "{kind:?}: two hold");
         assert!(last.admitted().now_or_never().is_none());
         // The node's secret was all that the others lacked.

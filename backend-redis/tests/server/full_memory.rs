@@ -1,40 +1,36 @@
 //! A server without memory: held locks stay, and joins are refused.
 
+use crate::common::coordinators::said;
 use crate::common::{
-    LONG, Operator, SHORT, admitted, ask, client, limited, own, permits, promptly, queue, waiting,
+    LONG, SHORT, admitted, ask, limited, outlive, permits, promptly, queue, served, waiting,
 };
 use latchwork_core::backend::ExpectedLimit;
 use latchwork_core::{Claim, Kind, LostReason};
 
 #[tokio::test]
 async fn an_uncontended_lock_outlives_a_full_memory_too() {
-    let server = own(&["--maxmemory-policy", "noeviction"]).await;
-    let mut operator = Operator::of(&server).await;
-    let client = client(&server, SHORT).await;
+    let (_server, mut operator, client) = served(SHORT).await;
     for kind in [Kind::Mutex, Kind::RwLock] {
         let queue = queue(kind, "a");
         let held = admitted(&client, &ask(&queue, Claim::Exclusive)).await;
         let one = format!("latchwork:{}:{{a}}:one", kind.as_str());
-        assert_eq!(
-            operator.say::<Vec<String>>(&format!("KEYS latchwork:{}:*", kind.as_str())).await,
-            [&*one]
-        );
-        operator.say::<()>("CONFIG SET maxmemory 1").await;
-        let end = held.state().lease().deadline() + client.lease().ttl();
-        held.state().lease().clock().sleep_until(end).await;
+        assert_eq!(operator.keys(&format!("latchwork:{}:*", kind.as_str())).await, [&*one]);
+        operator.fill_memory().await;
+        // A whole TTL after the deadline: only renewals that pass can bring the node over it.
+        outlive(held.state().lease(), 2.0).await;
         assert_eq!(held.state().lost(), None, "not renewed");
         // A second node needs more memory: refused before any write.
         let before: String = operator.say(&format!("GET {one}")).await;
         let error = client.join(&ask(&queue, Claim::Exclusive)).await.unwrap_err();
-        assert!(error.to_string().contains("memory"), "{error}");
+        said(&error, &["memory"]);
         let after: String = operator.say(&format!("GET {one}")).await;
         assert_eq!(before.split(' ').next(), after.split(' ').next());
         held.leave().await.unwrap();
         let error = client.join(&ask(&queue, Claim::Exclusive)).await.unwrap_err();
-        assert!(error.to_string().contains("memory"), "{error}");
+        said(&error, &["memory"]);
         let free: String = operator.say(&format!("GET {one}")).await;
         assert_eq!(free, held.state().sequence().to_string());
-        operator.say::<()>("CONFIG SET maxmemory 0").await;
+        operator.tell("CONFIG SET maxmemory 0").await;
         let next = admitted(&client, &ask(&queue, Claim::Exclusive)).await;
         assert!(next.state().sequence() > held.state().sequence());
     }
@@ -42,15 +38,13 @@ async fn an_uncontended_lock_outlives_a_full_memory_too() {
 
 #[tokio::test]
 async fn without_memory_a_writer_turns_reader_a_limit_is_set_and_a_node_revoked() {
-    let server = own(&["--maxmemory-policy", "noeviction"]).await;
-    let mut operator = Operator::of(&server).await;
-    let client = client(&server, LONG).await;
+    let (_server, mut operator, client) = served(LONG).await;
     let (rwlock, semaphore) = (queue(Kind::RwLock, "a"), queue(Kind::Semaphore, "a"));
     let writer = admitted(&client, &ask(&rwlock, Claim::Exclusive)).await;
     let reader = waiting(&client, &ask(&rwlock, Claim::Shared)).await;
     let held = admitted(&client, &limited(&semaphore, 1, 1)).await;
     let next = waiting(&client, &permits(&semaphore, 1)).await;
-    operator.say::<()>("CONFIG SET maxmemory 1").await;
+    operator.fill_memory().await;
     writer.downgrade().await.unwrap();
     promptly(reader.admitted()).await.unwrap();
     client.set_limit(&semaphore, ExpectedLimit::Any, 2).await.unwrap();

@@ -1,24 +1,18 @@
 //! Cells that go when nobody uses them: what the server counts.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::backend::{Backend, CellWrite, CellWritten};
-use latchwork_core::{Address, CellLife, ErrorKind, Expected, Kind, TimeToIdle};
+use latchwork_core::backend::{CellWrite, CellWritten};
+use latchwork_core::{CellLife, ErrorKind, Expected, Kind, TimeToIdle};
 
-use crate::common::{LONG, Operator, SHORT, client, own, queue};
+use crate::common::cells::{put, write};
+use crate::common::{LONG, Operator, SHORT, client, queue, served};
 
 const KEY: &str = "latchwork:value:{a}:cell";
 const IDLE: Duration = Duration::from_secs(60);
 
 fn idle() -> CellLife {
     CellLife::Idle(TimeToIdle::new(IDLE).unwrap())
-}
-
-async fn write(backend: &Arc<dyn Backend>, cell: &Address, life: CellLife) {
-    let write = CellWrite { expected: Expected::Any, value: Some(b"here"[..].into()), life };
-    let answer = backend.write_cell(cell, &write).await.unwrap();
-    assert!(matches!(answer, CellWritten::Written(_)), "{answer:?}");
 }
 
 /// How long the cell lives, in milliseconds: -1 when it stays.
@@ -28,39 +22,36 @@ async fn lives(operator: &mut Operator) -> i64 {
 
 /// The cell is about to end.
 async fn age(operator: &mut Operator) {
-    operator.say::<()>(&format!("PEXPIRE {KEY} 9000")).await;
+    operator.tell(&format!("PEXPIRE {KEY} 9000")).await;
 }
 
 #[tokio::test]
 async fn a_write_and_a_read_count_also_without_memory_and_a_refused_write_does_not() {
-    let server = own(&[]).await;
-    let (mut operator, a) = (Operator::of(&server).await, queue(Kind::Value, "a"));
-    let (writes, reads) = (client(&server, LONG).await, client(&server, LONG).await);
+    let (server, mut operator, writes) = served(LONG).await;
+    let (reads, a) = (client(&server, LONG).await, queue(Kind::Value, "a"));
     for _ in 0..2 {
-        write(&writes, &a, idle()).await;
+        write(&writes, &a, "here", idle()).await;
         assert!((50_000..=60_000).contains(&lives(&mut operator).await));
         age(&mut operator).await;
     }
-    let refused = CellWrite { expected: Expected::Absent, value: Some([].into()), life: idle() };
+    let refused = CellWrite { life: idle(), ..put(Expected::Absent, "") };
     assert!(matches!(writes.write_cell(&a, &refused).await, Ok(CellWritten::Refused(Some(_)))));
     assert!(lives(&mut operator).await <= 9_000);
-    operator.say::<()>("CONFIG SET maxmemory-policy noeviction").await;
-    operator.say::<()>("CONFIG SET maxmemory 1").await;
+    operator.fill_memory().await;
     assert!(reads.read_cell(&a).await.unwrap().is_some());
     assert!(lives(&mut operator).await > 50_000);
 }
 
 #[tokio::test]
 async fn a_read_gives_no_time_to_a_cell_that_stays_or_goes_with_a_lease() {
-    let server = own(&[]).await;
-    let (mut operator, a) = (Operator::of(&server).await, queue(Kind::Value, "a"));
-    let (writes, reads) = (client(&server, SHORT).await, client(&server, LONG).await);
-    write(&writes, &a, idle()).await;
-    write(&writes, &a, CellLife::Stays).await;
+    let (server, mut operator, writes) = served(SHORT).await;
+    let (reads, a) = (client(&server, LONG).await, queue(Kind::Value, "a"));
+    write(&writes, &a, "here", idle()).await;
+    write(&writes, &a, "here", CellLife::Stays).await;
     assert!(reads.read_cell(&a).await.unwrap().is_some());
     assert_eq!(lives(&mut operator).await, -1);
-    write(&writes, &a, idle()).await;
-    write(&writes, &a, CellLife::Lease).await;
+    write(&writes, &a, "here", idle()).await;
+    write(&writes, &a, "here", CellLife::Lease).await;
     assert!(reads.read_cell(&a).await.unwrap().is_some());
     let millis = i64::try_from(writes.lease().ttl().as_millis()).unwrap();
     assert!(lives(&mut operator).await <= millis && millis < 50_000);
@@ -69,12 +60,11 @@ async fn a_read_gives_no_time_to_a_cell_that_stays_or_goes_with_a_lease() {
 
 #[tokio::test]
 async fn a_foreign_time_is_a_conflict() {
-    let server = own(&[]).await;
-    let (mut operator, a) = (Operator::of(&server).await, queue(Kind::Value, "a"));
-    let backend = client(&server, LONG).await;
-    write(&backend, &a, idle()).await;
+    let (_server, mut operator, backend) = served(LONG).await;
+    let a = queue(Kind::Value, "a");
+    write(&backend, &a, "here", idle()).await;
     for foreign in ["-1", "soon", "1.5"] {
-        operator.say::<()>(&format!("HSET {KEY} i {foreign}")).await;
+        operator.tell(&format!("HSET {KEY} i {foreign}")).await;
         assert_eq!(backend.read_cell(&a).await.unwrap_err().kind(), ErrorKind::Conflict, "{foreign}");
     }
 }

@@ -1,23 +1,14 @@
 //! A semaphore's stored limit: set, raised, lowered, deleted.
 
-use std::sync::Arc;
-
 use crate::common::{
-    LONG, Operator, SHORT, admitted, client, limited, own, permits, promptly, queue, soon, standing, waiting,
+    LONG, SHORT, admitted, client, limited, permits, promptly, queue, served, soon, standing, until, waiting,
 };
-use latchwork_core::backend::{ExpectedLimit, Node};
+use latchwork_core::backend::ExpectedLimit;
 use latchwork_core::{ErrorKind, Kind};
-
-async fn outweighed(node: &Arc<dyn Node>) {
-    let error = promptly(node.admitted()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-}
 
 #[tokio::test]
 async fn a_limit_without_a_queue_is_stored_for_good() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
-    let client = client(&server, LONG).await;
+    let (_server, mut operator, client) = served(LONG).await;
     let queue = queue(Kind::Semaphore, "a");
     assert_eq!(client.limit(&queue).await.unwrap(), None);
     client.set_limit(&queue, ExpectedLimit::Any, 3).await.unwrap();
@@ -30,13 +21,12 @@ async fn a_limit_without_a_queue_is_stored_for_good() {
     let held = admitted(&client, &permits(&queue, 3)).await;
     held.leave().await.unwrap();
     assert_eq!(client.limit(&queue).await.unwrap(), Some(3));
-    let mut keys: Vec<String> = operator.say("KEYS *semaphore:{a}:*").await;
-    keys.sort();
+    let keys = operator.keys("*semaphore:{a}:*").await;
     assert_eq!(keys, ["latchwork:semaphore:{a}:limit", "latchwork:semaphore:{a}:meta"]);
     let mutex = crate::common::queue(Kind::Mutex, "a");
     assert_eq!(client.set_limit(&mutex, ExpectedLimit::Any, 1).await.unwrap_err().argument(), Some("claim"));
     assert_eq!(client.limit(&mutex).await.unwrap_err().argument(), Some("claim"));
-    operator.say::<()>("HSET latchwork:semaphore:{b}:limit a 1").await;
+    operator.tell("HSET latchwork:semaphore:{b}:limit a 1").await;
     let other = crate::common::queue(Kind::Semaphore, "b");
     for error in [
         client.limit(&other).await.unwrap_err(),
@@ -48,29 +38,24 @@ async fn a_limit_without_a_queue_is_stored_for_good() {
 
 #[tokio::test]
 async fn a_limit_that_is_raised_again_lets_the_heavy_waiter_in() {
-    let server = own(&[]).await;
-    let (ours, others) = (client(&server, LONG).await, client(&server, LONG).await);
+    let (server, _operator, ours) = served(LONG).await;
+    let others = client(&server, LONG).await;
     let queue = queue(Kind::Semaphore, "a");
     let held = admitted(&ours, &limited(&queue, 3, 3)).await;
     let heavy = waiting(&others, &permits(&queue, 3)).await;
     ours.set_limit(&queue, ExpectedLimit::Any, 2).await.unwrap();
-    outweighed(&heavy).await;
+    let error = promptly(heavy.admitted()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     // A waiter that has not given up yet follows the limit.
     ours.set_limit(&queue, ExpectedLimit::Any, 3).await.unwrap();
     held.leave().await.unwrap();
-    promptly(async {
-        while heavy.admitted().await.is_err() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    promptly(until(async || heavy.admitted().await.is_ok())).await;
 }
 
 #[tokio::test]
 async fn without_the_stored_limit_waiters_give_up_and_a_join_with_a_limit_comes_behind_the_rest() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
-    let (ours, others) = (client(&server, SHORT).await, client(&server, LONG).await);
+    let (server, mut operator, ours) = served(SHORT).await;
+    let others = client(&server, LONG).await;
     let queue = queue(Kind::Semaphore, "a");
     let held = admitted(&others, &limited(&queue, 1, 1)).await;
     let impatient = waiting(&ours, &permits(&queue, 1)).await;

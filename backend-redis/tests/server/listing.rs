@@ -6,16 +6,14 @@ use futures_util::future::join_all;
 use latchwork_core::backend::{Close, Join};
 use latchwork_core::{Claim, Kind};
 
-use crate::common::{ALL, Operator, SHORT, admitted, ask, client, own, queue, waiting};
+use crate::common::{ALL, LONG, SHORT, admitted, ask, client, queue, served, waiting};
 
 #[tokio::test]
 async fn foreign_text_is_no_node() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
-    let client = client(&server, "10s").await;
+    let (_server, mut operator, client) = served("10s").await;
     for (key, text) in [("a", "text"), ("b", "nan"), ("c", "1\n2"), ("d", "")] {
-        let mut set = redis::cmd("SET");
-        operator.run(set.arg(format!("latchwork:mutex:{{{key}}}:one")).arg(text)).await;
+        let one = format!("latchwork:mutex:{{{key}}}:one");
+        operator.run(redis::cmd("SET").arg(one).arg(text)).await;
         let queue = queue(Kind::Mutex, key);
         assert_eq!(client.list(&queue, ALL).await.unwrap().len(), 0);
         let held = admitted(&client, &ask(&queue, Claim::Exclusive)).await;
@@ -26,9 +24,8 @@ async fn foreign_text_is_no_node() {
 
 #[tokio::test]
 async fn a_label_may_be_anything_and_a_listing_changes_nothing() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
-    let (client, other) = (client(&server, "10s").await, client(&server, "10s").await);
+    let (server, mut operator, other) = served("10s").await;
+    let client = client(&server, "10s").await;
     let queue = queue(Kind::RwLock, "a");
     let long = "long ".repeat(1000);
     for label in ["", " ", "a b\nc", "nul \0 and \u{1F512}", &long] {
@@ -55,17 +52,14 @@ async fn a_label_may_be_anything_and_a_listing_changes_nothing() {
 
 #[tokio::test]
 async fn a_listing_of_what_was_never_used_or_is_free_writes_nothing() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
-    let client = client(&server, "10s").await;
+    let (_server, mut operator, client) = served("10s").await;
     for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore] {
         assert_eq!(client.list(&queue(kind, "unused"), ALL).await.unwrap().len(), 0);
     }
-    let keys: Vec<String> = operator.say("KEYS *unused*").await;
-    assert_eq!(keys, [""; 0]);
+    assert_eq!(operator.keys("*unused*").await, [""; 0]);
     let queue = queue(Kind::Mutex, "free");
     admitted(&client, &ask(&queue, Claim::Exclusive)).await.leave().await.unwrap();
-    operator.say::<()>("PEXPIRE latchwork:mutex:{free}:one 60000").await;
+    operator.tell("PEXPIRE latchwork:mutex:{free}:one 60000").await;
     assert_eq!(client.list(&queue, ALL).await.unwrap().len(), 0);
     let lives: i64 = operator.say("PTTL latchwork:mutex:{free}:one").await;
     assert!((1..=60_000).contains(&lives), "written anew: {lives}");
@@ -74,8 +68,8 @@ async fn a_listing_of_what_was_never_used_or_is_free_writes_nothing() {
 /// In front of a live node stand more expired ones than one script drops, and than one page has.
 #[tokio::test]
 async fn a_listing_goes_on_behind_a_crowd_that_has_expired() {
-    let server = own(&[]).await;
-    let (mortal, living) = (client(&server, SHORT).await, client(&server, "60s").await);
+    let (server, _operator, mortal) = served(SHORT).await;
+    let living = client(&server, LONG).await;
     let queue = queue(Kind::Mutex, "a");
     let mut crowd = Vec::new();
     for _ in 0..15 {

@@ -9,7 +9,7 @@ mod larger {
     use latchwork_conformance::proxy::{Direction, Proxy};
     use latchwork_core::{Claim, Kind};
 
-    use crate::common::{admitted, ask, connect, own, queue, soon};
+    use crate::common::{admitted, ask, connect, outlive, own, queue, soon};
 
     /// Renewed in 24 bursts of 256, as long as there is time.
     const NODES: usize = 24 * 256;
@@ -21,7 +21,7 @@ mod larger {
     async fn thousands_of_nodes_are_renewed_in_time_over_a_slow_way() {
         let server = own(&[]).await;
         let proxy = Proxy::start(server.addr()).await.unwrap();
-        let client = connect(&format!("redis://{}?ttl={TTL}", proxy.addr())).await.unwrap();
+        let client = connect(&format!("redis://{}?ttl={TTL}", proxy.addr())).await;
         let join = |number: usize| {
             let client = Arc::clone(&client);
             async move {
@@ -33,9 +33,7 @@ mod larger {
             proxy.delay(direction, TRIP / 2);
         }
         // Each has had to be renewed over it by then.
-        let lease = client.lease();
-        let end = lease.clock().now() + lease.ttl() * 3 / 2;
-        lease.clock().sleep_until(end).await;
+        outlive(&client.lease(), 1.5).await;
         let lost: Vec<_> = nodes.iter().filter_map(|node| node.state().lost()).collect();
         assert_eq!(lost, [], "of {NODES} so many were lost: {}", lost.len());
     }

@@ -1,47 +1,13 @@
 //! The data of nodes.
 
-use std::sync::Arc;
+use latchwork_core::backend::Join;
+use latchwork_core::{Claim, ErrorKind, Kind, LostReason};
 
-use latchwork_conformance::servers::Server;
-use latchwork_core::backend::{Join, Node};
-use latchwork_core::{Address, Claim, ErrorKind, Kind, LostReason};
-
-use crate::common::{ALL, LONG, Operator, admitted, ask, client, limit, own, queue, waiting};
-
-async fn full(server: &Server) -> Operator {
-    let mut operator = Operator::of(server).await;
-    operator.say::<()>("CONFIG SET maxmemory-policy noeviction").await;
-    operator.say::<()>("CONFIG SET maxmemory 1").await;
-    operator
-}
-
-/// As if the node's client had died, and nobody had looked at the queue since.
-async fn expire(operator: &mut Operator, queue: &Address, node: &Arc<dyn Node>) {
-    let of = format!("latchwork:{}:{{{}}}", queue.kind().as_str(), queue.name());
-    let one: Option<String> = match queue.kind() {
-        Kind::Semaphore => None,
-        _ => operator.say(&format!("GET {of}:one")).await,
-    };
-    match one {
-        Some(text) => {
-            let words: Vec<&str> = text.splitn(4, ' ').collect();
-            let mut set = redis::cmd("SET");
-            set.arg(format!("{of}:one")).arg(format!("{} {} 1 {}", words[0], words[1], words[3]));
-            operator.run(&set).await;
-        }
-        None => {
-            let sequence = node.state().sequence();
-            let ids: Vec<String> =
-                operator.say(&format!("ZRANGEBYSCORE {of}:seq {sequence} {sequence}")).await;
-            operator.say::<()>(&format!("ZADD {of}:exp 1 {}", ids[0])).await;
-        }
-    }
-}
+use crate::common::{ALL, LONG, admitted, ask, expire, limit, queue, served, waiting};
 
 #[tokio::test]
 async fn a_node_without_data_is_what_nodes_were_before_there_was_any() {
-    let server = own(&[]).await;
-    let (mut operator, client) = (Operator::of(&server).await, client(&server, LONG).await);
+    let (_server, mut operator, client) = served(LONG).await;
     let queue = queue(Kind::RwLock, "a");
     let first = admitted(&client, &ask(&queue, Claim::Shared)).await;
     let one: String = operator.say("GET latchwork:rwlock:{a}:one").await;
@@ -56,8 +22,7 @@ async fn a_node_without_data_is_what_nodes_were_before_there_was_any() {
 
 #[tokio::test]
 async fn data_of_a_node_that_has_expired_is_refused_and_makes_no_node() {
-    let server = own(&[]).await;
-    let (mut operator, client) = (Operator::of(&server).await, client(&server, LONG).await);
+    let (_server, mut operator, client) = served(LONG).await;
     for kind in [Kind::Mutex, Kind::Group, Kind::Semaphore] {
         let claim = if kind == Kind::Semaphore { Claim::Permits(1) } else { Claim::Exclusive };
         for contended in [false, true] {
@@ -79,8 +44,7 @@ async fn data_of_a_node_that_has_expired_is_refused_and_makes_no_node() {
 
 #[tokio::test]
 async fn a_server_without_memory_refuses_data_and_keeps_what_was_there() {
-    let server = own(&[]).await;
-    let client = client(&server, LONG).await;
+    let (_server, mut operator, client) = served(LONG).await;
     for contended in [false, true] {
         let queue = queue(Kind::Election, if contended { "contended" } else { "alone" });
         let join = Join { data: b"first".as_slice().into(), ..ask(&queue, Claim::Exclusive) };
@@ -88,10 +52,10 @@ async fn a_server_without_memory_refuses_data_and_keeps_what_was_there() {
         if contended {
             waiting(&client, &ask(&queue, Claim::Exclusive)).await;
         }
-        let mut operator = full(&server).await;
+        operator.fill_memory().await;
         let error = node.write_data(&b"second".as_slice().into()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-        operator.say::<()>("CONFIG SET maxmemory 0").await;
+        operator.tell("CONFIG SET maxmemory 0").await;
         assert_eq!(*client.list(&queue, ALL).await.unwrap()[0].data, *b"first");
         node.write_data(&b"third".as_slice().into()).await.unwrap();
         assert_eq!(*client.list(&queue, ALL).await.unwrap()[0].data, *b"third");

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    ALL, LONG, Operator, SHORT, admitted, ask, client, connect, own, permits, promptly, queue, soon, waiting,
+    ALL, LONG, RIGHTS, SHORT, admitted, ask, client, connect, operated, permits, promptly, queue, served,
+    soon, until, waiting,
 };
 use futures_util::FutureExt;
 use latchwork_core::backend::{Backend, ChangeWatch, Close, ExpectedLimit, KeysWith};
@@ -27,8 +28,7 @@ async fn keys(backend: &dyn Backend, kind: Kind, prefix: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn a_dead_clients_node_is_told_once_though_nobody_else_touches_the_queue() {
-    let server = own(&[]).await;
-    let watcher = client(&server, LONG).await;
+    let (server, _operator, watcher) = served(LONG).await;
     // Alone the queue is folded; another node, renewed for long, keeps it unfolded.
     for beside in [false, true] {
         let dies = client(&server, SHORT).await;
@@ -57,8 +57,7 @@ async fn a_dead_clients_node_is_told_once_though_nobody_else_touches_the_queue()
 
 #[tokio::test]
 async fn a_watch_of_a_node_that_lives_asks_seldom() {
-    let server = own(&[]).await;
-    let (mut operator, watcher) = (Operator::of(&server).await, client(&server, LONG).await);
+    let (server, mut operator, watcher) = served(LONG).await;
     let holder = client(&server, SHORT).await;
     let queue = queue(Kind::Election, "a");
     let _node = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
@@ -73,8 +72,7 @@ async fn a_watch_of_a_node_that_lives_asks_seldom() {
 
 #[tokio::test]
 async fn queues_that_are_not_observed_publish_nothing() {
-    let server = own(&[]).await;
-    let (mut operator, client) = (Operator::of(&server).await, client(&server, LONG).await);
+    let (_server, mut operator, client) = served(LONG).await;
     for (kind, claim, news) in [
         (Kind::Mutex, Claim::Exclusive, 0),
         (Kind::RwLock, Claim::Shared, 0),
@@ -92,8 +90,7 @@ async fn queues_that_are_not_observed_publish_nothing() {
 
 #[tokio::test]
 async fn queues_are_listed_while_they_have_a_node_that_lives() {
-    let server = own(&[]).await;
-    let (mut operator, lists) = (Operator::of(&server).await, client(&server, LONG).await);
+    let (server, mut operator, lists) = served(LONG).await;
     let dies = client(&server, SHORT).await;
     for (kind, key) in [(Kind::Mutex, "folded"), (Kind::Mutex, "unfolded"), (Kind::Semaphore, "permits")] {
         let queue = queue(kind, key);
@@ -110,30 +107,23 @@ async fn queues_are_listed_while_they_have_a_node_that_lives() {
     }
     admitted(&lists, &ask(&queue(Kind::Mutex, "stays"), Claim::Exclusive)).await;
     // Keys of other things and programs, and a queue in which a foreign entry alone stands.
-    operator.say::<()>("SET latchwork:mutex:{other}:one 17").await;
-    operator.say::<()>("SET latchwork:mutex:{other}:foreign x").await;
-    operator.say::<()>("RPUSH latchwork:mutex:{list}:one x").await;
-    operator.say::<()>("ZADD latchwork:mutex:{planted}:seq 1 x").await;
+    operator.tell("SET latchwork:mutex:{other}:one 17").await;
+    operator.tell("SET latchwork:mutex:{other}:foreign x").await;
+    operator.tell("RPUSH latchwork:mutex:{list}:one x").await;
+    operator.tell("ZADD latchwork:mutex:{planted}:seq 1 x").await;
     assert_eq!(keys(&*lists, Kind::Mutex, "").await, ["folded", "stays", "unfolded"]);
     assert_eq!(keys(&*lists, Kind::Mutex, "un").await, ["unfolded"]);
     assert_eq!(keys(&*lists, Kind::Semaphore, "").await, ["permits"]);
     dies.close(Close::Abrupt).await.unwrap();
-    soon(async {
-        while keys(&*lists, Kind::Mutex, "").await != ["stays"]
-            || !keys(&*lists, Kind::Semaphore, "").await.is_empty()
-        {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(async || keys(&*lists, Kind::Mutex, "").await == ["stays"]).await;
+    until(async || keys(&*lists, Kind::Semaphore, "").await.is_empty()).await;
     // Nobody has dropped the nodes: the keys are there.
     assert!(operator.say::<bool>("EXISTS latchwork:mutex:{unfolded}:seq").await);
 }
 
 #[tokio::test]
 async fn text_that_no_page_gave_is_refused_by_name() {
-    let server = own(&[]).await;
-    let client = client(&server, LONG).await;
+    let (_server, _operator, client) = served(LONG).await;
     let of = QueuePrefix::new("latchwork", Kind::Mutex, "").unwrap();
     for after in ["", "0", "-1", "+1", "01", "a", "18446744073709551616"] {
         let error = client.list_keys(KeysWith::Nodes, &of, Some(after), 10).await.unwrap_err();
@@ -144,15 +134,11 @@ async fn text_that_no_page_gave_is_refused_by_name() {
 
 #[tokio::test]
 async fn a_client_that_may_not_scan_holds_locks_and_lists_no_queues() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
-    let rights = "+@read +@write +@pubsub +@scripting +@connection -@dangerous +time +info";
+    let (server, mut operator) = operated().await;
+    operator.allow("enough", RIGHTS).await;
+    operator.allow("less", &format!("{RIGHTS} -scan")).await;
     for (user, scan) in [("enough", true), ("less", false)] {
-        let rights = if scan { rights.to_owned() } else { format!("{rights} -scan") };
-        operator
-            .say::<()>(&format!("ACL SETUSER {user} on >hunter2 ~latchwork:* &latchwork:* {rights}"))
-            .await;
-        let client = connect(&format!("redis://{user}:hunter2@{}?ttl={LONG}", server.addr())).await.unwrap();
+        let client = connect(&format!("redis://{user}:word@{}?ttl={LONG}", server.addr())).await;
         let queue = queue(Kind::Group, user);
         let mut watch = client.watch_queue(&queue);
         told(&mut watch).await;
@@ -163,9 +149,7 @@ async fn a_client_that_may_not_scan_holds_locks_and_lists_no_queues() {
         let of = QueuePrefix::new("latchwork", Kind::Group, user).unwrap();
         match client.list_keys(KeysWith::Nodes, &of, None, 10).await {
             Ok(page) => assert!(scan && page.items.len() <= 1, "{page:?}"),
-            Err(error) => {
-                assert!(!scan && error.kind() == ErrorKind::Forbidden, "{error}");
-            }
+            Err(error) => assert!(!scan && error.kind() == ErrorKind::Forbidden, "{error}"),
         }
         node.leave().await.unwrap();
     }

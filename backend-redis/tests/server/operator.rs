@@ -5,13 +5,12 @@ use std::collections::HashMap;
 use latchwork_core::backend::{Join, Joined, Patience};
 use latchwork_core::{Claim, Kind, LostReason};
 
-use crate::common::{Operator, SHORT, admitted, ask, client, own, queue, soon, waiting};
+use crate::common::{SHORT, admitted, ask, client, queue, served, soon, waiting};
 
 #[tokio::test]
 async fn a_holder_without_a_waiter_stands_in_one_string_and_is_removed_with_it() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
-    let (holder, other) = (client(&server, SHORT).await, client(&server, SHORT).await);
+    let (server, mut operator, holder) = served(SHORT).await;
+    let other = client(&server, SHORT).await;
     for kind in [Kind::Mutex, Kind::RwLock] {
         let (queue, keys) = (queue(kind, "a"), format!("latchwork:{}:{{a}}", kind.as_str()));
         let (mine, theirs) = (ask(&queue, Claim::Exclusive), ask(&queue, Claim::Exclusive));
@@ -49,9 +48,8 @@ async fn a_holder_without_a_waiter_stands_in_one_string_and_is_removed_with_it()
 
 #[tokio::test]
 async fn the_owner_of_a_deleted_key_learns_it_and_every_key_expires() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
-    let (holder, other) = (client(&server, SHORT).await, client(&server, SHORT).await);
+    let (server, mut operator, holder) = served(SHORT).await;
+    let other = client(&server, SHORT).await;
     let queue = queue(Kind::Mutex, "a");
     let held = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
     assert_eq!(operator.say::<u32>("DEL latchwork:mutex:{a}:one").await, 1);
@@ -61,7 +59,7 @@ async fn the_owner_of_a_deleted_key_learns_it_and_every_key_expires() {
     assert!(next.state().sequence() > held.state().sequence());
     let behind = waiting(&other, &ask(&queue, Claim::Exclusive)).await;
     for (count, leaves) in [(4, Some(next)), (4, Some(behind)), (1, None)] {
-        let keys: Vec<String> = operator.say("KEYS latchwork:mutex:*").await;
+        let keys = operator.keys("latchwork:mutex:*").await;
         assert_eq!(keys.len(), count, "{keys:?}");
         // A day and two hours, and two TTLs.
         let most = 93_600_000 + 2 * i64::try_from(holder.lease().ttl().as_millis()).unwrap();

@@ -4,7 +4,9 @@ use futures_util::FutureExt;
 use latchwork_core::Kind;
 use latchwork_core::backend::{Join, Joined, Patience};
 
-use crate::common::{KINDS, LONG, Operator, admitted, ask, client, limit, own, queue, soon, waiting};
+use crate::common::{
+    KINDS, LONG, Operator, admitted, ask, client, limit, queue, served, soon, until, waiting,
+};
 
 /// Puts waiters of a dead client behind all nodes of a queue.
 async fn crowd(operator: &mut Operator, kind: Kind, key: &str, count: usize) {
@@ -23,27 +25,23 @@ async fn crowd(operator: &mut Operator, kind: Kind, key: &str, count: usize) {
         Kind::RwLock => &["seq", "exp", "node", "meta", "writers"],
         _ => &["seq", "exp", "node", "meta"],
     };
-    let mut eval = redis::Cmd::new();
-    eval.arg("EVAL").arg(code).arg(parts.len());
-    parts.iter().for_each(|part| {
-        eval.arg(format!("{key}:{part}"));
-    });
+    let mut eval = redis::cmd("EVAL");
+    eval.arg(code).arg(parts.len()).arg(parts.iter().map(|part| format!("{key}:{part}")).collect::<Vec<_>>());
     operator.run(eval.arg(count).arg(if kind == Kind::Semaphore { "p" } else { "x" })).await;
 }
 
 /// How long the server's longest script took, in microseconds.
 async fn slowest(operator: &mut Operator) -> u64 {
+    use redis::Value::{Array, Int};
     let log: Vec<redis::Value> = operator.say("SLOWLOG GET 1000").await;
-    let took = |entry: &redis::Value| match entry {
-        redis::Value::Array(fields) => match (&fields[2], &fields[3]) {
-            (redis::Value::Int(took), redis::Value::Array(words))
-                if format!("{:?}", words[0]).contains("EVALSHA") =>
-            {
-                u64::try_from(*took).unwrap()
+    let took = |entry: &redis::Value| {
+        let Array(fields) = entry else { return 0 };
+        match (&fields[2], &fields[3]) {
+            (Int(took), Array(words)) if format!("{:?}", words[0]).contains("EVALSHA") => {
+                took.cast_unsigned()
             }
             _ => 0,
-        },
-        _ => 0,
+        }
     };
     log.iter().map(took).max().unwrap_or(0)
 }
@@ -52,11 +50,10 @@ async fn slowest(operator: &mut Operator) -> u64 {
 /// admitted before its end, and holders learn that they hold.
 #[tokio::test]
 async fn a_long_queue_is_repaired_in_pieces_and_admits_nobody_meanwhile() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
-    let (holder, other) = (client(&server, LONG).await, client(&server, LONG).await);
+    let (server, mut operator, holder) = served(LONG).await;
+    let other = client(&server, LONG).await;
     let crowded = if std::env::var_os("LATCHWORK_LONG").is_some() { 100_000 } else { 20_000 };
-    operator.say::<()>("CONFIG SET slowlog-log-slower-than 1000").await;
+    operator.tell("CONFIG SET slowlog-log-slower-than 1000").await;
     for (kind, claim) in KINDS {
         for damage in ["foreign member", "hash deleted"] {
             let (queue, key) = (
@@ -67,25 +64,20 @@ async fn a_long_queue_is_repaired_in_pieces_and_admits_nobody_meanwhile() {
             let held = admitted(&holder, &join()).await;
             let next = waiting(&holder, &join()).await;
             crowd(&mut operator, kind, &key, crowded).await;
-            operator.say::<()>("SLOWLOG RESET").await;
+            operator.tell("SLOWLOG RESET").await;
             match damage {
-                "foreign member" => operator.say::<()>(&format!("ZADD {key}:seq 1 foreign")).await,
-                _ => operator.say::<()>(&format!("DEL {key}:meta")).await,
+                "foreign member" => operator.tell(&format!("ZADD {key}:seq 1 foreign")).await,
+                _ => operator.tell(&format!("DEL {key}:meta")).await,
             }
             let tries = Join { patience: Patience::Try, ..join() };
             assert!(matches!(other.join(&tries).await, Ok(Joined::Refused)));
             let mending: Option<String> = operator.say(&format!("HGET {key}:meta mend")).await;
             assert!(mending.is_some_and(|mend| !mend.is_empty()), "{kind:?}, {damage}: all at once");
             assert!(next.admitted().now_or_never().is_none());
-            soon(async {
-                // The refused client goes on with the repair.
-                while operator
-                    .say::<Option<String>>(&format!("HGET {key}:meta mend"))
-                    .await
-                    .is_none_or(|mend| !mend.is_empty())
-                {
-                    tokio::task::yield_now().await;
-                }
+            // The refused client goes on with the repair.
+            until(async || {
+                let mending: Option<String> = operator.say(&format!("HGET {key}:meta mend")).await;
+                mending.is_some_and(|mend| mend.is_empty())
             })
             .await;
             println!("{kind:?}, {damage}: the longest script took {} us", slowest(&mut operator).await);

@@ -4,26 +4,23 @@ use futures_util::future::join_all;
 use latchwork_core::backend::Close;
 use latchwork_core::{Claim, Kind};
 
-use crate::common::{ALL, Operator, SHORT, admitted, ask, client, own, queue, soon, waiting};
+use crate::common::{ALL, LONG, SHORT, admitted, ask, client, outlive, queue, served, soon, waiting};
 
 #[tokio::test]
 async fn an_uncontended_join_is_one_script_and_a_leave_one_more() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
-    let client = client(&server, "1h").await;
-    let before = (operator.calls("evalsha").await, operator.calls("eval").await);
-    let node = admitted(&client, &ask(&queue(Kind::Mutex, "a"), Claim::Exclusive)).await;
-    assert_eq!(operator.calls("evalsha").await, before.0 + 1);
-    node.leave().await.unwrap();
-    assert_eq!((operator.calls("evalsha").await, operator.calls("eval").await), (before.0 + 2, before.1));
+    let (_server, mut operator, client) = served("1h").await;
+    let join = ask(&queue(Kind::Mutex, "a"), Claim::Exclusive);
+    let [by_hash, by_text] = operator.script_calls().await;
+    admitted(&client, &join).await.leave().await.unwrap();
+    assert_eq!(operator.script_calls().await, [by_hash + 2, by_text]);
     // Without contention each script reads the time and one key, and writes that key.
     let commands = ["time", "get", "set", "pexpire", "hset", "zadd"];
     let mut calls = Vec::new();
     for command in commands {
         calls.push(operator.calls(command).await);
     }
-    let node = admitted(&client, &ask(&queue(Kind::Mutex, "a"), Claim::Exclusive)).await;
-    node.leave().await.unwrap();
+    let join = ask(&join.queue, Claim::Exclusive);
+    admitted(&client, &join).await.leave().await.unwrap();
     for (command, (before, more)) in commands.into_iter().zip(calls.into_iter().zip([2, 2, 2, 0, 0, 0])) {
         assert_eq!(operator.calls(command).await - before, more, "{command}");
     }
@@ -31,15 +28,14 @@ async fn an_uncontended_join_is_one_script_and_a_leave_one_more() {
 
 #[tokio::test]
 async fn many_readers_are_notified_by_one_message_a_script() {
-    let server = own(&[]).await;
-    let (writer, readers) = (client(&server, "1h").await, client(&server, "1h").await);
+    let (server, mut operator, writer) = served("1h").await;
+    let readers = client(&server, "1h").await;
     let queue = queue(Kind::RwLock, "a");
     let held = admitted(&writer, &ask(&queue, Claim::Exclusive)).await;
     let mut nodes = Vec::new();
     for _ in 0..600 {
         nodes.push(waiting(&readers, &ask(&queue, Claim::Shared)).await);
     }
-    let mut operator = Operator::of(&server).await;
     let before = operator.calls("publish").await;
     held.leave().await.unwrap();
     for node in &nodes {
@@ -55,9 +51,8 @@ async fn many_readers_are_notified_by_one_message_a_script() {
 /// Each rechecks when the writer may have expired, which the writer's renewals put off.
 #[tokio::test]
 async fn many_waiters_for_a_node_of_a_shorter_ttl_recheck_together() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
-    let (writer, readers) = (client(&server, SHORT).await, client(&server, "60s").await);
+    let (server, mut operator, writer) = served(SHORT).await;
+    let readers = client(&server, LONG).await;
     let queue = queue(Kind::RwLock, "a");
     let held = admitted(&writer, &ask(&queue, Claim::Exclusive)).await;
     let joins: Vec<_> = (0..300).map(|_| ask(&queue, Claim::Shared)).collect();
@@ -67,7 +62,7 @@ async fn many_waiters_for_a_node_of_a_shorter_ttl_recheck_together() {
     let looking = join_all(nodes.iter().map(|node| node.admitted()));
     tokio::select! {
         _ = looking => panic!("admitted beside the writer"),
-        () = lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 3) => {}
+        () = outlive(&lease, 3.0) => {}
     }
     let calls = operator.calls("evalsha").await - before;
     assert!(calls < 300, "{calls} requests");

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
+use futures_util::future::join4;
 use latchwork_conformance::log::{Line, Log};
 use latchwork_core::{Ended, ErrorKind, Eviction, LostReason};
 use tracing::Level;
 
 use super::{DEADLINE, outlive, user};
 use crate::common::coordinators::said;
-use crate::common::{Operator, own, soon};
+use crate::common::{Operator, operated, own, soon, until};
 
 #[tokio::test]
 async fn a_full_memory_takes_nothing_from_holders_and_waiters() {
-    let server = own(&["--maxmemory-policy", "noeviction"]).await;
-    let mut operator = Operator::of(&server).await;
+    let (server, mut operator) = operated().await;
     let ttl = format!("ttl={}", crate::common::SHORT);
     let (a, b) = (user(&server, &ttl).await.unwrap(), user(&server, &ttl).await.unwrap());
     let (mutex, rwlock, semaphore) =
@@ -25,34 +25,23 @@ async fn a_full_memory_takes_nothing_from_holders_and_waiters() {
         semaphore.acquire(2).await.unwrap(),
         doomed.acquire().await.unwrap(),
     );
-    let waiting = tokio::spawn({
-        let (mutex, rwlock, semaphore, doomed) = (
-            b.mutex("m").unwrap(),
-            b.rwlock("rw").unwrap(),
-            b.semaphore("s", 2).unwrap(),
-            b.mutex("doomed").unwrap(),
-        );
-        async move { tokio::join!(mutex.acquire(), rwlock.read(), semaphore.acquire(1), doomed.acquire()) }
-    });
-    let queued = async {
-        while mutex.queue().first(9).await.unwrap().len()
-            + rwlock.queue().first(9).await.unwrap().len()
-            + semaphore.queue().first(9).await.unwrap().len()
-            + doomed.queue().first(9).await.unwrap().len()
-            < 8
-        {}
-    };
-    soon(queued).await;
-    operator.say::<()>("CONFIG SET maxmemory 1").await;
+    let waiting = tokio::spawn(join4(
+        b.mutex("m").unwrap().acquire(),
+        b.rwlock("rw").unwrap().read(),
+        b.semaphore("s", 2).unwrap().acquire(1),
+        b.mutex("doomed").unwrap().acquire(),
+    ));
+    for queue in [mutex.queue(), rwlock.queue(), semaphore.queue(), doomed.queue()] {
+        until(async || queue.first(9).await.unwrap().len() == 2).await;
+    }
+    operator.fill_memory().await;
 
     let fresh = b.mutex("fresh").unwrap();
     said(&fresh.acquire().within(DEADLINE).await.unwrap_err(), &["deadline", "out of memory"]);
-    let tried = fresh.try_acquire().await.unwrap_err();
-    assert_eq!(tried.kind(), ErrorKind::Unavailable);
-    said(&tried, &["out of memory"]);
-    let refused = soon(fresh.acquire()).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Unavailable);
-    said(&refused, &["out of memory"]);
+    for refused in [fresh.try_acquire().await.unwrap_err(), soon(fresh.acquire()).await.unwrap_err()] {
+        assert_eq!(refused.kind(), ErrorKind::Unavailable);
+        said(&refused, &["out of memory"]);
+    }
     assert_eq!(mutex.queue().first(9).await.unwrap().len(), 2, "a listing passes");
     outlive(&a).await;
     assert!(held.0.is_held() && held.1.is_held() && held.2.is_held() && held.3.is_held());
@@ -73,13 +62,13 @@ async fn a_full_memory_takes_nothing_from_holders_and_waiters() {
     assert!(reading.is_held(), "beside the reader that it let in");
     reading.release().await.unwrap();
     assert!(next.0.is_held() && next.1.is_held() && next.2.is_held() && next.3.is_held());
-    next.0.release().await.unwrap();
-    next.1.release().await.unwrap();
-    next.2.release().await.unwrap();
-    next.3.release().await.unwrap();
-    let nodes: Vec<String> = operator.say("KEYS latchwork:*:node").await;
-    assert_eq!(nodes, ["latchwork:clients:{all}:node"], "nothing is left but who is connected");
-    operator.say::<()>("CONFIG SET maxmemory 0").await;
+    tokio::try_join!(next.0.release(), next.1.release(), next.2.release(), next.3.release()).unwrap();
+    assert_eq!(
+        operator.keys("latchwork:*:node").await,
+        ["latchwork:clients:{all}:node"],
+        "nothing is left but who is connected"
+    );
+    operator.tell("CONFIG SET maxmemory 0").await;
     fresh.acquire().within(Duration::from_secs(10)).await.unwrap().release().await.unwrap();
 }
 
@@ -90,17 +79,11 @@ async fn every_policy_that_evicts_is_warned_of_and_refused_when_strict() {
     }
     let server = own(&["--maxmemory", "64mb"]).await;
     let mut operator = Operator::of(&server).await;
-    for (policy, eviction) in [
-        ("allkeys-lru", Eviction::Possible),
-        ("allkeys-lfu", Eviction::Possible),
-        ("allkeys-random", Eviction::Possible),
-        ("volatile-lru", Eviction::Possible),
-        ("volatile-lfu", Eviction::Possible),
-        ("volatile-random", Eviction::Possible),
-        ("volatile-ttl", Eviction::Possible),
-        ("noeviction", Eviction::Never),
-    ] {
-        operator.say::<()>(&format!("CONFIG SET maxmemory-policy {policy}")).await;
+    let least_used = ["allkeys-lru", "allkeys-lfu", "volatile-lru", "volatile-lfu"];
+    let evicting = least_used.into_iter().chain(["allkeys-random", "volatile-random", "volatile-ttl"]);
+    let policies = evicting.map(|policy| (policy, Eviction::Possible));
+    for (policy, eviction) in policies.chain([("noeviction", Eviction::Never)]) {
+        operator.tell(&format!("CONFIG SET maxmemory-policy {policy}")).await;
         let log = Log::listen();
         let client = user(&server, "").await.unwrap();
         assert_eq!(client.capabilities().eviction, eviction, "{policy}");

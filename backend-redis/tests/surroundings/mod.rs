@@ -9,19 +9,18 @@ mod silence;
 use std::time::Duration;
 
 use latchwork_conformance::servers::Server;
-use latchwork_core::{Coordinator, Error};
+use latchwork_core::{Coordinator, Result};
 
 use crate::common::coordinators::at;
 
 /// The server answers within it, on a busy machine too.
 const DEADLINE: Duration = Duration::from_secs(3);
 
-async fn user(server: &Server, options: &str) -> Result<Coordinator, Error> {
+async fn user(server: &Server, options: &str) -> Result<Coordinator> {
     at(&format!("{}?{options}", server.url())).await
 }
 
-/// Lets one and a half TTLs pass: a remaining hold was renewed meanwhile.
+/// Waits for one and a half TTLs: a remaining hold was renewed during this.
 async fn outlive(coordinator: &Coordinator) {
-    let lease = coordinator.lease();
-    lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 3 / 2).await;
+    crate::common::outlive(&coordinator.lease(), 1.5).await;
 }

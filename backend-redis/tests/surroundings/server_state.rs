@@ -7,15 +7,14 @@ use std::time::Duration;
 use latchwork_core::{Claim, ErrorKind, Kind};
 
 use super::{DEADLINE, user};
-use crate::common::coordinators::said;
-use crate::common::{Operator, own, soon};
+use crate::common::coordinators::{queued, said, uses};
+use crate::common::{Operator, admitted, ask, operated, own, queue, served, soon, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twenty_contenders_are_served_one_by_one_while_scripts_are_flushed() {
     const ROUNDS: usize = 5;
     const FLUSHES: usize = 10;
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
+    let (server, mut operator) = operated().await;
     let inside = Arc::new(AtomicBool::new(false));
     let flushed = Arc::new(AtomicUsize::new(0));
     let mut contenders = tokio::task::JoinSet::new();
@@ -41,7 +40,7 @@ async fn twenty_contenders_are_served_one_by_one_while_scripts_are_flushed() {
     let flushing = async {
         // As often as the server answers, until all are served.
         while !contenders.is_empty() {
-            operator.say::<()>("SCRIPT FLUSH").await;
+            operator.tell("SCRIPT FLUSH").await;
             flushed.fetch_add(1, Ordering::AcqRel);
             while let Some(ended) = contenders.try_join_next() {
                 ended.unwrap();
@@ -49,18 +48,16 @@ async fn twenty_contenders_are_served_one_by_one_while_scripts_are_flushed() {
         }
     };
     soon(flushing).await;
-    let keys: Vec<String> = operator.say("KEYS latchwork:*:node").await;
-    assert_eq!(keys, [""; 0], "nothing is left");
+    assert_eq!(operator.keys("latchwork:*:node").await, [""; 0], "nothing is left");
 }
 
 #[tokio::test]
 async fn a_master_that_is_demoted_is_named_until_it_is_one_again() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
+    let (server, mut operator) = operated().await;
     let client = user(&server, "ttl=2s").await.unwrap();
     let mutex = client.mutex("a").unwrap();
-    mutex.acquire().await.unwrap().release().await.unwrap();
-    operator.say::<()>("REPLICAOF 127.0.0.1 1").await;
+    uses(&client, "a").await;
+    operator.tell("REPLICAOF 127.0.0.1 1").await;
     let error = mutex.acquire().within(DEADLINE).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     said(&error, &["deadline", "replica"]);
@@ -68,34 +65,24 @@ async fn a_master_that_is_demoted_is_named_until_it_is_one_again() {
     let error = soon(mutex.acquire()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     said(&error, &["replica"]);
-    operator.say::<()>("REPLICAOF NO ONE").await;
-    soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+    operator.tell("REPLICAOF NO ONE").await;
+    uses(&client, "a").await;
 }
 
 #[tokio::test]
 async fn a_client_that_only_holds_leaves_a_demoted_master_at_the_first_failed_renewal() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
-    let client = crate::common::client(&server, "6s").await;
-    let queue = crate::common::queue(Kind::Mutex, "a");
-    let held = crate::common::admitted(&client, &crate::common::ask(&queue, Claim::Exclusive)).await;
-    operator.say::<()>("REPLICAOF 127.0.0.1 1").await;
+    let (_server, mut operator, client) = served("6s").await;
+    let held = admitted(&client, &ask(&queue(Kind::Mutex, "a"), Claim::Exclusive)).await;
+    operator.tell("REPLICAOF 127.0.0.1 1").await;
     let (lease, demoted) = (held.state().lease(), held.state().lease().clock().now());
-    let mut looks = tokio::time::interval(Duration::from_millis(10));
-    soon(async {
-        while !format!("{client:?}").contains("down") {
-            looks.tick().await;
-        }
-    })
-    .await;
+    until(async || format!("{client:?}").contains("down")).await;
     let deadline = lease.deadline();
     // On a slow machine it was renewed once or twice before.
     let renewed = deadline - lease.ttl().saturating_sub(lease.margin());
     assert!(renewed <= demoted, "renewed by a replica");
     assert_eq!(held.state().lost(), None, "left only when it was lost");
-    operator.say::<()>("REPLICAOF NO ONE").await;
-    let end = deadline + Duration::from_secs(1);
-    lease.clock().sleep_until(end).await;
+    operator.tell("REPLICAOF NO ONE").await;
+    lease.clock().sleep_until(deadline + Duration::from_secs(1)).await;
     assert_eq!(held.state().lost(), None, "it has not come back in time");
 }
 
@@ -112,11 +99,11 @@ async fn a_server_that_loads_its_data_is_waited_for_and_named_when_it_takes_too_
     let mut operator = Operator::of(&server).await;
     let client = user(&server, "ttl=30s").await.unwrap();
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
-    operator.say::<()>("DEBUG POPULATE 8000 key 1024").await;
+    operator.tell("DEBUG POPULATE 8000 key 1024").await;
     // A millisecond for each key: eight seconds and more.
-    operator.say::<()>("CONFIG SET key-load-delay 1000").await;
+    operator.tell("CONFIG SET key-load-delay 1000").await;
     let reloading = tokio::spawn(async move {
-        operator.say::<()>("DEBUG RELOAD").await;
+        operator.tell("DEBUG RELOAD").await;
         operator
     });
     let error = soon(async {
@@ -134,11 +121,11 @@ async fn a_server_that_loads_its_data_is_waited_for_and_named_when_it_takes_too_
     // A patient client is served once the server is ready.
     let patient = user(&server, "connect_timeout=30s").await.unwrap();
     let mut operator = soon(reloading).await.unwrap();
-    operator.say::<()>("CONFIG SET key-load-delay 0").await;
+    operator.tell("CONFIG SET key-load-delay 0").await;
     assert!(patient.mutex("a").unwrap().try_acquire().await.unwrap().is_none(), "it is held, as before");
     assert!(hold.is_held());
     hold.release().await.unwrap();
-    soon(patient.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
+    uses(&patient, "a").await;
 }
 
 #[tokio::test]
@@ -147,17 +134,8 @@ async fn a_server_that_dies_while_a_client_waits_is_an_outage_and_no_timeout() {
     // A renewal is due long after the deadline: only the loss of the connection shows it.
     let (holder, client) = (user(&server, "ttl=30s").await.unwrap(), user(&server, "ttl=30s").await.unwrap());
     let _held = holder.mutex("a").unwrap().acquire().await.unwrap();
-    let mutex = client.mutex("a").unwrap();
-    let waiting = tokio::spawn({
-        let mutex = mutex.clone();
-        async move { mutex.acquire().within(Duration::from_secs(5)).await }
-    });
-    soon(async {
-        while holder.mutex("a").unwrap().queue().first(10).await.unwrap().len() < 2 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    })
-    .await;
+    let acquire = client.mutex("a").unwrap().acquire().within(Duration::from_secs(5));
+    let waiting = queued(&holder.mutex("a").unwrap(), acquire).await;
     server.kill().await.unwrap();
     let error = soon(waiting).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");

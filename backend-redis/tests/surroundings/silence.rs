@@ -4,25 +4,30 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::{Direction, Proxy};
-use latchwork_core::ErrorKind;
+use latchwork_conformance::servers::Server;
+use latchwork_core::{Coordinator, ErrorKind};
 
-use super::outlive;
-use crate::common::coordinators::at;
-use crate::common::{PATIENCE, is_script, own, says, soon};
+use crate::common::coordinators::user;
+use crate::common::{PATIENCE, SHORT, is_script, outlive, own, says, soon};
+
+/// A server, a proxy before it, and a client with these options over the proxy.
+async fn proxied(options: &str) -> (Server, Proxy, Coordinator) {
+    let server = own(&[]).await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let client = user(&format!("redis://{}?{options}", proxy.addr())).await;
+    (server, proxy, client)
+}
 
 /// One connection swallows everything; another would be served.
 #[tokio::test]
 async fn a_connection_that_falls_silent_is_given_up_before_what_is_held_is_lost() {
-    let server = own(&[]).await;
-    let proxy = Proxy::start(server.addr()).await.unwrap();
     // The silent renewal takes a request timeout of it, 2 s. Of the rest, 3 s are to spare.
-    let client = at(&format!("redis://{}?ttl=9s", proxy.addr())).await.unwrap();
+    let (_server, proxy, client) = proxied("ttl=9s").await;
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
     // The first renewal.
     let mut silent = proxy.hold_next_reply();
     soon(silent.fired()).await.unwrap();
-    let lease = client.lease();
-    lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 2 / 3).await;
+    outlive(&client.lease(), 2.0 / 3.0).await;
     hold.check().expect("another connection had time to renew it");
     hold.release().await.unwrap();
     client.close().await.unwrap();
@@ -30,17 +35,13 @@ async fn a_connection_that_falls_silent_is_given_up_before_what_is_held_is_lost(
 
 #[tokio::test]
 async fn dialling_again_that_hangs_is_given_up_before_what_is_held_is_lost() {
-    let server = own(&[]).await;
-    let proxy = Proxy::start(server.addr()).await.unwrap();
     // A third until the renewal, a third for it, a sixth for the dialling that hangs: a fifteenth is to spare.
-    let options = "ttl=30s&connect_timeout=10m&request_timeout=10m";
-    let client = at(&format!("redis://{}?{options}", proxy.addr())).await.unwrap();
+    let (_server, proxy, client) = proxied("ttl=30s&connect_timeout=10m&request_timeout=10m").await;
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
     let hung = proxy.hold_reply_to(says("HELLO"));
     let mut silent = proxy.hold_reply_to(is_script);
     soon(silent.fired()).await.unwrap();
-    let lease = client.lease();
-    lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 2 / 3).await;
+    outlive(&client.lease(), 2.0 / 3.0).await;
     assert!(hung.has_fired());
     hold.check().expect("dialled once more in time");
     hold.release().await.unwrap();
@@ -50,10 +51,7 @@ async fn dialling_again_that_hangs_is_given_up_before_what_is_held_is_lost() {
 /// A request has much more time than a silent connection gets.
 #[tokio::test]
 async fn a_request_on_a_connection_that_fell_silent_is_repeated_on_the_next() {
-    let server = own(&[]).await;
-    let proxy = Proxy::start(server.addr()).await.unwrap();
-    let options = format!("ttl={}&request_timeout=10m", crate::common::SHORT);
-    let client = at(&format!("redis://{}?{options}", proxy.addr())).await.unwrap();
+    let (_server, proxy, client) = proxied(&format!("ttl={SHORT}&request_timeout=10m")).await;
     let mutex = client.mutex("a").unwrap();
     let hold = mutex.acquire().await.unwrap();
     let (ttl, mut left) = (client.lease().ttl(), proxy.hold_reply_to(is_script));
@@ -75,10 +73,7 @@ async fn a_request_on_a_connection_that_fell_silent_is_repeated_on_the_next() {
 async fn a_join_after_a_loss_is_answered_in_time_however_much_was_lost() {
     const TTL: Duration = Duration::from_secs(3);
     const REQUEST: Duration = Duration::from_millis(1500);
-    let server = own(&[]).await;
-    let proxy = Proxy::start(server.addr()).await.unwrap();
-    let options = "ttl=3s&request_timeout=1500ms";
-    let client = at(&format!("redis://{}?{options}", proxy.addr())).await.unwrap();
+    let (_server, proxy, client) = proxied("ttl=3s&request_timeout=1500ms").await;
     let held = (0..400).map(|number| {
         let mutex = client.mutex(format!("held-{number}")).unwrap();
         async move { mutex.acquire().within(PATIENCE).await.unwrap() }
@@ -100,10 +95,7 @@ async fn a_join_after_a_loss_is_answered_in_time_however_much_was_lost() {
 
 #[tokio::test]
 async fn a_hold_after_a_loss_is_renewed_while_lost_nodes_are_removed() {
-    let server = own(&[]).await;
-    let proxy = Proxy::start(server.addr()).await.unwrap();
-    let options = "ttl=6s&request_timeout=15s";
-    let client = at(&format!("redis://{}?{options}", proxy.addr())).await.unwrap();
+    let (_server, proxy, client) = proxied("ttl=6s&request_timeout=15s").await;
     let mut lost = Vec::new();
     for part in 0..20 {
         let held = (0..150).map(|number| {
@@ -116,7 +108,7 @@ async fn a_hold_after_a_loss_is_renewed_while_lost_nodes_are_removed() {
     // Eight removals at a time would take seven seconds.
     proxy.delay(Direction::ToClient, Duration::from_millis(20));
     let hold = soon(client.mutex("a").unwrap().acquire()).await.unwrap();
-    outlive(&client).await;
+    outlive(&client.lease(), 1.5).await;
     hold.check().expect("renewed meanwhile");
     assert!(lost.iter().all(|hold| !hold.is_held()));
     client.close().await.unwrap();

@@ -7,7 +7,8 @@ use latchwork_conformance::servers::Server;
 use latchwork_core::recipes::{Mutex, QuorumLock};
 use latchwork_core::{Config, Coordinator, connect};
 
-use super::{KEY, PATIENCE, TTL};
+use super::{KEY, TTL};
+use crate::common::PATIENCE;
 
 /// A link to each server.
 pub(crate) struct Links(pub(crate) Vec<Proxy>);

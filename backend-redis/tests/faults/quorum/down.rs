@@ -6,14 +6,16 @@ use latchwork_core::{ErrorKind, Result};
 use tokio::time::sleep;
 
 use super::clients::{Clients, Links};
-use super::{PATIENCE, TTL, start};
+use super::{TTL, start};
+use crate::common::PATIENCE;
 
 /// A lease, or a deadline as long as one, and what a busy machine adds.
 const IN_TIME: Duration = TTL.saturating_add(Duration::from_secs(3));
 
 const LONG_TTL: Duration = Duration::from_secs(30);
 
-pub(crate) async fn three_of_five() -> Result<()> {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_three_of_five_servers_down_it_fails_in_time_and_holds_nothing() -> Result<()> {
     let servers = start([false; 2]).await;
     let (links, others) = (Links::to(&servers).await, Links::to(&servers).await);
     let (clients, others) =

@@ -14,15 +14,15 @@ mod tombstones;
 use std::time::Duration;
 
 pub(crate) use contender::QuorumContender;
-use latchwork_conformance::servers::{Kind, Options, Server};
+use latchwork_conformance::servers::Server;
+
+use crate::common::own;
 
 const SERVERS: usize = 5;
 /// The servers that are killed.
 const KILLED: [usize; 2] = [0, 1];
 const TTL: Duration = Duration::from_secs(2);
 const KEY: &str = "quorum";
-/// Only a process or a server that has died or hangs meets this bound.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_holds_beside_another_while_two_of_five_servers_come_back_empty() {
@@ -34,29 +34,13 @@ async fn nobody_holds_beside_another_while_one_server_comes_back_empty_and_one_w
     play::nobody_overlaps("one empty, one durable", [true, false]).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hold_at_once_where_servers_that_came_back_empty_count_at_once() {
-    play::two_overlap_without_the_rule().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_three_of_five_servers_down_it_fails_in_time_and_holds_nothing() {
-    down::three_of_five().await.expect("what it needs answers");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_uncontended_quorum_leaves_no_tombstone_where_it_did_not_wait_for_the_answer() {
-    tombstones::none_of_late_tries().await.expect("what it needs answers");
-}
-
 /// Five servers; those that are killed keep what they confirm, or forget it.
 async fn start(keeps: [bool; 2]) -> Vec<Server> {
     let mut servers = Vec::new();
     for number in 0..SERVERS {
         let keeps = KILLED.iter().position(|killed| *killed == number).is_some_and(|at| keeps[at]);
         let durable: &[&str] = if keeps { &["--appendonly", "yes", "--appendfsync", "always"] } else { &[] };
-        let options = Options::new().own().args(durable.iter().copied());
-        servers.push(Server::start(Kind::Redis, options).await.expect("a server"));
+        servers.push(own(durable).await);
     }
     servers
 }

@@ -15,7 +15,8 @@ use tokio::time::sleep;
 use super::clients::{Clients, Links};
 use super::contender::{QuorumContender, QuorumEvent, Way};
 use super::seen::Seen;
-use super::{KILLED, PATIENCE, TTL, start};
+use super::{KILLED, TTL, start};
+use crate::common::PATIENCE;
 
 /// Those that the first contender does not reach.
 const APART: [usize; 2] = [3, 4];
@@ -136,7 +137,8 @@ pub(crate) async fn nobody_overlaps(name: &str, keeps: [bool; 2]) {
 }
 
 /// The control: without the rule, what is to be prevented is seen.
-pub(crate) async fn two_overlap_without_the_rule() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hold_at_once_where_servers_that_came_back_empty_count_at_once() {
     let (seen, _) = play("the control", [false, false], false, Duration::from_secs(60)).await;
     assert!(seen.overlap().is_some(), "nothing was seen");
 }

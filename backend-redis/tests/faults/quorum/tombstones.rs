@@ -5,10 +5,11 @@ use std::time::Duration;
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_core::Result;
 use latchwork_core::recipes::Mutex;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::clients::{Clients, Links};
-use super::{KEY, PATIENCE, start};
+use super::{KEY, start};
+use crate::common::{Operator, says, soon};
 
 /// Each round holds answers back, on a busy machine for seconds: no lease is lost by that, and no try
 /// has no time left. (The clean-up awaits one that was dropped for a quarter of a request's time.)
@@ -17,7 +18,8 @@ const REQUEST: Duration = Duration::from_secs(20);
 
 /// The tries of the servers that answer after a majority outlive it, and are left by name: else each
 /// leaves a tombstone, which keeps the queue out of its short form for minutes.
-pub(crate) async fn none_of_late_tries() -> Result<()> {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_uncontended_quorum_leaves_no_tombstone_where_it_did_not_wait_for_the_answer() -> Result<()> {
     let servers = start([false; 2]).await;
     let links = Links::to(&servers).await;
     let clients = Clients::connect_with(&links.urls(&servers), TTL, REQUEST).await;
@@ -33,11 +35,10 @@ pub(crate) async fn none_of_late_tries() -> Result<()> {
     for _ in 0..20 {
         all_given_back(&mutexes[3..]).await?;
         late.iter().for_each(|late| late.hold(Direction::ToClient));
-        let mut asked: Vec<_> = late.iter().map(|late| late.request(of_the_lock())).collect();
+        let mut asked: Vec<_> = late.iter().map(|late| late.request(says(&format!("{{{KEY}}}")))).collect();
         let guard = lock.acquire().await?;
         for asked in &mut asked {
-            let asked = timeout(PATIENCE, asked.fired()).await.expect("it asks all servers");
-            asked.expect("the link stands");
+            soon(asked.fired()).await.expect("it asks all servers, and the link stands");
         }
         // It is released before those have answered.
         assert_eq!(guard.sequences().iter().flatten().count(), 3);
@@ -47,15 +48,7 @@ pub(crate) async fn none_of_late_tries() -> Result<()> {
     all_given_back(&mutexes[3..]).await?;
     for (coordinator, server) in clients.coordinators.iter().zip(servers.iter()) {
         coordinator.close().await?;
-        let mut operator = redis::Client::open(server.url())
-            .expect("a good URL")
-            .get_multiplexed_async_connection()
-            .await
-            .expect("connected");
-        let keys = "latchwork:mutex:*";
-        let mut keys: Vec<String> =
-            redis::cmd("KEYS").arg(keys).query_async(&mut operator).await.expect("answered");
-        keys.sort();
+        let keys = Operator::of(server).await.keys("latchwork:mutex:*").await;
         assert_eq!(keys, [format!("latchwork:mutex:{{{KEY}}}:one")], "{}", server.addr());
     }
     Ok(())
@@ -69,10 +62,4 @@ async fn all_given_back(mutexes: &[Mutex]) -> Result<()> {
         mutex.acquire().await?.release().await?;
     }
     Ok(())
-}
-
-/// Matches requests for the lock.
-fn of_the_lock() -> impl Fn(&[u8]) -> bool + Send + 'static {
-    let tag = format!("{{{KEY}}}");
-    move |request| request.windows(tag.len()).any(|part| part == tag.as_bytes())
 }
