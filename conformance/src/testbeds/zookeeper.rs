@@ -197,7 +197,7 @@ async fn packets_received(addr: &str) -> Result<u64> {
         .ok_or_else(|| Error::new(ErrorKind::Misconfigured, "mntr is not allowed on this server"))
 }
 
-/// How long a session has left, rounded up to whole seconds: the leader lists by when each expires.
+/// How long a session has left, at most a second too long: the leader lists the second in which each expires.
 async fn session_left(addr: &str, session: i64) -> Result<Duration> {
     let named = format!("\t{session:#x}");
     for addr in addr.split(',') {
@@ -209,25 +209,26 @@ async fn session_left(addr: &str, session: i64) -> Result<Duration> {
             if let Some((_, date)) = line.split_once(" expire at ") {
                 expires = minutes(date);
             } else if line == named {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
                 // The date is of the server's time zone: all of them differ by quarters of an hour.
-                let left = expires.map(|expires| (expires + QUARTER - now % QUARTER) % QUARTER);
-                let left = left.filter(|left| *left < QUARTER / 2);
-                return Ok(Duration::from_secs(left.map_or(0, |left| left + 1)));
+                let left = expires.map(|second| ((second + 1) * 1000 + QUARTER - now % QUARTER) % QUARTER);
+                let left = left.filter(|left| *left < QUARTER / 2).unwrap_or(0);
+                return Ok(Duration::from_millis(u64::try_from(left).unwrap_or(u64::MAX)));
             }
         }
     }
     Err(Error::new(ErrorKind::Misconfigured, format!("no server lists when session {session:#x} expires")))
 }
 
-const QUARTER: u64 = 15 * 60;
+/// The milliseconds of a quarter of an hour.
+const QUARTER: u128 = 15 * 60 * 1000;
 
 /// The seconds since the last quarter of an hour, of a date such as `Sun Nov 29 03:04:05 UTC 2026`.
-fn minutes(date: &str) -> Option<u64> {
+fn minutes(date: &str) -> Option<u128> {
     let mut time = date.split(' ').nth(3)?.split(':').skip(1);
-    let mut next = || time.next()?.parse::<u64>().ok();
+    let mut next = || time.next()?.parse::<u128>().ok();
     let (minutes, seconds) = (next()?, next()?);
-    Some((minutes * 60 + seconds) % QUARTER)
+    Some((minutes * 60 + seconds) % (15 * 60))
 }
 
 /// Attaches to a session, and closes it. The client crate attaches to sessions of its own only.
