@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::{StreamExt, stream};
 use latchwork_core::backend::{ChangeWatch, EntryPage, Join, Joined, Node, NodeId, Patience, QueueEntry};
 use latchwork_core::recipes::Mutex;
-use latchwork_core::{Address, Claim, Limit, Operator};
+use latchwork_core::{Address, Claim, Hold, Limit, Listing, Operator, Result};
+use tokio::task::JoinHandle;
 
 use crate::adapter::Adapter;
 use crate::bounds::CLEAN_UP;
 use crate::exclusive::{Guard, Lock};
-use crate::testbed::Client;
+use crate::testbed::{Armed, Client};
 use crate::waits::{soon, until, within};
 
 /// A plain mutex, in a case that is about something else too. A case about what a mutex does asks
@@ -32,6 +34,16 @@ pub(crate) async fn acquire(mutex: &Lock) -> Guard {
     soon("acquire", mutex.acquire()).await.expect("acquired")
 }
 
+/// Acquires the mutexes of many keys, `at_a_time` of them at once.
+pub(crate) async fn acquire_many(
+    client: &Client,
+    keys: impl IntoIterator<Item = String>,
+    at_a_time: usize,
+) -> Vec<Guard> {
+    let acquiring = keys.into_iter().map(|key| async move { acquire(&mutex(client, &key)).await });
+    stream::iter(acquiring).buffer_unordered(at_a_time).collect().await
+}
+
 pub(crate) async fn try_acquire(mutex: &Lock) -> Option<Guard> {
     soon("try_acquire", mutex.try_acquire()).await.expect("answered")
 }
@@ -41,28 +53,64 @@ pub(crate) async fn listing(mutex: &Lock) -> Vec<QueueEntry> {
     soon("list", mutex.queue(1000)).await.expect("listed")
 }
 
-/// Starts an acquire in the background.
-pub(crate) fn acquiring(mutex: Lock) -> Waiter {
-    Waiter(tokio::spawn(async move { mutex.acquire().await }))
+/// Acquires and releases, as the next one that comes.
+pub(crate) async fn acquire_and_release(mutex: &Lock) {
+    release(acquire(mutex).await).await;
+}
+
+pub(crate) async fn release(hold: impl Into<Hold>) {
+    soon("release", hold.into().release()).await.expect("released");
+}
+
+/// Releases the holds one after the other.
+pub(crate) async fn release_all<H: Into<Hold>>(holds: impl IntoIterator<Item = H>) {
+    for hold in holds {
+        release(hold).await;
+    }
+}
+
+pub(crate) async fn close(client: &Client) {
+    soon("close", client.coordinator.close()).await.expect("closed");
+}
+
+/// Waits until the queue of a recipe has this number of nodes.
+pub(crate) async fn until_standing(queue: Listing<QueueEntry>, nodes: usize) {
+    let listed = || async { soon("list", queue.first(100)).await.expect("listed").len() == nodes };
+    until("the queue has its nodes", listed).await;
 }
 
 /// Starts an acquire in the background, and waits until it stands in the queue as its `place`-th
 /// node (from 1).
 pub(crate) async fn queue_up(mutex: &Lock, place: usize) -> Waiter {
-    let waiter = acquiring(mutex.clone());
+    let waiter = Waiter::of(mutex.acquire());
     until("the waiter stands in the queue", || async { listing(mutex).await.len() >= place }).await;
     waiter
 }
 
-/// An acquire in the background. Dropped, it is cancelled.
-pub(crate) struct Waiter(tokio::task::JoinHandle<latchwork_core::Result<Guard>>);
+/// As [`queue_up`], of any recipe.
+pub(crate) async fn queued<G: Send + 'static>(
+    acquisition: impl Future<Output = Result<G>> + Send + 'static,
+    queue: Listing<QueueEntry>,
+    place: usize,
+) -> Waiter<G> {
+    let waiter = Waiter::of(acquisition);
+    until_standing(queue, place).await;
+    waiter
+}
 
-impl Waiter {
-    pub(crate) async fn outcome(mut self) -> latchwork_core::Result<Guard> {
+/// An acquisition in the background. Dropped, it is cancelled.
+pub(crate) struct Waiter<G = Guard>(JoinHandle<Result<G>>);
+
+impl<G: Send + 'static> Waiter<G> {
+    pub(crate) fn of(acquisition: impl Future<Output = Result<G>> + Send + 'static) -> Self {
+        Self(tokio::spawn(acquisition))
+    }
+
+    pub(crate) async fn outcome(mut self) -> Result<G> {
         soon("the waiter ends", &mut self.0).await.expect("no panic")
     }
 
-    pub(crate) async fn guard(self) -> Guard {
+    pub(crate) async fn guard(self) -> G {
         self.outcome().await.expect("admitted")
     }
 
@@ -77,7 +125,7 @@ impl Waiter {
     }
 }
 
-impl Drop for Waiter {
+impl<G> Drop for Waiter<G> {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -100,9 +148,20 @@ pub(crate) fn join_of(queue: &Address, claim: Claim) -> Join {
     }
 }
 
-/// Joins below the recipes: the answer.
-pub(crate) async fn join(client: &Client, queue: &Address, claim: Claim) -> Joined {
-    soon("join", client.coordinator.backend().join(&join_of(queue, claim))).await.expect("joined")
+/// Joins a queue that is free below the recipes.
+pub(crate) async fn admitted(client: &Client, queue: &Address, claim: Claim) -> Arc<dyn Node> {
+    match enters(client, queue, claim).await {
+        (true, node) => node,
+        (false, _) => panic!("{queue} is not free"),
+    }
+}
+
+/// Joins a queue that is taken below the recipes.
+pub(crate) async fn waiting(client: &Client, queue: &Address, claim: Claim) -> Arc<dyn Node> {
+    match enters(client, queue, claim).await {
+        (true, _) => panic!("{queue} is not taken"),
+        (false, node) => node,
+    }
 }
 
 /// The first page of a queue below the recipes.
@@ -113,7 +172,12 @@ pub(crate) async fn entries(client: &Client, queue: &Address) -> Vec<QueueEntry>
 
 /// Joins below the recipes: whether the node is admitted, and the node.
 pub(crate) async fn enters(client: &Client, queue: &Address, claim: Claim) -> (bool, Arc<dyn Node>) {
-    match join(client, queue, claim).await {
+    enters_by(client, &join_of(queue, claim)).await
+}
+
+/// As [`enters`], by this join.
+pub(crate) async fn enters_by(client: &Client, join: &Join) -> (bool, Arc<dyn Node>) {
+    match soon("join", client.coordinator.backend().join(join)).await.expect("joined") {
         Joined::Admitted(node) => (true, node),
         Joined::Waiting(node) => (false, node),
         Joined::Refused => panic!("only a try is refused"),
@@ -138,6 +202,36 @@ pub(crate) async fn promptly(node: &Arc<dyn Node>) {
 
 pub(crate) async fn leave(node: &Arc<dyn Node>) {
     soon("leave", node.leave()).await.expect("left");
+}
+
+/// Leaves, as core does: again and again through an outage.
+pub(crate) async fn leave_in_the_end(node: &Arc<dyn Node>) {
+    in_the_end(|| node.leave()).await.expect("left");
+}
+
+/// The answer to a request that is repeated through an outage.
+pub(crate) async fn in_the_end<T, F: Future<Output = Result<T>>>(request: impl Fn() -> F) -> Result<T> {
+    soon("the answer", async {
+        loop {
+            match request().await {
+                Err(error) if error.may_pass() => tokio::task::yield_now().await,
+                answer => return answer,
+            }
+        }
+    })
+    .await
+}
+
+/// The answer to a request that meets this fault on its way.
+pub(crate) async fn caught<T>(fault: &mut dyn Armed, request: impl Future<Output = T>) -> T {
+    let (answer, caught) = tokio::join!(soon("the answer", request), soon("the fault", fault.caught()));
+    caught.expect("caught");
+    answer
+}
+
+/// The answer to a request of this client that names `key`. Its first reply is lost.
+pub(crate) async fn without_reply<T>(client: &Client, key: &str, request: impl Future<Output = T>) -> T {
+    caught(&mut *client.link.drop_reply(key), request).await
 }
 
 /// Whether a node of this client still waits, after [as much time](settle) as an event takes.

@@ -6,6 +6,11 @@ use latchwork_core::{Address, CellLife, Expected, Result, Version};
 use crate::testbed::Client;
 use crate::waits::soon;
 
+/// The cell with this version and value.
+pub(crate) fn shown(version: Version, value: impl AsRef<[u8]>) -> VersionedValue {
+    VersionedValue { version, value: value.as_ref().into() }
+}
+
 /// A write of a value that stays.
 pub(crate) fn put(expected: Expected, value: impl AsRef<[u8]>) -> CellWrite {
     lasting(expected, value, CellLife::Stays)
@@ -44,12 +49,17 @@ pub(crate) async fn write(client: &Client, cell: &Address, write: CellWrite) -> 
     written(ask(client, cell, &write).await)
 }
 
-/// Deletes a cell, and answers whether it was there.
-pub(crate) async fn delete(client: &Client, cell: &Address) -> bool {
-    match ask(client, cell, &deletion(Expected::Any)).await.expect("answered") {
+/// Whether the cell was there that a deletion was asked for.
+pub(crate) fn deleted(answer: Result<CellWritten>) -> bool {
+    match answer.expect("answered") {
         CellWritten::Deleted { was_there } => was_there,
         other => panic!("not deleted: {other:?}"),
     }
+}
+
+/// Deletes a cell, and answers whether it was there.
+pub(crate) async fn delete(client: &Client, cell: &Address) -> bool {
+    deleted(ask(client, cell, &deletion(Expected::Any)).await)
 }
 
 pub(crate) async fn read(client: &Client, cell: &Address) -> Option<VersionedValue> {
@@ -57,5 +67,10 @@ pub(crate) async fn read(client: &Client, cell: &Address) -> Option<VersionedVal
 }
 
 pub(crate) async fn text(client: &Client, cell: &Address) -> Option<String> {
-    read(client, cell).await.map(|cell| String::from_utf8(cell.value.to_vec()).expect("text"))
+    read(client, cell).await.map(as_text)
+}
+
+/// The value of a cell, as text.
+pub(crate) fn as_text(cell: VersionedValue) -> String {
+    String::from_utf8(cell.value.to_vec()).expect("text")
 }

@@ -136,6 +136,11 @@ impl Context {
         self.client_with(&self.config(LONG_TTL)).await
     }
 
+    /// A client whose renewals and re-checks hide nothing.
+    pub(crate) async fn quiet(&self) -> Client {
+        self.client_with(&self.config(QUIET_TTL)).await
+    }
+
     /// A client with a short TTL.
     pub(crate) async fn mortal(&self) -> Client {
         self.client_with(&self.config(SHORT_TTL)).await
@@ -144,9 +149,23 @@ impl Context {
     /// A client that waits for an answer as long as for a connection: for cases in which each request must be
     /// answered, so that a server which stands still for some seconds fails none.
     pub(crate) async fn patient(&self, ttl: Duration) -> Client {
+        self.client_by(ttl, |config| config.request_timeout = CONNECT).await
+    }
+
+    /// A client with this TTL. `set` changes the rest of its configuration.
+    pub(crate) async fn client_by(&self, ttl: Duration, set: impl FnOnce(&mut Config)) -> Client {
         let mut config = self.config(ttl);
-        config.request_timeout = CONNECT;
+        set(&mut config);
         self.client_with(&config).await
+    }
+
+    /// `N` clients with a TTL for cases that are not about loss.
+    pub(crate) async fn clients<const N: usize>(&self) -> [Client; N] {
+        let mut clients = Vec::new();
+        for _ in 0..N {
+            clients.push(self.client().await);
+        }
+        clients.try_into().expect("as many")
     }
 
     pub(crate) async fn client_with(&self, config: &Config) -> Client {
@@ -217,6 +236,31 @@ impl Context {
     /// A client that is cut off sees its deadline pass, unless time is kept.
     pub(crate) fn outlast(&self, client: &Client) {
         self.passes(client, client.ttl());
+    }
+
+    /// A client dies, and its lease ends.
+    pub(crate) async fn kill(&self, client: &Client) {
+        latchwork_core::crash(&client.coordinator).await;
+        self.outlast(client);
+        self.end_lease(client).await;
+    }
+
+    /// The link of a client is cut, and its lease ends.
+    pub(crate) async fn cut_off(&self, client: &Client) {
+        client.link.cut();
+        self.outlast(client);
+        self.end_lease(client).await;
+    }
+
+    /// Removes a node past the library.
+    pub(crate) async fn remove(&self, queue: &Address, sequence: u64) {
+        assert!(self.can(Fault::Remove), "every backend has an outside");
+        self.fixture.remove(queue, sequence).await.expect("removed");
+    }
+
+    /// How many requests the server got up to now.
+    pub(crate) async fn requests(&self) -> u64 {
+        self.fixture.requests().await.expect("counted")
     }
 
     /// The clock of a client jumps by this time, unless time is kept.

@@ -17,6 +17,7 @@ mod cell_actions;
 pub mod child;
 mod context;
 pub mod ensemble_faults;
+mod errors;
 mod exclusive;
 pub mod failover;
 pub mod fenced;

@@ -5,8 +5,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use latchwork_core::{Coordinator, LeaseState};
-use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::task::JoinHandle;
+use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::time::timeout;
 
 use crate::bounds::{CLEAN_UP, LATE, PATIENCE};
@@ -24,9 +23,15 @@ pub(crate) async fn soon<F: Future>(what: &str, future: F) -> F::Output {
     within(PATIENCE, what, future).await
 }
 
-/// Awaits tasks that report each of their holds. Each report has its own bound: on a slow machine all of
-/// them take longer.
-pub(crate) async fn all_held(tasks: Vec<JoinHandle<()>>, mut holds: UnboundedReceiver<()>) {
+/// Runs tasks that report each of their holds. Each report has its own bound: on a slow machine all of them take
+/// longer.
+pub(crate) async fn contend<F: Future<Output = ()> + Send + 'static>(
+    tasks: usize,
+    mut contender: impl FnMut(usize, UnboundedSender<()>) -> F,
+) {
+    let (held, mut holds) = mpsc::unbounded_channel();
+    let tasks: Vec<_> = (0..tasks).map(|task| tokio::spawn(contender(task, held.clone()))).collect();
+    drop(held);
     while soon("the next hold", holds.recv()).await.is_some() {}
     for task in tasks {
         task.await.expect("no panic");

@@ -7,10 +7,11 @@ use latchwork_core::backend::{Join, Joined, Node};
 use latchwork_core::{Claim, ErrorKind, Kind};
 
 use crate::actions::{
-    acquire, acquiring, enters, entries, join_of, leave, listing, promptly, queue_up, try_acquire,
+    Waiter, acquire, acquire_and_release, enters, entries, in_the_end, join_of, leave, listing, promptly,
+    queue_up, try_acquire, without_reply,
 };
-use crate::bounds::QUIET_TTL;
 use crate::case::cases;
+use crate::errors::fails;
 use crate::testbed::Client;
 use crate::waits::{after_polls, soon, until, within};
 
@@ -30,12 +31,9 @@ cases! {
     "NODE-IDEMPOTENT" adapted =>
     /// a join whose reply was lost is sent again and makes one node
     async fn node_idempotent_a_lost_reply_makes_one_node(context) {
-        let (client, other) = (context.client().await, context.client().await);
+        let [client, other] = context.clients().await;
         let key = "lost-reply-of-a-join";
-        let mut dropped = client.link.drop_reply(key);
-        let waiter = acquiring(context.mutex(&client, key));
-        soon("the reply is dropped", dropped.caught()).await.expect("caught");
-        let guard = waiter.guard().await;
+        let guard = without_reply(&client, key, acquire(&context.mutex(&client, key))).await;
         let nodes = listing(&context.mutex(&other, key)).await;
         assert_eq!(nodes.len(), 1, "{nodes:?}");
         assert_eq!(nodes[0].sequence, guard.token().sequence());
@@ -47,61 +45,50 @@ cases! {
     "NODE-IDEMPOTENT" adapted =>
     /// a join that lands after its attempt was cancelled makes no ghost
     async fn node_idempotent_a_late_join_makes_no_ghost(context) {
-        let (client, other) = (context.client().await, context.client().await);
+        let [client, other] = context.clients().await;
         let key = "a-late-join";
         let mut parked = client.link.park(key);
-        let waiter = acquiring(context.mutex(&client, key));
+        let waiter = Waiter::of(context.mutex(&client, key).acquire());
         soon("the join is caught", parked.caught()).await.expect("caught");
         waiter.cancel().await;
         // The clean-up of the cancelled attempt is over when this client can join again.
-        let guard = acquire(&context.mutex(&client, key)).await;
-        guard.release().await.expect("released");
+        acquire_and_release(&context.mutex(&client, key)).await;
         soon("the late join lands", parked.deliver()).await;
         assert!(listing(&context.mutex(&other, key)).await.is_empty(), "a ghost");
-        acquire(&context.mutex(&other, key)).await.release().await.expect("released");
+        acquire_and_release(&context.mutex(&other, key)).await;
     }
 
     "NODE-IDEMPOTENT" adapted =>
     /// a join that lands after its attempt was sent again, admitted and released makes no ghost
     async fn node_idempotent_a_late_join_after_the_release_makes_no_ghost(context) {
-        let (client, other) = (context.client().await, context.client().await);
+        let [client, other] = context.clients().await;
         let key = "a-very-late-join";
         let mut parked = client.link.park(key);
-        let waiter = acquiring(context.mutex(&client, key));
+        let waiter = Waiter::of(context.mutex(&client, key).acquire());
         soon("the join is caught", parked.caught()).await.expect("caught");
         let guard = waiter.guard().await;
         soon("release", guard.release()).await.expect("answered");
         soon("the late join lands", parked.deliver()).await;
         assert!(listing(&context.mutex(&other, key)).await.is_empty(), "a ghost");
-        acquire(&context.mutex(&other, key)).await.release().await.expect("released");
+        acquire_and_release(&context.mutex(&other, key)).await;
     }
 
     "NODE-IDEMPOTENT" =>
     /// below the recipes: a join that is repeated after a lost reply finds its node, admitted or waiting; an abandoned join
     /// leaves none, and an abandon may be repeated
     async fn node_idempotent_a_repeated_join_is_the_same_node(context) {
-        let (one, two) = (context.client_with(&context.config(QUIET_TTL)).await, context.client_with(&context.config(QUIET_TTL)).await);
+        let (one, two) = (context.quiet().await, context.quiet().await);
         let key = "a-repeated-join";
         let queue = context.queue_of(Kind::Mutex, key);
         // The first join of a key may make more than its node.
         leave(&enters(&one, &queue, Claim::Exclusive).await.1).await;
         let unanswered = async |client: &Client, join: &Join| {
-            let (mut dropped, backend) = (client.link.drop_reply(key), client.coordinator.backend());
-            let (answer, caught) = tokio::join!(soon("join", backend.join(join)), soon("drop", dropped.caught()));
-            caught.expect("dropped");
-            assert_eq!(answer.expect_err("no answer").kind(), ErrorKind::OutcomeUnknown);
+            let answer = without_reply(client, key, client.coordinator.backend().join(join)).await;
+            fails(answer, ErrorKind::OutcomeUnknown, "no answer");
         };
         let repeat = async |client: &Client, join: &Join| {
             let repeated = Join { repeated: true, ..join.clone() };
-            soon("the answer", async {
-                loop {
-                    match client.coordinator.backend().join(&repeated).await {
-                        Err(error) if error.may_pass() => tokio::task::yield_now().await,
-                        answer => break answer.expect("joined"),
-                    }
-                }
-            })
-            .await
+            in_the_end(|| client.coordinator.backend().join(&repeated)).await.expect("joined")
         };
         let (first, second) = (join_of(&queue, Claim::Exclusive), join_of(&queue, Claim::Exclusive));
         unanswered(&one, &first).await;
@@ -127,16 +114,13 @@ cases! {
     /// a release whose reply was lost is retried, and removes nothing newer; the answer says that
     /// it was held only where that is known
     async fn node_leave_own_and_nothing_newer(context) {
-        let (client, other) = (context.client().await, context.client().await);
+        let [client, other] = context.clients().await;
         let key = "lost-reply-of-a-leave";
         let guard = acquire(&context.mutex(&client, key)).await;
         let waiter = queue_up(&context.mutex(&other, key), 2).await;
-        let mut dropped = client.link.drop_reply(key);
-        match soon("release", guard.release()).await {
-            Ok(()) => {}
-            Err(error) => assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}"),
+        if let Err(error) = without_reply(&client, key, guard.release()).await {
+            assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
         }
-        soon("the reply is dropped", dropped.caught()).await.expect("caught");
         let next = waiter.guard().await;
         assert!(try_acquire(&context.mutex(&client, key)).await.is_none(), "the retried release removed the newer node");
         assert!(next.is_held());
@@ -147,15 +131,14 @@ cases! {
     "NODE-CANCEL" adapted =>
     /// a waiter that is dropped in mid-queue frees its place
     async fn node_cancel_a_dropped_wait_leaves_nothing(context) {
-        let (holder, client) = (context.client().await, context.client().await);
+        let [holder, client] = context.clients().await;
         let guard = acquire(&context.mutex(&holder, "a")).await;
         for _ in 0..5 {
-            let waiter = queue_up(&context.mutex(&client, "a"), 2).await;
-            drop(waiter);
+            drop(queue_up(&context.mutex(&client, "a"), 2).await);
             until("its node is gone", || async { listing(&context.mutex(&holder, "a")).await.len() == 1 }).await;
         }
         guard.release().await.expect("released");
-        acquire(&context.mutex(&client, "a")).await.release().await.expect("released");
+        acquire_and_release(&context.mutex(&client, "a")).await;
     }
 
     "NODE-CANCEL" adapted =>
@@ -164,15 +147,14 @@ cases! {
         let client = context.client().await;
         let mutex = context.mutex(&client, "a");
         for round in 0..20 {
-            let guard = try_acquire(&mutex).await.unwrap_or_else(|| panic!("round {round}: behind our own node"));
-            drop(guard);
+            drop(try_acquire(&mutex).await.unwrap_or_else(|| panic!("round {round}: behind our own node")));
         }
     }
 
     "NODE-CANCEL" adapted =>
     /// acquires dropped at many different instants leave no node and no stuck waiter
     async fn node_cancel_at_any_instant(context) {
-        let (client, other) = (context.client().await, context.client().await);
+        let [client, other] = context.clients().await;
         // So that a request is an await point of its own, with an instant before and one after the
         // server's work.
         client.link.delay(Duration::from_millis(20));
@@ -180,8 +162,7 @@ cases! {
         let (mut steps, ttl) = (0, client.ttl());
         loop {
             // The free lock, then one that is handed on while it is waited for.
-            let free = after_polls(steps, mutex.acquire()).await.map(|guard| guard.expect("acquired"));
-            drop(free);
+            drop(after_polls(steps, mutex.acquire()).await.map(|guard| guard.expect("acquired")));
             let held = acquire(&theirs).await;
             let releasing = async {
                 let here = until("it stands in the queue", || async { listing(&theirs).await.len() == 2 });
@@ -203,13 +184,13 @@ cases! {
         }
         assert!(steps >= 3, "dropped at {steps} await points only: the delay is not there");
         client.link.heal();
-        acquire(&theirs).await.release().await.expect("released");
+        acquire_and_release(&theirs).await;
     }
 
     "NODE-CANCEL" adapted =>
     /// a release that is dropped at any instant goes on, and frees the lock
     async fn node_cancel_a_dropped_release_goes_on(context) {
-        let (client, other) = (context.client().await, context.client().await);
+        let [client, other] = context.clients().await;
         client.link.delay(Duration::from_millis(20));
         for steps in 0..200 {
             let guard = acquire(&context.mutex(&client, "a")).await;

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use latchwork_core::recipes::{Barrier, DoubleBarrier};
+use latchwork_core::recipes::{Barrier, DoubleBarrier, Inside};
 use latchwork_core::{Address, ErrorKind, Key, Kind};
 
-use crate::actions::entries;
+use crate::actions::{Waiter, entries};
 use crate::bounds::NOISE;
 use crate::case::cases;
+use crate::errors::refuses;
 use crate::testbed::Client;
 use crate::waits::{soon, until, within};
 
@@ -20,6 +21,19 @@ fn barrier(client: &Client, parties: u32) -> Barrier {
 
 fn double(client: &Client, parties: u32) -> DoubleBarrier {
     client.coordinator.double_barrier("a", parties).expect("a good key")
+}
+
+/// Waits at the barrier in the background.
+fn waiting(client: &Client, parties: u32) -> Waiter<()> {
+    let barrier = barrier(client, parties);
+    Waiter::of(async move { barrier.wait().await })
+}
+
+/// Both enter at once.
+async fn enter(one: &Client, two: &Client) -> (Inside, Inside) {
+    let (first, second) = (double(one, 2), double(two, 2));
+    let (first, second) = soon("enter", async { tokio::join!(first.enter(), second.enter()) }).await;
+    (first.expect("entered"), second.expect("entered"))
 }
 
 /// Waits until so many stand in a queue.
@@ -32,7 +46,7 @@ cases! {
     /// nobody passes before as many wait as there are parties, in every round
     async fn barrier_pass_together_round_by_round(context) {
         const ROUNDS: usize = 5;
-        let clients = [context.client().await, context.client().await, context.client().await];
+        let clients: [_; 3] = context.clients().await;
         let came = Arc::new(AtomicUsize::new(0));
         let members = clients.iter().enumerate().map(|(number, client)| {
             let came = Arc::clone(&came);
@@ -49,9 +63,9 @@ cases! {
             }
         });
         soon("all rounds", join_all(members)).await;
-        assert_eq!(clients[0].coordinator.barrier("a", 0).expect_err("zero").argument(), Some("parties"));
+        refuses(clients[0].coordinator.barrier("a", 0), "parties");
         let exact = Key::exact("/a");
-        assert_eq!(clients[0].coordinator.barrier(exact, 2).expect_err("exact").argument(), Some("key"));
+        refuses(clients[0].coordinator.barrier(exact, 2), "key");
     }
 
     "BARRIER-PASS" =>
@@ -59,28 +73,22 @@ cases! {
     async fn barrier_pass_without_the_dead(context) {
         let (dies, waits, comes) = (context.doomed().await, context.client().await, context.client().await);
         let queue = context.queue_of(Kind::Barrier, "a");
-        let dead = tokio::spawn({
-            let barrier = barrier(&dies, 3);
-            async move { barrier.wait().await }
-        });
+        let dead = waiting(&dies, 3);
         until_standing(&waits, &queue, 1).await;
         latchwork_core::crash(&dies.coordinator).await;
-        assert!(soon("its end", dead).await.expect("no panic").is_err(), "passed alone");
+        assert!(dead.outcome().await.is_err(), "passed alone");
         let gives_up = barrier(&comes, 3);
         let error = tokio::time::timeout(NOISE, gives_up.wait()).await;
         assert!(error.is_err(), "two passed a barrier of three");
         // Its place is given back in the background, and counts until then.
         context.end_lease(&dies).await;
         until_standing(&waits, &queue, 0).await;
-        let waiting = [&waits, &comes].map(|client| {
-            let barrier = barrier(client, 3);
-            tokio::spawn(async move { barrier.wait().await })
-        });
+        let others = [&waits, &comes].map(|client| waiting(client, 3));
         until_standing(&waits, &queue, 2).await;
-        assert!(waiting.iter().all(|waiting| !waiting.is_finished()), "two passed a barrier of three");
+        assert!(others.iter().all(|other| !other.is_finished()), "two passed a barrier of three");
         soon("the third", barrier(&waits, 3).wait()).await.expect("passed");
-        for waiting in waiting {
-            soon("the others", waiting).await.expect("no panic").expect("passed");
+        for other in others {
+            other.outcome().await.expect("passed");
         }
     }
 
@@ -88,18 +96,14 @@ cases! {
     /// nobody leaves a double barrier before all who entered are ready to, and the next enter when
     /// all have left
     async fn barrier_leave_together_and_enter_again(context) {
-        let (one, two, late) = (context.client().await, context.client().await, context.client().await);
+        let [one, two, late] = context.clients().await;
         for _ in 0..3 {
-            let (first, second) = {
-                let (first, second) = (double(&one, 2), double(&two, 2));
-                let (first, second) = soon("enter", async { tokio::join!(first.enter(), second.enter()) }).await;
-                (first.expect("entered"), second.expect("entered"))
-            };
+            let (first, second) = enter(&one, &two).await;
             assert!(first.is_held() && second.is_held());
             // One alone does not enter, nor do two while somebody is inside.
             let others = [(); 2].map(|()| {
                 let barrier = double(&late, 2);
-                tokio::spawn(async move { barrier.enter().await })
+                Waiter::of(async move { barrier.enter().await })
             });
             let mut leaving = Box::pin(first.leave());
             let early = tokio::time::timeout(Duration::from_millis(200), &mut leaving).await;
@@ -110,7 +114,7 @@ cases! {
             also.expect("left");
             let mut inside = Vec::new();
             for other in others {
-                inside.push(soon("the next enter", other).await.expect("no panic").expect("entered"));
+                inside.push(other.guard().await);
             }
             for left in soon("the next leave", join_all(inside.into_iter().map(|inside| inside.leave()))).await {
                 left.expect("left");
@@ -122,13 +126,9 @@ cases! {
     /// one who dies inside a double barrier is waited for until its lease has ended, and no longer
     async fn barrier_leave_without_the_dead(context) {
         let (dies, stays) = (context.doomed().await, context.client().await);
-        let (first, second) = (double(&dies, 2), double(&stays, 2));
-        let (first, second) = soon("enter", async { tokio::join!(first.enter(), second.enter()) }).await;
-        let (first, second) = (first.expect("entered"), second.expect("entered"));
+        let (first, second) = enter(&dies, &stays).await;
         let bound = context.over(&dies) + stays.ttl() / 3 + NOISE;
-        latchwork_core::crash(&dies.coordinator).await;
-        context.outlast(&dies);
-        context.end_lease(&dies).await;
+        context.kill(&dies).await;
         within(bound, "its leave", second.leave()).await.expect("left");
         assert!(!first.is_held());
         let error = first.leave().await.expect_err("it died");

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use super::contender::{BOUND, Contender, Inside, all_locks};
 use super::futures::{Prepared, PublicFuture, Site, table};
 use super::is_long;
-use crate::actions::{acquire, listing};
+use crate::actions::{acquire, listing, release};
 use crate::adapter::Adapter;
 use crate::bounds::QUIET_TTL;
 use crate::case::cases;
@@ -38,11 +38,9 @@ cases! {
         let seed = context.seed();
         let drops = if context.testbed.is_paused() || is_long() { DROPS } else { FEWER };
         let mut clients = Vec::new();
-        let mut config = context.config(QUIET_TTL);
-        // A try that a busy server keeps waiting is no finding.
-        config.request_timeout = BOUND;
         for number in 0..CLIENTS {
-            let client = context.client_with(&config).await;
+            // A try that a busy server keeps waiting is no finding.
+            let client = context.client_by(QUIET_TTL, |config| config.request_timeout = BOUND).await;
             if context.testbed.is_paused() {
                 // A request takes no time there otherwise, and there would be no instant between it
                 // and its reply.
@@ -76,12 +74,12 @@ cases! {
         }
         if context.testbed.is_paused() {
             // A store of our own counts: what was dropped had mostly been sent, and was taken back.
-            let requests = context.fixture.requests().await.expect("counted");
+            let requests = context.requests().await;
             assert!(requests >= 2 * drops as u64, "{requests} requests: most of it was dropped before anything was sent");
         }
         for client in &clients {
             for lock in all_locks(client) {
-                within(BOUND, "the next admission", lock.acquire()).await.expect("acquired").release().await.expect("released");
+                release(within(BOUND, "the next admission", lock.acquire()).await.expect("acquired")).await;
             }
         }
         // While all clients live: the end of a lease takes nothing back here.
@@ -149,10 +147,9 @@ async fn every_future(context: &Context, adapter: Adapter) {
                 points += recorder.scope(at_every_await_point(&site, future, Way { contended, woken })).await;
             }
         }
-        let gauges =
-            if cfg!(feature = "metrics") { &["latchwork_waiters", "latchwork_holders"][..] } else { &[] };
-        for gauge in gauges {
-            assert_eq!(recorder.sum(gauge, &[]), 0.0, "{}: {recorder:?}", future.name);
+        for gauge in ["latchwork_waiters", "latchwork_holders"] {
+            let counted = !cfg!(feature = "metrics") || recorder.sum(gauge, &[]) == 0.0;
+            assert!(counted, "{gauge} of {}: {recorder:?}", future.name);
         }
         site.client.link.heal();
         soon("the end of a site", site.clear()).await;
@@ -177,10 +174,7 @@ async fn at_every_await_point(site: &Site<'_>, public: &PublicFuture, way: Way) 
     let Way { contended, woken } = way;
     let name = public.name;
     for polls in 1..200 {
-        let held = match contended {
-            true => Some(acquire(&site.theirs).await),
-            false => None,
-        };
+        let held = if contended { Some(acquire(&site.theirs).await) } else { None };
         let Prepared(future) = soon("the preparation", (public.prepare)(site)).await;
         let over = Arc::new(Notify::new());
         // A task of its own, so that nothing wakes it but what it waits for.

@@ -4,11 +4,14 @@ use std::collections::HashSet;
 
 use futures_util::future::join_all;
 use latchwork_core::backend::{CellWritten, MAX_CELL_BYTES, VersionedValue};
-use latchwork_core::recipes::{Compared, MultiLock, SharedValue, Watch};
-use latchwork_core::{ErrorKind, Expected, Kind, Result, Version};
+use latchwork_core::recipes::{Compared, SharedValue, Watch};
+use latchwork_core::{ErrorKind, Expected, Hold, Kind, Result, Version};
 
+use super::multi::mutexes;
+use crate::actions::{acquire, close, mutex, release_all};
 use crate::case::cases;
-use crate::cell_actions::{self, ask, deletion, put, refused, written};
+use crate::cell_actions::{self, as_text, ask, deleted, deletion, put, refused, shown, written};
+use crate::errors::refuses;
 use crate::testbed::Client;
 use crate::waits::soon;
 
@@ -22,7 +25,7 @@ pub(super) async fn read(value: &SharedValue) -> Option<VersionedValue> {
 
 /// The value as text; `None` if there is none.
 pub(super) async fn text(value: &SharedValue) -> Option<String> {
-    read(value).await.map(|cell| String::from_utf8(cell.value.to_vec()).expect("text"))
+    read(value).await.map(as_text)
 }
 
 pub(super) async fn write(value: &SharedValue, text: &str) -> Version {
@@ -58,12 +61,12 @@ cases! {
     /// a write under "absent" or under a version is made only if that is so, and a refused one
     /// answers what is there
     async fn cell_cas_writes_only_over_what_is_expected(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        let [one, two] = context.clients().await;
         let (mine, theirs) = (value(&one, "a"), value(&two, "a"));
         assert_eq!(read(&mine).await, None);
         assert!(!delete(&mine).await, "there was nothing");
         let Compared::Stored(first) = set(&mine, Expected::Absent, "first").await else { panic!("it was absent") };
-        let here = VersionedValue { version: first, value: b"first"[..].into() };
+        let here = shown(first, "first");
         assert_eq!(read(&theirs).await, Some(here.clone()));
         assert_eq!(set(&theirs, Expected::Absent, "no").await, Compared::Differs(Some(here)));
         let Compared::Stored(second) = set(&theirs, Expected::Version(first), "second").await else {
@@ -71,7 +74,7 @@ cases! {
         };
         assert!(first < second, "{first} {second}");
         let refused = set(&mine, Expected::Version(first), "no").await;
-        assert_eq!(refused, Compared::Differs(Some(VersionedValue { version: second, value: b"second"[..].into() })));
+        assert_eq!(refused, Compared::Differs(Some(shown(second, "second"))));
         let third = write(&mine, "").await;
         assert!(second < third, "{second} {third}");
         assert_eq!(text(&theirs).await.as_deref(), Some(""), "an empty value is a value");
@@ -90,15 +93,14 @@ cases! {
             assert_eq!(refused(ask(&one, &cell, &write).await), None, "{write:?}");
         }
         for expected in [Expected::Any, Expected::Absent] {
-            let answer = ask(&one, &cell, &deletion(expected)).await.expect("answered");
-            assert_eq!(answer, CellWritten::Deleted { was_there: false }, "{expected:?}");
+            assert!(!deleted(ask(&one, &cell, &deletion(expected)).await), "{expected:?}");
         }
         let every: Vec<u8> = (0..MAX_CELL_BYTES).map(|at| at as u8).collect();
         let mut last = None;
         for value in [&b""[..], b"\0", b"\r\n$-1\r\n", &every, b"x", b""] {
             let expected = last.map_or(Expected::Absent, Expected::Version);
             let version = cell_actions::write(&one, &cell, put(expected, value)).await;
-            let now = VersionedValue { version, value: value.into() };
+            let now = shown(version, value);
             for stale in [Some(Expected::Absent), Some(never), last.map(Expected::Version)].into_iter().flatten() {
                 for write in [put(stale, "no"), deletion(stale)] {
                     assert_eq!(refused(ask(&two, &cell, &write).await), Some(now.clone()), "{write:?}");
@@ -112,8 +114,7 @@ cases! {
         let over = cell_actions::write(&two, &cell, put(Expected::Any, "over it")).await;
         assert!(last < Some(over), "{last:?} {over}");
         let over = Expected::Version(over);
-        let deleted = ask(&one, &cell, &deletion(over)).await.expect("answered");
-        assert_eq!(deleted, CellWritten::Deleted { was_there: true });
+        assert!(deleted(ask(&one, &cell, &deletion(over)).await));
         assert_eq!(refused(ask(&one, &cell, &put(over, "no")).await), None);
         cell_actions::write(&one, &cell, put(Expected::Any, "again")).await;
         assert!(cell_actions::delete(&one, &cell).await);
@@ -124,10 +125,9 @@ cases! {
     /// a version never comes again, also when the cell is deleted and made anew: what expects the
     /// old one is refused, a deletion too
     async fn cell_cas_no_version_comes_again(context) {
-        let (client, other) = (context.client().await, context.client().await);
+        let [client, other] = context.clients().await;
         let (it, theirs, beside) = (value(&client, "a"), value(&other, "a"), value(&client, "b"));
-        let mut versions = Vec::new();
-        let mut learned = Vec::new();
+        let (mut versions, mut learned) = (Vec::new(), Vec::new());
         for round in 0..5 {
             // Made with each condition, by each client.
             let made = match round % 3 {
@@ -160,8 +160,7 @@ cases! {
         let Compared::Stored(next) = set(&it, Expected::Version(last), "next").await else { panic!("it was the last") };
         assert!(delete(&beside).await);
         write(&value(&other, "c"), "a third").await;
-        let deleted = ask(&client, it.address(), &deletion(Expected::Version(next))).await.expect("answered");
-        assert_eq!(deleted, CellWritten::Deleted { was_there: true });
+        assert!(deleted(ask(&client, it.address(), &deletion(Expected::Version(next))).await));
         delete(&value(&other, "c")).await;
     }
 
@@ -169,7 +168,7 @@ cases! {
     /// of clients that set one version at once, one succeeds each time
     async fn cell_cas_of_many_at_once_is_made_by_one(context) {
         const ROUNDS: usize = 25;
-        let clients = [context.client().await, context.client().await, context.client().await, context.client().await];
+        let clients: [_; 4] = context.clients().await;
         for key in ["made-1", "made-2", "made-3"] {
             let (cell, made) = (context.queue_of(Kind::Value, key), put(Expected::Absent, "made"));
             let answers = join_all(clients.iter().map(|client| ask(client, &cell, &made))).await;
@@ -186,10 +185,8 @@ cases! {
             let mut seen = read(&it).await;
             let mut made = 0;
             while made < ROUNDS {
-                let now: usize = seen.as_ref().map_or(0, |cell| {
-                    std::str::from_utf8(&cell.value).expect("text").parse().expect("a number")
-                });
                 let expected = seen.as_ref().map_or(Expected::Absent, |cell| Expected::Version(cell.version));
+                let now: usize = seen.map_or(0, |cell| as_text(cell).parse().expect("a number"));
                 seen = match set(&it, expected, &(now + 1).to_string()).await {
                     Compared::Stored(version) => {
                         made += 1;
@@ -197,7 +194,7 @@ cases! {
                         let beside = value(client, &format!("beside-{number}"));
                         write(&beside, "").await;
                         delete(&beside).await;
-                        Some(VersionedValue { version, value: (now + 1).to_string().as_bytes().into() })
+                        Some(shown(version, (now + 1).to_string()))
                     }
                     Compared::Differs(cell) => cell,
                 };
@@ -213,7 +210,7 @@ cases! {
     /// clients write, delete and create one cell at once: one write makes each version, and at most one uses it up
     async fn cell_cas_each_version_is_used_up_once(context) {
         const TURNS: usize = 60;
-        let clients = [context.client().await, context.client().await, context.client().await, context.client().await];
+        let clients: [_; 4] = context.clients().await;
         let cell = context.queue_of(Kind::Value, "a");
         let racing = clients.iter().enumerate().map(|(number, client)| {
             let cell = &cell;
@@ -258,10 +255,9 @@ cases! {
         let (closes, dies, stays) = (context.mortal().await, context.doomed().await, context.client().await);
         write(&value(&closes, "a"), "of one that closed").await;
         write(&value(&dies, "b"), "of one that died").await;
-        closes.coordinator.close().await.expect("closed");
-        latchwork_core::crash(&dies.coordinator).await;
+        close(&closes).await;
         // What went with it is gone by then.
-        context.end_lease(&dies).await;
+        context.kill(&dies).await;
         for (key, expected) in [("a", "of one that closed"), ("b", "of one that died")] {
             let it = value(&stays, key);
             let found = read(&it).await.expect("it stays");
@@ -286,28 +282,23 @@ cases! {
     /// what cannot be a value, and a hold that cannot guard it, are refused by name, and nothing is
     /// written
     async fn value_arguments_are_refused_by_name(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        let [one, two] = context.clients().await;
         let it = value(&one, "a");
         let longest = vec![0xff; 4096];
         soon("write", it.write(&longest)).await.expect("4,096 bytes are allowed");
         assert_eq!(read(&it).await.expect("written").value.to_vec(), longest);
-        let own = soon("acquire", one.coordinator.mutex("m").expect("a key").acquire()).await.expect("acquired");
-        let foreign = soon("acquire", two.coordinator.mutex("n").expect("a key").acquire()).await.expect("acquired");
-        let both = ["o", "p"].map(|key| one.coordinator.mutex(key).expect("a key"));
-        let both = soon("acquire", MultiLock::new(both).expect("two keys").acquire()).await.expect("acquired");
+        let (own, foreign) = (acquire(&mutex(&one, "m")).await, acquire(&mutex(&two, "n")).await);
+        let both = soon("acquire", mutexes(&one, &["o", "p"]).acquire()).await.expect("acquired");
         let named = |error: Result<Version>| error.expect_err("refused").argument();
         let long = vec![0; 4097];
         assert_eq!(named(it.write(&long).await), Some("value"));
         assert_eq!(named(it.write_while(&own, &long).await), Some("value"));
         assert_eq!(named(it.write_while(&foreign, "no").await), Some("hold"));
         assert_eq!(named(it.write_while(&both, "no").await), Some("hold"));
-        let error = it.compare_and_set(Expected::Any, &long).await.expect_err("too long");
-        assert_eq!((error.argument(), error.key()), (Some("value"), Some("a")), "{error}");
-        assert_eq!(one.coordinator.shared_value("").expect_err("empty").argument(), Some("key"));
+        assert_eq!(refuses(it.compare_and_set(Expected::Any, &long).await, "value").key(), Some("a"));
+        refuses(one.coordinator.shared_value(""), "key");
         assert_eq!(read(&it).await.expect("it stays").value.to_vec(), longest);
-        for released in [own.release().await, foreign.release().await, both.release().await] {
-            released.expect("released");
-        }
+        release_all([Hold::from(own), foreign.into(), both.into()]).await;
         delete(&it).await;
     }
 }

@@ -1,12 +1,13 @@
 //! KEY-KINDS, KEY-EXACT: the keys of cells.
 
-use latchwork_core::backend::{CellWritten, Joined, VersionedValue};
 use latchwork_core::{Address, Claim, Expected, Key, Kind};
 
 use super::cell::{delete, read, text, until_it_shows, value, write};
-use crate::actions::{acquire, join, mutex};
+use super::key::{of_two_namespaces, with_exact_addresses};
+use super::watch::{news, watching};
+use crate::actions::{acquire, admitted, leave, mutex, waiting};
 use crate::case::cases;
-use crate::cell_actions::{self, ask, deletion, put, refused, written};
+use crate::cell_actions::{self, ask, deleted, deletion, put, refused, shown, written};
 use crate::testbed::Client;
 use crate::waits::soon;
 
@@ -48,14 +49,13 @@ cases! {
     "KEY-KINDS" =>
     /// cells of odd keys are separate in each kind, and so are their watches, below the recipes too
     async fn key_kinds_of_odd_cells_have_separate_watches(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        let [one, two] = context.clients().await;
         let keys = ["a", "a/b", "/", "a}b", "a:cell", "%2E", "..", "\0", "*"];
         let cells: Vec<_> = keys.iter().flat_map(|key| KINDS.map(|kind| context.queue_of(kind, key))).collect();
         for (number, cell) in cells.iter().enumerate() {
-            let mut watch = two.coordinator.backend().watch_cell(cell);
-            soon("watch", watch.changed()).await.expect("watched");
+            let mut watch = watching(&two, cell).await;
             cell_actions::write(&one, cell, put(Expected::Absent, number.to_string())).await;
-            soon("the news", watch.changed()).await.expect("watched");
+            news(&mut *watch).await;
         }
         for (number, cell) in cells.iter().enumerate() {
             assert_eq!(cell_actions::text(&two, cell).await, Some(number.to_string()), "{cell}");
@@ -67,15 +67,11 @@ cases! {
     /// a cell at an exact address is shared by clients of all namespaces, where the backend has
     /// such addresses
     async fn key_exact_cells_are_shared_by_namespaces(context) {
-        let (one, name) = (context.client().await, context.fixture.exact_name());
-        let mut config = context.fixture.config();
-        config.namespace.push_str("-2");
-        let two = context.client_with(&config).await;
+        let ([one, two], name) = (of_two_namespaces(context).await, context.fixture.exact_name());
         let of = |client: &Client| client.coordinator.shared_value(Key::exact(name.as_str()));
         if !one.coordinator.capabilities().exact_addresses {
             assert!(of(&one).is_err());
-            context.leave_out("no exact addresses");
-            return;
+            return context.leave_out("no exact addresses");
         }
         let (mine, theirs) = (of(&one).expect("a good name"), of(&two).expect("a good name"));
         let mut watch = soon("watch", theirs.watch()).await.expect("watched");
@@ -89,43 +85,33 @@ cases! {
     /// cells of each kind at one exact address are separate from each other and from a queue of that address, whose holder
     /// writes them
     async fn key_exact_cells_and_a_queue_are_separate(context) {
-        let (one, name) = (context.client().await, context.fixture.exact_name());
-        let mut config = context.fixture.config();
-        config.namespace.push_str("-2");
-        let two = context.client_with(&config).await;
-        if !one.coordinator.capabilities().exact_addresses {
-            context.leave_out("no exact addresses");
-            return;
-        }
-        let here = context.fixture.config().namespace;
+        let Some([one, two]) = with_exact_addresses(context).await else {
+            return context.leave_out("no exact addresses");
+        };
+        let (here, name) = (context.fixture.config().namespace, context.fixture.exact_name());
+        let there = format!("{here}-2");
         let at = |namespace: &str, kind| Address::new(namespace, kind, Key::exact(name.as_str())).expect("a good name");
-        let mut watch = two.coordinator.backend().watch_cell(&at(&config.namespace, Kind::Value));
-        soon("watch", watch.changed()).await.expect("watched");
+        let mut watch = watching(&two, &at(&there, Kind::Value)).await;
         let mut first = Vec::new();
         for kind in KINDS {
             let made = put(Expected::Absent, kind.as_str());
             first.push(cell_actions::write(&one, &at(&here, kind), made).await);
         }
-        soon("the news", watch.changed()).await.expect("watched");
-        let Joined::Admitted(holder) = join(&one, &at(&here, Kind::Mutex), Claim::Exclusive).await else {
-            panic!("it is free")
-        };
-        let Joined::Waiting(waiter) = join(&two, &at(&config.namespace, Kind::Mutex), Claim::Exclusive).await else {
-            panic!("it is one queue")
-        };
+        news(&mut *watch).await;
+        let holder = admitted(&one, &at(&here, Kind::Mutex), Claim::Exclusive).await;
+        let waiter = waiting(&two, &at(&there, Kind::Mutex), Claim::Exclusive).await;
         for (kind, first) in KINDS.into_iter().zip(first) {
-            let (mine, theirs) = (at(&here, kind), at(&config.namespace, kind));
+            let (mine, theirs) = (at(&here, kind), at(&there, kind));
             assert_eq!(cell_actions::text(&two, &theirs).await.as_deref(), Some(kind.as_str()));
             let over = soon("write", holder.write_cell(&theirs, &put(Expected::Version(first), "held"))).await;
-            let deleted = ask(&two, &theirs, &deletion(Expected::Version(written(over)))).await.expect("answered");
-            assert_eq!(deleted, CellWritten::Deleted { was_there: true });
+            assert!(deleted(ask(&two, &theirs, &deletion(Expected::Version(written(over)))).await));
             let anew = cell_actions::write(&two, &theirs, put(Expected::Any, "anew")).await;
             let stale = refused(ask(&one, &mine, &put(Expected::Version(first), "no")).await);
-            assert_eq!(stale, Some(VersionedValue { version: anew, value: b"anew"[..].into() }));
+            assert_eq!(stale, Some(shown(anew, "anew")));
             assert!(cell_actions::delete(&one, &mine).await);
         }
-        soon("leave", holder.leave()).await.expect("left");
+        leave(&holder).await;
         soon("the waiter", waiter.admitted()).await.expect("admitted");
-        soon("leave", waiter.leave()).await.expect("left");
+        leave(&waiter).await;
     }
 }

@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use latchwork_core::backend::{CellWritten, Joined};
+use latchwork_core::backend::CellWritten;
 use latchwork_core::recipes::Compared;
 use latchwork_core::{CellLife, Claim, ErrorKind, Expected, Kind};
 
 use super::cell::value;
-use crate::actions::join;
+use crate::actions::{admitted, caught, leave_in_the_end};
 use crate::bounds::QUIET_TTL;
 use crate::case::cases;
 use crate::cell_actions::{ask, delete, deletion, lasting, put, read, refused, text, write, written};
+use crate::errors::fails;
 use crate::waits::{soon, until};
 
 cases! {
@@ -20,12 +21,10 @@ cases! {
     /// without a hold
     async fn cell_unknown_is_told_and_made_once(context) {
         // No renewal names the node while a reply is to be lost.
-        let (one, two) = (context.client_with(&context.config(QUIET_TTL)).await, context.client().await);
+        let (one, two) = (context.quiet().await, context.client().await);
         // A request that watches the node must not be the one whose reply is lost. In a cluster both keys are in one slot.
         let holds = if one.coordinator.capabilities().held_writes { "holds" } else { "unknown" };
-        let Joined::Admitted(node) = join(&one, &context.queue_of(Kind::Mutex, holds), Claim::Exclusive).await else {
-            panic!("it is free")
-        };
+        let node = admitted(&one, &context.queue_of(Kind::Mutex, holds), Claim::Exclusive).await;
         // The first held write loads its script on Redis. Otherwise the lost reply could be the one that asks for it.
         let held = context.queue_of(Kind::Value, "unknown");
         written(soon("write", node.write_cell(&held, &put(Expected::Any, "first"))).await);
@@ -84,12 +83,7 @@ cases! {
             }
             delete(&two, &cell).await;
         }
-        soon("leave", async {
-            while let Err(error) = node.leave().await {
-                assert!(error.may_pass(), "{error}");
-            }
-        })
-        .await;
+        leave_in_the_end(&node).await;
     }
 
     "CELL-UNKNOWN" =>
@@ -104,9 +98,8 @@ cases! {
             let mut late = one.link.park("late");
             // A server drops the late request if the session reconnects.
             one.link.refuse();
-            let (answer, caught) = tokio::join!(ask(&one, &cell, &asked), soon("catch", late.caught()));
-            caught.expect("caught");
-            assert_eq!(answer.expect_err("its connection was lost").kind(), ErrorKind::OutcomeUnknown);
+            let answer = caught(&mut *late, ask(&one, &cell, &asked)).await;
+            fails(answer, ErrorKind::OutcomeUnknown, "its connection was lost");
             assert_eq!(text(&two, &cell).await.as_deref(), Some("before"));
             match since {
                 "over" => _ = write(&two, &cell, put(before, "after")).await,
@@ -129,13 +122,9 @@ cases! {
         let (mine, theirs) = (value(&one, key), value(&two, key));
         let before = soon("write", mine.write("before")).await.expect("written");
         let mut late = one.link.park(key);
-        let (answer, caught) = tokio::join!(
-            soon("write", mine.compare_and_set(Expected::Version(before), "late")),
-            soon("catch", late.caught())
-        );
-        caught.expect("caught");
-        let error = answer.expect_err("its connection was lost");
-        assert_eq!((error.kind(), error.operation()), (ErrorKind::OutcomeUnknown, Some("compare_and_set")), "{error}");
+        let answer = caught(&mut *late, mine.compare_and_set(Expected::Version(before), "late")).await;
+        let error = fails(answer, ErrorKind::OutcomeUnknown, "its connection was lost");
+        assert_eq!(error.operation(), Some("compare_and_set"), "{error}");
         let after = soon("write", theirs.compare_and_set(Expected::Version(before), "after")).await.expect("answered");
         assert!(matches!(after, Compared::Stored(_)), "{after:?}");
         soon("deliver", late.deliver()).await;
@@ -147,16 +136,13 @@ cases! {
     /// while the server is silent a write is unknown and a read unavailable; a request that could not be sent is
     /// unavailable, and is never made
     async fn cell_unknown_only_for_requests_that_were_sent(context) {
-        let mut config = context.config(QUIET_TTL);
-        config.request_timeout = Duration::from_secs(2);
-        let (one, two, cell) = (context.client_with(&config).await, context.client().await, context.queue_of(Kind::Value, "a"));
+        let one = context.client_by(QUIET_TTL, |config| config.request_timeout = Duration::from_secs(2)).await;
+        let (two, cell) = (context.client().await, context.queue_of(Kind::Value, "a"));
         let backend = one.coordinator.backend();
         write(&one, &cell, put(Expected::Any, "before")).await;
         if one.link.silence() {
-            let error = ask(&one, &cell, &put(Expected::Any, "silent")).await.expect_err("nothing comes back");
-            assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
-            let error = soon("read", backend.read_cell(&cell)).await.expect_err("nothing comes back");
-            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            fails(ask(&one, &cell, &put(Expected::Any, "silent")).await, ErrorKind::OutcomeUnknown, "nothing comes back");
+            fails(soon("read", backend.read_cell(&cell)).await, ErrorKind::Unavailable, "nothing comes back");
             one.link.heal();
             until("it is made", || async { text(&two, &cell).await.as_deref() == Some("silent") }).await;
             soon("the way back", async { while backend.read_cell(&cell).await.is_err() {} }).await;
@@ -179,8 +165,7 @@ cases! {
             }
         }
         assert!(!knows || never.len() == 3, "what cannot be sent is not unknown");
-        let error = soon("read", backend.read_cell(&cell)).await.expect_err("the link is cut");
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        fails(soon("read", backend.read_cell(&cell)).await, ErrorKind::Unavailable, "the link is cut");
         one.link.heal();
         soon("the way back", async { while backend.read_cell(&cell).await.is_err() {} }).await;
         let there = text(&two, &cell).await.expect("nothing deletes it");

@@ -8,15 +8,16 @@ use futures_util::future::{join, join_all, join3};
 use latchwork_core::backend::{LAYOUT, clients_address, stamp_address};
 use latchwork_core::{ClientRecord, Error, ErrorKind};
 
-use crate::actions::{acquire, mutex, operator_of};
+use crate::actions::{acquire_and_release, close, mutex, operator_of};
 use crate::bounds::{CLEAN_UP, SHORT_TTL};
 use crate::case::cases;
 use crate::context::Context;
+use crate::errors::{fails, says};
 use crate::testbed::{Client, Fault};
-use crate::waits::{soon, until, within};
+use crate::waits::{soon, until, until_within, within};
 
 /// Between two tries to raise a layout, and as long as a client stays meanwhile.
-const PAUSE: Duration = Duration::from_millis(5);
+pub(super) const PAUSE: Duration = Duration::from_millis(5);
 /// Clients that come and go, forty at the most, have done so within this.
 pub(super) const MANY_COME: Duration = Duration::from_secs(60);
 
@@ -72,12 +73,8 @@ fn says_older(text: &str) -> bool {
 }
 
 /// Whether a stamp's text says this layout, and announces no other.
-fn says(text: &str, layout: u32) -> bool {
+fn says_layout(text: &str, layout: u32) -> bool {
     text.split('&').any(|field| field == format!("layout={layout}")) && !text.contains("next=")
-}
-
-async fn close(client: Client) {
-    soon("close", client.coordinator.close()).await.expect("closed");
 }
 
 cases! {
@@ -109,8 +106,7 @@ cases! {
         assert_eq!([numbers(first.items), numbers(rest.items)].concat(), numbers(all.clone()));
         assert_eq!(numbers(streamed), numbers(all));
         assert_eq!(listed(&elsewhere).await.len(), 1, "itself");
-        let gone = clients.remove(0);
-        close(gone).await;
+        close(&clients.remove(0)).await;
         let left: Vec<_> = listed(&clients[0]).await.into_iter().map(|record| record.label).collect();
         assert_eq!(left, ["second", "third"]);
     }
@@ -124,12 +120,7 @@ cases! {
         let before = (record(&watching, &watching).await, record(&watching, &dead).await);
         assert!(before.0.is_some() && before.1.is_some(), "{before:?}");
         latchwork_core::crash(&dead.coordinator).await;
-        within(context.recovery(&dead), "the dead client is gone", async {
-            while record(&watching, &dead).await.is_some() {
-                tokio::time::sleep(SHORT_TTL / 30).await;
-            }
-        })
-        .await;
+        until_within(context.recovery(&dead), "the dead client is gone", || async { record(&watching, &dead).await.is_none() }).await;
         let numbers = |record: Option<ClientRecord>| record.map(|record| record.sequence);
         assert_eq!(numbers(record(&watching, &watching).await), numbers(before.0), "it is alive all the time");
     }
@@ -144,7 +135,7 @@ cases! {
         for past_the_library in [false, true] {
             match past_the_library {
                 true if !context.can(Fault::Remove) => continue,
-                true => soon("remove", context.fixture.remove(&queue, last)).await.expect("removed"),
+                true => context.remove(&queue, last).await,
                 false => {
                     let revoked = soon("revoke", operator.coordinator.backend().revoke(&queue, last)).await;
                     assert!(revoked.expect("answered"), "it was there");
@@ -152,7 +143,7 @@ cases! {
             }
             last = again(context, &operator, &idle, last).await;
         }
-        acquire(&mutex(&idle, "a")).await.release().await.expect("released");
+        acquire_and_release(&mutex(&idle, "a")).await;
     }
 
     "CLIENT-AGAIN" =>
@@ -160,18 +151,12 @@ cases! {
     async fn client_again_registered_after_a_loss(context) {
         let (operator, idle) = (context.client().await, context.doomed().await);
         let last = record(&operator, &idle).await.expect("registered").sequence;
-        idle.link.cut();
-        context.outlast(&idle);
-        context.end_lease(&idle).await;
-        within(context.over(&idle) + CLEAN_UP, "it is gone", async {
-            while record(&operator, &idle).await.is_some() {
-                tokio::time::sleep(SHORT_TTL / 30).await;
-            }
-        })
-        .await;
+        context.cut_off(&idle).await;
+        let bound = context.over(&idle) + CLEAN_UP;
+        until_within(bound, "it is gone", || async { record(&operator, &idle).await.is_none() }).await;
         idle.link.heal();
         again(context, &operator, &idle, last).await;
-        acquire(&mutex(&idle, "a")).await.release().await.expect("released");
+        acquire_and_release(&mutex(&idle, "a")).await;
     }
 
     "LAYOUT-STAMP" =>
@@ -180,11 +165,11 @@ cases! {
     async fn layout_stamp_is_written_once(context) {
         let clients = join_all((0..8).map(|_| context.client())).await;
         let written = stamp(context, &clients[0]).await;
-        assert!(says(&written.0, LAYOUT), "{written:?}");
+        assert!(says_layout(&written.0, LAYOUT), "{written:?}");
         let late = context.client().await;
         assert_eq!(stamp(context, &late).await, written);
         assert_eq!(listed(&late).await.len(), 9);
-        join_all(clients.into_iter().map(close)).await;
+        join_all(clients.iter().map(close)).await;
         assert_eq!(stamp(context, &late).await, written, "it stays");
     }
 
@@ -193,21 +178,13 @@ cases! {
     /// do, and is not registered
     async fn layout_stamp_refuses_an_older_build(context) {
         let newer = build(context, LAYOUT + 1, "newer").await.expect("the first");
-        assert!(says(&stamp(context, &newer).await.0, LAYOUT + 1));
-        let error = brief_build(context, LAYOUT, "older").await.map(drop).expect_err("a newer layout");
-        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
-        let (text, namespace) = (error.to_string(), context.fixture.config().namespace);
-        for part in [
-            "connect",
-            &format!("{namespace:?}"),
-            &format!("has layout {}", LAYOUT + 1),
-            &format!("up to {LAYOUT}"),
-            "use a newer build",
-        ] {
-            assert!(text.contains(part), "{part:?} in {text}");
-        }
+        assert!(says_layout(&stamp(context, &newer).await.0, LAYOUT + 1));
+        let error = fails(brief_build(context, LAYOUT, "older").await, ErrorKind::Misconfigured, "a newer layout");
+        let namespace = format!("{:?}", context.fixture.config().namespace);
+        let (newer_layout, own) = (format!("has layout {}", LAYOUT + 1), format!("up to {LAYOUT}"));
+        says(&error, &["connect", &namespace, &newer_layout, &own, "use a newer build"]);
         until("the refused one is not registered", || async { listed(&newer).await.len() == 1 }).await;
-        assert!(says(&stamp(context, &newer).await.0, LAYOUT + 1), "it stays");
+        assert!(says_layout(&stamp(context, &newer).await.0, LAYOUT + 1), "it stays");
     }
 
     "LAYOUT-STAMP" =>
@@ -217,11 +194,10 @@ cases! {
         let older = build(context, LAYOUT, "older").await.expect("the first");
         let newer = build(context, LAYOUT + 1, "newer").await.expect("it works with the older layout");
         let written = stamp(context, &older).await;
-        assert!(says(&written.0, LAYOUT), "{written:?}");
+        assert!(says_layout(&written.0, LAYOUT), "{written:?}");
         assert!(record(&older, &newer).await.is_some_and(|record| record.layout == Some(LAYOUT + 1)));
-        let held = acquire(&mutex(&newer, "a")).await;
-        held.release().await.expect("released");
-        close(older).await;
+        acquire_and_release(&mutex(&newer, "a")).await;
+        close(&older).await;
         let back = build(context, LAYOUT, "back").await.expect("an older build comes back");
         assert_eq!(stamp(context, &back).await, written);
     }
@@ -230,15 +206,14 @@ cases! {
     /// of an older and a newer build that are the first at once, the older one is refused, or both
     /// work on the older layout
     async fn layout_stamp_of_two_builds_at_once_is_one(context) {
-        let both = join(brief_build(context, LAYOUT, "older"), build(context, LAYOUT + 1, "newer"));
-        let (older, newer) = both.await;
+        let (older, newer) = join(brief_build(context, LAYOUT, "older"), build(context, LAYOUT + 1, "newer")).await;
         let newer = newer.expect("it works with both");
         let (text, _) = stamp(context, &newer).await;
         match older {
-            Ok(_) => assert!(says(&text, LAYOUT), "{text}"),
-            Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
-                assert!(says(&text, LAYOUT + 1), "{text}");
+            Ok(_) => assert!(says_layout(&text, LAYOUT), "{text}"),
+            refused => {
+                fails(refused, ErrorKind::Misconfigured, "refused");
+                assert!(says_layout(&text, LAYOUT + 1), "{text}");
             }
         }
     }
@@ -250,25 +225,22 @@ cases! {
         let older = build(context, LAYOUT, "the-older-one").await.expect("the first");
         let newer = build(context, LAYOUT + 1, "newer").await.expect("connected");
         let operator = operator_build(context, LAYOUT + 1).await;
-        let error = soon("raise", operator_of(&operator).raise_layout()).await.expect_err("an older client");
-        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+        let error = fails(raise(&operator).await, ErrorKind::Conflict, "an older client");
         assert!(error.to_string().contains("\"the-older-one\""), "{error}");
-        assert!(says(&stamp(context, &newer).await.0, LAYOUT));
-        acquire(&mutex(&older, "a")).await.release().await.expect("released");
+        assert!(says_layout(&stamp(context, &newer).await.0, LAYOUT));
+        acquire_and_release(&mutex(&older, "a")).await;
         let another = build(context, LAYOUT, "another").await.expect("nothing has changed");
         let older_operator = operator_build(context, LAYOUT).await;
-        let raised = soon("raise", operator_of(&older_operator).raise_layout()).await;
-        assert_eq!(raised.expect("raised before"), LAYOUT);
-        close(older_operator).await;
-        close(older).await;
-        close(another).await;
-        for _ in 0..2 {
-            assert_eq!(soon("raise", operator_of(&operator).raise_layout()).await.expect("raised"), LAYOUT + 1);
+        assert_eq!(raise(&older_operator).await.expect("raised before"), LAYOUT);
+        for client in [older_operator, older, another] {
+            close(&client).await;
         }
-        assert!(says(&stamp(context, &newer).await.0, LAYOUT + 1));
-        let error = brief_build(context, LAYOUT, "too-late").await.map(drop).expect_err("a newer layout");
-        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
-        acquire(&mutex(&newer, "a")).await.release().await.expect("released");
+        for _ in 0..2 {
+            assert_eq!(raise(&operator).await.expect("raised"), LAYOUT + 1);
+        }
+        assert!(says_layout(&stamp(context, &newer).await.0, LAYOUT + 1));
+        fails(brief_build(context, LAYOUT, "too-late").await, ErrorKind::Misconfigured, "a newer layout");
+        acquire_and_release(&mutex(&newer, "a")).await;
     }
 
     "LAYOUT-RAISE" =>
@@ -278,25 +250,12 @@ cases! {
         let first = build(context, LAYOUT, "first").await.expect("the first");
         let newer = operator_build(context, LAYOUT + 1).await;
         let is_raised = AtomicBool::new(false);
-        let comes = async |label: &str| {
-            for _ in 0..20 {
-                if is_raised.load(Ordering::Acquire) {
-                    return;
-                }
-                match brief_build(context, LAYOUT, label).await {
-                    Ok(client) => {
-                        // As long as it is there, nobody raises the layout.
-                        tokio::time::sleep(PAUSE).await;
-                        assert!(says_older(&stamp(context, &client).await.0), "it entered too late");
-                        close(client).await;
-                    }
-                    // From the announcement on, which may be taken back.
-                    Err(error) => assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}"),
-                }
-            }
-        };
+        // While an older client is connected, the layout is not raised. After the announcement, which may be taken back,
+        // older clients are refused.
+        let is_older = |client: Client| async move { says_older(&stamp(context, &client).await.0) };
+        let comes = |label| come_and_go(context, label, &is_raised, is_older);
         let raises = async {
-            close(first).await;
+            close(&first).await;
             tokio::time::sleep(PAUSE / 2).await;
             let raised = loop {
                 match operator_of(&newer).raise_layout().await {
@@ -311,8 +270,35 @@ cases! {
         let (raised, ..) = within(MANY_COME, "raised", join3(raises, comes("one"), comes("two"))).await;
         assert_eq!(raised, LAYOUT + 1);
         until("those that were refused are gone", || async { listed(&newer).await.len() == 1 }).await;
-        assert!(says(&stamp(context, &newer).await.0, LAYOUT + 1));
+        assert!(says_layout(&stamp(context, &newer).await.0, LAYOUT + 1));
     }
+}
+
+/// Clients connect one after the other until `is_over`, or are refused. Each stays for a moment, and then its place
+/// must be right still.
+pub(super) async fn come_and_go<F: Future<Output = bool>>(
+    context: &Context,
+    label: &str,
+    is_over: &AtomicBool,
+    is_right: impl Fn(Client) -> F,
+) {
+    for _ in 0..20 {
+        if is_over.load(Ordering::Acquire) {
+            return;
+        }
+        match brief_build(context, LAYOUT, label).await {
+            Ok(client) => {
+                tokio::time::sleep(PAUSE).await;
+                assert!(is_right(client.clone()).await, "it entered too late");
+                close(&client).await;
+            }
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}"),
+        }
+    }
+}
+
+pub(super) async fn raise(operator: &Client) -> Result<u32, Error> {
+    soon("raise", operator_of(operator).raise_layout()).await
 }
 
 /// Waits until a client is registered anew, and answers its new number.

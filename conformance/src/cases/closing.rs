@@ -8,7 +8,7 @@ use latchwork_core::ErrorKind;
 use latchwork_core::backend::decide::{IN_ONE_STEP, LEAVES_AT_ONCE, giving_back_bound};
 use tokio::time::Instant;
 
-use crate::actions::{acquire, mutex};
+use crate::actions::{acquire_many, mutex, release, release_all};
 use crate::bounds::{LONG_TTL, NOISE};
 use crate::case::cases;
 use crate::context::Context;
@@ -33,9 +33,9 @@ cases! {
     /// back in bursts: some locks are free and then others still held; in the end all are free
     async fn lease_close_of_many_stalls_nobody(context) {
         // What its last requests have in all: a backend may send them one behind the other.
-        let mut config = context.config(LONG_TTL);
-        config.request_timeout = 3 * NOISE;
-        let (client, other) = (context.client_with(&config).await, context.client().await);
+        let timeout = 3 * NOISE;
+        let client = context.client_by(LONG_TTL, |config| config.request_timeout = timeout).await;
+        let other = context.client().await;
         let held = hold_many(&client).await;
         let margin = client.coordinator.lease().margin();
         client.link.delay(ROUND_TRIP);
@@ -47,7 +47,7 @@ cases! {
         while !closing.is_finished() {
             let asked = Instant::now();
             let mine = within(answered, "a try of a free lock", nobodys.try_acquire()).await.expect("answered");
-            mine.expect("nobody holds it").release().await.expect("released");
+            release(mine.expect("nobody holds it")).await;
             worst = worst.max(asked.elapsed());
             let free = look(&other, turn * LOOKS, answered).await;
             bursts |= some_free && free < LOOKS;
@@ -56,7 +56,7 @@ cases! {
             tokio::time::sleep(PAUSE).await;
         }
         closing.await.expect("no panic").expect("closed");
-        let bound = margin + giving_back_bound(MANY, config.request_timeout) + context.late();
+        let bound = margin + giving_back_bound(MANY, timeout) + context.late();
         assert!(began.elapsed() < bound, "closed after {:?}", began.elapsed());
         eprintln!("{}: a turn of the other took {worst:?} at most", context.testbed.name());
         assert!(bursts, "none was free while others were held");
@@ -82,8 +82,7 @@ cases! {
 }
 
 async fn hold_many(client: &Client) -> Vec<Guard> {
-    let joins = (0..MANY).map(|number| async move { acquire(&one_of_many(client, number)).await });
-    stream::iter(joins).buffer_unordered(LEAVES_AT_ONCE).collect().await
+    acquire_many(client, (0..MANY).map(|number| format!("many-{number}")), LEAVES_AT_ONCE).await
 }
 
 fn one_of_many(client: &Client, number: usize) -> Lock {
@@ -100,11 +99,9 @@ async fn look(other: &Client, from: usize, answered: Duration) -> usize {
     let tries = (from..from + LOOKS).map(|number| async move {
         let mine =
             within(answered, "a try", one_of_many(other, number).try_acquire()).await.expect("answered");
-        let free = mine.is_some();
-        if let Some(mine) = mine {
-            mine.release().await.expect("released");
-        }
-        usize::from(free)
+        let free = usize::from(mine.is_some());
+        release_all(mine).await;
+        free
     });
     join_all(tries).await.into_iter().sum()
 }

@@ -2,7 +2,7 @@
 
 use latchwork_core::ErrorKind;
 
-use crate::actions::{acquire, listing};
+use crate::actions::{acquire_and_release, listing};
 use crate::bounds::{LONG_TTL, NOISE};
 use crate::case::cases;
 use crate::waits::{soon, until, within};
@@ -29,7 +29,7 @@ cases! {
         }
         assert_eq!(error.key(), Some("a"));
         until("its node is gone", || async { listing(&there).await.is_empty() }).await;
-        acquire(&there).await.release().await.expect("released");
+        acquire_and_release(&there).await;
         // Not asked for.
         soon("a plain one", here.acquire().min_replicas(0)).await.expect("acquired").release().await.expect("released");
     }

@@ -4,13 +4,13 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use latchwork_core::backend::EntryPage;
-use latchwork_core::{Address, Coordinator, Hold, Kind, Result};
+use latchwork_core::{Address, Config, Coordinator, Hold, Kind, Result};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::node::{counts, upkeep};
+use crate::actions::close;
 use crate::bounds::QUIET_TTL;
 use crate::case::cases;
 use crate::context::Context;
@@ -26,15 +26,9 @@ const TOLERANCE: f64 = 1.0;
 /// All waiters stand in the queue within this.
 const GATHERING: Duration = Duration::from_secs(60);
 
-type Holding = Result<Hold>;
-
 /// How the waiters of a contended key wait.
 struct ContendedKey {
     kind: Kind,
-    /// Takes all there is, so that everybody waits.
-    takes_all: fn(Coordinator) -> BoxFuture<'static, Holding>,
-    /// The wait of the one with this number.
-    waits: fn(Coordinator, usize) -> BoxFuture<'static, Holding>,
     /// So many come at a time: one, if it matters in which order they stand. A thousand at once
     /// would be a case about joins.
     at_a_time: usize,
@@ -43,38 +37,26 @@ struct ContendedKey {
 const KEY: &str = "contended";
 const PERMITS: u32 = 2;
 
-const MUTEX: ContendedKey = ContendedKey {
-    kind: Kind::Mutex,
-    takes_all: |client| Box::pin(async move { boxed(client.mutex(KEY)?.acquire().await?) }),
-    waits: |client, _| Box::pin(async move { boxed(client.mutex(KEY)?.acquire().await?) }),
-    at_a_time: 50,
-};
+const MUTEX: ContendedKey = ContendedKey { kind: Kind::Mutex, at_a_time: 50 };
+const READERS_AND_WRITERS: ContendedKey = ContendedKey { kind: Kind::RwLock, at_a_time: 1 };
+const SEMAPHORE: ContendedKey = ContendedKey { kind: Kind::Semaphore, at_a_time: 50 };
 
-const READERS_AND_WRITERS: ContendedKey = ContendedKey {
-    kind: Kind::RwLock,
-    takes_all: |client| Box::pin(async move { boxed(client.rwlock(KEY)?.write().await?) }),
-    waits: |client, number| {
-        Box::pin(async move {
-            match number % 2 {
-                0 => boxed(client.rwlock(KEY)?.read().await?),
-                _ => boxed(client.rwlock(KEY)?.write().await?),
-            }
-        })
-    },
-    at_a_time: 1,
-};
+/// Takes the whole lock, so that all others wait.
+async fn takes_all(client: Coordinator, kind: Kind) -> Result<Hold> {
+    Ok(match kind {
+        Kind::Mutex => client.mutex(KEY)?.acquire().await?.into(),
+        Kind::RwLock => client.rwlock(KEY)?.write().await?.into(),
+        _ => client.semaphore(KEY, PERMITS)?.acquire(PERMITS).await?.into(),
+    })
+}
 
-const SEMAPHORE: ContendedKey = ContendedKey {
-    kind: Kind::Semaphore,
-    takes_all: |client| {
-        Box::pin(async move { boxed(client.semaphore(KEY, PERMITS)?.acquire(PERMITS).await?) })
-    },
-    waits: |client, _| Box::pin(async move { boxed(client.semaphore(KEY, PERMITS)?.acquire(1).await?) }),
-    at_a_time: 50,
-};
-
-fn boxed(guard: impl Into<Hold>) -> Holding {
-    Ok(guard.into())
+/// The wait of the one with this number.
+async fn waits(client: Coordinator, kind: Kind, number: usize) -> Result<Hold> {
+    Ok(match kind {
+        Kind::RwLock if number.is_multiple_of(2) => client.rwlock(KEY)?.read().await?.into(),
+        Kind::Semaphore => client.semaphore(KEY, PERMITS)?.acquire(1).await?.into(),
+        _ => return takes_all(client, kind).await,
+    })
 }
 
 cases! {
@@ -147,19 +129,20 @@ async fn released_one_by_one(
     stretches: &[Range<usize>],
 ) -> Vec<Cost> {
     assert!(waiters.is_multiple_of(recipe.at_a_time), "every waiter stands in the queue");
-    let mut config = context.config(QUIET_TTL);
-    // A request that is sent again, since a busy machine did not answer in time, would count twice.
-    config.request_timeout = config.request_timeout.max(QUIET_TTL / 4);
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
-        clients.push(context.client_with(&config).await);
+        // A request that is sent again, since a busy machine did not answer in time, would count twice.
+        let patient =
+            |config: &mut Config| config.request_timeout = config.request_timeout.max(QUIET_TTL / 4);
+        clients.push(context.client_by(QUIET_TTL, patient).await);
     }
-    let all = soon("all is taken", (recipe.takes_all)(clients[0].coordinator.clone())).await.expect("taken");
+    let all =
+        soon("all is taken", takes_all(clients[0].coordinator.clone(), recipe.kind)).await.expect("taken");
     let (admitted, mut grants) = mpsc::unbounded_channel();
     let queue = context.queue_of(recipe.kind, KEY);
     let began = Instant::now();
     for number in 0..waiters {
-        let waits = (recipe.waits)(clients[number % CLIENTS].coordinator.clone(), number);
+        let waits = waits(clients[number % CLIENTS].coordinator.clone(), recipe.kind, number);
         let admitted = admitted.clone();
         tokio::spawn(async move {
             // Nobody listens any more when the case has failed.
@@ -179,17 +162,17 @@ async fn released_one_by_one(
         let grant =
             soon("the next grant", grants.recv()).await.expect("the channel is open").expect("admitted");
         if stretches.iter().any(|stretch| stretch.start == number) {
-            before = (requests(context).await, Instant::now());
+            before = (context.requests().await, Instant::now());
         }
         soon("the release", grant.release()).await.expect("released");
         if let Some(stretch) = stretches.iter().find(|stretch| stretch.end == number + 1) {
-            let (made, grants) = (requests(context).await - before.0, stretch.len() as f64);
+            let (made, grants) = (context.requests().await - before.0, stretch.len() as f64);
             let allowed = upkeep(CLIENTS, before.1.elapsed()) as f64 + rechecks(waiters, began.elapsed());
             costs.push(Cost { requests: made as f64 / grants, upkeep: allowed / grants });
         }
     }
-    for client in clients {
-        soon("the close", client.coordinator.close()).await.expect("closed");
+    for client in &clients {
+        close(client).await;
     }
     costs
 }
@@ -207,10 +190,10 @@ async fn settled(context: &Context, joined_in: Duration) {
     let quiet = (joined_in / 8).max(Duration::from_millis(200));
     let servers = context.fixture.config().hosts.len().max(1) as u64;
     within(GATHERING, "quiet", async {
-        let mut before = requests(context).await;
+        let mut before = context.requests().await;
         loop {
             tokio::time::sleep(quiet).await;
-            let now = requests(context).await;
+            let now = context.requests().await;
             // A lease is kept alive meanwhile, and a server that counts this question too counts
             // one.
             if now - before <= 3 * servers {
@@ -220,10 +203,6 @@ async fn settled(context: &Context, joined_in: Duration) {
         }
     })
     .await;
-}
-
-async fn requests(context: &Context) -> u64 {
-    context.fixture.requests().await.expect("counted")
 }
 
 /// Waits until so many stand in the queue.

@@ -13,11 +13,12 @@ use rand::{RngExt, SeedableRng};
 
 use super::cell::value;
 use super::process::processes;
-use crate::actions::entries;
+use crate::actions::{Waiter, entries, without_reply};
 use crate::bounds::{CONNECT, LONG_TTL, NOISE, PATIENCE, QUIET_TTL};
 use crate::case::cases;
 use crate::child::{Child, Counting};
 use crate::context::Context;
+use crate::errors::{fails_for, refuses};
 use crate::testbed::{Armed, Client, Fault};
 use crate::waits::{after_polls, soon, until};
 
@@ -45,12 +46,12 @@ pub(super) async fn add_all(clients: &[Client], adds: usize, lost: usize) -> i64
         let counter = counter(client, "sum");
         let mut applied = 0;
         for number in 1..=adds {
-            let armed = (number % lost == 0).then(|| client.link.drop_reply("sum"));
-            counter.add(1).await.expect("applied, or found out");
+            let added = match number % lost {
+                0 => without_reply(client, "sum", counter.add(1)).await,
+                _ => counter.add(1).await,
+            };
+            added.expect("applied, or found out");
             applied += 1;
-            if let Some(mut armed) = armed {
-                soon("a reply is lost", armed.caught()).await.expect("lost");
-            }
         }
         applied
     });
@@ -139,51 +140,66 @@ async fn take_ids_and_die(context: &Context, deaths: usize) {
     ids.delete().await.expect("deleted");
 }
 
-async fn clients(context: &Context, number: usize) -> Vec<Client> {
-    let mut clients = Vec::new();
-    for _ in 0..number {
-        clients.push(context.client().await);
-    }
-    clients
+/// Four clients add `adds` times each, with lost replies.
+async fn adds_are_applied_once(context: &Context, adds: usize, lost: usize) {
+    let clients: [_; 4] = context.clients().await;
+    let applied = add_all(&clients, adds, lost).await;
+    let sum = counter(&clients[0], "sum");
+    let all = i64::try_from(clients.len() * adds).expect("fits");
+    assert_eq!((get(&sum).await, applied), (all, all));
+    sum.delete().await.expect("deleted");
+}
+
+async fn add(counter: &Counter, number: i64) -> i64 {
+    soon("add", counter.add(number)).await.expect("added")
+}
+
+async fn set(counter: &Counter, from: i64, to: i64) -> bool {
+    soon("set", counter.compare_and_set(from, to)).await.expect("answered")
+}
+
+async fn count_down(latch: &CountDownLatch) -> u32 {
+    soon("count_down", latch.count_down()).await.expect("counted")
+}
+
+/// Waits for a latch in the background.
+fn opens(latch: &CountDownLatch) -> Waiter<()> {
+    let latch = latch.clone();
+    Waiter::of(async move { latch.wait().await })
 }
 
 cases! {
     "COUNTER-ADD" =>
     /// add, get, compare and set, delete; what does not fit is refused
     async fn counter_add_changes_what_is_there(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        let [one, two] = context.clients().await;
         let (mine, theirs) = (counter(&one, "a"), counter(&two, "a"));
         assert_eq!(get(&mine).await, 0);
-        assert_eq!(soon("add", mine.add(5)).await.expect("added"), 5);
-        assert_eq!(soon("add", theirs.add(-7)).await.expect("added"), -2);
-        assert_eq!(soon("add", mine.add(0)).await.expect("added"), -2, "beside another's");
-        assert!(soon("set", mine.compare_and_set(-2, i64::MAX)).await.expect("answered"));
-        assert!(!soon("set", theirs.compare_and_set(-2, 3)).await.expect("answered"));
-        let error = soon("add", theirs.add(1)).await.expect_err("it does not fit");
-        assert_eq!((error.argument(), error.operation()), (Some("number"), Some("add")), "{error}");
+        assert_eq!(add(&mine, 5).await, 5);
+        assert_eq!(add(&theirs, -7).await, -2);
+        assert_eq!(add(&mine, 0).await, -2, "beside another's");
+        assert!(set(&mine, -2, i64::MAX).await);
+        assert!(!set(&theirs, -2, 3).await);
+        assert_eq!(refuses(soon("add", theirs.add(1)).await, "number").operation(), Some("add"));
         assert_eq!(get(&theirs).await, i64::MAX);
         assert!(soon("delete", mine.delete()).await.expect("deleted"));
         assert!(!soon("delete", theirs.delete()).await.expect("answered"));
         assert_eq!((get(&mine).await, get(&theirs).await), (0, 0));
-        assert_eq!(soon("add", theirs.add(1)).await.expect("added"), 1, "it begins again");
+        assert_eq!(add(&theirs, 1).await, 1, "it begins again");
         assert!(soon("delete", mine.delete()).await.expect("deleted"));
     }
 
     "COUNTER-ADD" =>
     /// adds of several clients at once, with lost replies, are each applied once: the sum is exact
     async fn counter_add_is_applied_once(context) {
-        let clients = clients(context, 4).await;
-        let applied = add_all(&clients, 25, 10).await;
-        let sum = counter(&clients[0], "sum");
-        assert_eq!((get(&sum).await, applied), (100, 100));
-        sum.delete().await.expect("deleted");
+        adds_are_applied_once(context, 25, 10).await;
     }
 
     "COUNTER-ADD" =>
     /// adds that are dropped at any await point are applied once or not at all, and hinder no
     /// other
     async fn counter_add_dropped_is_applied_once_at_most(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        let [one, two] = context.clients().await;
         let (mine, theirs) = (counter(&one, "a"), counter(&two, "a"));
         one.link.delay(Duration::from_millis(4));
         let (mut done, mut dropped) = (0, 0);
@@ -196,7 +212,7 @@ cases! {
             }
         }
         one.link.heal();
-        let sum = soon("add", mine.add(1)).await.expect("added");
+        let sum = add(&mine, 1).await;
         done += 1;
         assert!((done..=done + dropped).contains(&sum), "{sum} is not {done} and some of {dropped}");
         assert!(dropped > 0, "nothing was dropped");
@@ -206,19 +222,19 @@ cases! {
     "COUNTER-ADD" =>
     /// a change that changes nothing is answered by the server, not from what the handle saw last
     async fn counter_add_answers_nothing_from_memory(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        let [one, two] = context.clients().await;
         let (here, there) = (counter(&one, "c"), counter(&two, "c"));
-        assert_eq!((soon("add", here.add(1)).await.expect("added"), get(&there).await), (1, 1));
-        assert_eq!(soon("add", there.add(1)).await.expect("added"), 2);
-        assert!(soon("set", here.compare_and_set(2, i64::MAX)).await.expect("set"), "it is 2");
-        assert!(soon("set", there.compare_and_set(i64::MAX, 5)).await.expect("set"), "another has set it");
-        assert_eq!(soon("add", here.add(1)).await.expect("it fits again"), 6);
+        assert_eq!((add(&here, 1).await, get(&there).await), (1, 1));
+        assert_eq!(add(&there, 1).await, 2);
+        assert!(set(&here, 2, i64::MAX).await, "it is 2");
+        assert!(set(&there, i64::MAX, 5).await, "another has set it");
+        assert_eq!(add(&here, 1).await, 6);
         let (here, there) = (latch(&one, "l", 2), latch(&two, "l", 2));
         for left in [1, 0, 0] {
-            assert_eq!(soon("down", here.count_down()).await.expect("counted"), left);
+            assert_eq!(count_down(&here).await, left);
         }
         assert!(soon("delete", there.delete()).await.expect("deleted"));
-        assert_eq!(soon("down", here.count_down()).await.expect("counted"), 1, "it is another latch");
+        assert_eq!(count_down(&here).await, 1, "it is another latch");
         assert!(soon("delete", there.delete()).await.expect("deleted"));
         assert!(soon("delete", counter(&two, "c").delete()).await.expect("deleted"));
     }
@@ -226,11 +242,7 @@ cases! {
     "COUNTER-ADD" long =>
     /// four clients add 10,000 times each, every hundredth reply is lost: the sum is exact
     async fn soak_forty_thousand_adds(context) {
-        let clients = clients(context, 4).await;
-        let applied = add_all(&clients, 10_000, 100).await;
-        let sum = counter(&clients[0], "sum");
-        assert_eq!((get(&sum).await, applied), (40_000, 40_000));
-        sum.delete().await.expect("deleted");
+        adds_are_applied_once(context, 10_000, 100).await;
     }
 
     "COUNTER-ADD" =>
@@ -261,16 +273,14 @@ cases! {
     /// no id comes twice, from whichever handles, with blocks of whichever size, lost replies and
     /// dropped calls; those of a handle rise
     async fn ids_unique_across_clients_and_faults(context) {
-        let clients = clients(context, 3).await;
+        let clients = context.clients::<3>().await;
         let generating = clients.iter().enumerate().flat_map(|(number, client)| {
             [1, 7].map(|block| async move {
                 let ids = client.coordinator.id_generator("sum").expect("a key").with_block(block).expect("a size");
                 let mut given = Vec::new();
                 for round in 0..30 {
                     if round == 10 && block == 1 {
-                        let mut armed = client.link.drop_reply("sum");
-                        given.push(ids.next_id().await.expect("found out"));
-                        soon("a reply is lost", armed.caught()).await.expect("lost");
+                        given.push(without_reply(client, "sum", ids.next_id()).await.expect("found out"));
                         continue;
                     }
                     if round % 5 == number {
@@ -287,8 +297,7 @@ cases! {
         assert_eq!((unique.len(), unique.contains(&0)), (given.len(), false), "{given:?}");
         let ids = clients[0].coordinator.id_generator("sum").expect("a key");
         for size in [0, 1_000_001] {
-            let error = ids.clone().with_block(size).expect_err("refused");
-            assert_eq!((error.argument(), error.key()), (Some("size"), Some("sum")), "{error}");
+            assert_eq!(refuses(ids.clone().with_block(size), "size").key(), Some("sum"));
         }
         assert!(ids.delete().await.expect("deleted"));
         assert_eq!(soon("next_id", ids.next_id()).await.expect("reserved"), 1, "it begins again");
@@ -299,27 +308,23 @@ cases! {
     /// a latch opens for all who wait when it was counted down, and stays open; another count is a
     /// conflict
     async fn latch_open_once_it_was_counted_down(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        let [one, two] = context.clients().await;
         let (mine, theirs) = (latch(&one, "a", 3), latch(&two, "a", 3));
         assert_eq!(soon("count", mine.count()).await.expect("read"), 3);
-        let waiting = [&mine, &theirs, &theirs].map(|latch| {
-            let latch = latch.clone();
-            tokio::spawn(async move { latch.wait().await })
-        });
-        assert_eq!(soon("down", mine.count_down()).await.expect("counted"), 2);
-        assert_eq!(soon("down", theirs.count_down()).await.expect("counted"), 1);
+        let waiting = [&mine, &theirs, &theirs].map(opens);
+        assert_eq!(count_down(&mine).await, 2);
+        assert_eq!(count_down(&theirs).await, 1);
         assert!(tokio::time::timeout(2 * NOISE, theirs.wait()).await.is_err(), "one is missing");
         assert_eq!(soon("count", theirs.count()).await.expect("read"), 1);
         assert!(waiting.iter().all(|wait| !wait.is_finished()), "open too early");
-        assert_eq!(soon("down", mine.count_down()).await.expect("counted"), 0);
+        assert_eq!(count_down(&mine).await, 0);
         for wait in waiting {
-            soon("it opens", wait).await.expect("no panic").expect("open");
+            wait.outcome().await.expect("open");
         }
-        assert_eq!(soon("down", theirs.count_down()).await.expect("it is open"), 0);
+        assert_eq!(count_down(&theirs).await, 0);
         soon("it stays open", theirs.wait()).await.expect("open");
-        let error = soon("count", latch(&two, "a", 2).count_down()).await.expect_err("another count");
-        assert_eq!((error.kind(), error.key()), (ErrorKind::Conflict, Some("a")), "{error}");
-        assert_eq!(one.coordinator.count_down_latch("a", 0).expect_err("zero").argument(), Some("count"));
+        fails_for(soon("count", latch(&two, "a", 2).count_down()).await, ErrorKind::Conflict, "a", "another count");
+        refuses(one.coordinator.count_down_latch("a", 0), "count");
         assert!(soon("delete", mine.delete()).await.expect("deleted"));
         assert_eq!(soon("count", theirs.count()).await.expect("read"), 3, "it begins again");
     }
@@ -327,25 +332,19 @@ cases! {
     "LATCH-OPEN" =>
     /// a count-down whose reply is lost counts once, and whoever was cut off learns that it is open
     async fn latch_open_beside_lost_replies_and_cuts(context) {
-        let (one, two) = (clients(context, 1).await.remove(0), context.mortal().await);
+        let (one, two) = (context.client().await, context.mortal().await);
         let (mine, theirs) = (latch(&one, "sum", 3), latch(&two, "sum", 3));
-        assert_eq!(soon("down", mine.count_down()).await.expect("counted"), 2);
+        assert_eq!(count_down(&mine).await, 2);
         // The next request is a write, on what this one has seen.
-        let mut armed = one.link.drop_reply("sum");
-        assert_eq!(soon("down", mine.count_down()).await.expect("found out"), 1);
-        soon("a reply is lost", armed.caught()).await.expect("lost");
-        let waiting = tokio::spawn({
-            let latch = theirs.clone();
-            async move { latch.wait().await }
-        });
-        let watches = value(&two, "other").watch().await.expect("what it waits for is watched too by now");
-        drop(watches);
+        assert_eq!(without_reply(&one, "sum", mine.count_down()).await.expect("found out"), 1);
+        let waiting = opens(&theirs);
+        drop(value(&two, "other").watch().await.expect("what it waits for is watched too by now"));
         assert!(context.can(Fault::Cut));
         two.link.cut();
-        assert_eq!(soon("down", mine.count_down()).await.expect("counted"), 0);
+        assert_eq!(count_down(&mine).await, 0);
         tokio::time::sleep(two.ttl() / 2).await;
         two.link.heal();
-        soon("it opens", waiting).await.expect("no panic").expect("open");
+        waiting.outcome().await.expect("open");
         mine.delete().await.expect("deleted");
     }
 }

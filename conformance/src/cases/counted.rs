@@ -2,13 +2,14 @@
 
 use latchwork_core::backend::decide::count::request::{CountOutcome, CountRequest, Decided};
 use latchwork_core::backend::decide::count::{Change, Changed, Count, Operation, WRITERS};
-use latchwork_core::backend::{CellWrite, CellWritten};
-use latchwork_core::{Address, CellLife, ErrorKind, Expected, Result};
+use latchwork_core::{Address, ErrorKind, Expected, Result};
 
 use super::cell::{delete, value, write};
-use crate::bounds::QUIET_TTL;
+use crate::actions::caught;
 use crate::case::cases;
+use crate::cell_actions::{self, put, read, text};
 use crate::context::Context;
+use crate::errors::fails;
 use crate::testbed::Client;
 use crate::waits::soon;
 
@@ -33,11 +34,6 @@ async fn outcome(client: &Client, cell: &Address, request: CountRequest) -> Coun
     decided(client, cell, request).await.outcome
 }
 
-async fn text(client: &Client, cell: &Address) -> Option<String> {
-    let read = soon("read", client.coordinator.backend().read_cell(cell)).await.expect("read");
-    read.map(|cell| String::from_utf8(cell.value.to_vec()).expect("text"))
-}
-
 async fn count(client: &Client, cell: &Address) -> Count {
     text(client, cell).await.map_or_else(Count::default, |text| text.parse().expect("a count"))
 }
@@ -57,7 +53,7 @@ async fn changes_counts(client: &Client, cell: &Address) -> bool {
 /// Its client, and the cell of a counter.
 async fn fixture(context: &Context) -> Option<(Client, Address)> {
     // The renewals of a lease are requests too, and come seldom at this TTL.
-    let client = context.client_with(&context.config(QUIET_TTL)).await;
+    let client = context.quiet().await;
     let cell = client.coordinator.counter(KEY).expect("a good key").address().clone();
     changes_counts(&client, &cell).await.then_some((client, cell))
 }
@@ -92,9 +88,8 @@ cases! {
         let other = context.client().await;
         let swap = request(WRITER, 2, Change::Swap { from: 3, to: 9 });
         let mut parked = client.link.park(KEY);
-        let error = send(&client, &cell, swap).await.expect_err("its reply is lost");
-        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
-        soon("it is parked", parked.caught()).await.expect("parked");
+        let answer = caught(&mut *parked, send(&client, &cell, swap)).await;
+        fails(answer, ErrorKind::OutcomeUnknown, "its reply is lost");
         let again = CountRequest { in_doubt: true, ..swap };
         assert_eq!(outcome(&client, &cell, again).await, CountOutcome::Refused, "it is 0");
         assert_eq!(outcome(&other, &cell, request(7, 2, Change::Add(3))).await, CountOutcome::Applied(3));
@@ -142,13 +137,9 @@ cases! {
                 let asked = request(operation.writer, operation.number, change);
                 assert_eq!(outcome(&client, &cell, asked).await, CountOutcome::Applied(next.value()));
             } else {
-                let backend = other.coordinator.backend();
-                let seen = soon("read", backend.read_cell(&cell)).await.expect("read");
+                let seen = read(&other, &cell).await;
                 let expected = seen.map_or(Expected::Absent, |seen| Expected::Version(seen.version));
-                let value = Some(next.to_string().into_bytes().into());
-                let write = CellWrite { expected, value, life: CellLife::Stays };
-                let written = soon("write", backend.write_cell(&cell, &write)).await.expect("answered");
-                assert!(matches!(written, CellWritten::Written(_)), "{written:?}");
+                cell_actions::write(&other, &cell, put(expected, next.to_string())).await;
             }
             assert_eq!(text(&other, &cell).await, Some(next.to_string()));
         }

@@ -9,10 +9,14 @@ use latchwork_core::{Claim, Ended, ErrorKind, Kind, LostReason, Owner};
 
 use tokio::task::JoinHandle;
 
-use super::rwlock::{rwlock, stands};
-use crate::actions::{self, enters, join_of, leave, promptly, settle, still_waits, tries};
-use crate::bounds::{CLEAN_UP, QUIET_TTL};
+use super::rwlock::{reading, rwlock, writing};
+use crate::actions::{
+    self, caught, enters, in_the_end, join_of, leave, leave_in_the_end, promptly, release, release_all,
+    settle, still_waits, tries, without_reply,
+};
+use crate::bounds::CLEAN_UP;
 use crate::case::cases;
+use crate::errors::{fails, is_lost};
 use crate::waits::{after_polls, soon, until, within};
 
 async fn entries(lock: &RwLock) -> Vec<QueueEntry> {
@@ -23,42 +27,21 @@ async fn downgrade(node: &Arc<dyn Node>) {
     soon("downgrade", node.downgrade()).await.expect("downgraded");
 }
 
-/// Leaves, as core does: again and again through an outage.
-async fn leave_in_the_end(node: &Arc<dyn Node>) {
-    soon("leave", async {
-        while let Err(error) = node.leave().await {
-            assert!(error.may_pass(), "{error}");
-        }
-    })
-    .await;
-}
-
-/// A reader, and a writer, that come in the background.
-macro_rules! background {
-    ($lock:expr, $how:ident) => {{
-        let lock = $lock.clone();
-        tokio::spawn(async move { lock.$how().await })
-    }};
-}
-
 cases! {
     "RWLOCK-DOWNGRADE" =>
     /// W R W R: the first turns reader in its place, with its token, and lets in the readers up to
     /// the next writer
     async fn rwlock_downgrade_keeps_place_and_token(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        let [one, two] = context.clients().await;
         let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));
         let writer = soon("write", here.write()).await.expect("acquired");
         let token = writer.token();
-        let second = background!(there, read);
-        stands(&here, 2).await;
-        let third = background!(here, write);
-        stands(&here, 3).await;
-        let fourth = background!(there, read);
-        stands(&here, 4).await;
+        let second = reading(&there, 2).await;
+        let third = writing(&here, 3).await;
+        let fourth = reading(&there, 4).await;
         let reader = soon("downgrade", writer.downgrade()).await.expect("downgraded");
         assert_eq!(reader.sequence(), token.sequence(), "it keeps its place");
-        let second = soon("the reader behind", second).await.expect("no panic").expect("admitted");
+        let second = second.guard().await;
         assert!(reader.is_held() && !third.is_finished() && !fourth.is_finished(), "past the next writer");
         let listed = entries(&there).await;
         let claims: Vec<_> = listed.iter().map(|entry| (entry.claim, entry.admitted)).collect();
@@ -73,18 +56,17 @@ cases! {
         second.release().await.expect("released");
         assert!(!third.is_finished(), "a writer beside the reader that it was");
         reader.release().await.expect("released");
-        let third = soon("the writer", third).await.expect("no panic").expect("admitted");
+        let third = third.guard().await;
         assert!(third.token() > token);
         third.release().await.expect("released");
-        soon("the last", fourth).await.expect("no panic").expect("admitted").release().await.expect("released");
+        release(fourth.guard().await).await;
     }
 
     "RWLOCK-DOWNGRADE" =>
     /// an event lets in the readers before the next writer, few or many, and no other waiter; a repetition does nothing; a
     /// later client finds a reader in its place
     async fn rwlock_downgrade_lets_in_readers_and_no_writer(context) {
-        let config = context.config(QUIET_TTL);
-        let (one, two) = (context.client_with(&config).await, context.client_with(&config).await);
+        let (one, two) = (context.quiet().await, context.quiet().await);
         for readers in [1, 24] {
             let queue = context.queue_of(Kind::RwLock, &format!("behind-{readers}"));
             let (reads, writes) = (join_of(&queue, Claim::Shared), join_of(&queue, Claim::Exclusive));
@@ -138,7 +120,7 @@ cases! {
     /// without its node it is an error and makes nothing: after a leave, after a removal, as a late request, and at the
     /// same time as a leave
     async fn rwlock_downgrade_without_a_node_makes_nothing(context) {
-        let (one, two) = (context.client_with(&context.config(QUIET_TTL)).await, context.client().await);
+        let (one, two) = (context.quiet().await, context.client().await);
         for how in ["left-late", "left-unanswered", "left-beside", "left-before", "removed-late", "removed"] {
             let queue = context.queue_of(Kind::RwLock, how);
             let (_, writer) = enters(&one, &queue, Claim::Exclusive).await;
@@ -146,30 +128,18 @@ cases! {
             let mut late = how.ends_with("late").then(|| one.link.park(how));
             let mut lost = how.ends_with("unanswered").then(|| one.link.drop_reply(how));
             if let Some(fault) = late.as_mut().or(lost.as_mut()) {
-                let (answer, caught) = tokio::join!(soon("downgrade", writer.downgrade()), soon("catch", fault.caught()));
-                caught.expect("caught");
-                assert_eq!(answer.expect_err("no answer").kind(), ErrorKind::OutcomeUnknown);
+                fails(caught(&mut **fault, writer.downgrade()).await, ErrorKind::OutcomeUnknown, "no answer");
             }
             match how {
                 "left-beside" => _ = tokio::join!(biased; writer.downgrade(), leave_in_the_end(&writer)),
                 "left-before" => _ = tokio::join!(biased; leave_in_the_end(&writer), writer.downgrade()),
-                "removed-late" | "removed" => {
-                    context.fixture.remove(&queue, writer.state().sequence()).await.expect("removed");
-                }
+                "removed-late" | "removed" => context.remove(&queue, writer.state().sequence()).await,
                 _ => leave_in_the_end(&writer).await,
             }
             if let Some(late) = late {
                 soon("deliver", late.deliver()).await;
             }
-            let again = soon("the answer", async {
-                loop {
-                    match writer.downgrade().await {
-                        Err(error) if error.may_pass() => tokio::task::yield_now().await,
-                        answer => break answer.expect_err("it is gone"),
-                    }
-                }
-            })
-            .await;
+            let again = in_the_end(|| writer.downgrade()).await.expect_err("it is gone");
             assert!(matches!(again.kind(), ErrorKind::NotHeld | ErrorKind::Lost(_)), "{how}: {again}");
             if how.starts_with("removed") {
                 assert_eq!(again.lost_reason(), Some(LostReason::Revoked), "{again}");
@@ -189,32 +159,27 @@ cases! {
     "RWLOCK-DOWNGRADE" =>
     /// it is not reported as a removal, and a removal after it is: for a writer that had to wait too
     async fn rwlock_downgrade_is_not_reported_as_a_removal(context) {
-        let (one, two) = (context.client_with(&context.config(QUIET_TTL)).await, context.client().await);
+        let (one, two) = (context.quiet().await, context.client().await);
         let queue = context.queue_of(Kind::RwLock, "a");
         for has_waited in [false, true] {
             let (_, first) = enters(&two, &queue, Claim::Exclusive).await;
-            let node = match has_waited {
-                true => {
-                    let (_, node) = enters(&one, &queue, Claim::Exclusive).await;
-                    assert!(still_waits(&one, &node).await);
-                    leave(&first).await;
-                    promptly(&node).await;
-                    node
-                }
-                false => {
-                    leave(&first).await;
-                    enters(&one, &queue, Claim::Exclusive).await.1
-                }
-            };
+            if !has_waited {
+                leave(&first).await;
+            }
+            let (_, node) = enters(&one, &queue, Claim::Exclusive).await;
+            if has_waited {
+                assert!(still_waits(&one, &node).await);
+                leave(&first).await;
+                promptly(&node).await;
+            }
             downgrade(&node).await;
             settle(&one).await;
             assert_eq!(node.state().lost(), None);
-            context.fixture.remove(&queue, node.state().sequence()).await.expect("removed");
+            context.remove(&queue, node.state().sequence()).await;
             if one.coordinator.capabilities().prompt_revocation {
                 assert_eq!(within(CLEAN_UP, "the loss", node.state().until_lost()).await, LostReason::Revoked);
             }
-            let error = soon("downgrade", node.downgrade()).await.expect_err("removed");
-            assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
+            is_lost(soon("downgrade", node.downgrade()).await, LostReason::Revoked);
             assert_eq!(one.coordinator.lease().lost(), None);
         }
     }
@@ -222,20 +187,17 @@ cases! {
     "RWLOCK-DOWNGRADE" =>
     /// whose reply is lost, is repeated and stays one; the removal of a node after it is reported
     async fn rwlock_downgrade_survives_a_lost_reply(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        let [one, two] = context.clients().await;
         let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));
         let writer = soon("write", here.write()).await.expect("acquired");
         let token = writer.token();
-        let mut lost = one.link.drop_reply("a");
-        let turning = tokio::spawn(writer.downgrade());
-        soon("the request", lost.caught()).await.expect("caught");
-        let reader = soon("downgrade", turning).await.expect("no panic").expect("downgraded");
+        let reader = without_reply(&one, "a", writer.downgrade()).await.expect("downgraded");
         let beside = soon("read", there.read()).await.expect("acquired");
         assert!(reader.is_held() && beside.is_held());
         assert_eq!(entries(&there).await.len(), 2);
         let sequence = entries(&there).await[0].sequence;
         assert_eq!(sequence, token.sequence());
-        context.fixture.remove(&context.queue_of(Kind::RwLock, "a"), sequence).await.expect("removed");
+        context.remove(&context.queue_of(Kind::RwLock, "a"), sequence).await;
         assert_eq!(within(one.ttl() + context.late(), "the loss", reader.lost()).await, Ended::Lost(LostReason::Revoked));
         assert!(beside.is_held());
         beside.release().await.expect("released");
@@ -245,7 +207,7 @@ cases! {
     /// dropped at any await, it gives the lock back; of one that is lost, or released, it is an
     /// error
     async fn rwlock_downgrade_can_be_dropped(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        let [one, two] = context.clients().await;
         let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));
         for polls in 1..6 {
             let writer = soon("write", here.write()).await.expect("acquired");
@@ -295,21 +257,19 @@ cases! {
         let held = soon("write", lock.write().by(&owner)).await.expect("acquired");
         let again = soon("write", lock.write().by(&owner)).await.expect("acquired again");
         assert_eq!((again.token(), entries(&lock).await.len()), (held.token(), 1));
-        again.release().await.expect("released");
-        held.release().await.expect("released");
+        release_all([again, held]).await;
     }
 
     "RWLOCK-OWNER" =>
     /// an owner reads again past a waiting writer, and a reader that asks to write gets an error,
     /// not a deadlock
     async fn rwlock_owner_that_reads_may_not_write(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        let [one, two] = context.clients().await;
         let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));
         let (owner, other) = (Owner::new("one"), Owner::new("other"));
         let reader = soon("read", here.read().by(&owner)).await.expect("acquired");
         assert_eq!(entries(&there).await[0].label, "one");
-        let writer = background!(there, write);
-        stands(&there, 2).await;
+        let writer = writing(&there, 2).await;
         assert!(soon("try", here.try_read().by(&other)).await.expect("answered").is_none(), "another owner waits");
         one.link.cut();
         let again = here.read().by(&owner).now_or_never().expect("no request").expect("it reads already");
@@ -320,39 +280,36 @@ cases! {
         one.link.heal();
         assert!(again.is_held() && reader.check().is_err());
         again.release().await.expect("released");
-        let writer = soon("the writer", writer).await.expect("no panic").expect("admitted");
+        let writer = writer.guard().await;
         writer.release().await.expect("released");
-        soon("write", here.write().by(&owner)).await.expect("nothing is read any more").release().await.expect("released");
+        release(soon("write", here.write().by(&owner)).await.expect("nothing is read any more")).await;
     }
 
     "RWLOCK-OWNER" =>
     /// an owner that writes may write and read without a request; its last write guard turns the
     /// node into a reader's
     async fn rwlock_owner_that_writes_may_read_and_keeps_that(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        let [one, two] = context.clients().await;
         let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));
         let owner = Owner::new("one");
         for released in [true, false] {
             let outer = soon("write", here.write().by(&owner)).await.expect("acquired");
             one.link.cut();
             let inner = here.write().by(&owner).now_or_never().expect("no request").expect("it writes already");
-            let reading = here.read().by(&owner).now_or_never().expect("no request").expect("it writes already");
-            assert_eq!((inner.token(), reading.sequence()), (outer.token(), outer.token().sequence()));
+            let nested = here.read().by(&owner).now_or_never().expect("no request").expect("it writes already");
+            assert_eq!((inner.token(), nested.sequence()), (outer.token(), outer.token().sequence()));
             let turned = inner.downgrade().now_or_never().expect("no request").expect("another writes on");
             one.link.heal();
-            let waiting = background!(there, read);
-            stands(&there, 2).await;
+            let waiting = reading(&there, 2).await;
             assert!(!waiting.is_finished(), "beside a writer");
             match released {
                 true => outer.release().await.expect("released"),
                 false => drop(outer),
             }
-            let beside = soon("the reader", waiting).await.expect("no panic").expect("nobody writes any more");
-            assert!(reading.is_held() && turned.is_held());
+            let beside = waiting.guard().await;
+            assert!(nested.is_held() && turned.is_held());
             assert!(soon("try", there.try_write()).await.expect("answered").is_none(), "two still read");
-            for guard in [reading, turned, beside] {
-                guard.release().await.expect("released");
-            }
+            release_all([nested, turned, beside]).await;
             until("nothing is left", || async { entries(&there).await.is_empty() }).await;
         }
     }

@@ -2,19 +2,18 @@
 
 use std::ops::ControlFlow;
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, join3};
 use latchwork_core::recipes::{Election, Leader, Leadership};
 use latchwork_core::{Ended, ErrorKind, LostReason};
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::node::{counts, upkeep};
-use crate::actions::{acquire, mutex};
-use crate::bounds::QUIET_TTL;
+use crate::actions::{Waiter, acquire_and_release, mutex, queued, release, without_reply};
 use crate::case::cases;
 use crate::context::Context;
+use crate::errors::is_lost;
 use crate::testbed::{Client, Fault};
-use crate::waits::{soon, until, within};
+use crate::waits::{soon, within};
 
 pub(super) fn election(client: &Client) -> Election {
     client.coordinator.election("a").expect("a good key")
@@ -24,19 +23,9 @@ pub(super) async fn campaign(election: &Election, data: &str) -> Leadership {
     soon("campaign", election.campaign(data.as_bytes())).await.expect("leads")
 }
 
-/// A candidate in the background.
-pub(super) type Candidate = JoinHandle<latchwork_core::Result<Leadership>>;
-
 /// Stands in the background, as the `place`-th in the queue.
-pub(super) async fn stand(election: &Election, data: &'static str, place: usize) -> Candidate {
-    let candidate = election.clone();
-    let standing = tokio::spawn(async move { candidate.campaign(data.as_bytes()).await });
-    until("it stands", || async { queue(election).await.len() == place }).await;
-    standing
-}
-
-pub(super) async fn elected(standing: Candidate) -> Leadership {
-    soon("the next leader", standing).await.expect("no panic").expect("leads")
+pub(super) async fn stand(election: &Election, data: &str, place: usize) -> Waiter<Leadership> {
+    queued(election.campaign(data.as_bytes()), election.queue(), place).await
 }
 
 /// The data of the leader and of the candidates, in order.
@@ -62,11 +51,11 @@ const ROUNDS: u64 = 20;
 async fn cost<F: Future<Output = ()>>(context: &Context, round: impl Fn() -> F) -> u64 {
     // The first time makes what the key needs, once.
     round().await;
-    let before = context.fixture.requests().await.expect("counted");
+    let before = context.requests().await;
     for _ in 0..ROUNDS {
         round().await;
     }
-    context.fixture.requests().await.expect("counted") - before
+    context.requests().await - before
 }
 
 cases! {
@@ -74,31 +63,20 @@ cases! {
     /// to stand and resign, or to join a group and leave, costs as many requests as to acquire a
     /// mutex and release it, and new data cost one
     async fn election_term_costs_what_a_mutex_costs(context) {
-        let client = context.client_with(&context.config(QUIET_TTL)).await;
+        let client = context.quiet().await;
         if !counts(context).await {
             return;
         }
         let (mutex, election) = (mutex(&client, "a"), election(&client));
         let group = client.coordinator.group("a").expect("a good key");
         let began = Instant::now();
-        let held = cost(context, || async {
-            acquire(&mutex).await.release().await.expect("released");
-        })
-        .await;
-        let led = cost(context, || async {
-            campaign(&election, "it").await.release().await.expect("resigned");
-        })
-        .await;
-        let joined = cost(context, || async {
-            let member = soon("join", group.join(b"it")).await.expect("joined");
-            member.release().await.expect("left");
-        })
-        .await;
+        let held = cost(context, || acquire_and_release(&mutex)).await;
+        let led = cost(context, || async { release(campaign(&election, "it").await).await }).await;
+        let join = || async { release(soon("join", group.join(b"it")).await.expect("joined")).await };
+        let joined = cost(context, join).await;
         let leader = campaign(&election, "it").await;
-        let proclaimed = cost(context, || async {
-            soon("proclaim", leader.proclaim(b"again")).await.expect("leads");
-        })
-        .await;
+        let proclaim = || async { soon("proclaim", leader.proclaim(b"again")).await.expect("leads") };
+        let proclaimed = cost(context, proclaim).await;
         // The upkeep of the lease falls into the count. ZooKeeper counts packets that nobody waits for:
         // a member's join lists in its trip, and a node whose data was written is watched again.
         let few = ROUNDS / 5 + upkeep(1, began.elapsed());
@@ -113,7 +91,7 @@ cases! {
     /// candidates lead one at a time, in the order of their coming, and terms rise; a leader that
     /// resigns is followed at once
     async fn election_term_rises_from_leader_to_leader(context) {
-        let clients = [context.client().await, context.client().await, context.client().await];
+        let clients: [_; 3] = context.clients().await;
         let [one, two, three] = [0, 1, 2].map(|at| election(&clients[at]));
         assert_eq!(leads(&one).await, None);
         let first = campaign(&one, "first").await;
@@ -125,13 +103,13 @@ cases! {
         assert_eq!(queue(&two).await, ["first", "second", "third"]);
         assert!(!second.is_finished() && !third.is_finished(), "two lead");
         first.release().await.expect("resigned");
-        let second = elected(second).await;
+        let second = second.guard().await;
         assert!(!third.is_finished() && first.token() < second.token(), "{:?} {:?}", first.token(), second.token());
         assert_eq!(leads(&one).await.as_deref(), Some("second"));
         // Dropped, not resigned.
         let term = second.token();
         drop(second);
-        let third = elected(third).await;
+        let third = third.guard().await;
         assert!(term < third.token());
         assert_eq!((first.is_held(), third.is_held()), (false, true));
         third.release().await.expect("resigned");
@@ -150,16 +128,16 @@ cases! {
         let third = stand(&election(&last), "third", 4).await;
         let bound = context.over(&next);
         // The first candidate goes first, so that the leader's death must be seen beyond its place.
-        latchwork_core::crash(&next.coordinator).await;
-        latchwork_core::crash(&middle.coordinator).await;
-        latchwork_core::crash(&leads_first.coordinator).await;
         let dead_clients = [&next, &middle, &leads_first];
+        for dead in dead_clients {
+            latchwork_core::crash(&dead.coordinator).await;
+        }
         join_all(dead_clients.map(|dead| context.end_lease(dead))).await;
         dead_clients.iter().for_each(|dead| context.outlast(dead));
-        let third = within(bound, "the next leader", third).await.expect("no panic").expect("leads");
+        let third = within(bound, "the next leader", third.outcome()).await.expect("leads");
         assert!(dead.token() < third.token() && !dead.is_held());
         for candidate in [first, second] {
-            let error = soon("its end", candidate).await.expect("no panic").expect_err("it died");
+            let error = candidate.outcome().await.expect_err("it died");
             assert!(matches!(error.kind(), ErrorKind::Closed | ErrorKind::Lost(_)), "{error}");
         }
         assert_eq!(queue(&election(&last)).await, ["third"]);
@@ -170,29 +148,23 @@ cases! {
     /// a candidate whose replies are lost, or who is cut off for a while, stands once and leads when
     /// it is its turn
     async fn election_term_beside_lost_replies_and_cuts(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        let [one, two] = context.clients().await;
         let (mine, theirs) = (election(&one), election(&two));
-        let mut lost = one.link.drop_reply("a");
-        let leader = campaign(&mine, "one").await;
-        soon("its reply is lost", lost.caught()).await.expect("lost");
+        let leader = without_reply(&one, "a", campaign(&mine, "one")).await;
         assert_eq!(queue(&theirs).await, ["one"]);
-        let mut lost = one.link.drop_reply("a");
-        soon("proclaim", leader.proclaim(b"again")).await.expect("leads");
-        soon("its reply is lost", lost.caught()).await.expect("lost");
+        without_reply(&one, "a", leader.proclaim(b"again")).await.expect("leads");
         assert_eq!(leads(&theirs).await.as_deref(), Some("again"));
 
         let standing = stand(&theirs, "two", 2).await;
         assert!(context.can(Fault::Cut));
         two.link.cut();
         tokio::time::sleep(two.ttl() / 3).await;
-        let mut lost = one.link.drop_reply("a");
-        let resigned = soon("resign", leader.release()).await;
-        soon("its reply is lost", lost.caught()).await.expect("lost");
+        let resigned = without_reply(&one, "a", leader.release()).await;
         // Nobody knows whether the first try has removed it, or somebody else before.
         let is_unknown = |error: &latchwork_core::Error| error.kind() == ErrorKind::OutcomeUnknown;
         assert!(resigned.as_ref().err().is_none_or(is_unknown), "{resigned:?}");
         two.link.heal();
-        let next = elected(standing).await;
+        let next = standing.guard().await;
         assert!(leader.token() < next.token());
         assert_eq!(queue(&mine).await, ["two"]);
         next.release().await.expect("resigned");
@@ -202,7 +174,7 @@ cases! {
     /// a candidate that leads again and again does its work under each leadership, stands again when
     /// it was lost, and resigns when it is dropped
     async fn election_term_is_led_again_and_again(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        let [one, two] = context.clients().await;
         let (candidate, removes) = (election(&one), election(&two));
         let mut terms = Vec::new();
         let led = candidate.lead(b"again", |leader| {
@@ -245,7 +217,7 @@ cases! {
     "ELECTION-LOSS" =>
     /// a leader that was removed is told, and what it proclaims after that is not seen
     async fn election_loss_is_told_and_nothing_is_proclaimed_after_it(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        let [one, two] = context.clients().await;
         let leader = campaign(&election(&one), "one").await;
         let standing = stand(&election(&two), "two", 2).await;
         let lost = leader.lost();
@@ -255,14 +227,13 @@ cases! {
             soon("catch", late.caught()).await.expect("caught");
             let (removes, term) = (election(&two), leader.token());
             assert!(soon("force_release", removes.force_release(term.sequence())).await.expect("removed"));
-            let next = elected(standing).await;
+            let next = standing.guard().await;
             soon("deliver", late.deliver()).await;
             next
         };
         // It is made again by itself, while it leads.
         let (_proclaimed, next) = tokio::join!(soon("proclaim", leader.proclaim(b"late")), meanwhile);
-        let error = soon("proclaim", leader.proclaim(b"no")).await.expect_err("it leads no more");
-        assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
+        is_lost(soon("proclaim", leader.proclaim(b"no")).await, LostReason::Revoked);
         assert_eq!(soon("its loss", lost).await, Ended::Lost(LostReason::Revoked));
         let seen = soon("leader", election(&one).leader()).await.expect("read");
         assert_eq!(seen, Some(Leader { term: next.token(), data: (*b"two").into() }));
@@ -283,13 +254,10 @@ cases! {
             context.outlast(&is_cut);
             context.end_lease(&is_cut).await;
         };
-        let (proclaimed, next, ()) = within(bound, "the next leader", async {
-            tokio::join!(leader.proclaim(b"unheard"), standing, ended)
-        })
-        .await;
-        let next = next.expect("no panic").expect("leads");
-        let error = proclaimed.expect_err("it leads no more");
-        assert_eq!(error.lost_reason(), Some(LostReason::Expired), "{error}");
+        let all = join3(leader.proclaim(b"unheard"), standing.outcome(), ended);
+        let (proclaimed, next, ()) = within(bound, "the next leader", all).await;
+        let next = next.expect("leads");
+        is_lost(proclaimed, LostReason::Expired);
         assert!(!leader.is_held() && leader.token() < next.token());
         is_cut.link.heal();
         assert_eq!(leads(&election(&follows)).await.as_deref(), Some("next"));

@@ -4,22 +4,23 @@ use latchwork_core::recipes::Leader;
 use latchwork_core::{ErrorKind, Key};
 
 use super::election::{campaign, election, leads, text};
-use crate::bounds::LONG_TTL;
+use super::key::with_exact_addresses;
+use crate::actions::{close, queued};
 use crate::case::cases;
+use crate::errors::fails;
 use crate::testbed::Client;
-use crate::waits::{soon, until};
+use crate::waits::soon;
 
 cases! {
     "ELECTION-DATA" =>
     /// what a candidate says of itself is seen with its place, also while it waits, and goes with it
     async fn election_data_stands_with_its_candidate(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        let [one, two] = context.clients().await;
         let (mine, theirs) = (election(&one), election(&two));
         let whole = vec![0xff; 4_096];
         let leader = soon("campaign", mine.campaign(&whole)).await.expect("leads");
-        let standing = tokio::spawn(theirs.campaign(b"").label("its label"));
+        let standing = queued(theirs.campaign(b"").label("its label"), mine.queue(), 2).await;
         let entries = || async { soon("list", mine.queue().first(10)).await.expect("listed") };
-        until("it stands", || async { entries().await.len() == 2 }).await;
         let seen = entries().await;
         assert_eq!((&*seen[0].data, &*seen[1].data), (&whole[..], &b""[..]));
         assert_eq!((seen[0].label.as_str(), seen[1].label.as_str()), (one.coordinator.label(), "its label"));
@@ -28,7 +29,7 @@ cases! {
         let seen = entries().await;
         assert_eq!((&*seen[0].data, seen[0].sequence), (&b"less"[..], leader.token().sequence()));
         drop(leader);
-        let next = soon("the next leader", standing).await.expect("no panic").expect("leads");
+        let next = standing.guard().await;
         let leading = Leader { term: next.token(), data: (*b"").into() };
         assert_eq!(soon("leader", mine.leader()).await.expect("read"), Some(leading));
 
@@ -38,21 +39,14 @@ cases! {
         let error = next.proclaim(&long).await.expect_err("too long");
         assert_eq!((error.argument(), error.operation(), error.key()), (Some("data"), Some("proclaim"), Some("a")));
         next.release().await.expect("resigned");
-        let error = next.proclaim(b"no").await.expect_err("resigned");
-        assert_eq!(error.kind(), ErrorKind::NotHeld, "{error}");
+        fails(next.proclaim(b"no").await, ErrorKind::NotHeld, "resigned");
     }
 
     "ELECTION-DATA" =>
     /// an election at an exact address is one thing for clients of different namespaces, who see
     /// each other's data, and new data unless the other program would not bear that
     async fn election_data_is_seen_at_an_exact_address(context) {
-        let mut config = context.config(LONG_TTL);
-        let one = context.client_with(&config).await;
-        config.namespace.push_str("-2");
-        let other = context.client_with(&config).await;
-        if !one.coordinator.capabilities().exact_addresses {
-            return;
-        }
+        let Some([one, other]) = with_exact_addresses(context).await else { return };
         let name = context.fixture.exact_name();
         let exact = |client: &Client| client.coordinator.election(Key::exact(&name)).expect("a good name");
         let (mine, theirs) = (exact(&one), exact(&other));
@@ -77,6 +71,6 @@ cases! {
         assert!(leader.token() < next.token());
         assert_eq!(seen().await, Some((next.token(), "other".to_owned())));
         next.release().await.expect("resigned");
-        other.coordinator.close().await.expect("closed");
+        close(&other).await;
     }
 }

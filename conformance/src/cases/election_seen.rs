@@ -5,9 +5,11 @@ use std::time::Duration;
 use latchwork_core::recipes::{Leader, Watch};
 use latchwork_core::{ErrorKind, Token};
 
-use super::election::{campaign, elected, election, stand, text};
-use crate::bounds::{ANSWER, CLEAN_UP, LONG_TTL, PATIENCE, QUIET_TTL};
+use super::election::{campaign, election, stand, text};
+use crate::actions::close;
+use crate::bounds::{ANSWER, CLEAN_UP, LONG_TTL, PATIENCE};
 use crate::case::cases;
+use crate::errors::fails_for;
 use crate::testbed::{Client, Fault};
 use crate::waits::{soon, within};
 
@@ -45,8 +47,8 @@ cases! {
     /// an observer sees each leader, what it proclaims, and that nobody leads, as it happens
     async fn election_observe_sees_leaders_and_gaps(context) {
         // An observer looks by itself once in its TTL: not within this case.
-        let observing = context.client_with(&context.config(QUIET_TTL)).await;
-        let (one, two) = (context.client().await, context.client().await);
+        let observing = context.quiet().await;
+        let [one, two] = context.clients().await;
         let mut observer = observe(&observing).await;
         assert_eq!(next(&mut observer).await, None);
         let leader = campaign(&election(&one), "one").await;
@@ -63,7 +65,7 @@ cases! {
         // A candidate behind it is nobody's news: the next is what comes when it leads.
         let standing = stand(&election(&one), "three", 2).await;
         drop(leader);
-        let third = elected(standing).await;
+        let third = standing.guard().await;
         assert_eq!(*terms_until(&mut observer, "three").await.last().expect("it leads"), third.token());
         let late = observe(&observing).await;
         assert_eq!(late.latest().expect("observed").map(|leading| leading.term), Some(third.token()));
@@ -75,7 +77,7 @@ cases! {
     "ELECTION-OBSERVE" =>
     /// the death of a leader is seen when its lease has ended: with the next one, or without
     async fn election_observe_sees_a_death(context) {
-        let observing = context.client_with(&context.config(QUIET_TTL)).await;
+        let observing = context.quiet().await;
         let (follows, followed, alone) =
             (context.client().await, context.doomed().await, context.doomed().await);
         let mut observer = observe(&observing).await;
@@ -84,10 +86,8 @@ cases! {
         assert_eq!(next(&mut observer).await.as_deref(), Some("followed"));
         let standing = stand(&election(&follows), "next", 2).await;
         let bound = context.over(&followed);
-        latchwork_core::crash(&followed.coordinator).await;
-        context.outlast(&followed);
-        context.end_lease(&followed).await;
-        let second = within(bound, "the next leader", standing).await.expect("no panic").expect("leads");
+        context.kill(&followed).await;
+        let second = within(bound, "the next leader", standing.outcome()).await.expect("leads");
         // That nobody led may be seen before.
         assert_eq!(terms_until(&mut observer, "next").await, [second.token()]);
         assert!(first.token() < second.token() && !first.is_held());
@@ -96,9 +96,7 @@ cases! {
         let last = campaign(&election(&alone), "alone").await;
         assert_eq!(next(&mut observer).await.as_deref(), Some("alone"));
         let bound = context.over(&alone);
-        latchwork_core::crash(&alone.coordinator).await;
-        context.outlast(&alone);
-        context.end_lease(&alone).await;
+        context.kill(&alone).await;
         let gone = within(bound, "that nobody leads", observer.changed()).await.expect("observed");
         assert_eq!((gone, last.is_held()), (None, false));
     }
@@ -137,7 +135,7 @@ cases! {
     /// them see a change
     async fn election_observe_is_shared_by_the_observers_of_a_client(context) {
         const OBSERVERS: usize = 100;
-        let (one, two) = (context.client().await, context.client().await);
+        let [one, two] = context.clients().await;
         let leader = campaign(&election(&one), "before").await;
         let mut observers = Vec::new();
         for _ in 0..OBSERVERS {
@@ -151,7 +149,7 @@ cases! {
             assert_eq!(next(observer).await.as_deref(), Some("after"));
         }
         if let Some(before) = before {
-            let asked = context.fixture.requests().await.expect("counted") - before;
+            let asked = context.requests().await - before;
             assert!(asked < OBSERVERS as u64 / 2, "{asked} requests for one change");
         }
         // The last one goes on alone.
@@ -168,10 +166,9 @@ cases! {
         assert_eq!(next(&mut observer).await, None);
         let waiting = tokio::spawn(async move { (observer.changed().await, observer) });
         tokio::time::sleep(Duration::from_millis(10)).await;
-        client.coordinator.close().await.expect("closed");
+        close(&client).await;
         let (ended, observer) = within(PATIENCE, "the end", waiting).await.expect("no panic");
-        let error = ended.expect_err("closed");
-        assert_eq!((error.kind(), error.key()), (ErrorKind::Closed, Some("a")), "{error}");
+        fails_for(ended, ErrorKind::Closed, "a", "closed");
         assert!(observer.latest().is_err() && !observer.is_current());
     }
 }

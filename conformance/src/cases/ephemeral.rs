@@ -1,13 +1,15 @@
 //! CELL-EPHEMERAL: cells that hang on a lease.
 
 use futures_util::future::join_all;
-use latchwork_core::backend::{CellWritten, Joined};
+use latchwork_core::backend::CellWritten;
 use latchwork_core::{Address, CellLife, Claim, Expected, Kind, Version};
 
-use crate::actions::join;
+use super::cell::rise;
+use super::watch::{news, watching};
+use crate::actions::{admitted, close, in_the_end, leave};
 use crate::bounds::{NOISE, SHORT_TTL};
 use crate::case::cases;
-use crate::cell_actions::{self, ask, deletion, lasting, put, read, refused, text};
+use crate::cell_actions::{self, ask, deletion, lasting, put, read, refused, text, written};
 use crate::context::Context;
 use crate::testbed::Client;
 use crate::waits::{is_live, soon, until, within};
@@ -18,10 +20,6 @@ fn cell(context: &Context) -> Address {
 
 pub(super) async fn write(client: &Client, cell: &Address, text: &str, life: CellLife) -> Version {
     cell_actions::write(client, cell, lasting(Expected::Any, text, life)).await
-}
-
-async fn close(client: &Client) {
-    soon("close", client.coordinator.close()).await.expect("closed");
 }
 
 cases! {
@@ -35,11 +33,10 @@ cases! {
         // One that nobody keeps alive would be gone by then.
         tokio::time::sleep(writes.ttl() + context.fixture.expiry_bound() + NOISE).await;
         assert_eq!(text(&reads, &cell).await.as_deref(), Some("here"));
-        let mut watch = reads.coordinator.backend().watch_cell(&cell);
-        soon("watch", watch.changed()).await.expect("watched");
+        let mut watch = watching(&reads, &cell).await;
         close(&writes).await;
         assert_eq!(read(&reads, &cell).await, None);
-        soon("the news", watch.changed()).await.expect("watched");
+        news(&mut *watch).await;
     }
 
     "CELL-EPHEMERAL" clock =>
@@ -48,8 +45,7 @@ cases! {
     async fn cell_ephemeral_goes_with_a_dead_client(context) {
         let (dies, reads, cell) = (context.mortal().await, context.client().await, cell(context));
         write(&dies, &cell, "here", CellLife::Lease).await;
-        let mut watch = reads.coordinator.backend().watch_cell(&cell);
-        soon("watch", watch.changed()).await.expect("watched");
+        let mut watch = watching(&reads, &cell).await;
         latchwork_core::crash(&dies.coordinator).await;
         within(context.recovery(&dies), "the news of its end", async {
             loop {
@@ -66,7 +62,7 @@ cases! {
     /// the last write decides how long a cell stays: any client takes any cell over, or makes it lasting; versions rise with
     /// each write, and an earlier version is refused
     async fn cell_ephemeral_is_decided_by_the_last_write(context) {
-        let (clients, reads) = ([context.client().await, context.client().await], context.client().await);
+        let (clients, reads): ([_; 2], _) = (context.clients().await, context.client().await);
         // By which client's lease a cell lives, if it does not stay.
         let owners = [None, Some(0), Some(1)];
         let mut cells = Vec::new();
@@ -89,7 +85,7 @@ cases! {
                 let (client, write) = by(*owner, expected, text);
                 versions.push(cell_actions::write(client, cell, write).await);
             }
-            assert!(versions.windows(2).all(|pair| pair[0] < pair[1]), "{versions:?}");
+            assert!(rise(&versions), "{versions:?}");
             for old in &versions[..2] {
                 let old = Expected::Version(*old);
                 for write in [put(old, "late"), lasting(old, "late", CellLife::Lease), deletion(old)] {
@@ -125,19 +121,13 @@ cases! {
         context.end_lease(&one).await;
         until("the cell is gone", || async { read(&two, &cell).await.is_none() }).await;
         one.link.heal();
-        let after = soon("a write", async {
-            loop {
-                let again = lasting(Expected::Absent, "after", CellLife::Lease);
-                match one.coordinator.backend().write_cell(&cell, &again).await {
-                    Ok(CellWritten::Written(version)) => break version,
-                    Ok(CellWritten::Refused(Some(cell))) => break cell.version,
-                    Ok(other) => panic!("{other:?}"),
-                    Err(error) => assert!(error.may_pass(), "{error}"),
-                }
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
+        let again = lasting(Expected::Absent, "after", CellLife::Lease);
+        let after = match in_the_end(|| one.coordinator.backend().write_cell(&cell, &again)).await {
+            Ok(CellWritten::Written(version)) => version,
+            // An earlier request was made, whose answer was lost.
+            Ok(CellWritten::Refused(Some(cell))) => cell.version,
+            other => panic!("{other:?}"),
+        };
         assert!(before < after);
         is_live(&one.coordinator).await;
         assert_eq!(text(&two, &cell).await.as_deref(), Some("after"));
@@ -150,10 +140,9 @@ cases! {
     async fn cell_ephemeral_under_a_hold_outlives_it(context) {
         let (one, two, cell) = (context.client().await, context.client().await, cell(context));
         let queue = context.queue_of(Kind::Mutex, "ephemeral");
-        let Joined::Admitted(node) = join(&one, &queue, Claim::Exclusive).await else { panic!("it is free") };
-        let written = soon("write", node.write_cell(&cell, &lasting(Expected::Absent, "held", CellLife::Lease))).await;
-        assert!(matches!(written, Ok(CellWritten::Written(_))), "{written:?}");
-        soon("leave", node.leave()).await.expect("left");
+        let node = admitted(&one, &queue, Claim::Exclusive).await;
+        written(soon("write", node.write_cell(&cell, &lasting(Expected::Absent, "held", CellLife::Lease))).await);
+        leave(&node).await;
         assert_eq!(text(&two, &cell).await.as_deref(), Some("held"));
         close(&one).await;
         assert_eq!(read(&two, &cell).await, None);

@@ -7,8 +7,10 @@ use tokio::time::Instant;
 
 use super::election::text;
 use super::node::upkeep;
+use crate::actions::{close, without_reply};
 use crate::bounds::{CLEAN_UP, QUIET_TTL};
 use crate::case::cases;
+use crate::errors::{fails, is_lost, refuses};
 use crate::testbed::{Client, Fault};
 use crate::waits::{soon, within};
 
@@ -67,8 +69,8 @@ cases! {
     /// and go
     async fn group_members_are_seen_in_the_order_of_joining(context) {
         // A watch looks by itself once in its TTL: not within this case.
-        let watching = context.client_with(&context.config(QUIET_TTL)).await;
-        let (one, two) = (context.client().await, context.client().await);
+        let watching = context.quiet().await;
+        let [one, two] = context.clients().await;
         let mut watch = watch(&watching).await;
         told_members(&mut watch, &[]).await;
         let first = join(&one, "first").await;
@@ -92,8 +94,7 @@ cases! {
         told_members(&mut watch, &["third"]).await;
         leave(&third).await;
         told_members(&mut watch, &[]).await;
-        let error = third.update(b"no").await.expect_err("it has left");
-        assert_eq!(error.kind(), ErrorKind::NotHeld, "{error}");
+        fails(third.update(b"no").await, ErrorKind::NotHeld, "it has left");
     }
 
     "GROUP-MEMBERS" =>
@@ -114,8 +115,7 @@ cases! {
         for (error, operation) in too_long {
             assert_eq!((error.argument(), error.operation(), error.key()), (Some("data"), Some(operation), Some("a")));
         }
-        let error = client.coordinator.group(Key::exact("/a")).expect_err("exact");
-        assert_eq!(error.argument(), Some("key"), "{error}");
+        refuses(client.coordinator.group(Key::exact("/a")), "key");
         leave(&member).await;
     }
 
@@ -123,7 +123,7 @@ cases! {
     /// a member that died is seen to be gone when its lease has ended, and one that was cut off
     /// learns that it is none
     async fn group_members_go_with_their_lease(context) {
-        let watching = context.client_with(&context.config(QUIET_TTL)).await;
+        let watching = context.quiet().await;
         let (stays, dies, is_cut) = (context.client().await, context.doomed().await, context.doomed().await);
         let (gone, last) = (join(&dies, "dies").await, join(&stays, "stays").await);
         let cut = join(&is_cut, "is cut").await;
@@ -133,14 +133,11 @@ cases! {
         let bound = context.over(&dies);
         is_cut.link.cut();
         latchwork_core::crash(&dies.coordinator).await;
-        for over in [&is_cut, &dies] {
-            context.outlast(over);
-        }
+        [&is_cut, &dies].into_iter().for_each(|over| context.outlast(over));
         join_all([&is_cut, &dies].map(|over| context.end_lease(over))).await;
         within(bound, "the end of both", until_members(&mut watch, &["stays"])).await;
         assert!(!gone.is_held() && !cut.is_held(), "a member that is none does not know it");
-        let error = soon("update", cut.update(b"unheard")).await.expect_err("it is none");
-        assert_eq!(error.lost_reason(), Some(LostReason::Expired), "{error}");
+        is_lost(soon("update", cut.update(b"unheard")).await, LostReason::Expired);
         is_cut.link.heal();
         leave(&last).await;
         told_members(&mut watch, &[]).await;
@@ -149,19 +146,13 @@ cases! {
     "GROUP-MEMBERS" =>
     /// a member whose replies are lost is there once, with what it said last, and leaves
     async fn group_members_beside_lost_replies(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        let [one, two] = context.clients().await;
         let sees = group(&two);
-        let mut lost = one.link.drop_reply("a");
-        let member = join(&one, "joined").await;
-        soon("its reply is lost", lost.caught()).await.expect("lost");
+        let member = without_reply(&one, "a", join(&one, "joined")).await;
         assert_eq!(members(&sees).await, ["joined"]);
-        let mut lost = one.link.drop_reply("a");
-        update(&member, "changed").await;
-        soon("its reply is lost", lost.caught()).await.expect("lost");
+        without_reply(&one, "a", update(&member, "changed")).await;
         assert_eq!(members(&sees).await, ["changed"]);
-        let mut lost = one.link.drop_reply("a");
-        let left = soon("leave", member.release()).await;
-        soon("its reply is lost", lost.caught()).await.expect("lost");
+        let left = without_reply(&one, "a", member.release()).await;
         let is_unknown = |error: &latchwork_core::Error| error.kind() == ErrorKind::OutcomeUnknown;
         assert!(left.as_ref().err().is_none_or(is_unknown), "{left:?}");
         assert_eq!(members(&sees).await, Vec::<String>::new());
@@ -172,9 +163,8 @@ cases! {
     async fn group_members_of_several_pages(context) {
         const MEMBERS: usize = 501;
         // A busy machine answers hundreds of requests late.
-        let mut config = context.config(QUIET_TTL);
-        config.request_timeout = config.request_timeout.max(QUIET_TTL / 4);
-        let (one, two) = (context.client_with(&config).await, context.client_with(&config).await);
+        let slow = || context.client_by(QUIET_TTL, |config| config.request_timeout = config.request_timeout.max(QUIET_TTL / 4));
+        let (one, two) = (slow().await, slow().await);
         let joining = join_all((0..MEMBERS).map(|number| {
             let group = group(&one);
             async move { group.join(number.to_string().as_bytes()).await.expect("joined") }
@@ -191,13 +181,13 @@ cases! {
         let changes = within(CLEAN_UP, "the change", watch.changes()).await.expect("watched");
         assert_eq!(changes, GroupChanges { left: vec![seen[MEMBERS - 1].clone()], ..GroupChanges::default() });
         drop(joined);
-        soon("close", one.coordinator.close()).await.expect("closed");
+        close(&one).await;
     }
 
     "GROUP-WATCH" =>
     /// a watch tells who joined, who says something else and who left since the last answer
     async fn group_watch_tells_what_differs(context) {
-        let watching = context.client_with(&context.config(QUIET_TTL)).await;
+        let watching = context.quiet().await;
         let (one, two) = (context.client().await, context.doomed().await);
         let first = join(&one, "first").await;
         let mut watch = watch(&watching).await;
@@ -207,8 +197,7 @@ cases! {
         update(&first, "first, again").await;
         assert_eq!(changes(&mut watch).await, expected([&[], &["first, again"], &[]]));
         let bound = context.over(&two);
-        latchwork_core::crash(&two.coordinator).await;
-        context.end_lease(&two).await;
+        context.kill(&two).await;
         let dead = within(bound, "its death", watch.changes()).await.expect("watched");
         assert_eq!((data(&dead.left), dead.left[0].sequence), (vec!["second".to_owned()], second.sequence()));
         assert!(dead.joined.is_empty() && dead.changed.is_empty(), "{dead:?}");
@@ -219,7 +208,7 @@ cases! {
     "GROUP-WATCH" =>
     /// a watch that was cut off sees who is there once it can reach the server again
     async fn group_watch_heals_a_gap(context) {
-        let (watching, one) = (context.client_with(&context.config(QUIET_TTL)).await, context.client().await);
+        let (watching, one) = (context.quiet().await, context.client().await);
         let first = join(&one, "first").await;
         let mut watch = watch(&watching).await;
         told_members(&mut watch, &["first"]).await;
@@ -265,7 +254,7 @@ cases! {
             told_members(watch, &["after"]).await;
         }
         if let Some(before) = before {
-            let asked = context.fixture.requests().await.expect("counted") - before;
+            let asked = context.requests().await - before;
             eprintln!("{}: {asked} requests for a change that {} watches of {CLIENTS} clients saw",
                 context.testbed.name(), watches.len());
             let most = (CLIENTS * WATCHES) as u64 / 5 + upkeep(CLIENTS + 1, began.elapsed());

@@ -3,15 +3,13 @@
 
 use std::time::Duration;
 
-use futures_util::{StreamExt, stream};
 use latchwork_core::LeaseState;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use tokio::time::{Instant, sleep};
 
-use crate::actions::mutex;
-use crate::bounds::LONG_TTL;
+use crate::actions::acquire_many;
 use crate::case::cases;
 use crate::context::Context;
 use crate::exclusive::Guard;
@@ -42,26 +40,21 @@ cases! {
     }
 }
 
-struct Held {
-    number: usize,
-    guard: Guard,
-}
-
 async fn soak(context: &Context, holds: usize, dropped: usize, lasts: Duration) {
     let mut chance = StdRng::seed_from_u64(context.seed());
-    let client = context.client_with(&context.config(LONG_TTL)).await;
-    let mut held = take(&client, 0..holds).await;
+    let client = context.client().await;
+    let mut held = acquire_many(&client, (0..holds).map(|number| format!("held-{number}")), AT_A_TIME).await;
     let (began, mut rounds) = (Instant::now(), 0);
     let cutting = cut_at_random(&client, StdRng::seed_from_u64(chance.random()));
     tokio::pin!(cutting);
     while began.elapsed() < lasts {
         held.shuffle(&mut chance);
         let going = held.split_off(holds - dropped);
-        let numbers: Vec<_> = going.iter().map(|held| held.number).collect();
+        let keys: Vec<_> = going.iter().map(|guard| guard.key().to_owned()).collect();
         all_held(&going, rounds);
         drop(going);
         let next_round = async {
-            let again = take(&client, numbers).await;
+            let again = acquire_many(&client, keys, AT_A_TIME).await;
             sleep(BETWEEN).await;
             again
         };
@@ -82,20 +75,8 @@ async fn soak(context: &Context, holds: usize, dropped: usize, lasts: Duration) 
     );
 }
 
-async fn take(client: &Client, numbers: impl IntoIterator<Item = usize>) -> Vec<Held> {
-    stream::iter(numbers)
-        .map(|number| async move {
-            let guard = mutex(client, &format!("held-{number}")).acquire().await.expect("acquired");
-            Held { number, guard }
-        })
-        .buffer_unordered(AT_A_TIME)
-        .collect()
-        .await
-}
-
-fn all_held(held: &[Held], round: usize) {
-    let lost = |held: &Held| held.guard.check().err().map(|error| error.to_string());
-    let lost: Vec<_> = held.iter().filter_map(lost).collect();
+fn all_held(held: &[Guard], round: usize) {
+    let lost: Vec<_> = held.iter().filter_map(|guard| guard.check().err()).collect();
     assert!(lost.is_empty(), "in round {round} {} were lost, one so: {}", lost.len(), lost[0]);
 }
 

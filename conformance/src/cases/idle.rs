@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use latchwork_core::backend::{CellWrite, CellWritten, Joined};
-use latchwork_core::{Address, CellLife, Claim, Error, ErrorKind, Expected, Kind, Result, TimeToIdle};
+use latchwork_core::backend::{CellWrite, CellWritten};
+use latchwork_core::{Address, CellLife, Claim, ErrorKind, Expected, Kind, Result, TimeToIdle};
 use tokio::time::Instant;
 
-use crate::actions::join;
+use super::watch::watching;
+use crate::actions::{admitted, close, leave};
 use crate::bounds::{LONG_TTL, SHORT_TTL};
 use crate::case::cases;
-use crate::cell_actions::{ask, delete, lasting as put, read, text, write};
+use crate::cell_actions::{ask, delete, deleted, lasting as put, read, refused, text, write};
 use crate::context::Context;
+use crate::errors::{fails, fails_for};
 use crate::testbed::Client;
 use crate::waits::{soon, within};
 
@@ -41,19 +43,16 @@ async fn has_idle_cells(context: &Context, client: &Client) -> bool {
     if context.testbed.capabilities().idle_cells {
         return true;
     }
-    let is_refused = |error: &Error| error.kind() == ErrorKind::Unsupported { capability: "idle_cells" };
+    let unsupported = ErrorKind::Unsupported { capability: "idle_cells" };
     let here = cell(context, "refused");
     for expected in [Expected::Any, Expected::Absent] {
-        let error = ask(client, &here, &put(expected, "no", idle())).await.expect_err("refused");
-        assert!(is_refused(&error), "{error}");
+        fails(ask(client, &here, &put(expected, "no", idle())).await, unsupported, "refused");
     }
     let value = client.coordinator.shared_value("refused").expect("a good key");
-    let error = value.with_time_to_idle(10 * client.ttl()).map(drop).expect_err("refused at once");
-    assert!(is_refused(&error) && error.key() == Some("refused"), "{error}");
+    fails_for(value.with_time_to_idle(10 * client.ttl()), unsupported, "refused", "refused at once");
     assert_eq!(read(client, &here).await, None);
     let deletion = CellWrite { expected: Expected::Any, value: None, life: idle() };
-    let deleted = ask(client, &here, &deletion).await.expect("a deletion keeps nothing");
-    assert_eq!(deleted, CellWritten::Deleted { was_there: false });
+    assert!(!deleted(ask(client, &here, &deletion).await), "a deletion keeps nothing");
     false
 }
 
@@ -126,8 +125,7 @@ cases! {
         let first = write(&dies, &cell, put(Expected::Absent, "here", idle())).await;
         let written = Instant::now();
         latchwork_core::crash(&dies.coordinator).await;
-        let mut watch = other.coordinator.backend().watch_cell(&cell);
-        soon("watch", watch.changed()).await.expect("watched");
+        let mut watch = watching(&other, &cell).await;
         let late = written + context.idle_bound(IDLE);
         let again = within(late - Instant::now(), "the news of its end", async {
             loop {
@@ -145,8 +143,7 @@ cases! {
         .await;
         assert!(first < again, "{first} {again}");
         let late = put(Expected::Version(first), "late", idle());
-        let refused = ask(&other, &cell, &late).await.expect("answered");
-        assert!(matches!(refused, CellWritten::Refused(Some(_))), "{refused:?}");
+        assert!(refused(ask(&other, &cell, &late).await).is_some());
         assert!(delete(&other, &cell).await);
     }
 
@@ -189,7 +186,7 @@ cases! {
             assert!(first < second, "{before:?} {after:?}");
         }))
         .await;
-        soon("close", closes.coordinator.close()).await.expect("closed");
+        close(&closes).await;
         let shown = join_all(cells.iter().map(|(cell, ..)| text(&other, cell))).await;
         for ((cell, _, life, _), shown) in cells.iter().zip(shown) {
             let there = (*life != CellLife::Lease).then_some("after");
@@ -210,18 +207,16 @@ cases! {
         let time = 2 * IDLE;
         // Of the cell's key: on a Redis Cluster a hold writes on its own server alone.
         let queue = context.queue_of(Kind::Mutex, "a");
-        let Joined::Admitted(node) = join(&one, &queue, Claim::Exclusive).await else { panic!("it is free") };
+        let node = admitted(&one, &queue, Claim::Exclusive).await;
         let held = soon("write", node.write_cell(&cell, &put(Expected::Absent, "held", idle_for(time)))).await;
-        let left = soon("leave", node.leave()).await;
-        left.expect("left");
+        leave(&node).await;
         if !has_idle_cells(context, &one).await {
-            let error = held.expect_err("refused");
-            assert_eq!(error.kind(), ErrorKind::Unsupported { capability: "idle_cells" });
+            fails(held, ErrorKind::Unsupported { capability: "idle_cells" }, "refused");
             return;
         }
         assert!(matches!(held, Ok(CellWritten::Written(_))), "{held:?}");
         assert_eq!(text(&two, &cell).await.as_deref(), Some("held"));
-        soon("close", one.coordinator.close()).await.expect("closed");
+        close(&one).await;
         assert_eq!(text(&two, &cell).await.as_deref(), Some("held"));
         tokio::time::sleep(context.idle_bound(time)).await;
         assert_eq!(read(&two, &cell).await, None);

@@ -1,12 +1,13 @@
 //! KEY-: one address space.
 
-use latchwork_core::backend::Joined;
-use latchwork_core::{Claim, Coordinator, ErrorKind, Key, Kind, Limit, Owner};
+use latchwork_core::{Claim, ErrorKind, Key, Kind, Limit, Owner};
 
-use crate::actions::{acquire, join, try_acquire};
+use super::semaphore::is_conflict;
+use crate::actions::{acquire, acquire_and_release, admitted, close, leave, release_all, try_acquire};
 use crate::bounds::LONG_TTL;
 use crate::case::cases;
 use crate::context::Context;
+use crate::errors::refuses;
 use crate::exclusive::Lock;
 use crate::testbed::Client;
 use crate::waits::soon;
@@ -38,8 +39,7 @@ cases! {
         let client = context.client().await;
         client.link.cut();
         for key in [String::new(), "k".repeat(256), "ü".repeat(128)] {
-            let error = client.coordinator.mutex(key.as_str()).expect_err("refused");
-            assert_eq!(error.argument(), Some("key"), "{error}");
+            refuses(client.coordinator.mutex(key.as_str()), "key");
         }
         client.link.heal();
     }
@@ -55,13 +55,10 @@ cases! {
             (Kind::Semaphore, Claim::Permits(2)),
             (Kind::Election, Claim::Exclusive),
         ] {
-            match join(&client, &context.queue_of(kind, "a"), claim).await {
-                Joined::Admitted(node) => nodes.push(node),
-                other => panic!("{kind:?} met another kind: {other:?}"),
-            }
+            nodes.push(admitted(&client, &context.queue_of(kind, "a"), claim).await);
         }
-        for node in nodes {
-            node.leave().await.expect("left");
+        for node in &nodes {
+            leave(node).await;
         }
     }
 
@@ -71,9 +68,8 @@ cases! {
         let [one, other] = of_two_namespaces(context).await;
         let first = acquire(&context.mutex(&one, "a")).await;
         let second = try_acquire(&context.mutex(&other, "a")).await.expect("another namespace");
-        first.release().await.expect("released");
-        second.release().await.expect("released");
-        other.coordinator.close().await.expect("closed");
+        release_all([first, second]).await;
+        close(&other).await;
     }
 
     "KEY-EXACT" =>
@@ -92,9 +88,8 @@ cases! {
         let guard = acquire(&mine).await;
         assert!(try_acquire(&theirs).await.is_none(), "it is one lock");
         guard.release().await.expect("released");
-        let guard = acquire(&theirs).await;
-        guard.release().await.expect("released");
-        other.coordinator.close().await.expect("closed");
+        acquire_and_release(&theirs).await;
+        close(&other).await;
     }
 
     "KEY-EXACT" =>
@@ -104,19 +99,13 @@ cases! {
         let (one, two) = (&one.coordinator, &other.coordinator);
         let name = context.fixture.exact_name();
         let exact = || Key::exact(&name);
-        let locks = |client: &Coordinator| {
-            let lock = client.rwlock(exact()).expect("a good name");
-            let reentrant = client.mutex(exact()).expect("a good name");
-            (lock, reentrant, client.mutex(exact()).expect("a good name"))
-        };
-        let ((here, reentrant, _), (there, _, mutex)) = (locks(one), locks(two));
+        let [here, there] = [one, two].map(|client| client.rwlock(exact()).expect("a good name"));
+        let [reentrant, mutex] = [one, two].map(|client| client.mutex(exact()).expect("a good name"));
 
         let reader = soon("read", here.read()).await.expect("read");
         assert!(soon("try", there.try_write()).await.expect("answered").is_none(), "a writer came in beside a reader");
         let beside = soon("try", there.try_read()).await.expect("answered").expect("readers share it");
-        for reader in [reader, beside] {
-            reader.release().await.expect("released");
-        }
+        release_all([reader, beside]).await;
         let writer = soon("write", there.write()).await.expect("written");
         assert!(soon("try", here.try_read()).await.expect("answered").is_none(), "a reader came in beside a writer");
         let reading = soon("downgrade", writer.downgrade()).await.expect("downgraded");
@@ -128,7 +117,7 @@ cases! {
         assert!(soon("try", mutex.try_acquire()).await.expect("answered").is_none(), "a mutex came in beside an owner");
         held.release().await.expect("released");
         soon("acquire", mutex.acquire()).await.expect("acquired").release().await.expect("released");
-        other.coordinator.close().await.expect("closed");
+        close(&other).await;
     }
 
     "KEY-EXACT" =>
@@ -141,12 +130,7 @@ cases! {
         let here = one.coordinator.semaphore(exact(), 1).expect("a good name");
         let permit = soon("acquire", here.acquire(1)).await.expect("acquired");
         let there = |limit| other.coordinator.semaphore(exact(), limit).expect("a good name");
-        for error in [
-            soon("acquire", there(3).acquire(1)).await.expect_err("another limit is stored"),
-            soon("try", there(3).try_acquire(1)).await.expect_err("another limit is stored"),
-        ] {
-            assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-        }
+        is_conflict(&there(3), 1, "another limit is stored").await;
         assert!(soon("try", there(1).try_acquire(1)).await.expect("answered").is_none(), "over the limit");
         let follows = other.coordinator.semaphore(exact(), Limit::Stored).expect("a good name");
         assert_eq!(soon("read", follows.stored_limit()).await.expect("read"), Some(1));
@@ -154,10 +138,8 @@ cases! {
         assert_eq!(soon("read", follows.stored_limit()).await.expect("read"), Some(2));
         let beside = soon("acquire", follows.acquire(1)).await.expect("the new limit reaches it");
         assert!(soon("try", follows.try_acquire(1)).await.expect("answered").is_none(), "over the limit");
-        for permit in [permit, beside] {
-            permit.release().await.expect("released");
-        }
-        other.coordinator.close().await.expect("closed");
+        release_all([permit, beside]).await;
+        close(&other).await;
     }
 
     "KEY-EXACT" =>
@@ -190,7 +172,7 @@ cases! {
 }
 
 /// Clients of two namespaces, the second to be closed by the case.
-async fn of_two_namespaces(context: &Context) -> [Client; 2] {
+pub(super) async fn of_two_namespaces(context: &Context) -> [Client; 2] {
     let mut config = context.config(LONG_TTL);
     let one = context.client_with(&config).await;
     config.namespace.push_str("-2");
@@ -198,7 +180,7 @@ async fn of_two_namespaces(context: &Context) -> [Client; 2] {
 }
 
 /// The same, or `None` where the backend has no exact addresses.
-async fn with_exact_addresses(context: &Context) -> Option<[Client; 2]> {
+pub(super) async fn with_exact_addresses(context: &Context) -> Option<[Client; 2]> {
     let clients = of_two_namespaces(context).await;
     clients[0].coordinator.capabilities().exact_addresses.then_some(clients)
 }

@@ -63,29 +63,26 @@ async fn kill_leaders(context: &Context, times: usize) {
     let mut term = leads(&mut leader, &mut observer, PATIENCE, "0", None).await;
     for round in 1..=times {
         let (data, last) = (round.to_string(), format!("leader {}", round - 1));
-        if round % 2 == 1 {
-            let mut next = begin(&data);
+        let next = (round % 2 == 1).then(|| begin(&data));
+        if next.is_some() {
             stands(&observing, &data).await;
-            let killed = Instant::now();
-            leader.kill().await;
-            context.end_lease_of(&last, ttl).await;
-            term = leads(&mut next, &mut observer, bound, &data, Some(term)).await;
-            handovers.push(killed.elapsed());
+        }
+        let killed = Instant::now();
+        leader.kill().await;
+        context.end_lease_of(&last, ttl).await;
+        if let Some(next) = next {
             leader = next;
+            term = leads(&mut leader, &mut observer, bound, &data, Some(term)).await;
+            handovers.push(killed.elapsed());
         } else {
-            let killed = Instant::now();
-            leader.kill().await;
-            context.end_lease_of(&last, ttl).await;
-            let gone = within(bound, "that nobody leads", observer.changed()).await.expect("observed");
-            assert_eq!(gone, None, "a leader that nobody follows");
+            nobody_leads(&mut observer).await;
             gaps.push(killed.elapsed());
             leader = begin(&data);
             term = leads(&mut leader, &mut observer, PATIENCE, &data, Some(term)).await;
         }
     }
     leader.release().await;
-    let gone = within(bound, "that nobody leads", observer.changed()).await.expect("observed");
-    assert_eq!(gone, None, "after the last resignation");
+    nobody_leads(&mut observer).await;
     eprintln!(
         "{}: {times} leaders killed, TTL {ttl:?}: {}; {}",
         context.testbed.name(),
@@ -121,6 +118,11 @@ async fn leads(
     };
     assert_eq!((seen.term, text(&seen.data).as_str()), (token, data));
     token
+}
+
+async fn nobody_leads(observer: &mut Watch<Option<Leader>>) {
+    let leading = within(CLEAN_UP, "that nobody leads", observer.changed()).await.expect("observed");
+    assert_eq!(leading, None);
 }
 
 async fn stands(client: &Client, data: &str) {

@@ -1,9 +1,10 @@
 //! The longest label that there may be, and those that there should not be.
 
 use latchwork_core::ErrorKind;
-use latchwork_core::backend::{Join, Joined, MAX_LABEL_BYTES};
+use latchwork_core::backend::{Join, MAX_LABEL_BYTES};
 
-use crate::actions::{acquire, entries, join_of, listing, queue_up};
+use crate::actions::{acquire, enters_by, entries, join_of, leave, listing, queue_up, release};
+use crate::bounds::LONG_TTL;
 use crate::case::cases;
 use crate::waits::soon;
 
@@ -12,18 +13,17 @@ cases! {
     /// a label of 4 KiB is listed whole for a holder and a waiter, and one that is longer refused
     /// by name at connect
     async fn node_list_shows_the_longest_label_whole(context) {
-        let mut config = context.config(crate::bounds::LONG_TTL);
+        let mut config = context.config(LONG_TTL);
         // Two bytes each, in no coding of a server's own.
         let longest = "ü".repeat(2048);
         config.label = Some(longest.clone());
         let client = context.client_with(&config).await;
         let guard = acquire(&context.mutex(&client, "a")).await;
         let waiter = queue_up(&context.mutex(&client, "a"), 2).await;
-        let labels: Vec<_> =
-            listing(&context.mutex(&client, "a")).await.into_iter().map(|entry| entry.label).collect();
-        assert!(labels.iter().filter(|label| **label == longest).count() == 2, "{labels:?}");
+        let listed = listing(&context.mutex(&client, "a")).await;
+        assert_eq!(listed.iter().filter(|entry| entry.label == longest).count(), 2, "{listed:?}");
         guard.release().await.expect("released");
-        waiter.guard().await.release().await.expect("released");
+        release(waiter.guard().await).await;
 
         config.label = Some(longest + "x");
         let connectors = context.testbed.connectors();
@@ -44,16 +44,14 @@ cases! {
             label: format!("someone\u{1b}[2J\u{202e}{}", "x".repeat(100_000)).into(),
             ..join_of(&queue, context.adapter.claim())
         };
-        let Joined::Admitted(node) = soon("join", client.coordinator.backend().join(&join)).await.expect("joined")
-        else {
-            panic!("nobody else is there");
-        };
+        let (is_admitted, node) = enters_by(&client, &join).await;
+        assert!(is_admitted, "the queue is free");
         let sequence = node.state().sequence();
         let listed = entries(&client, &queue).await;
         let own = listed.iter().find(|entry| entry.sequence == sequence).expect("it is listed");
         assert!(own.label.starts_with("someone"), "{:?}", own.label);
         assert!(own.label.len() <= MAX_LABEL_BYTES, "a label of {} bytes", own.label.len());
         assert!(!own.label.contains(|c: char| c.is_control() || c == '\u{202e}'), "{:?}", own.label);
-        soon("leave", node.leave()).await.expect("left");
+        leave(&node).await;
     }
 }

@@ -7,9 +7,10 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt};
 use latchwork_core::{Ended, ErrorKind, HoldState, LeaseState, LostReason};
 
-use crate::actions::{acquire, acquiring, listing, try_acquire};
+use crate::actions::{Waiter, acquire, listing, release, try_acquire};
 use crate::bounds::{LONG_TTL, NOISE, SHORT_TTL};
 use crate::case::cases;
+use crate::errors::{fails, is_lost, refuses};
 use crate::waits::{is_live, lease_state, soon, until, within};
 
 cases! {
@@ -74,7 +75,7 @@ cases! {
         // task can run.
         lease.clock().jump(lease.ttl());
         assert!(!guard.is_held(), "is_held() at the first call");
-        assert_eq!(guard.check().expect_err("lost").lost_reason(), Some(LostReason::Expired));
+        is_lost(guard.check(), LostReason::Expired);
         assert_eq!(guard.state(), HoldState::Ended(Ended::Lost(LostReason::Expired)));
         let lost = early.now_or_never().expect("lost() is ready at its first poll");
         assert_eq!(lost, Ended::Lost(LostReason::Expired));
@@ -91,41 +92,39 @@ cases! {
         context.passes(&client, client.ttl() / 3);
         lease_state(&client.coordinator, client.ttl(), |state| state != LeaseState::Live).await;
         let mutex = context.mutex(&client, "a");
-        let error = mutex.acquire().within(Duration::from_millis(300)).await.expect_err("no server");
-        assert_eq!(error.kind(), ErrorKind::Unavailable);
-        let waiting = acquiring(mutex);
+        fails(mutex.acquire().within(Duration::from_millis(300)).await, ErrorKind::Unavailable, "no server");
+        let waiting = Waiter::of(mutex.acquire());
         tokio::task::yield_now().await;
         client.link.heal();
-        let guard = waiting.guard().await;
-        guard.release().await.expect("released");
+        release(waiting.guard().await).await;
     }
 
     "LEASE-STATE" adapted =>
     /// an acquisition that is to fail fast does so when the lease is suspended, in the queue and at
     /// the start; another waits on
     async fn lease_state_fail_fast_does_not_wait(context) {
-        let (holder, client) = (context.client().await, context.client().await);
+        let [holder, client] = context.clients().await;
         let own = acquire(&context.mutex(&client, "b")).await;
         let guard = acquire(&context.mutex(&holder, "a")).await;
         let mutex = context.mutex(&client, "a");
-        let (fast, patient) = (tokio::spawn(mutex.acquire().fail_fast()), tokio::spawn(mutex.acquire()));
+        let (fast, patient) = (Waiter::of(mutex.acquire().fail_fast()), Waiter::of(mutex.acquire()));
         until("both stand in the queue", || async { listing(&context.mutex(&holder, "a")).await.len() == 3 }).await;
         assert!(!fast.is_finished(), "while the server answers it waits");
         client.link.cut();
         context.passes(&client, client.ttl() / 3);
-        let error = within(client.ttl(), "the end of its wait", fast).await.expect("no panic").expect_err("nobody answers");
-        assert!(error.kind() == ErrorKind::Unavailable && error.cause().is_some(), "{error}");
+        let ended = within(client.ttl(), "the end of its wait", fast.outcome()).await;
+        let error = fails(ended, ErrorKind::Unavailable, "nobody answers");
+        assert!(error.cause().is_some(), "{error}");
         assert!(own.is_held(), "by the suspension, and not by the loss");
         assert!(!patient.is_finished(), "a waiter that does not ask for it waits on");
         let bound = context.config(LONG_TTL).request_timeout + context.late();
         let at_once = within(bound, "its answer", mutex.acquire().fail_fast()).await;
-        assert_eq!(at_once.expect_err("nobody answers").kind(), ErrorKind::Unavailable);
+        fails(at_once, ErrorKind::Unavailable, "nobody answers");
         client.link.heal();
         // It may have been lost since.
         own.release().await.expect("answered");
         guard.release().await.expect("released");
-        let next = soon("the patient one", patient).await.expect("no panic").expect("acquired");
-        next.release().await.expect("released");
+        release(patient.guard().await).await;
     }
 
     "LEASE-DEADLINE" adapted clock =>
@@ -171,9 +170,9 @@ cases! {
         // A new acquisition proves that contact is back.
         let again = acquire(&context.mutex(&client, "a")).await;
         assert!(!guard.is_held());
-        assert_eq!(guard.check().expect_err("lost").lost_reason(), Some(LostReason::Expired));
+        is_lost(guard.check(), LostReason::Expired);
         assert_eq!(guard.lost().now_or_never().expect("ready at its first poll"), Ended::Lost(LostReason::Expired));
-        assert_eq!(guard.release().await.expect_err("it was lost").lost_reason(), Some(LostReason::Expired));
+        is_lost(guard.release().await, LostReason::Expired);
         assert!(again.is_held(), "the release of the lost hold touched the new one");
         again.release().await.expect("released");
     }
@@ -195,8 +194,7 @@ cases! {
             assert!(error.may_pass() || error.lost_reason().is_some(), "{error}");
         }
         for ttl in [Duration::ZERO, Duration::from_millis(999), Duration::from_secs(3601)] {
-            let error = context.fixture.client(&context.config(ttl)).await.expect_err("refused");
-            assert_eq!(error.argument(), Some("ttl"), "{error}");
+            refuses(context.fixture.client(&context.config(ttl)).await, "ttl");
         }
     }
 }

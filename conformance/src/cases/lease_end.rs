@@ -9,9 +9,10 @@ use latchwork_core::backend::Joined;
 use latchwork_core::{Ended, ErrorKind, LostReason};
 use tokio::time::Instant;
 
-use crate::actions::{acquire, acquiring, listing, queue_up};
+use crate::actions::{Waiter, acquire, acquire_and_release, close, listing, queue_up, release, release_all};
 use crate::bounds::{LONG_TTL, NOISE, QUIET_TTL, SHORT_TTL};
 use crate::case::cases;
+use crate::errors::{fails, is_lost};
 use crate::testbed::Fault;
 use crate::waits::{is_live, soon, until, within};
 
@@ -26,9 +27,7 @@ cases! {
         let length = if context.keeps_time() { client.ttl() * 5 / 4 } else { client.ttl() / 2 };
         let clock = client.coordinator.lease().clock().clone();
         let asked = clock.now();
-        let guard = soon("acquire", context.mutex(&client, "a").acquire().max_hold(length))
-            .await
-            .expect("acquired");
+        let guard = soon("acquire", context.mutex(&client, "a").acquire().max_hold(length)).await.expect("acquired");
         let waiter = queue_up(&context.mutex(&other, "a"), 2).await;
         context.passes(&client, length);
         let lost = within(length + context.late(), "the fixed end", guard.lost()).await;
@@ -38,7 +37,7 @@ cases! {
         let next = within(context.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
         // Only the hold ended.
         is_live(&client.coordinator).await;
-        assert_eq!(guard.release().await.expect_err("it was lost").lost_reason(), Some(LostReason::MaxHold));
+        is_lost(guard.release().await, LostReason::MaxHold);
         next.release().await.expect("released");
     }
 
@@ -57,15 +56,14 @@ cases! {
             let clock = client.coordinator.lease().clock().clone();
             let asked = clock.now();
             let guard = soon("acquire", context.mutex(&client, how).acquire().max_hold(length)).await.expect("acquired");
-            let waiter = acquiring(context.mutex(other, how));
+            let waiter = Waiter::of(context.mutex(other, how).acquire());
             let deed = Duration::from_millis(15);
             context.passes(&client, length);
             while guard.is_held() && guard.run(tokio::time::sleep(deed)).await.is_ok() {}
             assert_eq!(guard.lost().ended(), Some(Ended::Lost(LostReason::MaxHold)));
             let bound = match how {
                 "released" => {
-                    let lost = guard.release().await.expect_err("its end has come");
-                    assert_eq!(lost.lost_reason(), Some(LostReason::MaxHold));
+                    is_lost(guard.release().await, LostReason::MaxHold);
                     length
                 }
                 _ => margin,
@@ -84,15 +82,14 @@ cases! {
     /// a close notifies a live guard first, and gives back what it held a margin later; where all
     /// were released it waits for nothing
     async fn lease_close_has_a_margin(context) {
-        let (client, other) = (context.client().await, context.client().await);
+        let [client, other] = context.clients().await;
         let (guard, given_back) = (acquire(&context.mutex(&client, "a")).await, acquire(&context.mutex(&client, "b")).await);
         let behind = queue_up(&context.mutex(&other, "a"), 2).await;
         given_back.release().await.expect("released");
         let (from, margin) = (Instant::now(), client.coordinator.lease().margin());
         let closing = tokio::spawn({ let client = client.clone(); async move { client.coordinator.close().await } });
         assert_eq!(within(NOISE, "the event", guard.lost()).await, Ended::Lost(LostReason::Closed));
-        let late = soon("acquire", context.mutex(&client, "b").acquire()).await.expect_err("it is being closed");
-        assert_eq!(late.kind(), ErrorKind::Closed);
+        fails(soon("acquire", context.mutex(&client, "b").acquire()).await, ErrorKind::Closed, "it is being closed");
         drop(guard);
         // By the close, and not by the lease's end.
         let next = within(client.ttl() / 2, "the next admission", behind.outcome()).await.expect("admitted");
@@ -100,10 +97,10 @@ cases! {
         soon("close", closing).await.expect("no panic").expect("closed");
         next.release().await.expect("released");
 
-        let client = context.client_with(&context.config(QUIET_TTL)).await;
-        acquire(&context.mutex(&client, "a")).await.release().await.expect("released");
+        let client = context.quiet().await;
+        acquire_and_release(&context.mutex(&client, "a")).await;
         let (from, margin) = (Instant::now(), client.coordinator.lease().margin());
-        soon("close", client.coordinator.close()).await.expect("closed");
+        close(&client).await;
         assert!(from.elapsed() < margin, "nobody was to be waited for");
     }
 
@@ -111,37 +108,32 @@ cases! {
     /// closing gives everything back at once, holders and waiters hear it, and later calls say
     /// closed
     async fn lease_close_gives_everything_back(context) {
-        let (client, other) = (context.client().await, context.client().await);
+        let [client, other] = context.clients().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
         let behind = queue_up(&context.mutex(&other, "a"), 2).await;
         let held_by_other = acquire(&context.mutex(&other, "b")).await;
         let waiting = queue_up(&context.mutex(&client, "b"), 2).await;
-        soon("close", client.coordinator.close()).await.expect("closed");
+        close(&client).await;
         assert_eq!(guard.lost().now_or_never(), Some(Ended::Lost(LostReason::Closed)), "told");
         // By the close, and not by the lease's end.
         let next = within(client.ttl() / 2, "the next admission", behind.outcome()).await.expect("admitted");
         let error = waiting.outcome().await.expect_err("closed");
-        assert!(
-            matches!(error.kind(), ErrorKind::Closed | ErrorKind::Lost(LostReason::Closed)),
-            "{error}"
-        );
-        let error = soon("acquire", context.mutex(&client, "a").acquire()).await.expect_err("closed");
-        assert_eq!(error.kind(), ErrorKind::Closed);
+        assert!(matches!(error.kind(), ErrorKind::Closed | ErrorKind::Lost(LostReason::Closed)), "{error}");
+        fails(soon("acquire", context.mutex(&client, "a").acquire()).await, ErrorKind::Closed, "closed");
         assert_eq!(listing(&context.mutex(&other, "b")).await.len(), 1, "the waiter's node is gone");
         soon("a second close", client.coordinator.close()).await.expect("closed");
-        next.release().await.expect("released");
-        held_by_other.release().await.expect("released");
+        release_all([next, held_by_other]).await;
     }
 
     "LEASE-CLOSE" adapted =>
     /// a close takes back the node of an acquisition whose answer is still on its way
     async fn lease_close_takes_back_what_is_in_flight(context) {
-        let (client, other) = (context.client().await, context.client().await);
+        let [client, other] = context.clients().await;
         // Half of it for the answer's way back.
         client.link.delay(Duration::from_millis(600));
-        let waiter = acquiring(context.mutex(&client, "a"));
+        let waiter = Waiter::of(context.mutex(&client, "a").acquire());
         until("its node is on the server", || async { listing(&context.mutex(&other, "a")).await.len() == 1 }).await;
-        soon("close", client.coordinator.close()).await.expect("closed");
+        close(&client).await;
         // By the close, and not by the lease's end.
         let next = within(client.ttl() / 2, "the next admission", context.mutex(&other, "a").acquire()).await.expect("admitted");
         match waiter.outcome().await {
@@ -156,10 +148,10 @@ cases! {
     /// request timeout
     async fn lease_close_outlasts_a_break(context) {
         let outage = Duration::from_millis(300);
-        let mut config = context.config(LONG_TTL);
         // A client may need a second to connect anew, on a machine that stands still for a while.
-        config.request_timeout = outage + NOISE * 2;
-        let (client, other) = (context.client_with(&config).await, context.client().await);
+        let timeout = outage + NOISE * 2;
+        let client = context.client_by(LONG_TTL, |config| config.request_timeout = timeout).await;
+        let other = context.client().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
         let behind = queue_up(&context.mutex(&other, "a"), 2).await;
         // A close notifies the guard first, and asks the server a margin later.
@@ -170,18 +162,17 @@ cases! {
             client.link.heal();
         };
         let both = async { tokio::join!(biased; client.coordinator.close(), healed) };
-        let (closed, ()) = within(margin + 2 * config.request_timeout, "close", both).await;
+        let (closed, ()) = within(margin + 2 * timeout, "close", both).await;
         closed.expect("closed");
         assert!(!guard.is_held());
         // By the close, and not by the lease's end.
-        let next = within(client.ttl() / 2, "the next admission", behind.outcome()).await.expect("admitted");
-        next.release().await.expect("released");
+        release(within(client.ttl() / 2, "the next admission", behind.outcome()).await.expect("admitted")).await;
     }
 
     "LEASE-CLOSE" adapted =>
     /// dropping the last handle gives everything back in the background
     async fn lease_close_by_dropping(context) {
-        let (client, other) = (context.client().await, context.client().await);
+        let [client, other] = context.clients().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
         // A node without a guard, which nobody leaves but the end of the client.
         let bare = context.join_mutex(&client, "b").await;
@@ -193,8 +184,7 @@ cases! {
         drop((guard, client));
         for waiter in [first, second] {
             // By the close, and not by the lease's end.
-            let next = within(ttl / 2, "the next admission", waiter.outcome()).await.expect("admitted");
-            next.release().await.expect("released");
+            release(within(ttl / 2, "the next admission", waiter.outcome()).await.expect("admitted")).await;
         }
         drop((bare, link));
     }
@@ -250,9 +240,7 @@ cases! {
         let guard = acquire(&context.mutex(&dead, "a")).await;
         let waiter = queue_up(&context.mutex(&other, "a"), 2).await;
         let bound = context.over(&dead);
-        latchwork_core::crash(&dead.coordinator).await;
-        context.outlast(&dead);
-        context.end_lease(&dead).await;
+        context.kill(&dead).await;
         let next = within(bound, "the next admission", waiter.outcome()).await.expect("admitted");
         assert!(!guard.is_held(), "the dead client's hold is over by the clock");
         next.release().await.expect("released");
@@ -276,9 +264,8 @@ cases! {
             context.end_lease(&client).await;
         }
         let other = context.client().await;
-        let next = within(context.over(&client), "acquire", context.mutex(&other, "a").acquire()).await.expect("acquired");
-        next.release().await.expect("released");
-        let empty = || async { listing(&context.mutex(&other, "a")).await.is_empty() };
-        until("the queue is empty", empty).await;
+        let mutex = context.mutex(&other, "a");
+        release(within(context.over(&client), "acquire", mutex.acquire()).await.expect("acquired")).await;
+        until("the queue is empty", || async { listing(&mutex).await.is_empty() }).await;
     }
 }

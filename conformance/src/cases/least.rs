@@ -6,9 +6,10 @@ use futures_util::future::join_all;
 use tokio::sync::Barrier;
 use tokio::time::Instant;
 
-use crate::actions::{acquire, listing, try_acquire};
-use crate::bounds::{LONG_TTL, NOISE, QUIET_TTL, SHORT_TTL};
+use crate::actions::{acquire, acquire_and_release, listing, release, try_acquire};
+use crate::bounds::{LONG_TTL, NOISE, SHORT_TTL};
 use crate::case::cases;
+use crate::exclusive::{Guard, Lock};
 use crate::waits::{soon, until, within};
 
 /// Longer than a machine may take for a release and a few tries.
@@ -16,13 +17,18 @@ const LEAST: Duration = NOISE.saturating_mul(4);
 /// Where only its end counts.
 const BRIEF: Duration = Duration::from_millis(1200);
 
+/// Acquires a hold that lasts at least this time.
+async fn hold_for(mutex: &Lock, least: Duration) -> Guard {
+    soon("acquire", mutex.acquire().min_hold(least)).await.expect("acquired")
+}
+
 cases! {
     "MUTEX-AT-LEAST" adapted clock =>
     /// a hold that is released or dropped at once stays until its least time is over, and then goes
     /// to the next
     async fn mutex_at_least_keeps_others_out(context) {
         // It does not end while the least time passes.
-        let (client, other) = (&context.client_with(&context.config(QUIET_TTL)).await, &context.client().await);
+        let (client, other) = (&context.quiet().await, &context.client().await);
         // Side by side, each on a key of its own. Their time passes when both were tried.
         let tried = &Barrier::new(2);
         let both = [(true, "released"), (false, "dropped")].map(|(released, key)| async move {
@@ -30,7 +36,7 @@ cases! {
             let (here, there) = (context.mutex(client, key), context.mutex(other, key));
             let clock = client.coordinator.lease().clock().clone();
             let (from, asked) = (Instant::now(), clock.now());
-            let guard = soon("acquire", here.acquire().min_hold(LEAST)).await.expect("acquired");
+            let guard = hold_for(&here, LEAST).await;
             match released {
                 true => {
                     guard.release().await.expect("answered");
@@ -61,21 +67,20 @@ cases! {
     /// one that is held for longer anyway is given back at its release, and a close waits for what
     /// is kept
     async fn mutex_at_least_is_waited_for_by_close(context) {
-        let (client, other) = (context.client().await, context.client().await);
-        let guard = soon("acquire", context.mutex(&client, "short").acquire().min_hold(Duration::from_millis(20))).await.expect("acquired");
+        let [client, other] = context.clients().await;
+        let guard = hold_for(&context.mutex(&client, "short"), Duration::from_millis(20)).await;
         tokio::time::sleep(Duration::from_millis(30)).await;
         guard.release().await.expect("released");
-        acquire(&context.mutex(&other, "short")).await.release().await.expect("released");
+        acquire_and_release(&context.mutex(&other, "short")).await;
 
         let from = Instant::now();
-        let dropped = soon("acquire", context.mutex(&client, "dropped").acquire().min_hold(BRIEF)).await.expect("acquired");
-        drop(dropped);
-        let held = soon("acquire", context.mutex(&client, "held").acquire().min_hold(BRIEF)).await.expect("acquired");
+        drop(hold_for(&context.mutex(&client, "dropped"), BRIEF).await);
+        let held = hold_for(&context.mutex(&client, "held"), BRIEF).await;
         within(BRIEF + context.late(), "the close", client.coordinator.close()).await.expect("closed");
         assert!(from.elapsed() >= BRIEF, "closed after {:?}", from.elapsed());
         assert!(!held.is_held());
         for key in ["dropped", "held"] {
-            acquire(&context.mutex(&other, key)).await.release().await.expect("released");
+            acquire_and_release(&context.mutex(&other, key)).await;
         }
     }
 
@@ -87,29 +92,25 @@ cases! {
         let ttl = if context.keeps_time() { 2 * SHORT_TTL } else { LONG_TTL };
         let client = context.client_with(&context.config(ttl)).await;
         let other = context.client().await;
-        let guard = soon("acquire", context.mutex(&client, "a").acquire().min_hold(Duration::from_secs(60))).await.expect("acquired");
-        let free = soon("acquire", context.mutex(&client, "free").acquire()).await.expect("acquired");
+        let guard = hold_for(&context.mutex(&client, "a"), Duration::from_secs(60)).await;
+        let free = acquire(&context.mutex(&client, "free")).await;
         within(client.ttl() / 2, "the close", client.coordinator.close_now()).await.expect("closed");
         assert!(!guard.is_held() && !free.is_held());
-        acquire(&context.mutex(&other, "free")).await.release().await.expect("released");
+        acquire_and_release(&context.mutex(&other, "free")).await;
         let stays = !listing(&context.mutex(&other, "a")).await.is_empty();
         assert_eq!(stays, client.coordinator.capabilities().minimum_outlives_close);
         if stays {
             context.end_lease(&client).await;
         }
-        let next = within(context.over(&client), "the next", context.mutex(&other, "a").acquire()).await.expect("acquired");
-        next.release().await.expect("released");
+        release(within(context.over(&client), "the next", context.mutex(&other, "a").acquire()).await.expect("acquired")).await;
     }
 
     "MUTEX-AT-LEAST" adapted clock =>
     /// a hold that is lost before is not kept: nobody waits for what another may hold
     async fn mutex_at_least_ends_with_the_lease(context) {
         let client = context.doomed().await;
-        let guard = soon("acquire", context.mutex(&client, "a").acquire().min_hold(Duration::from_secs(60))).await.expect("acquired");
-        drop(guard);
-        client.link.cut();
-        context.outlast(&client);
-        context.end_lease(&client).await;
+        drop(hold_for(&context.mutex(&client, "a"), Duration::from_secs(60)).await);
+        context.cut_off(&client).await;
         let other = context.client().await;
         let next = within(context.over(&client), "the next", context.mutex(&other, "a").acquire()).await.expect("acquired");
         client.link.heal();

@@ -4,33 +4,36 @@ use std::time::Duration;
 
 use latchwork_core::recipes::{Permit, Semaphore};
 use latchwork_core::{ErrorKind, Limit, Result};
-use tokio::task::JoinHandle;
 
-use super::semaphore::{permits, semaphore};
-use crate::bounds::{CLEAN_UP, QUIET_TTL};
+use super::semaphore::{is_conflict, permits, semaphore};
+use crate::actions::{Waiter, close, queued, release, release_all};
+use crate::bounds::CLEAN_UP;
 use crate::case::cases;
-use crate::context::Context;
+use crate::errors::{fails, fails_for, says};
 use crate::testbed::Client;
 use crate::waits::{soon, until, within};
 
-/// A client whose waiters re-check later than an [event](outcome) arrives.
-async fn quiet(context: &Context) -> Client {
-    context.client_with(&context.config(QUIET_TTL)).await
+/// The result of a waiter in the background, which an event ends: at [`QUIET_TTL`](crate::bounds::QUIET_TTL) its own
+/// re-check comes later.
+async fn outcome(waiter: Waiter<Permit>) -> Result<Permit> {
+    within(CLEAN_UP, "the event", waiter.outcome()).await
 }
 
-/// The result of a waiter in the background, which an event ends.
-async fn outcome(waiter: JoinHandle<Result<Permit>>) -> Result<Permit> {
-    within(CLEAN_UP, "the event", waiter).await.expect("no panic")
+/// Starts an acquire in the background, and waits until it is the `place`-th node of the queue.
+async fn queue_up(semaphore: &Semaphore, weight: u32, place: usize) -> Waiter<Permit> {
+    queued(semaphore.acquire(weight), semaphore.queue(), place).await
 }
 
-/// Starts an acquire in the background, and waits until it stands in the queue as its `place`-th.
-async fn queue_up(semaphore: &Semaphore, weight: u32, place: usize) -> JoinHandle<Result<Permit>> {
-    let task = tokio::spawn({
-        let semaphore = semaphore.clone();
-        async move { semaphore.acquire(weight).await }
-    });
-    until("it stands in the queue", || async { nodes(semaphore).await == place }).await;
-    task
+fn by_the_stored_limit(client: &Client, key: &str) -> Semaphore {
+    client.coordinator.semaphore(key, Limit::Stored).expect("a good key")
+}
+
+async fn stored(semaphore: &Semaphore) -> Option<u32> {
+    soon("read", semaphore.stored_limit()).await.expect("read")
+}
+
+async fn set(semaphore: &Semaphore, limit: u32) {
+    soon("set_limit", semaphore.set_limit(limit)).await.expect("set");
 }
 
 async fn nodes(semaphore: &Semaphore) -> usize {
@@ -49,33 +52,25 @@ cases! {
     /// a limit that was set survives its clients: a client with the old one follows it, or gets an
     /// error that names how it could
     async fn semaphore_or_stored_follows_a_limit_that_was_set(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        let [one, two] = context.clients().await;
         let first = one.coordinator.semaphore("a", Limit::UnlessStored(2)).expect("a good key");
         let held = permits(&first, 2).await;
         assert!(soon("try", first.try_acquire(1)).await.expect("answered").is_none(), "over the limit");
-        assert_eq!(soon("read", first.stored_limit()).await.expect("read"), Some(2));
-        soon("set_limit", first.set_limit(3)).await.expect("set");
+        assert_eq!(stored(&first).await, Some(2));
+        set(&first, 3).await;
         let third = permits(&first, 1).await;
-        for permit in [held, third] {
-            permit.release().await.expect("released");
-        }
-        one.coordinator.close().await.expect("closed");
+        release_all([held, third]).await;
+        close(&one).await;
         // As after a restart, with the same configuration.
         let again = two.coordinator.semaphore("a", Limit::UnlessStored(2)).expect("a good key");
         let wide = soon("try", again.try_acquire(3)).await.expect("answered").expect("it is free");
         assert!(soon("try", again.try_acquire(1)).await.expect("answered").is_none(), "over the limit");
         wide.release().await.expect("released");
-        permits(&again, 3).await.release().await.expect("released");
-        let error = soon("acquire", again.acquire(4)).await.expect_err("above the stored limit");
-        assert_eq!((error.kind(), error.key()), (ErrorKind::Conflict, Some("a")), "{error}");
-        assert_eq!(soon("read", again.stored_limit()).await.expect("read"), Some(3), "it stored its own");
-        for error in [
-            soon("acquire", semaphore(&two, "a", 2).acquire(1)).await.expect_err("another limit"),
-            soon("try", semaphore(&two, "a", 2).try_acquire(1)).await.expect_err("another limit"),
-        ] {
-            assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-            let text = error.to_string();
-            assert!(["limit is 3", "not 2", "Limit::UnlessStored"].iter().all(|part| text.contains(part)), "{text}");
+        release(permits(&again, 3).await).await;
+        fails_for(soon("acquire", again.acquire(4)).await, ErrorKind::Conflict, "a", "above the stored limit");
+        assert_eq!(stored(&again).await, Some(3), "it stored its own");
+        for error in is_conflict(&semaphore(&two, "a", 2), 1, "another limit").await {
+            says(&error, &["limit is 3", "not 2", "Limit::UnlessStored"]);
         }
         assert_eq!(nodes(&again).await, 0, "a refused join left its node");
     }
@@ -84,15 +79,14 @@ cases! {
     /// several clients that find no limit at once store one, and all go by it; a client that asks
     /// for more than its own limit stores none
     async fn semaphore_or_stored_is_stored_once(context) {
-        let clients = [context.client().await, context.client().await, context.client().await];
+        let clients: [_; 3] = context.clients().await;
         let heavy = clients[0].coordinator.semaphore("a", Limit::UnlessStored(2)).expect("a good key");
-        let error = soon("acquire", heavy.acquire(3)).await.expect_err("above what would be stored");
-        assert_eq!((error.kind(), error.key()), (ErrorKind::Conflict, Some("a")), "{error}");
-        assert_eq!(soon("read", heavy.stored_limit()).await.expect("read"), None, "stored by a join that was refused");
+        fails_for(soon("acquire", heavy.acquire(3)).await, ErrorKind::Conflict, "a", "above what would be stored");
+        assert_eq!(stored(&heavy).await, None, "stored by a join that was refused");
         let joins = clients.iter().zip(1..).map(|(client, limit)| async move {
             let semaphore = client.coordinator.semaphore("a", Limit::UnlessStored(limit)).expect("a good key");
             let permit = soon("acquire", semaphore.acquire(1)).await.expect("acquired");
-            let stored = soon("read", semaphore.stored_limit()).await.expect("read");
+            let stored = stored(&semaphore).await;
             permit.release().await.expect("released");
             stored
         });
@@ -104,49 +98,45 @@ cases! {
     /// limit 1 to 2 while some wait: the first is admitted at once, the next is not, and a waiter
     /// that follows the stored limit waits too; 2 to 4 admits the next two
     async fn semaphore_resize_up_admits_at_once(context) {
-        let (one, two, three) = (quiet(context).await, quiet(context).await, quiet(context).await);
+        let (one, two, three) = (context.quiet().await, context.quiet().await, context.quiet().await);
         let resized = semaphore(&one, "a", 1);
         let held = permits(&resized, 1).await;
-        let following = two.coordinator.semaphore("a", Limit::Stored).expect("a good key");
-        assert_eq!(soon("read", following.stored_limit()).await.expect("read"), Some(1));
+        let following = by_the_stored_limit(&two, "a");
+        assert_eq!(stored(&following).await, Some(1));
         let first = queue_up(&following, 1, 2).await;
         let second = queue_up(&semaphore(&three, "a", 1), 1, 3).await;
         let third = queue_up(&following, 1, 4).await;
         let fourth = queue_up(&semaphore(&three, "a", 1), 1, 5).await;
         settle(&following).await;
         assert!(!first.is_finished(), "over the limit");
-        soon("set_limit", resized.set_limit(2)).await.expect("set");
-        assert_eq!(soon("read", following.stored_limit()).await.expect("read"), Some(2));
+        set(&resized, 2).await;
+        assert_eq!(stored(&following).await, Some(2));
         let first = outcome(first).await.expect("admitted");
         settle(&following).await;
         assert!(held.is_held() && !second.is_finished(), "over the limit");
-        let error = soon("acquire", semaphore(&three, "a", 1).acquire(1)).await.expect_err("the old limit");
-        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-        soon("set_limit", following.set_limit(4)).await.expect("set");
+        fails(soon("acquire", semaphore(&three, "a", 1).acquire(1)).await, ErrorKind::Conflict, "the old limit");
+        set(&following, 4).await;
         let second = outcome(second).await.expect("waiters follow the new limit");
         let third = outcome(third).await.expect("admitted");
         settle(&following).await;
         assert!(!fourth.is_finished(), "over the limit");
         held.release().await.expect("released");
         let fourth = outcome(fourth).await.expect("admitted");
-        for permit in [first, second, third, fourth] {
-            permit.release().await.expect("released");
-        }
+        release_all([first, second, third, fourth]).await;
     }
 
     "SEMAPHORE-RESIZE" =>
     /// 3 to 2 with 2 + 1 held: nobody is revoked, and nobody admitted until the sum fits
     async fn semaphore_resize_down_revokes_nobody(context) {
-        let (one, two) = (quiet(context).await, quiet(context).await);
+        let (one, two) = (context.quiet().await, context.quiet().await);
         for heavy_leaves in [true, false] {
             let key = if heavy_leaves { "a" } else { "b" };
             let resized = semaphore(&one, key, 3);
             let heavy = permits(&resized, 2).await;
             let light = permits(&semaphore(&two, key, 3), 1).await;
-            soon("set_limit", resized.set_limit(2)).await.expect("set");
-            let following = two.coordinator.semaphore(key, Limit::Stored).expect("a good key");
-            let error = soon("acquire", semaphore(&one, key, 3).acquire(1)).await.expect_err("the old limit");
-            assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+            set(&resized, 2).await;
+            let following = by_the_stored_limit(&two, key);
+            fails(soon("acquire", semaphore(&one, key, 3).acquire(1)).await, ErrorKind::Conflict, "the old limit");
             let waiting = queue_up(&following, 1, 3).await;
             let last = queue_up(&semaphore(&one, key, 2), 1, 4).await;
             settle(&following).await;
@@ -159,24 +149,19 @@ cases! {
             .await;
             let (leaves, stays) = if heavy_leaves { (heavy, light) } else { (light, heavy) };
             leaves.release().await.expect("released");
-            let stays = if heavy_leaves {
-                Some(stays)
-            } else {
+            if !heavy_leaves {
                 settle(&following).await;
                 assert!(!waiting.is_finished(), "two of two permits are taken");
                 stays.release().await.expect("released");
-                None
-            };
+            }
             let waiter = outcome(waiting).await.expect("admitted");
-            if let Some(stays) = stays {
+            if heavy_leaves {
                 settle(&following).await;
                 assert!(stays.is_held() && !last.is_finished(), "admitted beside two");
                 stays.release().await.expect("released");
             }
             let last = outcome(last).await.expect("admitted");
-            for permit in [waiter, last] {
-                permit.release().await.expect("released");
-            }
+            release_all([waiter, last]).await;
         }
     }
 
@@ -184,7 +169,7 @@ cases! {
     /// waiters whose weight does not fit the new limit end with `Conflict`, at any place, and the waiters after them are
     /// admitted
     async fn semaphore_resize_ends_who_does_not_fit(context) {
-        let (one, two) = (quiet(context).await, quiet(context).await);
+        let (one, two) = (context.quiet().await, context.quiet().await);
         let unfit = |ended: Result<Permit>| {
             let error = ended.expect_err("it can never be admitted");
             assert_eq!((error.kind(), error.key().is_some()), (ErrorKind::Conflict, true), "{error}");
@@ -197,18 +182,15 @@ cases! {
         let light = queue_up(&semaphore(&two, "a", 3), 1, 4).await;
         settle(&resized).await;
         assert!(!light.is_finished(), "past the heavy ones");
-        soon("set_limit", resized.set_limit(2)).await.expect("set");
+        set(&resized, 2).await;
         for heavy in [heavy, heavy_too] {
             unfit(outcome(heavy).await);
         }
         let light = outcome(light).await.expect("admitted");
         assert!(held.is_held() && light.is_held());
-        let following = two.coordinator.semaphore("a", Limit::Stored).expect("a good key");
-        let error = soon("acquire", following.acquire(3)).await.expect_err("above the stored limit");
-        assert_eq!((error.kind(), error.key()), (ErrorKind::Conflict, Some("a")), "{error}");
-        for permit in [held, light] {
-            permit.release().await.expect("released");
-        }
+        let following = by_the_stored_limit(&two, "a");
+        fails_for(soon("acquire", following.acquire(3)).await, ErrorKind::Conflict, "a", "above the stored limit");
+        release_all([held, light]).await;
 
         // In the middle, after a waiter that fits.
         let resized = semaphore(&one, "b", 3);
@@ -216,41 +198,29 @@ cases! {
         let before = queue_up(&resized, 1, 2).await;
         let heavy = queue_up(&semaphore(&two, "b", 3), 3, 3).await;
         let after = queue_up(&resized, 1, 4).await;
-        soon("set_limit", resized.set_limit(2)).await.expect("set");
+        set(&resized, 2).await;
         held.release().await.expect("released");
         let before = outcome(before).await.expect("admitted");
         unfit(outcome(heavy).await);
         let after = outcome(after).await.expect("admitted");
-        for permit in [before, after] {
-            permit.release().await.expect("released");
-        }
+        release_all([before, after]).await;
     }
 
     "SEMAPHORE-RESIZE" =>
     /// without a stored limit, a client that follows it gets `Conflict`; the limit can be set
     /// first, and outlives its clients
     async fn semaphore_resize_before_anybody_joins(context) {
-        let (one, two) = (context.client().await, context.client().await);
-        let following = two.coordinator.semaphore("a", Limit::Stored).expect("a good key");
-        assert_eq!(soon("read", following.stored_limit()).await.expect("read"), None);
-        for error in [
-            soon("acquire", following.acquire(1)).await.expect_err("no limit"),
-            soon("try", following.try_acquire(1)).await.expect_err("no limit"),
-        ] {
-            assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-        }
-        let unset = one.coordinator.semaphore("a", Limit::Stored).expect("a good key");
+        let [one, two] = context.clients().await;
+        let following = by_the_stored_limit(&two, "a");
+        assert_eq!(stored(&following).await, None);
+        is_conflict(&following, 1, "no limit").await;
+        let unset = by_the_stored_limit(&one, "a");
         let error = unset.set_limit(0).await.expect_err("zero");
         assert_eq!((error.argument(), error.operation()), (Some("limit"), Some("set_limit")), "{error}");
-        soon("set_limit", unset.set_limit(2)).await.expect("set");
-        one.coordinator.close().await.expect("closed");
+        set(&unset, 2).await;
+        close(&one).await;
         // Nobody is there to be in its way, but the limit is.
-        for error in [
-            soon("try", following.try_acquire(3)).await.expect_err("above the stored limit"),
-            soon("acquire", following.acquire(3)).await.expect_err("above the stored limit"),
-        ] {
-            assert_eq!((error.kind(), error.key()), (ErrorKind::Conflict, Some("a")), "{error}");
-        }
+        is_conflict(&following, 3, "above the stored limit").await;
         assert_eq!(nodes(&following).await, 0, "a refused join left its node");
         let both = permits(&following, 2).await;
         assert!(soon("try", following.try_acquire(1)).await.expect("answered").is_none());

@@ -1,13 +1,14 @@
 //! NODE-LIMITS: which queues have a stored limit, and one that is replaced where it is known.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
+use crate::actions::{queued, release, release_all};
 use crate::case::cases;
-use crate::waits::{soon, until};
+use crate::waits::soon;
 use latchwork_core::backend::{ExpectedLimit, KeysWith};
 use latchwork_core::{Address, Kind, Limit};
 
-use super::observed::listed;
+use super::key_pages::{are_listed_by_their_beginning, keys, listed};
 use super::semaphore::{permits, semaphore};
 
 cases! {
@@ -15,28 +16,20 @@ cases! {
     /// the queues that have a stored limit are listed by the beginning of their keys, in pages, whether
     /// they are in use or not; and no others
     async fn node_limits_are_listed_by_the_beginning_of_their_keys(context) {
-        const MANY: usize = 11;
         let client = context.client().await;
-        let odd = ["a", "a/b*c", "a/[b]", "a/b{c}", "a%2Fb", "ä/a", "..a"];
-        let keys: Vec<_> = odd.into_iter().map(str::to_owned).chain((0..MANY).map(|n| format!("many/{n}"))).collect();
+        let mut keys = keys(&["a", "a/b*c", "a/[b]", "a/b{c}", "a%2Fb", "ä/a", "..a"], 11);
         for key in &keys {
             let idle = client.coordinator.semaphore(key, Limit::Stored).expect("a good key");
             soon("set_limit", idle.set_limit(3)).await.expect("set");
         }
         let used = permits(&semaphore(&client, "used", 2), 1).await;
-        let left = permits(&semaphore(&client, "left", 2), 1).await;
-        left.release().await.expect("released");
+        release(permits(&semaphore(&client, "left", 2), 1).await).await;
         let elsewhere = Address::new(&format!("{}-2", context.fixture.config().namespace), Kind::Semaphore, "a/elsewhere");
         let backend = client.coordinator.backend();
         soon("set_limit", backend.set_limit(&elsewhere.expect("a good key"), ExpectedLimit::Any, 4)).await.expect("set");
-        let keys: BTreeSet<_> = keys.into_iter().chain(["used".to_owned(), "left".to_owned()]).collect();
-        for prefix in ["", "a", "a/", "a/b", "many/", "many/1", "ä", "..", "c", "a/b*"] {
-            let expected: BTreeSet<_> = keys.iter().filter(|key| key.starts_with(prefix)).cloned().collect();
-            for most in [1, 7, 1000] {
-                assert_eq!(listed(context, &client, KeysWith::Limit, Kind::Semaphore, prefix, most).await, expected, "{prefix:?}");
-            }
-        }
-        assert_eq!(listed(context, &client, KeysWith::Limit, Kind::Mutex, "", 10).await, BTreeSet::new());
+        keys.extend(["used".to_owned(), "left".to_owned()]);
+        are_listed_by_their_beginning(context, &client, (KeysWith::Limit, Kind::Semaphore), &keys).await;
+        assert_eq!(listed(context, &client, (KeysWith::Limit, Kind::Mutex), "", 10).await, BTreeMap::new());
         used.release().await.expect("released");
     }
 
@@ -58,19 +51,10 @@ cases! {
         assert_eq!(stored().await, Some(1));
         let following = client.coordinator.semaphore("a", Limit::Stored).expect("a good key");
         let held = permits(&following, 1).await;
-        let waits = tokio::spawn({
-            let following = following.clone();
-            async move { following.acquire(1).await }
-        });
-        until("it waits", || async {
-            soon("list", following.queue().first(10)).await.expect("listed").len() == 2
-        })
-        .await;
+        let waits = queued(following.acquire(1), following.queue(), 2).await;
         assert!(replace(Some(1), 2).await);
-        let second = soon("it fits now", waits).await.expect("no panic").expect("acquired");
+        let second = waits.guard().await;
         assert_eq!(stored().await, Some(2));
-        for permit in [held, second] {
-            permit.release().await.expect("released");
-        }
+        release_all([held, second]).await;
     }
 }

@@ -1,10 +1,8 @@
 //! LEASE-ALIVE under load: whatever a client asks for at once, its renewals go first.
 
-use futures_util::StreamExt;
-use futures_util::stream;
 use tokio::task::JoinSet;
 
-use crate::actions::{acquire, mutex, try_acquire};
+use crate::actions::{acquire, acquire_many, mutex, try_acquire};
 use crate::bounds::SHORT_TTL;
 use crate::case::cases;
 use crate::context::Context;
@@ -27,11 +25,7 @@ cases! {
     /// a hold is renewed while more guards are dropped at once than its way has room for in the
     /// time of a lease
     async fn lease_alive_beside_many_dropped_at_once(context) {
-        let client = lives(context).await;
-        let held = acquire(&mutex(&client, "held")).await;
-        let mut many = hold(&client).await;
-        let bytes = released(&client, many.split_off(MANY)).await;
-        narrow(context, &client, bytes);
+        let (client, held, many) = holds(context).await;
         drop(many);
         let held = outlives(&client, held).await;
         soon("the release", held.release()).await.expect("released");
@@ -41,11 +35,7 @@ cases! {
     /// a hold is renewed while more is released at once than its way has room for in the time of a
     /// lease
     async fn lease_alive_beside_many_released_at_once(context) {
-        let client = lives(context).await;
-        let held = acquire(&mutex(&client, "held")).await;
-        let mut many = hold(&client).await;
-        let bytes = released(&client, many.split_off(MANY)).await;
-        narrow(context, &client, bytes);
+        let (client, held, many) = holds(context).await;
         let mut calls = JoinSet::new();
         for guard in many {
             // Some have no answer before their own deadline, and say so: on a way like this that is
@@ -83,13 +73,15 @@ async fn lives(context: &Context) -> Client {
     context.client_with(&context.config(2 * SHORT_TTL)).await
 }
 
-/// Those that are asked about, and those that are measured before.
-async fn hold(client: &Client) -> Vec<Guard> {
-    stream::iter(0..MANY + MEASURED)
-        .map(|number| async move { acquire(&mutex(client, &format!("many-{number}"))).await })
-        .buffer_unordered(AT_A_TIME)
-        .collect()
-        .await
+/// A client that holds one lock and many others. Its way is narrow for the releases of the many.
+async fn holds(context: &Context) -> (Client, Guard, Vec<Guard>) {
+    let client = lives(context).await;
+    let held = acquire(&mutex(&client, "held")).await;
+    let keys = (0..MANY + MEASURED).map(|number| format!("many-{number}"));
+    let mut many = acquire_many(&client, keys, AT_A_TIME).await;
+    let bytes = released(&client, many.split_off(MANY)).await;
+    narrow(context, &client, bytes);
+    (client, held, many)
 }
 
 /// What a release takes on the way, in bytes.

@@ -2,26 +2,24 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use futures_util::future::join3;
 use latchwork_core::backend::decide::moving::gate::Course;
-use latchwork_core::backend::{CellWrite, CellWritten, LAYOUT, stamp_address};
-use latchwork_core::{CellLife, Error, ErrorKind, Expected};
+use latchwork_core::backend::{LAYOUT, stamp_address};
+use latchwork_core::{Error, ErrorKind, Expected};
 
-use super::clients::{MANY_COME, STAYING_TTL, brief_build, build, listed};
-use crate::actions::{acquire, mutex, operator_of};
-use crate::bounds::{CLEAN_UP, SHORT_TTL};
+use super::clients::{MANY_COME, PAUSE, STAYING_TTL, brief_build, build, come_and_go, listed};
+use crate::actions::{acquire_and_release, close, mutex, operator_of};
+use crate::bounds::CLEAN_UP;
 use crate::case::cases;
+use crate::cell_actions::{put, read, write};
 use crate::context::Context;
+use crate::errors::{fails, says};
 use crate::testbed::Client;
-use crate::waits::{soon, until, within};
+use crate::waits::{soon, until, until_within, within};
 
 /// Where the clients are sent.
 const ELSEWHERE: &str = "memory://elsewhere?namespace=there";
-
-/// Between two tries, and as long as a client stays meanwhile.
-const PAUSE: Duration = Duration::from_millis(5);
 
 async fn client(context: &Context, label: &str) -> Result<Client, Error> {
     build(context, LAYOUT, label).await
@@ -33,31 +31,24 @@ async fn brief_client(context: &Context, label: &str) -> Result<Client, Error> {
 }
 
 async fn operator(context: &Context) -> Client {
-    let mut config = context.config(STAYING_TTL);
+    let mut config = context.config(STAYING_TTL).as_operator();
     config.label = Some("an-operator".to_owned());
-    context.client_with(&config.as_operator()).await
+    context.client_with(&config).await
 }
 
 /// Asserts that a client was refused by name, and told where to go.
 fn assert_sent_on(context: &Context, refused: Result<Client, Error>) {
-    let error = refused.map(drop).expect_err("no place for a plain client");
-    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
-    let (text, namespace) = (error.to_string(), context.fixture.config().namespace);
-    for part in ["connect", &format!("{namespace:?}"), &format!("{ELSEWHERE:?}")] {
-        assert!(text.contains(part), "{part:?} in {text}");
-    }
+    let error = fails(refused, ErrorKind::Misconfigured, "no place for a plain client");
+    let namespace = context.fixture.config().namespace;
+    says(&error, &["connect", &format!("{namespace:?}"), &format!("{ELSEWHERE:?}")]);
 }
 
 /// Adds fields to the stamp, as an operator of a later version may.
 async fn add_to_stamp(context: &Context, operator: &Client, fields: &str) {
     let stamp = stamp_address(&context.fixture.config().namespace).expect("a good namespace");
-    let backend = operator.coordinator.backend();
-    let read = soon("the stamp", backend.read_cell(&stamp)).await.expect("read").expect("stamped");
+    let read = read(operator, &stamp).await.expect("stamped");
     let value: Arc<[u8]> = [&read.value, fields.as_bytes()].concat().into();
-    let (expected, life) = (Expected::Version(read.version), CellLife::Stays);
-    let write = CellWrite { expected, value: Some(value), life };
-    let written = soon("write", backend.write_cell(&stamp, &write)).await.expect("answered");
-    assert!(matches!(written, CellWritten::Written(_)), "{written:?}");
+    write(operator, &stamp, put(Expected::Version(read.version), value)).await;
 }
 
 cases! {
@@ -76,15 +67,14 @@ cases! {
         until("the refused one is not registered", || async { listed(&one).await.len() == 2 }).await;
         soon("raise", operator_of(&another).raise_layout()).await.expect("raised before");
         assert_sent_on(context, brief_client(context, "forgotten").await);
-        let error = soon("retire", operator_of(&another).retire("memory://")).await.expect_err("it goes elsewhere");
-        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-        soon("close", one.coordinator.close()).await.expect("closed");
+        fails(soon("retire", operator_of(&another).retire("memory://")).await, ErrorKind::Conflict, "it goes elsewhere");
+        close(&one).await;
         assert_sent_on(context, brief_client(context, "forgotten").await);
         assert!(soon("reopen", operator_of(&another).reopen()).await.expect("answered"));
         assert!(!soon("reopen", operator_of(&another).reopen()).await.expect("answered"), "it is open");
         assert_eq!(soon("marker", operator_of(&another).marker()).await.expect("answered"), None, "it is open");
         let back = client(context, "back").await.expect("it is in use again");
-        acquire(&mutex(&back, "a")).await.release().await.expect("released");
+        acquire_and_release(&mutex(&back, "a")).await;
     }
 
     "MIGRATE-GATE" =>
@@ -93,14 +83,13 @@ cases! {
     async fn migrate_gate_waits_for_a_forgotten_client(context) {
         let idle = client(context, "the-forgotten-one").await.expect("connected");
         let operator = operator(context).await;
-        let error = soon("retire", operator_of(&operator).retire(ELSEWHERE)).await.expect_err("a client");
-        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+        let error = fails(soon("retire", operator_of(&operator).retire(ELSEWHERE)).await, ErrorKind::Conflict, "a client");
         let text = error.to_string();
         assert!(text.contains("\"the-forgotten-one\"") && !text.contains("an-operator"), "{text}");
-        acquire(&mutex(&idle, "a")).await.release().await.expect("released");
+        acquire_and_release(&mutex(&idle, "a")).await;
         let another = client(context, "another").await.expect("nothing has changed");
         for client in [idle, another] {
-            soon("close", client.coordinator.close()).await.expect("closed");
+            close(&client).await;
         }
         soon("retire", operator_of(&operator).retire(ELSEWHERE)).await.expect("they are gone");
         assert_sent_on(context, brief_client(context, "too-late").await);
@@ -113,25 +102,12 @@ cases! {
         let first = client(context, "first").await.expect("the first");
         let operator = operator(context).await;
         let is_retired = AtomicBool::new(false);
-        let comes = async |label: &str| {
-            for _ in 0..20 {
-                if is_retired.load(Ordering::Acquire) {
-                    return;
-                }
-                match brief_client(context, label).await {
-                    Ok(client) => {
-                        // As long as it is there, nobody retires the namespace.
-                        tokio::time::sleep(PAUSE).await;
-                        assert!(!is_retired.load(Ordering::Acquire), "it entered too late");
-                        soon("close", client.coordinator.close()).await.expect("closed");
-                    }
-                    // From the marker on, which may be taken back.
-                    Err(error) => assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}"),
-                }
-            }
-        };
+        // While a client is connected, the namespace is not retired. After the marker, which may be taken back, clients
+        // are refused.
+        let is_in_use = |_| async { !is_retired.load(Ordering::Acquire) };
+        let comes = |label| come_and_go(context, label, &is_retired, is_in_use);
         let retires = async {
-            soon("close", first.coordinator.close()).await.expect("closed");
+            close(&first).await;
             tokio::time::sleep(PAUSE / 2).await;
             while let Err(error) = operator_of(&operator).retire(ELSEWHERE).await {
                 assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
@@ -151,8 +127,7 @@ cases! {
         let url = ELSEWHERE.replace('?', "%3F").replace('=', "%3D");
         add_to_stamp(context, &operator, &format!("&moving=arrives&move=to+here&url={url}")).await;
         assert_sent_on(context, brief_client(context, "too-early").await);
-        let error = soon("reopen", operator_of(&operator).reopen()).await.expect_err("a move has marked it");
-        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+        let error = fails(soon("reopen", operator_of(&operator).reopen()).await, ErrorKind::Conflict, "a move has marked it");
         assert!(error.to_string().contains("&to=<this one>&move=to%20here"), "{error}");
     }
 
@@ -161,8 +136,7 @@ cases! {
     async fn migrate_gate_of_a_later_version_keeps_this_one_out(context) {
         let operator = operator(context).await;
         add_to_stamp(context, &operator, "&moving=sideways").await;
-        let error = brief_client(context, "too-old").await.map(drop).expect_err("unknown");
-        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+        let error = fails(brief_client(context, "too-old").await, ErrorKind::Misconfigured, "unknown");
         assert!(error.to_string().contains("\"sideways\""), "{error}");
     }
 
@@ -171,22 +145,14 @@ cases! {
     /// no queue before that is clear
     async fn migrate_gate_after_a_client_was_cut_off(context) {
         let (operator, away) = (operator(context).await, brief_build(context, LAYOUT, "away").await.expect("connected"));
-        away.link.cut();
-        context.outlast(&away);
-        context.end_lease(&away).await;
-        within(context.recovery(&away) + CLEAN_UP, "it is gone", async {
-            while listed(&operator).await.len() > 1 {
-                tokio::time::sleep(SHORT_TTL / 30).await;
-            }
-        })
-        .await;
+        context.cut_off(&away).await;
+        let bound = context.recovery(&away) + CLEAN_UP;
+        until_within(bound, "it is gone", || async { listed(&operator).await.len() == 1 }).await;
         soon("retire", operator_of(&operator).retire(ELSEWHERE)).await.expect("nobody is there");
         away.link.heal();
         let lock = away.coordinator.mutex("a").expect("a good key");
-        let acquired = within(context.recovery(&away) + CLEAN_UP, "an answer", lock.acquire().into_future()).await;
-        let error = acquired.map(drop).expect_err("the namespace has moved");
-        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
-        assert!(error.to_string().contains(ELSEWHERE), "{error}");
+        let acquired = within(bound, "an answer", lock.acquire()).await;
+        says(&fails(acquired, ErrorKind::Misconfigured, "the namespace has moved"), &[ELSEWHERE]);
         let queue = operator.coordinator.mutex("a").expect("a good key");
         assert_eq!(soon("the queue", queue.queue().first(10)).await.expect("listed"), []);
     }

@@ -4,15 +4,17 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::actions::{acquire, join_of, mutex};
+use crate::actions::{acquire, enters_by, join_of, mutex, release};
 use crate::bounds::{CLEAN_UP, LONG_TTL, PATIENCE, SHORT_TTL};
 use crate::case::cases;
+use crate::cell_actions::read;
 use crate::context::Context;
+use crate::errors::fails;
 use crate::testbed::{Client, of_a_case};
 use crate::waits::{soon, until, within};
 use futures_util::future::join;
 use latchwork_core::backend::decide::moving::MovePhase;
-use latchwork_core::backend::{EntryPage, ExpectedLimit, Join, Joined, Node};
+use latchwork_core::backend::{EntryPage, ExpectedLimit, Join, Node};
 use latchwork_core::{
     Address, Claim, Config, Coordinator, Error, ErrorKind, Kind, Move, MoveBlocker, MoveConfig, MoveProgress,
     MoveState, Token,
@@ -45,15 +47,15 @@ async fn client(context: &Context, of: &Config, label: &str) -> Result<Client, E
 }
 
 async fn operator(context: &Context) -> Move {
-    operator_at(context, None).await
+    operator_at(context, Duration::ZERO).await
 }
 
 /// One whose requests to the old side may take their time, so that others come between them.
-async fn operator_at(context: &Context, way: Option<Duration>) -> Move {
+async fn operator_at(context: &Context, way: Duration) -> Move {
     let sides = sides(context);
     let of = async |config: &Config| context.client_with(&config.clone().as_operator()).await;
     let (old, new) = (of(&sides.from).await, of(&sides.to).await);
-    if let Some(way) = way {
+    if !way.is_zero() {
         old.link.delay(way);
     }
     Move::over(old.coordinator, new.coordinator, &sides).expect("an operator's clients")
@@ -98,17 +100,14 @@ impl Participant {
             data: Arc::from(&b"host=played"[..]),
             ..join_of(&members, Claim::Shared)
         };
-        let joined = soon("join", clients[0].coordinator.backend().join(&join)).await.expect("joined");
-        let Joined::Admitted(node) = joined else {
-            panic!("the queue of members admits everybody: {joined:?}")
-        };
+        let (is_admitted, node) = enters_by(&clients[0], &join).await;
+        assert!(is_admitted, "the queue of members admits everybody");
         Self { sides: clients, members, stage, node }
     }
 
     /// Acknowledges the stage as it is now.
     async fn acknowledges(&self) {
-        let backend = self.sides[0].coordinator.backend();
-        if let Some(cell) = soon("the stage", backend.read_cell(&self.stage)).await.expect("read") {
+        if let Some(cell) = read(&self.sides[0], &self.stage).await {
             let data = format!("host=played&acknowledged={}", cell.version.number()).into_bytes();
             soon("acknowledge", self.node.write_data(&data.into())).await.expect("it stands");
         }
@@ -150,7 +149,7 @@ impl Participant {
 async fn token(of: &Client) -> Token {
     let hold = acquire(&mutex(of, "a")).await;
     let token = hold.token();
-    hold.release().await.expect("released");
+    release(hold).await;
     token
 }
 
@@ -167,8 +166,7 @@ cases! {
             let outside: Vec<_> = plan.outsiders.iter().map(|of| &*of.client.label).collect();
             assert_eq!(outside, ["the-forgotten-one"], "idle, and found");
             assert!(matches!(plan.blockers[..], [MoveBlocker::Outsiders(_)]), "{:?}", plan.blockers);
-            let error = soon("start", operator.start(ignored)).await.expect_err("a plain client");
-            assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+            let error = fails(soon("start", operator.start(ignored)).await, ErrorKind::Conflict, "a plain client");
             assert!(error.to_string().contains("\"the-forgotten-one\""), "{error}");
             let status = soon("status", operator.status()).await.expect("readable");
             assert_eq!(status.state, MoveState::NotBegun);
@@ -178,8 +176,7 @@ cases! {
         let phase = soon("start", operator.start(ignored)).await.expect("they are gone");
         assert_eq!(phase, MovePhase::BothByOld);
         for of in [&sides.from, &sides.to] {
-            let error = client(context, of, "late").await.map(drop).expect_err("it moves");
-            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+            let error = fails(client(context, of, "late").await, ErrorKind::Misconfigured, "it moves");
             assert!(error.to_string().contains("&move=a%20move"), "both are told: {error}");
         }
         soon("abort", operator.abort(ignored)).await.expect("given up");
@@ -256,15 +253,14 @@ cases! {
         assert!(error.to_string().contains("\"one\""), "{error}");
         member.leaves().await;
         soon("finish", operator.finish()).await.expect("it has left");
-        let error = client(context, &sides.from, "forgotten").await.map(drop).expect_err("it has moved");
-        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+        let error = fails(client(context, &sides.from, "forgotten").await, ErrorKind::Misconfigured, "it has moved");
         assert!(error.to_string().contains(&*sides.to.namespace), "it is told where to: {error}");
     }
 
     "MIGRATE-COMPARE-AND-SET" =>
     /// two operators at once make one move: no phase is passed over, and no epoch is taken twice
     async fn migrate_compare_and_set_two_operators_make_one_move(context) {
-        let (one, other) = (operator_at(context, Some(WAY)).await, operator_at(context, Some(WAY)).await);
+        let (one, other) = (operator_at(context, WAY).await, operator_at(context, WAY).await);
         let member = Participant::new(context, "one").await;
         let written = Mutex::new(Vec::new());
         let reached = |progress: &MoveProgress<'_>| {

@@ -27,6 +27,7 @@ pub mod group;
 pub mod held;
 pub mod idle;
 pub mod key;
+mod key_pages;
 pub mod killed_leader;
 pub mod label;
 pub mod lease;

@@ -6,47 +6,45 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use latchwork_core::{Ended, ErrorKind, LostReason};
-use tokio::sync::mpsc;
 
-use crate::actions::{acquire, listing, queue_up, try_acquire};
+use crate::actions::{
+    Waiter, acquire, acquire_and_release, listing, queue_up, release, release_all, try_acquire,
+};
 use crate::bounds::{LONG_TTL, NOISE};
 use crate::case::cases;
+use crate::errors::{fails, fails_for, refuses};
 use crate::testbed::Client;
-use crate::waits::{all_held, soon, until, within};
+use crate::waits::{contend, soon, until, within};
 
 cases! {
     "MUTEX-EXCLUSION" adapted =>
     /// many tasks on several clients: never two at once, tokens strictly rising, everyone served
     async fn mutex_excludes(context) {
-        let clients = [context.client().await, context.client().await, context.client().await];
+        let clients: [_; 3] = context.clients().await;
         let (inside, last) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
-        let (held, holds) = mpsc::unbounded_channel();
-        let tasks: Vec<_> = (0..12)
-            .map(|task| {
-                let mutex = context.mutex(&clients[task % clients.len()], "a");
-                let (inside, last, held) = (Arc::clone(&inside), Arc::clone(&last), held.clone());
-                tokio::spawn(async move {
-                    for _ in 0..4 {
-                        let guard = mutex.acquire().await.expect("acquired");
-                        assert_eq!(inside.fetch_add(1, Ordering::AcqRel), 0, "two at once");
-                        tokio::task::yield_now().await;
-                        let token = guard.token().as_u64();
-                        assert!(last.swap(token, Ordering::AcqRel) < token, "tokens rise");
-                        assert_eq!(inside.fetch_sub(1, Ordering::AcqRel), 1, "two at once");
-                        guard.release().await.expect("released");
-                        held.send(()).expect("counted");
-                    }
-                })
-            })
-            .collect();
-        drop(held);
-        all_held(tasks, holds).await;
+        contend(12, |task, held| {
+            let mutex = context.mutex(&clients[task % clients.len()], "a");
+            let (inside, last) = (Arc::clone(&inside), Arc::clone(&last));
+            async move {
+                for _ in 0..4 {
+                    let guard = mutex.acquire().await.expect("acquired");
+                    assert_eq!(inside.fetch_add(1, Ordering::AcqRel), 0, "two at once");
+                    tokio::task::yield_now().await;
+                    let token = guard.token().as_u64();
+                    assert!(last.swap(token, Ordering::AcqRel) < token, "tokens rise");
+                    assert_eq!(inside.fetch_sub(1, Ordering::AcqRel), 1, "two at once");
+                    guard.release().await.expect("released");
+                    held.send(()).expect("counted");
+                }
+            }
+        })
+        .await;
     }
 
     "MUTEX-FAIR" adapted =>
     /// waiters are admitted in the order in which they joined
     async fn mutex_is_fair(context) {
-        let clients = [context.client().await, context.client().await];
+        let clients: [_; 2] = context.clients().await;
         let guard = acquire(&context.mutex(&clients[0], "a")).await;
         let mut waiters = Vec::new();
         for place in 0..6 {
@@ -65,7 +63,7 @@ cases! {
     "MUTEX-TRY" adapted =>
     /// a try on a held lock answers none, overtakes nobody and leaves nothing
     async fn mutex_try_never_waits_or_overtakes(context) {
-        let (client, other) = (context.client().await, context.client().await);
+        let [client, other] = context.clients().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
         assert!(try_acquire(&context.mutex(&other, "a")).await.is_none());
         assert_eq!(listing(&context.mutex(&client, "a")).await.len(), 1, "a refused try left a node");
@@ -74,18 +72,14 @@ cases! {
         // Free or handed on: a waiter comes first.
         assert!(try_acquire(&context.mutex(&other, "a")).await.is_none(), "overtook");
         waiter.guard().await.release().await.expect("released");
-        let guard = try_acquire(&context.mutex(&other, "a")).await.expect("free");
-        guard.release().await.expect("released");
+        release(try_acquire(&context.mutex(&other, "a")).await.expect("free")).await;
     }
 
     "MUTEX-TRY" adapted =>
     /// of several tries at one instant on a free lock one succeeds; at most one where a refused try
     /// is seen by others
     async fn mutex_try_of_several_at_one_instant(context) {
-        let mut clients = Vec::new();
-        for _ in 0..6 {
-            clients.push(context.client().await);
-        }
+        let clients: [_; 6] = context.clients().await;
         let clean_try = context.testbed.capabilities().clean_try;
         context.take_others("a").await;
         for round in 0..20 {
@@ -94,9 +88,7 @@ cases! {
             let admitted: Vec<_> = answers.into_iter().flatten().collect();
             assert!(admitted.len() <= 1, "round {round}: two at once");
             assert!(!clean_try || admitted.len() == 1, "round {round}: nobody, though it was free");
-            for guard in admitted {
-                guard.release().await.expect("released");
-            }
+            release_all(admitted).await;
             assert!(listing(&context.mutex(&clients[0], "a")).await.is_empty(), "a refused try left a node");
         }
     }
@@ -104,44 +96,38 @@ cases! {
     "MUTEX-TRY" adapted =>
     /// a try without a server answers Unavailable within the request timeout
     async fn mutex_try_answers_in_time_without_a_server(context) {
-        let mut config = context.config(LONG_TTL);
-        config.request_timeout = NOISE * 2;
-        let client = context.client_with(&config).await;
+        let timeout = NOISE * 2;
+        let client = context.client_by(LONG_TTL, |config| config.request_timeout = timeout).await;
         let held = acquire(&context.mutex(&client, "b")).await;
         client.link.cut();
         // Its release is under way for as long as there is no server, and a try on "b" comes after
         // it.
         drop(held);
         join_all(["a", "b"].map(async |key| {
-            let answer = within(config.request_timeout + context.late(), "the answer", context.mutex(&client, key).try_acquire()).await;
-            let error = answer.expect_err("no server");
-            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            let answer = within(timeout + context.late(), "the answer", context.mutex(&client, key).try_acquire()).await;
+            let error = fails(answer, ErrorKind::Unavailable, "no server");
             assert!(error.is_retryable());
             assert_eq!((error.operation(), error.key()), (Some(context.adapter.try_operation()), Some(key)));
         }))
         .await;
         client.link.heal();
         // A request of the try may have been on its way: nothing may stay of it.
-        acquire(&context.mutex(&client, "a")).await.release().await.expect("released");
+        acquire_and_release(&context.mutex(&client, "a")).await;
     }
 
     "MUTEX-WITHIN" adapted =>
     /// a total deadline is kept, and nothing stays of what timed out
     async fn mutex_within_times_out_and_leaves_nothing(context) {
-        let (client, other) = (context.client().await, context.client().await);
+        let [client, other] = context.clients().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
         // Long enough for an answer: without one it would be no timeout. A jump would make a renewal late too, and
         // the deadline would pass while the lease is suspended.
         let deadline = 2 * NOISE;
-        let error = within(deadline + context.late(), "the timeout", context.mutex(&other, "a").acquire().within(deadline))
-            .await
-            .expect_err("held");
-        assert_eq!(error.kind(), ErrorKind::Timeout);
-        assert_eq!(error.key(), Some("a"));
+        let late = within(deadline + context.late(), "the timeout", context.mutex(&other, "a").acquire().within(deadline)).await;
+        fails_for(late, ErrorKind::Timeout, "a", "held");
         until("its node is gone", || async { listing(&context.mutex(&client, "a")).await.len() == 1 }).await;
         guard.release().await.expect("released");
-        let guard = soon("acquire", context.mutex(&other, "a").acquire().within(Duration::from_secs(10))).await.expect("free");
-        guard.release().await.expect("released");
+        release(soon("acquire", context.mutex(&other, "a").acquire().within(Duration::from_secs(10))).await.expect("free")).await;
     }
 
     "MUTEX-WITHIN" adapted =>
@@ -154,18 +140,14 @@ cases! {
         // Before the loss, and behind it: the place in the queue is lost then, and nobody lets it
         // join anew.
         for deadline in [ttl * 4 / 5, ttl * 5 / 4] {
-            let wait = |client: &Client| {
-                let mutex = context.mutex(client, "a");
-                tokio::spawn(async move { mutex.acquire().within(deadline).await })
-            };
+            let wait = |client: &Client| Waiter::of(context.mutex(client, "a").acquire().within(deadline));
             let (cut_off, told) = (wait(&client), wait(&beside));
             until("both stand in the queue", || async { listing(&context.mutex(&holder, "a")).await.len() == 3 }).await;
             client.link.cut();
-            let outage = soon("its deadline", cut_off).await.expect("no panic").expect_err("nobody answers");
-            assert_eq!((outage.kind(), outage.key()), (ErrorKind::Unavailable, Some("a")), "{outage}");
+            let outage = fails_for(cut_off.outcome().await, ErrorKind::Unavailable, "a", "nobody answers");
             assert!(outage.cause().is_some(), "{outage}");
-            let busy = soon("its deadline", told).await.expect("no panic").expect_err("held");
-            assert!(busy.kind() == ErrorKind::Timeout && busy.cause().is_none(), "{busy}");
+            let busy = fails(told.outcome().await, ErrorKind::Timeout, "held");
+            assert!(busy.cause().is_none(), "{busy}");
             client.link.heal();
             until("their nodes are gone", || async { listing(&context.mutex(&holder, "a")).await.len() == 1 }).await;
         }
@@ -181,10 +163,10 @@ cases! {
         guard.release().await.expect("released");
         guard.release().await.expect("released");
         assert!(!guard.is_held());
-        assert_eq!(guard.check().expect_err("released").kind(), ErrorKind::NotHeld);
+        fails(guard.check(), ErrorKind::NotHeld, "released");
         assert_eq!(soon("the end", guard.lost()).await, Ended::Released);
         let unguarded = guard.run(async { panic!("polled though nothing guards it") }).await;
-        assert_eq!(unguarded.expect_err("released").kind(), ErrorKind::NotHeld);
+        fails(unguarded, ErrorKind::NotHeld, "released");
         let next = try_acquire(&context.mutex(&client, "a")).await.expect("free");
         drop(guard);
         assert!(next.is_held(), "dropping the old guard touched the new one");
@@ -199,15 +181,12 @@ cases! {
         let guard = acquire(&context.mutex(&client, "a")).await;
         assert_eq!(guard.run(async { 7 }).await.expect("held"), 7);
         let alive = Arc::new(());
-        let work = {
-            let alive = Arc::clone(&alive);
-            async move {
-                let _alive = alive;
-                std::future::pending::<()>().await;
-            }
-        };
+        let works = Arc::clone(&alive);
         client.link.cut();
-        let running = guard.run(work);
+        let running = guard.run(async move {
+            let _works = works;
+            std::future::pending::<()>().await;
+        });
         context.outlast(&client);
         let lost = within(context.over(&client), "the loss", running).await.expect_err("lost");
         assert_eq!((lost.key(), lost.lost_reason()), (Some("a"), Some(LostReason::Expired)));
@@ -226,9 +205,7 @@ cases! {
             (mutex.acquire().max_hold(Duration::ZERO), "max_hold"),
             (mutex.acquire().label("l".repeat(4097)), "label"),
         ] {
-            let error = request.await.expect_err("refused");
-            assert_eq!(error.argument(), Some(argument), "{error}");
-            assert_eq!(error.key(), Some("a"));
+            assert_eq!(refuses(request.await, argument).key(), Some("a"));
         }
         assert!(listing(&mutex).await.is_empty());
     }

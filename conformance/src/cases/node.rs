@@ -7,7 +7,10 @@ use latchwork_core::backend::{EntryPage, Leave, QueueEntry};
 use latchwork_core::{Claim, Kind, Token};
 use tokio::time::Instant;
 
-use crate::actions::{acquire, enters, entries, join_of, leave, promptly, still_waits, tries};
+use crate::actions::{
+    acquire, acquire_and_release, admitted, enters, entries, join_of, leave, promptly, still_waits, tries,
+    waiting,
+};
 use crate::bounds::QUIET_TTL;
 use crate::case::cases;
 use crate::context::Context;
@@ -18,7 +21,7 @@ cases! {
     "NODE-ORDER" =>
     /// sequence numbers rise strictly in join order, across clients and across an empty queue
     async fn node_order_rises_in_join_order(context) {
-        let (one, other) = (context.client().await, context.client().await);
+        let [one, other] = context.clients().await;
         let queue = context.queue_of(Kind::Mutex, "a");
         let mut last = 0;
         for round in 0..3 {
@@ -40,7 +43,7 @@ cases! {
     "NODE-TOKEN" adapted =>
     /// tokens rise strictly from holder to holder, across handles and clients
     async fn node_token_rises_from_holder_to_holder(context) {
-        let clients = [context.client().await, context.client().await];
+        let clients: [_; 2] = context.clients().await;
         let mut last = Token::new(0, 0).expect("fits");
         for round in 0..6 {
             let guard = acquire(&context.mutex(&clients[round % 2], "a")).await;
@@ -55,14 +58,12 @@ cases! {
     /// exclusive: the first is admitted, the others wait, each for its predecessor; a leave in the middle admits no
     /// waiter, and a refused try leaves nothing
     async fn node_admit_exclusive(context) {
-        let config = context.config(QUIET_TTL);
-        let (one, two) = (context.client_with(&config).await, context.client_with(&config).await);
+        let (one, two) = (context.quiet().await, context.quiet().await);
         let queue = context.queue_of(Kind::Mutex, "a");
-        let (first, a) = enters(&one, &queue, Claim::Exclusive).await;
-        let (second, b) = enters(&two, &queue, Claim::Exclusive).await;
-        let (third, c) = enters(&one, &queue, Claim::Exclusive).await;
-        let (fourth, d) = enters(&two, &queue, Claim::Exclusive).await;
-        assert_eq!((first, second, third, fourth), (true, false, false, false));
+        let a = admitted(&one, &queue, Claim::Exclusive).await;
+        let b = waiting(&two, &queue, Claim::Exclusive).await;
+        let c = waiting(&one, &queue, Claim::Exclusive).await;
+        let d = waiting(&two, &queue, Claim::Exclusive).await;
         assert!(tries(&one, &join_of(&queue, Claim::Exclusive)).await.is_none());
         let listed = entries(&one, &queue).await;
         let places: Vec<_> = listed.iter().map(|entry| (entry.sequence, entry.admitted)).collect();
@@ -88,16 +89,14 @@ cases! {
     /// shared and exclusive: readers together, behind the nearest earlier writer; a cancelled
     /// writer lets the readers in, also during a read
     async fn node_admit_shared_and_exclusive(context) {
-        let config = context.config(QUIET_TTL);
-        let (client, other) = (context.client_with(&config).await, context.client_with(&config).await);
+        let (client, other) = (context.quiet().await, context.quiet().await);
         let queue = context.queue_of(Kind::RwLock, "a");
         let (reads, writes) = (join_of(&queue, Claim::Shared), join_of(&queue, Claim::Exclusive));
-        let (read, reader) = enters(&client, &queue, Claim::Shared).await;
-        let (read_too, second) = enters(&other, &queue, Claim::Shared).await;
-        let (write, writer) = enters(&client, &queue, Claim::Exclusive).await;
-        let (late, behind) = enters(&other, &queue, Claim::Shared).await;
-        let (later, last) = enters(&client, &queue, Claim::Shared).await;
-        assert_eq!((read, read_too, write, late, later), (true, true, false, false, false));
+        let reader = admitted(&client, &queue, Claim::Shared).await;
+        let second = admitted(&other, &queue, Claim::Shared).await;
+        let writer = waiting(&client, &queue, Claim::Exclusive).await;
+        let behind = waiting(&other, &queue, Claim::Shared).await;
+        let last = waiting(&client, &queue, Claim::Shared).await;
         assert!(tries(&client, &reads).await.is_none(), "past a waiting writer");
         leave(&second).await;
         assert!(still_waits(&client, &writer).await, "the writer waits for every reader before it");
@@ -124,8 +123,7 @@ cases! {
     "NODE-ADMIT" =>
     /// permits: all or none and in order, and the next is admitted whichever leaves
     async fn node_admit_permits(context) {
-        let config = context.config(QUIET_TTL);
-        let clients = [context.client_with(&config).await, context.client_with(&config).await];
+        let clients = [context.quiet().await, context.quiet().await];
         for leaver in 0..2 {
             let queue = context.queue_of(Kind::Semaphore, &format!("s{leaver}"));
             let one = join_of(&queue, Claim::Permits(1));
@@ -144,10 +142,9 @@ cases! {
             promptly(&d).await;
             let listed = entries(&clients[0], &queue).await;
             assert!(listed.len() == 2 && listed.iter().all(|entry| entry.admitted), "{listed:?}");
-            let (admitted, heavy) = enters(&clients[0], &queue, Claim::Permits(2)).await;
-            assert!(!admitted, "two of two permits are taken");
-            let (admitted, light) = enters(&clients[1], &queue, Claim::Permits(1)).await;
-            assert!(!admitted, "nobody overtakes");
+            // Two of two permits are taken, and a light waiter does not overtake a heavy one.
+            let heavy = waiting(&clients[0], &queue, Claim::Permits(2)).await;
+            let light = waiting(&clients[1], &queue, Claim::Permits(1)).await;
             leave(&c).await;
             assert!(still_waits(&clients[0], &heavy).await, "one permit is free: the heavy one takes all or none");
             assert!(still_waits(&clients[1], &light).await, "the heavy one is ahead");
@@ -176,19 +173,19 @@ cases! {
     "NODE-ONE-TRIP" alone adapted =>
     /// an uncontended acquire is one request to the server, a release one more
     async fn node_one_trip_each_way(context) {
-        let client = context.client_with(&context.config(QUIET_TTL)).await;
+        let client = context.quiet().await;
         let mutex = context.mutex(&client, "a");
         if !counts(context).await {
             return;
         }
         // The first pair makes what the key needs, once.
-        acquire(&mutex).await.release().await.expect("released");
-        let (before, began) = (context.fixture.requests().await.expect("counted"), Instant::now());
+        acquire_and_release(&mutex).await;
+        let (before, began) = (context.requests().await, Instant::now());
         let pairs = 50;
         for _ in 0..pairs {
-            acquire(&mutex).await.release().await.expect("released");
+            acquire_and_release(&mutex).await;
         }
-        let used = context.fixture.requests().await.expect("counted") - before;
+        let used = context.requests().await - before;
         // ZooKeeper counts the packets of a pipelined trip (create, list, the watch that is not
         // awaited) one by one.
         let most = match client.coordinator.backend().name() {

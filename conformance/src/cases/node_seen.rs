@@ -3,10 +3,10 @@
 use latchwork_core::backend::EntryPage;
 use latchwork_core::{Ended, LostReason};
 
-use crate::actions::{acquire, listing, queue_up, try_acquire};
+use crate::actions::{acquire, acquire_and_release, listing, queue_up, release, try_acquire};
 use crate::bounds::{CLEAN_UP, LONG_TTL, QUIET_TTL, ROUNDED};
 use crate::case::cases;
-use crate::context::Context;
+use crate::errors::is_lost;
 use crate::testbed::Fault;
 use crate::waits::{is_live, within};
 
@@ -15,31 +15,30 @@ cases! {
     /// a holder whose node is removed from outside hears `Revoked` within one TTL, and its lease
     /// may live on
     async fn node_gone_a_holder_hears_it(context) {
-        let (client, other) = (context.client().await, context.client().await);
+        let [client, other] = context.clients().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
         let second = acquire(&context.mutex(&client, "b")).await;
-        remove(context, "a", guard.token().sequence()).await;
+        context.remove(&context.queue("a"), guard.token().sequence()).await;
         context.passes(&client, client.ttl() / 3);
         let lost = within(client.ttl() + context.late(), "the loss", guard.lost()).await;
         assert_eq!(lost, Ended::Lost(LostReason::Revoked));
-        assert_eq!(guard.check().expect_err("lost").lost_reason(), Some(LostReason::Revoked));
+        is_lost(guard.check(), LostReason::Revoked);
         assert!(second.is_held(), "only that hold is lost");
         is_live(&client.coordinator).await;
-        acquire(&context.mutex(&other, "a")).await.release().await.expect("released");
+        acquire_and_release(&context.mutex(&other, "a")).await;
         second.release().await.expect("released");
     }
 
     "NODE-GONE" adapted =>
     /// a waiter whose node is removed from outside hears `Revoked` within one TTL
     async fn node_gone_a_waiter_hears_it(context) {
-        let (holder, client) = (context.client().await, context.client().await);
+        let [holder, client] = context.clients().await;
         let guard = acquire(&context.mutex(&holder, "a")).await;
         let waiter = queue_up(&context.mutex(&client, "a"), 2).await;
         let node = listing(&context.mutex(&holder, "a")).await[1].sequence;
-        remove(context, "a", node).await;
+        context.remove(&context.queue("a"), node).await;
         context.passes(&client, client.ttl() / 3);
-        let error = within(client.ttl() + context.late(), "the loss", waiter.outcome()).await.expect_err("revoked");
-        assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
+        is_lost(within(client.ttl() + context.late(), "the loss", waiter.outcome()).await, LostReason::Revoked);
         guard.release().await.expect("released");
     }
 
@@ -54,19 +53,19 @@ cases! {
             true => CLEAN_UP,
             false => client.ttl() + context.late(),
         };
-        remove(context, "a", guard.token().sequence()).await;
+        context.remove(&context.queue("a"), guard.token().sequence()).await;
         if !client.coordinator.capabilities().prompt_revocation {
             context.passes(&client, client.ttl() / 3);
         }
         let lost = within(bound, "the loss", guard.lost()).await;
         assert_eq!(lost, Ended::Lost(LostReason::Revoked));
-        assert_eq!(guard.release().await.expect_err("it was lost").lost_reason(), Some(LostReason::Revoked));
+        is_lost(guard.release().await, LostReason::Revoked);
     }
 
     "NODE-FOREIGN" adapted =>
     /// an entry under the queue that is no node of ours does no harm
     async fn node_foreign_entries_do_no_harm(context) {
-        let (client, other) = (context.client().await, context.client().await);
+        let [client, other] = context.clients().await;
         let queue = context.queue("a");
         let guard = acquire(&context.mutex(&client, "a")).await;
         let planted = context.fixture.plant(&queue).await;
@@ -84,9 +83,8 @@ cases! {
     "NODE-LIST" adapted =>
     /// holders and waiters are listed in order with label, rule and sequence, page by page
     async fn node_list_in_order_and_paged(context) {
-        let mut config = context.config(LONG_TTL);
-        config.label = Some("an-owner".to_owned());
-        let (client, other) = (context.client_with(&config).await, context.client().await);
+        let client = context.client_by(LONG_TTL, |config| config.label = Some("an-owner".to_owned())).await;
+        let other = context.client().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
         let first = queue_up(&context.mutex(&other, "a"), 2).await;
         let second = queue_up(&context.mutex(&other, "a"), 3).await;
@@ -137,14 +135,7 @@ cases! {
         } else {
             assert!(listed.iter().all(|entry| entry.lease_left.is_none()), "it promises not to tell: {listed:?}");
             context.end_lease(&client).await;
-            let next = within(context.over(&client), "the next admission", waiter.guard()).await;
-            next.release().await.expect("released");
+            release(within(context.over(&client), "the next admission", waiter.guard()).await).await;
         }
     }
-}
-
-async fn remove(context: &Context, key: &str, sequence: u64) {
-    let queue = context.queue(key);
-    assert!(context.can(Fault::Remove), "every backend has an outside");
-    context.fixture.remove(&queue, sequence).await.expect("removed");
 }

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use latchwork_core::backend::Joined;
 use latchwork_core::{Claim, Kind};
 
 use super::node::counts;
-use crate::actions::{acquire, join, listing, queue_up};
+use crate::actions::{acquire, admitted, leave, listing, queue_up, release, waiting};
 use crate::bounds::QUIET_TTL;
 use crate::case::cases;
 use crate::testbed::Fault;
@@ -17,14 +16,12 @@ cases! {
     "NODE-WAIT" adapted =>
     /// a hand-off comes by an event: well before the waiter would look again by itself
     async fn node_wait_a_handoff_is_an_event(context) {
-        let config = context.config(QUIET_TTL);
-        let (holder, waiting) = (context.client_with(&config).await, context.client_with(&config).await);
+        let (holder, waiting) = (context.quiet().await, context.quiet().await);
         for _ in 0..3 {
             let guard = acquire(&context.mutex(&holder, "a")).await;
             let waiter = queue_up(&context.mutex(&waiting, "a"), 2).await;
             guard.release().await.expect("released");
-            let next = within(QUIET_TTL / 10, "the hand-off", waiter.outcome()).await.expect("admitted");
-            next.release().await.expect("released");
+            release(within(QUIET_TTL / 10, "the hand-off", waiter.outcome()).await.expect("admitted")).await;
         }
     }
 
@@ -34,8 +31,7 @@ cases! {
         if !counts(context).await {
             return;
         }
-        let config = context.config(QUIET_TTL);
-        let (one, other) = (context.client_with(&config).await, context.client_with(&config).await);
+        let (one, other) = (context.quiet().await, context.quiet().await);
         let departures = 4;
         let mut costs = Vec::new();
         for (key, waiters) in [("few", 5), ("many", 30)] {
@@ -45,13 +41,13 @@ cases! {
                 queue.push(queue_up(&context.mutex(if place % 2 == 0 { &other } else { &one }, key), place + 2).await);
             }
             let mut queue = queue.into_iter();
-            let before = context.fixture.requests().await.expect("counted");
+            let before = context.requests().await;
             guard.release().await.expect("released");
             for waiter in queue.by_ref().take(departures - 1) {
-                waiter.guard().await.release().await.expect("released");
+                release(waiter.guard().await).await;
             }
             let last = queue.next().expect("more waiters than departures").guard().await;
-            costs.push(context.fixture.requests().await.expect("counted") - before);
+            costs.push(context.requests().await - before);
             drop(queue);
             last.release().await.expect("released");
         }
@@ -69,8 +65,7 @@ cases! {
     /// a departure admits the next and nobody else, and a waiter in mid-queue that leaves admits
     /// nobody
     async fn node_wait_a_departure_admits_the_next_alone(context) {
-        let (holder, one, two, three) =
-            (context.client().await, context.client().await, context.client().await, context.client().await);
+        let [holder, one, two, three] = context.clients().await;
         let guard = acquire(&context.mutex(&holder, "a")).await;
         let first = queue_up(&context.mutex(&one, "a"), 2).await;
         let second = queue_up(&context.mutex(&two, "a"), 3).await;
@@ -82,13 +77,13 @@ cases! {
         let guard = first.guard().await;
         assert!(!third.is_finished(), "admitted beside the holder");
         guard.release().await.expect("released");
-        third.guard().await.release().await.expect("released");
+        release(third.guard().await).await;
     }
 
     "NODE-NO-LOST-WAKE" adapted clock =>
     /// a waiter that was cut off while its turn came learns of it, within its re-check
     async fn node_no_lost_wake(context) {
-        let (holder, waiting) = (context.client().await, context.client().await);
+        let [holder, waiting] = context.clients().await;
         let guard = acquire(&context.mutex(&holder, "a")).await;
         let waiter = queue_up(&context.mutex(&waiting, "a"), 2).await;
         waiting.link.cut();
@@ -99,14 +94,13 @@ cases! {
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert!(!waiter.is_finished(), "admitted without a word from the server");
         waiting.link.heal();
-        let guard = within(waiting.ttl() + context.late(), "the admission", waiter.outcome()).await.expect("admitted");
-        guard.release().await.expect("released");
+        release(within(waiting.ttl() + context.late(), "the admission", waiter.outcome()).await.expect("admitted")).await;
     }
 
     "NODE-NO-LOST-WAKE" adapted =>
     /// a wake-up that the server drops delays the waiter until its re-check, not for ever
     async fn node_no_lost_wake_when_it_is_dropped(context) {
-        let (holder, waiting) = (context.client().await, context.client().await);
+        let [holder, waiting] = context.clients().await;
         let guard = acquire(&context.mutex(&holder, "a")).await;
         let waiter = queue_up(&context.mutex(&waiting, "a"), 2).await;
         let sequence = listing(&context.mutex(&holder, "a")).await[1].sequence;
@@ -135,8 +129,7 @@ cases! {
         latchwork_core::crash(&dead.coordinator).await;
         guard.release().await.expect("released");
         context.end_lease(&dead).await;
-        let next = within(bound, "the admission", waiter.outcome()).await.expect("admitted");
-        next.release().await.expect("released");
+        release(within(bound, "the admission", waiter.outcome()).await.expect("admitted")).await;
         drop(doomed);
     }
 
@@ -151,21 +144,18 @@ cases! {
             (Kind::RwLock, Claim::Exclusive, Claim::Shared),
             (Kind::Semaphore, Claim::Permits(2), Claim::Permits(1)),
         ];
-        let mut waiting = Vec::new();
+        let mut nodes = Vec::new();
         for (place, (kind, held, wanted)) in claims.into_iter().enumerate() {
             let queue = context.queue_of(kind, &format!("found-{place}"));
-            assert!(matches!(join(&dead, &queue, held).await, Joined::Admitted(_)), "{held:?}");
-            let Joined::Waiting(node) = join(&other, &queue, wanted).await else { panic!("behind {held:?}") };
-            waiting.push((node, held));
+            admitted(&dead, &queue, held).await;
+            nodes.push((waiting(&other, &queue, wanted).await, held));
         }
         let bound = context.over(&dead);
         latchwork_core::crash(&dead.coordinator).await;
-        let admitted = waiting.iter().map(|(node, _)| node.admitted());
-        for (admitted, (_, held)) in within(bound, "all admissions", join_all(admitted)).await.into_iter().zip(&waiting) {
-            admitted.unwrap_or_else(|error| panic!("behind {held:?}: {error}"));
-        }
-        for (node, _) in waiting {
-            node.leave().await.expect("left");
+        let admissions = join_all(nodes.iter().map(|(node, _)| node.admitted()));
+        for (admission, (node, held)) in within(bound, "all admissions", admissions).await.into_iter().zip(&nodes) {
+            admission.unwrap_or_else(|error| panic!("behind {held:?}: {error}"));
+            leave(node).await;
         }
     }
 }

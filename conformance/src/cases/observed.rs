@@ -1,25 +1,22 @@
 //! NODE-DATA, NODE-QUEUES: what others see of a queue.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::actions::{entries, join_of, promptly, still_waits};
-use crate::bounds::QUIET_TTL;
+use super::key_pages::{are_listed_by_their_beginning, keys, listed};
+use crate::actions::{
+    caught, close, enters_by, entries, in_the_end, join_of, leave_in_the_end, promptly, still_waits,
+    without_reply,
+};
 use crate::case::cases;
-use crate::context::Context;
+use crate::errors::fails;
 use crate::testbed::{Client, Fault};
 use crate::waits::soon;
-use latchwork_core::backend::{
-    ChangeWatch, Join, Joined, KeysWith, Leave, MAX_LABEL_BYTES, Node, QueueEntry,
-};
-use latchwork_core::{Address, Claim, ErrorKind, Kind, LostReason, QueuePrefix, Result};
+use latchwork_core::backend::{ChangeWatch, Join, KeysWith, Leave, MAX_LABEL_BYTES, Node, QueueEntry};
+use latchwork_core::{Address, Claim, ErrorKind, Kind, LostReason, Result};
 
 pub(super) async fn join(client: &Client, queue: &Address, claim: Claim, data: &[u8]) -> Arc<dyn Node> {
-    let join = Join { data: data.into(), ..join_of(queue, claim) };
-    match soon("join", client.coordinator.backend().join(&join)).await.expect("joined") {
-        Joined::Admitted(node) | Joined::Waiting(node) => node,
-        Joined::Refused => panic!("it may wait"),
-    }
+    enters_by(client, &Join { data: data.into(), ..join_of(queue, claim) }).await.1
 }
 
 pub(super) async fn write(node: &Arc<dyn Node>, data: &[u8]) -> Result<()> {
@@ -63,36 +60,12 @@ pub(super) async fn until_it_is(
     }
 }
 
-/// The keys of all pages. Within a page each comes once.
-pub(super) async fn listed(
-    context: &Context,
-    client: &Client,
-    with: KeysWith,
-    kind: Kind,
-    prefix: &str,
-    most: usize,
-) -> BTreeSet<String> {
-    let of = QueuePrefix::new(&context.fixture.config().namespace, kind, prefix).expect("a good prefix");
-    let (mut keys, mut after) = (BTreeSet::new(), None);
-    loop {
-        let backend = client.coordinator.backend();
-        let page = soon("list", backend.list_keys(with, &of, after.as_deref(), most)).await.expect("listed");
-        let in_page: BTreeSet<_> = page.items.iter().map(|key| key.address.name().to_owned()).collect();
-        assert_eq!(in_page.len(), page.items.len(), "twice in one page: {page:?}");
-        keys.extend(in_page);
-        match page.next {
-            Some(next) => after = Some(next),
-            None => return keys,
-        }
-    }
-}
-
 cases! {
     "NODE-DATA" =>
     /// a node's data is in the listing from the join on, whatever bytes it has; its owner replaces
     /// it, waiting or admitted, and place, number and label stay
     async fn node_data_is_listed_and_replaced(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        let [one, two] = context.clients().await;
         for kind in [Kind::Election, Kind::Group, Kind::Mutex, Kind::Semaphore] {
             let queue = context.queue_of(kind, "data");
             let whole: Vec<u8> = (0..=255).cycle().take(MAX_LABEL_BYTES).collect();
@@ -122,7 +95,7 @@ cases! {
     /// arrives late; the writer is told that it is lost
     async fn node_data_reaches_no_other_node(context) {
         // No renewal names its node while the write is to be caught.
-        let (one, two) = (context.client_with(&context.config(QUIET_TTL)).await, context.client().await);
+        let (one, two) = (context.quiet().await, context.client().await);
         let queue = context.queue_of(Kind::Election, "late");
         let node = join(&one, &queue, Claim::Exclusive, b"first").await;
         // Some servers must learn the request first.
@@ -131,23 +104,14 @@ cases! {
         let mut late = one.link.park("late");
         // A server drops the late request if the session reconnects.
         one.link.refuse();
-        let (answer, caught) = tokio::join!(write(&node, b"too late"), soon("catch", late.caught()));
-        caught.expect("caught");
-        assert_eq!(answer.expect_err("its connection was lost").kind(), ErrorKind::OutcomeUnknown);
-        context.fixture.remove(&queue, node.state().sequence()).await.expect("removed");
+        fails(caught(&mut *late, write(&node, b"too late")).await, ErrorKind::OutcomeUnknown, "its connection was lost");
+        context.remove(&queue, node.state().sequence()).await;
         let next = join(&two, &queue, Claim::Exclusive, b"second").await;
         soon("deliver", late.deliver()).await;
         assert_eq!(data(&entries(&two, &queue).await), [b"second"]);
         one.link.heal();
         // The client finds its way back first.
-        let error = soon("the answer", async {
-            loop {
-                match write(&node, b"never").await {
-                    Err(error) if error.may_pass() => tokio::task::yield_now().await,
-                    answer => break answer.expect_err("it was removed"),
-                }
-            }
-        }).await;
+        let error = in_the_end(|| write(&node, b"never")).await.expect_err("it was removed");
         assert!(matches!(error.kind(), ErrorKind::Lost(_)), "{error}");
         assert_eq!(data(&entries(&two, &queue).await), [b"second"]);
         // One node has left, and the client of the other has closed.
@@ -155,7 +119,7 @@ cases! {
         let error = write(&next, b"never").await.expect_err("it has left");
         assert!(matches!(error.kind(), ErrorKind::NotHeld | ErrorKind::Lost(_)), "{error}");
         let last = join(&two, &queue, Claim::Exclusive, b"last").await;
-        soon("close", two.coordinator.close()).await.expect("closed");
+        close(&two).await;
         let error = write(&last, b"never").await.expect_err("its client has closed");
         let is_closed = error.kind() == ErrorKind::Closed || error.lost_reason() == Some(LostReason::Closed);
         assert!(is_closed, "{error}");
@@ -165,8 +129,7 @@ cases! {
     "NODE-DATA" =>
     /// new data admits no waiter of any kind; a leave and a downgrade do, and both keep the data
     async fn node_data_admits_no_waiter(context) {
-        let config = context.config(QUIET_TTL);
-        let (one, two) = (context.client_with(&config).await, context.client_with(&config).await);
+        let (one, two) = (context.quiet().await, context.quiet().await);
         let election = context.queue_of(Kind::Election, "data");
         let mut watch = watching(&two, &election).await;
         let leader = join(&one, &election, Claim::Exclusive, b"leads").await;
@@ -232,34 +195,26 @@ cases! {
     /// a write whose reply is lost is unknown, or found out, and was made
     async fn node_data_of_a_lost_reply_is_unknown(context) {
         // No renewal names its node while the write is to lose its reply.
-        let (one, two) = (context.client_with(&context.config(QUIET_TTL)).await, context.client().await);
+        let (one, two) = (context.quiet().await, context.client().await);
         let queue = context.queue_of(Kind::Group, "reply");
         let node = join(&one, &queue, Claim::Shared, b"first").await;
         // Some servers must learn the request first.
         write(&node, b"in time").await.expect("it stands");
         assert!(context.can(Fault::DropReply));
-        let mut lost = one.link.drop_reply("reply");
-        let (answer, caught) = tokio::join!(write(&node, b"second"), soon("drop", lost.caught()));
-        caught.expect("dropped");
-        if let Err(error) = answer {
+        if let Err(error) = without_reply(&one, "reply", write(&node, b"second")).await {
             assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
         }
         assert_eq!(data(&entries(&two, &queue).await), [b"second"]);
-        soon("leave", async {
-            while let Err(error) = node.leave().await {
-                assert!(error.may_pass(), "{error}");
-            }
-        }).await;
+        leave_in_the_end(&node).await;
     }
 
     "NODE-QUEUES" =>
     /// the queues of a kind that have nodes are listed by the beginning of their keys, in pages, and
     /// no others: not those of another kind or namespace, nor those that were left
     async fn node_queues_are_listed_by_the_beginning_of_their_keys(context) {
-        const MANY: usize = 23;
         let client = context.client().await;
         let odd = ["a", "a/", "a/b*c", "a/[b]", "a/b{c}", "b/a", "a%2Fb", "ä/a", ".", "..a"];
-        let keys: Vec<_> = odd.into_iter().map(str::to_owned).chain((0..MANY).map(|n| format!("many/{n}"))).collect();
+        let keys = keys(&odd, 23);
         let mut nodes = Vec::new();
         for key in &keys {
             for _ in 0..2 {
@@ -271,19 +226,15 @@ cases! {
         let elsewhere = Address::new(&namespace, Kind::Mutex, "a/elsewhere").expect("a good key");
         let elsewhere = join(&client, &elsewhere, Claim::Exclusive, b"").await;
         leave(join(&client, &context.queue_of(Kind::Mutex, "a/left"), Claim::Exclusive, b"").await).await;
-        for prefix in ["", "a", "a/", "a/b", "many/", "many/1", "ä", ".", "..", "c", "a/b*", "a/[b"] {
-            let expected: BTreeSet<_> = keys.iter().filter(|key| key.starts_with(prefix)).cloned().collect();
-            for most in [1, 7, 1000] {
-                assert_eq!(listed(context, &client, KeysWith::Nodes, Kind::Mutex, prefix, most).await, expected, "{prefix:?}");
-            }
-        }
-        let others = listed(context, &client, KeysWith::Nodes, Kind::RwLock, "", 10).await;
-        assert_eq!(others, BTreeSet::from(["a/other kind".to_owned()]));
-        assert_eq!(listed(context, &client, KeysWith::Nodes, Kind::Group, "", 10).await, BTreeSet::new());
+        let mutexes = (KeysWith::Nodes, Kind::Mutex);
+        are_listed_by_their_beginning(context, &client, mutexes, &keys).await;
+        let others = listed(context, &client, (KeysWith::Nodes, Kind::RwLock), "", 10).await;
+        assert_eq!(others.into_keys().collect::<Vec<_>>(), ["a/other kind"]);
+        assert_eq!(listed(context, &client, (KeysWith::Nodes, Kind::Group), "", 10).await, BTreeMap::new());
         // The waiters first: nobody is admitted on the way.
         for node in nodes.into_iter().rev().chain([other, elsewhere]) {
             leave(node).await;
         }
-        assert_eq!(listed(context, &client, KeysWith::Nodes, Kind::Mutex, "", 10).await, BTreeSet::new());
+        assert_eq!(listed(context, &client, mutexes, "", 10).await, BTreeMap::new());
     }
 }

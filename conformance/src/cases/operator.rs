@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use latchwork_core::{Ended, ErrorKind, LostReason};
 
-use super::rwlock::rwlock;
+use super::rwlock::{rwlock, writing};
 use super::semaphore::{permits, semaphore};
-use crate::actions::{acquire, listing, queue_up};
-use crate::bounds::{CLEAN_UP, QUIET_TTL};
+use crate::actions::{acquire, listing, queue_up, release, without_reply};
+use crate::bounds::CLEAN_UP;
 use crate::case::cases;
 use crate::context::Context;
+use crate::errors::is_lost;
 use crate::exclusive::{Guard, Lock};
 use crate::waits::{soon, within};
 
@@ -19,15 +20,14 @@ cases! {
     /// `Revoked` at once
     async fn node_gone_by_a_forced_release_is_reported(context) {
         // It is told: by itself it would ask later than the bound.
-        let (client, operator) = (context.client_with(&context.config(QUIET_TTL)).await, context.client().await);
+        let (client, operator) = (context.quiet().await, context.client().await);
         let (here, there) = (context.mutex(&client, "a"), context.mutex(&operator, "a"));
         let guard = acquire(&here).await;
         let victim = queue_up(&here, 2).await;
         let next = queue_up(&there, 3).await;
         let listed = listing(&there).await;
         assert!(soon("force", there.force_release(listed[1].sequence)).await.expect("answered"));
-        let error = within(CLEAN_UP, "the waiter's loss", victim.outcome()).await.expect_err("removed");
-        assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
+        is_lost(within(CLEAN_UP, "the waiter's loss", victim.outcome()).await, LostReason::Revoked);
         assert!(guard.is_held() && !next.is_finished());
         assert!(soon("force", there.force_release(guard.token().sequence())).await.expect("answered"));
         assert_eq!(within(CLEAN_UP, "the holder's loss", guard.lost()).await, Ended::Lost(LostReason::Revoked));
@@ -36,7 +36,7 @@ cases! {
         for gone in &listed[..2] {
             assert!(!soon("force", there.force_release(gone.sequence)).await.expect("answered"), "twice");
         }
-        assert_eq!(guard.release().await.expect_err("it was lost").lost_reason(), Some(LostReason::Revoked));
+        is_lost(guard.release().await, LostReason::Revoked);
         assert!(next.is_held(), "somebody else's");
         next.release().await.expect("released");
 
@@ -46,8 +46,7 @@ cases! {
         for gone in listing(&there).await.iter().rev() {
             assert!(soon("force", there.force_release(gone.sequence)).await.expect("answered"));
         }
-        let error = within(CLEAN_UP, "the waiter's loss", victim.outcome()).await.expect_err("removed");
-        assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
+        is_lost(within(CLEAN_UP, "the waiter's loss", victim.outcome()).await, LostReason::Revoked);
         assert_eq!(within(CLEAN_UP, "the holder's loss", guard.lost()).await, Ended::Lost(LostReason::Revoked));
         assert_eq!(client.coordinator.lease().lost(), None, "nothing else of the client");
     }
@@ -56,32 +55,30 @@ cases! {
     /// it is the same of readers and of permits: the node that it makes room for comes in
     async fn node_gone_by_a_forced_release_makes_room(context) {
         // As above.
-        let (client, operator) = (context.client_with(&context.config(QUIET_TTL)).await, context.client().await);
+        let (client, operator) = (context.quiet().await, context.client().await);
         let reader = soon("read", rwlock(&client, "a").read()).await.expect("acquired");
         let there = rwlock(&operator, "a");
-        let writer = tokio::spawn({ let there = there.clone(); async move { there.write().await } });
-        super::rwlock::stands(&there, 2).await;
+        let writer = writing(&there, 2).await;
         assert!(soon("force", there.force_release(reader.sequence())).await.expect("answered"));
         assert_eq!(within(CLEAN_UP, "the loss", reader.lost()).await, Ended::Lost(LostReason::Revoked));
-        soon("the writer", writer).await.expect("no panic").expect("admitted").release().await.expect("released");
+        release(writer.guard().await).await;
 
         let (heavy, there) = (permits(&semaphore(&client, "a", 2), 2).await, semaphore(&operator, "a", 2));
         assert!(soon("try", there.try_acquire(1)).await.expect("answered").is_none());
         assert!(soon("force", there.force_release(heavy.sequence())).await.expect("answered"));
         assert_eq!(within(CLEAN_UP, "the loss", heavy.lost()).await, Ended::Lost(LostReason::Revoked));
-        permits(&there, 2).await.release().await.expect("released");
+        release(permits(&there, 2).await).await;
 
         let (lock, there) = (rwlock(&client, "b"), rwlock(&operator, "b"));
         assert!(!soon("force", there.force_release(1)).await.expect("answered"), "the queue was never used");
         let writer = soon("write", lock.write()).await.expect("acquired");
-        let next = tokio::spawn({ let there = there.clone(); async move { there.write().await } });
-        super::rwlock::stands(&there, 2).await;
+        let next = writing(&there, 2).await;
         // It keeps the number that it had as a writer.
         let reader = soon("downgrade", writer.downgrade()).await.expect("downgraded");
         assert!(!soon("force", there.force_release(reader.sequence() - 1)).await.expect("answered"), "nobody's");
         assert!(soon("force", there.force_release(reader.sequence())).await.expect("answered"));
         assert_eq!(within(CLEAN_UP, "the loss", reader.lost()).await, Ended::Lost(LostReason::Revoked));
-        let next = soon("the writer", next).await.expect("no panic").expect("admitted");
+        let next = next.guard().await;
         assert!(!soon("force", there.force_release(reader.sequence())).await.expect("answered"), "twice");
         assert!(next.is_held());
         next.release().await.expect("released");
@@ -91,7 +88,7 @@ cases! {
     /// a release reports the server's state: a hold that was removed from outside is lost, with and without a next holder
     async fn node_leave_own_reports_a_removal(context) {
         for (forced, followed) in [(true, true), (false, true), (false, false)] {
-            let (client, operator) = (context.client().await, context.client().await);
+            let [client, operator] = context.clients().await;
             let there = context.mutex(&operator, "a");
             let guard = acquire(&context.mutex(&client, "a")).await;
             // The server's event comes behind the release, where it comes over this link.
@@ -112,18 +109,16 @@ cases! {
     /// a hold that was removed from outside, and whose release has lost its reply besides, never
     /// hears that it was held until then
     async fn node_leave_own_never_guesses(context) {
-        let (client, operator) = (context.client().await, context.client().await);
+        let [client, operator] = context.clients().await;
         let there = context.mutex(&operator, "a");
         let guard = acquire(&context.mutex(&client, "a")).await;
         client.link.delay(SLOW);
         take_away(context, &there, &guard, false).await;
-        let mut dropped = client.link.drop_reply("a");
-        let error = soon("release", guard.release()).await.expect_err("it was not held until then");
+        let error = without_reply(&client, "a", guard.release()).await.expect_err("it was not held until then");
         match error.lost_reason() {
             Some(reason) => assert_eq!(reason, LostReason::Revoked),
             None => assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}"),
         }
-        soon("the reply is dropped", dropped.caught()).await.expect("caught");
         client.link.heal();
     }
 }
@@ -136,6 +131,6 @@ async fn take_away(context: &Context, there: &Lock, guard: &Guard, forced: bool)
     let sequence = guard.token().sequence();
     match forced {
         true => assert!(soon("force", there.force_release(sequence)).await.expect("answered")),
-        false => context.fixture.remove(&context.queue("a"), sequence).await.expect("removed"),
+        false => context.remove(&context.queue("a"), sequence).await,
     }
 }

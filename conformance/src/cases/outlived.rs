@@ -8,10 +8,11 @@ use latchwork_core::ErrorKind;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
-use crate::actions::{acquire, mutex, queue_up};
+use crate::actions::{acquire, mutex, queue_up, release};
 use crate::bounds::{LONG_TTL, NOISE, SHORT_TTL};
 use crate::case::cases;
 use crate::context::Context;
+use crate::errors::fails;
 use crate::exclusive::Guard;
 use crate::testbed::Client;
 use crate::waits::{soon, within};
@@ -40,12 +41,9 @@ cases! {
         let Some((home, client, guard)) = elsewhere(context) else { return };
         home.shutdown_background();
         let lock = mutex(&client, "other");
-        let error = within(NOISE, "the answer", lock.acquire()).await.expect_err("nobody renews");
-        assert_eq!(error.kind(), ErrorKind::RuntimeGone, "{error}");
-        let error = within(NOISE, "the answer", lock.queue(1)).await.expect_err("nobody asks");
-        assert_eq!(error.kind(), ErrorKind::RuntimeGone, "{error}");
-        let error = within(NOISE, "the answer", guard.release()).await.expect_err("nobody gives back");
-        assert_eq!(error.kind(), ErrorKind::RuntimeGone, "{error}");
+        fails(within(NOISE, "the answer", lock.acquire()).await, ErrorKind::RuntimeGone, "nobody renews");
+        fails(within(NOISE, "the answer", lock.queue(1)).await, ErrorKind::RuntimeGone, "nobody asks");
+        fails(within(NOISE, "the answer", guard.release()).await, ErrorKind::RuntimeGone, "nobody gives back");
         goes_on(context, &client).await;
     }
 
@@ -54,20 +52,19 @@ cases! {
     /// release by the hold's deadline
     async fn lease_state_silence_is_waited_for_within_its_bound(context) {
         // As short as it is by default: what Redis keeps of a node outlives it for as long as it stood.
-        let mut config = context.config(if context.keeps_time() { SHORT_TTL } else { LONG_TTL });
-        config.request_timeout = Duration::from_secs(2);
-        let (client, other) = (context.client_with(&config).await, context.client().await);
+        let (ttl, timeout) = (if context.keeps_time() { SHORT_TTL } else { LONG_TTL }, Duration::from_secs(2));
+        let client = context.client_by(ttl, |config| config.request_timeout = timeout).await;
+        let other = context.client().await;
         let (held, mine) = (acquire(&context.mutex(&other, "a")).await, acquire(&context.mutex(&client, "b")).await);
         let waiter = queue_up(&context.mutex(&client, "a"), 2).await;
-        let (ttl, one) = (client.ttl(), config.request_timeout);
+        let ttl = client.ttl();
         client.link.cut();
         let released = within(ttl + context.late(), "the end of the release", mine.release());
-        let waited = within(ttl + one + context.late(), "the end of the wait", waiter.outcome());
+        let waited = within(ttl + timeout + context.late(), "the end of the wait", waiter.outcome());
         let outlasts = async { context.outlast(&client) };
         let (released, waited, ()) = tokio::join!(biased; released, waited, outlasts);
-        assert_eq!(released.expect_err("nobody confirms").kind(), ErrorKind::OutcomeUnknown);
-        let error = waited.expect_err("nobody answers");
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        fails(released, ErrorKind::OutcomeUnknown, "nobody confirms");
+        fails(waited, ErrorKind::Unavailable, "nobody answers");
         client.link.heal();
         soon("the release", held.release()).await.expect("released");
     }
@@ -82,11 +79,8 @@ fn elsewhere(context: &Context) -> Option<(Runtime, Client, Guard)> {
     thread::scope(|threads| {
         let connecting = threads.spawn(|| {
             let home = Builder::new_current_thread().enable_all().build().expect("a runtime");
-            let (client, guard) = home.block_on(async {
-                let client = context.mortal().await;
-                let guard = acquire(&mutex(&client, "a")).await;
-                (client, guard)
-            });
+            let client = home.block_on(context.mortal());
+            let guard = home.block_on(acquire(&mutex(&client, "a")));
             (home, client, guard)
         });
         Some(connecting.join().expect("no panic"))
@@ -97,5 +91,5 @@ fn elsewhere(context: &Context) -> Option<(Runtime, Client, Guard)> {
 async fn goes_on(context: &Context, client: &Client) {
     let other = context.client().await;
     let next = within(context.recovery(client), "the next admission", mutex(&other, "a").acquire()).await;
-    next.expect("acquired").release().await.expect("released");
+    release(next.expect("acquired")).await;
 }

@@ -6,7 +6,7 @@ use latchwork_core::{Config, Token};
 use rustix::process::Signal;
 use tokio::time::Instant;
 
-use crate::actions::{acquire, listing, queue_up, try_acquire};
+use crate::actions::{acquire, listing, queue_up, release, try_acquire};
 use crate::bounds::{ANSWER, LONG_TTL, PATIENCE, QUIET_TTL, SHORT_TTL};
 use crate::case::cases;
 use crate::child::{Child, EndsEarly, Hold, HoldEvent, Order, WayOut};
@@ -84,8 +84,7 @@ cases! {
         victim.kill().await;
         guard.release().await.expect("released");
         context.end_lease_of(VICTIM, client.ttl()).await;
-        let next = within(context.over(&client), "the next admission", waiter.outcome()).await.expect("admitted");
-        next.release().await.expect("released");
+        release(within(context.over(&client), "the next admission", waiter.outcome()).await.expect("admitted")).await;
     }
 
     "LEASE-DEADLINE" clock =>
@@ -127,7 +126,7 @@ cases! {
         holder.release().await;
         // By its end, and not by the lease's.
         let next = within(LONG_TTL / 2, "the next admission", context.mutex(&client, "a").acquire()).await;
-        next.expect("admitted").release().await.expect("released");
+        release(next.expect("admitted")).await;
     }
 
     "LEASE-CLOSE" adapted =>

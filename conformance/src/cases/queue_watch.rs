@@ -6,8 +6,8 @@ use latchwork_core::backend::{EntryPage, QueueEntry};
 use latchwork_core::{Claim, ErrorKind, Kind};
 
 use super::observed::{claims, data, join, leave, until_it_is, watching, write};
-use crate::actions::{entries, is_quiet, until_quiet};
-use crate::bounds::QUIET_TTL;
+use super::watch::{end_of, news_in_the_end};
+use crate::actions::{close, entries, is_quiet, until_quiet};
 use crate::case::cases;
 use crate::testbed::Fault;
 use crate::waits::{soon, within};
@@ -16,7 +16,7 @@ cases! {
     "WATCH-QUEUE" =>
     /// a watch of a queue tells of nodes that come, leave and are admitted, and of new data
     async fn watch_queue_tells_of_each_change(context) {
-        let (one, two) = (context.client().await, context.client().await);
+        let [one, two] = context.clients().await;
         for kind in [Kind::Election, Kind::Group, Kind::Clients] {
             let (queue, beside) = (context.queue_of(kind, "watched"), context.queue_of(kind, "watched-too"));
             let here = (&two, &queue);
@@ -40,7 +40,7 @@ cases! {
                 leave(first).await;
                 let is_admitted = |all: &[QueueEntry]| all.len() == 1 && all[0].admitted;
                 soon("an admission", until_it_is(&mut watch, here, is_admitted)).await;
-                context.fixture.remove(&queue, second.state().sequence()).await.expect("removed");
+                context.remove(&queue, second.state().sequence()).await;
                 soon("a removal", until_it_is(&mut watch, here, <[QueueEntry]>::is_empty)).await;
             }
         }
@@ -56,8 +56,7 @@ cases! {
             let mut watch = watching(&watcher, &queue).await;
             let _node = join(&dies, &queue, claims(kind)[0], b"").await;
             soon("the join", until_it_is(&mut watch, (&watcher, &queue), |all| all.len() == 1)).await;
-            latchwork_core::crash(&dies.coordinator).await;
-            context.end_lease(&dies).await;
+            context.kill(&dies).await;
             let death = until_it_is(&mut watch, (&watcher, &queue), <[QueueEntry]>::is_empty);
             within(context.over(&dies), "the news of the death", death).await;
         }
@@ -67,7 +66,7 @@ cases! {
     /// after a gap the watch reports it, even if the queue is as before and if the lease was lost in the gap; then it is
     /// quiet, and then it reports each change again
     async fn watch_queue_heals_a_gap(context) {
-        let (one, two) = (context.client().await, context.client_with(&context.config(QUIET_TTL)).await);
+        let (one, two) = (context.client().await, context.quiet().await);
         let queue = context.queue_of(Kind::Group, "watched");
         let mut watch = watching(&two, &queue).await;
         assert!(context.can(Fault::Cut));
@@ -83,13 +82,7 @@ cases! {
                 soon("the loss", lease.until_lost()).await;
             }
             two.link.heal();
-            soon("news", async {
-                while let Err(error) = watch.changed().await {
-                    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-                    tokio::task::yield_now().await;
-                }
-            })
-            .await;
+            news_in_the_end(&mut *watch).await;
             let backend = two.coordinator.backend();
             soon("the way back", async { while backend.list(&queue, EntryPage::new(0, 9)).await.is_err() {} }).await;
             let there: &[&[u8]] = if stays { &[b"meanwhile"] } else { &[] };
@@ -111,7 +104,7 @@ cases! {
     "WATCH-QUEUE" =>
     /// a watcher that lists after each answer sees the last of many changes
     async fn watch_queue_shows_the_last_of_many_changes(context) {
-        let (one, two) = (context.client().await, context.client_with(&context.config(QUIET_TTL)).await);
+        let (one, two) = (context.client().await, context.quiet().await);
         for round in 0..5 {
             let queue = context.queue_of(Kind::Group, &format!("many-{round}"));
             let mut watch = two.coordinator.backend().watch_queue(&queue);
@@ -145,11 +138,9 @@ cases! {
             assert!(matches!(error.kind(), ErrorKind::Unsupported { capability: "watch_queue" }), "{kind:?}: {error}");
         }
         let mut watch = watching(&client, &context.queue_of(Kind::Group, "a")).await;
-        // It may answer without a change.
-        let waiting = tokio::spawn(async move { while watch.changed().await.is_ok() {}; watch.changed().await });
+        let waiting = tokio::spawn(async move { end_of(&mut *watch).await });
         tokio::task::yield_now().await;
-        client.coordinator.close().await.expect("closed");
-        let ended = soon("the end", waiting).await.expect("no panic");
-        assert_eq!(ended.expect_err("closed").kind(), ErrorKind::Closed);
+        close(&client).await;
+        assert_eq!(soon("the end", waiting).await.expect("no panic"), ErrorKind::Closed);
     }
 }

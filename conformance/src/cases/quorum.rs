@@ -5,15 +5,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use latchwork_core::backend::CellWrite;
-use latchwork_core::recipes::{Mutex, QuorumGuard, QuorumLock};
-use latchwork_core::{Address, CellLife, Config, Ended, ErrorKind, Expected, HoldState, Kind, LostReason};
+use latchwork_core::recipes::{QuorumGuard, QuorumLock};
+use latchwork_core::{Address, Config, Ended, ErrorKind, HoldState, Kind, LostReason};
 use tokio::time::Instant;
 
-use crate::actions::{acquire, listing, mutex, try_acquire};
+use crate::actions::{
+    Waiter, acquire, acquire_and_release, listing, mutex, reentrant, release, release_all, try_acquire,
+};
 use crate::bounds::{LONG_TTL, NOISE, QUIET_TTL, SHORT_TTL};
 use crate::case::cases;
+use crate::cell_actions::{self};
 use crate::context::Context;
+use crate::errors::{fails, fails_for, is_lost};
 use crate::testbed::{Client, Fault};
 use crate::waits::{soon, until, within};
 
@@ -55,10 +58,6 @@ impl Quorum {
         self.lock_of(self.clients.len(), KEY)
     }
 
-    fn mutexes(&self, key: &str) -> Vec<Mutex> {
-        self.clients.iter().map(|client| client.coordinator.mutex(key).expect("a good key")).collect()
-    }
-
     /// The longest that was granted.
     fn ttl(&self) -> Duration {
         self.clients.iter().map(Client::ttl).max().expect("members")
@@ -87,15 +86,10 @@ impl Quorum {
             let released = mutex(client, KEY).force_release(entry.sequence).await;
             assert!(released.expect("answered"), "it was there");
         }
-        let backend = client.coordinator.backend();
-        let deletion = CellWrite { expected: Expected::Any, value: None, life: CellLife::Stays };
-        soon("the marker", backend.write_cell(&self.marker(member), &deletion)).await.expect("deleted");
-    }
-
-    fn marker(&self, member: usize) -> Address {
-        let mutex = &self.mutexes(KEY)[member];
+        let mutex = reentrant(client, KEY);
         let namespace = mutex.address().namespace().expect("a key of ours");
-        Address::new(namespace, Kind::Quorum, "members").expect("a good key")
+        let marker = Address::new(namespace, Kind::Quorum, "members").expect("a good key");
+        cell_actions::delete(client, &marker).await;
     }
 }
 
@@ -114,23 +108,22 @@ cases! {
         assert_eq!(guard.sequences().iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
         assert!(soon("try", two.lock().try_acquire()).await.expect("answered").is_none());
         let late = within(WITHIN + context.late(), "the deadline", two.lock().acquire().within(WITHIN)).await;
-        let error = late.expect_err("it is held");
-        assert_eq!((error.kind(), error.key()), (ErrorKind::Timeout, Some(KEY)), "{error}");
+        fails_for(late, ErrorKind::Timeout, KEY, "it is held");
         soon("release", guard.release()).await.expect("released");
 
         let second = acquire(&mutex(&two.clients[2], KEY)).await;
         assert!(soon("try", one.lock().try_acquire()).await.expect("answered").is_none());
-        acquire(&mutex(&two.clients[0], KEY)).await.release().await.expect("released");
+        acquire_and_release(&mutex(&two.clients[0], KEY)).await;
         // What is free later is waited for.
-        let waiting = tokio::spawn({ let lock = one.lock(); async move { lock.acquire().await } });
+        let waiting = Waiter::of(one.lock().acquire());
         until("it waits", || async { listing(&mutex(&two.clients[1], KEY)).await.len() == 2 }).await;
         first.release().await.expect("released");
-        let guard = soon("acquire", waiting).await.expect("no panic").expect("two are free");
+        let guard = waiting.guard().await;
         assert!(guard.is_held() && width(&guard) == 2);
         drop(guard);
         second.release().await.expect("released");
         for member in 0..3 {
-            acquire(&mutex(&two.clients[member], KEY)).await.release().await.expect("released");
+            acquire_and_release(&mutex(&two.clients[member], KEY)).await;
         }
         one.clear().await;
     }
@@ -146,10 +139,8 @@ cases! {
         let guard = soon("acquire", quorum.lock().acquire()).await.expect("acquired");
         until("all join", || async { width(&guard) == 3 }).await;
         soon("release", guard.release()).await.expect("released");
-        until("the last is given back", || async {
-            listing(&mutex(&quorum.clients[0], KEY)).await.is_empty()
-        })
-        .await;
+        let theirs = mutex(&quorum.clients[0], KEY);
+        until("the last is given back", || async { listing(&theirs).await.is_empty() }).await;
         quorum.clients[0].link.delay(SLOW);
         let guard = within(SLOW / 2, "the majority", quorum.lock().acquire()).await.expect("acquired");
         assert_eq!(width(&guard), 2);
@@ -180,14 +171,10 @@ cases! {
         }
         assert_eq!(within(NOISE, "the loss", guard.lost()).await, Ended::Lost(LostReason::Revoked));
         assert!(!guard.is_held() && guard.remaining().is_zero());
-        let error = guard.check().expect_err("lost");
-        assert_eq!((error.key(), error.lost_reason()), (Some(KEY), Some(LostReason::Revoked)), "{error}");
-        acquire(&mutex(&two.clients[2], KEY)).await.release().await.expect("released");
-        let lost = soon("release", guard.release()).await.expect_err("it was lost");
-        assert_eq!(lost.lost_reason(), Some(LostReason::Revoked));
-        for guard in taken {
-            guard.release().await.expect("released");
-        }
+        assert_eq!(is_lost(guard.check(), LostReason::Revoked).key(), Some(KEY));
+        acquire_and_release(&mutex(&two.clients[2], KEY)).await;
+        is_lost(soon("release", guard.release()).await, LostReason::Revoked);
+        release_all(taken).await;
         one.clear().await;
     }
 
@@ -215,9 +202,7 @@ cases! {
         one.clients.iter().for_each(|client| client.link.heal());
         // The members that could not be given back go with their leases.
         let bound = context.recovery(&one.clients[0]) + NOISE;
-        let lock = two.lock();
-        let next = within(bound, "the next", lock.acquire()).await.expect("acquired");
-        soon("release", next.release()).await.expect("released");
+        release(within(bound, "the next", two.lock().acquire()).await.expect("acquired")).await;
         drop(guard);
         two.clear().await;
     }
@@ -229,8 +214,7 @@ cases! {
         let (one, two) = (Quorum::open(context, SHORT_TTL).await, Quorum::open(context, SHORT_TTL).await);
         let ttl = one.ttl();
         let from = Instant::now();
-        let error = soon("try", one.lock().try_acquire()).await.expect_err("no server counts");
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        fails(soon("try", one.lock().try_acquire()).await, ErrorKind::Unavailable, "no server counts");
         let guard = soon("acquire", one.lock().acquire()).await.expect("acquired");
         assert!(from.elapsed() >= ttl, "after {:?}", from.elapsed());
         until("all join", || async { width(&guard) == 3 }).await;
@@ -239,11 +223,9 @@ cases! {
         two.forget(0).await;
         two.forget(2).await;
         let from = Instant::now();
-        let error = soon("try", two.lock().try_acquire()).await.expect_err("two do not count");
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        fails(soon("try", two.lock().try_acquire()).await, ErrorKind::Unavailable, "two do not count");
         // It is over long before they count.
-        let error = soon("within", two.lock().acquire().within(ttl / 6)).await.expect_err("two do not count");
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        fails(soon("within", two.lock().acquire().within(ttl / 6)).await, ErrorKind::Unavailable, "two do not count");
         drop(guard);
         let guard = soon("acquire", two.lock().acquire()).await.expect("they count again");
         assert!(from.elapsed() >= ttl, "after {:?}", from.elapsed());
@@ -257,8 +239,7 @@ cases! {
         let one = Quorum::initialized(context, LONG_TTL).await;
         let longer = one.lock_with(3, KEY, 2 * one.ttl());
         for other in [longer, one.lock_of(2, KEY)] {
-            let error = soon("acquire", other.acquire()).await.expect_err("other terms");
-            assert_eq!((error.kind(), error.key()), (ErrorKind::Conflict, Some(KEY)), "{error}");
+            fails_for(soon("acquire", other.acquire()).await, ErrorKind::Conflict, KEY, "other terms");
         }
         for member in 0..3 {
             assert!(try_acquire(&mutex(&one.clients[member], KEY)).await.is_some(), "nothing stays");

@@ -5,9 +5,10 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use latchwork_core::{Ended, ErrorKind, Kind, LostReason, Owner};
 
-use crate::actions::{acquire, listing, mutex, reentrant, try_acquire};
+use crate::actions::{acquire, listing, mutex, reentrant, release, release_all, try_acquire};
 use crate::bounds::CLEAN_UP;
 use crate::case::cases;
+use crate::errors::{fails, is_lost, refuses};
 use crate::waits::{soon, until, within};
 
 cases! {
@@ -24,8 +25,7 @@ cases! {
         assert!(soon("try", lock.try_acquire().by(&other)).await.expect("answered").is_none(), "another owner");
         assert!(soon("try", lock.try_acquire()).await.expect("answered").is_none(), "no owner");
         held.release().await.expect("released");
-        let held = soon("acquire", lock.acquire().by(&other)).await.expect("acquired");
-        held.release().await.expect("released");
+        release(soon("acquire", lock.acquire().by(&other)).await.expect("acquired")).await;
     }
 
     "REENTRY-OWNER" =>
@@ -42,8 +42,7 @@ cases! {
                 (request().max_hold(Duration::ZERO), "max_hold"),
                 (request().label("l".repeat(4097)), "label"),
             ] {
-                let error = request.await.expect_err("refused");
-                assert_eq!((error.argument(), error.key()), (Some(argument), Some(lock.key())), "{error}");
+                assert_eq!(refuses(request.await, argument).key(), Some(lock.key()));
             }
         }
         assert_eq!(held.hold_count(&owner), 1);
@@ -53,7 +52,7 @@ cases! {
     "REENTRY-COUNT" =>
     /// a re-entry needs no server and keeps the token; the last release frees the node
     async fn reentry_count_is_kept_locally(context) {
-        let (client, other) = (context.client().await, context.client().await);
+        let [client, other] = context.clients().await;
         let (lock, owner) = (reentrant(&client, "a"), Owner::new("one"));
         let outer = soon("acquire", lock.acquire().by(&owner)).await.expect("acquired");
         client.link.cut();
@@ -62,7 +61,7 @@ cases! {
         assert_eq!((inner.token(), innermost.token()), (outer.token(), outer.token()));
         assert_eq!(lock.hold_count(&owner), 3);
         inner.release().await.expect("no server is asked");
-        assert_eq!(inner.check().expect_err("released").kind(), ErrorKind::NotHeld);
+        fails(inner.check(), ErrorKind::NotHeld, "released");
         client.link.heal();
         drop(inner);
         assert_eq!((lock.hold_count(&owner), listing(&mutex(&other, "a")).await.len()), (2, 1));
@@ -85,7 +84,7 @@ cases! {
         let outer = soon("acquire", lock.acquire().by(&owner)).await.expect("acquired");
         let inner = lock.acquire().by(&owner).await.expect("again");
         let queue = context.queue_of(Kind::Mutex, "a");
-        context.fixture.remove(&queue, outer.token().sequence()).await.expect("removed");
+        context.remove(&queue, outer.token().sequence()).await;
         let bound = client.ttl() + context.late();
         for guard in [&outer, &inner] {
             assert_eq!(within(bound, "the loss", guard.lost()).await, Ended::Lost(LostReason::Revoked));
@@ -94,9 +93,9 @@ cases! {
         let new = soon("acquire", lock.acquire().by(&owner)).await.expect("acquired anew");
         assert!(new.token() > outer.token(), "a silent continuation");
         for _ in 0..2 {
-            assert_eq!(inner.release().await.expect_err("it was lost").lost_reason(), Some(LostReason::Revoked));
+            is_lost(inner.release().await, LostReason::Revoked);
         }
-        assert_eq!(inner.check().expect_err("lost").lost_reason(), Some(LostReason::Revoked));
+        is_lost(inner.check(), LostReason::Revoked);
         drop((outer, inner));
         assert!(new.is_held() && lock.hold_count(&owner) == 1, "an old guard touched the new hold");
         assert!(try_acquire(&mutex(&client, "a")).await.is_none(), "still held on the server");
@@ -107,7 +106,7 @@ cases! {
     /// tasks of one owner that acquire at once make one node; it keeps its place when the one that
     /// began is dropped, and goes when nobody waits for it any more
     async fn reentry_race_makes_one_node(context) {
-        let (client, other) = (context.client().await, context.client().await);
+        let [client, other] = context.clients().await;
         let (lock, owner) = (reentrant(&client, "a"), Owner::new("one"));
         let elsewhere = acquire(&mutex(&other, "a")).await;
         let mut waiting: Vec<_> = (0..4).map(|_| Box::pin(lock.acquire().by(&owner))).collect();
@@ -127,8 +126,7 @@ cases! {
         assert_eq!((listing(&mutex(&other, "a")).await.len(), lock.hold_count(&owner)), (1, 3));
         drop(never_polled);
         assert_eq!(lock.hold_count(&owner), 2);
-        second.release().await.expect("released");
-        third.release().await.expect("released");
+        release_all([second, third]).await;
         let elsewhere = acquire(&mutex(&other, "a")).await;
         let mut waiting = Box::pin(lock.acquire().by(&owner));
         assert!(waiting.as_mut().now_or_never().is_none(), "past another holder");
@@ -142,15 +140,12 @@ cases! {
     /// an acquisition that is kept and not polled, in a `select!` say, keeps no other task of its
     /// owner waiting
     async fn reentry_race_with_one_that_nobody_polls(context) {
-        let (client, other) = (context.client().await, context.client().await);
+        let [client, other] = context.clients().await;
         let (lock, owner) = (reentrant(&client, "a"), Owner::new("one"));
         // So that no request is answered within a poll.
         client.link.delay(Duration::from_millis(20));
         for (held, polled) in [(false, true), (false, false), (true, true), (true, false)] {
-            let elsewhere = match held {
-                true => Some(acquire(&mutex(&other, "a")).await),
-                false => None,
-            };
+            let elsewhere = if held { Some(acquire(&mutex(&other, "a")).await) } else { None };
             let mut kept = Box::pin(lock.acquire().by(&owner));
             assert!(kept.as_mut().now_or_never().is_none(), "the link is slow");
             if let Some(elsewhere) = elsewhere {
@@ -172,8 +167,7 @@ cases! {
                 false => drop(kept),
             }
             // While its client lives, whose lease takes nothing back.
-            let next = within(CLEAN_UP, "the next", mutex(&other, "a").acquire()).await.expect("acquired");
-            next.release().await.expect("released");
+            release(within(CLEAN_UP, "the next", mutex(&other, "a").acquire()).await.expect("acquired")).await;
         }
         client.link.heal();
     }

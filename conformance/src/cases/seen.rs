@@ -8,14 +8,14 @@ use tracing::Level;
 use super::node::counts;
 use super::rwlock::rwlock;
 use super::semaphore::semaphore;
-use crate::actions::{acquire, listing, mutex, queue_up, try_acquire};
+use crate::actions::{acquire, acquire_and_release, close, listing, mutex, queue_up, release, try_acquire};
 use crate::bounds::{LONG_TTL, NOISE, QUIET_TTL, SHORT_TTL};
 use crate::case::cases;
 use crate::context::Context;
 use crate::log::Log;
 use crate::recorder::Recorder;
 use crate::testbed::{Client, Fault};
-use crate::waits::{soon, until, within};
+use crate::waits::{contend, soon, until, within};
 
 cases! {
     "SEEN-ACQUISITIONS" =>
@@ -26,7 +26,7 @@ cases! {
         recorder.scope(async {
             let mutex = mutex(&client, "a");
             for _ in 0..3 {
-                acquire(&mutex).await.release().await.expect("released");
+                acquire_and_release(&mutex).await;
             }
             let held = acquire(&mutex).await;
             assert!(try_acquire(&mutex).await.is_none());
@@ -52,8 +52,8 @@ cases! {
             one("latchwork_losses_total", 0.0);
 
             // Others do not count for it.
-            soon("write", rwlock(&client, "a").write()).await.expect("free").release().await.expect("released");
-            soon("permits", semaphore(&client, "a", 2).acquire(2)).await.expect("free").release().await.expect("released");
+            release(soon("write", rwlock(&client, "a").write()).await.expect("free")).await;
+            release(soon("permits", semaphore(&client, "a", 2).acquire(2)).await.expect("free")).await;
             one("latchwork_acquisitions_total", 7.0);
             for recipe in ["rwlock", "semaphore"] {
                 let acquired = [("recipe", recipe), ("outcome", "acquired")];
@@ -84,7 +84,7 @@ cases! {
                 drop(guard);
             }
             let closed = acquire(&mutex(&client, "closed")).await;
-            soon("close", client.coordinator.close()).await.expect("closed");
+            close(&client).await;
             assert_eq!(lost("closed"), 1.0, "{recorder:?}");
             drop(closed);
             for (reason, count) in [("revoked", 1.0), ("max_hold", 1.0), ("closed", 1.0), ("expired", 0.0)] {
@@ -129,7 +129,7 @@ cases! {
             assert!(recorder.sum("latchwork_reconnects_total", &[]) >= 1.0, "{recorder:?}");
         }
         assert_eq!(expired(), 1.0, "{recorder:?}");
-        soon("close", client.coordinator.close()).await.expect("closed");
+        close(&client).await;
         until("no client stays", async || is("latchwork_clients", 0.0)).await;
     }
 
@@ -142,14 +142,12 @@ cases! {
         }
         let log = Log::everywhere();
         // A connection on which a request had no answer may be given up before a renewal is late.
-        let mut config = context.config(LONG_TTL);
-        config.request_timeout = LONG_TTL / 2;
-        let client = context.client_with(&config).await;
+        let client = context.client_by(LONG_TTL, |config| config.request_timeout = LONG_TTL / 2).await;
         let backend = client.coordinator.backend().name();
         // No answer comes within the third of the TTL that a renewal has. Who knows several servers may give this one up
         // before that, and dial the next: then no renewal is late.
         client.link.delay(client.ttl() / 2);
-        let late = (config.hosts.len() < 2).then_some("latchwork.renewal.late");
+        let late = (context.fixture.config().hosts.len() < 2).then_some("latchwork.renewal.late");
         for name in late.into_iter().chain(["latchwork.lease.suspended"]) {
             let line = log.nth(name, 1).await;
             assert!(line.field("backend") == backend && line.field("left").ends_with('s'), "{line:?}");
@@ -162,9 +160,8 @@ cases! {
         client.link.cut();
         let lost = log.nth("latchwork.lease.lost", 1).await;
         assert_eq!((lost.field("backend"), lost.field("reason")), (backend, &*LostReason::Expired.to_string()));
-        let lines = log.lines();
-        let told = lines.iter().map(|line| line.name).filter(|name| name.starts_with("latchwork.lease."));
-        let told: Vec<_> = told.collect();
+        let names = log.lines().into_iter().map(|line| line.name);
+        let told: Vec<_> = names.filter(|name| name.starts_with("latchwork.lease.")).collect();
         assert!(told.ends_with(&["latchwork.lease.suspended", "latchwork.lease.lost"]), "{told:?}");
         client.link.heal();
         let anew = log.nth("latchwork.registry.anew", 1).await;
@@ -190,7 +187,7 @@ cases! {
             let sequence = listing(&mutex(&holder, "a")).await[1].sequence;
             assert!(!lost || waiting.link.drop_wake(&context.queue("a"), sequence));
             guard.release().await.expect("released");
-            waiter.guard().await.release().await.expect("released");
+            release(waiter.guard().await).await;
             assert_eq!(found(), count, "lost: {lost}, {recorder:?}");
             assert_eq!(log.count("latchwork.recheck.found"), count as usize, "lost: {lost}, {:#?}", log.lines());
         }
@@ -208,14 +205,14 @@ cases! {
         }
         let mutex = recorder.scope(async { mutex(&client, "a") }).await;
         // The first pair makes what the key needs, once.
-        acquire(&mutex).await.release().await.expect("released");
+        acquire_and_release(&mutex).await;
         let sent = || recorder.sum("latchwork_requests_total", &[]);
-        let (before, counted) = (context.fixture.requests().await.expect("counted"), sent());
+        let (before, counted) = (context.requests().await, sent());
         let pairs = 50.0;
         for _ in 0..50 {
-            acquire(&mutex).await.release().await.expect("released");
+            acquire_and_release(&mutex).await;
         }
-        let served = (context.fixture.requests().await.expect("counted") - before) as f64;
+        let served = (context.requests().await - before) as f64;
         let sent = sent() - counted;
         // ZooKeeper counts the packets of one pipelined request one by one.
         let packets = if client.coordinator.backend().name() == "zookeeper" { 2.0 } else { 1.0 };
@@ -233,28 +230,26 @@ cases! {
         let log = Log::everywhere();
         // A renewal of a busy machine is not late at this TTL.
         let config = context.config(2 * LONG_TTL);
-        let (one, other) = (context.client_with(&config).await, context.client_with(&config).await);
-        let held = acquire(&mutex(&one, "held")).await;
-        let both = [(mutex(&one, "a"), ROUNDS), (mutex(&other, "a"), ROUNDS)].map(|(mutex, rounds)| {
-            tokio::spawn(async move {
-                for _ in 0..rounds {
-                    acquire(&mutex).await.release().await.expect("released");
+        let clients = [context.client_with(&config).await, context.client_with(&config).await];
+        let held = acquire(&mutex(&clients[0], "held")).await;
+        contend(2, |task, turn| {
+            let mutex = mutex(&clients[task], "a");
+            async move {
+                for _ in 0..ROUNDS {
+                    acquire_and_release(&mutex).await;
+                    turn.send(()).expect("counted");
                 }
-            })
-        });
-        for contender in both {
-            contender.await.expect("no panic");
-        }
+            }
+        })
+        .await;
         // Renewed meanwhile.
-        tokio::time::sleep(one.ttl() * 2 / 5).await;
+        tokio::time::sleep(clients[0].ttl() * 2 / 5).await;
         held.release().await.expect("held until now");
         let lines = log.lines();
         // That the test's server should be set up otherwise is not about the client.
-        let loud: Vec<_> = lines
-            .iter()
-            .filter(|line| line.level <= Level::INFO)
-            .filter(|line| !["latchwork.connected", "latchwork.server.advice"].contains(&line.name))
-            .collect();
+        let allowed = ["latchwork.connected", "latchwork.server.advice"];
+        let loud: Vec<_> =
+            lines.iter().filter(|line| line.level <= Level::INFO && !allowed.contains(&line.name)).collect();
         assert!(loud.is_empty(), "{loud:#?}");
         let acquired = log.count("latchwork.acquired");
         assert!(acquired > 2 * ROUNDS, "{acquired} acquisitions were heard of");

@@ -2,15 +2,16 @@
 //! are two builds; else this one says that it is the newer one.
 
 use latchwork_core::backend::LAYOUT;
-use latchwork_core::{Config, Error, ErrorKind};
+use latchwork_core::{Config, ErrorKind};
 
+use super::clients::raise;
 use super::process::processes;
 use super::soak::judged;
-use crate::actions::operator_of;
 use crate::bounds::LONG_TTL;
 use crate::case::cases;
 use crate::child::{Child, Soak, SoakKind, command};
 use crate::context::Context;
+use crate::errors::fails;
 use crate::hold_record::{HoldRecord, in_order_of_tokens, monotonic, none_overlap};
 use crate::testbed::Client;
 use crate::waits::soon;
@@ -41,7 +42,7 @@ cases! {
             records.extend(fleet.remove(place).end().await);
             all_go_on(&mut fleet).await;
         }
-        assert_eq!(soon("raise", operator_of(&operator).raise_layout()).await.expect("raised"), NEWER);
+        assert_eq!(raise(&operator).await.expect("raised"), NEWER);
         all_go_on(&mut fleet).await;
         let mut back = begin(LAYOUT).await.process;
         assert!(soon("its end", back.events.next()).await.is_none(), "an older process has begun under the newer layout");
@@ -57,9 +58,7 @@ cases! {
 
 /// A raise, while one of the fleet is too old.
 async fn refused(operator: &Client) {
-    let error: Error =
-        soon("raise", operator_of(operator).raise_layout()).await.expect_err("an older process");
-    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    fails(raise(operator).await, ErrorKind::Conflict, "an older process");
 }
 
 /// Waits until each holds again: for a hold that begins after this call.

@@ -4,37 +4,38 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use latchwork_core::backend::{ChangeWatch, Joined, VersionedValue};
+use latchwork_core::backend::{ChangeWatch, VersionedValue};
 use latchwork_core::recipes::Watch;
 use latchwork_core::{Address, Claim, ErrorKind, Expected, Kind, Version};
 
 use super::cell::{delete, read, rise, until_it_shows, value, write};
-use crate::actions::{enters, is_quiet, join, leave, until_quiet};
-use crate::bounds::{PATIENCE, QUIET_TTL};
+use super::observed;
+use crate::actions::{admitted, close, enters, is_quiet, leave, until_quiet};
+use crate::bounds::PATIENCE;
 use crate::case::cases;
-use crate::cell_actions::{self, ask, deletion, put};
+use crate::cell_actions::{self, as_text, ask, deletion, put};
+use crate::errors::{fails, fails_for};
 use crate::testbed::{Client, Fault};
 use crate::waits::{soon, within};
 
 /// The next value that a watch answers, as text.
 async fn next(watch: &mut Watch<Option<VersionedValue>>) -> Option<String> {
-    let cell = soon("news", watch.changed()).await.expect("watched");
-    cell.map(|cell| String::from_utf8(cell.value.to_vec()).expect("text"))
+    soon("news", watch.changed()).await.expect("watched").map(as_text)
 }
 
 /// A watch below the recipes, which has answered first.
-async fn watching(client: &Client, cell: &Address) -> Box<dyn ChangeWatch> {
+pub(super) async fn watching(client: &Client, cell: &Address) -> Box<dyn ChangeWatch> {
     let mut watch = client.coordinator.backend().watch_cell(cell);
     news(&mut *watch).await;
     watch
 }
 
-async fn news(watch: &mut dyn ChangeWatch) {
+pub(super) async fn news(watch: &mut dyn ChangeWatch) {
     soon("the news", watch.changed()).await.expect("watched");
 }
 
 /// Waits for news through an outage, as core does.
-async fn news_in_the_end(watch: &mut dyn ChangeWatch) {
+pub(super) async fn news_in_the_end(watch: &mut dyn ChangeWatch) {
     soon("the news", async {
         while let Err(error) = watch.changed().await {
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
@@ -45,13 +46,9 @@ async fn news_in_the_end(watch: &mut dyn ChangeWatch) {
 }
 
 /// The end of a watch, which may answer without a change before it.
-async fn end_of(watch: &mut dyn ChangeWatch) -> ErrorKind {
-    let ended = within(PATIENCE, "the end", async {
-        while watch.changed().await.is_ok() {}
-        watch.changed().await
-    })
-    .await;
-    ended.expect_err("ended").kind()
+pub(super) async fn end_of(watch: &mut dyn ChangeWatch) -> ErrorKind {
+    soon("the end", async { while watch.changed().await.is_ok() {} }).await;
+    soon("the end", watch.changed()).await.expect_err("ended").kind()
 }
 
 cases! {
@@ -59,11 +56,9 @@ cases! {
     /// below the recipes each watch reports each change, also right after an answer and during a dropped call: creation,
     /// write, the same value again, write under a hold, deletion; it reports no refused write and no other cell
     async fn watch_order_reports_each_change(context) {
-        let (one, two) = (context.client().await, context.client_with(&context.config(QUIET_TTL)).await);
+        let (one, two) = (context.client().await, context.quiet().await);
         let (cell, beside) = (context.queue_of(Kind::Value, "a"), context.queue_of(Kind::Value, "ab"));
-        let Joined::Admitted(node) = join(&one, &context.queue_of(Kind::Mutex, "a"), Claim::Exclusive).await else {
-            panic!("it is free")
-        };
+        let node = admitted(&one, &context.queue_of(Kind::Mutex, "a"), Claim::Exclusive).await;
         let (mut watch, mut second) = (watching(&two, &cell).await, watching(&two, &cell).await);
         let writes = [
             (put(Expected::Any, "made"), false),
@@ -124,7 +119,7 @@ cases! {
     "WATCH-ORDER" =>
     /// a watcher that reads after each answer sees the last of many writes
     async fn watch_order_shows_the_last_of_many_writes(context) {
-        let (one, two) = (context.client().await, context.client_with(&context.config(QUIET_TTL)).await);
+        let (one, two) = (context.client().await, context.quiet().await);
         for round in 0..10 {
             let cell = context.queue_of(Kind::Value, &format!("a{round}"));
             let mut watch = two.coordinator.backend().watch_cell(&cell);
@@ -152,7 +147,7 @@ cases! {
     /// a watch goes on after each gap, even if the lease was lost in it: it reports the gap, is quiet, and then reports each
     /// change again
     async fn watch_order_goes_on_after_each_gap(context) {
-        let (one, two) = (context.client().await, context.client_with(&context.config(QUIET_TTL)).await);
+        let (one, two) = (context.client().await, context.quiet().await);
         let cell = context.queue_of(Kind::Value, "a");
         let (mut watch, mut second) = (watching(&two, &cell).await, watching(&two, &cell).await);
         for loses in [false, false, true] {
@@ -184,7 +179,7 @@ cases! {
     /// rising versions
     async fn watch_order_shows_the_latest_in_the_end(context) {
         // A watcher looks by itself once a TTL: not within this case.
-        let (one, two) = (context.client().await, context.client_with(&context.config(QUIET_TTL)).await);
+        let (one, two) = (context.client().await, context.quiet().await);
         let (mine, theirs) = (value(&one, "a"), value(&two, "a"));
         let mut watch = soon("watch", theirs.watch()).await.expect("watched");
         assert_eq!(next(&mut watch).await, None);
@@ -231,14 +226,13 @@ cases! {
     /// history since
     async fn watch_order_heals_a_compaction(context) {
         // A watcher looks by itself once a TTL: not within this case.
-        let (one, two) = (context.client().await, context.client_with(&context.config(QUIET_TTL)).await);
+        let (one, two) = (context.client().await, context.quiet().await);
         let (mine, theirs) = (value(&one, "a"), value(&two, "a"));
         write(&mine, "before").await;
         let mut watch = soon("watch", theirs.watch()).await.expect("watched");
         assert_eq!(next(&mut watch).await.as_deref(), Some("before"));
         let group = context.queue_of(Kind::Group, "a");
-        let mut members = two.coordinator.backend().watch_queue(&group);
-        news(&mut *members).await;
+        let mut members = observed::watching(&two, &group).await;
         assert!(context.can(Fault::Cut));
         two.link.cut();
         for number in 0..5 {
@@ -268,7 +262,7 @@ cases! {
     /// see a change
     async fn watch_order_is_shared_by_the_watchers_of_a_client(context) {
         const WATCHERS: usize = 100;
-        let (one, two) = (context.client().await, context.client().await);
+        let [one, two] = context.clients().await;
         let (mine, theirs) = (value(&one, "a"), value(&two, "a"));
         let mut watches = Vec::new();
         for _ in 0..WATCHERS {
@@ -282,7 +276,7 @@ cases! {
             until_it_shows(watch, "new").await;
         }
         if let Some(before) = before {
-            let asked = context.fixture.requests().await.expect("counted") - before;
+            let asked = context.requests().await - before;
             assert!(asked < WATCHERS as u64 / 2, "{asked} requests for one change");
         }
         // The last one goes on alone.
@@ -306,13 +300,11 @@ cases! {
         assert_eq!(next(&mut watch).await, None);
         let waiting = tokio::spawn(async move { (watch.changed().await, watch) });
         tokio::task::yield_now().await;
-        client.coordinator.close().await.expect("closed");
+        close(&client).await;
         let (ended, watch) = within(PATIENCE, "the end", waiting).await.expect("no panic");
-        let error = ended.expect_err("closed");
-        assert_eq!((error.kind(), error.key()), (ErrorKind::Closed, Some("a")), "{error}");
+        fails_for(ended, ErrorKind::Closed, "a", "closed");
         assert_eq!(watch.latest().map_err(|error| error.kind()), Err(ErrorKind::Closed));
-        let error = soon("watch", it.watch()).await.expect_err("closed");
-        assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+        fails(soon("watch", it.watch()).await, ErrorKind::Closed, "closed");
     }
 
     "WATCH-END" =>
