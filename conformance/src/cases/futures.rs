@@ -5,19 +5,22 @@
 mod row;
 mod site;
 
+use std::fmt::Debug;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use latchwork_core::backend::{LeaseWriter, NodeWriter};
-use latchwork_core::{Coordinator, Expected, Kind, Operator, connect, connect_lazy};
+use latchwork_core::recipes::{CountDownLatch, Mutex, QuorumLock, Watch};
+use latchwork_core::{Coordinator, Expected, Kind, Operator, Result, connect, connect_lazy};
+use tokio::time::timeout;
 
 pub(crate) use self::row::{Prepared, PublicFuture};
-use self::row::{dropping, future, verb};
+use self::row::{dropping, future, futures, verb};
 pub(crate) use self::site::Site;
-use crate::actions::{Waiter, acquire, operator_of, queue_up};
+use crate::actions::{Waiter, acquire, mutex, operator_of, queue_up};
 use crate::adapter::Adapter;
-use crate::exclusive::{Guard, Lock};
+use crate::exclusive::Guard;
 use crate::testbed::Client;
 
 /// The names in the table, as `Type::function`, or as the function.
@@ -32,7 +35,7 @@ const BRIEF: Duration = Duration::from_millis(10);
 
 /// Every row.
 pub(crate) fn table() -> impl Iterator<Item = &'static PublicFuture> {
-    VERBS.iter().copied().flatten().chain(OTHERS)
+    VERBS.iter().copied().flatten().chain(WAITING).chain(OTHERS).chain(LONGER)
 }
 
 const VERBS: &[&[PublicFuture]] = &[
@@ -49,118 +52,105 @@ const VERBS: &[&[PublicFuture]] = &[
     verb!("Election" Mutex election campaign try_campaign(b"it")),
 ];
 
-const OTHERS: &[PublicFuture] = &[
-    future!("MultiLock::try_acquire", Multi, true, |site| dropping!(site.multi_of_two(), |it| it
-        .try_acquire())),
-    future!("Hold::release", Multi, false, |site| {
-        dropping!(site.multi_of_two().acquire().await.expect("acquired"), |guard| guard.release())
-    }),
-    future!("QuorumLock::acquire", Quorum, true, |site| dropping!(site.quorum_of(2).await, |it| it
-        .acquire())),
-    future!("QuorumLock::acquire", Quorum, false, |site| dropping!(site.quorum_of(3).await, |it| it
-        .acquire())),
-    future!("QuorumLock::try_acquire", Quorum, true, |site| dropping!(site.quorum_of(2).await, |it| it
-        .try_acquire())),
-    future!("QuorumLock::initialize", Quorum, false, |site| {
-        let lock = site.quorum_of(2).await;
-        lock.reset().await.expect("deleted");
-        async move { lock.initialize().await.expect("initialized") }
-    }),
-    future!("QuorumLock::reset", Quorum, false, |site| dropping!(site.quorum_of(2).await, |it| it.reset())),
-    future!("Hold::release", Quorum, false, |site| {
-        dropping!(site.quorum_of(3).await.acquire().await.expect("acquired"), |guard| guard.release())
-    }),
-    future!("Election::lead", Mutex, false, |site| {
-        dropping!(site.election(), |it| it.lead(b"it", |_leader| async {
-            tokio::task::yield_now().await;
-            ControlFlow::Break(())
-        }))
-    }),
-    future!("Election::leader", Mutex, false, |site| dropping!(site.election(), |it| it.leader())),
-    future!("Election::watch", Mutex, false, |site| dropping!(site.election(), |it| it.watch())),
-    future!("Listing::first", Mutex, false, |site| dropping!(site.election(), |it| it.queue().first(10))),
-    future!("Election::force_release", Mutex, false, |site| {
-        dropping!(site.election(), |it| it.force_release(1))
-    }),
-    future!("Leadership::proclaim", Mutex, false, |site| {
-        dropping!(site.election().campaign(b"it").await.expect("leads"), |leader| leader
-            .proclaim(b"it, again"))
-    }),
-    future!("Watch::changed", Mutex, false, |site| {
-        let mut observer = site.election().watch().await.expect("observed");
-        async move {
-            observer.changed().await.expect("seen");
-            let _another = tokio::time::timeout(BRIEF, observer.changed()).await;
-        }
-    }),
-    future!("Group::join", Mutex, false, |site| dropping!(site.group(), |it| it.join(b"it"))),
-    future!("Membership::update", Mutex, false, |site| {
-        dropping!(site.group().join(b"it").await.expect("joined"), |member| member.update(b"it, again"))
-    }),
-    future!("Group::members", Mutex, false, |site| dropping!(site.group(), |it| it.members())),
-    future!("Group::watch", Mutex, false, |site| dropping!(site.group(), |it| it.watch())),
-    future!("Watch::changed", Mutex, false, |site| {
-        let mut watch = site.group().watch().await.expect("watched");
-        async move {
-            watch.changed().await.expect("seen");
-            let _another = tokio::time::timeout(BRIEF, watch.changed()).await;
-        }
-    }),
+/// Calls that wait while another holds.
+const WAITING: &[PublicFuture] = futures! { true; |site, it|
+    "MultiLock::try_acquire" Multi: site.multi_of_two() => it.try_acquire();
+    "QuorumLock::acquire" Quorum: site.quorum_of(2).await => it.acquire();
+    "QuorumLock::try_acquire" Quorum: site.quorum_of(2).await => it.try_acquire();
+    "Listing::first" Mutex: site.mutex() => it.queue().first(10);
+    "Listing::first" Writer: site.rwlock() => it.queue().first(10);
+    "Listing::first" SemaphoreOfOne: site.semaphore() => it.queue().first(10);
+    "Mutex::force_release" Mutex: site.mutex() => it.force_release(1);
+    "RwLock::force_release" Writer: site.rwlock() => it.force_release(1);
+    "Semaphore::force_release" SemaphoreOfOne: site.semaphore() => it.force_release(1);
+    "Semaphore::stored_limit" SemaphoreOfOne: site.semaphore() => it.stored_limit();
+    "Semaphore::set_limit" SemaphoreOfOne: site.semaphore() => it.set_limit(1);
+    "connect_lazy" Mutex: lazy(site) => it.acquire();
+};
+
+/// Calls that wait for no holder.
+const OTHERS: &[PublicFuture] = futures! { false; |site, it|
+    "Hold::release" Multi: held(site.multi_of_two().acquire()).await => it.release();
+    "QuorumLock::acquire" Quorum: site.quorum_of(3).await => it.acquire();
+    "QuorumLock::initialize" Quorum: unmarked_quorum(site).await => it.initialize();
+    "QuorumLock::reset" Quorum: site.quorum_of(2).await => it.reset();
+    "Hold::release" Quorum: held(site.quorum_of(3).await.acquire()).await => it.release();
+    "Election::lead" Mutex: site.election() => it.lead(b"it", |_leader| async {
+        tokio::task::yield_now().await;
+        ControlFlow::Break(())
+    });
+    "Election::leader" Mutex: site.election() => it.leader();
+    "Election::watch" Mutex: site.election() => it.watch();
+    "Listing::first" Mutex: site.election() => it.queue().first(10);
+    "Election::force_release" Mutex: site.election() => it.force_release(1);
+    "Leadership::proclaim" Mutex: held(site.election().campaign(b"it")).await => it.proclaim(b"it, again");
+    "Group::join" Mutex: site.group() => it.join(b"it");
+    "Membership::update" Mutex: held(site.group().join(b"it")).await => it.update(b"it, again");
+    "Group::members" Mutex: site.group() => it.members();
+    "Group::watch" Mutex: site.group() => it.watch();
+    "Hold::release" Mutex: held(site.group().join(b"it")).await => it.release();
+    "Barrier::wait" Mutex: site.barrier() => it.wait();
+    "DoubleBarrier::enter" Mutex: site.double_barrier() => it.enter();
+    "Inside::leave" Mutex: site.double_barrier().enter().await.expect("entered") => it.leave();
+    "SharedValue::read" Mutex: site.value() => it.read();
+    "SharedValue::write" Mutex: site.value() => it.write("new");
+    "SharedValue::write_while" Mutex: (site.value(), held(site.mutex().acquire()).await)
+        => it.0.write_while(&it.1, "new");
+    "SharedValue::compare_and_set" Mutex: site.value() => it.compare_and_set(Expected::Absent, "new");
+    "SharedValue::delete" Mutex: site.value() => it.delete();
+    "SharedValue::watch" Mutex: site.value() => it.watch();
+    "Counter::get" Mutex: site.counter() => it.get();
+    "Counter::add" Mutex: site.counter() => it.add(1);
+    "Counter::compare_and_set" Mutex: site.counter() => it.compare_and_set(0, 1);
+    "Counter::delete" Mutex: site.counter() => it.delete();
+    "IdGenerator::next_id" Mutex: site.ids() => it.next_id();
+    "IdGenerator::delete" Mutex: site.ids() => it.delete();
+    "CountDownLatch::count" Mutex: site.latch() => it.count();
+    "CountDownLatch::count_down" Mutex: site.latch() => it.count_down();
+    "CountDownLatch::wait" Mutex: open_latch(site).await => it.wait();
+    "CountDownLatch::delete" Mutex: site.latch() => it.delete();
+    "WriteGuard::downgrade" Writer: held(site.rwlock().write()).await => it.downgrade();
+    "WriteGuard::downgrade" Writer: held(site.rwlock().write().by(&site.owner)).await => it.downgrade();
+    "Hold::release" Mutex: held(site.mutex().acquire()).await => it.release();
+    // It is kept for a least time, and given back by hand or by a drop before that is over.
+    "Hold::release" Mutex: held(site.mutex().acquire().min_hold(BRIEF)).await => it.release();
+    "Hold::release" Writer: held(site.rwlock().read()).await => it.release();
+    "Hold::release" Writer: held(site.rwlock().write()).await => it.release();
+    "Hold::release" SemaphoreOfOne: held(site.semaphore().acquire(1)).await => it.release();
+    "Hold::release" Reentrant: held(site.mutex().acquire().by(&site.owner)).await => it.release();
+    "Hold::run" Mutex: held(site.mutex().acquire()).await => it.run(tokio::time::sleep(BRIEF));
+    "connect" Mutex: (site.context.testbed.connectors(), site.config()) => connect(&it.0, &it.1);
+    "Listing::page" Mutex: site.client.coordinator.clients() => it.page(None, 10);
+    "Listing::page" Mutex: site.client.coordinator.list(Kind::Mutex, "").expect("a prefix") => it.page(None, 10);
+    "Listing::page" Mutex: site.client.coordinator.list(Kind::Counter, "").expect("a prefix") => it.page(None, 10);
+    "Listing::all" Mutex: site.client.coordinator.clients() => it.all();
+    "Operator::raise_layout" Mutex: operator_elsewhere(site).await => it.raise_layout();
+    "Coordinator::server_facts" Mutex: site.client.coordinator.clone() => it.server_facts();
+    "Operator::retire" Mutex: operator_elsewhere(site).await => it.retire("memory://elsewhere");
+    "Operator::marker" Mutex: operator_elsewhere(site).await => it.marker();
+    "Operator::reopen" Mutex: operator_elsewhere(site).await => it.reopen();
+    "Coordinator::close" Mutex: busy(site).await => it.coordinator.close();
+    "Coordinator::close_now" Mutex: busy(site).await => it.coordinator.close_now();
+};
+
+/// Several calls, or calls that answer nothing for a while.
+const LONGER: &[PublicFuture] = &[
+    future!("Watch::changed", Mutex, false, |site| changes(site.election().watch().await)),
+    future!("Watch::changed", Mutex, false, |site| changes(site.group().watch().await)),
     future!("Watch::changes", Mutex, false, |site| {
         let mut watch = site.group().watch().await.expect("watched");
         async move {
             watch.changes().await.expect("seen");
-            let _another = tokio::time::timeout(BRIEF, watch.changes()).await;
+            let _another = timeout(BRIEF, watch.changes()).await;
         }
     }),
-    future!("Hold::release", Mutex, false, |site| {
-        dropping!(site.group().join(b"it").await.expect("joined"), |member| member.release())
-    }),
-    future!("Barrier::wait", Mutex, false, |site| dropping!(site.barrier(), |it| it.wait())),
-    future!("DoubleBarrier::enter", Mutex, false, |site| dropping!(site.double_barrier(), |it| it.enter())),
-    future!("Inside::leave", Mutex, false, |site| {
-        let inside = site.double_barrier().enter().await.expect("entered");
-        async move { inside.leave().await.expect("left") }
-    }),
-    future!("SharedValue::read", Mutex, false, |site| dropping!(site.value(), |it| it.read())),
-    future!("SharedValue::write", Mutex, false, |site| dropping!(site.value(), |it| it.write("new"))),
-    future!("SharedValue::write_while", Mutex, false, |site| {
-        let guard = site.mutex().acquire().await.expect("acquired");
-        dropping!(site.value(), |it| it.write_while(&guard, "new"))
-    }),
-    future!("SharedValue::compare_and_set", Mutex, false, |site| {
-        dropping!(site.value(), |it| it.compare_and_set(Expected::Absent, "new"))
-    }),
-    future!("SharedValue::delete", Mutex, false, |site| dropping!(site.value(), |it| it.delete())),
-    future!("SharedValue::watch", Mutex, false, |site| dropping!(site.value(), |it| it.watch())),
     future!("Watch::changed", Mutex, false, |site| {
         let mut watch = site.value().watch().await.expect("watched");
         async move {
             watch.changed().await.expect("seen");
-            let another = tokio::time::timeout(BRIEF, watch.changed()).await;
-            assert!(another.is_err(), "{another:?}");
+            is_silent(watch.changed()).await;
         }
     }),
-    future!("Counter::get", Mutex, false, |site| dropping!(site.counter(), |it| it.get())),
-    future!("Counter::add", Mutex, false, |site| dropping!(site.counter(), |it| it.add(1))),
-    future!("Counter::compare_and_set", Mutex, false, |site| {
-        dropping!(site.counter(), |it| it.compare_and_set(0, 1))
-    }),
-    future!("Counter::delete", Mutex, false, |site| dropping!(site.counter(), |it| it.delete())),
-    future!("IdGenerator::next_id", Mutex, false, |site| dropping!(site.ids(), |it| it.next_id())),
-    future!("IdGenerator::delete", Mutex, false, |site| dropping!(site.ids(), |it| it.delete())),
-    future!("CountDownLatch::count", Mutex, false, |site| dropping!(site.latch(), |it| it.count())),
-    future!("CountDownLatch::count_down", Mutex, false, |site| dropping!(site.latch(), |it| it.count_down())),
-    future!("CountDownLatch::wait", Mutex, false, |site| {
-        site.latch().count_down().await.expect("counted");
-        dropping!(site.latch(), |it| it.wait())
-    }),
-    future!("CountDownLatch::delete", Mutex, false, |site| dropping!(site.latch(), |it| it.delete())),
-    future!("Listing::first", Mutex, true, |site| dropping!(site.mutex(), |it| it.queue().first(10))),
-    future!("Listing::first", Writer, true, |site| dropping!(site.rwlock(), |it| it.queue().first(10))),
-    future!("Listing::first", SemaphoreOfOne, true, |site| dropping!(site.semaphore(), |it| it
-        .queue()
-        .first(10))),
     // A task of the owner that waits for another of its tasks, in every order of their ends.
     future!("Mutex::acquire", Reentrant, true, |site| {
         let (lock, owner) = (site.mutex(), site.owner.clone());
@@ -170,143 +160,87 @@ const OTHERS: &[PublicFuture] = &[
         }
     }),
     future!("Hold::release", Writer, false, |site| {
-        let (lock, owner) = (site.rwlock(), site.owner.clone());
-        let written = lock.write().by(&owner).await.expect("acquired");
-        let read = lock.read().by(&owner).await.expect("again");
+        let written = held(site.rwlock().write().by(&site.owner)).await;
+        let read = held(site.rwlock().read().by(&site.owner)).await;
         async move {
             written.release().await.expect("held");
             read.release().await.expect("held");
         }
     }),
-    future!("WriteGuard::downgrade", Writer, false, |site| {
-        dropping!(site.rwlock().write().await.expect("acquired"), |guard| guard.downgrade())
-    }),
-    future!("WriteGuard::downgrade", Writer, false, |site| {
-        let (lock, owner) = (site.rwlock(), site.owner.clone());
-        dropping!(lock.write().by(&owner).await.expect("acquired"), |guard| guard.downgrade())
-    }),
-    future!("Mutex::force_release", Mutex, true, |site| dropping!(site.mutex(), |it| it.force_release(1))),
-    future!("RwLock::force_release", Writer, true, |site| dropping!(site.rwlock(), |it| it.force_release(1))),
-    future!("Semaphore::force_release", SemaphoreOfOne, true, |site| {
-        dropping!(site.semaphore(), |it| it.force_release(1))
-    }),
-    future!("Semaphore::stored_limit", SemaphoreOfOne, true, |site| {
-        dropping!(site.semaphore(), |it| it.stored_limit())
-    }),
-    future!("Semaphore::set_limit", SemaphoreOfOne, true, |site| {
-        let semaphore = site.semaphore();
-        async move { semaphore.set_limit(1).await.expect("set") }
-    }),
-    // A hold that is kept for a least time, and given back by hand or by a drop before it is over.
-    future!("Hold::release", Mutex, false, |site| {
-        dropping!(site.mutex().acquire().min_hold(BRIEF).await.expect("acquired"), |guard| guard.release())
-    }),
-    future!("Hold::release", Mutex, false, |site| {
-        dropping!(site.mutex().acquire().await.expect("acquired"), |guard| guard.release())
-    }),
-    future!("Hold::release", Writer, false, |site| {
-        dropping!(site.rwlock().read().await.expect("acquired"), |guard| guard.release())
-    }),
-    future!("Hold::release", Writer, false, |site| {
-        dropping!(site.rwlock().write().await.expect("acquired"), |guard| guard.release())
-    }),
-    future!("Hold::release", SemaphoreOfOne, false, |site| {
-        dropping!(site.semaphore().acquire(1).await.expect("acquired"), |permit| permit.release())
-    }),
-    future!("Hold::release", Reentrant, false, |site| {
-        let (lock, owner) = (site.mutex(), site.owner.clone());
-        dropping!(lock.acquire().by(&owner).await.expect("acquired"), |guard| guard.release())
-    }),
-    future!("Hold::run", Mutex, false, |site| {
-        dropping!(site.mutex().acquire().await.expect("acquired"), |guard| guard
-            .run(tokio::time::sleep(BRIEF)))
-    }),
     future!("Hold::lost", Mutex, false, |site| {
-        let guard = site.mutex().acquire().await.expect("acquired");
-        async move {
-            let lost = tokio::time::timeout(BRIEF, guard.lost()).await;
-            assert!(lost.is_err(), "{lost:?}");
-        }
+        let guard = held(site.mutex().acquire()).await;
+        async move { is_silent(guard.lost()).await }
     }),
     future!("Hold::states", Mutex, false, |site| {
-        let guard = site.mutex().acquire().await.expect("acquired");
+        let guard = held(site.mutex().acquire()).await;
         async move {
             let mut states = guard.states();
             assert!(states.next().await.is_some());
-            let another = tokio::time::timeout(BRIEF, states.next()).await;
-            assert!(another.is_err(), "{another:?}");
+            is_silent(states.next()).await;
         }
     }),
     future!("NodeState::changed", Mutex, false, |site| {
-        let lease = site.client.coordinator.lease();
-        let lease = LeaseWriter::new(lease.clock().clone(), lease.ttl(), lease.clock().now());
-        let node = NodeWriter::new(lease, 1);
-        async move { assert!(tokio::time::timeout(BRIEF, node.changed(node.state())).await.is_err()) }
+        let node = node(site);
+        async move { is_silent(node.changed(node.state())).await }
     }),
     future!("NodeState::until_lost", Mutex, false, |site| {
-        let lease = site.client.coordinator.lease();
-        let lease = LeaseWriter::new(lease.clock().clone(), lease.ttl(), lease.clock().now());
-        let node = NodeWriter::new(lease, 1);
-        async move { assert!(tokio::time::timeout(BRIEF, node.until_lost()).await.is_err()) }
+        let node = node(site);
+        async move { is_silent(node.until_lost()).await }
     }),
     future!("Lease::changed", Mutex, false, |site| {
         let lease = site.client.coordinator.lease();
-        async move { assert!(tokio::time::timeout(BRIEF, lease.changed(lease.state())).await.is_err()) }
+        async move { is_silent(lease.changed(lease.state())).await }
     }),
     future!("Lease::until_lost", Mutex, false, |site| {
         let lease = site.client.coordinator.lease();
-        async move { assert!(tokio::time::timeout(BRIEF, lease.until_lost()).await.is_err()) }
+        async move { is_silent(lease.until_lost()).await }
     }),
     future!("Clock::sleep_until", Mutex, false, |site| {
         let clock = site.client.coordinator.lease().clock().clone();
         async move { clock.sleep_until(clock.now() + BRIEF).await }
     }),
-    future!("connect", Mutex, false, |site| {
-        let (connectors, config) = (site.context.testbed.connectors(), site.config());
-        async move {
-            let coordinator = connect(&connectors, &config).await.expect("connected");
-            drop(coordinator);
-        }
-    }),
-    future!("connect_lazy", Mutex, true, |site| {
-        let lazy =
-            connect_lazy(&site.context.testbed.connectors(), &site.config()).expect("a good configuration");
-        dropping!(lazy.mutex(site.key.as_str()).expect("a good key"), |it| it.acquire())
-    }),
-    future!("Listing::page", Mutex, false, |site| {
-        dropping!(site.client.coordinator.clients(), |it| it.page(None, 10))
-    }),
-    future!("Listing::page", Mutex, false, |site| {
-        dropping!(site.client.coordinator.list(Kind::Mutex, "").expect("a good prefix"), |it| it
-            .page(None, 10))
-    }),
-    future!("Listing::page", Mutex, false, |site| {
-        dropping!(site.client.coordinator.list(Kind::Counter, "").expect("a good prefix"), |it| it
-            .page(None, 10))
-    }),
-    future!("Listing::all", Mutex, false, |site| dropping!(site.client.coordinator.clients(), |it| it.all())),
-    future!("Operator::raise_layout", Mutex, false, |site| {
-        dropping!(operator_elsewhere(site).await, |it| it.raise_layout())
-    }),
-    future!("Coordinator::server_facts", Mutex, false, |site| {
-        dropping!(site.client.coordinator.clone(), |it| it.server_facts())
-    }),
-    future!("Operator::retire", Mutex, false, |site| {
-        dropping!(operator_elsewhere(site).await, |it| it.retire("memory://elsewhere"))
-    }),
-    future!("Operator::marker", Mutex, false, |site| {
-        dropping!(operator_elsewhere(site).await, |it| it.marker())
-    }),
-    future!("Operator::reopen", Mutex, false, |site| {
-        dropping!(operator_elsewhere(site).await, |it| it.reopen())
-    }),
-    future!("Coordinator::close", Mutex, false, |site| {
-        dropping!(busy(site).await, |it| it.coordinator.close())
-    }),
-    future!("Coordinator::close_now", Mutex, false, |site| {
-        dropping!(busy(site).await, |it| it.coordinator.close_now())
-    }),
 ];
+
+/// The hold that a future needs before it is made.
+async fn held<T>(acquisition: impl Future<Output = Result<T>>) -> T {
+    acquisition.await.expect("acquired")
+}
+
+async fn unmarked_quorum(site: &Site<'_>) -> QuorumLock {
+    let lock = site.quorum_of(2).await;
+    lock.reset().await.expect("deleted");
+    lock
+}
+
+async fn open_latch(site: &Site<'_>) -> CountDownLatch {
+    site.latch().count_down().await.expect("counted");
+    site.latch()
+}
+
+/// A mutex of a client that has not connected yet.
+fn lazy(site: &Site<'_>) -> Mutex {
+    let lazy = connect_lazy(&site.context.testbed.connectors(), &site.config());
+    lazy.expect("a good configuration").mutex(site.key.as_str()).expect("a good key")
+}
+
+/// The state of a node of no server.
+fn node(site: &Site<'_>) -> NodeWriter {
+    let lease = site.client.coordinator.lease();
+    NodeWriter::new(LeaseWriter::new(lease.clock().clone(), lease.ttl(), lease.clock().now()), 1)
+}
+
+/// The first answer of a watch, and then perhaps another.
+async fn changes<T: Clone + PartialEq + Send + Sync + 'static>(watch: Result<Watch<T>>) {
+    let mut watch = watch.expect("watched");
+    watch.changed().await.expect("seen");
+    let _another = timeout(BRIEF, watch.changed()).await;
+}
+
+/// It answers nothing.
+async fn is_silent<T: Debug>(future: impl Future<Output = T>) {
+    let answer = timeout(BRIEF, future).await;
+    assert!(answer.is_err(), "{answer:?}");
+}
 
 /// An operator of a namespace in which nobody else is: it may stay retired.
 async fn operator_elsewhere(site: &Site<'_>) -> Operator {
@@ -324,9 +258,8 @@ struct Busy {
 
 async fn busy(site: &Site<'_>) -> Busy {
     let client = site.context.client().await;
-    let lock = |client: &Client, key: &str| Lock::Mutex(client.coordinator.mutex(key).expect("a good key"));
-    let guard = acquire(&lock(&client, &site.key)).await;
-    let elsewhere = acquire(&lock(&site.other, "elsewhere")).await;
-    let waiter = queue_up(&lock(&client, "elsewhere"), 2).await;
+    let guard = acquire(&mutex(&client, &site.key)).await;
+    let elsewhere = acquire(&mutex(&site.other, "elsewhere")).await;
+    let waiter = queue_up(&mutex(&client, "elsewhere"), 2).await;
     Busy { coordinator: client.coordinator.clone(), _has: (guard, elsewhere, waiter, client) }
 }

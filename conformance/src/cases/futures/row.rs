@@ -41,6 +41,14 @@ macro_rules! dropping {
     }};
 }
 
+/// Rows that make the future of a method from its receiver. They begin with the field `waits` of all rows, and with
+/// names for the site and the receiver.
+macro_rules! futures {
+    ($waits:literal; |$site:ident, $it:ident| $($name:literal $adapter:ident: $receiver:expr => $call:expr;)+) => {
+        &[$(future!($name, $adapter, $waits, |$site| dropping!($receiver, |$it| $call))),+]
+    };
+}
+
 /// The rows of a verb: it and its try, without options and with; and for a reentrant recipe, each by an owner.
 macro_rules! verb {
     ($recipe:literal $adapter:ident $handle:ident $verb:ident $try:ident ($($extra:expr),*)) => {
@@ -74,4 +82,4 @@ macro_rules! verb {
     };
 }
 
-pub(super) use {dropping, future, verb};
+pub(super) use {dropping, future, futures, verb};

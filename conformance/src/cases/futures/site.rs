@@ -34,15 +34,11 @@ pub(crate) struct Site<'a> {
 
 impl<'a> Site<'a> {
     pub(crate) async fn open(context: &'a Context, adapter: Adapter, key: String) -> Self {
-        let (client, other) = (context.client().await, context.client().await);
+        let [client, other] = context.clients().await;
         let lock = |client: &Client| adapter.lock(&client.coordinator, &key, None).expect("a good key");
         let (own, theirs) = (lock(&client), lock(&other));
         let quorum = OnceCell::new();
         Self { context, client, owner: Owner::new("one"), key, own, theirs, other, quorum }
-    }
-
-    pub(super) fn mutex(&self) -> Mutex {
-        self.client.coordinator.mutex(self.key.as_str()).expect("a good key")
     }
 
     pub(super) fn multi(&self) -> MultiLock {
@@ -74,46 +70,6 @@ impl<'a> Site<'a> {
         lock
     }
 
-    pub(super) fn rwlock(&self) -> RwLock {
-        self.client.coordinator.rwlock(self.key.as_str()).expect("a good key")
-    }
-
-    pub(super) fn semaphore(&self) -> Semaphore {
-        self.client.coordinator.semaphore(self.key.as_str(), 1).expect("a good key")
-    }
-
-    pub(super) fn value(&self) -> SharedValue {
-        self.client.coordinator.shared_value(self.key.as_str()).expect("a good key")
-    }
-
-    pub(super) fn election(&self) -> Election {
-        self.client.coordinator.election(self.key.as_str()).expect("a good key")
-    }
-
-    pub(super) fn group(&self) -> Group {
-        self.client.coordinator.group(self.key.as_str()).expect("a good key")
-    }
-
-    pub(super) fn barrier(&self) -> Barrier {
-        self.client.coordinator.barrier(self.key.as_str(), 1).expect("a good key")
-    }
-
-    pub(super) fn double_barrier(&self) -> DoubleBarrier {
-        self.client.coordinator.double_barrier(self.key.as_str(), 1).expect("a good key")
-    }
-
-    pub(super) fn counter(&self) -> Counter {
-        self.client.coordinator.counter(self.key.as_str()).expect("a good key")
-    }
-
-    pub(super) fn ids(&self) -> IdGenerator {
-        self.client.coordinator.id_generator(self.key.as_str()).expect("a good key")
-    }
-
-    pub(super) fn latch(&self) -> CountDownLatch {
-        self.client.coordinator.count_down_latch(self.key.as_str(), 1).expect("a good key")
-    }
-
     /// Deletes what its futures have stored.
     pub(crate) async fn clear(&self) {
         self.value().delete().await.expect("deleted");
@@ -129,4 +85,29 @@ impl<'a> Site<'a> {
     pub(super) fn config(&self) -> Config {
         self.context.fixture.process_config().unwrap_or_else(|| self.context.fixture.config())
     }
+}
+
+/// The handles of the site's key.
+macro_rules! handles {
+    ($($name:ident -> $handle:ident: $method:ident($($count:literal)?);)+) => {
+        impl Site<'_> {
+            $(pub(super) fn $name(&self) -> $handle {
+                self.client.coordinator.$method(self.key.as_str() $(, $count)?).expect("a good key")
+            })+
+        }
+    };
+}
+
+handles! {
+    mutex -> Mutex: mutex();
+    rwlock -> RwLock: rwlock();
+    semaphore -> Semaphore: semaphore(1);
+    value -> SharedValue: shared_value();
+    election -> Election: election();
+    group -> Group: group();
+    barrier -> Barrier: barrier(1);
+    double_barrier -> DoubleBarrier: double_barrier(1);
+    counter -> Counter: counter();
+    ids -> IdGenerator: id_generator();
+    latch -> CountDownLatch: count_down_latch(1);
 }
