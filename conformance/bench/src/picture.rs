@@ -2,7 +2,7 @@
 //! contender to another.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use plotters::coord::Shift;
@@ -11,9 +11,10 @@ use plotters::prelude::*;
 use crate::Result;
 use crate::line::Line;
 use crate::recipe::Recipe;
-use crate::stats::Spread;
-use crate::summary::handed_on;
+use crate::summary::{Summary, handed_on};
 
+/// The measure with the hand-offs.
+const GRANTS: &str = "M3_grants";
 /// Peers that try again and again: the releaser takes the lock again, and nobody waits its turn.
 const POLLING: &[&str] = &["distributed-lock", "redis-py-lock", "redsync", "rslock"];
 /// How many contend, and the colours of their dots.
@@ -87,32 +88,23 @@ pub fn beside_raw(lines: &[Line]) -> Vec<String> {
 }
 
 fn rows(lines: &[Line], server: &str) -> Vec<Row> {
-    let of = |line: &&Line| line.server == server && line.measure == "M3_grants";
-    let peers: BTreeSet<_> = lines.iter().filter(of).map(|line| line.peer.as_str()).collect();
-    let mut rows: Vec<_> = peers
-        .into_iter()
-        .map(|peer| {
-            let rounds = |contenders: usize| {
-                let param = format!("W={contenders}");
-                lines
-                    .iter()
-                    .filter(of)
-                    .filter(|line| line.peer == peer && line.param == param)
-                    .filter_map(handed_on)
-                    .collect::<Vec<_>>()
-            };
-            let by_contenders = CONTENDERS
-                .iter()
-                .filter_map(|(contenders, _)| Some((*contenders, Spread::of(rounds(*contenders))?.median)))
-                .collect();
-            // The lines distinguish ours by server, the picture by panel.
-            let name = match peer.strip_prefix("latchwork-") {
-                Some(_) => peer.trim_end_matches(&format!("-{server}")),
-                None => peer,
-            };
-            Row { peer: name.to_owned(), by_contenders }
-        })
-        .collect();
+    let mut summary = Summary::default();
+    summary.add(lines.iter().filter(|line| line.server == server).cloned());
+    let mut rows = BTreeMap::<_, BTreeMap<_, _>>::new();
+    for key in summary.keys(GRANTS) {
+        let by_contenders = rows.entry(key.1).or_default();
+        let of_key = CONTENDERS.iter().find(|(contenders, _)| key.2 == format!("W={contenders}"));
+        if let Some(((contenders, _), rounds)) = of_key.zip(summary.spread(GRANTS, key, handed_on)) {
+            by_contenders.insert(*contenders, rounds.median);
+        }
+    }
+    let of_server = format!("-{server}");
+    let row = |(peer, by_contenders): (&str, _)| {
+        // The lines distinguish ours by server, the picture by panel.
+        let name = if peer.starts_with("latchwork-") { peer.trim_end_matches(&of_server) } else { peer };
+        Row { peer: name.to_owned(), by_contenders }
+    };
+    let mut rows: Vec<_> = rows.into_iter().map(row).collect();
     // By the hand-offs with sixteen, the best on top.
     let key = |row: &Row| row.by_contenders.get(&16).copied().unwrap_or(0.0);
     rows.sort_by(|one, other| key(one).partial_cmp(&key(other)).unwrap_or(Ordering::Equal));

@@ -32,7 +32,7 @@ impl Summary {
     }
 
     /// Server, peer and parameter of the lines of a measure, in the order in which they came.
-    fn keys(&self, measure: &str) -> Vec<Key<'_>> {
+    pub(super) fn keys(&self, measure: &str) -> Vec<Key<'_>> {
         let mut keys = Vec::new();
         for line in self.lines.iter().filter(|line| line.measure == measure) {
             let key = (line.server.as_str(), line.peer.as_str(), line.param.as_str());
@@ -40,7 +40,7 @@ impl Summary {
                 keys.push(key);
             }
         }
-        keys.sort_by_key(|(server, _, _)| keys_place(&self.lines, server));
+        keys.sort_by_key(|(server, ..)| self.lines.iter().position(|line| line.server == *server));
         keys
     }
 
@@ -51,7 +51,7 @@ impl Summary {
         })
     }
 
-    fn spread(&self, measure: &str, key: Key<'_>, of: fn(&Line) -> Option<f64>) -> Option<Spread> {
+    pub(super) fn spread(&self, measure: &str, key: Key<'_>, of: fn(&Line) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.all(measure, key).filter_map(of))
     }
 
@@ -59,22 +59,26 @@ impl Summary {
     /// round. Other recipes are measured in a job without it.
     fn ratio(&self, key: Key<'_>, raw: &str) -> Option<Spread> {
         let ours = if raw == SAME_OF_THREE { MULTI } else { Recipe::Mutex.peer() };
-        if key.1 == ours { self.beside("M1", key, raw, |line| line.p50) } else { None }
+        if key.1 == ours { self.beside("M1", key, raw) } else { None }
     }
 
-    /// A figure of a row, divided by another peer's in the same round.
-    fn beside(
+    /// p50 of a row, divided by another peer's in the same round.
+    fn beside(&self, measure: &str, key: Key<'_>, other: &str) -> Option<Spread> {
+        self.divided((measure, key), (measure, (key.0, other, key.2)), |line| line.p50)
+    }
+
+    /// A figure of a row, divided by that of another row in the same round.
+    fn divided(
         &self,
-        measure: &str,
-        key: Key<'_>,
-        other: &str,
+        row: (&str, Key<'_>),
+        by: (&str, Key<'_>),
         of: fn(&Line) -> Option<f64>,
     ) -> Option<Spread> {
         let ratio = |line: &Line| {
-            let beside = self.all(measure, (key.0, other, key.2)).find(|other| other.round == line.round)?;
-            Some(of(line)? / of(beside)?)
+            let other = self.all(by.0, by.1).find(|other| other.round == line.round)?;
+            Some(of(line)? / of(other)?)
         };
-        Spread::of(self.all(measure, key).filter_map(ratio))
+        Spread::of(self.all(row.0, row.1).filter_map(ratio))
     }
 
     /// Whether the server has counted the same requests of a peer, of each name, and of what was
@@ -85,10 +89,6 @@ impl Summary {
         ours.peek().is_some()
             && ours.all(|line| asked(raw).any(|other| other.round == line.round && line.asks_as(other)))
     }
-}
-
-fn keys_place(lines: &[Line], server: &str) -> Option<usize> {
-    lines.iter().position(|line| line.server == server)
 }
 
 /// Grants per second that came from another contender.

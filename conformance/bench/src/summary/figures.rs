@@ -9,13 +9,16 @@ pub(super) fn in_millis(Spread { median, min, max }: Spread) -> Spread {
     Spread { median: median / 1e3, min: min / 1e3, max: max / 1e3 }
 }
 
-pub(super) fn new_table(header: &[&str]) -> Table {
+/// A table of these rows, each cell with the heading of its column. `None` without a row.
+pub(super) fn table<const COLUMNS: usize>(
+    rows: impl IntoIterator<Item = [(&'static str, String); COLUMNS]>,
+) -> Option<Table> {
     let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED).set_header(header);
-    table
-}
-
-pub(super) fn filled(table: Table) -> Option<Table> {
+    table.load_style(UTF8_FULL_CONDENSED);
+    for row in rows {
+        table.set_header(row.iter().map(|(heading, _)| *heading));
+        table.add_row(row.into_iter().map(|(_, cell)| cell));
+    }
     (table.row_count() > 0).then_some(table)
 }
 

@@ -3,7 +3,7 @@
 use comfy_table::Table;
 use latchwork_core::backend::decide::moving::MovePhase;
 
-use super::figures::{filled, median, new_table, none, spread, verdict};
+use super::figures::{median, none, spread, table, verdict};
 use super::tables::BESIDE;
 use super::{Key, Summary};
 use crate::line::Line;
@@ -29,29 +29,22 @@ fn a_read(server: &str) -> f64 {
 
 impl Summary {
     pub(super) fn moves(&self) -> Option<Table> {
-        let mut table = new_table(&[
-            "locks that move,\nuncontended",
-            "peer",
-            "p50 µs\n[over rounds]",
-            "p99 µs",
-            "x plain, in both\nx the sum",
-            "requests to\nthe old side",
-            "requests to\nthe new side",
-        ]);
-        for key in self.keys(MOVE) {
+        table(self.keys(MOVE).into_iter().map(|key| {
             let phase = IN_PHASE.iter().find(|(_, peer)| *peer == key.1).map(|(phase, _)| *phase);
             let [old, new] = asked_of(key.2);
-            table.add_row([
-                format!("{}: {}", key.0, key.2),
-                key.1.to_owned(),
-                spread(self.spread(MOVE, key, |line| line.p50), 1),
-                median(self.spread(MOVE, key, |line| line.p99), 1),
-                phase.map_or_else(none, |phase| spread(self.beside_plain(key, phase), 2)),
-                self.asked_of_side(key, &old, phase),
-                self.asked_of_side(key, &new, phase),
-            ]);
-        }
-        filled(table)
+            [
+                ("locks that move,\nuncontended", format!("{}: {}", key.0, key.2)),
+                ("peer", key.1.to_owned()),
+                ("p50 µs\n[over rounds]", spread(self.spread(MOVE, key, |line| line.p50), 1)),
+                ("p99 µs", median(self.spread(MOVE, key, |line| line.p99), 1)),
+                (
+                    "x plain, in both\nx the sum",
+                    phase.map_or_else(none, |phase| spread(self.beside_plain(key, phase), 2)),
+                ),
+                ("requests to\nthe old side", self.asked_of_side(key, &old, phase)),
+                ("requests to\nthe new side", self.asked_of_side(key, &new, phase)),
+            ]
+        }))
     }
 
     /// The time, divided by that of the plain clients that it is made of, in the same round.

@@ -4,12 +4,11 @@ use std::fmt;
 
 use comfy_table::Table;
 
-use super::figures::{filled, in_millis, judged, median, new_table, none, spread, verdict};
+use super::figures::{in_millis, judged, median, none, spread, table, verdict};
 use super::{Key, Summary, handed_on};
 use crate::line::Line;
 use crate::raw::{LISTED, PLAIN, SAME, SAME_OF_THREE};
 use crate::recipe::Recipe;
-use crate::stats::Spread;
 use crate::uncontended::MULTI;
 
 /// Uncontended, against the same requests sent raw.
@@ -26,6 +25,8 @@ const HANDOFF_BUDGETS: [(&str, f64); 3] = [("redis", 2.0), ("zookeeper", 4.0), (
 pub(super) const BESIDE: f64 = 0.1;
 /// Where some give up, in what is granted a second where nobody does.
 const GIVE_UPS_BUDGET: f64 = 0.5;
+/// The measure of grants where some give up.
+const GIVE_UPS: &str = "GIVEUPS_grants";
 /// A re-entry, in microseconds.
 const REENTRY_BUDGET: f64 = 1.0;
 /// A held lock in the client, in bytes.
@@ -35,42 +36,35 @@ const RENEWAL_BUDGET: f64 = 1.0;
 
 impl Summary {
     fn uncontended(&self) -> Option<Table> {
-        let mut table = new_table(&[
-            "uncontended",
-            "peer",
-            "p50 µs\n[over rounds]",
-            "p99 µs",
-            "x the same\nsent raw",
-            "x raw-plain,\nx raw-listed",
-            "server\nrequests",
-        ]);
-        for key in self.keys("M1") {
-            table.add_row([
-                key.0.to_owned(),
-                key.1.to_owned(),
-                spread(self.spread("M1", key, |line| line.p50), 1),
-                median(self.spread("M1", key, |line| line.p99), 1),
-                self.beside_the_same(key),
-                match key.0 {
-                    // For the eye: it asks for more than ours.
-                    "zookeeper" => spread(self.ratio(key, LISTED), 2),
-                    _ => judged(self.ratio(key, PLAIN), 2, PLAIN_BUDGET, ""),
-                },
-                self.requests((key.0, key.1, "uncontended")),
-            ]);
-        }
-        for key in self.keys("REENTRY") {
-            table.add_row([
-                key.0.to_owned(),
-                format!("{}\n(again)", key.1),
-                judged(self.spread("REENTRY", key, |line| line.p50), 3, REENTRY_BUDGET, " µs"),
-                median(self.spread("REENTRY", key, |line| line.p99), 3),
-                none(),
-                none(),
-                self.requests(key),
-            ]);
-        }
-        filled(table)
+        let alone = self.keys("M1").into_iter().map(|key| {
+            let other = match key.0 {
+                // For the eye: it asks for more than ours.
+                "zookeeper" => spread(self.ratio(key, LISTED), 2),
+                _ => judged(self.ratio(key, PLAIN), 2, PLAIN_BUDGET, ""),
+            };
+            [
+                ("uncontended", key.0.to_owned()),
+                ("peer", key.1.to_owned()),
+                ("p50 µs\n[over rounds]", spread(self.spread("M1", key, |line| line.p50), 1)),
+                ("p99 µs", median(self.spread("M1", key, |line| line.p99), 1)),
+                ("x the same\nsent raw", self.beside_the_same(key)),
+                ("x raw-plain,\nx raw-listed", other),
+                ("server\nrequests", self.requests((key.0, key.1, "uncontended"))),
+            ]
+        });
+        let again = self.keys("REENTRY").into_iter().map(|key| {
+            let times = self.spread("REENTRY", key, |line| line.p50);
+            [
+                ("uncontended", key.0.to_owned()),
+                ("peer", format!("{}\n(again)", key.1)),
+                ("p50 µs\n[over rounds]", judged(times, 3, REENTRY_BUDGET, " µs")),
+                ("p99 µs", median(self.spread("REENTRY", key, |line| line.p99), 3)),
+                ("x the same\nsent raw", none()),
+                ("x raw-plain,\nx raw-listed", none()),
+                ("server\nrequests", self.requests(key)),
+            ]
+        });
+        table(alone.chain(again))
     }
 
     /// The budget is one of the same requests: against others the ratio is shown, and not judged.
@@ -98,70 +92,81 @@ impl Summary {
         }
     }
 
-    fn throughput(&self) -> Option<Table> {
-        let mut table = new_table(&["64 tasks, 64 keys", "peer", "pairs/s\n[over rounds]"]);
-        for key in self.keys("M2") {
-            let pairs = self.spread("M2", key, |line| line.value);
-            table.add_row([key.0.to_owned(), key.1.to_owned(), spread(pairs, 0)]);
+    /// The server's requests, and whether they are within a budget. What is sent raw is not judged.
+    pub(super) fn requests_within(&self, key: Key<'_>, budget: f64) -> String {
+        let shown = self.requests(key);
+        match self.spread("M4", key, |line| line.value) {
+            Some(asked) if key.1.starts_with("latchwork") => {
+                format!("{shown}\n{budget}: {}", verdict(asked.median <= budget + BESIDE))
+            }
+            _ => shown,
         }
-        filled(table)
+    }
+
+    /// p50, p99 and the longest, in milliseconds.
+    pub(super) fn times(&self, measure: &str, key: Key<'_>) -> String {
+        let times = [|line: &Line| line.p50, |line: &Line| line.p99, |line: &Line| line.max];
+        times.map(|of| median(self.spread(measure, key, of).map(in_millis), 2)).join("/")
+    }
+
+    pub(super) fn overlaps(&self, measure: &str, key: Key<'_>) -> String {
+        self.all(measure, key).filter_map(|line| line.overlaps).sum::<u64>().to_string()
+    }
+
+    fn throughput(&self) -> Option<Table> {
+        table(self.keys("M2").into_iter().map(|key| {
+            [
+                ("64 tasks, 64 keys", key.0.to_owned()),
+                ("peer", key.1.to_owned()),
+                ("pairs/s\n[over rounds]", spread(self.spread("M2", key, |line| line.value), 0)),
+            ]
+        }))
     }
 
     fn contended(&self) -> Option<Table> {
-        let mut table = new_table(&[
-            "one key",
-            "peer",
-            "contenders",
-            "grants/s\n[over rounds]",
-            "handed\non/s",
-            "hand-off ms\np50/p99/max",
-            "wait ms p50/max,\nmax in turns of all",
-            "max/min",
-            "server\nrequests",
-            "over-\nlaps",
-        ]);
-        for measure in ["M3", "RW", "PERMITS"] {
-            let named = |what: &str| format!("{measure}_{what}");
-            let grants = named("grants");
-            for key in self.keys(&grants) {
-                let handoff = |of| self.spread(&named("handoff"), key, of).map(in_millis);
-                let overlaps: u64 = self.all(&grants, key).filter_map(|line| line.overlaps).sum();
-                // Where several hold at once there is no hand-off.
-                let handed = (measure == "M3").then(|| self.spread(&grants, key, handed_on)).flatten();
-                let handoffs = [handoff(|line| line.p50), handoff(|line| line.p99), handoff(|line| line.max)];
-                table.add_row([
-                    key.0.to_owned(),
-                    key.1.to_owned(),
-                    key.2.to_owned(),
-                    spread(self.spread(&grants, key, |line| line.value), 0),
-                    median(handed, 0),
-                    if measure == "M3" { handoffs.map(|time| median(time, 2)).join("/") } else { none() },
-                    self.waits(measure, key),
-                    median(self.spread(&named("fair"), key, |line| line.value), 1),
-                    match measure {
-                        "M3" => self.winners_requests(key),
-                        _ => self.requests(key),
-                    },
-                    overlaps.to_string(),
-                ]);
-            }
-        }
-        filled(table)
+        let rows = ["M3", "RW", "PERMITS"].into_iter().flat_map(|measure| {
+            let keys = self.keys(&format!("{measure}_grants"));
+            keys.into_iter().map(move |key| self.contest(measure, key))
+        });
+        table(rows)
+    }
+
+    fn contest(&self, measure: &str, key: Key<'_>) -> [(&'static str, String); 10] {
+        let named = |what: &str| format!("{measure}_{what}");
+        let grants = named("grants");
+        // Where several hold at once there is no hand-off.
+        let (handed, times, requests) = match measure {
+            "M3" => (
+                self.spread(&grants, key, handed_on),
+                self.times(&named("handoff"), key),
+                self.winners_requests(key),
+            ),
+            _ => (None, none(), self.requests(key)),
+        };
+        [
+            ("one key", key.0.to_owned()),
+            ("peer", key.1.to_owned()),
+            ("contenders", key.2.to_owned()),
+            ("grants/s\n[over rounds]", spread(self.spread(&grants, key, |line| line.value), 0)),
+            ("handed\non/s", median(handed, 0)),
+            ("hand-off ms\np50/p99/max", times),
+            ("wait ms p50/max,\nmax in turns of all", self.waits(measure, key)),
+            ("max/min", median(self.spread(&named("fair"), key, |line| line.value), 1)),
+            ("server\nrequests", requests),
+            ("over-\nlaps", self.overlaps(&grants, key)),
+        ]
     }
 
     /// As [`requests`](Summary::requests), with the budget of a hand-off beside it.
     fn winners_requests(&self, key: Key<'_>) -> String {
-        let shown = self.requests(key);
-        let budget = HANDOFF_BUDGETS.iter().find(|(server, _)| *server == key.0);
-        let Some(((_, budget), asked)) = budget.zip(self.spread("M4", key, |line| line.value)) else {
-            return shown;
+        let Some((_, budget)) = HANDOFF_BUDGETS.iter().find(|(server, _)| *server == key.0) else {
+            return self.requests(key);
         };
         // A holder of permits marks that it is admitted where somebody follows; on Redis the server
         // does.
         let marks = key.1 == Recipe::Semaphore.peer() && key.0 != "redis";
         let watches = key.1 == Recipe::Mutex.peer() && key.0 == "zookeeper";
-        let budget = budget + f64::from(u8::from(marks || watches));
-        format!("{shown}\n{budget}: {}", verdict(asked.median <= budget + BESIDE))
+        self.requests_within(key, budget + f64::from(u8::from(marks || watches)))
     }
 
     /// Waits in milliseconds; and the longest in the time that all contenders take for a turn each,
@@ -182,47 +187,28 @@ impl Summary {
     }
 
     fn give_ups(&self) -> Option<Table> {
-        let mut table = new_table(&[
-            "some give up",
-            "peer",
-            "of the\nacquisitions",
-            "grants/s\n[over rounds]",
-            "x that with\nno give-ups",
-            "free while one waits,\n% of the time",
-            "free ms\np50/p99/max",
-            "server\nrequests",
-            "over-\nlaps",
-        ]);
-        for key in self.keys("GIVEUPS_grants") {
-            let free = |of| self.spread("GIVEUPS_free", key, of);
-            let times = [|line: &Line| line.p50, |line: &Line| line.p99, |line: &Line| line.max];
-            let times = times.map(|of| median(free(of).map(in_millis), 2)).join("/");
-            let overlaps: u64 = self.all("GIVEUPS_grants", key).filter_map(|line| line.overlaps).sum();
-            table.add_row([
-                key.0.to_owned(),
-                key.1.to_owned(),
-                key.2.to_owned(),
-                spread(self.spread("GIVEUPS_grants", key, |line| line.value), 0),
-                self.beside_no_give_ups(key),
-                median(free(|line| line.value), 0),
-                times,
-                self.requests(key),
-                overlaps.to_string(),
-            ]);
-        }
-        filled(table)
+        table(self.keys(GIVE_UPS).into_iter().map(|key| {
+            let free = self.spread("GIVEUPS_free", key, |line| line.value);
+            [
+                ("some give up", key.0.to_owned()),
+                ("peer", key.1.to_owned()),
+                ("of the\nacquisitions", key.2.to_owned()),
+                ("grants/s\n[over rounds]", spread(self.spread(GIVE_UPS, key, |line| line.value), 0)),
+                ("x that with\nno give-ups", self.beside_no_give_ups(key)),
+                ("free while one waits,\n% of the time", median(free, 0)),
+                ("free ms\np50/p99/max", self.times("GIVEUPS_free", key)),
+                ("server\nrequests", self.requests(key)),
+                ("over-\nlaps", self.overlaps(GIVE_UPS, key)),
+            ]
+        }))
     }
 
     /// Grants a second, divided by those of the same round in which nobody gave up.
     fn beside_no_give_ups(&self, key: Key<'_>) -> String {
         let Some((_, contenders)) = key.2.split_once(" % ") else { return none() };
         let none_given_up = format!("0 % {contenders}");
-        let ratio = |line: &Line| {
-            let beside = (key.0, key.1, none_given_up.as_str());
-            let beside = self.all("GIVEUPS_grants", beside).find(|other| other.round == line.round)?;
-            Some(line.value? / beside.value?)
-        };
-        match Spread::of(self.all("GIVEUPS_grants", key).filter_map(ratio)) {
+        let beside = (key.0, key.1, none_given_up.as_str());
+        match self.divided((GIVE_UPS, key), (GIVE_UPS, beside), |line| line.value) {
             Some(ratio) if key.2 != none_given_up => {
                 let word = verdict(ratio.median >= GIVE_UPS_BUDGET);
                 format!("{}\n{GIVE_UPS_BUDGET}: {word}", spread(Some(ratio), 2))
@@ -232,30 +218,23 @@ impl Summary {
     }
 
     fn held(&self) -> Option<Table> {
-        let mut table = new_table(&[
-            "held by\none client",
-            "locks",
-            "acquired\nin s",
-            "commands/s",
-            "server's\ncore %",
-            "client's\ncore %",
-            "client's memory,\nbytes a lock",
-        ]);
-        for key in self.keys("M5") {
+        table(self.keys("M5").into_iter().map(|key| {
             let figure = |of| self.spread("M5", key, of);
             let share = figure(|line| line.client_cpu_pct);
-            table.add_row([
-                key.0.to_owned(),
-                key.2.to_owned(),
-                spread(figure(|line| line.acquire_all_s), 2),
-                spread(figure(|line| line.value), 1),
-                spread(figure(|line| line.server_cpu_pct), 2),
-                // Elsewhere one lease is renewed, however many locks hang on it.
-                if key.0 == "redis" { judged(share, 2, RENEWAL_BUDGET, " %") } else { spread(share, 2) },
-                judged(figure(|line| line.client_bytes_per_lock), 0, MEMORY_BUDGET, ""),
-            ]);
-        }
-        filled(table)
+            // Elsewhere one lease is renewed, however many locks hang on it.
+            let share =
+                if key.0 == "redis" { judged(share, 2, RENEWAL_BUDGET, " %") } else { spread(share, 2) };
+            let memory = judged(figure(|line| line.client_bytes_per_lock), 0, MEMORY_BUDGET, "");
+            [
+                ("held by\none client", key.0.to_owned()),
+                ("locks", key.2.to_owned()),
+                ("acquired\nin s", spread(figure(|line| line.acquire_all_s), 2)),
+                ("commands/s", spread(figure(|line| line.value), 1)),
+                ("server's\ncore %", spread(figure(|line| line.server_cpu_pct), 2)),
+                ("client's\ncore %", share),
+                ("client's memory,\nbytes a lock", memory),
+            ]
+        }))
     }
 }
 
