@@ -1,8 +1,7 @@
 //! Servers started from programs on the machine.
 
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -113,11 +112,11 @@ impl Binary {
     pub(super) fn redis_member(
         [port, tls_port]: [u16; 2],
         tls: Option<&ServerTls>,
-        args: &[&str],
+        args: &str,
     ) -> Result<Binary, ServerError> {
         Self::with_args(Kind::Redis, port, tls.map(|_| tls_port), |_, _| {
             let tls_args = tls.map(|tls| tls.redis_member(tls_port)).unwrap_or_default();
-            let args = args.iter().map(|arg| (*arg).to_owned()).chain(tls_args);
+            let args = args.split_whitespace().map(str::to_owned).chain(tls_args);
             Ok(redis_args(port, None, &Options::new().args(args)))
         })
     }
@@ -267,12 +266,15 @@ fn etcd_args(
         format!("--listen-peer-urls={peer}"),
         format!("--initial-advertise-peer-urls={peer}"),
         format!("--initial-cluster=latchwork={peer}"),
-        format!("--heartbeat-interval={}", options.clocks.etcd_heartbeat().as_millis()),
-        format!("--election-timeout={}", options.clocks.etcd_election().as_millis()),
     ];
     // The last of two flags of a name counts.
     let tls = tls.into_iter().flat_map(|(tls, port)| tls.etcd(&client, port));
-    fixed.into_iter().chain(tls).chain(options.args.iter().cloned()).collect()
+    fixed
+        .into_iter()
+        .chain(options.clocks.etcd_args())
+        .chain(tls)
+        .chain(options.args.iter().cloned())
+        .collect()
 }
 
 fn zookeeper_config(folder: &Path, port: u16, clocks: Clocks) -> String {
@@ -316,13 +318,9 @@ fn zookeeper_args(
 }
 
 fn tail(log: &Path) -> std::io::Result<String> {
-    const BYTES: i64 = 3_000;
-    let mut file = File::open(log)?;
-    let length = file.metadata()?.len().cast_signed();
-    file.seek(SeekFrom::End(-length.min(BYTES)))?;
-    let mut end = Vec::new();
-    file.read_to_end(&mut end)?;
-    Ok(String::from_utf8_lossy(&end).into_owned())
+    const BYTES: usize = 3_000;
+    let log = std::fs::read(log)?;
+    Ok(String::from_utf8_lossy(&log[log.len().saturating_sub(BYTES)..]).into_owned())
 }
 
 #[cfg(test)]

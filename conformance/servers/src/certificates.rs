@@ -71,9 +71,9 @@ impl Authority {
         validity: Validity,
         purpose: ExtendedKeyUsagePurpose,
     ) -> Result<(String, String), ServerError> {
-        let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
-        let mut params = CertificateParams::new(names.clone())?;
-        params.distinguished_name.push(DnType::CommonName, names.first().map_or("nobody", String::as_str));
+        let mut params =
+            CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())?;
+        params.distinguished_name.push(DnType::CommonName, *names.first().unwrap_or(&"nobody"));
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
         params.extended_key_usages = vec![purpose];
         match validity {

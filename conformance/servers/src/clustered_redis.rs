@@ -11,10 +11,9 @@ use crate::binary::{Binary, on_free_ports};
 use crate::crossings::{Announced, Crossings, source};
 use crate::local::Local;
 use crate::ports::ClaimedPorts;
-use crate::process::until_stopped;
 use crate::reached::until;
 use crate::wiring::Wiring;
-use crate::{Kind, ServerError, ServerTls, probe};
+use crate::{ServerError, ServerTls, probe};
 
 const MASTERS: usize = 3;
 const SERVERS: usize = 2 * MASTERS;
@@ -92,41 +91,22 @@ impl ClusteredRedis {
         let (tls, host) = wiring.tls_and_host();
         let ports = ClaimedPorts::take(PORTS * SERVERS)?;
         let all: &[NodePorts] = ports.numbers.as_chunks().0;
-        let crossings = match wiring {
-            Wiring::Cuttable => {
-                Some(Crossings::open(&all.iter().map(announced).collect::<Vec<_>>(), SERVERS).await?)
-            }
-            Wiring::Plain | Wiring::Secured(..) => None,
-        };
-        let timeout = timeout.as_millis().to_string();
+        let crossings = Crossings::open(wiring, all.iter().map(announced).collect(), SERVERS).await?;
+        let timeout = timeout.as_millis();
         let servers = all.iter().enumerate().map(async |(server, &[port, tls_port, bus, by, bus_by])| {
-            let (bus, by, bus_by) = (bus.to_string(), by.to_string(), bus_by.to_string());
-            let from = source(server).to_string();
-            let crossing = [
-                "--cluster-announce-port",
-                &by,
-                "--cluster-announce-bus-port",
-                &bus_by,
-                "--bind-source-addr",
-                &from,
-            ];
-            let crossing = if crossings.is_some() { &crossing[..] } else { &[] };
-            let named =
-                ["--cluster-announce-hostname", host, "--cluster-preferred-endpoint-type", "hostname"];
-            let named = if host.ends_with(|c: char| c.is_ascii_digit()) { &[][..] } else { &named };
-            let args = [
-                "--cluster-enabled",
-                "yes",
-                "--cluster-port",
-                &bus,
-                "--cluster-node-timeout",
-                &timeout,
-                "--cluster-require-full-coverage",
-                "no",
-                "--repl-diskless-sync-delay",
-                "0",
-            ];
-            let args = [&args, named, crossing].concat();
+            let mut args = format!(
+                "--cluster-enabled yes --cluster-port {bus} --cluster-node-timeout {timeout} \
+                 --cluster-require-full-coverage no --repl-diskless-sync-delay 0"
+            );
+            if wiring.is_named() {
+                args += " --cluster-preferred-endpoint-type hostname --cluster-announce-hostname ";
+                args += host;
+            }
+            if crossings.is_some() {
+                let from = source(server);
+                args += &format!(" --bind-source-addr {from} --cluster-announce-port {by}");
+                args += &format!(" --cluster-announce-bus-port {bus_by}");
+            }
             Local::run(Binary::redis_member([port, tls_port], tls, &args)?).await
         });
         let servers = try_join_all(servers).await?;
@@ -233,12 +213,7 @@ impl ClusteredRedis {
     /// # Errors
     /// As [`kill`](Self::kill).
     pub async fn pause(&self, server: usize) -> Result<(), ServerError> {
-        let server = &self.servers[server];
-        server.signal(Signal::STOP)?;
-        match server.pid() {
-            Some(pid) => until_stopped(pid).await,
-            None => Err(ServerError::Stopped { kind: Kind::Redis }),
-        }
+        self.servers[server].pause().await
     }
 
     /// Lets a stopped server go on.

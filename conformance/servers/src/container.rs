@@ -63,10 +63,8 @@ fn request(kind: Kind, image: &str, options: &Options) -> ContainerRequest<Gener
                 "etcd".to_owned(),
                 "--listen-client-urls=http://0.0.0.0:2379".to_owned(),
                 "--advertise-client-urls=http://0.0.0.0:2379".to_owned(),
-                format!("--heartbeat-interval={}", options.clocks.etcd_heartbeat().as_millis()),
-                format!("--election-timeout={}", options.clocks.etcd_election().as_millis()),
             ];
-            let image = image.with_cmd(fixed.into_iter().chain(args));
+            let image = image.with_cmd(fixed.into_iter().chain(options.clocks.etcd_args()).chain(args));
             match options.clocks.etcd_environment() {
                 Some((name, value)) => image.with_env_var(name, value),
                 None => image,

@@ -11,6 +11,7 @@ use crate::ServerError;
 use crate::door::Door;
 use crate::link::Link;
 use crate::proxy::Proxy;
+use crate::wiring::Wiring;
 
 /// A port at which a server listens, and the one that it announces for it.
 #[derive(Clone, Copy, Debug)]
@@ -28,8 +29,15 @@ pub(crate) struct Crossings {
 
 impl Crossings {
     /// Opens the ways to these servers from so many [`source`]s: the servers themselves first, then those that
-    /// nobody comes to (Sentinels).
-    pub(crate) async fn open(servers: &[Vec<Announced>], sources: usize) -> Result<Self, ServerError> {
+    /// nobody comes to (Sentinels). `None` for servers that are not to be cut off.
+    pub(crate) async fn open(
+        wiring: Wiring<'_>,
+        servers: Vec<Vec<Announced>>,
+        sources: usize,
+    ) -> Result<Option<Self>, ServerError> {
+        if !matches!(wiring, Wiring::Cuttable) {
+            return Ok(None);
+        }
         let (mut links, mut doors) = (Vec::new(), Vec::new());
         for (to, ports) in servers.iter().enumerate() {
             let begin = links.len();
@@ -48,7 +56,7 @@ impl Crossings {
                 doors.push(door.map_err(ServerError::io("opening a door between servers"))?);
             }
         }
-        Ok(Self { links, _doors: doors })
+        Ok(Some(Self { links, _doors: doors }))
     }
 
     /// Cuts a server off from all others: nothing passes, nothing is closed.

@@ -102,15 +102,10 @@ impl Ensemble {
         format!("{}://{}", self.kind, addrs.join(","))
     }
 
-    /// The URL of one server.
+    /// The `host:port` of one server's clients.
     ///
     /// # Panics
     /// When there is no such server, like every method that takes one.
-    pub fn server_url(&self, server: usize) -> String {
-        format!("{}://{}", self.kind, self.addr(server))
-    }
-
-    /// The `host:port` of one server's clients.
     pub fn addr(&self, server: usize) -> String {
         self.servers[server].binary.addr()
     }

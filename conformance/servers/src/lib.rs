@@ -25,6 +25,7 @@
 // docs.rs shows which feature an item needs; everywhere else this is nothing.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod accepting;
 mod binary;
 #[cfg(feature = "tls")]
 mod certificates;

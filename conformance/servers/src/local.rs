@@ -6,7 +6,7 @@ use rustix::process::Signal;
 
 use crate::binary::{Binary, on_free_ports};
 use crate::options::Options;
-use crate::process::Process;
+use crate::process::{Process, until_stopped};
 use crate::{Kind, ServerError};
 
 /// A program, and its process while it runs.
@@ -56,6 +56,12 @@ impl Local {
 
     pub(super) fn signal(&self, signal: Signal) -> Result<(), ServerError> {
         self.process().as_ref().ok_or_else(|| self.stopped())?.signal(signal)
+    }
+
+    /// SIGSTOP. It has stopped when this returns.
+    pub(super) async fn pause(&self) -> Result<(), ServerError> {
+        self.signal(Signal::STOP)?;
+        until_stopped(self.pid().ok_or_else(|| self.stopped())?).await
     }
 
     pub(super) async fn stop(&self) -> Result<(), ServerError> {

@@ -59,25 +59,21 @@ pub(super) fn locate(kind: Kind) -> Result<Program, ServerError> {
 
 /// The first of these commands that there is: in the root, then on the path.
 fn command(names: &[&str], root: Option<&Path>) -> Option<Program> {
-    let mut unpacked =
-        root.into_iter().flat_map(|root| names.iter().map(move |name| root.join("usr/bin").join(name)));
-    if let Some(command) = unpacked.find(|path| path.is_file()) {
-        return Some(Program {
-            command,
-            class_path: None,
-            libraries: root.map(libraries).unwrap_or_default(),
-        });
-    }
-    let command = names.iter().find_map(|name| on_path(name))?;
-    Some(Program { command, class_path: None, libraries: Vec::new() })
+    let unpacked = |root: &Path| {
+        let command = names.iter().map(|name| root.join("usr/bin").join(name)).find(|path| path.is_file())?;
+        Some(Program { command, class_path: None, libraries: libraries(root) })
+    };
+    let installed = || {
+        let command = names.iter().find_map(|name| on_path(name))?;
+        Some(Program { command, class_path: None, libraries: Vec::new() })
+    };
+    root.and_then(unpacked).or_else(installed)
 }
 
 fn on_path(name: &str) -> Option<PathBuf> {
     // Not everybody's path names the system folders.
-    let folders =
-        env::var_os("PATH").map(|path| env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
-    folders
-        .into_iter()
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
         .chain(["/usr/local/bin", "/usr/bin", "/usr/sbin"].map(PathBuf::from))
         .map(|folder| folder.join(name))
         .find(|path| path.is_file())

@@ -17,28 +17,24 @@ pub enum Clocks {
 }
 
 impl Clocks {
+    /// What belongs to these clocks, out of what belongs to fast and to default ones.
+    const fn of<T: Copy>(self, [fast, default]: [T; 2]) -> T {
+        match self {
+            Clocks::Fast => fast,
+            Clocks::Default => default,
+        }
+    }
+
     /// ZooKeeper's tick.
     pub const fn zookeeper_tick(self) -> Duration {
-        match self {
-            Clocks::Fast => Duration::from_millis(100),
-            Clocks::Default => Duration::from_secs(2),
-        }
+        Duration::from_millis(self.of([100, 2_000]))
     }
 
-    /// etcd's heartbeat interval.
-    pub const fn etcd_heartbeat(self) -> Duration {
-        match self {
-            Clocks::Fast => Duration::from_millis(20),
-            Clocks::Default => Duration::from_millis(100),
-        }
-    }
-
-    /// etcd's election timeout, which bounds its shortest lease from below.
-    pub const fn etcd_election(self) -> Duration {
-        match self {
-            Clocks::Fast => Duration::from_millis(200),
-            Clocks::Default => Duration::from_secs(1),
-        }
+    /// The arguments for etcd's heartbeat interval, and for its election timeout, which bounds its shortest
+    /// lease from below.
+    pub(super) fn etcd_args(self) -> [String; 2] {
+        let (heartbeat, election) = self.of([(20, 200), (100, 1_000)]);
+        [format!("--heartbeat-interval={heartbeat}"), format!("--election-timeout={election}")]
     }
 
     /// Has etcd not wait for its disk: each write does, and a busy disk may take seconds. It is no argument,
@@ -49,10 +45,7 @@ impl Clocks {
 
     /// The value of [`Kind::clocks_variable`](super::Kind::clocks_variable).
     pub(super) const fn name(self) -> &'static str {
-        match self {
-            Clocks::Fast => "fast",
-            Clocks::Default => "default",
-        }
+        self.of(["fast", "default"])
     }
 }
 

@@ -2,21 +2,17 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
 
-/// A relay. It ends when it is dropped; its connections end with either side.
+use crate::accepting::Accepting;
+
+/// A relay. It ends when it is dropped, and its connections with it; they end with either side too.
 #[derive(Debug)]
 pub struct Relay {
     addr: SocketAddr,
-    accepting: JoinHandle<()>,
-}
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        self.accepting.abort();
-    }
+    _accepting: Accepting,
 }
 
 impl Relay {
@@ -29,21 +25,19 @@ impl Relay {
     /// Cancel safe.
     pub async fn start<F>(
         upstream: &str,
-        serve: impl Fn(TcpStream, TcpStream) -> F + Send + 'static,
+        serve: impl Fn(TcpStream, TcpStream) -> F + Send + Sync + 'static,
     ) -> io::Result<Self>
     where
         F: Future<Output = io::Result<()>> + Send + 'static,
     {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let addr = listener.local_addr()?;
-        let upstream = upstream.to_owned();
-        let accepting = tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                let Ok(server) = TcpStream::connect(&upstream).await else { continue };
-                tokio::spawn(serve(client, server));
-            }
+        let (upstream, serve) = (upstream.to_owned(), Arc::new(serve));
+        let accepting = Accepting::start(listener, move |client, _| {
+            let (upstream, serve) = (upstream.clone(), Arc::clone(&serve));
+            async move { serve(client, TcpStream::connect(upstream).await?).await }
         });
-        Ok(Self { addr, accepting })
+        Ok(Self { addr, _accepting: accepting })
     }
 
     /// The address at which it listens.

@@ -6,7 +6,6 @@ use rustix::process::Signal;
 
 use crate::local::Local;
 use crate::options::{Clocks, Options};
-use crate::process::until_stopped;
 use crate::{Kind, ServerError};
 
 /// Where a server comes from.
@@ -237,11 +236,7 @@ impl Server {
         if let Backing::Container(container) = &self.backing {
             return container.pause().await.map_err(|error| ServerError::Container(error.to_string()));
         }
-        self.local("pause")?.signal(Signal::STOP)?;
-        match self.pid() {
-            Some(pid) => until_stopped(pid).await,
-            None => Err(ServerError::Stopped { kind: self.kind }),
-        }
+        self.local("pause")?.pause().await
     }
 
     /// Lets a frozen server go on.

@@ -10,18 +10,17 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{AbortHandle, JoinSet};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::Certificates;
+use crate::accepting::{Accepting, connected, relay};
 
 /// One of the two: it takes connections, and makes one to the next for each. They end with it.
 #[derive(Debug)]
 pub struct Terminator {
     addr: SocketAddr,
-    task: AbortHandle,
+    _accepting: Accepting,
 }
 
 impl Terminator {
@@ -70,42 +69,8 @@ impl Terminator {
     {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let addr = listener.local_addr()?;
-        let task = tokio::spawn(async move {
-            // They end with this task.
-            let mut open = JoinSet::new();
-            loop {
-                tokio::select! {
-                    accepted = listener.accept() => {
-                        // A connection that fails is closed, which is what its client is to see.
-                        let Ok((client, _)) = accepted else { continue };
-                        let _ = client.set_nodelay(true);
-                        open.spawn(serve(client));
-                    }
-                    Some(_) = open.join_next() => {}
-                }
-            }
-        });
-        Ok(Self { addr, task: task.abort_handle() })
+        Ok(Self { addr, _accepting: Accepting::start(listener, move |client, _| serve(client)) })
     }
-}
-
-impl Drop for Terminator {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-async fn connected(to: impl tokio::net::ToSocketAddrs) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect(to).await?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
-}
-
-async fn relay(
-    mut one: impl AsyncRead + AsyncWrite + Unpin,
-    mut other: impl AsyncRead + AsyncWrite + Unpin,
-) -> io::Result<()> {
-    copy_bidirectional(&mut one, &mut other).await.map(drop)
 }
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;

@@ -106,14 +106,8 @@ impl WatchedRedis {
         let (tls, host) = wiring.tls_and_host();
         let ports = ClaimedPorts::take(PORTS * (SERVERS + SENTINELS))?;
         let (servers, sentinels) = ports.numbers.as_chunks().0.split_at(SERVERS);
-        let crossings = match wiring {
-            Wiring::Cuttable => {
-                let announced = |&[port, _, by]: &WatchedPorts| vec![Announced { port, by }];
-                let announced: Vec<_> = servers.iter().map(announced).collect();
-                Some(Crossings::open(&announced, SERVERS + SENTINELS).await?)
-            }
-            Wiring::Plain | Wiring::Secured(..) => None,
-        };
+        let announced = servers.iter().map(|&[port, _, by]: &WatchedPorts| vec![Announced { port, by }]);
+        let crossings = Crossings::open(wiring, announced.collect(), SERVERS + SENTINELS).await?;
         let cuttable = crossings.is_some();
         let known: Vec<u16> = servers
             .iter()
@@ -125,19 +119,17 @@ impl WatchedRedis {
             .collect();
         let master = known[0];
         let servers = servers.iter().zip(&known).enumerate().map(async |(server, (ports, known))| {
-            let leader = format!("127.0.0.1 {master}");
-            let (by, from) = (known.to_string(), source(server).to_string());
             // Syncs begin at once, and not after 5 s.
-            let mut args = vec!["--repl-diskless-sync-delay", "0"];
+            let mut args = "--repl-diskless-sync-delay 0".to_owned();
             if *known != master {
-                args.extend(["--replicaof", &leader]);
+                args += &format!(" --replicaof 127.0.0.1 {master}");
             }
             if cuttable {
-                args.extend(["--replica-announce-port", &by, "--bind-source-addr", &from]);
+                args += &format!(" --replica-announce-port {known} --bind-source-addr {}", source(server));
             }
             // By which a Sentinel learns of a replica.
             if tls.is_some() {
-                args.extend(["--replica-announce-ip", host]);
+                args += &format!(" --replica-announce-ip {host}");
             }
             let [port, tls_port, _] = *ports;
             Local::run(Binary::redis_member([port, tls_port], tls, &args)?).await
@@ -152,7 +144,7 @@ impl WatchedRedis {
             let from = if cuttable { from.as_str() } else { "" };
             // Names, where a host has one.
             let names = "sentinel resolve-hostnames yes\nsentinel announce-hostnames yes\n";
-            let names = if host.ends_with(|c: char| c.is_ascii_digit()) { "" } else { names };
+            let names = if wiring.is_named() { names } else { "" };
             let lines = format!(
                 "{from}{names}sentinel monitor {service} {host} {master} 2\n\
                  sentinel down-after-milliseconds {service} {down_after}\n\

@@ -20,4 +20,9 @@ impl<'a> Wiring<'a> {
             Wiring::Plain | Wiring::Cuttable => (None, "127.0.0.1"),
         }
     }
+
+    /// Whether that host is a name, and no address.
+    pub(crate) fn is_named(self) -> bool {
+        !self.tls_and_host().1.ends_with(|end: char| end.is_ascii_digit())
+    }
 }

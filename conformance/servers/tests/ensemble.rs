@@ -92,7 +92,6 @@ async fn members_of_an_etcd_cluster_are_cut_off_killed_and_come_back() {
     let last = (0..3).find(|server| ![leader, next].contains(server)).unwrap();
     cluster.kill(next).await.unwrap();
     cluster.wait_until_not_serving(last).await.expect("one of three is no majority");
-    let (one, other) = tokio::join!(cluster.launch(leader), cluster.launch(next));
-    one.and(other).unwrap();
+    tokio::try_join!(cluster.launch(leader), cluster.launch(next)).unwrap();
     cluster.wait_until_serving(last).await.unwrap();
 }

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::echo::{Client, PATIENCE, start};
+use crate::echo::{Client, PATIENCE, connected, start};
 use latchwork_servers::ClosedPort;
 use latchwork_servers::proxy::{Direction, EventLost, Proxy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -13,8 +13,7 @@ use tokio::time::{Instant, timeout};
 
 #[tokio::test]
 async fn bytes_pass_both_ways_and_an_end_is_passed_on() {
-    let (_echo, proxy) = start().await;
-    let mut client = Client::connect(&proxy).await;
+    let (_echo, proxy, mut client) = connected().await;
     client.says("hello").await;
     client.send("last words").await;
     client.0.shutdown().await.unwrap();
@@ -25,8 +24,7 @@ async fn bytes_pass_both_ways_and_an_end_is_passed_on() {
 
 #[tokio::test]
 async fn a_large_message_passes_whole() {
-    let (_echo, proxy) = start().await;
-    let client = Client::connect(&proxy).await;
+    let (_echo, _proxy, client) = connected().await;
     let sent: Vec<u8> = (0..3_000_000_u32).map(|index| (index % 251) as u8).collect();
     let (mut read, mut write) = client.0.into_split();
     let message = sent.clone();
@@ -87,8 +85,7 @@ async fn nothing_passes_behind_a_cut_that_is_healed_at_once() {
 
 #[tokio::test]
 async fn sever_closes_open_connections_and_serves_new_ones() {
-    let (_echo, proxy) = start().await;
-    let mut old = Client::connect(&proxy).await;
+    let (_echo, proxy, mut old) = connected().await;
     old.says("before").await;
     proxy.sever();
     old.is_closed().await;
@@ -97,8 +94,7 @@ async fn sever_closes_open_connections_and_serves_new_ones() {
 
 #[tokio::test]
 async fn refuse_closes_new_connections_and_serves_open_ones() {
-    let (_echo, proxy) = start().await;
-    let mut old = Client::connect(&proxy).await;
+    let (_echo, proxy, mut old) = connected().await;
     old.says("before").await;
     proxy.refuse();
     Client::connect(&proxy).await.is_closed().await;
@@ -107,8 +103,7 @@ async fn refuse_closes_new_connections_and_serves_open_ones() {
 
 #[tokio::test]
 async fn held_requests_reach_the_server_only_after_resume_and_in_order() {
-    let (echo, proxy) = start().await;
-    let mut client = Client::connect(&proxy).await;
+    let (echo, proxy, mut client) = connected().await;
     client.says("0").await;
     proxy.hold(Direction::ToServer);
     client.send("1").await;
@@ -124,8 +119,7 @@ async fn held_requests_reach_the_server_only_after_resume_and_in_order() {
 
 #[tokio::test]
 async fn held_replies_wait_while_requests_reach_the_server() {
-    let (mut echo, proxy) = start().await;
-    let mut client = Client::connect(&proxy).await;
+    let (mut echo, proxy, mut client) = connected().await;
     client.says("0").await;
     proxy.hold(Direction::ToClient);
     let (mut answered, other) = (proxy.reply(|reply| reply == b"held"), proxy.reply(|reply| reply == b"x"));
@@ -163,8 +157,7 @@ async fn a_new_connection_waits_while_held_and_is_forgotten_when_its_client_give
 
 #[tokio::test]
 async fn a_cut_ends_a_connection_that_is_held() {
-    let (_echo, proxy) = start().await;
-    let mut client = Client::connect(&proxy).await;
+    let (_echo, proxy, mut client) = connected().await;
     client.says("0").await;
     proxy.hold(Direction::ToClient);
     client.send("lost").await;
@@ -174,8 +167,7 @@ async fn a_cut_ends_a_connection_that_is_held() {
 
 #[tokio::test]
 async fn delay_keeps_order_and_can_be_taken_back() {
-    let (_echo, proxy) = start().await;
-    let mut client = Client::connect(&proxy).await;
+    let (_echo, proxy, mut client) = connected().await;
     let delay = Duration::from_millis(200);
     proxy.delay(Direction::ToClient, delay);
     let sent = Instant::now();
@@ -192,8 +184,7 @@ async fn delay_keeps_order_and_can_be_taken_back() {
 
 #[tokio::test]
 async fn a_dropped_reply_was_acted_on_and_breaks_only_its_own_connection() {
-    let (mut echo, proxy) = start().await;
-    let mut other = Client::connect(&proxy).await;
+    let (mut echo, proxy, mut other) = connected().await;
     let mut client = Client::connect(&proxy).await;
     client.says("before").await;
     let mut dropped = proxy.drop_reply_to(|request| request.starts_with(b"join"));
@@ -210,8 +201,7 @@ async fn a_dropped_reply_was_acted_on_and_breaks_only_its_own_connection() {
 
 #[tokio::test]
 async fn drop_next_reply_takes_any_request() {
-    let (mut echo, proxy) = start().await;
-    let mut client = Client::connect(&proxy).await;
+    let (mut echo, proxy, mut client) = connected().await;
     let mut dropped = proxy.drop_next_reply();
     client.send("anything").await;
     client.is_closed().await;
@@ -221,8 +211,7 @@ async fn drop_next_reply_takes_any_request() {
 
 #[tokio::test]
 async fn a_held_reply_comes_with_resume_and_others_pass_meanwhile() {
-    let (mut echo, proxy) = start().await;
-    let mut other = Client::connect(&proxy).await;
+    let (mut echo, proxy, mut other) = connected().await;
     let mut client = Client::connect(&proxy).await;
     let mut held = proxy.hold_reply_to(|request| request.starts_with(b"join"));
     client.send("join").await;
@@ -240,8 +229,7 @@ async fn a_held_reply_comes_with_resume_and_others_pass_meanwhile() {
 
 #[tokio::test]
 async fn a_parked_request_lands_late_after_its_client_has_gone() {
-    let (echo, proxy) = start().await;
-    let mut client = Client::connect(&proxy).await;
+    let (echo, proxy, mut client) = connected().await;
     let mut parked = proxy.park_request(|request| request.starts_with(b"join"));
     client.says("before|").await;
     client.send("join|").await;
@@ -259,8 +247,7 @@ async fn a_parked_request_lands_late_after_its_client_has_gone() {
 
 #[tokio::test]
 async fn several_events_see_the_same_request() {
-    let (_echo, proxy) = start().await;
-    let mut client = Client::connect(&proxy).await;
+    let (_echo, proxy, mut client) = connected().await;
     let (mut one, mut two) = (proxy.next_request(), proxy.request(|request| request == b"x"));
     let mut held = proxy.hold_next_reply();
     client.send("x").await;
@@ -273,8 +260,7 @@ async fn several_events_see_the_same_request() {
 
 #[tokio::test]
 async fn a_dropped_event_is_disarmed() {
-    let (_echo, proxy) = start().await;
-    let mut client = Client::connect(&proxy).await;
+    let (_echo, proxy, mut client) = connected().await;
     drop(proxy.drop_next_reply());
     client.says("safe").await;
     drop(proxy.park_request(|_| true));
@@ -314,8 +300,7 @@ async fn a_server_that_cannot_be_reached_looks_like_a_broken_connection() {
 
 #[tokio::test]
 async fn a_narrow_way_takes_its_time_and_is_wide_again_when_resumed() {
-    let (mut echo, proxy) = start().await;
-    let mut client = Client::connect(&proxy).await;
+    let (mut echo, proxy, mut client) = connected().await;
     client.says("first").await;
     assert_eq!(proxy.asked(), 5);
     // A hundred bytes a second.

@@ -15,56 +15,34 @@ use crate::proxy::{Manners, Proxy};
 use crate::tls::ServerTls;
 use crate::{ServerError, probe};
 
-/// The way that server `from` takes to server `to`.
-struct Way {
-    from: usize,
-    to: usize,
-    quorum: Proxy,
-    election: Proxy,
-}
-
-impl From<Way> for Link {
-    fn from(Way { from, to, quorum, election }: Way) -> Self {
-        Self { from, to, proxies: vec![quorum, election], door: None }
-    }
-}
-
-/// The ports of one server.
-#[derive(Debug, Clone, Copy)]
-struct MemberPorts {
-    client: u16,
-    quorum: u16,
-    election: u16,
-    tls: u16,
-}
+/// The ports of one server: for clients, for the quorum, for elections, for clients with TLS.
+type MemberPorts = [u16; 4];
 
 /// Starts so many servers, which speak TLS with their clients too, if that is asked for.
 pub(super) async fn start(size: usize, tls: Option<&ServerTls>) -> Result<Started, ServerError> {
     let claimed = ClaimedPorts::take(4 * size)?;
-    let ports = claimed.numbers.as_chunks().0.iter();
-    let ports: Vec<_> =
-        ports.map(|&[client, quorum, election, tls]| MemberPorts { client, quorum, election, tls }).collect();
-    let mut ways = Vec::new();
+    let ports: &[MemberPorts] = claimed.numbers.as_chunks().0;
+    let mut links = Vec::new();
     for from in 0..size {
-        for (to, ports) in ports.iter().enumerate().filter(|(to, _)| *to != from) {
+        for (to, [_, quorum, election, _]) in ports.iter().enumerate().filter(|(to, _)| *to != from) {
             let proxy = async |port, introduce| {
                 let manners = Manners { introduce, patient: true };
                 let proxy = Proxy::start_with(format!("127.0.0.1:{port}"), manners).await;
                 proxy.map_err(ServerError::io("starting a proxy"))
             };
-            let quorum = proxy(ports.quorum, None).await?;
-            let election = proxy(ports.election, Some(without_address)).await?;
-            ways.push(Way { from, to, quorum, election });
+            let proxies = vec![proxy(quorum, None).await?, proxy(election, Some(without_address)).await?];
+            links.push(Link { from, to, proxies, door: None });
         }
     }
     let servers = ports.iter().enumerate().map(async |(id, own)| {
-        let mut lines = members(id, *own, &ways);
-        lines.extend(tls.map(|tls| tls.zookeeper(own.tls)));
-        let tls_port = tls.map(|_| own.tls);
-        Local::run(Binary::zookeeper_member(id + 1, own.client, tls_port, Clocks::Fast, &lines)?).await
+        let [client, .., tls_port] = *own;
+        let mut lines = members(id, *own, &links);
+        lines.extend(tls.map(|tls| tls.zookeeper(tls_port)));
+        let tls_port = tls.map(|_| tls_port);
+        Local::run(Binary::zookeeper_member(id + 1, client, tls_port, Clocks::Fast, &lines)?).await
     });
     let servers = try_join_all(servers).await?;
-    Ok((servers, ways.into_iter().map(Link::from).collect(), claimed))
+    Ok((servers, links, claimed))
 }
 
 /// What a server says that it is; nothing where it does not serve.
@@ -99,7 +77,7 @@ pub(super) async fn ephemerals(addr: &str) -> Option<BTreeSet<String>> {
 
 /// The members as server `id` is to see them: itself where it listens, the others behind their
 /// proxies.
-fn members(id: usize, own: MemberPorts, ways: &[Way]) -> String {
+fn members(id: usize, [_, quorum, election, _]: MemberPorts, links: &[Link]) -> String {
     let tick = Clocks::Fast.zookeeper_tick().as_millis();
     let sync = Ensemble::SYNC_LIMIT.as_millis() / tick;
     let mut lines = format!("initLimit={}\nsyncLimit={sync}\n", sync * 3);
@@ -110,9 +88,9 @@ fn members(id: usize, own: MemberPorts, ways: &[Way]) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(lines, "server.{}=127.0.0.1:{quorum}:{election}", id + 1);
     };
-    member(id, own.quorum, own.election);
-    for Way { to, quorum, election, .. } in ways.iter().filter(|way| way.from == id) {
-        member(*to, quorum.addr().port(), election.addr().port());
+    member(id, quorum, election);
+    for link in links.iter().filter(|link| link.from == id) {
+        member(link.to, link.proxies[0].addr().port(), link.proxies[1].addr().port());
     }
     lines
 }

@@ -18,10 +18,11 @@ pub enum Direction {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Faults {
     pub(super) refuse: bool,
-    held: [bool; 2],
-    delay: [Duration; 2],
-    // Bytes per second.
-    rate: [Option<u32>; 2],
+    // By direction, as the next two.
+    pub(super) held: [bool; 2],
+    pub(super) delay: [Duration; 2],
+    /// Bytes per second.
+    pub(super) rate: [Option<u32>; 2],
     /// Connections made before this many cuts are to close.
     pub(super) cuts: u64,
     /// A reply held on one connection is let go when this grows.
@@ -29,18 +30,6 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    pub(super) fn hold(&mut self, direction: Direction) {
-        self.held[direction as usize] = true;
-    }
-
-    pub(super) fn delay(&mut self, direction: Direction, by: Duration) {
-        self.delay[direction as usize] = by;
-    }
-
-    pub(super) fn rate(&mut self, direction: Direction, rate: Option<u32>) {
-        self.rate[direction as usize] = rate;
-    }
-
     /// Takes every fault back. What was counted stays, since connections compare with it.
     pub(super) fn resume(&mut self) {
         *self = Faults { cuts: self.cuts, resumes: self.resumes + 1, ..Faults::default() };

@@ -8,14 +8,13 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::sleep;
 
 use super::faults::{Direction, Faults};
 use super::link;
 use super::readdress::Readdress;
 use super::shared::{Client, Manners, Shared};
 use super::trap::{Catch, Event, Parked, Traps};
+use crate::accepting::Accepting;
 
 /// A TCP proxy on a free loopback port, with faults that are set while it runs; see the
 /// [module](super).
@@ -25,13 +24,7 @@ use super::trap::{Catch, Event, Parked, Traps};
 pub struct Proxy {
     addr: SocketAddr,
     shared: Arc<Shared>,
-    accepting: JoinHandle<()>,
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        self.accepting.abort();
-    }
+    _accepting: Accepting,
 }
 
 impl Proxy {
@@ -59,8 +52,16 @@ impl Proxy {
             answered: AtomicU64::new(0),
             open: watch::Sender::default(),
         });
-        let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
-        Ok(Proxy { addr, shared, accepting })
+        let all = Arc::clone(&shared);
+        let accepting = Accepting::start(listener, move |stream, _| {
+            let (client, shared) = (Client::admit(stream, Arc::clone(&all)), Arc::clone(&all));
+            async move {
+                if let Some(client) = client {
+                    link::run(client, shared).await;
+                }
+            }
+        });
+        Ok(Proxy { addr, shared, _accepting: accepting })
     }
 
     /// Where clients connect.
@@ -127,19 +128,19 @@ impl Proxy {
     /// and so do new connections. Held in both directions, this is what a network partition looks
     /// like.
     pub fn hold(&self, direction: Direction) {
-        self.change(|faults| faults.hold(direction));
+        self.change(|faults| faults.held[direction as usize] = true);
     }
 
     /// Delivers every chunk of this direction `by` later than it came, in order; zero takes the
     /// delay back.
     pub fn delay(&self, direction: Direction, by: Duration) {
-        self.change(|faults| faults.delay(direction, by));
+        self.change(|faults| faults.delay[direction as usize] = by);
     }
 
     /// Lets so many bytes a second of this direction through, and the others wait behind them;
     /// `None` takes that back.
     pub fn narrow(&self, direction: Direction, bytes_a_second: Option<u32>) {
-        self.change(|faults| faults.rate(direction, bytes_a_second));
+        self.change(|faults| faults.rate[direction as usize] = bytes_a_second);
     }
 
     /// Takes back every fault that lasts. Held bytes go on, in their order. Events stay armed.
@@ -202,25 +203,5 @@ impl Proxy {
 
     fn change(&self, change: impl FnOnce(&mut Faults)) {
         self.shared.faults.send_modify(change);
-    }
-}
-
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    let mut links = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => {
-                let Ok((stream, _)) = accepted else {
-                    // A connection that broke before it was accepted, or a shortage of files, which
-                    // only time can mend.
-                    sleep(Duration::from_millis(10)).await;
-                    continue;
-                };
-                if let Some(client) = Client::admit(stream, Arc::clone(&shared)) {
-                    links.spawn(link::run(client, Arc::clone(&shared)));
-                }
-            }
-            Some(_) = links.join_next() => {}
-        }
     }
 }

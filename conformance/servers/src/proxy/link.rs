@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::answer::{Awaited, Conversation};
 use super::faults::{self, Direction, Faults};
 use super::shared::{Client, Shared};
-use super::trap::Catch;
+use super::trap::{Catch, Delivery};
+use crate::accepting::connected;
 
 /// How long the server's side outlives a client whose reply was dropped: time enough to act on the
 /// request.
@@ -32,13 +33,7 @@ struct Chunk {
 enum Ended {
     Broken,
     ReplyDropped(watch::Sender<bool>),
-    Parked {
-        request: Vec<u8>,
-        awaited: Awaited,
-        caught: watch::Sender<bool>,
-        deliver: oneshot::Receiver<()>,
-        delivered: oneshot::Sender<()>,
-    },
+    Parked { request: Vec<u8>, awaited: Awaited, caught: watch::Sender<bool>, delivery: Delivery },
 }
 
 /// A broken connection is seen by both sides as just that; the cause is of no use to anybody here.
@@ -84,12 +79,11 @@ pub(super) async fn run(mut client: Client, shared: Arc<Shared>) {
             // asked for.
             linger(&mut upstream).await;
         }
-        Err(Ended::Parked { request, awaited, caught, deliver, delivered }) => {
+        Err(Ended::Parked { request, awaited, caught, delivery: Delivery { asked, done } }) => {
             caught.send_replace(true);
-            if deliver.await.is_ok() && answered(&mut upstream, &request, conversation, awaited).await.is_ok()
-            {
+            if asked.await.is_ok() && answered(&mut upstream, &request, conversation, awaited).await.is_ok() {
                 // The test may have dropped its end.
-                let _ = delivered.send(());
+                let _ = done.send(());
                 linger(&mut upstream).await;
             }
         }
@@ -130,7 +124,6 @@ async fn forward(
     replies: &Mutex<Replies>,
     born: u64,
 ) -> Result<(), Ended> {
-    client.set_nodelay(true)?;
     let (client_read, client_write) = client.split();
     let (requests_in, requests) = mpsc::unbounded_channel();
     let (replies_in, replies_out) = mpsc::unbounded_channel();
@@ -148,7 +141,6 @@ async fn forward(
             return Ok(());
         }
         let upstream = upstream.insert(dial(shared, &requests).await?);
-        upstream.set_nodelay(true)?;
         let (server_read, server_write) = upstream.split();
         let read_replies = read(server_read, move |chunk| {
             strike(replies, &chunk.bytes, &shared.faults)?;
@@ -173,7 +165,7 @@ async fn forward(
 /// Connects to the server; with patience, for as long as the client waits.
 async fn dial(shared: &Shared, requests: &mpsc::UnboundedReceiver<Chunk>) -> io::Result<TcpStream> {
     loop {
-        match TcpStream::connect(&shared.upstream).await {
+        match connected(&shared.upstream).await {
             Err(_) if shared.manners.patient && !requests.is_closed() => sleep(AGAIN).await,
             done => return done,
         }
@@ -240,14 +232,8 @@ async fn pump_requests(
                 Catch::Tell => told.push(trap.fired),
                 Catch::DropReply => reply_fault = Some(ReplyFault::Drop(trap.fired)),
                 Catch::HoldReply => reply_fault = Some(ReplyFault::Hold(trap.fired)),
-                Catch::Park { deliver, delivered } => {
-                    return Err(Ended::Parked {
-                        request: bytes,
-                        awaited,
-                        caught: trap.fired,
-                        deliver,
-                        delivered,
-                    });
+                Catch::Park(delivery) => {
+                    return Err(Ended::Parked { request: bytes, awaited, caught: trap.fired, delivery });
                 }
             }
         }

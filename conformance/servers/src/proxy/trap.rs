@@ -84,7 +84,13 @@ pub(super) enum Catch {
     /// The request passes; the chunks from the server wait for `resume`.
     HoldReply,
     /// The request waits; the client's connection is closed.
-    Park { deliver: oneshot::Receiver<()>, delivered: oneshot::Sender<()> },
+    Park(Delivery),
+}
+
+/// The delivery of a request that waits: asked for, and done.
+pub(super) struct Delivery {
+    pub(super) asked: oneshot::Receiver<()>,
+    pub(super) done: oneshot::Sender<()>,
 }
 
 type Matcher = Box<dyn Fn(&[u8]) -> bool + Send>;
@@ -118,9 +124,9 @@ impl Traps {
     }
 
     pub(super) fn park(&self, matches: impl Fn(&[u8]) -> bool + Send + 'static) -> Parked {
-        let (deliver, told) = oneshot::channel();
+        let (deliver, asked) = oneshot::channel();
         let (done, delivered) = oneshot::channel();
-        let caught = self.arm(matches, Catch::Park { deliver: told, delivered: done });
+        let caught = self.arm(matches, Catch::Park(Delivery { asked, done }));
         Parked { caught, deliver, delivered }
     }
 

@@ -92,3 +92,10 @@ pub(crate) async fn start() -> (Echo, Proxy) {
     let proxy = Proxy::start(echo.addr.clone()).await.unwrap();
     (echo, proxy)
 }
+
+/// The same, and a client.
+pub(crate) async fn connected() -> (Echo, Proxy, Client) {
+    let (echo, proxy) = start().await;
+    let client = Client::connect(&proxy).await;
+    (echo, proxy, client)
+}
