@@ -19,19 +19,16 @@ const PEER: &str = "latchwork-counter";
 /// How many clients add to one counter.
 const CLIENTS: usize = 16;
 
-struct Adds(Counter);
-
 #[async_trait]
-impl Pair for Adds {
+impl Pair for Counter {
     async fn once(&mut self) -> Result<()> {
-        self.0.add(1).await?;
-        Ok(())
+        Ok(self.add(1).await.map(drop)?)
     }
 }
 
 pub(super) async fn measure(target: &Target, plan: &Plan) -> Result<Vec<Line>> {
     let client = target.open().await?;
-    let mut subjects = vec![Subject { peer: PEER, pair: Box::new(Adds(client.counter("alone")?)) }];
+    let mut subjects = vec![Subject { peer: PEER, pair: Box::new(client.counter("alone")?) }];
     if plan.raw {
         let same = cells::writing(target, "alone", Write::OnVersion).await?;
         subjects.extend(same.map(|pair| Subject { peer: SAME, pair }));
@@ -51,7 +48,7 @@ async fn together(target: &Target, plan: &Plan) -> Result<Vec<Line>> {
     let counters: Vec<_> =
         clients.iter().map(|client| client.counter("shared")).collect::<latchwork_core::Result<_>>()?;
     let sum = counters[0].get().await?;
-    let ours = counters.iter().map(|counter| Box::new(Adds(counter.clone())) as Box<dyn Pair>).collect();
+    let ours = counters.iter().map(|counter| Box::new(counter.clone()) as Box<dyn Pair>).collect();
     let (line, all) = shared(target, PEER, ours, plan).await?;
     let counted = counters[0].get().await? - sum;
     try_join_all(clients.iter().map(Coordinator::close)).await?;

@@ -60,8 +60,8 @@ impl Event {
     fn pair(self, client: &Coordinator) -> Result<Box<dyn Pair>> {
         Ok(match self {
             // More than will ever be counted down.
-            Event::Opened => Box::new(Counts(client.count_down_latch("alone", u32::MAX)?)),
-            Event::Written => Box::new(Writes(client.shared_value("alone")?)),
+            Event::Opened => Box::new(client.count_down_latch("alone", u32::MAX)?),
+            Event::Written => Box::new(client.shared_value("alone")?),
         })
     }
 
@@ -76,15 +76,15 @@ impl Event {
 
     fn fire(self, client: &Coordinator) -> Result<Box<dyn Fire>> {
         Ok(match self {
-            Event::Opened => Box::new(Opens(latch(client)?)),
-            Event::Written => Box::new(WritesRounds(value(client)?)),
+            Event::Opened => Box::new(latch(client)?),
+            Event::Written => Box::new(value(client)?),
         })
     }
 
     async fn hear(self, client: &Coordinator) -> Result<Box<dyn Hear>> {
         Ok(match self {
-            Event::Opened => Box::new(WaitsForLatch(latch(client)?)),
-            Event::Written => Box::new(WatchesValue(value(client)?.watch().await?)),
+            Event::Opened => Box::new(latch(client)?),
+            Event::Written => Box::new(value(client)?.watch().await?),
         })
     }
 }
@@ -103,7 +103,7 @@ pub(super) async fn measure(target: &Target, event: Event, plan: &Plan) -> Resul
 
     let clients = try_join_all((0..WAITERS).map(|_| target.open())).await?;
     let hearers = try_join_all(clients.iter().map(|client| event.hear(client))).await?;
-    let mut casts = vec![Cast::new(event.peer(), event.fire(&client)?, hearers)];
+    let mut casts = vec![Cast { peer: event.peer(), fire: event.fire(&client)?, hearers }];
     if plan.raw {
         casts.extend(raw(target, event).await?);
     }
@@ -121,7 +121,7 @@ async fn raw(target: &Target, event: Event) -> Result<Option<Cast>> {
     let Some(writing) = cells::writing(target, "heard", event.write()).await? else { return Ok(None) };
     let hearers = (0..WAITERS).map(|_| cells::watching(target, "heard", event.write()));
     let hearers = try_join_all(hearers).await?.into_iter().flatten().collect();
-    Ok(Some(Cast::new(SAME, Box::new(FiresRaw(writing)), hearers)))
+    Ok(Some(Cast { peer: SAME, fire: Box::new(writing), hearers }))
 }
 
 /// What the server is asked for by reads of a cached value.
@@ -145,81 +145,63 @@ fn value(client: &Coordinator) -> Result<SharedValue> {
     Ok(client.shared_value("heard")?)
 }
 
-struct Counts(CountDownLatch);
-
 #[async_trait]
-impl Pair for Counts {
+impl Pair for CountDownLatch {
     async fn once(&mut self) -> Result<()> {
-        self.0.count_down().await?;
-        Ok(())
+        Ok(self.count_down().await.map(drop)?)
     }
 }
 
-struct Writes(SharedValue);
-
 #[async_trait]
-impl Pair for Writes {
+impl Pair for SharedValue {
     async fn once(&mut self) -> Result<()> {
-        self.0.write("written").await?;
-        Ok(())
+        Ok(self.write("written").await.map(drop)?)
     }
 }
 
-struct Opens(CountDownLatch);
-
 #[async_trait]
-impl Fire for Opens {
+impl Fire for CountDownLatch {
     /// Closed again, with one count-down left: the next one knows the version.
     async fn prepare(&mut self) -> Result<()> {
-        self.0.delete().await?;
-        self.0.count_down().await?;
-        Ok(())
+        self.delete().await?;
+        self.once().await
     }
 
     async fn fire(&mut self, _round: u64) -> Result<()> {
-        match self.0.count_down().await? {
+        match self.count_down().await? {
             0 => Ok(()),
             missing => Err(format!("the latch misses {missing} count-downs").into()),
         }
     }
 }
 
-struct WritesRounds(SharedValue);
-
 #[async_trait]
-impl Fire for WritesRounds {
+impl Fire for SharedValue {
     async fn fire(&mut self, round: u64) -> Result<()> {
-        self.0.write(round.to_string()).await?;
-        Ok(())
+        Ok(self.write(round.to_string()).await.map(drop)?)
     }
 }
 
-struct FiresRaw(Box<dyn Pair>);
-
 #[async_trait]
-impl Fire for FiresRaw {
+impl Fire for Box<dyn Pair> {
     async fn fire(&mut self, _round: u64) -> Result<()> {
-        self.0.once().await
+        self.once().await
     }
 }
 
-struct WaitsForLatch(CountDownLatch);
-
 #[async_trait]
-impl Hear for WaitsForLatch {
+impl Hear for CountDownLatch {
     async fn hear(&mut self, _round: u64) -> Result<()> {
-        Ok(self.0.wait().await?)
+        Ok(self.wait().await?)
     }
 }
 
-struct WatchesValue(Watch<Option<VersionedValue>>);
-
 #[async_trait]
-impl Hear for WatchesValue {
+impl Hear for Watch<Option<VersionedValue>> {
     async fn hear(&mut self, round: u64) -> Result<()> {
         let round = round.to_string();
         loop {
-            let value = self.0.changed().await?;
+            let value = self.changed().await?;
             if value.is_some_and(|cell| *cell.value == *round.as_bytes()) {
                 return Ok(());
             }

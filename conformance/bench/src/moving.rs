@@ -18,7 +18,6 @@ use crate::recipe::Recipe;
 use crate::target::{NAMESPACE, Target};
 use crate::trial::LONG_TTL;
 use crate::turns::{self, ServerTerms};
-use crate::uncontended::Ours;
 
 /// The measure's name.
 pub(super) const MOVE: &str = "MOVE";
@@ -62,7 +61,7 @@ pub(super) async fn measure(old: &Target, new: &Target, recipe: Recipe, plan: &P
     let peers = [ON_OLD, ON_NEW].into_iter().chain(IN_PHASE.map(|(_, peer)| peer));
     let clients: Vec<Coordinator> = [on_old, on_new].into_iter().chain(moving).collect();
     let subjects = peers.zip(&clients).map(|(peer, client)| {
-        let pair = Box::new(Ours(recipe.lock(client, "move")?));
+        let pair = Box::new(recipe.lock(client, "move")?);
         Ok(Subject { peer, pair })
     });
     let subjects = subjects.collect::<Result<Vec<_>>>()?;

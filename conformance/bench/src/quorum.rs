@@ -22,17 +22,15 @@ pub(super) fn peer(members: usize) -> &'static str {
     if members == 3 { "latchwork-quorum-3" } else { "latchwork-quorum-5" }
 }
 
-struct Majority(QuorumLock);
-
 #[async_trait]
-impl Pair for Majority {
+impl Pair for QuorumLock {
     async fn once(&mut self) -> Result<()> {
-        let hold = self.0.acquire().await?;
+        let hold = self.acquire().await?;
         Ok(hold.release().await?)
     }
 
     async fn end(&mut self) -> Result<()> {
-        Ok(self.0.reset().await?)
+        Ok(self.reset().await?)
     }
 }
 
@@ -42,7 +40,7 @@ pub(super) async fn measure(target: &Target, members: usize, plan: &Plan) -> Res
     let lock = QuorumLock::new("quorum", clients.iter().cloned(), longest_ttl)?;
     // Nobody else uses it: the first acquisition need not wait for a TTL.
     lock.initialize().await?;
-    let mut subjects = vec![Subject { peer: peer(members), pair: Box::new(Majority(lock)) }];
+    let mut subjects = vec![Subject { peer: peer(members), pair: Box::new(lock) }];
     if plan.raw {
         subjects.extend(raw::at_once(target, members).await?);
     }

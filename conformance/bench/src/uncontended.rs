@@ -17,22 +17,18 @@ pub(super) const MULTI: &str = "latchwork-multi-3";
 
 const NAMED: Named = Named { measure: "M1", asked: "uncontended", unit: "server requests/acquisition" };
 
-pub(super) struct Ours(pub(super) Lock);
-
-struct AsOne(MultiLock);
-
 #[async_trait]
-impl Pair for AsOne {
+impl Pair for MultiLock {
     async fn once(&mut self) -> Result<()> {
-        let hold = self.0.acquire().await?;
+        let hold = self.acquire().await?;
         Ok(hold.release().await?)
     }
 }
 
 #[async_trait]
-impl Pair for Ours {
+impl Pair for Lock {
     async fn once(&mut self) -> Result<()> {
-        let hold = self.0.acquire(Ask::Alone).await?;
+        let hold = self.acquire(Ask::Alone).await?;
         Ok(hold.release().await?)
     }
 }
@@ -40,7 +36,7 @@ impl Pair for Ours {
 /// A mutex by itself, with nothing beside it.
 pub(super) async fn alone(target: &Target, plan: &Plan) -> Result<Vec<Line>> {
     let client = target.open().await?;
-    let pair = Box::new(Ours(Recipe::Mutex.lock(&client, "m1")?));
+    let pair = Box::new(Recipe::Mutex.lock(&client, "m1")?);
     let subjects = vec![Subject { peer: Recipe::Mutex.peer(), pair }];
     let lines = turns::measure(target, subjects, plan, NAMED).await?;
     client.close().await?;
@@ -49,12 +45,12 @@ pub(super) async fn alone(target: &Target, plan: &Plan) -> Result<Vec<Line>> {
 
 pub(super) async fn measure(target: &Target, recipe: Recipe, plan: &Plan) -> Result<Vec<Line>> {
     let client = target.open().await?;
-    let ours = Subject { peer: recipe.peer(), pair: Box::new(Ours(recipe.lock(&client, "m1")?)) };
+    let ours = Subject { peer: recipe.peer(), pair: Box::new(recipe.lock(&client, "m1")?) };
     let mut subjects = vec![ours];
     if recipe == Recipe::Mutex {
         let three = ["m1-a", "m1-b", "m1-c"].map(|key| client.mutex(key).map(MultiMember::from));
         let three = MultiLock::new(three.into_iter().collect::<latchwork_core::Result<Vec<_>>>()?)?;
-        subjects.push(Subject { peer: MULTI, pair: Box::new(AsOne(three)) });
+        subjects.push(Subject { peer: MULTI, pair: Box::new(three) });
     }
     // What is sent raw is a mutex' requests.
     if plan.raw && recipe == Recipe::Mutex {

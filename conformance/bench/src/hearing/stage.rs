@@ -3,8 +3,7 @@
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 
 use crate::Result;
 use crate::plan::Plan;
@@ -28,58 +27,36 @@ pub(super) trait Fire: Send {
     async fn fire(&mut self, round: u64) -> Result<()>;
 }
 
-/// One who fires, and those who hear. They end with it.
+/// One who fires, and those who hear.
 pub(super) struct Cast {
-    peer: &'static str,
-    fire: Box<dyn Fire>,
-    rounds: Vec<mpsc::UnboundedSender<u64>>,
-    heard: mpsc::UnboundedReceiver<Result<Instant>>,
-    tasks: Vec<AbortHandle>,
+    pub(super) peer: &'static str,
+    pub(super) fire: Box<dyn Fire>,
+    pub(super) hearers: Vec<Box<dyn Hear>>,
 }
 
 impl Cast {
-    pub(super) fn new(peer: &'static str, fire: Box<dyn Fire>, hearers: Vec<Box<dyn Hear>>) -> Self {
-        let (tell, heard) = mpsc::unbounded_channel();
-        let (mut rounds, mut tasks) = (Vec::new(), Vec::new());
-        for mut hearer in hearers {
-            let (round, mut asked) = mpsc::unbounded_channel();
-            let tell = tell.clone();
-            rounds.push(round);
-            let task = tokio::spawn(async move {
-                while let Some(round) = asked.recv().await {
-                    let heard = hearer.hear(round).await.map(|()| Instant::now());
-                    if tell.send(heard).is_err() {
-                        return;
-                    }
-                }
-            });
-            tasks.push(task.abort_handle());
-        }
-        Self { peer, fire, rounds, heard, tasks }
-    }
-
     /// From the call that fires until the last has heard.
     async fn round(&mut self, round: u64) -> Result<Duration> {
         self.fire.prepare().await?;
-        for asked in &self.rounds {
-            asked.send(round)?;
+        // They end with this round.
+        let mut hearing = JoinSet::new();
+        for mut hearer in self.hearers.drain(..) {
+            hearing.spawn(async move {
+                hearer.hear(round).await?;
+                Result::Ok((Instant::now(), hearer))
+            });
         }
         tokio::time::sleep(SETTLE).await;
         let fired = Instant::now();
         self.fire.fire(round).await?;
         let mut last = fired;
-        for _ in &self.rounds {
-            let heard = tokio::time::timeout(PATIENCE, self.heard.recv()).await;
-            let heard = heard.map_err(|_| format!("one has not heard within {PATIENCE:?}"))?;
-            last = last.max(heard.ok_or("those who hear have ended")??);
+        let late = |_| format!("one has not heard within {PATIENCE:?}");
+        while let Some(heard) = tokio::time::timeout(PATIENCE, hearing.join_next()).await.map_err(late)? {
+            let (heard, hearer) = heard??;
+            last = last.max(heard);
+            self.hearers.push(hearer);
         }
         Ok(last.duration_since(fired))
-    }
-}
-
-impl Drop for Cast {
-    fn drop(&mut self) {
-        self.tasks.iter().for_each(AbortHandle::abort);
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use latchwork_core::{Coordinator, connect};
 use latchwork_servers::proxy::Proxy;
-use redis::Cmd;
+use redis::{Cmd, Parser};
 
 use super::{Result, Target};
 use crate::target::NAMESPACE;
@@ -50,31 +50,8 @@ pub(super) fn cmd(words: &Words) -> Cmd {
     cmd
 }
 
-/// The commands in what a client has sent at once.
+/// The commands in what a client has sent at once: they are coded as answers are.
 fn commands(mut bytes: &[u8]) -> Vec<Words> {
-    let mut commands = Vec::new();
-    while let Some(command) = command(&mut bytes) {
-        commands.push(command);
-    }
-    commands
-}
-
-fn command(bytes: &mut &[u8]) -> Option<Words> {
-    let count = length(bytes, b'*')?;
-    (0..count).map(|_| word(bytes)).collect()
-}
-
-fn word(bytes: &mut &[u8]) -> Option<Vec<u8>> {
-    let length = length(bytes, b'$')?;
-    let word = bytes.get(..length)?.to_vec();
-    *bytes = bytes.get(length + 2..)?;
-    Some(word)
-}
-
-fn length(bytes: &mut &[u8], kind: u8) -> Option<usize> {
-    let end = bytes.iter().position(|byte| *byte == b'\r')?;
-    let digits = bytes[..end].strip_prefix(&[kind])?;
-    let length = std::str::from_utf8(digits).ok()?.parse().ok()?;
-    *bytes = bytes.get(end + 2..)?;
-    Some(length)
+    let mut parser = Parser::new();
+    std::iter::from_fn(|| redis::from_redis_value(parser.parse_value(&mut bytes).ok()?).ok()).collect()
 }

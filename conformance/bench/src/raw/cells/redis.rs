@@ -3,8 +3,8 @@
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
-use redis::Cmd;
 use redis::aio::{MultiplexedConnection, PubSub};
+use redis::{Cmd, FromRedisValue};
 
 use super::super::recording::{Words, cmd, recorded};
 use super::super::redis::client;
@@ -38,24 +38,26 @@ pub(super) async fn writing(target: &Target, key: &str, write: Write) -> Result<
     Ok(match write {
         Write::OnVersion if last.len() <= NONCE => return Err("a count was changed otherwise".into()),
         Write::OnVersion => Box::new(Counting { connection, change: last, number: 2 }),
-        Write::Anyhow => Box::new(RedisWriter { connection, write: cmd(&last) }),
+        Write::Anyhow => Box::new(Repeated { connection, command: cmd(&last), check: is_written }),
     })
 }
 
-struct RedisWriter {
+/// One command again and again.
+struct Repeated<A> {
     connection: MultiplexedConnection,
-    write: Cmd,
+    command: Cmd,
+    check: fn(A) -> Result<()>,
 }
 
 #[async_trait]
-impl Pair for RedisWriter {
+impl<A: FromRedisValue + Send> Pair for Repeated<A> {
     async fn once(&mut self) -> Result<()> {
-        let (answer, _, _): (i64, i64, String) = self.write.query_async(&mut self.connection).await?;
-        if answer != 1 {
-            return Err(format!("the raw write of a cell answered {answer}").into());
-        }
-        Ok(())
+        (self.check)(self.command.query_async(&mut self.connection).await?)
     }
+}
+
+fn is_written((answer, _, _): (i64, i64, String)) -> Result<()> {
+    if answer == 1 { Ok(()) } else { Err(format!("the raw write of a cell answered {answer}").into()) }
 }
 
 /// Changes of one count by one writer, each another operation.
@@ -83,23 +85,10 @@ impl Pair for Counting {
 }
 
 pub(super) async fn incrementing(target: &Target) -> Result<Box<dyn Pair>> {
-    let mut increment = redis::cmd("INCRBY");
-    increment.arg(format!("{NAMESPACE}-raw:incremented")).arg(1);
+    let mut command = redis::cmd("INCRBY");
+    command.arg(format!("{NAMESPACE}-raw:incremented")).arg(1);
     let connection = client(target)?.get_multiplexed_async_connection().await?;
-    Ok(Box::new(Incrementing { connection, increment }))
-}
-
-struct Incrementing {
-    connection: MultiplexedConnection,
-    increment: Cmd,
-}
-
-#[async_trait]
-impl Pair for Incrementing {
-    async fn once(&mut self) -> Result<()> {
-        let _: i64 = self.increment.query_async(&mut self.connection).await?;
-        Ok(())
-    }
+    Ok(Box::new(Repeated { connection, command, check: |_: i64| Ok(()) }))
 }
 
 pub(super) async fn watching(target: &Target, key: &str, write: Write) -> Result<Box<dyn Hear>> {
