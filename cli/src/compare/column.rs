@@ -53,7 +53,7 @@ impl Column {
         name: String,
         plan: &Plan,
     ) -> latchwork_bench::Result<(Self, BTreeMap<&'static str, String>)> {
-        let client = target.client().await?;
+        let client = target.open().await?;
         let promised = guarantees::of(&client);
         let ttl_s = client.lease().ttl().as_secs_f64();
         let version = match target.server() {

@@ -23,6 +23,7 @@ use crate::line::Line;
 use crate::plan::Plan;
 use crate::recipe::{Ask, Lock, Recipe};
 use crate::requests::Counted;
+use crate::stats::Timings;
 use crate::target::Target;
 
 /// An election among the peers.
@@ -166,8 +167,7 @@ impl Contest {
         // those under way.
         let after = target.counter().read().await?;
         let tallies = all_done(tasks).await?;
-        let closed = try_join_all(clients.iter().map(Coordinator::close)).await;
-        closed?;
+        try_join_all(clients.iter().map(Coordinator::close)).await?;
         Ok(self.lines(target.name(), &tallies, &room, took, (before, after)))
     }
 
@@ -192,12 +192,12 @@ impl Contest {
         let granted = tallies.iter().map(|tally| tally.grants).sum::<u64>();
         let n = Some(granted);
         let (least, most) = Tally::extremes(tallies);
-        let handoffs = play
-            .is_handed_over()
-            .then(|| line("handoff", "us").timed(&Tally::timings(tallies, |tally| &tally.handoffs)));
+        let handoffs = play.is_handed_over().then(|| {
+            line("handoff", "us").timed(&Timings::of(tallies.iter().flat_map(|tally| &tally.handoffs)))
+        });
         let free = matches!(play, Play::GiveUps { .. }).then(|| {
-            let spells = Tally::timed(room.free());
-            let sum: Duration = room.free().iter().sum();
+            let free = room.free();
+            let (spells, sum) = (Timings::of(&free), free.iter().sum::<Duration>());
             let share = 100.0 * sum.as_secs_f64() / took.as_secs_f64();
             Line { value: Some(share), ..line("free", "us; value: % of the time").timed(&spells) }
         });
@@ -218,7 +218,7 @@ impl Contest {
         };
         let asked = Line { measure: "M4".to_owned(), ..line("", "server requests/acquisition") };
         let asked = Counted::per_acquisition(asked, before, after, granted);
-        let waits = line("wait", "us").timed(&Tally::timings(tallies, |tally| &tally.waits));
+        let waits = line("wait", "us").timed(&Timings::of(tallies.iter().flat_map(|tally| &tally.waits)));
         [grants].into_iter().chain(handoffs).chain(free).chain([waits, fair]).chain(asked).collect()
     }
 }
@@ -240,7 +240,7 @@ impl fmt::Display for Contest {
 }
 
 async fn contend(play: Play, lock: Lock, room: Arc<Room>, contender: usize) -> Result<Tally> {
-    let mut tally = Tally::new();
+    let mut tally = Tally::default();
     // The same give-ups in every run.
     let mut chance = StdRng::seed_from_u64(contender as u64);
     for turn in 0.. {

@@ -31,6 +31,16 @@ impl Cost {
         (self.cpu_seconds - before.cpu_seconds) * 1000.0
     }
 
+    /// The share of one core between two looks, in percent.
+    pub(super) fn share(before: Option<Self>, after: Option<Self>, seconds: f64) -> Option<f64> {
+        Some(after?.share_since(&before?, seconds))
+    }
+
+    /// The memory of each of so many, for which a process has grown between two looks.
+    pub(super) fn bytes_each(before: Option<Self>, after: Option<Self>, count: usize) -> Option<f64> {
+        Some(after?.memory.saturating_sub(before?.memory) as f64 / count as f64)
+    }
+
     /// The share of one core since `before`, in percent.
     pub(super) fn share_since(&self, before: &Cost, seconds: f64) -> f64 {
         (self.cpu_seconds - before.cpu_seconds) / seconds * 100.0

@@ -43,27 +43,17 @@ pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Resul
     }
     client.close().await?;
 
-    let share = |before: Option<Cost>, after: Option<Cost>| {
-        before.zip(after).map(|(before, after)| after.share_since(&before, seconds))
-    };
-    let line = Line::new(
-        target.name(),
-        Recipe::Mutex.peer(),
-        "M5",
-        &format!("{count} held"),
-        "server commands/s while idle",
-    );
+    let param = format!("{count} held");
+    let line = Line::new(target.name(), Recipe::Mutex.peer(), "M5", &param, "server commands/s while idle");
     let line = Counted::per_second(line, before, after, seconds);
     Ok(vec![Line {
         // No server, no requests.
         value: line.value.or(Some(0.0)),
         n: Some(count as u64),
         acquire_all_s: Some(acquired.as_secs_f64()),
-        server_cpu_pct: share(server, server_after),
-        client_cpu_pct: share(own, own_after),
-        client_bytes_per_lock: empty
-            .zip(own)
-            .map(|(empty, own)| own.memory.saturating_sub(empty.memory) as f64 / count as f64),
+        server_cpu_pct: Cost::share(server, server_after, seconds),
+        client_cpu_pct: Cost::share(own, own_after, seconds),
+        client_bytes_per_lock: Cost::bytes_each(empty, own, count),
         ..line
     }])
 }
@@ -74,10 +64,5 @@ pub(super) async fn hold(client: &Coordinator, count: usize, name: &str) -> Resu
         let mutex = client.mutex(format!("{name}-{number}"));
         async move { mutex?.acquire().await }
     });
-    let mut holds = Vec::with_capacity(count);
-    let mut joins = joins.buffer_unordered(AT_ONCE);
-    while let Some(hold) = joins.try_next().await? {
-        holds.push(hold);
-    }
-    Ok(holds)
+    Ok(joins.buffer_unordered(AT_ONCE).try_collect().await?)
 }

@@ -8,6 +8,7 @@ use crate::line::Line;
 use crate::plan::{Measure, Plan};
 use crate::recipe::Recipe;
 use crate::target::Target;
+use crate::throughput::TASKS;
 use crate::{Result, counting, hearing, held, many, moving, quorum, reentry, throughput, uncontended};
 
 /// How many contend for a read/write lock, for permits and in an election.
@@ -67,48 +68,33 @@ impl Bench {
         match measure {
             Measure::Uncontended => each(Task::Uncontended),
             Measure::Throughput => each(Task::Throughput),
-            Measure::Handoff => {
-                let contenders = &self.plan.contenders;
-                let of = |recipe: &Recipe| {
-                    contenders.iter().map(|contenders| contest(Play::Handoff(*recipe), *contenders)).collect()
-                };
-                recipes.iter().flat_map(|recipe| -> Vec<_> { of(recipe) }).collect()
-            }
+            Measure::Handoff => of_each(recipes, &self.plan.contenders, |recipe, contenders| {
+                contest(Play::Handoff(recipe), contenders)
+            }),
             Measure::Mixes => {
                 [10, 2].map(|writes| contest(Play::Mix { one_write_in: writes }, CONTENDERS)).into()
             }
             Measure::Permits => vec![contest(Play::Permits, CONTENDERS)],
-            Measure::GiveUps => {
-                let shares = &self.plan.give_ups;
-                let of = |recipe: Recipe| {
-                    shares.iter().map(move |&percent| contest(Play::GiveUps { recipe, percent }, IMPATIENT))
-                };
-                recipes.iter().copied().flat_map(of).collect()
-            }
+            Measure::GiveUps => of_each(recipes, &self.plan.give_ups, |recipe, percent| {
+                contest(Play::GiveUps { recipe, percent }, IMPATIENT)
+            }),
             Measure::Reentry => vec![Task::Reentry],
             Measure::Counter => vec![Task::Counter],
             Measure::Latch => vec![Task::Hearing(Event::Opened)],
             Measure::Value => vec![Task::Hearing(Event::Written)],
-            Measure::Election => self.elections(),
+            Measure::Election => {
+                // Beside it the mutex that it is made of.
+                let mutex = self.plan.raw.then_some(Play::Handoff(Recipe::Mutex));
+                [Play::Election].into_iter().chain(mutex).map(|play| contest(play, CONTENDERS)).collect()
+            }
             Measure::Quorum => quorum::MEMBERS.map(Task::Quorum).into(),
             Measure::Moving => {
-                let sides = 0..target.others().len();
-                let of = |recipe: &Recipe| {
-                    let recipe = *recipe;
-                    sides.clone().map(move |side| Task::Moving(recipe, side))
-                };
-                recipes.iter().flat_map(of).collect()
+                let sides: Vec<_> = (0..target.others().len()).collect();
+                of_each(recipes, &sides, Task::Moving)
             }
             Measure::Held => self.plan.held.iter().copied().map(Task::Held).collect(),
             Measure::Many => self.plan.held.iter().copied().map(Task::Many).collect(),
         }
-    }
-
-    /// An election, and beside it the mutex that it is made of.
-    fn elections(&self) -> Vec<Task> {
-        let contest = |play| Task::Contest(Contest { play, contenders: CONTENDERS });
-        let beside = self.plan.raw.then(|| contest(Play::Handoff(Recipe::Mutex)));
-        [contest(Play::Election)].into_iter().chain(beside).collect()
     }
 
     /// Does a job. What goes wrong is a line too.
@@ -119,7 +105,7 @@ impl Bench {
         let (target, plan) = (&self.targets[job.target], &self.plan);
         let lines: Result<Vec<Line>> = match job.task {
             Task::Uncontended(recipe) => uncontended::measure(target, recipe, plan).await,
-            Task::Throughput(recipe) => throughput::measure(target, recipe, plan).await,
+            Task::Throughput(recipe) => throughput::measure(target, recipe, TASKS, plan).await,
             Task::Contest(contest) => contest.measure(target, plan).await,
             Task::Reentry => reentry::measure(target, plan).await,
             Task::Counter => counting::measure(target, plan).await,
@@ -137,6 +123,11 @@ impl Bench {
         let line = Line::new(self.targets[job.target].name(), "latchwork", &job.to_string(), "", "");
         Line { error: Some(why.to_owned()), ..line }
     }
+}
+
+/// A task for each recipe and each of these.
+fn of_each<T: Copy>(recipes: &[Recipe], each: &[T], task: impl Fn(Recipe, T) -> Task) -> Vec<Task> {
+    recipes.iter().flat_map(|recipe| each.iter().map(|one| task(*recipe, *one))).collect()
 }
 
 impl Job {

@@ -37,7 +37,9 @@ type PhaseSender = watch::Sender<usize>;
 pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Result<Vec<Line>> {
     let (phase, phases) = watch::channel(0);
     let (serves, mut served) = watch::channel(None);
-    let beside = Bystander::start(target.opening(TTL), phases, serves)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let standing_by = stand_by(target.open_with(TTL), phases, serves);
+    let bystander = thread::spawn(move || runtime.block_on(standing_by));
     let client = target.open_with(TTL).await?;
     let (empty, mut took) = (Cost::own(), [Duration::ZERO; 4]);
     in_phase(&phase, 0, &mut took, tokio::time::sleep(QUIET.min(plan.held_time))).await;
@@ -59,14 +61,11 @@ pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Resul
     }
     let closed = in_phase(&phase, 3, &mut took, client.close()).await;
     drop(phase);
-    let Seen { timings, failed } = beside.end()?;
+    let Seen { timings, failed } = bystander.join().map_err(|_| "the bystander panicked")??;
     drop(holds);
     let left = left_of(&target.open_with(TTL).await?, count).await?;
 
     let seconds = took[2].as_secs_f64();
-    let share = |before: Option<Cost>, after: Option<Cost>| {
-        before.zip(after).map(|(before, after)| after.share_since(&before, seconds))
-    };
     let lines = PHASES.iter().zip(&timings).zip(took).map(|((phase, timings), took)| {
         let param = format!("{count} locks, {phase}");
         let line = Line::new(target.name(), Recipe::Mutex.peer(), "MANY", &param, "us").timed(timings);
@@ -78,11 +77,9 @@ pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Resul
     };
     let mut lines: Vec<_> = lines.collect();
     lines[2] = Line {
-        client_cpu_pct: share(own, own_after),
-        server_cpu_pct: share(server, server_after),
-        client_bytes_per_lock: empty
-            .zip(own)
-            .map(|(empty, own)| own.memory.saturating_sub(empty.memory) as f64 / count as f64),
+        client_cpu_pct: Cost::share(own, own_after, seconds),
+        server_cpu_pct: Cost::share(server, server_after, seconds),
+        client_bytes_per_lock: Cost::bytes_each(empty, own, count),
         ..lines[2].clone()
     };
     for (phase, line) in lines.iter_mut().enumerate() {
@@ -120,33 +117,15 @@ async fn left_of(client: &Coordinator, count: usize) -> Result<usize> {
     Ok(left)
 }
 
-/// A client on a thread and a runtime of its own, which acquires and releases one lock again and
-/// again.
-struct Bystander(thread::JoinHandle<Result<Seen>>);
-
-/// What it has seen in each phase.
+/// What the bystander has seen in each phase.
 struct Seen {
     timings: [Timings; 4],
     // How often it had no answer in time.
     failed: [u64; 4],
 }
 
-impl Bystander {
-    /// It says through `serves` of which phase an acquisition was the last.
-    fn start(
-        opening: impl Future<Output = Result<Coordinator>> + Send + 'static,
-        phases: watch::Receiver<usize>,
-        serves: watch::Sender<Option<usize>>,
-    ) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Self(thread::spawn(move || runtime.block_on(stand_by(opening, phases, serves)))))
-    }
-
-    fn end(self) -> Result<Seen> {
-        self.0.join().map_err(|_| "the bystander panicked")?
-    }
-}
-
+/// A client on a thread and a runtime of its own, which acquires and releases one lock again and
+/// again. It says through `serves` of which phase an acquisition was the last.
 async fn stand_by(
     opening: impl Future<Output = Result<Coordinator>>,
     phases: watch::Receiver<usize>,

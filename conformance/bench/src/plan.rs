@@ -40,50 +40,35 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// Every measure.
-    pub const ALL: [Measure; 15] = [
-        Measure::Uncontended,
-        Measure::Throughput,
-        Measure::Handoff,
-        Measure::Mixes,
-        Measure::Permits,
-        Measure::GiveUps,
-        Measure::Reentry,
-        Measure::Counter,
-        Measure::Latch,
-        Measure::Value,
-        Measure::Election,
-        Measure::Quorum,
-        Measure::Moving,
-        Measure::Held,
-        Measure::Many,
+    /// Every measure, with its name in lines and on the command line.
+    const NAMED: [(Measure, &'static str); 15] = [
+        (Measure::Uncontended, "M1"),
+        (Measure::Throughput, "M2"),
+        (Measure::Handoff, "M3"),
+        (Measure::Mixes, "RW"),
+        (Measure::Permits, "PERMITS"),
+        (Measure::GiveUps, "GIVEUPS"),
+        (Measure::Reentry, "REENTRY"),
+        (Measure::Counter, "COUNTER"),
+        (Measure::Latch, "LATCH"),
+        (Measure::Value, "VALUE"),
+        (Measure::Election, "ELECTION"),
+        (Measure::Quorum, "QUORUM"),
+        (Measure::Moving, "MOVE"),
+        (Measure::Held, "M5"),
+        (Measure::Many, "MANY"),
     ];
 
-    /// Its name in lines and on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Measure::Uncontended => "M1",
-            Measure::Throughput => "M2",
-            Measure::Handoff => "M3",
-            Measure::Mixes => "RW",
-            Measure::Permits => "PERMITS",
-            Measure::GiveUps => "GIVEUPS",
-            Measure::Reentry => "REENTRY",
-            Measure::Counter => "COUNTER",
-            Measure::Latch => "LATCH",
-            Measure::Value => "VALUE",
-            Measure::Election => "ELECTION",
-            Measure::Quorum => "QUORUM",
-            Measure::Moving => "MOVE",
-            Measure::Held => "M5",
-            Measure::Many => "MANY",
-        }
+    /// Every measure.
+    pub fn all() -> impl Iterator<Item = Measure> {
+        Self::NAMED.into_iter().map(|(measure, _)| measure)
     }
 }
 
 impl fmt::Display for Measure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        let named = Self::NAMED.iter().find(|(measure, _)| measure == self);
+        f.write_str(named.map_or("", |(_, name)| name))
     }
 }
 
@@ -91,15 +76,16 @@ impl FromStr for Measure {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|measure| measure.name().eq_ignore_ascii_case(name)).ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|measure| measure.name()).collect();
-            format!("no measure {name:?}: expected {} (M4 is counted within M1 and M3)", names.join(", "))
+        let named = Self::NAMED.iter().find(|(_, known)| known.eq_ignore_ascii_case(name));
+        named.map(|(measure, _)| *measure).ok_or_else(|| {
+            let names = Self::NAMED.map(|(_, name)| name).join(", ");
+            format!("no measure {name:?}: expected {names} (M4 is counted within M1 and M3)")
         })
     }
 }
 
 /// The terms of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// How long each measurement lasts.
     pub time: Duration,

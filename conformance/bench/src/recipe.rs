@@ -24,12 +24,8 @@ impl Recipe {
     pub const ALL: [Recipe; 3] = [Recipe::Mutex, Recipe::RwWrite, Recipe::Semaphore];
 
     /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Recipe::Mutex => "mutex",
-            Recipe::RwWrite => "rw-write",
-            Recipe::Semaphore => "semaphore",
-        }
+    fn name(self) -> &'static str {
+        self.peer().trim_start_matches("latchwork-")
     }
 
     /// Its name among the peers.

@@ -7,6 +7,7 @@ use crate::line::Line;
 use latchwork_servers::Server;
 
 /// Where a server's counters are read.
+#[derive(Debug)]
 pub(super) enum Counter {
     /// There is no server.
     None,
@@ -143,30 +144,20 @@ impl Counted {
         counted
     }
 
-    /// What was asked since `before`.
-    fn since(&self, before: &Counted) -> Counted {
-        let difference = |(name, now): (&String, &f64)| {
-            let more = now - before.by_name.get(name).unwrap_or(&0.0);
-            (more > 0.0).then(|| (name.clone(), more))
+    /// What was asked since `before`, divided by this.
+    fn since(&self, before: &Counted, divisor: f64) -> Counted {
+        let each = |now: f64, then: f64| (now - then) / divisor;
+        let figure = |of: fn(&Counted) -> Option<f64>| Some(each(of(self)?, of(before)?));
+        let named = |(name, now): (&String, &f64)| {
+            let more = each(*now, *before.by_name.get(name).unwrap_or(&0.0));
+            (more > 0.0).then(|| (name.clone(), (more * 1000.0).round() / 1000.0))
         };
-        let less = |now: Option<f64>, then: Option<f64>| now.zip(then).map(|(now, then)| now - then);
         Counted {
-            sent: self.sent - before.sent,
-            in_script: less(self.in_script, before.in_script),
-            busy: less(self.busy, before.busy),
-            messages: less(self.messages, before.messages),
-            by_name: self.by_name.iter().filter_map(difference).collect(),
-        }
-    }
-
-    fn divided(self, by: f64) -> Counted {
-        let rounded = |figure: f64| (figure / by * 1000.0).round() / 1000.0;
-        Counted {
-            sent: self.sent / by,
-            in_script: self.in_script.map(|commands| commands / by),
-            busy: self.busy.map(|micros| micros / by),
-            messages: self.messages.map(|messages| messages / by),
-            by_name: self.by_name.into_iter().map(|(name, calls)| (name, rounded(calls))).collect(),
+            sent: each(self.sent, before.sent),
+            in_script: figure(|counted| counted.in_script),
+            busy: figure(|counted| counted.busy),
+            messages: figure(|counted| counted.messages),
+            by_name: self.by_name.iter().filter_map(named).collect(),
         }
     }
 
@@ -178,8 +169,7 @@ impl Counted {
         n: u64,
     ) -> Option<Line> {
         let (before, after) = before.zip(after).filter(|_| n > 0)?;
-        let each = after.since(&before).divided(n as f64);
-        let Counted { sent, in_script, busy, messages, by_name } = each;
+        let Counted { sent, in_script, busy, messages, by_name } = after.since(&before, n as f64);
         let line = Line { value: Some(sent), in_script, server_us: busy, msgs: messages, ..line };
         Some(Line { detail: by_name, n: Some(n), ..line })
     }
@@ -192,19 +182,13 @@ impl Counted {
         seconds: f64,
     ) -> Line {
         let Some((before, after)) = before.zip(after) else { return line };
-        let Counted { sent, in_script, messages, by_name, .. } = after.since(&before).divided(seconds);
+        let Counted { sent, in_script, messages, by_name, .. } = after.since(&before, seconds);
         Line {
             value: Some(sent + in_script.unwrap_or(0.0)),
             msgs_per_s: messages,
             detail_per_s: by_name,
             ..line
         }
-    }
-}
-
-impl std::fmt::Debug for Counter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Counter").finish_non_exhaustive()
     }
 }
 

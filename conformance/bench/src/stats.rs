@@ -20,6 +20,12 @@ impl Timings {
         )
     }
 
+    pub(super) fn of<'a>(times: impl IntoIterator<Item = &'a Duration>) -> Self {
+        let mut timings = Self::new();
+        times.into_iter().for_each(|time| timings.record(*time));
+        timings
+    }
+
     pub(super) fn record(&mut self, time: Duration) {
         self.0.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(LONGEST));
     }

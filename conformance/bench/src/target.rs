@@ -96,17 +96,6 @@ impl Target {
         self.server.as_ref().filter(|server| server.origin() == Origin::Binary)
     }
 
-    /// Opens a client, to see what it says of its server.
-    ///
-    /// # Errors
-    /// As `connect`.
-    ///
-    /// # Cancel safety
-    /// As `connect`.
-    pub async fn client(&self) -> Result<Coordinator> {
-        self.open().await
-    }
-
     /// Whether its hosts name other servers, to which its clients connect: Sentinels, and a Redis Cluster.
     pub(super) fn names_its_servers(&self) -> bool {
         ["sentinel_service", "cluster"].iter().any(|option| self.config.options.get(option).is_some())
@@ -145,8 +134,14 @@ impl Target {
         &self.counter
     }
 
-    /// A client of its own: connection, lease and all.
-    pub(super) async fn open(&self) -> Result<Coordinator> {
+    /// Opens a client of its own: connection, lease and all.
+    ///
+    /// # Errors
+    /// As `connect`.
+    ///
+    /// # Cancel safety
+    /// As `connect`.
+    pub async fn open(&self) -> Result<Coordinator> {
         Ok(connect(&self.connectors, &self.config).await?)
     }
 
@@ -158,16 +153,14 @@ impl Target {
         Ok(connect(&self.connectors, &config).await?)
     }
 
-    /// A client that is opened elsewhere, on this TTL.
-    pub(super) fn opening(&self, ttl: Duration) -> impl Future<Output = Result<Coordinator>> + Send + use<> {
+    /// A client on this TTL, which may be opened elsewhere.
+    pub(super) fn open_with(
+        &self,
+        ttl: Duration,
+    ) -> impl Future<Output = Result<Coordinator>> + Send + use<> {
         let (connectors, mut config) = (self.connectors.clone(), self.config.clone());
         config.ttl = ttl;
         async move { Ok(connect(&connectors, &config).await?) }
-    }
-
-    /// The same, on this TTL.
-    pub(super) async fn open_with(&self, ttl: Duration) -> Result<Coordinator> {
-        self.opening(ttl).await
     }
 }
 

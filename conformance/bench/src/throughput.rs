@@ -13,19 +13,11 @@ use crate::plan::Plan;
 use crate::recipe::{Ask, Recipe};
 use crate::target::Target;
 
-const TASKS: usize = 64;
-
-pub(super) async fn measure(target: &Target, recipe: Recipe, plan: &Plan) -> Result<Vec<Line>> {
-    with_tasks(target, recipe, TASKS, plan).await
-}
+/// How many there are in M2.
+pub(super) const TASKS: usize = 64;
 
 /// So many tasks, each on a key of its own.
-pub(super) async fn with_tasks(
-    target: &Target,
-    recipe: Recipe,
-    count: usize,
-    plan: &Plan,
-) -> Result<Vec<Line>> {
+pub(super) async fn measure(target: &Target, recipe: Recipe, count: usize, plan: &Plan) -> Result<Vec<Line>> {
     let client = target.open().await?;
     let window = Window::after(plan);
     let mut tasks = Vec::with_capacity(count);

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use latchwork_conformance::testbed::Testbed;
-use latchwork_conformance::{selection, testbeds};
+use latchwork_conformance::testbeds::{self, ServerTestbed};
+use latchwork_conformance::{selection, servers};
 use latchwork_core::{Config, Connector, memory};
-use latchwork_servers::{Clocks, Kind, Options, Server, ServerError};
+use servers::{Clocks, Kind, Options, Server, ServerError};
 use tokio::runtime::Runtime;
 
 use super::Outcome;
@@ -40,6 +41,14 @@ pub(crate) fn check_compiled(backend: &str) -> Outcome<()> {
     }
 }
 
+/// The kind of a server that is named, or that a URL is of, and the URL. `None` for memory.
+pub(crate) fn server(backend: &str) -> Outcome<Option<(Kind, Option<&str>)>> {
+    let url = backend.contains("://").then(|| Config::from_url(backend)).transpose()?;
+    let name = url.as_ref().map_or(backend, |config| &config.backend);
+    check_compiled(name)?;
+    Ok(if name == "memory" { None } else { Some((name.parse()?, url.is_some().then_some(backend))) })
+}
+
 /// Opens the testbed of a backend or a topology by its name, or that of the server at a URL. The server lives on
 /// `runtime`.
 pub(crate) fn open(
@@ -49,47 +58,40 @@ pub(crate) fn open(
     rights: Option<&Path>,
 ) -> Outcome<Box<dyn Testbed>> {
     if selection::is_topology(backend) {
-        return runtime.block_on(topology(backend, rights));
+        return Ok(Box::new(runtime.block_on(topology(backend, rights))?));
     }
-    let url = backend.contains("://").then(|| Config::from_url(backend)).transpose()?;
-    let name = url.as_ref().map_or(backend, |config| &config.backend);
-    check_compiled(name)?;
-    if name == "memory" {
+    let Some((kind, url)) = server(backend)? else {
         return Ok(Box::new(testbeds::MemoryTestbed::new()));
-    }
-    let kind: Kind = name.parse()?;
+    };
     let server = match url {
-        Some(_) => {
-            let clocks = if fast_clocks { Clocks::Fast } else { Clocks::Default };
-            Server::at(kind, backend, clocks)
-        }
+        Some(url) => Server::at(kind, url, if fast_clocks { Clocks::Fast } else { Clocks::Default }),
         None => {
             let server = runtime.block_on(Server::start(kind, Options::new()))?;
             eprintln!("{kind}: {} (from the {})", server.url(), server.origin());
             server
         }
     };
-    testbed_on(server)
+    Ok(Box::new(testbed_on(server)?))
 }
 
 /// A second server of the same kind, for the cases that must be alone. `None` if this machine has no program to start.
 pub(crate) fn open_alone(runtime: &Runtime, backend: &str) -> Outcome<Option<Box<dyn Testbed>>> {
     let Ok(kind) = backend.parse::<Kind>() else { return Ok(None) };
     match runtime.block_on(Server::start(kind, Options::new().own())) {
-        Ok(server) => testbed_on(server).map(Some),
+        Ok(server) => Ok(Some(Box::new(testbed_on(server)?))),
         Err(ServerError::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-fn testbed_on(server: Server) -> Outcome<Box<dyn Testbed>> {
+fn testbed_on(server: Server) -> Outcome<ServerTestbed> {
     match server.kind() {
         #[cfg(feature = "redis")]
-        Kind::Redis => Ok(Box::new(testbeds::redis_testbed(server)?)),
+        Kind::Redis => Ok(testbeds::redis_testbed(server)?),
         #[cfg(feature = "zookeeper")]
-        Kind::Zookeeper => Ok(Box::new(testbeds::zookeeper_testbed(server)?)),
+        Kind::Zookeeper => Ok(testbeds::zookeeper_testbed(server)?),
         #[cfg(feature = "etcd")]
-        Kind::Etcd => Ok(Box::new(testbeds::etcd_testbed(server)?)),
+        Kind::Etcd => Ok(testbeds::etcd_testbed(server)?),
         #[allow(unreachable_patterns)]
         kind => Err(not_compiled(kind)),
     }
@@ -101,7 +103,7 @@ fn testbed_on(server: Server) -> Outcome<Box<dyn Testbed>> {
 const NODE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// Opens a topology. `rights` is the guide's page with the commands that make a user with the least rights.
-async fn topology(name: &str, rights: Option<&Path>) -> Outcome<Box<dyn Testbed>> {
+async fn topology(name: &str, rights: Option<&Path>) -> Outcome<ServerTestbed> {
     #[cfg(any(feature = "redis", feature = "etcd"))]
     let page = || -> Outcome<String> {
         let page = rights.ok_or("--rights is missing: name the page with the commands that make the user")?;
@@ -112,39 +114,36 @@ async fn topology(name: &str, rights: Option<&Path>) -> Outcome<Box<dyn Testbed>
     match name {
         #[cfg(feature = "zookeeper")]
         "zookeeper-3" => {
-            let ensemble = latchwork_servers::Ensemble::zookeeper(3).await?;
-            Ok(Box::new(testbeds::zookeeper_ensemble_testbed(Arc::new(ensemble))?))
+            Ok(testbeds::zookeeper_ensemble_testbed(servers::Ensemble::zookeeper(3).await?.into())?)
         }
         #[cfg(feature = "etcd")]
-        "etcd-3" => {
-            let cluster = latchwork_servers::Ensemble::etcd(3).await?;
-            Ok(Box::new(testbeds::etcd_cluster_testbed(Arc::new(cluster))?))
-        }
+        "etcd-3" => Ok(testbeds::etcd_cluster_testbed(servers::Ensemble::etcd(3).await?.into())?),
         #[cfg(feature = "redis")]
         "redis-sentinel" => {
-            let watched = latchwork_servers::WatchedRedis::start().await?;
-            Ok(Box::new(testbeds::watched_redis_testbed(Arc::new(watched))?))
+            Ok(testbeds::watched_redis_testbed(servers::WatchedRedis::start().await?.into())?)
         }
         #[cfg(feature = "redis")]
         "redis-cluster" => {
-            let cluster = latchwork_servers::ClusteredRedis::start(NODE_TIMEOUT).await?;
-            Ok(Box::new(testbeds::clustered_redis_testbed(Arc::new(cluster))?))
+            let cluster = servers::ClusteredRedis::start(NODE_TIMEOUT).await?;
+            Ok(testbeds::clustered_redis_testbed(cluster.into())?)
         }
         #[cfg(all(feature = "tls", feature = "redis"))]
-        "redis-tls" => Ok(Box::new(testbeds::tls_testbed(Kind::Redis).await?)),
+        "redis-tls" => Ok(testbeds::tls_testbed(Kind::Redis, "redis-tls", testbeds::redis_testbed).await?),
         #[cfg(all(feature = "tls", feature = "zookeeper"))]
-        "zookeeper-tls" => Ok(Box::new(testbeds::tls_testbed(Kind::Zookeeper).await?)),
+        "zookeeper-tls" => {
+            Ok(testbeds::tls_testbed(Kind::Zookeeper, "zookeeper-tls", testbeds::zookeeper_testbed).await?)
+        }
         #[cfg(all(feature = "tls", feature = "etcd"))]
-        "etcd-tls" => Ok(Box::new(testbeds::tls_testbed(Kind::Etcd).await?)),
+        "etcd-tls" => Ok(testbeds::tls_testbed(Kind::Etcd, "etcd-tls", testbeds::etcd_testbed).await?),
         #[cfg(all(feature = "tls", feature = "zookeeper"))]
-        "zookeeper-3-tls" => Ok(Box::new(testbeds::zookeeper_tls_ensemble_testbed().await?)),
+        "zookeeper-3-tls" => Ok(testbeds::zookeeper_tls_ensemble_testbed().await?),
         #[cfg(feature = "redis")]
         "redis-acl" => {
             let page = page()?;
             let command = page.lines().find(|line| line.starts_with("ACL SETUSER "));
             let server = Server::start(Kind::Redis, Options::new().own()).await?;
             let command = command.ok_or("the page of --rights has no line `ACL SETUSER …`")?;
-            Ok(Box::new(testbeds::redis_acl_testbed(server, command).await?))
+            Ok(testbeds::redis_acl_testbed(server, command).await?)
         }
         #[cfg(feature = "etcd")]
         "etcd-auth" => {
@@ -155,7 +154,7 @@ async fn topology(name: &str, rights: Option<&Path>) -> Outcome<Box<dyn Testbed>
             let commands = commands.ok_or("the page of --rights has no section `# etcd` with commands")?;
             // Each client of each case logs in, and the server compares one password after the other.
             let server = Server::start(Kind::Etcd, Options::new().own().args(["--bcrypt-cost=4"])).await?;
-            Ok(Box::new(testbeds::etcd_auth_testbed(server, commands).await?))
+            Ok(testbeds::etcd_auth_testbed(server, commands).await?)
         }
         _ => {
             Err(format!("this build has no {name}: build it with the feature of its backend, and `tls`")

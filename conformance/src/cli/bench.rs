@@ -7,7 +7,6 @@ use std::{env, io};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use latchwork_bench::{Bench, Job, Line, Measure, Plan, Recipe, Summary, Target};
-use latchwork_core::Config;
 use latchwork_servers::{Clocks, Kind, Options, Server};
 use tokio::process::Command;
 
@@ -145,7 +144,7 @@ impl BenchArgs {
 
     fn measures(&self) -> Vec<Measure> {
         match (&self.measures[..], self.json) {
-            ([], false) => Measure::ALL.into(),
+            ([], false) => Measure::all().collect(),
             ([], true) => vec![Measure::Uncontended, Measure::Throughput, Measure::Handoff],
             (named, _) => named.to_vec(),
         }
@@ -170,13 +169,9 @@ impl BenchArgs {
                 command.env(ALONE, url);
                 pid = server;
             }
-            command.args("bench --json --alone --rounds 1 --measures".split(' ')).args([
-                measure.name(),
-                "--backend",
-                target.name(),
-            ]);
-            command.arg("--held").arg(count.to_string());
-            command.arg("--held-secs").arg(self.held_secs.as_secs_f64().to_string());
+            let (name, seconds) = (target.name(), self.held_secs.as_secs_f64());
+            let terms = format!("--backend {name} --measures {measure} --held {count} --held-secs {seconds}");
+            command.args("bench --json --alone --rounds 1".split(' ')).args(terms.split(' '));
             if let (Ok(kind), Some(pid)) = (target.name().parse(), pid) {
                 command.env(pid_variable(kind), pid.to_string());
             }
@@ -204,15 +199,10 @@ const ALONE: &str = "LATCHWORK_BENCH_ALONE";
 
 /// A backend by its name, or a server by its URL.
 async fn target(backend: &str, json: bool) -> Outcome<Target> {
-    let url = backend.contains("://").then(|| Config::from_url(backend)).transpose()?;
-    let name = url.as_ref().map_or(backend, |config| &config.backend);
-    backends::check_compiled(name)?;
-    let connectors = backends::connectors();
-    if name == "memory" {
-        return Ok(Target::memory(connectors));
-    }
-    let kind: Kind = name.parse()?;
-    let named = (url.map(|_| backend.to_owned()))
+    let Some((kind, url)) = backends::server(backend)? else {
+        return Ok(Target::memory(backends::connectors()));
+    };
+    let named = (url.map(str::to_owned))
         .or_else(|| env::var(ALONE).ok())
         .or_else(|| peers_url(kind).filter(|_| json));
     let (server, pid) = match named {
@@ -224,34 +214,36 @@ async fn target(backend: &str, json: bool) -> Outcome<Target> {
         None => (Server::start(kind, Options::new().clocks(Clocks::Default)).await?, None),
     };
     eprintln!("{kind}: {} (from the {})", server.addr(), server.origin());
-    let opened = Target::on(server, pid, connectors).await;
-    Ok(opened.map_err(|error| format!("{kind}: {error}"))?)
+    on(server, pid).await
+}
+
+async fn on(server: Server, pid: Option<u32>) -> Outcome<Target> {
+    let kind = server.kind();
+    let target = Target::on(server, pid, backends::connectors()).await;
+    Ok(target.map_err(|error| format!("{kind}: {error}"))?)
 }
 
 /// Each target with another side for MOVE: a second server of its kind, or where it was given, another
 /// namespace of the same one. From Redis locks move to ZooKeeper too, where both are measured.
 async fn with_other_sides(targets: Vec<Target>) -> Outcome<Vec<Target>> {
-    let connectors = backends::connectors;
     let at = |target: &Target| target.server().map(|(url, pid)| (url.to_owned(), pid));
     let zookeeper = targets.iter().find(|target| target.name() == "zookeeper").and_then(at);
     let mut sided = Vec::new();
     for target in targets {
         let Ok(kind) = target.name().parse::<Kind>() else {
-            sided.push(target.moving_to(Target::memory(connectors())));
+            sided.push(target.moving_to(Target::memory(backends::connectors())));
             continue;
         };
         let second = match at(&target).filter(|_| target.is_given()) {
-            Some((url, pid)) => Target::on(Server::at(kind, url, Clocks::Default), pid, connectors()).await,
+            Some((url, pid)) => on(Server::at(kind, url, Clocks::Default), pid).await?,
             None => {
-                let server = Server::start(kind, Options::new().own().clocks(Clocks::Default)).await?;
-                Target::on(server, None, connectors()).await
+                on(Server::start(kind, Options::new().own().clocks(Clocks::Default)).await?, None).await?
             }
         };
-        let mut target = target.moving_to(second.map_err(|error| format!("{kind}: {error}"))?);
+        let mut target = target.moving_to(second);
         if let (Kind::Redis, Some((url, pid))) = (kind, &zookeeper) {
             let server = Server::at(Kind::Zookeeper, url.clone(), Clocks::Default);
-            let other = Target::on(server, *pid, connectors()).await;
-            target = target.moving_to(other.map_err(|error| format!("zookeeper: {error}"))?);
+            target = target.moving_to(on(server, *pid).await?);
         }
         sided.push(target);
     }

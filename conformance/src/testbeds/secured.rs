@@ -13,28 +13,22 @@ use super::ServerTestbed;
 /// How many handshakes warm a server up.
 const HANDSHAKES: usize = 50;
 
-/// The testbed of a server of this kind whose clients show a certificate; the operator comes in the
-/// clear. Its name is that of the backend with `-tls` behind it.
+/// The testbed of a server of this kind whose clients show a certificate, under a name of its own; the operator
+/// comes in the clear.
 ///
 /// # Errors
-/// `Unavailable` when there is no such server, or none in this build.
-pub async fn tls_testbed(kind: Kind) -> Result<ServerTestbed> {
+/// `Unavailable` when there is no such server.
+pub async fn tls_testbed(
+    kind: Kind,
+    name: &'static str,
+    testbed_on: fn(Server) -> Result<ServerTestbed>,
+) -> Result<ServerTestbed> {
     let certificates = Certificates::new().map_err(failed)?;
     let options = Options::new().tls(certificates.server(true));
     let server = Server::start(kind, options).await.map_err(failed)?;
     let address =
         server.tls_addr().ok_or_else(|| Error::invalid("kind", "this server does not speak TLS"))?;
-    let (testbed, name): (ServerTestbed, _) = match kind {
-        #[cfg(feature = "redis")]
-        Kind::Redis => (super::redis_testbed(server)?, "redis-tls"),
-        #[cfg(feature = "zookeeper")]
-        Kind::Zookeeper => (super::zookeeper_testbed(server)?, "zookeeper-tls"),
-        #[cfg(feature = "etcd")]
-        Kind::Etcd => (super::etcd_testbed(server)?, "etcd-tls"),
-        #[allow(unreachable_patterns)]
-        kind => return Err(Error::invalid("kind", format!("this build has no {kind}"))),
-    };
-    secured(testbed.at(vec![address]).called(name), certificates).await
+    secured(testbed_on(server)?.at(vec![address]).called(name), certificates).await
 }
 
 /// The testbed of three ZooKeeper servers of one ensemble whose clients show a certificate.

@@ -17,19 +17,8 @@ use latchwork_core::{Config, Connector};
 
 fn bench(args: &[&str]) -> (bool, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_latchwork-conformance"));
-    command.args([
-        "bench",
-        "--backend",
-        "memory",
-        "--secs",
-        "0.05",
-        "--warm",
-        "0.01",
-        "--held",
-        "20",
-        "--held-secs",
-        "0.1",
-    ]);
+    let quick = "bench --backend memory --secs 0.05 --warm 0.01 --held 20 --held-secs 0.1";
+    command.args(quick.split(' '));
     // What the harness would say is not for us.
     for variable in ["MEASURES", "SECS", "WARM", "W", "M5_N", "M5_SECS"] {
         command.env_remove(format!("BENCH_{variable}"));
@@ -165,8 +154,14 @@ async fn plays_on(kind: Kind, connector: Arc<dyn Connector>) {
     let server = Server::start(kind, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"));
     let target = Target::on(server, None, vec![connector]).await.unwrap();
     let moment = Duration::from_millis(100);
-    let (contenders, give_ups, held) = (vec![2], vec![20], Vec::new());
-    let plan = Plan { time: moment, warm: moment, contenders, give_ups, held, held_time: moment, raw: true };
+    let plan = Plan {
+        time: moment,
+        warm: moment,
+        contenders: vec![2],
+        give_ups: vec![20],
+        raw: true,
+        ..Plan::default()
+    };
     let bench = Bench { targets: vec![target], plan };
     let (mut lines, mut summary) = (Vec::new(), Summary::default());
     let measures = [Measure::Uncontended, Measure::Handoff, Measure::Counter, Measure::Latch, Measure::Value];
@@ -217,16 +212,8 @@ async fn moves(kinds: [Kind; 2], connectors: Vec<Arc<dyn Connector>>) {
     }
     let [old, new]: [Target; 2] = targets.try_into().expect("two");
     let moment = Duration::from_millis(100);
-    let plan = Plan {
-        // Long enough for a renewal in between to count little, where a busy machine makes few.
-        time: 5 * moment,
-        warm: moment,
-        contenders: Vec::new(),
-        give_ups: Vec::new(),
-        held: Vec::new(),
-        held_time: moment,
-        raw: false,
-    };
+    // Long enough for a renewal in between to count little, where a busy machine makes few.
+    let plan = Plan { time: 5 * moment, warm: moment, ..Plan::default() };
     let bench = Bench { targets: vec![old.moving_to(new)], plan };
     // The second finds the moves where the first has left them.
     for job in bench.jobs(&[Measure::Moving], &[Recipe::Mutex, Recipe::Semaphore]) {

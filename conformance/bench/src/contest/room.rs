@@ -1,7 +1,7 @@
 //! Where the contenders meet: those inside, and the last departure, on one clock.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::free::Free;
@@ -25,37 +25,30 @@ pub(super) struct Departure {
 /// Where the contenders meet.
 pub(super) struct Room {
     capacity: u32,
-    inside: AtomicU32,
-    overlaps: AtomicU64,
     phase: AtomicU8,
-    // What was recorded: grants, and those among them that were handed over.
-    grants: AtomicU64,
-    handoffs: AtomicU64,
+    began: Instant,
     book: Mutex<Book>,
-    // What was free by the end of what is recorded.
-    was_free: OnceLock<Vec<Duration>>,
 }
 
 /// What happened in the room, in the order of its instants: only the holder of the lock reads the clock. A thread that
 /// reads it first and waits for the lock then would note an instant older than the one before.
+#[derive(Default)]
 struct Book {
-    began: Instant,
     free: Free,
     last: Option<Departure>,
+    inside: u32,
+    overlaps: u64,
+    // What was recorded: grants, and those among them that were handed over.
+    grants: u64,
+    handoffs: u64,
+    // What was free by the end of what is recorded.
+    was_free: Vec<Duration>,
 }
 
 impl Room {
     pub(super) fn new(capacity: u32) -> Self {
-        Self {
-            capacity,
-            inside: AtomicU32::new(0),
-            overlaps: AtomicU64::new(0),
-            phase: AtomicU8::new(Phase::Warm as u8),
-            grants: AtomicU64::new(0),
-            handoffs: AtomicU64::new(0),
-            book: Mutex::new(Book { began: Instant::now(), free: Free::default(), last: None }),
-            was_free: OnceLock::new(),
-        }
+        let (phase, began) = (AtomicU8::new(Phase::Warm as u8), Instant::now());
+        Self { capacity, phase, began, book: Mutex::default() }
     }
 
     pub(super) fn phase(&self) -> Phase {
@@ -66,9 +59,7 @@ impl Room {
         match phase {
             Phase::Warm => {}
             Phase::Recorded => self.note(|book, now| book.free.begin(now)),
-            Phase::Over => {
-                self.was_free.get_or_init(|| self.note(|book, now| book.free.spells(now)));
-            }
+            Phase::Over => self.note(|book, now| book.was_free = book.free.spells(now)),
         }
         self.phase.store(phase as u8, Ordering::SeqCst);
     }
@@ -87,24 +78,22 @@ impl Room {
     }
 
     /// For how long nobody was inside while somebody waited, each time in what was recorded.
-    pub(super) fn free(&self) -> &[Duration] {
-        self.was_free.get().map_or(&[], Vec::as_slice)
+    pub(super) fn free(&self) -> Vec<Duration> {
+        self.note(|book, _| book.was_free.clone())
     }
 
     /// Notes what happens now.
     fn note<T>(&self, what: impl FnOnce(&mut Book, Duration) -> T) -> T {
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = book.began.elapsed();
+        let now = self.began.elapsed();
         what(&mut book, now)
     }
 
     /// Comes in, and answers when, and the last departure. More inside than there is room for is an overlap.
     pub(super) fn enter(&self, weight: u32) -> (Duration, Option<Departure>) {
-        let inside = self.inside.fetch_add(weight, Ordering::SeqCst) + weight;
-        if inside > self.capacity {
-            self.overlaps.fetch_add(1, Ordering::SeqCst);
-        }
         self.note(|book, now| {
+            book.inside += weight;
+            book.overlaps += u64::from(book.inside > self.capacity);
             book.free.waited(true, now);
             (now, book.last)
         })
@@ -112,27 +101,29 @@ impl Room {
 
     /// A grant was recorded.
     pub(super) fn records(&self, handed_over: bool) {
-        self.grants.fetch_add(1, Ordering::Relaxed);
-        self.handoffs.fetch_add(u64::from(handed_over), Ordering::Relaxed);
+        self.note(|book, _| {
+            book.grants += 1;
+            book.handoffs += u64::from(handed_over);
+        });
     }
 
     /// Whether there is something to show. Of two grants the second comes after requests that were sent in
     /// what is recorded.
     pub(super) fn has_recorded(&self, handoffs: bool) -> bool {
-        self.grants.load(Ordering::Relaxed) >= 2 && (!handoffs || self.handoffs.load(Ordering::Relaxed) > 0)
+        self.note(|book, _| book.grants >= 2 && (!handoffs || book.handoffs > 0))
     }
 
     /// Goes out: called just before the release.
     pub(super) fn leave(&self, weight: u32, contender: usize) {
-        self.inside.fetch_sub(weight, Ordering::SeqCst);
         self.note(|book, at| {
+            book.inside -= weight;
             book.free.releases(at);
             book.last = Some(Departure { contender, at });
         });
     }
 
     pub(super) fn overlaps(&self) -> u64 {
-        self.overlaps.load(Ordering::SeqCst)
+        self.note(|book, _| book.overlaps)
     }
 }
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::room::Departure;
-use crate::stats::Timings;
 
 /// What one contender has seen while it was recorded.
+#[derive(Default)]
 pub(super) struct Tally {
     pub(super) grants: u64,
     /// Grants to the one that left last.
@@ -16,10 +16,6 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn new() -> Self {
-        Self { grants: 0, self_regrants: 0, waits: Vec::new(), handoffs: Vec::new() }
-    }
-
     /// Answers whether another has handed it over.
     pub(super) fn granted(
         &mut self,
@@ -39,17 +35,6 @@ impl Tally {
             None => {}
         }
         false
-    }
-
-    /// Those of all, of one kind.
-    pub(super) fn timings(tallies: &[Tally], of: fn(&Tally) -> &[Duration]) -> Timings {
-        Self::timed(tallies.iter().flat_map(of))
-    }
-
-    pub(super) fn timed<'a>(times: impl IntoIterator<Item = &'a Duration>) -> Timings {
-        let mut timings = Timings::new();
-        times.into_iter().for_each(|time| timings.record(*time));
-        timings
     }
 
     /// The fewest and the most grants that one got.

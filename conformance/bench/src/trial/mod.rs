@@ -132,16 +132,13 @@ impl Trial {
         let plan = Plan {
             time: self.time(terms),
             warm: self.warm(terms),
-            contenders: Vec::new(),
-            give_ups: Vec::new(),
-            held: Vec::new(),
             held_time: terms.held_time,
-            raw: false,
+            ..Plan::default()
         };
         let playing = async {
             match self {
                 Trial::Alone => uncontended::alone(target, &plan).await,
-                Trial::Tasks(count) => throughput::with_tasks(target, Recipe::Mutex, count, &plan).await,
+                Trial::Tasks(count) => throughput::measure(target, Recipe::Mutex, count, &plan).await,
                 Trial::Contest(contenders) => {
                     Contest { play: Play::Handoff(Recipe::Mutex), contenders }.measure(target, &plan).await
                 }
