@@ -1,7 +1,8 @@
 //! What others may have stored where a semaphore's limit stands, and is none.
 
+use crate::actions::join_of;
 use crate::waits::soon;
-use latchwork_core::backend::{Backend, EntryPage, ExpectedLimit, Join, Joined, NodeId, Patience};
+use latchwork_core::backend::{Backend, EntryPage, ExpectedLimit, Join, Joined, Patience};
 use latchwork_core::{Address, Claim, Error, ErrorKind, Limit};
 
 /// Where a limit is stored on a server, as somebody else writes and reads it.
@@ -24,16 +25,7 @@ fn none() -> Vec<(String, String)> {
 
 /// An attempt to get one permit.
 pub fn permit(queue: &Address, limit: Limit, patience: Patience) -> Join {
-    Join {
-        queue: queue.clone(),
-        id: NodeId::random(),
-        claim: Claim::Permits(1),
-        limit,
-        label: "limits".into(),
-        data: Default::default(),
-        patience,
-        repeated: false,
-    }
+    Join { limit, label: "limits".into(), patience, ..join_of(queue, Claim::Permits(1)) }
 }
 
 /// An error that shows what is stored, and how it is mended.

@@ -8,26 +8,15 @@ use async_trait::async_trait;
 use etcd_client::{Client, ConnectOptions, GetOptions};
 use futures_util::future::try_join_all;
 use latchwork_core::backend::clients_address;
-use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Kind, Result, encode};
+use latchwork_core::{Address, Capabilities, Error, ErrorKind, Kind, Result, encode};
 use tokio::process::Command;
 
+use super::memory;
 use super::proxied::{Admin, NAMESPACES, OpenAdmin, ServerTestbed};
 use crate::testbed::{of_a_case, stamps};
 use latchwork_servers::{Ensemble, Server, ask};
 
-const CAPABILITIES: Capabilities = Capabilities {
-    lease_per_node: false,
-    clean_try: true,
-    prompt_revocation: true,
-    minimum_outlives_close: false,
-    survives_failover: true,
-    confirms_on_replicas: false,
-    idle_cells: true,
-    exact_addresses: true,
-    held_writes: true,
-    lease_left: true,
-    eviction: Eviction::Never,
-};
+const CAPABILITIES: Capabilities = Capabilities { survives_failover: true, ..memory::CAPABILITIES };
 
 /// Leases are scanned every half second; a second for the revocation to be applied.
 const EXPIRY_BOUND: Duration = Duration::from_millis(1500);
@@ -118,12 +107,6 @@ async fn open_admin(addr: String, options: Option<ConnectOptions>) -> Result<Box
 struct EtcdAdmin {
     client: Client,
     addr: String,
-}
-
-impl std::fmt::Debug for EtcdAdmin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EtcdAdmin").field("addr", &self.addr).finish_non_exhaustive()
-    }
 }
 
 /// Below it lies what has an exact name, and no layout of another program's.

@@ -15,6 +15,21 @@ use latchwork_core::{
 use crate::testbed::{Armed, Client, Fault, Fixture, Link, Testbed, stamps};
 use latchwork_servers::proxy::EventLost;
 
+/// What memory promises. The other testbeds say where theirs differ.
+pub(super) const CAPABILITIES: Capabilities = Capabilities {
+    lease_per_node: false,
+    clean_try: true,
+    prompt_revocation: true,
+    minimum_outlives_close: false,
+    survives_failover: false,
+    confirms_on_replicas: false,
+    idle_cells: true,
+    exact_addresses: true,
+    held_writes: true,
+    lease_left: true,
+    eviction: Eviction::Never,
+};
+
 /// What is done to a backend before the suite sees it: for deliberately broken ones.
 pub type Wrap = Arc<dyn Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync>;
 
@@ -62,19 +77,7 @@ impl Testbed for MemoryTestbed {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            lease_per_node: false,
-            clean_try: true,
-            prompt_revocation: true,
-            minimum_outlives_close: false,
-            survives_failover: false,
-            confirms_on_replicas: false,
-            idle_cells: true,
-            exact_addresses: true,
-            held_writes: true,
-            lease_left: true,
-            eviction: Eviction::Never,
-        }
+        CAPABILITIES
     }
 
     async fn fixture(&self) -> Result<Box<dyn Fixture>> {

@@ -6,18 +6,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::try_join_all;
 use latchwork_core::{Address, Capabilities, Config, Connector, Error, ErrorKind, Result, connect};
 
 use super::proxy_link::ProxyLink;
 use crate::bounds::{ANSWER, CONNECT};
 use crate::testbed::{Client, Fault, Fixture, Link, Testbed};
+#[cfg(feature = "tls")]
+use latchwork_servers::Terminator;
 use latchwork_servers::proxy::Proxy;
 
 /// An operator's hands on a server, past the library: written with the client crate or the server's
 /// own tools.
 #[async_trait]
-pub trait Admin: fmt::Debug + Send + Sync {
+pub trait Admin: Send + Sync {
     /// Everything under `namespace` (as it is coded on the server) and under the exact `names` that
     /// must not stay: nodes of holders and waiters, member nodes. What a documented call stores, or
     /// goes by itself, is left out.
@@ -201,45 +202,35 @@ struct ServerFixture {
     // They outlive the clients, whose last words are said after a case has dropped them.
     proxies: Mutex<Vec<Arc<Proxy>>>,
     #[cfg(feature = "tls")]
-    terminators: Mutex<Vec<latchwork_servers::Terminator>>,
+    terminators: Mutex<Vec<Terminator>>,
 }
 
 impl ServerFixture {
-    /// The way of a client: a proxy to each server.
-    async fn way(&self) -> Result<(Vec<String>, ProxyLink)> {
-        #[cfg(feature = "tls")]
-        if let Some(certificates) = &self.testbed.certificates {
-            return self.terminated(certificates).await.map_err(no_port);
+    /// The way of a client: a proxy to each server. TLS ends before the proxy, and begins again behind it.
+    async fn way(&self) -> std::io::Result<(Vec<String>, ProxyLink)> {
+        let (mut hosts, mut proxies) = (Vec::new(), Vec::new());
+        for host in &self.testbed.hosts {
+            #[cfg(feature = "tls")]
+            if let Some(certificates) = &self.testbed.certificates {
+                let behind = Terminator::behind(host.clone(), certificates).await?;
+                let proxy = Arc::new(Proxy::start(behind.addr().to_string()).await?);
+                let before = Terminator::before(proxy.addr(), certificates).await?;
+                hosts.push(before.addr().to_string());
+                proxies.push(proxy);
+                self.terminators.lock().unwrap_or_else(PoisonError::into_inner).extend([behind, before]);
+                continue;
+            }
+            let proxy = Arc::new(Proxy::start(host).await?);
+            hosts.push(proxy.addr().to_string());
+            proxies.push(proxy);
         }
-        let proxies = try_join_all(self.testbed.hosts.iter().map(Proxy::start)).await.map_err(no_port)?;
-        let proxies: Vec<_> = proxies.into_iter().map(Arc::new).collect();
         self.proxies.lock().unwrap_or_else(PoisonError::into_inner).extend(proxies.iter().cloned());
-        let hosts: Vec<_> = proxies.iter().map(|proxy| proxy.addr().to_string()).collect();
         if self.testbed.doors < hosts.len() {
             let port = |host: &String| host.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
             let named = self.testbed.hosts.iter().filter_map(port);
             let ports: Vec<_> = named.zip(proxies.iter().map(|proxy| proxy.addr().port())).collect();
             proxies.iter().for_each(|proxy| proxy.readdress(ports.iter().copied()));
-        }
-        Ok((hosts[..self.testbed.doors].to_vec(), ProxyLink(proxies)))
-    }
-
-    /// The same for TLS: it ends before each proxy, and begins again behind it.
-    #[cfg(feature = "tls")]
-    async fn terminated(
-        &self,
-        certificates: &latchwork_servers::Certificates,
-    ) -> std::io::Result<(Vec<String>, ProxyLink)> {
-        use latchwork_servers::Terminator;
-        let (mut hosts, mut proxies) = (Vec::new(), Vec::new());
-        for host in &self.testbed.hosts {
-            let behind = Terminator::behind(host.clone(), certificates).await?;
-            let proxy = Arc::new(Proxy::start(behind.addr().to_string()).await?);
-            let before = Terminator::before(proxy.addr(), certificates).await?;
-            hosts.push(before.addr().to_string());
-            self.terminators.lock().unwrap_or_else(PoisonError::into_inner).extend([behind, before]);
-            self.proxies.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&proxy));
-            proxies.push(proxy);
+            hosts.truncate(self.testbed.doors);
         }
         Ok((hosts, ProxyLink(proxies)))
     }
@@ -269,7 +260,7 @@ impl Fixture for ServerFixture {
     }
 
     async fn client(&self, config: &Config) -> Result<Client> {
-        let (hosts, link) = self.way().await?;
+        let (hosts, link) = self.way().await.map_err(no_port)?;
         let mut config = config.clone();
         config.hosts = hosts;
         let coordinator = connect(&[Arc::clone(&self.testbed.connector)], &config).await?;
@@ -330,7 +321,7 @@ impl Fixture for ServerFixture {
     }
 
     async fn process_link(&self) -> Result<Option<(Config, Arc<dyn Link>)>> {
-        let (hosts, link) = self.way().await?;
+        let (hosts, link) = self.way().await.map_err(no_port)?;
         let mut config = self.config();
         config.hosts = hosts;
         Ok(Some((config, Arc::new(link))))

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Kind, Result};
+use futures_util::TryStreamExt;
+use latchwork_core::{Address, Capabilities, Error, ErrorKind, Kind, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands, AsyncConnectionConfig, ScanOptions};
 
+use super::memory;
 use super::proxied::{Admin, NAMESPACES, OpenAdmin, ServerTestbed};
 use crate::testbed::{of_a_case, stamps};
 use latchwork_servers::{ClusteredRedis, Server, WatchedRedis};
@@ -18,16 +20,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 const CAPABILITIES: Capabilities = Capabilities {
     lease_per_node: true,
-    clean_try: true,
     prompt_revocation: false,
     minimum_outlives_close: true,
-    survives_failover: false,
     confirms_on_replicas: true,
-    idle_cells: true,
-    exact_addresses: true,
-    held_writes: true,
-    lease_left: true,
-    eviction: Eviction::Never,
+    ..memory::CAPABILITIES
 };
 
 /// Every script drops what has expired, and a waiter looks when what it waits for expires
@@ -84,17 +80,12 @@ pub fn watched_redis_testbed(watched: Arc<WatchedRedis>) -> Result<ServerTestbed
     let hosts = [watched.sentinels(), watched.servers()].concat();
     let mut testbed = over(&watched.url(), hosts, |addr| {
         Box::pin(async move {
-            for addr in addr.split(',') {
-                let mut connection = open(addr).await?;
-                let info: String =
-                    redis::cmd("INFO").query_async(&mut connection).await.map_err(unavailable)?;
-                if info.contains("role:master") {
-                    // Sentinels say PING to their servers.
-                    let admin = RedisAdmin { servers: vec![connection], counted: &COUNTED[1..] };
-                    return Ok(Box::new(admin) as Box<dyn Admin>);
-                }
+            let servers = masters(&addr, 1).await?;
+            if servers.is_empty() {
+                return Err(Error::new(ErrorKind::Unavailable, "no server is the master now"));
             }
-            Err(Error::new(ErrorKind::Unavailable, "no server is the master now"))
+            // Sentinels say PING to their servers.
+            Ok(Box::new(RedisAdmin { servers, counted: &COUNTED[1..] }) as Box<dyn Admin>)
         })
     })?;
     testbed.doors = watched.sentinels().len();
@@ -108,16 +99,8 @@ pub fn watched_redis_testbed(watched: Arc<WatchedRedis>) -> Result<ServerTestbed
 pub fn clustered_redis_testbed(cluster: Arc<ClusteredRedis>) -> Result<ServerTestbed> {
     let mut testbed = over(&cluster.url(), cluster.servers(), |addr| {
         Box::pin(async move {
-            let mut masters = Vec::new();
-            for addr in addr.split(',') {
-                let mut connection = open(addr).await?;
-                let info: String =
-                    redis::cmd("INFO").query_async(&mut connection).await.map_err(unavailable)?;
-                if info.contains("role:master") {
-                    masters.push(connection);
-                }
-            }
-            Ok(Box::new(RedisAdmin { servers: masters, counted: &COUNTED }) as Box<dyn Admin>)
+            let servers = masters(&addr, usize::MAX).await?;
+            Ok(Box::new(RedisAdmin { servers, counted: &COUNTED }) as Box<dyn Admin>)
         })
     })?;
     testbed.doors = 2;
@@ -137,6 +120,30 @@ async fn open(addr: &str) -> Result<MultiplexedConnection> {
         .set_connection_timeout(Some(PATIENCE))
         .set_response_timeout(Some(PATIENCE));
     client.get_multiplexed_async_connection_with_config(&patient).await.map_err(unavailable)
+}
+
+/// The first of these servers that say that they lead, up to so many. The others are not asked.
+async fn masters(addrs: &str, most: usize) -> Result<Vec<MultiplexedConnection>> {
+    let mut masters = Vec::new();
+    for addr in addrs.split(',') {
+        let mut connection = open(addr).await?;
+        let info: String = redis::cmd("INFO").query_async(&mut connection).await.map_err(unavailable)?;
+        if info.contains("role:master") {
+            masters.push(connection);
+        }
+        if masters.len() == most {
+            break;
+        }
+    }
+    Ok(masters)
+}
+
+/// The keys of one server that fit a pattern.
+async fn keys(server: &mut MultiplexedConnection, pattern: &str) -> Result<Vec<String>> {
+    // Other cases may have a hundred thousand keys there.
+    let options = ScanOptions::default().with_pattern(pattern).with_count(1000);
+    let keys = server.scan_options::<String>(options).await.map_err(unavailable)?;
+    keys.try_collect().await.map_err(unavailable)
 }
 
 /// What a client sends: commands by their names in INFO.
@@ -229,12 +236,7 @@ impl Admin for RedisAdmin {
         let mut contents = Vec::new();
         for pattern in patterns {
             for mut connection in self.servers.clone() {
-                // Other cases may have a hundred thousand keys there.
-                let options = ScanOptions::default().with_pattern(&pattern).with_count(1000);
-                let mut keys = connection.scan_options::<String>(options).await.map_err(unavailable)?;
-                while let Some(key) = keys.next_item().await {
-                    contents.push(key.map_err(unavailable)?);
-                }
+                contents.extend(keys(&mut connection, &pattern).await?);
             }
         }
         // The meta hash and tombstones go by themselves; a limit is what a documented call stores;
@@ -286,21 +288,19 @@ impl Admin for RedisAdmin {
         for namespace in of_a_case(namespace) {
             for mut server in self.servers.clone() {
                 for (prefix, part) in keys_by_queue(&mut server, &namespace).await? {
+                    let mut expire = redis::cmd("EVAL");
                     if part == "cell" {
-                        let mut expire = redis::cmd("EVAL");
                         expire.arg(EXPIRE_CELL).arg(1).arg(format!("{prefix}cell"));
                         let of_it: i64 = expire.query_async(&mut server).await.map_err(unavailable)?;
                         left.extend(u64::try_from(of_it).map(Duration::from_millis));
                         continue;
                     }
-                    let mut expire = redis::cmd("EVAL");
                     expire.arg(EXPIRE).arg(4);
                     expire.arg(["one", "node", "exp", "seq"].map(|part| format!("{prefix}{part}")).to_vec());
                     expire.arg(label).arg(format!("{prefix}news")).arg(NEVER);
                     let of_it: Vec<i64> = expire.query_async(&mut server).await.map_err(unavailable)?;
-                    left.extend(
-                        of_it.into_iter().map(|of| Duration::from_micros(u64::try_from(of).unwrap_or(0))),
-                    );
+                    let of_it = of_it.into_iter().map(|of| u64::try_from(of).unwrap_or(0));
+                    left.extend(of_it.map(Duration::from_micros));
                 }
             }
         }
@@ -325,12 +325,8 @@ async fn keys_by_queue(
     server: &mut MultiplexedConnection,
     namespace: &str,
 ) -> Result<BTreeSet<(String, &'static str)>> {
-    let pattern = format!("{namespace}:*");
-    let options = ScanOptions::default().with_pattern(&pattern).with_count(1000);
-    let mut keys = server.scan_options::<String>(options).await.map_err(unavailable)?;
     let mut found = BTreeSet::new();
-    while let Some(key) = keys.next_item().await {
-        let key = key.map_err(unavailable)?;
+    for key in keys(server, &format!("{namespace}:*")).await? {
         for part in ["node", "one", "cell"] {
             if let Some(prefix) = key.strip_suffix(part).filter(|prefix| prefix.ends_with("}:")) {
                 found.insert((prefix.to_owned(), part));

@@ -7,11 +7,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use futures_util::future::{BoxFuture, try_join_all};
 use latchwork_core::backend::clients_address;
-use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Result};
+use latchwork_core::{Address, Capabilities, Error, ErrorKind, Result};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zookeeper_client::{Acls, Client, CreateMode};
 
+use super::memory;
 use super::proxied::{Admin, ServerTestbed};
 use crate::testbed::{of_a_case, stamps};
 use latchwork_servers::{Clocks, Ensemble, Server, ask};
@@ -52,17 +53,11 @@ fn over(url: &str, hosts: Vec<String>, tick: Duration) -> Result<ServerTestbed> 
 }
 
 const CAPABILITIES: Capabilities = Capabilities {
-    lease_per_node: false,
     clean_try: false,
-    prompt_revocation: true,
-    minimum_outlives_close: false,
     survives_failover: true,
-    confirms_on_replicas: false,
     idle_cells: false,
-    exact_addresses: true,
-    held_writes: true,
     lease_left: false,
-    eviction: Eviction::Never,
+    ..memory::CAPABILITIES
 };
 
 fn open_admin(addr: String) -> BoxFuture<'static, Result<Box<dyn Admin>>> {
@@ -79,12 +74,6 @@ fn open_admin(addr: String) -> BoxFuture<'static, Result<Box<dyn Admin>>> {
 struct ZooKeeperAdmin {
     client: Client,
     addr: String,
-}
-
-impl std::fmt::Debug for ZooKeeperAdmin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ZooKeeperAdmin").field("addr", &self.addr).finish_non_exhaustive()
-    }
 }
 
 fn path(queue: &Address) -> String {
