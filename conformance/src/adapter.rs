@@ -57,6 +57,11 @@ impl Adapter {
         }
     }
 
+    /// The title of a case that is played with it: `mutex_excludes@semaphore-1`, and with a plain mutex the name alone.
+    pub(crate) fn title(self, case: &str) -> String {
+        if self == Self::Mutex { case.to_owned() } else { format!("{case}@{self}") }
+    }
+
     /// Whether it is code of the client over the queue of a mutex, with no request of its own on the server.
     pub fn is_client_code(self) -> bool {
         matches!(self, Self::Reentrant | Self::Multi | Self::Quorum)

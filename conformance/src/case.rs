@@ -42,10 +42,7 @@ impl Case {
     /// The name, and with what it is played when that is no plain mutex:
     /// `mutex_excludes@semaphore-1`.
     pub fn title(&self) -> String {
-        match self.adapter {
-            Adapter::Mutex => self.name.to_owned(),
-            adapter => format!("{}@{adapter}", self.name),
-        }
+        self.adapter.title(self.name)
     }
 
     /// Whether this play of it keeps real time on a server: it is of the clock class, and played with a plain mutex.

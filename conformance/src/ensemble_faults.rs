@@ -168,11 +168,9 @@ impl Failure {
                 failover
             }
             Self::MajorityLost => {
-                let (one, other) = tokio::join!(ensemble.kill(leader), ensemble.kill(follower));
-                one.and(other).expect("killed");
+                tokio::try_join!(ensemble.kill(leader), ensemble.kill(follower)).expect("killed");
                 sleep(OUTAGE).await;
-                let (one, other) = tokio::join!(ensemble.launch(leader), ensemble.launch(follower));
-                one.and(other).expect("started again");
+                tokio::try_join!(ensemble.launch(leader), ensemble.launch(follower)).expect("started again");
                 ensemble.leader().await.expect("one leads again");
                 failover("majority lost and back")
             }

@@ -1,5 +1,6 @@
 //! Processes that contend while servers are killed and others take over.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -77,15 +78,13 @@ struct KeySummary {
 impl fmt::Display for KeySummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, grants, overlaps, refused, without } = self;
-        let mut waits: Vec<_> = without.iter().map(|(waited, _)| *waited).collect();
-        waits.sort_unstable();
-        let (median, worst) = (waits[waits.len() / 2], waits[waits.len() - 1]);
+        let (median, worst) = median_and_worst(without.iter().map(|(waited, _)| *waited));
         write!(
             f,
             "{key}: {grants} grants, {} plain overlaps, {refused} stale writes refused; \
              without a grant: median {median:.1?}, worst {worst:.1?} of {} failures",
             overlaps.len(),
-            waits.len()
+            without.len()
         )?;
         // The one that came nearest to its bound, which is of its own takeover.
         let nearest = without.iter().min_by_key(|(waited, bound)| bound.saturating_sub(*waited));
@@ -226,15 +225,10 @@ pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
     if failovers.is_empty() {
         return Ok(Err("nothing has failed".to_owned()));
     }
-    let mut kinds: Vec<_> = failovers.iter().map(|failure| failure.what).collect();
-    kinds.sort_unstable();
-    kinds.dedup();
-    for what in kinds {
-        let mut took: Vec<_> =
-            failovers.iter().filter(|failure| failure.what == what).map(Failover::took).collect();
-        took.sort_unstable();
-        let (median, worst) = (took[took.len() / 2], took[took.len() - 1]);
-        println!("{name}: {} times {what}: over after {median:.1?}, at most {worst:.1?}", took.len());
+    for what in failovers.iter().map(|failure| failure.what).collect::<BTreeSet<_>>() {
+        let alike = || failovers.iter().filter(|failure| failure.what == what);
+        let (median, worst) = median_and_worst(alike().map(Failover::took));
+        println!("{name}: {} times {what}: over after {median:.1?}, at most {worst:.1?}", alike().count());
     }
     println!("{name}: without a grant at most that time and {allowed:.1?}");
     let mut wrong: Vec<_> = failovers.iter().filter_map(Failover::is_late).collect();
@@ -247,6 +241,13 @@ pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
         }
     }
     Ok(if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) })
+}
+
+/// Of one time at the least.
+fn median_and_worst(times: impl Iterator<Item = Duration>) -> (Duration, Duration) {
+    let mut times: Vec<_> = times.collect();
+    times.sort_unstable();
+    (times[times.len() / 2], times[times.len() - 1])
 }
 
 fn judge(

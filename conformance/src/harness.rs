@@ -26,7 +26,7 @@ const ENDING: Duration = Duration::from_secs(30);
 /// # Errors
 /// The message of the failed assertion.
 pub fn play(testbed: &'static dyn Testbed, case: &Case) -> Result<Played, String> {
-    let (case, limit) = (*case, limit(case.long));
+    let (case, limit) = (*case, if case.long { LONG_LIMIT } else { LIMIT });
     watched(limit + ENDING, move || {
         let open = Context::open(testbed, case.adapter, case.keeps_time());
         play_within(limit, testbed, open, async |context| (case.play)(context).await)
@@ -53,10 +53,6 @@ pub(crate) fn on_thread<T: Send + 'static>(
 ) -> Result<JoinHandle<T>, String> {
     let thread = std::thread::Builder::new().stack_size(STACK);
     thread.spawn(play).map_err(|error| format!("no thread for the case: {error}"))
-}
-
-fn limit(long: bool) -> Duration {
-    if long { LONG_LIMIT } else { LIMIT }
 }
 
 /// Plays what is no case of the suite, as [`play`] does.

@@ -34,9 +34,11 @@ pub struct Line {
 }
 
 impl Line {
-    fn of(metadata: &Metadata<'static>) -> Self {
-        let fields = BTreeMap::new();
-        Self { level: *metadata.level(), name: metadata.name(), message: String::new(), fields }
+    fn of(metadata: &Metadata<'static>, record: impl FnOnce(&mut dyn Visit)) -> Self {
+        let (message, fields) = (String::new(), BTreeMap::new());
+        let mut line = Self { level: *metadata.level(), name: metadata.name(), message, fields };
+        record(&mut line);
+        line
     }
 
     /// The text of a field; empty where there is none.
@@ -177,11 +179,7 @@ impl Subscriber for Ear {
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
-        self.hear(|| {
-            let mut line = Line::of(span.metadata());
-            span.record(&mut line);
-            line
-        });
+        self.hear(|| Line::of(span.metadata(), |line| span.record(line)));
         // Spans are not distinguished here.
         Id::from_u64(1)
     }
@@ -191,11 +189,7 @@ impl Subscriber for Ear {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        self.hear(|| {
-            let mut line = Line::of(event.metadata());
-            event.record(&mut line);
-            line
-        });
+        self.hear(|| Line::of(event.metadata(), |line| event.record(line)));
     }
 
     fn enter(&self, _: &Id) {}

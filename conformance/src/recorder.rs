@@ -59,13 +59,7 @@ impl Recorder {
         let found: Vec<_> =
             recorded.series.iter().filter(|(key, _)| key.name() == metric && has(key)).collect();
         assert!(!found.is_empty(), "there is no {metric} with {labels:?}");
-        found
-            .iter()
-            .map(|(_, (kind, value))| match (kind, value.load(Ordering::Acquire)) {
-                (MetricKind::Gauge, bits) => f64::from_bits(bits),
-                (_, count) => count as f64,
-            })
-            .sum()
+        found.iter().map(|(_, (kind, value))| figure(*kind, value)).sum()
     }
 
     /// All series.
@@ -98,6 +92,11 @@ impl Recorder {
     fn describe(&self, name: &KeyName, kind: MetricKind, unit: Option<Unit>, help: &SharedString) {
         self.recorded().described.insert(name.as_str().to_owned(), (kind, unit, help.to_string()));
     }
+}
+
+fn figure(kind: MetricKind, value: &AtomicU64) -> f64 {
+    let value = value.load(Ordering::Acquire);
+    if kind == MetricKind::Gauge { f64::from_bits(value) } else { value as f64 }
 }
 
 /// Counts the values of a histogram.
@@ -140,8 +139,7 @@ impl fmt::Debug for Recorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let recorded = self.recorded();
         let series = recorded.series.iter().filter_map(|(key, (kind, value))| {
-            let value = value.load(Ordering::Acquire);
-            let value = if *kind == MetricKind::Gauge { f64::from_bits(value) } else { value as f64 };
+            let value = figure(*kind, value);
             (value != 0.0).then(|| (key.to_string(), value))
         });
         f.debug_map().entries(series).finish()

@@ -60,10 +60,7 @@ impl Row {
 
     /// The case and its adapter, as the test is named.
     pub fn title(&self) -> String {
-        match self.adapter {
-            Adapter::Mutex => self.case.clone(),
-            adapter => format!("{}@{adapter}", self.case),
-        }
+        self.adapter.title(&self.case)
     }
 }
 

@@ -1,6 +1,5 @@
 //! Which cases a run plays: all of them, or those that its patterns name.
 
-use std::fmt;
 use std::str::FromStr;
 
 use crate::case::Case;
@@ -102,12 +101,6 @@ impl FromStr for Pattern {
             return Err("a pattern is a part of a case's name or clause, or has a * or a ?");
         }
         Ok(Self(text.to_lowercase()))
-    }
-}
-
-impl fmt::Display for Pattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

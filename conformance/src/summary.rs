@@ -125,16 +125,16 @@ impl Summary {
     /// The sums. A missing result of what was expected is a failure, so that nothing is left out in
     /// silence; a row of a case that there is no more counts for nothing.
     pub fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
-        for backend in &self.backends {
-            counts += self.counts_of(&self.cases, backend);
-        }
-        counts
+        self.counts_of(self.plays())
     }
 
-    fn counts_of<'a>(&self, cases: impl IntoIterator<Item = &'a Case>, backend: &str) -> Counts {
+    fn plays(&self) -> impl Iterator<Item = (&Case, &String)> {
+        self.cases.iter().flat_map(|case| self.backends.iter().map(move |backend| (case, backend)))
+    }
+
+    fn counts_of<'a>(&self, plays: impl Iterator<Item = (&'a Case, &'a String)>) -> Counts {
         let mut counts = Counts::default();
-        for case in cases {
+        for (case, backend) in plays {
             match self.cell(case, backend) {
                 Cell::Passed(_) => counts.passed += 1,
                 Cell::Failed(_) | Cell::Missing => counts.failed += 1,
@@ -194,16 +194,15 @@ impl Summary {
         // One word a line keeps the columns narrow.
         header.extend(self.backends.iter().map(|backend| backend.replace('-', "\n")));
         table.set_header(header);
-        let contracts = self.cases.iter().map(|case| contract(case.clause));
-        let contracts = contracts.fold(Vec::new(), |mut known, contract| {
-            if !known.contains(&contract) {
-                known.push(contract);
+        let mut contracts = Vec::new();
+        for contract in self.cases.iter().map(|case| contract(case.clause)) {
+            if !contracts.contains(&contract) {
+                contracts.push(contract);
             }
-            known
-        });
+        }
         let counts = |of: &dyn Fn(&Case) -> bool| {
-            let of_backend =
-                |backend: &String| shown(self.counts_of(self.cases.iter().filter(|case| of(case)), backend));
+            let cases = || self.cases.iter().filter(|case| of(case));
+            let of_backend = |backend| shown(self.counts_of(cases().map(|case| (case, backend))));
             self.backends.iter().map(of_backend).collect::<Vec<_>>()
         };
         for name in contracts {
@@ -223,9 +222,7 @@ impl Summary {
     /// The failures in full, and the results that are missing.
     fn failures(&self) -> String {
         let (mut failures, mut missing) = (String::new(), String::new());
-        for (case, backend) in
-            self.cases.iter().flat_map(|case| self.backends.iter().map(move |backend| (case, backend)))
-        {
+        for (case, backend) in self.plays() {
             match self.cell(case, backend) {
                 Cell::Failed(why) => {
                     let _ = writeln!(failures, "\n{backend}::{}: {why}", case.title());
@@ -301,17 +298,6 @@ impl Summary {
             names.len(),
             self.cases.len()
         )
-    }
-}
-
-impl std::ops::AddAssign for Counts {
-    fn add_assign(&mut self, other: Self) {
-        let Self { passed, failed, excused, left_out, not_run } = other;
-        self.passed += passed;
-        self.failed += failed;
-        self.excused += excused;
-        self.left_out += left_out;
-        self.not_run += not_run;
     }
 }
 

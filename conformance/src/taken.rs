@@ -13,13 +13,12 @@ pub(crate) const TAKEN: u32 = 4;
 #[derive(Debug)]
 pub(crate) struct Taken {
     coordinator: Coordinator,
-    limit: u32,
     permits: tokio::sync::Mutex<HashMap<String, Permit>>,
 }
 
 impl Taken {
     pub(crate) fn by(coordinator: Coordinator) -> Self {
-        Self { coordinator, limit: TAKEN + 1, permits: tokio::sync::Mutex::default() }
+        Self { coordinator, permits: tokio::sync::Mutex::default() }
     }
 
     /// Takes the permits of `key`, once, and answers with the node that holds them.
@@ -28,7 +27,7 @@ impl Taken {
         if let Some(permit) = permits.get(key) {
             return Ok(permit.sequence());
         }
-        let permit = self.coordinator.semaphore(key, self.limit)?.acquire(TAKEN).await?;
+        let permit = self.coordinator.semaphore(key, TAKEN + 1)?.acquire(TAKEN).await?;
         let node = permit.sequence();
         permits.insert(key.to_owned(), permit);
         Ok(node)

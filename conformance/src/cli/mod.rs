@@ -122,8 +122,8 @@ struct HoldArgs {
 impl Cli {
     pub(crate) fn run(self) -> Outcome<ExitCode> {
         match self.command {
-            Command::List { clock: true, chosen } => list::clock(&chosen.selection()?),
-            Command::List { clock: false, chosen } => list::list(&chosen.selection()?),
+            Command::List { clock: true, chosen } => Ok(list::clock(&chosen.selection()?)),
+            Command::List { clock: false, chosen } => Ok(list::list(&chosen.selection()?)),
             Command::Run(run) => run.run(),
             Command::Hold(hold) => hold.run(),
             Command::Summary { reports, chosen, backends, parts, left_out, matrix } => {
