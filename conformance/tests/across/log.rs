@@ -4,7 +4,7 @@
 //! A test that listens has a process of its own: a place in the sources that nobody listened to at first is silent.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use latchwork_conformance::log::Log;
@@ -13,14 +13,11 @@ use latchwork_conformance::recorder::Recorder;
 use latchwork_core::seen::{EVENTS, METRICS, SPANS};
 use latchwork_core::{Config, Move, MoveConfig, connect, memory};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
+use crate::complete::places::{read, sources};
 
 /// The cells of each row of the tables in the guide's page whose first cell has such a name.
 fn rows(prefix: &str) -> Vec<Vec<String>> {
-    let page = root().join("src/guide/observing.md");
-    let text = std::fs::read_to_string(&page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
+    let text = read("src/guide/observing.md");
     let rows = text.lines().filter(|line| line.starts_with(&format!("| `{prefix}")));
     rows.map(|line| line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()).collect()
 }
@@ -28,6 +25,12 @@ fn rows(prefix: &str) -> Vec<Vec<String>> {
 /// Names as the guide writes them.
 fn quoted<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn assert_in_guide(expected: &BTreeSet<Vec<String>>, found: &BTreeSet<Vec<String>>) {
+    let missing: Vec<_> = expected.difference(found).collect();
+    let stale: Vec<_> = found.difference(expected).collect();
+    assert!(missing.is_empty() && stale.is_empty(), "not in the guide: {missing:#?}\nonly there: {stale:#?}");
 }
 
 #[test]
@@ -50,11 +53,7 @@ fn the_guide_has_the_events_and_spans_as_they_are() {
         let when = row.pop().expect("a last cell");
         assert!(!when.is_empty(), "{row:?} says when");
     }
-    let (expected, found): (BTreeSet<_>, BTreeSet<_>) =
-        (expected.into_iter().collect(), found.into_iter().collect());
-    let missing: Vec<_> = expected.difference(&found).collect();
-    let stale: Vec<_> = found.difference(&expected).collect();
-    assert!(missing.is_empty() && stale.is_empty(), "not in the guide: {missing:#?}\nonly there: {stale:#?}");
+    assert_in_guide(&expected.into_iter().collect(), &found.into_iter().collect());
 }
 
 #[test]
@@ -67,16 +66,13 @@ fn the_guide_has_the_metrics_as_they_are() {
         })
         .collect();
     let found: BTreeSet<_> = rows("latchwork_").into_iter().collect();
-    let missing: Vec<_> = expected.difference(&found).collect();
-    let stale: Vec<_> = found.difference(&expected).collect();
-    assert!(missing.is_empty() && stale.is_empty(), "not in the guide: {missing:#?}\nonly there: {stale:#?}");
+    assert_in_guide(&expected, &found);
 }
 
 /// What the page for those who are called at night tells them to look at.
 #[test]
 fn the_page_on_call_names_what_there_is() {
-    let page = root().join("src/guide/on_call.md");
-    let text = std::fs::read_to_string(&page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
+    let text = read("src/guide/on_call.md");
     let names = text
         .split(['`', ' ', '|'])
         .filter(|word| word.starts_with("latchwork_") || word.starts_with("latchwork."));
@@ -250,10 +246,8 @@ async fn a_move_is_counted_from_its_beginning_to_its_end() {
 /// Only the vocabulary writes at info or above, and what it has for backends, some backend uses.
 #[test]
 fn the_sources_write_nothing_loud_beside_the_vocabulary() {
-    let mut sources = Vec::new();
-    for folder in ["core/src", "backend-redis/src", "backend-zk/src", "backend-etcd/src"] {
-        collect(&root().join(folder), &mut sources);
-    }
+    let folders = ["core/src", "backend-redis/src", "backend-zk/src", "backend-etcd/src"];
+    let sources: Vec<_> = folders.into_iter().flat_map(sources).collect();
     assert!(sources.len() > 100, "{} sources", sources.len());
     let vocabulary = Path::new("core").join("src").join("seen");
     for (path, text) in
@@ -266,18 +260,5 @@ fn the_sources_write_nothing_loud_beside_the_vocabulary() {
     for function in ["advice", "clock_set", "forgot", "intruder", "publish_refused", "replaced"] {
         let call = format!("seen::{function}(");
         assert!(sources.iter().any(|(_, text)| text.contains(&call)), "no source calls {call}");
-    }
-}
-
-/// The texts of all sources in a folder.
-fn collect(folder: &Path, into: &mut Vec<(PathBuf, String)>) {
-    for entry in std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
-        let path = entry.expect("read").path();
-        if path.is_dir() {
-            collect(&path, into);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = std::fs::read_to_string(&path).expect("read");
-            into.push((path, text));
-        }
     }
 }

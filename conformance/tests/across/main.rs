@@ -1,5 +1,9 @@
 //! Tests over all backends, of what the suite prints, and of lists that must be complete.
 
+use std::sync::Arc;
+
+use latchwork_core::Connector;
+
 #[cfg(feature = "bench")]
 mod bench;
 mod complete;
@@ -14,3 +18,15 @@ mod summary;
 #[cfg(feature = "tls")]
 mod tls;
 mod traces;
+
+/// The connectors of the backends on servers.
+fn connectors() -> Vec<Arc<dyn Connector>> {
+    vec![
+        #[cfg(feature = "redis")]
+        latchwork_redis::connector(),
+        #[cfg(feature = "zookeeper")]
+        latchwork_zookeeper::connector(),
+        #[cfg(feature = "etcd")]
+        latchwork_etcd::connector(),
+    ]
+}

@@ -14,11 +14,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use latchwork_core::{Config, Connector, Coordinator, connect};
+use latchwork_core::{Config, Coordinator, connect};
 use latchwork_servers::{Certificates, Clocks, Kind, Options, Server, Validity};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
+
+use crate::connectors;
 
 /// Names the file of hosts to the process within the namespace.
 const HOSTS: &str = "LATCHWORK_TEST_HOSTS";
@@ -126,10 +128,6 @@ async fn listeners() -> ([TcpListener; 2], u16) {
             return ([first, then], port);
         }
     }
-}
-
-fn connectors() -> Vec<Arc<dyn Connector>> {
-    vec![latchwork_redis::connector(), latchwork_zookeeper::connector(), latchwork_etcd::connector()]
 }
 
 async fn client(kind: Kind, certificates: Option<&Certificates>, host: String) -> Coordinator {

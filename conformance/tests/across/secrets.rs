@@ -2,15 +2,16 @@
 //! crate at any level, not in what a server shows of its clients.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_conformance::log::Text;
 use latchwork_conformance::own_process;
 use latchwork_conformance::vault::Vault;
-use latchwork_core::{Config, Connector, Coordinator, ErrorKind, Move, MoveConfig, Secret, connect};
+use latchwork_core::{Config, Coordinator, ErrorKind, Move, MoveConfig, Secret, connect};
 use latchwork_servers::proxy::Proxy;
 use latchwork_servers::{Kind, Options, Server};
+
+use crate::connectors;
 
 /// What no text may hold: the right password, and a wrong one.
 const SECRETS: [&str; 2] = ["hunter2-right", "hunter3-wrong"];
@@ -26,10 +27,6 @@ fn listen() -> Text {
         .try_init()
         .expect("the first of this process");
     log
-}
-
-fn connectors() -> Vec<Arc<dyn Connector>> {
-    vec![latchwork_redis::connector(), latchwork_zookeeper::connector(), latchwork_etcd::connector()]
 }
 
 /// A server of each kind that knows `app` with the right password. A ZooKeeper reads it in `folder`.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use latchwork_conformance::report::{self, Row};
-use latchwork_conformance::selection::Selection;
+use latchwork_conformance::selection::{self, Selection};
 use latchwork_conformance::summary::{Counts, Expected, Summary};
 use latchwork_conformance::{Adapter, Case, Played, cases};
 
@@ -134,20 +134,7 @@ fn what_is_no_report_is_named() {
 /// All backends and topologies of the long tier, with as many reasons and excuses as there may be.
 fn success() -> (Vec<Row>, Expected) {
     let whole = ["memory", "redis", "zookeeper", "etcd"];
-    let parts = [
-        "redis-tls",
-        "redis-acl",
-        "redis-sentinel",
-        "redis-cluster",
-        "zookeeper-tls",
-        "zookeeper-3",
-        "zookeeper-3-tls",
-        "etcd-tls",
-        "etcd-3",
-        "etcd-auth",
-        "own",
-        "own-too",
-    ];
+    let parts = [&selection::TOPOLOGIES[..], &["own", "own-too"]].concat();
     let cases = cases::all();
     let part: Vec<_> = cases.iter().filter(|case| case.is_on_every_topology()).copied().collect();
     let mut rows: Vec<_> = whole.iter().flat_map(|backend| passed(backend, &cases)).collect();

@@ -3,23 +3,13 @@
 //! says.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use latchwork_conformance::mistakes::Mistakes;
-use latchwork_core::{Config, Connector, Coordinator, Error, ErrorKind, connect};
+use latchwork_core::{Config, Coordinator, Error, ErrorKind, connect};
 use latchwork_servers::proxy::Proxy;
 use latchwork_servers::{Authority, Certificates, Kind, Options, Server, Validity};
 
-fn connectors() -> Vec<Arc<dyn Connector>> {
-    vec![
-        #[cfg(feature = "redis")]
-        latchwork_redis::connector(),
-        #[cfg(feature = "zookeeper")]
-        latchwork_zookeeper::connector(),
-        #[cfg(feature = "etcd")]
-        latchwork_etcd::connector(),
-    ]
-}
+use crate::connectors;
 
 /// The scheme of a kind with TLS.
 fn secured(kind: Kind) -> String {
@@ -60,15 +50,19 @@ impl Secured {
         Self { server, certificates }
     }
 
+    /// The URL of a client with these options.
+    fn at(&self, options: &str) -> String {
+        let (scheme, addr) = (secured(self.server.kind()), self.server.tls_addr().expect("it speaks TLS"));
+        format!("{scheme}://{addr}?{options}{PATIENT}")
+    }
+
     /// The URL of a client that trusts it; `more` options stand behind.
     fn url(&self, more: &str) -> String {
-        let (scheme, addr) = (secured(self.server.kind()), self.server.tls_addr().expect("it speaks TLS"));
-        format!("{scheme}://{addr}?{}{more}{PATIENT}", self.certificates.trusting())
+        self.at(&(self.certificates.trusting() + more))
     }
 
     fn mutual(&self) -> String {
-        let (scheme, addr) = (secured(self.server.kind()), self.server.tls_addr().expect("it speaks TLS"));
-        format!("{scheme}://{addr}?{}{PATIENT}", self.certificates.mutual())
+        self.at(&self.certificates.mutual())
     }
 }
 
@@ -94,20 +88,16 @@ async fn mistakes(kind: Kind, demanding: &Secured) -> BTreeMap<&'static str, Err
             let coordinator = open(&server.url("&server_name=elsewhere")).await.expect("by its other name");
             coordinator.close().await.expect("closed");
             // What the system trusts does not include the tests' authority.
-            let url = format!("{scheme}://{}?{PATIENT}", server.server.tls_addr().expect("it speaks TLS"));
-            seen.insert("nobody who is trusted has signed it", refusal(&url).await);
+            seen.insert("nobody who is trusted has signed it", refusal(&server.at("")).await);
         }
     }
     let none = refusal(&demanding.url("")).await;
     seen.insert("the server demands a client certificate, and there is none", none);
     let theirs = certificates.of_a_stranger().expect("written");
-    seen.insert(
-        "the server does not know who signed the client's certificate",
-        refusal(&format!("{scheme}://{tls}?{theirs}{PATIENT}")).await,
-    );
+    let error = refusal(&demanding.at(&theirs)).await;
+    seen.insert("the server does not know who signed the client's certificate", error);
     let expired = certificates.expired().expect("written");
-    let error = refusal(&format!("{scheme}://{tls}?{expired}{PATIENT}")).await;
-    seen.insert("the client's certificate has expired", error);
+    seen.insert("the client's certificate has expired", refusal(&demanding.at(&expired)).await);
     let file = |name: &str| certificates.path(name).display().to_string();
     seen.insert("a URL without TLS, and a server with it", refusal(&format!("{kind}://{tls}")).await);
     let plainly = format!("{scheme}://{plain}?{}", certificates.mutual());
@@ -181,7 +171,7 @@ async fn without_a_file_those_are_trusted_whom_the_system_trusts(kind: Kind) {
         return;
     }
     let server = Secured::new(kind, Certificates::new().expect("made"), false).await;
-    let url = format!("{}://{}?{PATIENT}", secured(kind), server.server.tls_addr().expect("it speaks TLS"));
+    let url = server.at("");
     let stranger = Authority::new("a stranger").expect("made");
     server.certificates.write("other.pem", stranger.certificate()).expect("written");
     for (file, says) in [("ca.pem", "it is trusted"), ("other.pem", "nobody who is trusted has signed")] {

@@ -1,12 +1,10 @@
 //! The futures of core that a user can await.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
 
 use latchwork_conformance::cases;
 
-use super::places::root;
+use super::places::sources;
 
 /// Public futures of core that are not in the table of those that are dropped at every await point,
 /// each with the reason.
@@ -115,26 +113,13 @@ fn implemented(rest: &str) -> String {
     behind.map_or_else(String::new, |at| name(&rest[at + 1..]))
 }
 
-/// The names of all futures that a folder of the repository declares, as [`collect_futures`] has
-/// them.
+/// The names of all verbs, of all `pub async fn` and of the `async fn` of public traits in a folder of the repository,
+/// as `Type::function`. Memory's own are those of a test's hands.
 pub(crate) fn declared_in(folder: &str) -> BTreeSet<String> {
     let mut declared = BTreeSet::new();
-    collect_futures(&root().join(folder), &mut declared);
-    declared
-}
-
-/// The names of all verbs, of all `pub async fn` and of the `async fn` of public traits, as `Type::function`.
-/// Memory's own are those of a test's hands.
-fn collect_futures(folder: &Path, into: &mut BTreeSet<String>) {
-    for entry in fs::read_dir(folder).expect("core's sources stand beside the suite") {
-        let path = entry.expect("read").path();
-        if path.is_dir() {
-            if !path.ends_with("memory") {
-                collect_futures(&path, into);
-            }
-            continue;
-        }
-        let text = fs::read_to_string(&path).expect("read");
+    let mut sources = sources(folder);
+    sources.retain(|(path, _)| !path.components().any(|part| part.as_os_str() == "memory"));
+    for (_, text) in sources {
         let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
         let mut owner = None;
         for line in code.lines() {
@@ -147,7 +132,7 @@ fn collect_futures(folder: &Path, into: &mut BTreeSet<String>) {
                 owner = None;
             }
             if let (Some((owner, _)), Some(verb)) = (&owner, verb(line)) {
-                into.insert(format!("{owner}::{verb}"));
+                declared.insert(format!("{owner}::{verb}"));
             }
             let function = match &owner {
                 Some((_, true)) => line.strip_prefix("    async fn "),
@@ -155,12 +140,13 @@ fn collect_futures(folder: &Path, into: &mut BTreeSet<String>) {
                 None => line.strip_prefix("pub async fn "),
             };
             if let Some(function) = function.map(name) {
-                into.insert(
+                declared.insert(
                     owner.as_ref().map_or(function.clone(), |(owner, _)| format!("{owner}::{function}")),
                 );
             }
         }
     }
+    declared
 }
 
 /// The identifier that a text begins with.

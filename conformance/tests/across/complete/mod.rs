@@ -5,5 +5,5 @@ mod cases;
 mod clock;
 mod futures;
 mod options;
-mod places;
+pub(crate) mod places;
 mod recipes;

@@ -1,5 +1,7 @@
 //! The places of an option that all backends have: a field of `Config`.
 
+use crate::connectors;
+
 use super::places::{Place, assert_all_missing, assert_filled_in, place, read};
 
 /// Fields that a URL has parts for, or a form of its own: no options behind its `?`.
@@ -44,8 +46,7 @@ fn every_option_is_read_from_urls_and_files_and_is_in_the_guide() {
 fn options_of_backends_are_in_the_guide() {
     // The scheme of a URL says these.
     let in_schemes = ["cluster", "sentinel_service"];
-    let connectors =
-        [latchwork_redis::connector(), latchwork_zookeeper::connector(), latchwork_etcd::connector()];
+    let connectors = connectors();
     let options = connectors.iter().flat_map(|connector| connector.options());
     for option in options.filter(|option| !in_schemes.contains(option)) {
         assert_filled_in(&[place(

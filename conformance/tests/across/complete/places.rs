@@ -14,6 +14,25 @@ pub(crate) fn read(file: &str) -> String {
     fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
+/// The sources in one of the repository's folders, with their texts.
+pub(crate) fn sources(folder: &str) -> Vec<(PathBuf, String)> {
+    let mut sources = Vec::new();
+    collect(&root().join(folder), &mut sources);
+    sources
+}
+
+fn collect(folder: &Path, into: &mut Vec<(PathBuf, String)>) {
+    for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+        let path = entry.expect("read").path();
+        if path.is_dir() {
+            collect(&path, into);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).expect("read");
+            into.push((path, text));
+        }
+    }
+}
+
 /// Where something must be named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
