@@ -12,7 +12,7 @@ use crate::raw::cells::{self, Write};
 use crate::raw::{PLAIN, Pair, SAME, Subject};
 use crate::target::Target;
 use crate::throughput::{Done, Window, per_second};
-use crate::turns::{self, Named};
+use crate::turns::{self, ServerTerms};
 
 /// Our counter among the peers.
 const PEER: &str = "latchwork-counter";
@@ -35,8 +35,8 @@ pub(super) async fn measure(target: &Target, plan: &Plan) -> Result<Vec<Line>> {
         let plain = cells::incrementing(target).await?;
         subjects.extend(plain.map(|pair| Subject { peer: PLAIN, pair }));
     }
-    let named = Named { measure: "COUNTER", asked: "add", unit: "server requests/add" };
-    let mut lines = turns::measure(target, subjects, plan, named).await?;
+    let terms = ServerTerms::of(target, ["COUNTER", "add", "server requests/add"]);
+    let mut lines = turns::measure(subjects, plan, &terms).await?;
     client.close().await?;
     lines.extend(together(target, plan).await?);
     Ok(lines)

@@ -17,7 +17,7 @@ use crate::raw::cells::{self, Hear, Write};
 use crate::raw::{Pair, SAME, Subject};
 use crate::requests::Counted;
 use crate::target::Target;
-use crate::turns::{self, Named};
+use crate::turns::{self, ServerTerms};
 
 /// How many wait, with a client each.
 const WAITERS: usize = 16;
@@ -65,12 +65,11 @@ impl Event {
         })
     }
 
-    fn named(self) -> Named {
+    /// The measure of the request alone, the parameter of what the server is asked for, and its unit.
+    fn alone(self) -> [&'static str; 3] {
         match self {
-            Event::Opened => {
-                Named { measure: "LATCH_count", asked: "count", unit: "server requests/count-down" }
-            }
-            Event::Written => Named { measure: "VALUE_write", asked: "write", unit: "server requests/write" },
+            Event::Opened => ["LATCH_count", "count", "server requests/count-down"],
+            Event::Written => ["VALUE_write", "write", "server requests/write"],
         }
     }
 
@@ -96,7 +95,7 @@ pub(super) async fn measure(target: &Target, event: Event, plan: &Plan) -> Resul
         let same = cells::writing(target, "alone", event.write()).await?;
         subjects.extend(same.map(|pair| Subject { peer: SAME, pair }));
     }
-    let mut lines = turns::measure(target, subjects, plan, event.named()).await?;
+    let mut lines = turns::measure(subjects, plan, &ServerTerms::of(target, event.alone())).await?;
     if event == Event::Written {
         lines.extend(cached(target, &client).await?);
     }

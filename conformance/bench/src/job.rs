@@ -104,7 +104,9 @@ impl Bench {
     pub async fn play(&self, job: &Job) -> Vec<Line> {
         let (target, plan) = (&self.targets[job.target], &self.plan);
         let lines: Result<Vec<Line>> = match job.task {
-            Task::Uncontended(recipe) => uncontended::measure(target, recipe, plan).await,
+            Task::Uncontended(recipe) => {
+                uncontended::measure(target, recipe, recipe == Recipe::Mutex, plan).await
+            }
             Task::Throughput(recipe) => throughput::measure(target, recipe, TASKS, plan).await,
             Task::Contest(contest) => contest.measure(target, plan).await,
             Task::Reentry => reentry::measure(target, plan).await,

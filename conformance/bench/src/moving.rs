@@ -74,8 +74,8 @@ pub(super) async fn measure(old: &Target, new: &Target, recipe: Recipe, plan: &P
         counted.push((new.counter(), of_new));
     }
     let unit = "server requests/acquisition";
-    let terms = ServerTerms { server: old.name(), measure: MOVE, param: &times, counted: &counted, unit };
-    let lines = turns::measure_on(subjects, plan, &terms).await?;
+    let terms = ServerTerms { server: old.name(), measure: MOVE, param: &times, counted, unit };
+    let lines = turns::measure(subjects, plan, &terms).await?;
     try_join_all(clients.iter().map(Coordinator::close)).await?;
     Ok(lines)
 }

@@ -12,7 +12,7 @@ use crate::line::Line;
 use crate::plan::Plan;
 use crate::raw::{self, Pair, Subject};
 use crate::target::Target;
-use crate::turns::{self, Named};
+use crate::turns::{self, ServerTerms};
 
 /// How many members there are, one measurement each.
 pub(super) const MEMBERS: [usize; 2] = [3, 5];
@@ -44,8 +44,8 @@ pub(super) async fn measure(target: &Target, members: usize, plan: &Plan) -> Res
     if plan.raw {
         subjects.extend(raw::at_once(target, members).await?);
     }
-    let named = Named { measure: "QUORUM", asked: "majority", unit: "server requests/acquisition" };
-    let lines = turns::measure(target, subjects, plan, named).await?;
+    let terms = ServerTerms::of(target, ["QUORUM", "majority", "server requests/acquisition"]);
+    let lines = turns::measure(subjects, plan, &terms).await?;
     try_join_all(clients.iter().map(Coordinator::close)).await?;
     Ok(lines)
 }

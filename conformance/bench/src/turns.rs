@@ -18,19 +18,9 @@ const TURN: usize = 20;
 const COUNTED: u64 = 200;
 const PARTS: u64 = 5;
 /// The parameter of what is timed.
-pub(super) const ONE_TASK: &str = "1 task";
+const ONE_TASK: &str = "1 task";
 
-/// What the lines are called.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Named {
-    /// The measure of the times.
-    pub(super) measure: &'static str,
-    /// The parameter of the requests, and their unit.
-    pub(super) asked: &'static str,
-    pub(super) unit: &'static str,
-}
-
-/// The same of what asks several servers.
+/// What the lines are called, and whose requests are counted.
 pub(super) struct ServerTerms<'a> {
     /// The server that the lines name.
     pub(super) server: &'a str,
@@ -38,25 +28,20 @@ pub(super) struct ServerTerms<'a> {
     pub(super) measure: &'static str,
     pub(super) param: &'a str,
     /// Whose requests are counted, with the parameter of those lines.
-    pub(super) counted: &'a [(&'a Counter, String)],
+    pub(super) counted: Vec<(&'a Counter, String)>,
     pub(super) unit: &'static str,
+}
+
+impl<'a> ServerTerms<'a> {
+    /// Those of one server: the measure of the times, and the parameter and the unit of the requests.
+    pub(super) fn of(target: &'a Target, [measure, asked, unit]: [&'static str; 3]) -> Self {
+        let counted = vec![(target.counter(), asked.to_owned())];
+        Self { server: target.name(), measure, param: ONE_TASK, counted, unit }
+    }
 }
 
 /// Warms all of them up, counts the requests of each, and times them; gives back what would stay.
 pub(super) async fn measure(
-    target: &Target,
-    subjects: Vec<Subject>,
-    plan: &Plan,
-    named: Named,
-) -> Result<Vec<Line>> {
-    let Named { measure, asked, unit } = named;
-    let counted = [(target.counter(), asked.to_owned())];
-    let terms = ServerTerms { server: target.name(), measure, param: ONE_TASK, counted: &counted, unit };
-    measure_on(subjects, plan, &terms).await
-}
-
-/// [`measure`] on several servers.
-pub(super) async fn measure_on(
     mut subjects: Vec<Subject>,
     plan: &Plan,
     terms: &ServerTerms<'_>,

@@ -137,7 +137,7 @@ impl Trial {
         };
         let playing = async {
             match self {
-                Trial::Alone => uncontended::alone(target, &plan).await,
+                Trial::Alone => uncontended::measure(target, Recipe::Mutex, false, &plan).await,
                 Trial::Tasks(count) => throughput::measure(target, Recipe::Mutex, count, &plan).await,
                 Trial::Contest(contenders) => {
                     Contest { play: Play::Handoff(Recipe::Mutex), contenders }.measure(target, &plan).await
