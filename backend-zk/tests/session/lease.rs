@@ -4,30 +4,43 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::{SET_DATA, through};
-use crate::common::{address, backend, config, coordinator, holds, join, own_server, server, soon, stranger};
+use crate::common::{
+    address, admitted, backend, config, coordinator, holds, join, own_server, server, soon, stranger, waiting,
+};
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_core::Claim::Exclusive;
 use latchwork_core::backend::{Close, Joined};
-use latchwork_core::{Ended, Kind, LeaseState, LostReason};
+use latchwork_core::{Kind, LeaseState, LostReason};
 
 /// A short lease has less time left when a proof is sent than a proof may take in good times.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_silence_suspends_a_short_lease_before_it_is_lost() {
+async fn a_silence_suspends_a_short_lease_before_it_is_lost_and_another_is_admitted() {
     let server = server().await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
     let mut config = through(&proxy).await;
+    let mut direct = config.clone();
+    direct.hosts = vec![server.addr().to_owned()];
+    let other = backend(&direct).await;
     // It is suspended for a ninth of its TTL: for longer than a machine stands still.
     config.ttl = Duration::from_secs(10);
     config.options.set("tick", "4s");
     let backend = backend(&config).await;
     let lease = backend.lease();
+    let queue = address(&config, Kind::Mutex, "a");
+    let _held = admitted(backend.join(&join(&queue, Exclusive)).await);
+    let next = waiting(other.join(&join(&queue, Exclusive)).await);
     // Shortly before the third proof, so that the loss comes before the connection is given up as
     // silent.
     lease.clock().sleep_until(lease.opened() + Duration::from_millis(9700)).await;
     proxy.hold(Direction::ToServer);
     assert_eq!(soon(lease.changed(LeaseState::Live)).await, LeaseState::Suspended);
-    assert_eq!(soon(lease.until_lost()).await, LostReason::Expired);
+    tokio::select! {
+        biased;
+        lost = soon(lease.until_lost()) => assert_eq!(lost, LostReason::Expired),
+        admitted = next.admitted() => panic!("before the loss: {admitted:?}"),
+    }
+    soon(next.admitted()).await.unwrap();
     backend.close(Close::Abrupt).await.unwrap();
 }
 
@@ -69,54 +82,6 @@ async fn holds_outlive_the_silence_of_the_host_in_use_beside_another() {
     for (client, _) in held {
         client.close().await.unwrap();
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_session_cut_off_is_lost_before_another_is_admitted_and_a_new_one_is_opened_later() {
-    let proxy = Proxy::start(server().await.addr()).await.unwrap();
-    let mut config = through(&proxy).await;
-    let mut direct = config.clone();
-    direct.hosts = vec![server().await.addr().to_owned()];
-    config.ttl = Duration::from_secs(12);
-    let (cut_off, other) = (coordinator(&config).await, coordinator(&direct).await);
-    let guard = soon(cut_off.mutex("a").unwrap().acquire()).await.unwrap();
-    let token = guard.token();
-    let waits = tokio::spawn({
-        let mutex = other.mutex("a").unwrap();
-        async move { mutex.acquire().await }
-    });
-    soon(async {
-        while other.mutex("a").unwrap().queue().first(10).await.unwrap().len() < 2 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-    proxy.hold(Direction::ToServer);
-    proxy.hold(Direction::ToClient);
-    let next = tokio::select! {
-        biased;
-        lost = guard.lost() => {
-            assert_eq!(lost, Ended::Lost(LostReason::Expired));
-            soon(waits).await.unwrap().unwrap()
-        }
-        _ = tokio::time::sleep(crate::common::PATIENCE) => panic!("neither noticed"),
-    };
-    assert!(!guard.is_held());
-    assert!(next.token() > token);
-    next.release().await.unwrap();
-    // Our own old node is in nobody's way when the server is back.
-    proxy.sever();
-    proxy.resume();
-    let again = soon(cut_off.mutex("a").unwrap().acquire()).await.unwrap();
-    assert!(again.token() > token);
-    assert_eq!(
-        guard.check().unwrap_err().lost_reason(),
-        Some(LostReason::Expired),
-        "the old hold stays lost"
-    );
-    again.release().await.unwrap();
-    cut_off.close().await.unwrap();
-    other.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
