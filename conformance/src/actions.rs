@@ -132,7 +132,7 @@ impl<G> Drop for Waiter<G> {
 }
 
 /// A join below the recipes.
-pub(crate) fn join_of(queue: &Address, claim: Claim) -> Join {
+pub fn join_of(queue: &Address, claim: Claim) -> Join {
     Join {
         queue: queue.clone(),
         id: NodeId::random(),

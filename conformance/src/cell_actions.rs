@@ -12,16 +12,17 @@ pub(crate) fn shown(version: Version, value: impl AsRef<[u8]>) -> VersionedValue
 }
 
 /// A write of a value that stays.
-pub(crate) fn put(expected: Expected, value: impl AsRef<[u8]>) -> CellWrite {
+pub fn put(expected: Expected, value: impl AsRef<[u8]>) -> CellWrite {
     lasting(expected, value, CellLife::Stays)
 }
 
 /// A write of a value that stays as long as this.
-pub(crate) fn lasting(expected: Expected, value: impl AsRef<[u8]>, life: CellLife) -> CellWrite {
+pub fn lasting(expected: Expected, value: impl AsRef<[u8]>, life: CellLife) -> CellWrite {
     CellWrite { expected, value: Some(value.as_ref().into()), life }
 }
 
-pub(crate) const fn deletion(expected: Expected) -> CellWrite {
+/// A deletion.
+pub const fn deletion(expected: Expected) -> CellWrite {
     CellWrite { expected, value: None, life: CellLife::Stays }
 }
 
@@ -30,7 +31,10 @@ pub(crate) async fn ask(client: &Client, cell: &Address, write: &CellWrite) -> R
 }
 
 /// The version that a write has made.
-pub(crate) fn written(answer: Result<CellWritten>) -> Version {
+///
+/// # Panics
+/// When the write was not made.
+pub fn written(answer: Result<CellWritten>) -> Version {
     match answer.expect("answered") {
         CellWritten::Written(version) => version,
         other => panic!("not written: {other:?}"),

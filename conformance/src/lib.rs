@@ -8,12 +8,12 @@
 // docs.rs shows which feature an item needs; everywhere else this is nothing.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod actions;
+pub mod actions;
 mod adapter;
 mod bounds;
 mod case;
 pub mod cases;
-mod cell_actions;
+pub mod cell_actions;
 pub mod child;
 mod context;
 pub mod ensemble_faults;

@@ -25,7 +25,7 @@ fn none() -> Vec<(String, String)> {
 
 /// An attempt to get one permit.
 pub fn permit(queue: &Address, limit: Limit, patience: Patience) -> Join {
-    Join { limit, label: "limits".into(), patience, ..join_of(queue, Claim::Permits(1)) }
+    Join { limit, patience, ..join_of(queue, Claim::Permits(1)) }
 }
 
 /// An error that shows what is stored, and how it is mended.

@@ -47,6 +47,17 @@ impl Mistakes {
     }
 }
 
+/// Asserts that the text of an error has these words, as a reader of the log sees it, and not the password of the tests.
+///
+/// # Panics
+/// When it is not so.
+pub fn says(error: &Error, words: &[&str]) {
+    println!("{error}");
+    let text = format!("{error} {error:#?}");
+    assert!(words.iter().all(|word| text.contains(word)), "{words:?} in: {text}");
+    assert!(!text.contains("hunter2"), "{text}");
+}
+
 /// Makes each row of the table about namespaces, in namespaces beside that of `config`.
 ///
 /// # Panics
