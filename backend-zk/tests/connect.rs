@@ -3,7 +3,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::{config, holds, promptly, put, server, soon, stranger, try_backend};
+use crate::common::request::{CREATE2, READ};
+use crate::common::{
+    config, coordinator, holds, owner, plant, promptly, server, soon, stranger, try_backend, with_login,
+};
 use futures_util::future::join_all;
 use latchwork_conformance::mistakes::{Mistakes, namespaces_are_named};
 use latchwork_conformance::proxy::Proxy;
@@ -16,10 +19,6 @@ use zookeeper_client::{Acls, CreateMode};
 /// A connect that waits for this deadline does not end within a test.
 const FAR_DEADLINE: Duration = Duration::from_secs(3600);
 
-/// ZooKeeper's numbers of the requests that read a node, and that make one.
-const READ: i32 = 4;
-const CREATE2: i32 = 15;
-
 async fn refused(config: &Config) -> Error {
     match try_backend(config).await {
         Ok(backend) => panic!("it connected: {backend:?}"),
@@ -27,32 +26,22 @@ async fn refused(config: &Config) -> Error {
     }
 }
 
-async fn kind(config: &Config) -> ErrorKind {
-    refused(config).await.kind()
-}
-
-#[tokio::test]
-async fn another_server_is_named_by_its_answer() {
-    for (other, name) in [(Kind::Redis, "Redis"), (Kind::Etcd, "etcd")] {
-        let server = Server::start(other, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
-        let expected = format!("wrong server: expected zookeeper, saw {name}:");
-        // A server has less than a second to name itself, which a busy one may need again.
-        let mut answers = Vec::<String>::new();
-        while !answers.last().is_some_and(|answer| answer.contains(&expected)) {
-            assert!(answers.len() < 3, "{answers:?} of {name}");
-            let mut config = config(server.addr());
-            config.connect_timeout = FAR_DEADLINE;
-            answers.push(soon(refused(&config)).await.to_string());
+/// The error of a connect to a server of another kind. It has less than a second to name itself, which a busy one may
+/// need again.
+async fn refused_by_another(kind: Kind, name: &str) -> Error {
+    let server = Server::start(kind, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
+    let expected = format!("wrong server: expected zookeeper, saw {name}:");
+    let mut answers = Vec::new();
+    while answers.len() < 3 {
+        let mut config = config(server.addr());
+        config.connect_timeout = FAR_DEADLINE;
+        let error = soon(refused(&config)).await;
+        if error.to_string().contains(&expected) {
+            return error;
         }
+        answers.push(error);
     }
-}
-
-#[tokio::test]
-async fn a_closed_port_is_unavailable_before_the_deadline() {
-    let closed = ClosedPort::take().unwrap();
-    let mut config = config(&closed.addr().to_string());
-    config.connect_timeout = FAR_DEADLINE;
-    assert_eq!(soon(kind(&config)).await, ErrorKind::Unavailable);
+    panic!("{answers:?} of {name}");
 }
 
 #[tokio::test]
@@ -60,7 +49,7 @@ async fn a_silent_port_is_unavailable_at_the_deadline() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut config = config(&listener.local_addr().unwrap().to_string());
     config.connect_timeout = Duration::from_secs(1);
-    assert_eq!(soon(kind(&config)).await, ErrorKind::Unavailable);
+    assert_eq!(soon(refused(&config)).await.kind(), ErrorKind::Unavailable);
 }
 
 #[tokio::test]
@@ -147,18 +136,12 @@ async fn a_missing_chroot_is_made_and_holds_all_of_it() {
 #[tokio::test]
 async fn what_is_wrong_with_the_server_is_named() {
     let mut table = Mistakes::of(include_str!("../../src/guide/connecting.md"), "## When ZooKeeper is wrong");
-    let refused = async |config: &Config| try_backend(config).await.expect_err("it connected");
     let closed = ClosedPort::take().unwrap();
-    table.made("nobody listens at the host", &refused(&config(&closed.addr().to_string())).await);
-    let other = Server::start(Kind::Redis, Options::new()).await.unwrap();
-    let mut error = refused(&config(other.addr())).await;
-    // A server has less than a second to name itself, which a busy one may need again.
-    for _ in 0..2 {
-        if error.kind() == ErrorKind::Unavailable {
-            error = refused(&config(other.addr())).await;
-        }
-    }
-    table.made("another server listens there", &error);
+    let mut nowhere = config(&closed.addr().to_string());
+    nowhere.connect_timeout = FAR_DEADLINE;
+    table.made("nobody listens at the host", &soon(refused(&nowhere)).await);
+    table.made("another server listens there", &refused_by_another(Kind::Redis, "Redis").await);
+    refused_by_another(Kind::Etcd, "etcd").await;
 
     // The server's own bound is 60 s.
     let server = server().await;
@@ -171,16 +154,12 @@ async fn what_is_wrong_with_the_server_is_named() {
     config.options.set("tick", "2s");
     table.made("the TTL is too short for the server's `tickTime`", &refused(&config).await);
 
-    let login = crate::common::foreign().with_auth("digest", b"app:secret");
-    let owner = login.connect(server.addr()).await.unwrap();
     let mode = CreateMode::Persistent.with_acls(Acls::creator_all());
     let owned = format!("owned-{}", config.namespace);
-    owner.create(&format!("/{owned}"), b"", &mode).await.unwrap();
+    owner(server.addr()).await.create(&format!("/{owned}"), b"", &mode).await.unwrap();
     (config.ttl, config.path) = (Duration::from_secs(10), owned);
     table.made("what stands at the chroot is another login's alone", &refused(&config).await);
-    config.user = Some("app".to_owned());
-    config.password = Some(latchwork_core::Secret::new("secret"));
-    try_backend(&config).await.unwrap().close(Close::Orderly).await.unwrap();
+    try_backend(&with_login(&config)).await.unwrap().close(Close::Orderly).await.unwrap();
     table.all_made();
 }
 
@@ -204,7 +183,7 @@ async fn a_namespace_in_which_releases_may_not_be_announced_serves() {
         stranger.create(&format!("{root}/{name}"), b"", &mode).await.unwrap();
     }
     stranger.set_acl(&root, Acls::anyone_read().as_ref(), None).await.unwrap();
-    let coordinator = crate::common::coordinator(&config).await;
+    let coordinator = coordinator(&config).await;
     let mutex = coordinator.mutex("a").unwrap();
     let turn = || async { latchwork_core::Hold::release(&mutex.acquire().await.unwrap()).await.unwrap() };
     let _ = soon(async { tokio::join!(turn(), turn(), turn(), turn()) }).await;
@@ -226,7 +205,7 @@ async fn closing_takes_the_clients_node_with_it_and_a_crash_leaves_it() {
     // A foreign entry beside them does not matter.
     let (one, other) = (try_backend(&orderly).await.unwrap(), try_backend(&abrupt).await.unwrap());
     assert_eq!((clients(&orderly).await, clients(&abrupt).await), (1, 1));
-    put(&stranger, &format!("/{}/note", orderly.namespace), CreateMode::Persistent).await;
+    plant(&stranger, &format!("/{}/note", orderly.namespace), CreateMode::Persistent).await;
 
     one.close(Close::Orderly).await.unwrap();
     other.close(Close::Abrupt).await.unwrap();
@@ -245,11 +224,9 @@ async fn closing_takes_the_clients_node_with_it_and_a_crash_leaves_it() {
 #[tokio::test]
 async fn a_dropped_coordinator_is_closed_at_once_however_long_its_session() {
     let addr = server().await.addr();
-    let proxy = Proxy::start(addr).await.unwrap();
-    let mut config = config(&proxy.addr().to_string());
+    let (mut config, stranger) = (config(addr), stranger(addr).await);
     config.ttl = Duration::from_secs(60);
-    let stranger = stranger(addr).await;
-    let coordinator = crate::common::coordinator(&config).await;
+    let coordinator = coordinator(&config).await;
     let mutex = coordinator.mutex("a").unwrap();
     for _ in 0..3 {
         mutex.acquire().await.unwrap().release().await.unwrap();

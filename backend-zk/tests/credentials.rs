@@ -1,10 +1,10 @@
 //! Logins: what a client makes belongs to its login, and a provider is asked for each session.
 
 use crate::common::acls::{lists, made};
-use crate::common::{config, coordinator, server, soon};
-use latchwork_conformance::proxy::{Direction, Proxy};
+use crate::common::{config, coordinator, loses_its_session, owner, server, soon, stranger, with_login};
+use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::vault::Vault;
-use latchwork_core::{Config, Coordinator, Kind, Secret, connect};
+use latchwork_core::{Config, Coordinator, Kind, connect};
 
 async fn at(config: &Config) -> Coordinator {
     connect(&[latchwork_zookeeper::connector()], config).await.unwrap_or_else(|error| panic!("{error}"))
@@ -13,11 +13,10 @@ async fn at(config: &Config) -> Coordinator {
 #[tokio::test]
 async fn every_node_that_a_client_with_a_login_makes_is_its_logins_alone() {
     let addr = server().await.addr();
-    let mut config = config(addr);
-    (config.user, config.password) = (Some("app".to_owned()), Some(Secret::new("secret")));
+    let config = with_login(&config(addr));
     let client = at(&config).await;
     let held = made(&client).await;
-    let owner = crate::common::foreign().with_auth("digest", b"app:secret").connect(addr).await.unwrap();
+    let owner = owner(addr).await;
     let top = format!("/{}", config.namespace);
     let lists = lists(&owner, &top).await;
     // That of a quorum is made by its own lock alone.
@@ -48,8 +47,7 @@ async fn what_a_client_without_a_login_makes_is_everybodys() {
     let config = config(addr);
     let client = coordinator(&config).await;
     let held = made(&client).await;
-    let other = crate::common::stranger(addr).await;
-    let lists = lists(&other, &format!("/{}", config.namespace)).await;
+    let lists = lists(&stranger(addr).await, &format!("/{}", config.namespace)).await;
     assert!(lists.len() > 10, "{lists:?}");
     for (path, acls) in lists {
         assert!(acls.iter().all(|acl| acl.scheme() == "world"), "{path}: {acls:?}");
@@ -67,20 +65,12 @@ async fn a_provider_is_asked_for_each_session() {
     let client = at(&config.clone().with_credentials(vault.clone())).await;
     let first = vault.asked();
     assert!(first >= 1);
-    let hold = client.mutex("a").unwrap().acquire().await.unwrap();
-    proxy.hold(Direction::ToServer);
-    proxy.hold(Direction::ToClient);
-    let lease = client.lease();
-    lease.clock().jump(lease.ttl());
-    soon(hold.lost()).await;
-    proxy.resume();
+    loses_its_session(&client, &proxy).await;
     let again = soon(client.mutex("a").unwrap().acquire()).await.unwrap();
     assert!(again.is_held() && vault.asked() > first);
     again.release().await.unwrap();
     // The new session is logged in too: what it made is the login's.
-    let owner =
-        crate::common::foreign().with_auth("digest", b"app:secret").connect(server.addr()).await.unwrap();
-    for (path, acls) in lists(&owner, &format!("/{}", config.namespace)).await {
+    for (path, acls) in lists(&owner(server.addr()).await, &format!("/{}", config.namespace)).await {
         assert!(acls.iter().all(|acl| acl.scheme() == "digest"), "{path}: {acls:?}");
     }
     client.close().await.unwrap();

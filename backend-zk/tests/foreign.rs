@@ -2,7 +2,7 @@
 
 use crate::common::rewriter::{replace, rewriting};
 use crate::common::{
-    address, admitted, backend, config, join, put, server, soon, still_waits, stranger, waiting,
+    address, admitted, backend, config, join, place, plant, server, soon, still_waits, stranger, waiting,
 };
 use latchwork_core::Claim::{self, Exclusive, Permits, Shared};
 use latchwork_core::{ErrorKind, Kind};
@@ -13,9 +13,8 @@ use zookeeper_client::CreateMode;
 /// is 17 here.
 #[tokio::test]
 async fn a_foreign_child_with_a_number_out_of_range_admits_nobody_beside_the_holder() {
-    let addr = server().await.addr();
-    let (config, stranger) = (config(addr), stranger(addr).await);
-    let (one, other) = (backend(&config).await, backend(&config).await);
+    let (config, one, stranger) = place().await;
+    let other = backend(&config).await;
     let cases: [(Kind, &str, Claim, Claim); 4] = [
         (Kind::Mutex, "lock-", Exclusive, Exclusive),
         (Kind::RwLock, "__WRIT__", Exclusive, Shared),
@@ -29,7 +28,7 @@ async fn a_foreign_child_with_a_number_out_of_range_admits_nobody_beside_the_hol
             let directory = format!("/{}/{}/{key}{marker}", config.namespace, kind.as_str());
             for n in 0..16 {
                 let foreign = format!("{directory}/x{n}-{marker}{number}");
-                put(&stranger, &foreign, CreateMode::Persistent).await;
+                plant(&stranger, &foreign, CreateMode::Persistent).await;
             }
             let waiter = waiting(other.join(&join(&queue, wanted)).await);
             assert!(still_waits(&other, &queue, waiter.admitted()).await, "{kind:?} {number}");

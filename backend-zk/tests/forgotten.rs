@@ -3,18 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::common::{config, coordinator, own_server, put, soon, stranger};
+use crate::common::{acquiring_behind, config, coordinator, own_server, plant, soon, stranger};
+use latchwork_conformance::servers::ask;
 use latchwork_core::{Ended, LostReason};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use zookeeper_client::CreateMode;
 
 /// The folder of the server's data.
 async fn data_of(addr: &str) -> PathBuf {
-    let mut stream = TcpStream::connect(addr).await.unwrap();
-    stream.write_all(b"conf").await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
+    let answer = ask(addr, "conf").await.unwrap();
     let folder = answer.lines().find_map(|line| line.strip_prefix("dataDir="));
     PathBuf::from(folder.unwrap_or_else(|| panic!("{answer}")))
 }
@@ -30,15 +26,11 @@ async fn a_restart_without_data_is_reported_as_forgotten_and_waiters_join_anew()
         // More transactions than the server makes again before the last client has asked.
         let stranger = stranger(server.addr()).await;
         for _ in 0..200 {
-            let path = put(&stranger, "/before", CreateMode::EphemeralSequential).await;
+            let path = plant(&stranger, "/before", CreateMode::EphemeralSequential).await;
             stranger.delete(&path, None).await.unwrap();
         }
         let held = one.mutex("a").unwrap().acquire().await.unwrap();
-        let waits = tokio::spawn({
-            let mutex = other.mutex("a").unwrap();
-            async move { mutex.acquire().await }
-        });
-        soon(async { while one.mutex("a").unwrap().queue().first(10).await.unwrap().len() < 2 {} }).await;
+        let waits = acquiring_behind(&other.mutex("a").unwrap()).await;
         server.stop().await.unwrap();
         if !keeps_data {
             std::fs::remove_dir_all(&data).unwrap();

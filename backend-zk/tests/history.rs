@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::common::request::LIST;
 use crate::common::{
     address, admitted, alone, backend, config, holds, join, one_proxied, soon, still_waits, stranger, waiting,
 };
@@ -15,8 +16,6 @@ use latchwork_core::backend::{Backend, Join, Joined, Patience};
 use latchwork_core::{Key, Kind};
 use zookeeper_client::{Acls, Client, CreateMode};
 
-/// The request that lists.
-const LIST: i32 = 8;
 /// A client that was alone expects to be so again for this long after a turn.
 const SOON_AFTER: Duration = Duration::from_millis(100);
 

@@ -2,17 +2,14 @@
 
 use std::time::Duration;
 
-use crate::common::{address, admitted, backend, config, join, promptly, server, stranger};
+use crate::common::{address, admitted, join, place, promptly};
 use futures_util::future::try_join_all;
 use latchwork_core::Claim::Exclusive;
 use latchwork_core::{Kind, LostReason};
 
 #[tokio::test]
 async fn of_many_holds_of_a_client_each_learns_its_own_removal_only() {
-    let addr = server().await.addr();
-    let stranger = stranger(addr).await;
-    let config = config(addr);
-    let backend = backend(&config).await;
+    let (config, backend, stranger) = place().await;
     let queues: Vec<_> = (0..40).map(|key| address(&config, Kind::Mutex, format!("m{key}"))).collect();
     let hold = async |queue| admitted(backend.join(&join(queue, Exclusive)).await);
     let mut held = Vec::new();

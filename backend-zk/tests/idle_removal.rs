@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use latchwork_conformance::cell_actions::{lasting, written};
 use latchwork_conformance::servers::{Options, Server};
-use latchwork_core::backend::{CellWrite, CellWritten};
 use latchwork_core::{CellLife, Expected, Kind, TimeToIdle};
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
@@ -106,15 +106,12 @@ async fn a_cell_that_is_written_as_an_idle_one_ends_is_not_removed_in_its_place(
     let idle = CellLife::Idle(TimeToIdle::new(Duration::from_secs(8)).unwrap());
     let names: Vec<_> = (0..CELLS).map(|number| number.to_string()).collect();
     let cells: Vec<_> = names.iter().map(|name| address(&config, Kind::Value, name.as_str())).collect();
-    let write = |life| CellWrite { expected: Expected::Any, value: Some(b"here"[..].into()), life };
     let write_all = async |lives: [CellLife; 3]| {
-        let written = cells.iter().enumerate().map(|(number, cell)| {
-            let (backend, write) = (&backend, write(lives[number % 3]));
-            async move { backend.write_cell(cell, &write).await }
+        let writes = cells.iter().enumerate().map(|(number, cell)| {
+            let (backend, write) = (&backend, lasting(Expected::Any, "here", lives[number % 3]));
+            async move { written(backend.write_cell(cell, &write).await) }
         });
-        for written in join_all(written).await {
-            assert!(matches!(written, Ok(CellWritten::Written(_))), "{written:?}");
-        }
+        join_all(writes).await;
     };
     write_all([idle; 3]).await;
     let directory = format!("/{}/value", config.namespace);

@@ -1,11 +1,13 @@
 //! Stored data that are no limit: errors show them, and they stay until a limit is set.
 
-use crate::common::{address, backend, config, server, stranger};
+use std::sync::Arc;
+
+use crate::common::{address, place};
 use latchwork_conformance::limits::{
     StoredLimit, a_bad_limit_ends_a_wait_and_no_hold, bad_limits_are_reported_and_stay,
 };
-use latchwork_core::Kind;
-use latchwork_core::backend::ExpectedLimit;
+use latchwork_core::backend::{Backend, ExpectedLimit};
+use latchwork_core::{Address, Kind};
 use zookeeper_client::Client;
 
 struct Data {
@@ -23,23 +25,22 @@ impl StoredLimit for Data {
     }
 }
 
+/// A semaphore and the place of its limit.
+async fn semaphore() -> (Arc<dyn Backend>, Address, Data) {
+    let (config, client, stranger) = place().await;
+    let path = format!("/{}/limits/a", config.namespace);
+    (client, address(&config, Kind::Semaphore, "a"), Data { stranger, path })
+}
+
 #[tokio::test]
 async fn data_that_are_no_limit_are_a_conflict_that_shows_them_and_stay_until_one_is_set() {
-    let addr = server().await.addr();
-    let config = config(addr);
-    let queue = address(&config, Kind::Semaphore, "a");
-    let (client, stranger) = (backend(&config).await, stranger(addr).await);
-    let path = format!("/{}/limits/a", config.namespace);
+    let (client, queue, mut data) = semaphore().await;
     client.set_limit(&queue, ExpectedLimit::Any, 1).await.unwrap();
-    bad_limits_are_reported_and_stay(&*client, &queue, &mut Data { stranger, path }).await;
+    bad_limits_are_reported_and_stay(&*client, &queue, &mut data).await;
 }
 
 #[tokio::test]
 async fn a_waiter_learns_it_and_a_holder_goes_on() {
-    let addr = server().await.addr();
-    let config = config(addr);
-    let (client, stranger) = (backend(&config).await, stranger(addr).await);
-    let path = format!("/{}/limits/a", config.namespace);
-    let queue = address(&config, Kind::Semaphore, "a");
-    a_bad_limit_ends_a_wait_and_no_hold(&*client, &queue, &mut Data { stranger, path }).await;
+    let (client, queue, mut data) = semaphore().await;
+    a_bad_limit_ends_a_wait_and_no_hold(&*client, &queue, &mut data).await;
 }

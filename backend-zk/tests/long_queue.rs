@@ -1,27 +1,19 @@
 //! A queue that is far too long by mistake.
 
-use std::sync::Arc;
 use std::time::Instant;
 
-use crate::common::{address, config, server, stranger};
+use crate::common::{address, place};
 use futures_util::future::try_join_all;
-use latchwork_core::backend::{Backend, EntryPage, QueueEntry};
-use latchwork_core::{Address, Kind};
+use latchwork_core::Kind;
+use latchwork_core::backend::EntryPage;
 use zookeeper_client::{Acls, CreateMode};
 
 const LONG: usize = 30_000;
 
-async fn list(client: &Arc<dyn Backend>, queue: &Address, page: EntryPage) -> Vec<QueueEntry> {
-    client.list(queue, page).await.unwrap()
-}
-
 /// Each reply comes within a request timeout. It takes half a second on a machine at rest.
 #[tokio::test]
 async fn a_queue_of_thirty_thousand_is_listed() {
-    let addr = server().await.addr();
-    let config = config(addr);
-    let stranger = stranger(addr).await;
-    let client = crate::common::backend(&config).await;
+    let (config, client, stranger) = place().await;
     let queue = address(&config, Kind::Mutex, "a");
     let path = format!("/{}/mutex/a", config.namespace);
     stranger.create(&path, b"", &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
@@ -32,13 +24,13 @@ async fn a_queue_of_thirty_thousand_is_listed() {
     }
     for most in [1, 1000, usize::MAX] {
         let started = Instant::now();
-        let page = list(&client, &queue, EntryPage::new(0, most)).await;
+        let page = client.list(&queue, EntryPage::new(0, most)).await.unwrap();
         println!("{} in {:?}", page.len(), started.elapsed());
         assert_eq!(page.len(), most.min(LONG));
         assert!(page.is_sorted_by(|a, b| a.sequence < b.sequence) && page[0].admitted);
         // The next page begins at its end.
         let after = page[page.len() - 1].sequence;
-        let next = list(&client, &queue, EntryPage::new(after, 1)).await;
+        let next = client.list(&queue, EntryPage::new(after, 1)).await.unwrap();
         assert_eq!(next.len(), usize::from(page.len() < LONG));
         assert!(next.iter().all(|entry| entry.sequence > after && !entry.admitted));
     }

@@ -27,6 +27,7 @@ mod sasl;
 mod session;
 mod surroundings;
 mod trust;
+mod watches;
 
 use latchwork_zookeeper::{connector, connector_without_fast_path};
 

@@ -1,11 +1,9 @@
 //! A release answers what the server reports of its node, not what the client believes.
 
+use crate::common::request::DELETE;
 use crate::common::{config, coordinator, holds, server, soon, stranger};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_core::{Coordinator, ErrorKind, Hold, Kind};
-
-/// ZooKeeper's number of the request that deletes.
-const DELETE: i32 = 2;
 
 /// A hold by one of the recipes.
 async fn hold(of: &Coordinator, kind: Kind, key: &str) -> Hold {

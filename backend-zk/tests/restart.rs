@@ -3,30 +3,19 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{backend, config, soon};
+use crate::common::{backend, config, soon, started, try_count};
 use futures_util::StreamExt;
 use futures_util::stream;
-use latchwork_conformance::servers::{Kind, Options, Server};
+use latchwork_conformance::servers::Options;
 use latchwork_core::LeaseState;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 const CLIENTS: usize = 200;
-
-/// A counter of the server. `None` where it does not answer.
-async fn count(addr: &str, of: &str) -> Option<u64> {
-    let mut stream = TcpStream::connect(addr).await.ok()?;
-    stream.write_all(b"mntr").await.ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.ok()?;
-    answer.lines().find_map(|line| line.strip_prefix(of))?.trim().parse().ok()
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_costs_a_server_few_requests_for_each_client_and_no_lease() {
     let clients = std::env::var("LATCHWORK_CLIENTS").map_or(CLIENTS, |count| count.parse().unwrap());
     let options = Options::new().own().args(["maxClientCnxns=0"]);
-    let server = Server::start(Kind::Zookeeper, options).await.unwrap();
+    let server = started(options).await;
     let mut config = config(server.addr());
     // No client reaches these bounds, unless it hangs.
     (config.ttl, config.connect_timeout) = (Duration::from_secs(60), Duration::from_secs(60));
@@ -47,8 +36,8 @@ async fn a_restart_costs_a_server_few_requests_for_each_client_and_no_lease() {
     let live = soon(async {
         loop {
             let back = all.iter().filter(|client| client.lease().state() == LeaseState::Live).count();
-            let connections = count(server.addr(), "zk_num_alive_connections").await;
-            let waiting = count(server.addr(), "zk_outstanding_requests").await;
+            let connections = try_count(&server, "zk_num_alive_connections").await;
+            let waiting = try_count(&server, "zk_outstanding_requests").await;
             curve.push((begun.elapsed().as_millis(), connections, waiting, back));
             if back == clients {
                 return begun.elapsed();
@@ -59,7 +48,7 @@ async fn a_restart_costs_a_server_few_requests_for_each_client_and_no_lease() {
     .await;
     // The requests of this test are counted too.
     let asked = u64::try_from(2 * curve.len()).unwrap();
-    let packets = count(server.addr(), "zk_packets_received").await.unwrap().saturating_sub(asked);
+    let packets = try_count(&server, "zk_packets_received").await.unwrap().saturating_sub(asked);
     println!(
         "{clients} clients live again after {live:?}, {packets} packets; (ms, connections, outstanding, live):"
     );

@@ -4,9 +4,9 @@ use std::io::Write as _;
 use std::path::Path;
 
 use crate::common::acls::{lists, made};
-use crate::common::{config, server, soon, started};
+use crate::common::{config, loses_its_session, server, soon, started};
 use latchwork_conformance::mistakes::Mistakes;
-use latchwork_conformance::proxy::{Direction, Proxy};
+use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{Certificates, Options, Server};
 use latchwork_core::{Config, Coordinator, Error, ErrorKind, Secret, connect};
 use tempfile::NamedTempFile;
@@ -45,12 +45,16 @@ fn login(addr: &str, user: &str, password: &str) -> Config {
     config.option("sasl", "true")
 }
 
-async fn at(config: &Config) -> Result<Coordinator, Error> {
+async fn try_at(config: &Config) -> Result<Coordinator, Error> {
     soon(connect(&[latchwork_zookeeper::connector()], config)).await
 }
 
+async fn at(config: &Config) -> Coordinator {
+    try_at(config).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
 async fn refused(config: &Config) -> Error {
-    let error = at(config).await.expect_err("it is let in");
+    let error = try_at(config).await.expect_err("it is let in");
     let text = format!("{error} {error:?} {error:#?}");
     assert!(!text.contains(RIGHT) && !text.contains(WRONG), "{text}");
     println!("{error}");
@@ -73,25 +77,23 @@ async fn are_all_of(server: &Server, config: &Config, user: &str) {
 async fn every_node_is_of_the_user_alone_and_no_other_one_gets_in() {
     let server = strict().await;
     let config = login(server.addr(), "app", RIGHT);
-    let client = at(&config).await.unwrap_or_else(|error| panic!("{error}"));
+    let client = at(&config).await;
     let held = made(&client).await;
     are_all_of(server, &config, "app").await;
-    // Another user, a wrong password, a user that there is not.
+    // Another user, and by digest the same words as another login.
     let mut other = login(server.addr(), "other", RIGHT);
     other.namespace.clone_from(&config.namespace);
-    let error = refused(&other).await;
-    assert!(error.kind() == ErrorKind::Forbidden, "{error}");
+    for config in [other, config.option("sasl", "false")] {
+        let error = refused(&config).await;
+        assert!(error.kind() == ErrorKind::Forbidden, "{error}");
+    }
+    // A wrong password, and a user that there is not.
     for (user, password) in [("app", WRONG), ("nobody", WRONG)] {
         let error = refused(&login(server.addr(), user, password)).await;
         assert!(error.to_string().contains("forbidden: log in"), "{error}");
         assert_eq!(error.kind(), ErrorKind::Forbidden, "{error}");
         assert!(!error.is_retryable());
     }
-    // By digest the same words are another login.
-    let mut digest = config.clone();
-    digest.options.set("sasl", "false");
-    let error = refused(&digest).await;
-    assert!(error.kind() == ErrorKind::Forbidden, "{error}");
     drop(held);
     client.close().await.unwrap();
 }
@@ -101,9 +103,8 @@ async fn every_node_is_of_the_user_alone_and_no_other_one_gets_in() {
 async fn the_login_works_each_time() {
     let server = strict().await;
     let config = login(server.addr(), "app", RIGHT);
-    for time in 0..48 {
-        let client = at(&config).await.unwrap_or_else(|error| panic!("{time}: {error}"));
-        client.close().await.unwrap();
+    for _ in 0..48 {
+        at(&config).await.close().await.unwrap();
     }
 }
 
@@ -112,20 +113,14 @@ async fn a_session_that_is_opened_anew_is_logged_in_too() {
     let server = strict().await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
     let config = login(&proxy.addr().to_string(), "app", RIGHT);
-    let client = at(&config).await.unwrap_or_else(|error| panic!("{error}"));
+    let client = at(&config).await;
     let mutex = client.mutex("a").unwrap();
     // The connection breaks: the session is logged in on the next one.
     let hold = mutex.acquire().await.unwrap();
     proxy.sever();
     soon(hold.release()).await.unwrap();
     // The session is lost.
-    let hold = soon(mutex.acquire()).await.unwrap();
-    proxy.hold(Direction::ToServer);
-    proxy.hold(Direction::ToClient);
-    let lease = client.lease();
-    lease.clock().jump(lease.ttl());
-    soon(hold.lost()).await;
-    proxy.resume();
+    loses_its_session(&client, &proxy).await;
     let held = soon(made(&client)).await;
     are_all_of(server, &config, "app").await;
     drop(held);
@@ -152,7 +147,6 @@ async fn a_session_outlives_a_connection_where_a_login_is_demanded() {
     let server = started(users().args(demands)).await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
     let client = at(&login(&proxy.addr().to_string(), "app", RIGHT)).await;
-    let client = client.unwrap_or_else(|error| panic!("{error}"));
     goes_on_behind(&proxy, &client).await;
     client.close().await.unwrap();
 }
@@ -178,8 +172,7 @@ async fn every_mistake_is_called_what_the_guide_says() {
     table.made("there is no login", &refused(&nobody).await);
     table.all_made();
     // The control: who is right is let in there.
-    let client = at(&login(lenient.addr(), "app", RIGHT)).await.unwrap_or_else(|error| panic!("{error}"));
-    client.close().await.unwrap();
+    at(&login(lenient.addr(), "app", RIGHT)).await.close().await.unwrap();
 }
 
 #[tokio::test]
@@ -196,7 +189,7 @@ async fn it_goes_over_tls_with_certificates_on_both_sides() {
     let proxy = Proxy::start(&server.tls_addr().expect("it speaks TLS")).await.unwrap();
     let mut config = over_tls(RIGHT);
     config.hosts = vec![proxy.addr().to_string()];
-    let client = at(&config).await.unwrap_or_else(|error| panic!("{error}"));
+    let client = at(&config).await;
     let held = made(&client).await;
     goes_on_behind(&proxy, &client).await;
     drop(held);

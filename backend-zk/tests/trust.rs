@@ -5,19 +5,17 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::request::LIST;
 use crate::common::{
-    address, admitted, backend, config, hear, holds, join, one_proxied, server, soon, still_waits, stranger,
-    waiting,
+    ALL, address, admitted, backend, config, hear, holds, join, one_proxied, owner, place, server, soon,
+    still_waits, stranger, waiting, with_login,
 };
 use latchwork_conformance::log::{self, Log};
 use latchwork_core::Claim::Exclusive;
-use latchwork_core::backend::{Backend, EntryPage, Node};
-use latchwork_core::{Address, Config, Kind, LostReason, Secret};
+use latchwork_core::backend::{Backend, Node};
+use latchwork_core::{Address, Config, Kind, LostReason};
 use tracing::Level;
 use zookeeper_client::{Acls, Client, CreateMode};
-
-/// The request that lists.
-const LIST: i32 = 8;
 
 /// A holder, two waiters behind it, of which the second will announce its release, and the last
 /// waiter.
@@ -45,17 +43,26 @@ impl Line {
         names.sort_by_key(|name| name[name.len() - 10..].to_owned());
         names.swap_remove(2)
     }
+
+    /// The last waiter holds by a forged release of its predecessor, and then loses that hold.
+    async fn is_deceived(&self, config: &Config, stranger: &Client, client: &Arc<dyn Backend>) {
+        let mut admission = pin!(self.last.admitted());
+        assert!(still_waits(client, &self.queue, &mut admission).await);
+        let name = self.predecessors_name(config, stranger).await;
+        let path = format!("{}/{name}", directory(config, self.queue.name()));
+        forge(stranger, config, &name, Some(&path)).await;
+        hear(client, config).await;
+        soon(admission).await.expect("it looks like a release");
+        assert_eq!(soon(self.last.state().until_lost()).await, LostReason::Revoked);
+    }
 }
 
-/// A line at the key "a" of the second client and, as the last waiter, the first; and a foreign
-/// client, with the name of the last waiter's predecessor.
-async fn line_and_stranger() -> (Config, Client, [Arc<dyn Backend>; 2], Line, String) {
-    let addr = server().await.addr();
-    let (config, stranger) = (config(addr), stranger(addr).await);
-    let clients = [backend(&config).await, backend(&config).await];
-    let line = Line::of(&config, "a", &clients[1], &clients[0]).await;
-    let name = line.predecessors_name(&config, &stranger).await;
-    (config, stranger, clients, line, name)
+/// A line at the key "a" of the second client and, as the last waiter, the first; and a foreign client.
+async fn line_and_stranger() -> (Config, Client, [Arc<dyn Backend>; 2], Line) {
+    let (config, one, stranger) = place().await;
+    let other = backend(&config).await;
+    let line = Line::of(&config, "a", &other, &one).await;
+    (config, stranger, [one, other], line)
 }
 
 fn directory(config: &Config, key: &str) -> String {
@@ -78,7 +85,8 @@ async fn forge(stranger: &Client, config: &Config, name: &str, deleted: Option<&
 
 #[tokio::test]
 async fn an_announcement_alone_admits_nobody() {
-    let (config, stranger, [one, _other], line, name) = line_and_stranger().await;
+    let (config, stranger, [one, _other], line) = line_and_stranger().await;
+    let name = line.predecessors_name(&config, &stranger).await;
     let mut admission = pin!(line.last.admitted());
     assert!(still_waits(&one, &line.queue, &mut admission).await);
     forge(&stranger, &config, &name, None).await;
@@ -93,72 +101,41 @@ async fn an_announcement_alone_admits_nobody() {
     line.last.leave().await.unwrap();
 }
 
-/// By a program that may delete nodes of queues, and so could let two hold anyway.
+/// By a program that may delete nodes of queues, and so could let two hold anyway. Its client removes the node, which was
+/// not the first.
 #[tokio::test]
-async fn a_hold_by_a_forged_release_is_lost_and_its_node_removed() {
-    let (config, stranger, [one, other], line, name) = line_and_stranger().await;
-    let mut admission = pin!(line.last.admitted());
-    assert!(still_waits(&one, &line.queue, &mut admission).await);
-    let path = format!("{}/{name}", directory(&config, "a"));
-    forge(&stranger, &config, &name, Some(&path)).await;
-    hear(&one, &config).await;
-    soon(&mut admission).await.expect("it looks like a release");
-    assert_eq!(soon(line.last.state().until_lost()).await, LostReason::Revoked);
+async fn a_hold_by_a_forged_release_is_lost_and_admits_nobody_as_it_leaves() {
+    let (config, stranger, [one, other], line) = line_and_stranger().await;
+    let next = waiting(other.join(&join(&line.queue, Exclusive)).await);
+    let mut next_admission = pin!(next.admitted());
+    assert!(still_waits(&other, &line.queue, &mut next_admission).await);
+    line.is_deceived(&config, &stranger, &one).await;
     assert_eq!(line.holder.state().lost(), None);
-    let behind = waiting(other.join(&join(&line.queue, Exclusive)).await);
+    soon(async { while one.list(&line.queue, ALL).await.unwrap().len() > 3 {} }).await;
+    assert!(still_waits(&other, &line.queue, &mut next_admission).await);
     line.holder.leave().await.unwrap();
     line.second.leave().await.unwrap();
-    soon(behind.admitted()).await.unwrap();
-    behind.leave().await.unwrap();
+    soon(next_admission).await.unwrap();
+    next.leave().await.unwrap();
 }
 
 /// Its client has seen its own node leave a moment ago, and that no other was made since.
 #[tokio::test]
 async fn a_hold_by_a_forged_release_is_no_proof_that_nobody_is_ahead() {
-    let addr = server().await.addr();
-    let (config, stranger) = (config(addr), stranger(addr).await);
-    let (one, other) = (backend(&config).await, backend(&config).await);
+    let (config, one, stranger) = place().await;
+    let other = backend(&config).await;
     // A directory that has counted further is known to be the same for longer.
     for _ in 0..20 {
         let before = other.join(&join(&address(&config, Kind::Mutex, "a"), Exclusive)).await;
         admitted(before).leave().await.unwrap();
     }
     let line = Line::of(&config, "a", &other, &one).await;
-    let name = line.predecessors_name(&config, &stranger).await;
-    let mut admission = pin!(line.last.admitted());
-    assert!(still_waits(&one, &line.queue, &mut admission).await);
-    let path = format!("{}/{name}", directory(&config, "a"));
-    forge(&stranger, &config, &name, Some(&path)).await;
-    hear(&one, &config).await;
-    soon(&mut admission).await.expect("it looks like a release");
-    assert_eq!(soon(line.last.state().until_lost()).await, LostReason::Revoked);
+    line.is_deceived(&config, &stranger, &one).await;
     line.last.leave().await.unwrap();
     let again = waiting(one.join(&join(&line.queue, Exclusive)).await);
     for node in [again, line.second, line.holder] {
         node.leave().await.unwrap();
     }
-}
-
-/// It leaves, and was not the first.
-#[tokio::test]
-async fn a_hold_by_a_forged_release_admits_nobody_as_it_leaves() {
-    let (config, stranger, [one, other], line, name) = line_and_stranger().await;
-    let next = waiting(other.join(&join(&line.queue, Exclusive)).await);
-    let (mut admission, mut next_admission) = (pin!(line.last.admitted()), pin!(next.admitted()));
-    assert!(still_waits(&one, &line.queue, &mut admission).await);
-    assert!(still_waits(&other, &line.queue, &mut next_admission).await);
-    let path = format!("{}/{name}", directory(&config, "a"));
-    forge(&stranger, &config, &name, Some(&path)).await;
-    hear(&one, &config).await;
-    soon(&mut admission).await.expect("it looks like a release");
-    assert_eq!(soon(line.last.state().until_lost()).await, LostReason::Revoked);
-    // Its client removes its node.
-    soon(async { while one.list(&line.queue, EntryPage::new(0, 9)).await.unwrap().len() > 3 {} }).await;
-    assert!(still_waits(&other, &line.queue, &mut next_admission).await);
-    line.holder.leave().await.unwrap();
-    line.second.leave().await.unwrap();
-    soon(next_admission).await.unwrap();
-    next.leave().await.unwrap();
 }
 
 /// Where more identities may announce than may delete, no release is announced, and waiters list.
@@ -171,9 +148,8 @@ async fn announcements_that_others_may_make_are_not_believed() {
         // Connecting makes the directories, with the login.
         backend(&config).await;
         if open {
-            let owner = owner(addr).await;
             let released = format!("/{}/released", config.namespace);
-            owner.set_acl(&released, Acls::anyone_all().as_ref(), None).await.unwrap();
+            owner(addr).await.set_acl(&released, Acls::anyone_all().as_ref(), None).await.unwrap();
             forge(&stranger, &config, "x", None).await;
         }
         let (proxy, [one, other]) = one_proxied(&config).await;
@@ -191,16 +167,6 @@ async fn announcements_that_others_may_make_are_not_believed() {
         assert_eq!(listed.has_fired(), open);
         line.last.leave().await.unwrap();
     }
-}
-
-fn with_login(config: &Config) -> Config {
-    let mut config = config.clone();
-    (config.user, config.password) = (Some("app".to_owned()), Some(Secret::new("secret")));
-    config
-}
-
-async fn owner(addr: &str) -> Client {
-    crate::common::foreign().with_auth("digest", b"app:secret").connect(addr).await.unwrap()
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! Compare-and-set (CELL-CAS).
 
-use super::{MULTI, READ, cell, delete, put_value, seen, set, value, written};
-use crate::common::{backend, config, holds, one_proxied, put, server, soon, stranger};
+use super::{cell, deletion, put, put_value, seen, value, written};
+use crate::common::request::{MULTI, READ};
+use crate::common::{holds, place, plant, proxied, soon};
 use latchwork_core::backend::CellWritten;
 use latchwork_core::{Expected, Version};
 use zookeeper_client::CreateMode;
@@ -10,8 +11,7 @@ use zookeeper_client::CreateMode;
 /// the read is sent before the transaction's answer is there.
 #[tokio::test]
 async fn a_write_of_a_contended_cell_reads_in_the_same_trip() {
-    let config = config(server().await.addr());
-    let (proxy, [one, other]) = one_proxied(&config).await;
+    let (config, proxy, [one, other]) = proxied().await;
     let at = value(&config, "a");
     let mut known = put_value(&one, &at, b"0").await;
     for (round, reads_behind) in [false, true, true].into_iter().enumerate() {
@@ -26,12 +26,12 @@ async fn a_write_of_a_contended_cell_reads_in_the_same_trip() {
             assert_eq!(read.has_fired(), reads_behind, "{round}");
             proxy.resume();
         };
-        let write = set(Expected::Version(known), b"mine");
+        let write = put(Expected::Version(known), b"mine");
         let (refused, ()) = tokio::join!(one.write_cell(&at, &write), held);
         let CellWritten::Refused(Some(found)) = refused.unwrap() else { panic!("{round}: it is another's") };
         assert_eq!(seen(&found), (newer.number(), &b"other"[..]), "{round}");
         // What was read there is good for the next write.
-        let mine = one.write_cell(&at, &set(Expected::Version(found.version), b"mine")).await;
+        let mine = one.write_cell(&at, &put(Expected::Version(found.version), b"mine")).await;
         known = written(mine);
     }
 }
@@ -39,20 +39,18 @@ async fn a_write_of_a_contended_cell_reads_in_the_same_trip() {
 /// The server would take it for any version.
 #[tokio::test]
 async fn a_write_under_a_version_that_the_server_does_not_compare_is_refused() {
-    let addr = server().await.addr();
-    let (config, stranger) = (config(addr), stranger(addr).await);
-    let backend = backend(&config).await;
+    let (config, backend, stranger) = place().await;
     let at = value(&config, "a");
     let made = put_value(&backend, &at, b"one").await;
     for condition in [made.condition() | u64::from(u32::MAX), made.condition() | u64::from(u32::MAX) << 32] {
         let version = Version::new(made.number(), condition);
-        for write in [set(Expected::Version(version), b"x"), delete(Expected::Version(version))] {
+        for write in [put(Expected::Version(version), b"x"), deletion(Expected::Version(version))] {
             let error = backend.write_cell(&at, &write).await.unwrap_err();
             assert_eq!(error.kind(), latchwork_core::ErrorKind::Misconfigured, "{error}");
             assert_eq!(&*cell(&backend, &at).await.value, b"one");
         }
     }
     // A directory's own data are nobody's.
-    put(&stranger, &format!("/{}/value/b", config.namespace), CreateMode::Persistent).await;
+    plant(&stranger, &format!("/{}/value/b", config.namespace), CreateMode::Persistent).await;
     assert_eq!(&*cell(&backend, &value(&config, "b")).await.value, b"stranger");
 }

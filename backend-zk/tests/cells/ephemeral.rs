@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{MULTI, cell, lease, put_value, seen, set, value, written};
-use crate::common::{backend, config, holds, one_proxied, server, soon, stranger};
+use super::{cell, lease, put, put_value, seen, value, written};
+use crate::common::request::MULTI;
+use crate::common::{backend, holds, place, proxied, soon};
 use latchwork_core::backend::{Backend, CellWrite};
 use latchwork_core::{Address, ErrorKind, Expected};
 
@@ -14,10 +15,9 @@ async fn made(backend: &Arc<dyn Backend>, at: &Address, write: &CellWrite) -> u6
 /// Nobody reads that it is gone, and a watch is told.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cell_that_is_taken_over_is_there_all_the_while_and_its_watch_is_told() {
-    let addr = server().await.addr();
-    let (config, stranger) = (config(addr), stranger(addr).await);
+    let (config, one, stranger) = place().await;
     let path = format!("/{}/value/a", config.namespace);
-    let (one, two, reads) = (backend(&config).await, backend(&config).await, backend(&config).await);
+    let (two, reads) = (backend(&config).await, backend(&config).await);
     let at = value(&config, "a");
     made(&one, &at, &lease(Expected::Absent, b"0")).await;
     let mut watch = reads.watch_cell(&at);
@@ -25,7 +25,7 @@ async fn a_cell_that_is_taken_over_is_there_all_the_while_and_its_watch_is_told(
     let writes = async {
         for turn in 1..=20_u8 {
             let write =
-                if turn % 3 == 0 { set(Expected::Any, &[turn]) } else { lease(Expected::Any, &[turn]) };
+                if turn % 3 == 0 { put(Expected::Any, [turn]) } else { lease(Expected::Any, &[turn]) };
             made(if turn % 2 == 0 { &one } else { &two }, &at, &write).await;
         }
     };
@@ -43,15 +43,14 @@ async fn a_cell_that_is_taken_over_is_there_all_the_while_and_its_watch_is_told(
 
 #[tokio::test]
 async fn a_write_under_a_lease_whose_reply_was_lost_is_unknown_and_was_made_once() {
-    let config = config(server().await.addr());
-    let (proxy, [one, other]) = one_proxied(&config).await;
+    let (config, proxy, [one, other]) = proxied().await;
     let at = value(&config, "a");
     let first = put_value(&one, &at, b"zero").await;
     for (write, shown) in [
         (lease(Expected::Version(first), b"1"), b"1"),
         (lease(Expected::Any, b"2"), b"2"),
         // At first it is refused, since the cell goes with a lease: nothing was made.
-        (set(Expected::Any, b"3"), b"2"),
+        (put(Expected::Any, b"3"), b"2"),
     ] {
         let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, MULTI));
         let error = one.write_cell(&at, &write).await.unwrap_err();

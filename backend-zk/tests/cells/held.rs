@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{MULTI, cell, put_value, set, value, written};
-use crate::common::{address, admitted, config, holds, join, one_proxied, one_proxied_with, server, soon};
+use super::{cell, put, put_value, value, written};
+use crate::common::request::MULTI;
+use crate::common::{address, admitted, holds, join, proxied, proxied_with, soon, suspended};
 use latchwork_core::Claim::Exclusive;
 use latchwork_core::backend::{Backend, CellWritten, Node};
-use latchwork_core::{Address, Config, ErrorKind, Expected, Kind, LeaseState, LostReason, Result};
+use latchwork_core::{Address, Config, ErrorKind, Expected, Kind, LostReason, Result};
 
 async fn holder(backend: &Arc<dyn Backend>, queue: &Address) -> Arc<dyn Node> {
     admitted(backend.join(&join(queue, Exclusive)).await)
@@ -21,22 +22,20 @@ fn lost(answer: Result<CellWritten>) -> LostReason {
 
 #[tokio::test]
 async fn a_write_after_the_end_of_the_lease_is_lost_and_not_made() {
-    let config = config(server().await.addr());
     // The lease ends before the request does.
     let short = |one: &mut Config| {
         (one.ttl, one.request_timeout) = (Duration::from_secs(10), Duration::from_secs(60));
     };
-    let (proxy, [one, other]) = one_proxied_with(&config, short).await;
+    let (config, proxy, [one, other]) = proxied_with(short).await;
     let at = value(&config, "a");
     let node = holder(&one, &address(&config, Kind::Mutex, "a")).await;
     proxy.cut();
-    let lease = one.lease();
-    soon(async { while lease.changed(LeaseState::Live).await != LeaseState::Suspended {} }).await;
+    suspended(&one.lease()).await;
     // It is sent nowhere while it is cut off, and its lease ends under it.
-    let reason = lost(soon(node.write_cell(&at, &set(Expected::Any, b"x"))).await);
+    let reason = lost(soon(node.write_cell(&at, &put(Expected::Any, b"x"))).await);
     assert_eq!((reason, node.state().lost()), (LostReason::Expired, Some(reason)));
     proxy.resume();
-    assert_eq!(lost(soon(node.write_cell(&at, &set(Expected::Any, b"x"))).await), LostReason::Expired);
+    assert_eq!(lost(soon(node.write_cell(&at, &put(Expected::Any, b"x"))).await), LostReason::Expired);
     assert_eq!(other.read_cell(&at).await.unwrap(), None);
     // The client itself goes on.
     put_value(&one, &at, b"one").await;
@@ -45,8 +44,7 @@ async fn a_write_after_the_end_of_the_lease_is_lost_and_not_made() {
 /// It has another path then.
 #[tokio::test]
 async fn a_downgraded_holder_writes_and_learns_its_revocation() {
-    let config = config(server().await.addr());
-    let (proxy, [one, operator]) = one_proxied(&config).await;
+    let (config, proxy, [one, operator]) = proxied().await;
     let (queue, at) = (address(&config, Kind::RwLock, "a"), value(&config, "a"));
     for reply_is_lost in [false, true] {
         let node = holder(&one, &queue).await;
@@ -57,10 +55,10 @@ async fn a_downgraded_holder_writes_and_learns_its_revocation() {
         } else {
             node.downgrade().await.unwrap();
         }
-        let version = written(soon(node.write_cell(&at, &set(Expected::Any, b"reader"))).await);
+        let version = written(soon(node.write_cell(&at, &put(Expected::Any, b"reader"))).await);
         assert_eq!(cell(&operator, &at).await.version.number(), version.number());
         assert!(operator.revoke(&queue, node.state().sequence()).await.unwrap());
-        assert_eq!(lost(node.write_cell(&at, &set(Expected::Any, b"x")).await), LostReason::Revoked);
+        assert_eq!(lost(node.write_cell(&at, &put(Expected::Any, b"x")).await), LostReason::Revoked);
         assert_eq!(cell(&operator, &at).await.version.number(), version.number());
     }
 }

@@ -1,53 +1,33 @@
-//! Cells on a real server: compare-and-set, held writes, lost replies, watches, leases, and their places.
+//! Cells on a real server: compare-and-put, held writes, lost replies, leases, and their places.
 
 mod cas;
 mod ephemeral;
 mod held;
 mod places;
 mod unknown;
-mod watch;
 
 use std::sync::Arc;
 
 use crate::common::address;
-use latchwork_core::backend::{Backend, CellWrite, CellWritten, VersionedValue};
-use latchwork_core::{Address, CellLife, Config, Expected, Kind, Result, Version};
+use latchwork_conformance::cell_actions::{deletion, lasting, put, written};
+use latchwork_core::backend::{Backend, CellWrite, VersionedValue};
+use latchwork_core::{Address, CellLife, Config, Expected, Kind, Version};
 
-/// ZooKeeper's numbers of requests: a transaction, and a read.
-const MULTI: i32 = 14;
-const READ: i32 = 4;
-
-fn value(config: &Config, key: &str) -> Address {
+pub(crate) fn value(config: &Config, key: &str) -> Address {
     address(config, Kind::Value, key)
 }
 
-fn set(expected: Expected, value: &[u8]) -> CellWrite {
-    CellWrite { expected, value: Some(value.into()), life: CellLife::Stays }
-}
-
 fn lease(expected: Expected, value: &[u8]) -> CellWrite {
-    CellWrite { life: CellLife::Lease, ..set(expected, value) }
-}
-
-fn delete(expected: Expected) -> CellWrite {
-    CellWrite { expected, value: None, life: CellLife::Stays }
-}
-
-/// The version of a write that must be made.
-fn written(answer: Result<CellWritten>) -> Version {
-    match answer {
-        Ok(CellWritten::Written(version)) => version,
-        other => panic!("not written: {other:?}"),
-    }
+    lasting(expected, value, CellLife::Lease)
 }
 
 /// Writes whatever is there.
-async fn put_value(backend: &Arc<dyn Backend>, cell: &Address, value: &[u8]) -> Version {
-    written(backend.write_cell(cell, &set(Expected::Any, value)).await)
+pub(crate) async fn put_value(backend: &Arc<dyn Backend>, cell: &Address, value: &[u8]) -> Version {
+    written(backend.write_cell(cell, &put(Expected::Any, value)).await)
 }
 
 /// A cell that must be there.
-async fn cell(backend: &Arc<dyn Backend>, cell: &Address) -> VersionedValue {
+pub(crate) async fn cell(backend: &Arc<dyn Backend>, cell: &Address) -> VersionedValue {
     backend.read_cell(cell).await.unwrap().expect("it is there")
 }
 

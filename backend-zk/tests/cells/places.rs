@@ -1,9 +1,9 @@
 //! Where cells stand, what else may stand there, and what stays.
 
-use super::{cell, delete, lease, put_value, set, value, written};
-use crate::common::{address, backend, config, put, server, soon, stranger};
+use super::{cell, deletion, lease, put, put_value, value, written};
+use crate::common::{address, backend, config, owner, place, plant, server, soon, stranger, with_login};
 use latchwork_core::backend::CellWritten;
-use latchwork_core::{ErrorKind, Expected, Key, Kind, Secret};
+use latchwork_core::{ErrorKind, Expected, Key, Kind};
 use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Error, Permission};
 
 const KINDS: [Kind; 4] = [Kind::Value, Kind::Counter, Kind::Ids, Kind::Latch];
@@ -11,9 +11,7 @@ const KINDS: [Kind; 4] = [Kind::Value, Kind::Counter, Kind::Ids, Kind::Latch];
 /// The directories keep the generations of the cells.
 #[tokio::test]
 async fn an_exact_address_makes_its_directories_and_leaves_them() {
-    let addr = server().await.addr();
-    let (config, stranger) = (config(addr), stranger(addr).await);
-    let backend = backend(&config).await;
+    let (config, backend, stranger) = place().await;
     let above = format!("/app-{}/deep", config.namespace);
     for kind in KINDS {
         let at = address(&config, kind, Key::exact(format!("{above}/a")));
@@ -21,14 +19,14 @@ async fn an_exact_address_makes_its_directories_and_leaves_them() {
         soon(watch.changed()).await.unwrap();
         // With nothing there, not even the directories above.
         assert_eq!(backend.read_cell(&at).await.unwrap(), None);
-        let first = written(backend.write_cell(&at, &set(Expected::Absent, b"first")).await);
+        let first = written(backend.write_cell(&at, &put(Expected::Absent, b"first")).await);
         soon(watch.changed()).await.unwrap();
         // Deleted and made anew, it has the data version that it had.
-        backend.write_cell(&at, &delete(Expected::Version(first))).await.unwrap();
+        backend.write_cell(&at, &deletion(Expected::Version(first))).await.unwrap();
         put_value(&backend, &at, b"anew").await;
-        let stale = backend.write_cell(&at, &set(Expected::Version(first), b"x")).await.unwrap();
+        let stale = backend.write_cell(&at, &put(Expected::Version(first), b"x")).await.unwrap();
         assert_eq!(stale, CellWritten::Refused(Some(cell(&backend, &at).await)));
-        backend.write_cell(&at, &delete(Expected::Any)).await.unwrap();
+        backend.write_cell(&at, &deletion(Expected::Any)).await.unwrap();
     }
     let mut left = stranger.list_children(&above).await.unwrap();
     left.sort();
@@ -50,7 +48,7 @@ async fn an_address_where_no_cell_may_stand_is_refused() {
     ] {
         let answers = [
             backend.read_cell(&at).await.map(drop),
-            backend.write_cell(&at, &set(Expected::Any, b"x")).await.map(drop),
+            backend.write_cell(&at, &put(Expected::Any, b"x")).await.map(drop),
             backend.watch_cell(&at).changed().await,
         ];
         for answer in answers {
@@ -62,37 +60,35 @@ async fn an_address_where_no_cell_may_stand_is_refused() {
 
 #[tokio::test]
 async fn a_strangers_node_is_a_value_whether_it_stays_or_goes_with_a_session() {
-    let addr = server().await.addr();
-    let (config, stranger) = (config(addr), stranger(addr).await);
-    let backend = backend(&config).await;
+    let (config, backend, stranger) = place().await;
     // The directory is made with the first cell.
     let of = |key: &str| format!("/{}/value/{key}", config.namespace);
     put_value(&backend, &value(&config, "first"), b"").await;
     let at = value(&config, "ephemeral");
-    put(&stranger, &of("ephemeral"), CreateMode::Ephemeral).await;
+    plant(&stranger, &of("ephemeral"), CreateMode::Ephemeral).await;
     let found = cell(&backend, &at).await;
     assert_eq!(&*found.value, b"stranger");
-    for write in [set(Expected::Absent, b"x"), delete(Expected::Absent)] {
+    for write in [put(Expected::Absent, b"x"), deletion(Expected::Absent)] {
         let refused = backend.write_cell(&at, &write).await.unwrap();
         assert_eq!(refused, CellWritten::Refused(Some(found.clone())));
     }
-    written(backend.write_cell(&at, &set(Expected::Version(found.version), b"ours")).await);
+    written(backend.write_cell(&at, &put(Expected::Version(found.version), b"ours")).await);
     assert_eq!(stranger.check_stat(&of("ephemeral")).await.unwrap().unwrap().ephemeral_owner, 0);
     // With children too. Only its deletion is refused, and another life.
     let at = value(&config, "plain");
-    put(&stranger, &of("plain"), CreateMode::Persistent).await;
-    put(&stranger, &of("plain/child"), CreateMode::Persistent).await;
+    plant(&stranger, &of("plain"), CreateMode::Persistent).await;
+    plant(&stranger, &of("plain/child"), CreateMode::Persistent).await;
     let found = cell(&backend, &at).await;
     assert_eq!(&*found.value, b"stranger");
-    let version = written(backend.write_cell(&at, &set(Expected::Version(found.version), b"ours")).await);
+    let version = written(backend.write_cell(&at, &put(Expected::Version(found.version), b"ours")).await);
     for expected in [Expected::Any, Expected::Version(version)] {
-        for write in [delete(expected), lease(expected, b"x")] {
+        for write in [deletion(expected), lease(expected, b"x")] {
             let error = backend.write_cell(&at, &write).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
         }
     }
     stranger.delete(&of("plain/child"), None).await.unwrap();
-    let deleted = backend.write_cell(&at, &delete(Expected::Version(version))).await.unwrap();
+    let deleted = backend.write_cell(&at, &deletion(Expected::Version(version))).await.unwrap();
     assert_eq!(deleted, CellWritten::Deleted { was_there: true });
 }
 
@@ -108,46 +104,42 @@ async fn a_directory_that_an_operator_removes_is_made_again() {
     for key in ["one", "two"] {
         assert_eq!(backend.read_cell(&at).await.unwrap(), None);
         let none = CellWritten::Deleted { was_there: false };
-        assert_eq!(backend.write_cell(&at, &delete(Expected::Any)).await.unwrap(), none);
+        assert_eq!(backend.write_cell(&at, &deletion(Expected::Any)).await.unwrap(), none);
         let version = put_value(&backend, &at, key.as_bytes()).await;
         assert_eq!(stranger.get_data(&format!("{directory}/a")).await.unwrap().0, key.as_bytes());
         for node in [format!("{directory}/a"), directory.clone()] {
             stranger.delete(&node, None).await.unwrap();
         }
-        let refused = backend.write_cell(&at, &set(Expected::Version(version), b"x")).await.unwrap();
+        let refused = backend.write_cell(&at, &put(Expected::Version(version), b"x")).await.unwrap();
         assert_eq!(refused, CellWritten::Refused(None));
     }
 }
 
 #[tokio::test]
 async fn cells_are_their_logins_and_a_closed_directory_is_named() {
-    let addr = server().await.addr();
-    let mut config = config(addr);
-    let plain = stranger(addr).await;
-    let open = backend(&config).await;
-    put_value(&open, &address(&config, Kind::Value, "a"), b"open").await;
+    let (config, open, plain) = place().await;
+    put_value(&open, &value(&config, "a"), b"open").await;
     plain.get_data(&format!("/{}/value/a", config.namespace)).await.unwrap();
 
-    (config.user, config.password) = (Some("app".to_owned()), Some(Secret::new("secret")));
-    let ours = backend(&config).await;
+    let ours = backend(&with_login(&config)).await;
     let at = address(&config, Kind::Counter, "a");
     put_value(&ours, &at, b"ours").await;
     let path = format!("/{}/counter", config.namespace);
     assert_eq!(plain.get_data(&format!("{path}/a")).await.unwrap_err(), Error::NoAuth);
     for answer in [
         open.read_cell(&at).await.map(drop),
-        open.write_cell(&at, &set(Expected::Any, b"x")).await.map(drop),
-        open.write_cell(&address(&config, Kind::Counter, "b"), &set(Expected::Any, b"x")).await.map(drop),
+        open.write_cell(&at, &put(Expected::Any, b"x")).await.map(drop),
+        open.write_cell(&address(&config, Kind::Counter, "b"), &put(Expected::Any, b"x")).await.map(drop),
     ] {
         let error = answer.expect_err("it is another's");
         assert!(matches!(error.kind(), ErrorKind::Forbidden), "{error}");
     }
     // Who may write a cell, but not make another one.
-    let owner = crate::common::foreign().with_auth("digest", b"app:secret").connect(addr).await.unwrap();
+    let owner = owner(server().await.addr()).await;
     let rights = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
     owner.set_acl(&path, &rights, None).await.unwrap();
     put_value(&ours, &at, b"again").await;
-    let made = ours.write_cell(&address(&config, Kind::Counter, "b"), &set(Expected::Any, b"x")).await;
+    let made = ours.write_cell(&address(&config, Kind::Counter, "b"), &put(Expected::Any, b"x")).await;
     assert!(matches!(made.unwrap_err().kind(), ErrorKind::Forbidden));
     owner.set_acl(&path, &Acls::anyone_all(), None).await.unwrap();
 }

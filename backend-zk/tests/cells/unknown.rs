@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
-use super::{MULTI, READ, cell, delete, put_value, set, value, written};
-use crate::common::{backend, config, holds, one_proxied, one_proxied_with, server, soon, started};
+use super::{cell, deletion, lasting, put, put_value, value, written};
+use crate::common::request::{MULTI, READ};
+use crate::common::{backend, config, holds, one_proxied_with, proxied, server, soon, started};
 use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::Options;
-use latchwork_core::backend::CellWrite;
 use latchwork_core::{CellLife, ErrorKind, Expected, TimeToIdle, Version};
 
 /// Its transaction was refused, so nothing was made.
 #[tokio::test]
 async fn a_refused_write_whose_read_has_no_answer_is_unavailable() {
-    let config = config(server().await.addr());
-    let (proxy, [one, other]) = one_proxied(&config).await;
+    let (config, proxy, [one, other]) = proxied().await;
     let at = value(&config, "a");
     let old = put_value(&one, &at, b"old").await;
     let now = put_value(&other, &at, b"new").await;
-    for write in [set(Expected::Version(old), b"x"), set(Expected::Absent, b"x"), delete(Expected::Absent)] {
+    for write in [put(Expected::Version(old), b"x"), put(Expected::Absent, b"x"), deletion(Expected::Absent)]
+    {
         let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, READ));
         let error = soon(one.write_cell(&at, &write)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
@@ -39,7 +39,7 @@ async fn a_dropped_write_was_made_or_not() {
     for turn in 0..20_u8 {
         let dropped = Duration::from_micros(u64::from(turn) * 100);
         let expected = known.map_or(Expected::Absent, Expected::Version);
-        let _ = tokio::time::timeout(dropped, one.write_cell(&at, &set(expected, &[turn]))).await;
+        let _ = tokio::time::timeout(dropped, one.write_cell(&at, &put(expected, [turn]))).await;
         let found = one.read_cell(&at).await.unwrap();
         if let Some(found) = &found {
             assert!(known.map(Version::number) == Some(found.version.number()) || *found.value == [turn]);
@@ -47,13 +47,13 @@ async fn a_dropped_write_was_made_or_not() {
         known = found.map(|found| found.version);
     }
     let expected = known.map_or(Expected::Absent, Expected::Version);
-    written(one.write_cell(&at, &set(expected, b"end")).await);
+    written(one.write_cell(&at, &put(expected, b"end")).await);
 }
 
 /// The answer to the write comes when the last use does not count for it any more, and what makes a new use has none.
 #[tokio::test]
 async fn a_write_of_an_idle_cell_that_was_made_and_not_made_to_last_is_unknown() {
-    let idle = TimeToIdle::new(Duration::from_secs(8)).unwrap();
+    let idle = CellLife::Idle(TimeToIdle::new(Duration::from_secs(8)).unwrap());
     // The server removes what is over once in a minute, so the cell is there to the end.
     let server = started(Options::new().own().args(["extendedTypesEnabled=true"])).await;
     let mut config = config(server.addr());
@@ -61,12 +61,11 @@ async fn a_write_of_an_idle_cell_that_was_made_and_not_made_to_last_is_unknown()
     let (proxy, [one, other]) =
         one_proxied_with(&config, |config| config.request_timeout = Duration::from_secs(6)).await;
     let at = value(&config, "a");
-    let put = |expected, value| CellWrite { life: CellLife::Idle(idle), ..set(expected, value) };
-    let first = written(one.write_cell(&at, &put(Expected::Absent, b"first")).await);
+    let first = written(one.write_cell(&at, &lasting(Expected::Absent, b"first", idle)).await);
     // A use counts for a quarter of the time.
     proxy.delay(Direction::ToClient, Duration::from_millis(2300));
     let mut sent = proxy.request(|chunk| holds(chunk, MULTI));
-    let second = put(Expected::Version(first), b"second");
+    let second = lasting(Expected::Version(first), b"second", idle);
     let (answer, ()) = soon(async {
         tokio::join!(one.write_cell(&at, &second), async {
             sent.fired().await.unwrap();

@@ -1,7 +1,7 @@
 //! Another limit.
 
 use super::names;
-use crate::common::{address, admitted, backend, config, join, promptly, server, stranger, waiting};
+use crate::common::{address, admitted, backend, config, join, place, promptly, server, waiting};
 use latchwork_core::Claim::Permits;
 use latchwork_core::backend::{ExpectedLimit, Join};
 use latchwork_core::{Kind, Limit};
@@ -29,9 +29,7 @@ async fn a_limit_that_is_set_between_the_look_and_the_arming_admits_the_head() {
 
 #[tokio::test]
 async fn a_limit_that_is_set_and_set_back_has_the_holders_marked() {
-    let addr = server().await.addr();
-    let config = config(addr);
-    let (backend, stranger) = (backend(&config).await, stranger(addr).await);
+    let (config, backend, stranger) = place().await;
     let queue = address(&config, Kind::Semaphore, "a");
     let with = |limit| Join { limit, ..join(&queue, Permits(1)) };
     // The join that stores it is marked at once: others cannot know by which limit it was admitted.

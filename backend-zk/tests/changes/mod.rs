@@ -6,14 +6,11 @@ mod revoke;
 
 use std::sync::Arc;
 
-use latchwork_core::backend::{Backend, EntryPage, QueueEntry};
+use latchwork_core::backend::{Backend, QueueEntry};
 use latchwork_core::{Address, Claim, Config, Kind};
 use zookeeper_client::{Client, Error};
 
-const ALL: EntryPage = EntryPage::new(0, 100);
-
-/// ZooKeeper's number of a deletion.
-const DELETE: i32 = 2;
+use crate::common::ALL;
 
 async fn listed(backend: &Arc<dyn Backend>, queue: &Address) -> Vec<(u64, Claim, bool)> {
     let entries = backend.list(queue, ALL).await.unwrap();

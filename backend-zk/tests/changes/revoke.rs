@@ -1,33 +1,28 @@
 //! A removal by hand.
 
-use super::{DELETE, names};
-use crate::common::{
-    address, admitted, backend, config, holds, join, one_proxied, promptly, put, server, soon, stranger,
-    waiting,
-};
+use super::names;
+use crate::common::request::DELETE;
+use crate::common::{ALL, address, admitted, holds, join, place, plant, promptly, proxied, soon, waiting};
 use latchwork_core::Claim::Exclusive;
-use latchwork_core::backend::{EntryPage, NodeId};
+use latchwork_core::backend::NodeId;
 use latchwork_core::{ErrorKind, Kind, LostReason};
 use zookeeper_client::CreateMode;
 
 /// More nodes ahead than are read in one trip, one of them foreign.
 #[tokio::test]
 async fn a_node_far_back_and_a_strangers_node_are_found_by_their_numbers() {
-    let addr = server().await.addr();
-    let config = config(addr);
+    let (config, backend, stranger) = place().await;
     let queue = address(&config, Kind::RwLock, "a");
-    let backend = backend(&config).await;
-    let stranger = stranger(addr).await;
     let holder = admitted(backend.join(&join(&queue, Exclusive)).await);
     let prefix = |claim: &str| {
         format!("/{}/rwlock/a/_c_{}-__{claim}__", config.namespace, NodeId::random().hyphenated())
     };
     let mut theirs = Vec::new();
     for _ in 0..300 {
-        theirs.push(put(&stranger, &prefix("READ"), CreateMode::EphemeralSequential).await);
+        theirs.push(plant(&stranger, &prefix("READ"), CreateMode::EphemeralSequential).await);
     }
     let last = waiting(backend.join(&join(&queue, Exclusive)).await);
-    let entries = backend.list(&queue, EntryPage::new(0, 1000)).await.unwrap();
+    let entries = backend.list(&queue, ALL).await.unwrap();
     assert_eq!(entries.len(), 302);
     assert!(backend.revoke(&queue, entries[290].sequence).await.unwrap());
     assert_eq!(stranger.check_stat(&theirs[289]).await.unwrap(), None);
@@ -40,8 +35,7 @@ async fn a_node_far_back_and_a_strangers_node_are_found_by_their_numbers() {
 
 #[tokio::test]
 async fn a_revocation_whose_reply_was_lost_is_repeated_without_harm() {
-    let config = config(server().await.addr());
-    let (proxy, [operator, one]) = one_proxied(&config).await;
+    let (config, proxy, [operator, one]) = proxied().await;
     let queue = address(&config, Kind::Mutex, "a");
     let holder = admitted(one.join(&join(&queue, Exclusive)).await);
     let next = waiting(one.join(&join(&queue, Exclusive)).await);

@@ -7,15 +7,38 @@ mod servers;
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_conformance::proxy::Proxy;
-use latchwork_core::backend::{Backend, Join, Joined, Node, NodeId, Patience};
-use latchwork_core::{Address, Claim, Config, Coordinator, Key, Limit, Result};
+use latchwork_conformance::actions::join_of;
+use latchwork_conformance::proxy::{Direction, Proxy};
+use latchwork_core::backend::{Backend, EntryPage, Join, Joined, Node, NodeId};
+use latchwork_core::recipes::{Mutex, MutexGuard};
+use latchwork_core::{Address, Claim, Config, Coordinator, Key, Kind, Lease, LeaseState, Result, Secret};
 use latchwork_zookeeper::connector;
+use tokio::task::JoinHandle;
 use zookeeper_client::{Acls, Client, Connector, CreateMode};
 
 pub(crate) use servers::{
-    alone, beside_none, beside_others, count, own_server, server, sessions, settled_watches, started, watches,
+    alone, beside_none, beside_others, count, own_server, server, sessions, settled_watches, started,
+    try_count, watches,
 };
+
+/// ZooKeeper's numbers of requests.
+pub(crate) mod request {
+    pub(crate) const DELETE: i32 = 2;
+    /// Asks for a stat, and watches.
+    pub(crate) const EXISTS: i32 = 3;
+    pub(crate) const READ: i32 = 4;
+    /// Here a proof of contact.
+    pub(crate) const SET_DATA: i32 = 5;
+    /// Lists, and watches.
+    pub(crate) const LIST: i32 = 8;
+    /// A transaction of several requests.
+    pub(crate) const MULTI: i32 = 14;
+    /// Makes a node, and answers its stat.
+    pub(crate) const CREATE2: i32 = 15;
+}
+
+/// The first page of a listing, which has all entries.
+pub(crate) const ALL: EntryPage = EntryPage::new(0, 1000);
 
 /// The bound of every wait. Only a wait that hangs reaches it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,6 +51,26 @@ pub(crate) fn config(addr: &str) -> Config {
         "zookeeper://{addr}?namespace={namespace}&ttl=40s&tick=100ms&request_timeout=15s&connect_timeout=30s"
     );
     url.parse().unwrap()
+}
+
+/// A namespace on the shared server, a client of it, and a client of another program.
+pub(crate) async fn place() -> (Config, Arc<dyn Backend>, Client) {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let backend = backend(&config).await;
+    (config, backend, stranger(addr).await)
+}
+
+/// A namespace on the shared server, and two clients of it, the first of them behind a proxy.
+pub(crate) async fn proxied() -> (Config, Proxy, [Arc<dyn Backend>; 2]) {
+    proxied_with(|_| ()).await
+}
+
+/// As [`proxied`], with a change in the configuration of the first.
+pub(crate) async fn proxied_with(change: impl FnOnce(&mut Config)) -> (Config, Proxy, [Arc<dyn Backend>; 2]) {
+    let config = config(server().await.addr());
+    let (proxy, clients) = one_proxied_with(&config, change).await;
+    (config, proxy, clients)
 }
 
 /// Two clients, the first of them behind a proxy.
@@ -59,6 +102,18 @@ pub(crate) async fn coordinator(config: &Config) -> Coordinator {
     Coordinator::new(backend(config).await, config)
 }
 
+/// This configuration with a login by digest.
+pub(crate) fn with_login(config: &Config) -> Config {
+    let mut config = config.clone();
+    (config.user, config.password) = (Some("app".to_owned()), Some(Secret::new("secret")));
+    config
+}
+
+/// A client of another program with the login of [`with_login`].
+pub(crate) async fn owner(addr: &str) -> Client {
+    foreign().with_auth("digest", b"app:secret").connect(addr).await.unwrap()
+}
+
 /// A client of another program, before it connects.
 pub(crate) fn foreign() -> Connector {
     Client::connector()
@@ -72,29 +127,47 @@ pub(crate) async fn stranger(addr: &str) -> Client {
 }
 
 /// Makes a node as another program would, and answers its path.
-pub(crate) async fn put(stranger: &Client, path: &str, mode: CreateMode) -> String {
+pub(crate) async fn plant(stranger: &Client, path: &str, mode: CreateMode) -> String {
     let (_, counter) = stranger.create(path, b"stranger", &mode.with_acls(Acls::anyone_all())).await.unwrap();
     if counter.into_i64() < 0 { path.to_owned() } else { format!("{path}{counter}") }
 }
 
-pub(crate) fn address(config: &Config, kind: latchwork_core::Kind, name: impl Into<Key>) -> Address {
+/// The data of the nodes in a queue's directory, in the order of their numbers.
+pub(crate) async fn stored(stranger: &Client, directory: &str) -> Vec<Vec<u8>> {
+    let mut names = stranger.list_children(directory).await.unwrap();
+    names.sort_by_key(|name| name.rsplit('-').next().map(str::to_owned));
+    let mut stored = Vec::new();
+    for name in names {
+        stored.push(stranger.get_data(&format!("{directory}/{name}")).await.unwrap().0);
+    }
+    stored
+}
+
+/// Whether the data of a node have the mark of an admission.
+pub(crate) fn is_marked(data: &[u8]) -> bool {
+    data.ends_with(b"\0admitted")
+}
+
+pub(crate) fn address(config: &Config, kind: Kind, name: impl Into<Key>) -> Address {
     Address::new(&config.namespace, kind, name).unwrap()
 }
 
+/// A key so long that the watch budget holds few of them.
+pub(crate) fn long_key(number: usize) -> String {
+    format!("{number:0>3}{}", "/".repeat(252))
+}
+
 pub(crate) fn join(queue: &Address, claim: Claim) -> Join {
-    Join {
-        queue: queue.clone(),
-        id: NodeId::random(),
-        claim,
-        limit: match claim {
-            Claim::Permits(_) => Limit::Exactly(2),
-            _ => Limit::Stored,
-        },
-        label: "tester".into(),
-        data: Default::default(),
-        patience: Patience::Wait,
-        repeated: false,
-    }
+    Join { label: "tester".into(), ..join_of(queue, claim) }
+}
+
+/// Starts an acquire of a held mutex, and waits until it stands behind the holder.
+pub(crate) async fn acquiring_behind(mutex: &Mutex) -> JoinHandle<Result<MutexGuard>> {
+    let waiter = mutex.clone();
+    let waits = tokio::spawn(async move { waiter.acquire().await });
+    soon(async { while mutex.queue().first(10).await.unwrap().len() < 2 {} }).await;
+    assert!(!waits.is_finished());
+    waits
 }
 
 /// The node of a join that must be admitted at once.
@@ -120,6 +193,22 @@ pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
         .unwrap_or_else(|_| panic!("it hangs: no end within {PATIENCE:?}"))
 }
 
+/// Waits until a client has noticed that it is cut off.
+pub(crate) async fn suspended(lease: &Lease) {
+    soon(async { while lease.changed(LeaseState::Live).await != LeaseState::Suspended {} }).await;
+}
+
+/// Makes a client lose its session, while it is cut off from the server.
+pub(crate) async fn loses_its_session(client: &Coordinator, proxy: &Proxy) {
+    let hold = soon(client.mutex("a").unwrap().acquire()).await.unwrap();
+    proxy.hold(Direction::ToServer);
+    proxy.hold(Direction::ToClient);
+    let lease = client.lease();
+    lease.clock().jump(lease.ttl());
+    soon(hold.lost()).await;
+    proxy.resume();
+}
+
 /// Awaits the effect of an event. The bound asserts no speed: after 30 s, three quarters of the TTL, a re-check would
 /// have the same effect and hide a lost event.
 pub(crate) async fn promptly<T>(work: impl Future<Output = T>) -> T {
@@ -134,13 +223,12 @@ pub(crate) async fn still_waits(
     queue: &Address,
     admission: impl Future<Output = Result<()>>,
 ) -> bool {
-    let page = latchwork_core::backend::EntryPage::new(0, 1);
     tokio::select! {
         biased;
         _ = admission => false,
         () = async {
             for _ in 0..5 {
-                backend.list(queue, page).await.unwrap();
+                backend.list(queue, EntryPage::new(0, 1)).await.unwrap();
             }
         } => true,
     }
@@ -149,7 +237,7 @@ pub(crate) async fn still_waits(
 /// A round trip of a client, which lists nothing. The events of what the server has done before come
 /// before its answer, so those of one transaction are there together.
 pub(crate) async fn hear(backend: &Arc<dyn Backend>, config: &Config) {
-    let nothing = address(config, latchwork_core::Kind::Value, "nothing");
+    let nothing = address(config, Kind::Value, "nothing");
     assert_eq!(soon(backend.read_cell(&nothing)).await.unwrap(), None);
 }
 

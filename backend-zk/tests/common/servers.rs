@@ -3,9 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use latchwork_conformance::servers::{Clocks, Kind, Options, Server};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use latchwork_conformance::servers::{Clocks, Kind, Options, Server, ask};
 use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore};
 
 use super::soon;
@@ -81,12 +79,13 @@ fn used() -> MutexGuard<'static, Vec<Server>> {
 
 /// A counter of a server.
 pub(crate) async fn count(server: &Server, of: &str) -> u64 {
-    let mut stream = TcpStream::connect(server.addr()).await.unwrap();
-    stream.write_all(b"mntr").await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    let value = answer.lines().find_map(|line| line.strip_prefix(of));
-    value.expect("mntr has it").trim().parse().unwrap()
+    try_count(server, of).await.expect("mntr has it")
+}
+
+/// A counter of a server. `None` if the server does not answer.
+pub(crate) async fn try_count(server: &Server, of: &str) -> Option<u64> {
+    let answer = ask(server.addr(), "mntr").await.ok()?;
+    answer.lines().find_map(|line| line.strip_prefix(of))?.trim().parse().ok()
 }
 
 /// The number of sessions on a server.

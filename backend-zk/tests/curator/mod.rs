@@ -4,15 +4,17 @@
 pub(crate) mod java;
 
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{
-    address, admitted, backend, config, coordinator, join, put, server, soon, still_waits, stranger, waiting,
+    ALL, acquiring_behind, address, admitted, backend, config, coordinator, join, plant, server, soon,
+    still_waits, stranger, waiting,
 };
 use latchwork_conformance::child::Child;
 use latchwork_core::Claim::{Exclusive, Shared};
-use latchwork_core::backend::{EntryPage, Join, QueueEntry};
-use latchwork_core::{ErrorKind, Key, Kind};
+use latchwork_core::backend::{Backend, Join, QueueEntry};
+use latchwork_core::{Address, ErrorKind, Key, Kind};
 use zookeeper_client::CreateMode;
 
 const TURNS: usize = 25;
@@ -58,6 +60,16 @@ impl Curator {
     }
 }
 
+/// A client of ours, and the queue of this kind at a path that Curator uses too. Answers the server's address and the
+/// path as well.
+async fn shared(kind: Kind) -> (&'static str, String, Arc<dyn Backend>, Address) {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let path = format!("/{}-app/shared", config.namespace);
+    let queue = address(&config, kind, Key::exact(path.as_str()));
+    (addr, path, backend(&config).await, queue)
+}
+
 #[tokio::test]
 async fn curators_mutex_and_ours_take_turns() {
     let addr = server().await.addr();
@@ -70,12 +82,7 @@ async fn curators_mutex_and_ours_take_turns() {
     // It holds, we wait.
     curator.does("acquire", "acquired").await;
     assert!(mutex.try_acquire().await.unwrap().is_none());
-    let waits = tokio::spawn({
-        let mutex = mutex.clone();
-        async move { mutex.acquire().await }
-    });
-    soon(async { while mutex.queue().first(10).await.unwrap().len() < 2 {} }).await;
-    assert!(!waits.is_finished());
+    let waits = acquiring_behind(&mutex).await;
     curator.does("release", "released").await;
     let guard = soon(waits).await.unwrap().unwrap();
 
@@ -95,7 +102,7 @@ async fn curators_mutex_and_ours_take_turns() {
         let guard = soon(mutex.acquire()).await.unwrap();
         assert!(guard.token() > last);
         last = guard.token();
-        put(&stranger, &inside, CreateMode::Ephemeral).await;
+        plant(&stranger, &inside, CreateMode::Ephemeral).await;
         stranger.delete(&inside, None).await.unwrap();
         guard.release().await.unwrap();
     }
@@ -105,11 +112,7 @@ async fn curators_mutex_and_ours_take_turns() {
 
 #[tokio::test]
 async fn curators_readers_and_writers_and_ours_honour_each_other() {
-    let addr = server().await.addr();
-    let config = config(addr);
-    let path = format!("/{}-app/ledger", config.namespace);
-    let backend = backend(&config).await;
-    let queue = address(&config, Kind::RwLock, Key::exact(path.as_str()));
+    let (addr, path, backend, queue) = shared(Kind::RwLock).await;
     let mut reads = Curator::start(addr, "read", &path).await;
     let mut writes = Curator::start(addr, "write", &path).await;
 
@@ -137,16 +140,11 @@ async fn curators_readers_and_writers_and_ours_honour_each_other() {
 
 #[tokio::test]
 async fn a_downgrade_of_ours_admits_curators_readers_and_keeps_its_writers_out() {
-    let addr = server().await.addr();
-    let config = config(addr);
-    let path = format!("/{}-app/ledger", config.namespace);
-    let backend = backend(&config).await;
-    let queue = address(&config, Kind::RwLock, Key::exact(path.as_str()));
+    let (addr, path, backend, queue) = shared(Kind::RwLock).await;
     let mut reads = Curator::start(addr, "read", &path).await;
     let mut writes = Curator::start(addr, "write", &path).await;
-    let all = EntryPage::new(0, 10);
     let joins = async |count| {
-        soon(async { while backend.list(&queue, all).await.unwrap().len() < count {} }).await;
+        soon(async { while backend.list(&queue, ALL).await.unwrap().len() < count {} }).await;
     };
 
     let writer = admitted(backend.join(&join(&queue, Exclusive)).await);
@@ -171,7 +169,7 @@ async fn a_downgrade_of_ours_admits_curators_readers_and_keeps_its_writers_out()
     // A node of Curator's is removed by its number, like one of ours.
     writes.does("acquire", "acquired").await;
     let next = waiting(backend.join(&join(&queue, Exclusive)).await);
-    let foreign = backend.list(&queue, all).await.unwrap()[0].sequence;
+    let foreign = backend.list(&queue, ALL).await.unwrap()[0].sequence;
     assert!(foreign < next.state().sequence());
     assert!(backend.revoke(&queue, foreign).await.unwrap());
     soon(next.admitted()).await.unwrap();
@@ -181,14 +179,10 @@ async fn a_downgrade_of_ours_admits_curators_readers_and_keeps_its_writers_out()
 
 #[tokio::test]
 async fn curators_leader_latch_and_our_candidates_lead_in_turn_and_show_each_others_ids() {
-    let addr = server().await.addr();
-    let config = config(addr);
-    let path = format!("/{}-app/leader", config.namespace);
-    let backend = backend(&config).await;
-    let queue = address(&config, Kind::Election, Key::exact(path.as_str()));
+    let (addr, path, backend, queue) = shared(Kind::Election).await;
     let candidate = |data: &str| Join { data: data.as_bytes().into(), ..join(&queue, Exclusive) };
     let shown = async || {
-        let entries = backend.list(&queue, EntryPage::new(0, 10)).await.unwrap();
+        let entries = backend.list(&queue, ALL).await.unwrap();
         let shown = |entry: &QueueEntry| {
             assert_eq!(*entry.data, *entry.label.as_bytes());
             format!("{}{}", entry.label, if entry.admitted { "*" } else { "" })
@@ -230,7 +224,7 @@ async fn curators_leader_latch_and_our_candidates_lead_in_turn_and_show_each_oth
     curator.says("leads").await;
     assert!(still_waits(&backend, &queue, next.admitted()).await);
 
-    let foreign = backend.list(&queue, EntryPage::new(0, 10)).await.unwrap()[0].sequence;
+    let foreign = backend.list(&queue, ALL).await.unwrap()[0].sequence;
     assert!(foreign < next.state().sequence());
     curator.does("close", "closed").await;
     soon(next.admitted()).await.unwrap();
@@ -242,12 +236,8 @@ async fn curators_leader_latch_and_our_candidates_lead_in_turn_and_show_each_oth
 /// A mutex and an election of one path share its directory, and nothing else.
 #[tokio::test]
 async fn a_leader_latch_does_not_meet_a_mutex_of_its_path() {
-    let addr = server().await.addr();
-    let config = config(addr);
-    let path = format!("/{}-app/both", config.namespace);
-    let backend = backend(&config).await;
-    let exact = |kind| address(&config, kind, Key::exact(path.as_str()));
-    let (mutex, election) = (exact(Kind::Mutex), exact(Kind::Election));
+    let (addr, path, backend, mutex) = shared(Kind::Mutex).await;
+    let election = Address::new("", Kind::Election, Key::exact(path.as_str())).unwrap();
     let mut curator = Curator::latch(addr, "java-1", &path).await;
     let lock = admitted(backend.join(&join(&mutex, Exclusive)).await);
     curator.does("start", "started").await;
@@ -255,7 +245,7 @@ async fn a_leader_latch_does_not_meet_a_mutex_of_its_path() {
     let ours = waiting(backend.join(&join(&election, Exclusive)).await);
     curator.does("close", "closed").await;
     soon(ours.admitted()).await.unwrap();
-    assert!(backend.list(&mutex, EntryPage::new(0, 10)).await.unwrap().len() == 1);
+    assert_eq!(backend.list(&mutex, ALL).await.unwrap().len(), 1);
     lock.leave().await.unwrap();
     ours.leave().await.unwrap();
 }

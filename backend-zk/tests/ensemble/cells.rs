@@ -3,12 +3,14 @@
 
 use std::sync::Arc;
 
-use crate::common::{address, admitted, backend, beside_others, config, join, soon};
+use crate::common::{ALL, address, admitted, backend, beside_others, config, soon};
+use crate::observed::with_data;
 use futures_util::future::join_all;
+use latchwork_conformance::cell_actions::put;
 use latchwork_conformance::servers::Ensemble;
 use latchwork_core::Claim::Shared;
-use latchwork_core::backend::{Backend, CellWrite, CellWritten, EntryPage, Join};
-use latchwork_core::{Address, CellLife, Config, Expected, Kind};
+use latchwork_core::backend::{Backend, CellWritten};
+use latchwork_core::{Address, Config, Expected, Kind};
 
 /// A client at each server.
 async fn one_at_each(ensemble: &Ensemble) -> (Config, Vec<Arc<dyn Backend>>) {
@@ -29,11 +31,7 @@ async fn a_read_at_any_server_shows_what_was_confirmed_at_another_and_each_succe
     let ensemble = super::well().await;
     let (config, clients) = one_at_each(&ensemble).await;
     let at = address(&config, Kind::Counter, "a");
-    let write = |expected, number: u32| CellWrite {
-        expected,
-        value: Some(number.to_be_bytes().into()),
-        life: CellLife::Stays,
-    };
+    let write = |expected, number: u32| put(expected, number.to_be_bytes());
     for number in 0..300_u32 {
         let writer = &clients[number as usize % 3];
         let written = writer.write_cell(&at, &write(Expected::Any, number)).await.unwrap();
@@ -79,14 +77,14 @@ async fn a_listing_at_any_server_shows_what_was_confirmed_at_another() {
     let (config, clients) = one_at_each(&ensemble).await;
     let queue = address(&config, Kind::Group, "a");
     let data = async |client: &Arc<dyn Backend>, queue: &Address| {
-        let listed = client.list(queue, EntryPage::new(0, 9)).await.unwrap();
+        let listed = client.list(queue, ALL).await.unwrap();
         listed.iter().map(|entry| entry.data.to_vec()).collect::<Vec<_>>()
     };
     for number in 0..50_u8 {
         let owner = &clients[usize::from(number) % 3];
         let mut watch = clients[usize::from(number + 1) % 3].watch_queue(&queue);
         soon(watch.changed()).await.unwrap();
-        let joined = owner.join(&Join { data: [number][..].into(), ..join(&queue, Shared) }).await;
+        let joined = owner.join(&with_data(&queue, Shared, &[number])).await;
         let node = admitted(joined);
         for reader in &clients {
             assert_eq!(data(reader, &queue).await, [[number]]);

@@ -1,9 +1,9 @@
 //! Three servers: a leader that was deposed is not believed about what there is.
 
-use crate::common::{address, admitted, backend, beside_others, config, join, soon};
+use crate::common::{ALL, address, admitted, backend, beside_others, config, join, soon};
 use latchwork_conformance::servers::Ensemble;
 use latchwork_core::Claim::Exclusive;
-use latchwork_core::backend::{Close, EntryPage, KeysWith};
+use latchwork_core::backend::{Close, KeysWith};
 use latchwork_core::{Kind, QueuePrefix};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -22,7 +22,7 @@ async fn a_leader_without_a_majority_confirms_no_abandon_and_lists_no_values() {
 
     ensemble.cut(leader);
     // It still answers, by itself.
-    assert_eq!(backend.list(&queue, EntryPage::new(0, 9)).await.unwrap().len(), 1);
+    assert_eq!(backend.list(&queue, ALL).await.unwrap().len(), 1);
     let counters = QueuePrefix::new(&config.namespace, Kind::Counter, "").unwrap();
     let (abandoned, listed) =
         tokio::join!(backend.abandon(&attempt), backend.list_keys(KeysWith::Cell, &counters, None, 9));

@@ -2,32 +2,26 @@
 
 use std::time::Duration;
 
-use super::{MULTI, data, entries, texts, with_data};
+use super::{data, entries, texts, with_data};
+use crate::common::request::{CREATE2, MULTI};
 use crate::common::{
-    address, admitted, backend, config, holds, join, one_proxied, one_proxied_with, server, soon,
-    still_waits, stranger, waiting,
+    address, admitted, backend, holds, is_marked, join, place, proxied, proxied_with, server, soon,
+    still_waits, stored, stranger, suspended, waiting,
 };
 use latchwork_core::Claim::{Exclusive, Permits, Shared};
 use latchwork_core::backend::Join;
-use latchwork_core::{Config, ErrorKind, Key, Kind, LeaseState};
+use latchwork_core::{Config, ErrorKind, Key, Kind};
 use zookeeper_client::Client;
-
-/// A node is made by this request, which answers its stat.
-const CREATE2: i32 = 15;
 
 /// What the only node in a directory holds.
 async fn bytes(stranger: &Client, directory: &str) -> String {
-    let children = stranger.list_children(directory).await.unwrap();
-    let [name] = &children[..] else { panic!("one node: {children:?}") };
-    let (bytes, _) = stranger.get_data(&format!("{directory}/{name}")).await.unwrap();
+    let [bytes] = <[_; 1]>::try_from(stored(stranger, directory).await).expect("one node");
     String::from_utf8(bytes).unwrap()
 }
 
 #[tokio::test]
 async fn a_node_holds_label_and_data_and_without_data_the_label_alone() {
-    let addr = server().await.addr();
-    let (config, stranger) = (config(addr), stranger(addr).await);
-    let backend = backend(&config).await;
+    let (config, backend, stranger) = place().await;
     let queue = address(&config, Kind::Election, "a");
     let directory = format!("/{}/election/a", config.namespace);
     let node = admitted(backend.join(&join(&queue, Exclusive)).await);
@@ -45,8 +39,7 @@ async fn a_node_holds_label_and_data_and_without_data_the_label_alone() {
 
 #[tokio::test]
 async fn a_node_that_was_adopted_has_its_data_and_takes_others() {
-    let config = config(server().await.addr());
-    let (proxy, [one, other]) = one_proxied(&config).await;
+    let (config, proxy, [one, other]) = proxied().await;
     let queue = address(&config, Kind::Group, "a");
     // Makes the directory, so that the next create is not refused for it.
     admitted(one.join(&join(&queue, Shared)).await).leave().await.unwrap();
@@ -64,9 +57,8 @@ async fn a_node_that_was_adopted_has_its_data_and_takes_others() {
 /// A mark keeps the data, and new data keep the mark: those behind are admitted by both.
 #[tokio::test]
 async fn data_and_the_mark_of_permits_stand_beside_each_other() {
-    let addr = server().await.addr();
-    let (config, stranger) = (config(addr), stranger(addr).await);
-    let (one, other) = (backend(&config).await, backend(&config).await);
+    let (config, one, stranger) = place().await;
+    let other = backend(&config).await;
     let queue = address(&config, Kind::Semaphore, "a");
     let directory = format!("/{}/semaphore/a", config.namespace);
     let first = admitted(one.join(&with_data(&queue, Permits(1), b"one")).await);
@@ -80,11 +72,7 @@ async fn data_and_the_mark_of_permits_stand_beside_each_other() {
     first.leave().await.unwrap();
     soon(head.admitted()).await.unwrap();
     // It has a follower, and marks itself for that.
-    let node = async || {
-        let mut names = stranger.list_children(&directory).await.unwrap();
-        names.sort_by_key(|name| name.rsplit('-').next().map(str::to_owned));
-        stranger.get_data(&format!("{directory}/{}", names[1])).await.unwrap().0
-    };
+    let node = async || stored(&stranger, &directory).await.swap_remove(1);
     soon(async { while node().await != b"tester\0data 9 \0admitted\0admitted" {} }).await;
     head.write_data(&b"new"[..].into()).await.unwrap();
     assert_eq!(node().await, b"tester\0data 3 new\0admitted");
@@ -97,8 +85,7 @@ async fn data_and_the_mark_of_permits_stand_beside_each_other() {
 /// It does not know which of the two it is.
 #[tokio::test]
 async fn a_writer_whose_downgrade_has_no_answer_keeps_its_data_and_takes_others() {
-    let config = config(server().await.addr());
-    let (proxy, [one, other]) = one_proxied(&config).await;
+    let (config, proxy, [one, other]) = proxied().await;
     let queue = address(&config, Kind::RwLock, "a");
     let writer = admitted(one.join(&with_data(&queue, Exclusive, b"writer")).await);
     let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, MULTI));
@@ -115,9 +102,8 @@ async fn a_writer_whose_downgrade_has_no_answer_keeps_its_data_and_takes_others(
 /// its end.
 #[tokio::test]
 async fn an_election_at_an_exact_address_holds_data_alone_and_takes_no_others() {
-    let addr = server().await.addr();
-    let (config, stranger) = (config(addr), stranger(addr).await);
-    let (one, other) = (backend(&config).await, backend(&config).await);
+    let (config, one, stranger) = place().await;
+    let other = backend(&config).await;
     let path = format!("/{}-app/leader", config.namespace);
     let queue = address(&config, Kind::Election, Key::exact(path.as_str()));
     for data in ["", "id\0admitted", "tester\0data 1 x"] {
@@ -137,20 +123,18 @@ async fn an_election_at_an_exact_address_holds_data_alone_and_takes_no_others() 
 /// A mark that comes later does not write them either.
 #[tokio::test]
 async fn data_that_were_surely_not_written_are_never_written() {
-    let config = config(server().await.addr());
     // The session outlasts what is refused.
     let short = |one: &mut Config| {
         (one.ttl, one.request_timeout) = (Duration::from_secs(60), Duration::from_secs(5));
     };
-    let (proxy, [one, other]) = one_proxied_with(&config, short).await;
+    let (config, proxy, [one, other]) = proxied_with(short).await;
     let queue = address(&config, Kind::Semaphore, "a");
     let first = admitted(other.join(&with_data(&queue, Permits(2), b"first")).await);
     let head = waiting(one.join(&with_data(&queue, Permits(1), b"head")).await);
     let _behind = waiting(other.join(&with_data(&queue, Permits(2), b"behind")).await);
     proxy.refuse();
     proxy.cut();
-    let lease = one.lease();
-    soon(async { while lease.changed(LeaseState::Live).await != LeaseState::Suspended {} }).await;
+    suspended(&one.lease()).await;
     let error = head.write_data(&b"never"[..].into()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     first.leave().await.unwrap();
@@ -158,17 +142,9 @@ async fn data_that_were_surely_not_written_are_never_written() {
     soon(head.admitted()).await.unwrap();
     let stranger = stranger(server().await.addr()).await;
     let directory = format!("/{}/semaphore/a", config.namespace);
-    let marked = async || {
-        let names = stranger.list_children(&directory).await.unwrap();
-        let mut nodes = Vec::new();
-        for name in names {
-            nodes.push(stranger.get_data(&format!("{directory}/{name}")).await.unwrap().0);
-        }
-        nodes.into_iter().find(|node| node.ends_with(b"\0admitted"))
-    };
     let node = soon(async {
         loop {
-            if let Some(node) = marked().await {
+            if let Some(node) = stored(&stranger, &directory).await.into_iter().find(|node| is_marked(node)) {
                 break node;
             }
         }

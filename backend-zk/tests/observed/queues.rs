@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::common::{address, admitted, backend, config, join, one_proxied, put, server, soon, stranger};
+use crate::common::{address, admitted, join, place, plant, proxied, server, soon, stranger};
 use latchwork_core::Claim::Exclusive;
 use latchwork_core::backend::{Backend, KeysWith};
 use latchwork_core::{Config, ErrorKind, Kind, QueuePrefix};
@@ -24,18 +24,16 @@ async fn pages(backend: &Arc<dyn Backend>, config: &Config, prefix: &str, most: 
 
 #[tokio::test]
 async fn directories_without_a_node_are_passed_over_in_bounded_pages() {
-    let addr = server().await.addr();
-    let (config, stranger) = (config(addr), stranger(addr).await);
-    let backend = backend(&config).await;
+    let (config, backend, stranger) = place().await;
     assert_eq!(pages(&backend, &config, "", 10).await, [Vec::<String>::new()]);
     let directory = format!("/{}/mutex", config.namespace);
     for number in 0..400 {
-        put(&stranger, &format!("{directory}/{number:03}"), CreateMode::Persistent).await;
+        plant(&stranger, &format!("{directory}/{number:03}"), CreateMode::Persistent).await;
     }
     // No keys of ours.
     for odd in ["a%2f", "%FF", "a b"] {
-        let path = put(&stranger, &format!("{directory}/{odd}"), CreateMode::Persistent).await;
-        put(&stranger, &format!("{path}/x"), CreateMode::Persistent).await;
+        let path = plant(&stranger, &format!("{directory}/{odd}"), CreateMode::Persistent).await;
+        plant(&stranger, &format!("{path}/x"), CreateMode::Persistent).await;
     }
     let keys = ["100", "250", "399"];
     for key in keys {
@@ -60,15 +58,13 @@ async fn directories_without_a_node_are_passed_over_in_bounded_pages() {
 
 #[tokio::test]
 async fn a_listing_that_cannot_be_made_is_unavailable_and_a_forbidden_one_is_named() {
-    let addr = server().await.addr();
-    let config = config(addr);
-    let (proxy, [one, _]) = one_proxied(&config).await;
+    let (config, proxy, [one, _]) = proxied().await;
     let of = QueuePrefix::new(&config.namespace, Kind::Mutex, "").unwrap();
     let mut cut = proxy.drop_next_reply();
     let error = one.list_keys(KeysWith::Nodes, &of, None, 1).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     soon(cut.fired()).await.unwrap();
-    let stranger = stranger(addr).await;
+    let stranger = stranger(server().await.addr()).await;
     let rights = [Acl::new(Permission::ADMIN, AuthId::anyone())];
     stranger.set_acl(&format!("/{}/mutex", config.namespace), &rights, None).await.unwrap();
     let error = soon(one.list_keys(KeysWith::Nodes, &of, None, 1)).await.unwrap_err();

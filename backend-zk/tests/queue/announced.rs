@@ -2,9 +2,10 @@
 
 use std::pin::pin;
 
-use super::{ALL, LIST, MULTI, all_hold_and_release, line_up};
+use super::{all_hold_and_release, line_up};
+use crate::common::request::{LIST, MULTI};
 use crate::common::{
-    address, backend, config, hear, holds, join, one_proxied, server, soon, still_waits, stranger, waiting,
+    ALL, address, backend, hear, holds, join, place, proxied, server, soon, still_waits, stranger, waiting,
 };
 use latchwork_core::Claim::Exclusive;
 use latchwork_core::{ErrorKind, Key, Kind, LostReason};
@@ -14,9 +15,8 @@ use zookeeper_client::Acls;
 /// however many were ahead. Where it cannot be announced, the follower lists.
 #[tokio::test]
 async fn a_release_admits_its_direct_follower_and_no_other_leave_does() {
-    let addr = server().await.addr();
-    let config = config(addr);
-    let ((proxy, [one, other]), stranger) = (one_proxied(&config).await, stranger(addr).await);
+    let (config, proxy, [one, other]) = proxied().await;
+    let stranger = stranger(server().await.addr()).await;
     let released = format!("/{}/released", config.namespace);
     // A node that had only one ahead does not announce its release.
     for (key, gives_up, lists) in
@@ -54,9 +54,8 @@ async fn a_release_admits_its_direct_follower_and_no_other_leave_does() {
 /// It sees its own removal first, on the same connection.
 #[tokio::test]
 async fn a_release_admits_nobody_whose_own_node_was_removed() {
-    let addr = server().await.addr();
-    let config = config(addr);
-    let ((proxy, [client, other]), stranger) = (one_proxied(&config).await, stranger(addr).await);
+    let (config, proxy, [client, other]) = proxied().await;
+    let stranger = stranger(server().await.addr()).await;
     let queue = address(&config, Kind::Mutex, "a");
     let directory = format!("/{}/mutex/a", config.namespace);
     // The last of them had others ahead, so its release is announced.
@@ -77,8 +76,7 @@ async fn a_release_admits_nobody_whose_own_node_was_removed() {
 /// The request may have been carried out: repeated, it finds nothing.
 #[tokio::test]
 async fn a_release_whose_answer_is_lost_is_asked_again() {
-    let config = config(server().await.addr());
-    let (proxy, [one, other]) = one_proxied(&config).await;
+    let (config, proxy, [one, other]) = proxied().await;
     let queue = address(&config, Kind::Mutex, "a");
     let ahead = line_up(&other, &queue, 1).await;
     let (next, last) = (
@@ -101,9 +99,8 @@ async fn a_release_whose_answer_is_lost_is_asked_again() {
 /// Curator asks a holder to release by writing its node's data.
 #[tokio::test]
 async fn a_holder_that_is_asked_to_release_has_not_released() {
-    let addr = server().await.addr();
-    let config = config(addr);
-    let (client, other, stranger) = (backend(&config).await, backend(&config).await, stranger(addr).await);
+    let (config, client, stranger) = place().await;
+    let other = backend(&config).await;
     let exact = format!("/{}-exact", config.namespace);
     for (queue, directory) in [
         (address(&config, Kind::Mutex, "a"), format!("/{}/mutex/a", config.namespace)),

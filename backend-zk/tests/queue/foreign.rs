@@ -1,6 +1,6 @@
 //! Nodes and acts of other programs.
 
-use crate::common::{config, coordinator, put, server, soon, stranger};
+use crate::common::{acquiring_behind, config, coordinator, plant, server, soon, stranger};
 use latchwork_core::Key;
 use zookeeper_client::CreateMode;
 
@@ -14,25 +14,11 @@ async fn curators_contenders_are_honoured_at_an_exact_address_and_other_children
     let mutex = coordinator.mutex(Key::exact(path.as_str())).unwrap();
     // The directories are made as Curator makes them.
     soon(mutex.acquire()).await.unwrap().release().await.unwrap();
-    put(&stranger, &format!("{path}/note"), CreateMode::Persistent).await;
-    let foreign = put(
-        &stranger,
-        &format!("{path}/_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-lock-"),
-        CreateMode::EphemeralSequential,
-    )
-    .await;
+    plant(&stranger, &format!("{path}/note"), CreateMode::Persistent).await;
+    let theirs = format!("{path}/_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-lock-");
+    let foreign = plant(&stranger, &theirs, CreateMode::EphemeralSequential).await;
     assert!(mutex.try_acquire().await.unwrap().is_none());
-    let waiting = tokio::spawn({
-        let mutex = mutex.clone();
-        async move { mutex.acquire().await }
-    });
-    soon(async {
-        while mutex.queue().first(10).await.unwrap().len() < 2 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-    assert!(!waiting.is_finished());
+    let waiting = acquiring_behind(&mutex).await;
     stranger.delete(&foreign, None).await.unwrap();
     let guard = soon(waiting).await.unwrap().unwrap();
     // A Curator behind us sees our node as one of its own.

@@ -1,32 +1,44 @@
 //! A predecessor that is known from the last turns.
 
 use std::pin::pin;
+use std::sync::Arc;
 
-use super::{ALL, LIST, READ, all_hold_and_release, line_up};
-use crate::common::{
-    address, admitted, config, hear, holds, join, one_proxied, server, soon, still_waits, waiting,
-};
+use super::{all_hold_and_release, line_up};
+use crate::common::request::{LIST, READ};
+use crate::common::{ALL, address, admitted, hear, holds, join, proxied, soon, still_waits, waiting};
+use latchwork_conformance::proxy::Proxy;
 use latchwork_core::Claim::Exclusive;
-use latchwork_core::Kind;
+use latchwork_core::backend::{Backend, Node};
+use latchwork_core::{Address, Kind};
+
+/// Waits twice with `one` behind the last of `ahead`. It lists for that, and learns its predecessor while it waits.
+async fn learns_its_predecessor(
+    proxy: &Proxy,
+    queue: &Address,
+    one: &Arc<dyn Backend>,
+    other: &Arc<dyn Backend>,
+    ahead: &mut Vec<Arc<dyn Node>>,
+) {
+    for round in 0..2 {
+        let listed = proxy.request(|chunk| holds(chunk, LIST));
+        let node = waiting(one.join(&join(queue, Exclusive)).await);
+        assert!(listed.has_fired(), "round {round}");
+        assert!(still_waits(one, queue, node.admitted()).await);
+        node.leave().await.unwrap();
+        // The predecessor takes its next turn, under its name.
+        ahead.pop().unwrap().leave().await.unwrap();
+        ahead.push(waiting(other.join(&join(queue, Exclusive)).await));
+    }
+}
 
 /// Where the same clients take turns, a waiter far from the head knows its predecessor by name.
 #[tokio::test]
 async fn a_waiter_behind_the_same_predecessor_again_joins_without_listing_and_lists_when_that_leaves() {
-    let config = config(server().await.addr());
-    let (proxy, [one, other]) = one_proxied(&config).await;
+    let (config, proxy, [one, other]) = proxied().await;
     for (key, is_there) in [("a", true), ("b", false)] {
         let queue = address(&config, Kind::Mutex, key);
         let mut ahead = line_up(&other, &queue, 4).await;
-        for round in 0..2 {
-            let listed = proxy.request(|chunk| holds(chunk, LIST));
-            let node = waiting(one.join(&join(&queue, Exclusive)).await);
-            assert!(listed.has_fired(), "round {round}");
-            assert!(still_waits(&one, &queue, node.admitted()).await);
-            node.leave().await.unwrap();
-            // The predecessor takes its next turn, under its name.
-            ahead.pop().unwrap().leave().await.unwrap();
-            ahead.push(waiting(other.join(&join(&queue, Exclusive)).await));
-        }
+        learns_its_predecessor(&proxy, &queue, &one, &other, &mut ahead).await;
         if !is_there {
             for node in ahead {
                 node.leave().await.unwrap();
@@ -61,19 +73,10 @@ async fn a_waiter_behind_the_same_predecessor_again_joins_without_listing_and_li
 /// A waiter that knows its predecessor, and sees its announced release, never lists.
 #[tokio::test]
 async fn a_waiter_behind_a_known_predecessor_is_admitted_by_its_release() {
-    let config = config(server().await.addr());
-    let (proxy, [one, other]) = one_proxied(&config).await;
+    let (config, proxy, [one, other]) = proxied().await;
     let queue = address(&config, Kind::Mutex, "a");
     let mut ahead = line_up(&other, &queue, 4).await;
-    for _ in 0..2 {
-        // Learned while it waits.
-        let node = waiting(one.join(&join(&queue, Exclusive)).await);
-        assert!(still_waits(&one, &queue, node.admitted()).await);
-        node.leave().await.unwrap();
-        // The predecessor takes its next turn, under its name.
-        ahead.pop().unwrap().leave().await.unwrap();
-        ahead.push(waiting(other.join(&join(&queue, Exclusive)).await));
-    }
+    learns_its_predecessor(&proxy, &queue, &one, &other, &mut ahead).await;
     let listed = proxy.request(|chunk| holds(chunk, LIST));
     let node = waiting(one.join(&join(&queue, Exclusive)).await);
     assert!(!listed.has_fired());

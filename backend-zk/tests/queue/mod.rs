@@ -13,16 +13,7 @@ use std::sync::Arc;
 use crate::common::{admitted, join, soon, waiting};
 use latchwork_core::Address;
 use latchwork_core::Claim::Exclusive;
-use latchwork_core::backend::{Backend, EntryPage, Node};
-
-const ALL: EntryPage = EntryPage::new(0, 100);
-
-/// ZooKeeper's numbers of requests. A `MULTI` is a transaction of several.
-const LIST: i32 = 8;
-
-const READ: i32 = 4;
-
-const MULTI: i32 = 14;
+use latchwork_core::backend::{Backend, Node};
 
 /// One holder, and so many waiters behind it.
 async fn line_up(client: &Arc<dyn Backend>, queue: &Address, behind: usize) -> Vec<Arc<dyn Node>> {

@@ -1,7 +1,6 @@
 //! Order, tokens, and the names of nodes.
 
-use super::ALL;
-use crate::common::{address, admitted, backend, config, coordinator, join, server, soon, stranger};
+use crate::common::{ALL, address, admitted, config, coordinator, join, place, server, soon, stranger};
 use latchwork_core::Claim::{Exclusive, Permits};
 use latchwork_core::backend::Join;
 use latchwork_core::{ErrorKind, Kind, Limit};
@@ -33,9 +32,7 @@ async fn tokens_rise_though_the_counter_begins_anew_when_the_directory_was_remov
 /// Ids are reused, and a counter begins anew with its directory: a path may be another node's.
 #[tokio::test]
 async fn a_second_leave_of_a_node_spares_the_next_of_its_path() {
-    let addr = server().await.addr();
-    let config = config(addr);
-    let (client, stranger) = (backend(&config).await, stranger(addr).await);
+    let (config, client, stranger) = place().await;
     let queue = address(&config, Kind::Mutex, "a");
     let directory = format!("/{}/mutex/a", config.namespace);
     let first = admitted(client.join(&join(&queue, Exclusive)).await);
@@ -54,9 +51,7 @@ async fn a_second_leave_of_a_node_spares_the_next_of_its_path() {
 /// A repeated join looks for its node by its id, so that id must not be another's.
 #[tokio::test]
 async fn a_join_that_failed_behind_its_write_takes_its_id_with_it() {
-    let addr = server().await.addr();
-    let config = config(addr);
-    let (client, stranger) = (backend(&config).await, stranger(addr).await);
+    let (config, client, stranger) = place().await;
     let queue = address(&config, Kind::Semaphore, "a");
     let asked = join(&queue, Permits(1));
     let kept = admitted(client.join(&asked).await);

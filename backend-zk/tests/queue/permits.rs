@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::ALL;
-use crate::common::{address, admitted, backend, config, join, promptly, server, soon, stranger, waiting};
+use crate::common::{
+    ALL, address, admitted, backend, config, is_marked, join, place, promptly, server, soon, stored, waiting,
+};
 use latchwork_core::Claim::{self, Permits};
-use latchwork_core::backend::Joined;
+use latchwork_core::backend::{Join, Joined};
 use latchwork_core::{Kind, Limit};
 
 #[tokio::test]
@@ -18,10 +19,8 @@ async fn many_permits_go_round_without_a_sleeper() {
     for n in 0..24 {
         let (backend, queue) = (backends[n % 2].clone(), queue.clone());
         tasks.spawn(async move {
-            let request = latchwork_core::backend::Join {
-                limit: Limit::Exactly(7),
-                ..join(&queue, Permits(1 + u32::try_from(n % 3).unwrap()))
-            };
+            let request =
+                Join { limit: Limit::Exactly(7), ..join(&queue, Permits(1 + u32::try_from(n % 3).unwrap())) };
             let node = match backend.join(&request).await.unwrap() {
                 Joined::Admitted(node) => node,
                 Joined::Waiting(node) => {
@@ -48,12 +47,10 @@ async fn many_permits_go_round_without_a_sleeper() {
 /// (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
 #[tokio::test]
 async fn a_lowered_limit_puts_nobody_to_sleep() {
-    let addr = server().await.addr();
-    let config = config(addr);
+    let (config, backend, stranger) = place().await;
     let queue = address(&config, Kind::Semaphore, "a");
-    let backend = backend(&config).await;
-    let stranger = stranger(addr).await;
-    let with = |limit: Limit, claim: Claim| latchwork_core::backend::Join { limit, ..join(&queue, claim) };
+    let directory = format!("/{}/semaphore/a", config.namespace);
+    let with = |limit: Limit, claim: Claim| Join { limit, ..join(&queue, claim) };
     let first = admitted(backend.join(&with(Limit::Exactly(3), Permits(2))).await);
     let second = admitted(backend.join(&with(Limit::Stored, Permits(1))).await);
     stranger.set_data(&format!("/{}/limits/a", config.namespace), b"2", None).await.unwrap();
@@ -62,20 +59,8 @@ async fn a_lowered_limit_puts_nobody_to_sleep() {
         let node = third.clone();
         async move { node.admitted().await }
     });
-    let marked = async {
-        loop {
-            let mut marks = 0;
-            for name in stranger.list_children(&format!("/{}/semaphore/a", config.namespace)).await.unwrap() {
-                let path = format!("/{}/semaphore/a/{name}", config.namespace);
-                marks += usize::from(stranger.get_data(&path).await.unwrap().0.ends_with(b"\0admitted"));
-            }
-            if marks == 2 {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    soon(marked).await;
+    let marks = async || stored(&stranger, &directory).await.iter().filter(|data| is_marked(data)).count();
+    soon(async { while marks().await != 2 {} }).await;
     assert!(backend.list(&queue, ALL).await.unwrap().iter().filter(|entry| entry.admitted).count() == 2);
     first.leave().await.unwrap();
     promptly(waits).await.unwrap().unwrap();

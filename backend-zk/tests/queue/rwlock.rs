@@ -1,27 +1,24 @@
 //! Readers and writers.
 
-use crate::common::{address, backend, config, join, put, server, soon, still_waits, stranger, waiting};
+use crate::common::{address, join, place, plant, soon, still_waits, waiting};
 use latchwork_core::Claim::Exclusive;
 use latchwork_core::{Key, Kind};
 use zookeeper_client::CreateMode;
 
 #[tokio::test]
 async fn a_writer_is_not_admitted_beside_a_downgraded_writer() {
-    let addr = server().await.addr();
-    let config = config(addr);
-    let backend = backend(&config).await;
-    let stranger = stranger(addr).await;
+    let (config, backend, stranger) = place().await;
     let path = format!("/{}-app/rw", config.namespace);
-    put(&stranger, &format!("/{}-app", config.namespace), CreateMode::Container).await;
-    put(&stranger, &path, CreateMode::Container).await;
+    plant(&stranger, &format!("/{}-app", config.namespace), CreateMode::Container).await;
+    plant(&stranger, &path, CreateMode::Container).await;
     let id = "_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-";
-    let writing = put(&stranger, &format!("{path}/{id}__WRIT__"), CreateMode::EphemeralSequential).await;
+    let writing = plant(&stranger, &format!("{path}/{id}__WRIT__"), CreateMode::EphemeralSequential).await;
     let queue = address(&config, Kind::RwLock, Key::exact(path.as_str()));
     let writer = waiting(backend.join(&join(&queue, Exclusive)).await);
     assert!(still_waits(&backend, &queue, writer.admitted()).await);
     // As Curator downgrades: the reader takes the writer's counter, then the writer goes.
     let reading = writing.replace("__WRIT__", "__READ__");
-    put(&stranger, &reading, CreateMode::Ephemeral).await;
+    plant(&stranger, &reading, CreateMode::Ephemeral).await;
     stranger.delete(&writing, None).await.unwrap();
     assert!(still_waits(&backend, &queue, writer.admitted()).await);
     stranger.delete(&reading, None).await.unwrap();

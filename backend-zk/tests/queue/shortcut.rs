@@ -2,9 +2,10 @@
 
 use std::pin::pin;
 
-use super::{ALL, LIST, all_hold_and_release, line_up};
+use super::{all_hold_and_release, line_up};
+use crate::common::request::LIST;
 use crate::common::{
-    address, admitted, backend, config, hear, holds, join, one_proxied, server, soon, still_waits, waiting,
+    ALL, address, admitted, backend, config, hear, holds, join, proxied, server, soon, still_waits, waiting,
 };
 use latchwork_core::Claim::{Exclusive, Shared};
 use latchwork_core::{Kind, LostReason};
@@ -13,8 +14,7 @@ use latchwork_core::{Kind, LostReason};
 /// node is there. Those at the begin of a new connection have no order.
 #[tokio::test]
 async fn the_next_waiter_enters_at_once_but_lists_after_a_reconnect() {
-    let config = config(server().await.addr());
-    let (proxy, [one, other]) = one_proxied(&config).await;
+    let (config, proxy, [one, other]) = proxied().await;
     for (key, behind, severed) in [("a", 0, false), ("b", 0, true), ("c", 2, false), ("d", 2, true)] {
         let queue = address(&config, Kind::Mutex, key);
         let ahead = line_up(&other, &queue, behind).await;
@@ -46,8 +46,7 @@ async fn the_next_waiter_enters_at_once_but_lists_after_a_reconnect() {
 /// node.
 #[tokio::test]
 async fn a_waiter_whose_predecessor_left_before_its_watch_enters_without_listing_unless_it_is_gone_itself() {
-    let config = config(server().await.addr());
-    let (proxy, [one, other]) = one_proxied(&config).await;
+    let (config, proxy, [one, other]) = proxied().await;
     for (key, revoked) in [("a", false), ("b", true)] {
         let queue = address(&config, Kind::Mutex, key);
         let holder = admitted(other.join(&join(&queue, Exclusive)).await);
@@ -66,8 +65,7 @@ async fn a_waiter_whose_predecessor_left_before_its_watch_enters_without_listing
 /// To a reader a downgrade is as good as a leave.
 #[tokio::test]
 async fn a_reader_whose_only_writer_was_downgraded_before_it_was_watched_enters_beside_it() {
-    let config = config(server().await.addr());
-    let (proxy, [one, other]) = one_proxied(&config).await;
+    let (config, proxy, [one, other]) = proxied().await;
     let queue = address(&config, Kind::RwLock, "a");
     let holder = admitted(other.join(&join(&queue, Exclusive)).await);
     let waiter = waiting(one.join(&join(&queue, Shared)).await);
@@ -93,8 +91,7 @@ async fn a_writer_whose_predecessor_was_downgraded_before_it_was_watched_waits_f
 
 #[tokio::test]
 async fn a_waiter_removed_while_it_is_cut_off_is_not_admitted_though_its_predecessor_is_gone_too() {
-    let config = config(server().await.addr());
-    let (proxy, [one, other]) = one_proxied(&config).await;
+    let (config, proxy, [one, other]) = proxied().await;
     let queue = address(&config, Kind::Mutex, "a");
     let holder = admitted(other.join(&join(&queue, Exclusive)).await);
     let waiter = waiting(one.join(&join(&queue, Exclusive)).await);

@@ -1,11 +1,14 @@
 //! Creates that are carried out late: a stranger makes what a server does that goes on after a stall.
 
-use super::{ALL, CREATE2, DELETE, through};
-use crate::common::{address, admitted, backend, holds, join, put, server, soon, stranger, waiting};
+use std::sync::Arc;
+
+use super::through;
+use crate::common::request::{CREATE2, DELETE};
+use crate::common::{ALL, address, admitted, backend, holds, join, plant, server, soon, stranger, waiting};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_core::Claim::Exclusive;
 use latchwork_core::backend::{Backend, Join, Patience};
-use latchwork_core::{Config, Kind};
+use latchwork_core::{Address, Kind};
 use zookeeper_client::{Client, CreateMode, EventType};
 
 /// Sends a join whose create is carried out, and cuts the connection before the answer. Answers the name of
@@ -28,7 +31,7 @@ async fn unanswered(
 /// Makes a node as a late create of `name` does, and waits until it is gone.
 async fn comes_late_and_goes(stranger: &Client, directory: &str, name: &str) {
     let prefix = name.trim_end_matches(|last: char| last.is_ascii_digit());
-    let late = put(stranger, &format!("{directory}/{prefix}"), CreateMode::PersistentSequential).await;
+    let late = plant(stranger, &format!("{directory}/{prefix}"), CreateMode::PersistentSequential).await;
     let (there, watcher) = stranger.check_and_watch_stat(&late).await.unwrap();
     if there.is_some() {
         assert_eq!(soon(watcher.changed()).await.event_type, EventType::NodeDeleted);
@@ -36,22 +39,20 @@ async fn comes_late_and_goes(stranger: &Client, directory: &str, name: &str) {
 }
 
 /// A client behind a proxy, a stranger, and a queue whose directory is there already.
-async fn fixture() -> (Proxy, Config, std::sync::Arc<dyn Backend>, Client, String) {
+async fn fixture() -> (Proxy, Address, Arc<dyn Backend>, Client, String) {
     let addr = server().await.addr();
-    let proxy = Proxy::start(addr).await.unwrap();
-    let config = through(&proxy).await;
+    let (proxy, config) = through(addr).await;
     let backend = backend(&config).await;
     // Else the next create is refused for it.
     let queue = address(&config, Kind::Mutex, "a");
     admitted(backend.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
     let directory = format!("/{}/mutex/a", config.namespace);
-    (proxy, config, backend, stranger(addr).await, directory)
+    (proxy, queue, backend, stranger(addr).await, directory)
 }
 
 #[tokio::test]
 async fn a_create_that_comes_late_is_deleted_and_the_own_node_stays() {
-    let (proxy, config, backend, stranger, directory) = fixture().await;
-    let queue = address(&config, Kind::Mutex, "a");
+    let (proxy, queue, backend, stranger, directory) = fixture().await;
     let request = join(&queue, Exclusive);
     let name = unanswered(&proxy, &*backend, &request, &stranger, &directory).await;
     let node = admitted(soon(backend.join(&Join { repeated: true, ..request })).await);
@@ -65,8 +66,7 @@ async fn a_create_that_comes_late_is_deleted_and_the_own_node_stays() {
 
 #[tokio::test]
 async fn a_create_that_comes_after_its_attempt_was_abandoned_is_deleted() {
-    let (proxy, config, backend, stranger, directory) = fixture().await;
-    let queue = address(&config, Kind::Mutex, "a");
+    let (proxy, queue, backend, stranger, directory) = fixture().await;
     let request = join(&queue, Exclusive);
     let name = unanswered(&proxy, &*backend, &request, &stranger, &directory).await;
     soon(backend.abandon(&request)).await.unwrap();
@@ -76,8 +76,7 @@ async fn a_create_that_comes_after_its_attempt_was_abandoned_is_deleted() {
 
 #[tokio::test]
 async fn a_node_whose_deletion_may_come_late_is_not_adopted() {
-    let (proxy, config, backend, stranger, directory) = fixture().await;
-    let queue = address(&config, Kind::Mutex, "a");
+    let (proxy, queue, backend, stranger, directory) = fixture().await;
     let held = admitted(backend.join(&join(&queue, Exclusive)).await);
     // It makes a node, sees that it would have to wait, and deletes the node.
     let request = Join { patience: Patience::Try, ..join(&queue, Exclusive) };

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::{SET_DATA, through};
+use super::through;
+use crate::common::request::SET_DATA;
 use crate::common::{
     address, admitted, backend, config, coordinator, holds, join, own_server, server, soon, stranger, waiting,
 };
@@ -16,11 +17,9 @@ use latchwork_core::{Kind, LeaseState, LostReason};
 /// A short lease has less time left when a proof is sent than a proof may take in good times.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silence_suspends_a_short_lease_before_it_is_lost_and_another_is_admitted() {
-    let server = server().await;
-    let proxy = Proxy::start(server.addr()).await.unwrap();
-    let mut config = through(&proxy).await;
+    let (proxy, mut config) = through(server().await.addr()).await;
     let mut direct = config.clone();
-    direct.hosts = vec![server.addr().to_owned()];
+    direct.hosts = vec![server().await.addr().to_owned()];
     let other = backend(&direct).await;
     // It is suspended for a ninth of its TTL: for longer than a machine stands still.
     config.ttl = Duration::from_secs(10);
@@ -120,10 +119,9 @@ async fn a_clients_node_whose_directory_was_deleted_too_is_made_again_by_its_nex
 
 async fn made_again_by_the_next_proof(with_its_directory: bool) {
     let addr = server().await.addr();
-    let mut config = config(addr);
+    let (mut config, stranger) = (config(addr), stranger(addr).await);
     config.ttl = Duration::from_secs(12);
     let backend = backend(&config).await;
-    let stranger = stranger(addr).await;
     let clients = format!("/{}/client", config.namespace);
     let names = stranger.list_children(&clients).await.unwrap();
     let mut deletion = stranger.new_multi_writer();

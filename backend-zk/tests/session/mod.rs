@@ -13,31 +13,14 @@ use std::sync::{Arc, Mutex};
 use crate::common::{config, soon};
 use latchwork_conformance::proxy::{Event, Proxy};
 use latchwork_core::Config;
-use latchwork_core::backend::EntryPage;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-const ALL: EntryPage = EntryPage::new(0, 100);
-
-/// ZooKeeper's numbers of requests. A node is made by `CREATE2`, which answers its stat.
-const CREATE2: i32 = 15;
-
-/// Here a proof of contact.
-const SET_DATA: i32 = 5;
-
-const DELETE: i32 = 2;
-
-const READ: i32 = 4;
-
-const LIST: i32 = 8;
-
-async fn through(proxy: &Proxy) -> Config {
-    config(&proxy.addr().to_string())
-}
-
-/// A key so long that the watch budget holds few of them.
-fn long_key(number: usize) -> String {
-    format!("{number:0>3}{}", "/".repeat(252))
+/// A proxy before a server, and the configuration of a client behind it.
+async fn through(addr: &str) -> (Proxy, Config) {
+    let proxy = Proxy::start(addr).await.unwrap();
+    let config = config(&proxy.addr().to_string());
+    (proxy, config)
 }
 
 type Connects = Mutex<HashMap<i64, Vec<u8>>>;

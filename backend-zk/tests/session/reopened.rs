@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CREATE2, connects, end_session, opens_a_session, through};
+use super::{connects, end_session, opens_a_session, through};
+use crate::common::request::CREATE2;
 use crate::common::{
     address, admitted, alone, backend, config, coordinator, holds, join, one_proxied_with, server, sessions,
-    soon, waiting,
+    soon, suspended, waiting,
 };
 use latchwork_conformance::proxy::{Direction, Event, Proxy};
 use latchwork_conformance::servers::Server;
@@ -66,8 +67,7 @@ async fn a_closed_session_ends_on_the_server_though_a_request_of_it_is_not_polle
 /// A client that has lost its session, behind a proxy that holds back the answer to the next
 /// opening.
 async fn about_to_open(server: &Server) -> (Proxy, Event, Config, Arc<dyn Backend>) {
-    let proxy = Proxy::start(server.addr()).await.unwrap();
-    let mut config = through(&proxy).await;
+    let (proxy, mut config) = through(server.addr()).await;
     // Nothing expires while these tests last.
     config.ttl = Duration::from_secs(60);
     let client = backend(&config).await;
@@ -126,8 +126,7 @@ async fn a_session_that_is_being_opened_is_closed_when_its_client_ends_meanwhile
 #[tokio::test(flavor = "multi_thread")]
 async fn a_close_waits_for_the_end_of_the_session_that_is_being_opened_and_nobody_else_does() {
     alone(async |own| {
-        let proxy = Proxy::start(own.addr()).await.unwrap();
-        let mut config = through(&proxy).await;
+        let (proxy, mut config) = through(own.addr()).await;
         config.ttl = Duration::from_secs(60);
         config.request_timeout = Duration::from_secs(20);
         config.connect_timeout = Duration::from_secs(30);
@@ -155,8 +154,7 @@ async fn a_close_waits_for_the_end_of_the_session_that_is_being_opened_and_nobod
 #[tokio::test(flavor = "multi_thread")]
 async fn joins_that_give_up_before_a_session_is_open_get_it_between_them() {
     alone(async |own| {
-        let proxy = Proxy::start(own.addr()).await.unwrap();
-        let config = through(&proxy).await;
+        let (proxy, config) = through(own.addr()).await;
         let client = backend(&config).await;
         let queue = address(&config, Kind::Mutex, "a");
         // Makes the directory, so that a join is one trip.
@@ -184,8 +182,7 @@ async fn joins_that_give_up_before_a_session_is_open_get_it_between_them() {
 /// The join that asks for the new session may be on a runtime that ends soon after.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_session_does_not_end_with_the_runtime_that_asked_for_it() {
-    let proxy = Proxy::start(server().await.addr()).await.unwrap();
-    let mut config = through(&proxy).await;
+    let (_proxy, mut config) = through(server().await.addr()).await;
     config.ttl = Duration::from_secs(12);
     let client = coordinator(&config).await;
     let mutex = client.mutex("a").unwrap();
@@ -207,14 +204,13 @@ async fn a_new_session_does_not_end_with_the_runtime_that_asked_for_it() {
 #[tokio::test]
 async fn a_session_that_was_ended_on_the_server_is_lost_at_once_and_the_next_join_has_a_new_one() {
     let addr = server().await.addr();
-    let proxy = Proxy::start(addr).await.unwrap();
-    let config = through(&proxy).await;
+    let (proxy, config) = through(addr).await;
     let coordinator = coordinator(&config).await;
     let guard = soon(coordinator.mutex("a").unwrap().acquire()).await.unwrap();
     let lease = coordinator.lease();
     let (connects, _hear) = connects(&proxy);
     proxy.cut();
-    soon(async { while lease.changed(LeaseState::Live).await != LeaseState::Suspended {} }).await;
+    suspended(&lease).await;
     proxy.resume();
     soon(async { while lease.changed(LeaseState::Suspended).await != LeaseState::Live {} }).await;
     let connect = connects.lock().unwrap().values().next().cloned().unwrap();

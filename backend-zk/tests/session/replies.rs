@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use super::{ALL, LIST, READ, through};
-use crate::common::{address, backend, holds, join, server, soon, try_backend};
-use latchwork_conformance::proxy::Proxy;
+use super::through;
+use crate::common::request::{LIST, READ};
+use crate::common::{ALL, address, backend, holds, join, server, soon, suspended};
 use latchwork_core::Claim::Exclusive;
 use latchwork_core::backend::Close;
-use latchwork_core::{ErrorKind, Kind, LeaseState};
+use latchwork_core::{ErrorKind, Kind};
 
 #[tokio::test]
 async fn a_read_whose_reply_was_lost_is_unavailable() {
-    let proxy = Proxy::start(server().await.addr()).await.unwrap();
-    let config = through(&proxy).await;
+    let (proxy, config) = through(server().await.addr()).await;
     let backend = backend(&config).await;
     let queue = address(&config, Kind::Semaphore, "a");
     for (wanted, lists) in [(LIST, true), (READ, false)] {
@@ -28,15 +27,13 @@ async fn a_read_whose_reply_was_lost_is_unavailable() {
 
 #[tokio::test]
 async fn a_joins_request_is_unavailable_while_it_is_cut_off_and_closed_after_the_end() {
-    let proxy = Proxy::start(server().await.addr()).await.unwrap();
-    let mut config = through(&proxy).await;
+    let (proxy, mut config) = through(server().await.addr()).await;
     config.request_timeout = Duration::from_secs(2);
-    let backend = try_backend(&config).await.unwrap();
+    let backend = backend(&config).await;
     let queue = address(&config, Kind::Mutex, "a");
     proxy.refuse();
     proxy.cut();
-    let lease = backend.lease();
-    soon(async { while lease.changed(LeaseState::Live).await != LeaseState::Suspended {} }).await;
+    suspended(&backend.lease()).await;
     let request = join(&queue, Exclusive);
     assert_eq!(backend.join(&request).await.unwrap_err().kind(), ErrorKind::Unavailable);
     let error = backend.close(Close::Orderly).await.unwrap_err();

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{long_key, through};
+use super::through;
 use crate::common::{
-    address, admitted, alone, backend, config, coordinator, count, join, server, settled_watches, soon,
-    stranger, waiting, watches,
+    address, admitted, alone, backend, config, coordinator, count, is_marked, join, long_key, server,
+    settled_watches, soon, stored, stranger, waiting, watches,
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
-use latchwork_conformance::proxy::Proxy;
 use latchwork_core::Claim::{Exclusive, Permits};
 use latchwork_core::backend::{Backend, Close, ExpectedLimit};
 use latchwork_core::recipes::Permit;
@@ -31,16 +30,8 @@ async fn permits_beyond_the_watch_budget_are_marked_when_the_limit_changes() {
     let data = stranger(server().await.addr()).await;
     let queue = format!("/{}/semaphore/held-2599", config.namespace);
     // In the order of their numbers, so the holder's first.
-    let marks = async || {
-        let mut names = data.list_children(&queue).await.unwrap();
-        names.sort_by_key(|name| name.rsplit('-').next().map(str::to_owned));
-        let mut marks = Vec::new();
-        for name in names {
-            let (text, _) = data.get_data(&format!("{queue}/{name}")).await.unwrap();
-            marks.push(text.ends_with(b"\0admitted"));
-        }
-        marks
-    };
+    let marks =
+        async || -> Vec<_> { stored(&data, &queue).await.iter().map(|data| is_marked(data)).collect() };
     // By a round of looks, which comes each three quarters of the TTL.
     let marked = soon(async {
         loop {
@@ -159,8 +150,7 @@ mod larger {
     #[tokio::test(flavor = "multi_thread")]
     async fn thousands_of_holds_survive_a_cut_that_is_shorter_than_their_lease() {
         alone(async |own| {
-            let proxy = Proxy::start(own.addr()).await.unwrap();
-            let mut config = through(&proxy).await;
+            let (proxy, mut config) = through(own.addr()).await;
             config.ttl = Duration::from_secs(20);
             let client = coordinator(&config).await;
             let acquired = (0..6000).map(|number| {

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use super::{connects, end_session, long_key, opens_a_session};
+use super::{connects, end_session, opens_a_session, through};
 use crate::common::{
-    address, admitted, alone, config, coordinator, join, one_proxied, server, sessions, settled_watches,
-    soon, stranger, waiting,
+    address, admitted, alone, config, coordinator, join, long_key, one_proxied, server, sessions,
+    settled_watches, soon, stranger, waiting,
 };
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
-use latchwork_conformance::proxy::Proxy;
 use latchwork_core::Claim::Exclusive;
 use latchwork_core::backend::Close;
 use latchwork_core::recipes::Guard;
@@ -23,12 +22,11 @@ async fn waits_outlive_a_cut<G: Guard>(
     acquire: fn(&Coordinator, &str) -> BoxFuture<'static, latchwork_core::Result<G>>,
 ) {
     alone(async |own| {
-        let proxy = Proxy::start(own.addr()).await.unwrap();
-        let mut direct = config(own.addr());
+        let (proxy, mut proxied) = through(own.addr()).await;
         // No look comes while this test lasts: only watches report.
-        direct.ttl = Duration::from_secs(60);
-        let mut proxied = direct.clone();
-        proxied.hosts = vec![proxy.addr().to_string()];
+        proxied.ttl = Duration::from_secs(60);
+        let mut direct = proxied.clone();
+        direct.hosts = vec![own.addr().to_owned()];
         let (holder, client) = (coordinator(&direct).await, coordinator(&proxied).await);
         let stranger = stranger(own.addr()).await;
         let keys: Vec<_> = (0..count).map(|number| format!("held-{number}")).collect();
@@ -71,12 +69,9 @@ async fn waits_outlive_a_cut<G: Guard>(
         assert_eq!(places().await, before);
 
         let of_others = || -> Vec<_> {
-            let connects = connects.lock().unwrap();
-            connects
-                .iter()
-                .filter(|(session, _)| **session != stat.ephemeral_owner)
-                .map(|(_, connect)| connect.clone())
-                .collect()
+            let mut connects = connects.lock().unwrap().clone();
+            connects.remove(&stat.ephemeral_owner);
+            connects.into_values().collect()
         };
         soon(async {
             while of_others().len() < 2 {
@@ -92,11 +87,12 @@ async fn waits_outlive_a_cut<G: Guard>(
         assert_eq!(places().await, before);
         main.check().expect("the end of a watch session is not that of the main one");
         main.release().await.unwrap();
-        for released in held.chunks(64) {
-            for outcome in join_all(released.iter().map(|hold| hold.release())).await {
-                outcome.unwrap();
-            }
-        }
+        stream::iter(&held)
+            .map(|hold| hold.release())
+            .buffer_unordered(64)
+            .try_collect::<()>()
+            .await
+            .unwrap();
         let mut granted = Vec::new();
         while let Some(hold) = soon(waits.join_next()).await {
             granted.push(hold.unwrap().unwrap());
