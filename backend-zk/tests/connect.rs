@@ -8,7 +8,7 @@ use crate::common::{
     config, coordinator, holds, owner, plant, promptly, server, soon, stranger, try_backend, with_login,
 };
 use futures_util::future::join_all;
-use latchwork_conformance::mistakes::{Mistakes, namespaces_are_named};
+use latchwork_conformance::mistakes::{Mistakes, namespaces_are_named, says};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{ClosedPort, Kind, Options, Server};
 use latchwork_core::backend::Close;
@@ -148,7 +148,7 @@ async fn what_is_wrong_with_the_server_is_named() {
     let mut config = config(server.addr());
     config.ttl = Duration::from_secs(120);
     let error = refused(&config).await;
-    assert!(error.to_string().contains("60s"), "{error}");
+    says(&error, &["60s", "120s", "TTL"]);
     table.made("the TTL is longer than the server's longest session", &error);
     config.ttl = Duration::from_secs(2);
     config.options.set("tick", "2s");

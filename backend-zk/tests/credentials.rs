@@ -1,20 +1,16 @@
 //! Logins: what a client makes belongs to its login, and a provider is asked for each session.
 
 use crate::common::acls::{lists, made};
-use crate::common::{config, coordinator, loses_its_session, owner, server, soon, stranger, with_login};
+use crate::common::{at, config, coordinator, loses_its_session, owner, server, soon, stranger, with_login};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::vault::Vault;
-use latchwork_core::{Config, Coordinator, Kind, connect};
-
-async fn at(config: &Config) -> Coordinator {
-    connect(&[latchwork_zookeeper::connector()], config).await.unwrap_or_else(|error| panic!("{error}"))
-}
+use latchwork_core::Kind;
 
 #[tokio::test]
 async fn every_node_that_a_client_with_a_login_makes_is_its_logins_alone() {
     let addr = server().await.addr();
     let config = with_login(&config(addr));
-    let client = at(&config).await;
+    let client = at(&config).await.unwrap();
     let held = made(&client).await;
     let owner = owner(addr).await;
     let top = format!("/{}", config.namespace);
@@ -62,7 +58,7 @@ async fn a_provider_is_asked_for_each_session() {
     let proxy = Proxy::start(server.addr()).await.unwrap();
     let vault = Vault::new("secret");
     let config = config(&proxy.addr().to_string());
-    let client = at(&config.clone().with_credentials(vault.clone())).await;
+    let client = at(&config.clone().with_credentials(vault.clone())).await.unwrap();
     let first = vault.asked();
     assert!(first >= 1);
     loses_its_session(&client, &proxy).await;

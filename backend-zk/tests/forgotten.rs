@@ -39,6 +39,7 @@ async fn a_restart_without_data_is_reported_as_forgotten_and_waiters_join_anew()
         if keeps_data {
             // The session lives on, since its server knows it.
             soon(async { while one.mutex("a").unwrap().queue().first(10).await.is_err() {} }).await;
+            assert_eq!(one.mutex("a").unwrap().queue().first(10).await.unwrap().len(), 2);
             assert!(held.is_held() && !waits.is_finished());
             held.release().await.unwrap();
         } else {

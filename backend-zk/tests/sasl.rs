@@ -4,11 +4,11 @@ use std::io::Write as _;
 use std::path::Path;
 
 use crate::common::acls::{lists, made};
-use crate::common::{config, loses_its_session, server, soon, started};
+use crate::common::{at, config, loses_its_session, server, soon, started};
 use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{Certificates, Options, Server};
-use latchwork_core::{Config, Coordinator, Error, ErrorKind, Secret, connect};
+use latchwork_core::{Config, Coordinator, Error, ErrorKind, Secret};
 use tempfile::NamedTempFile;
 use tokio::sync::OnceCell;
 use zookeeper_client::SaslOptions;
@@ -45,16 +45,8 @@ fn login(addr: &str, user: &str, password: &str) -> Config {
     config.option("sasl", "true")
 }
 
-async fn try_at(config: &Config) -> Result<Coordinator, Error> {
-    soon(connect(&[latchwork_zookeeper::connector()], config)).await
-}
-
-async fn at(config: &Config) -> Coordinator {
-    try_at(config).await.unwrap_or_else(|error| panic!("{error}"))
-}
-
 async fn refused(config: &Config) -> Error {
-    let error = try_at(config).await.expect_err("it is let in");
+    let error = at(config).await.expect_err("it is let in");
     let text = format!("{error} {error:?} {error:#?}");
     assert!(!text.contains(RIGHT) && !text.contains(WRONG), "{text}");
     println!("{error}");
@@ -77,7 +69,7 @@ async fn are_all_of(server: &Server, config: &Config, user: &str) {
 async fn every_node_is_of_the_user_alone_and_no_other_one_gets_in() {
     let server = strict().await;
     let config = login(server.addr(), "app", RIGHT);
-    let client = at(&config).await;
+    let client = at(&config).await.unwrap();
     let held = made(&client).await;
     are_all_of(server, &config, "app").await;
     // Another user, and by digest the same words as another login.
@@ -104,7 +96,7 @@ async fn the_login_works_each_time() {
     let server = strict().await;
     let config = login(server.addr(), "app", RIGHT);
     for _ in 0..48 {
-        at(&config).await.close().await.unwrap();
+        at(&config).await.unwrap().close().await.unwrap();
     }
 }
 
@@ -113,7 +105,7 @@ async fn a_session_that_is_opened_anew_is_logged_in_too() {
     let server = strict().await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
     let config = login(&proxy.addr().to_string(), "app", RIGHT);
-    let client = at(&config).await;
+    let client = at(&config).await.unwrap();
     let mutex = client.mutex("a").unwrap();
     // The connection breaks: the session is logged in on the next one.
     let hold = mutex.acquire().await.unwrap();
@@ -146,7 +138,7 @@ async fn a_session_outlives_a_connection_where_a_login_is_demanded() {
     let demands = ["-Dzookeeper.enforce.auth.enabled=true", "-Dzookeeper.enforce.auth.schemes=sasl"];
     let server = started(users().args(demands)).await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
-    let client = at(&login(&proxy.addr().to_string(), "app", RIGHT)).await;
+    let client = at(&login(&proxy.addr().to_string(), "app", RIGHT)).await.unwrap();
     goes_on_behind(&proxy, &client).await;
     client.close().await.unwrap();
 }
@@ -172,7 +164,7 @@ async fn every_mistake_is_called_what_the_guide_says() {
     table.made("there is no login", &refused(&nobody).await);
     table.all_made();
     // The control: who is right is let in there.
-    at(&login(lenient.addr(), "app", RIGHT)).await.close().await.unwrap();
+    at(&login(lenient.addr(), "app", RIGHT)).await.unwrap().close().await.unwrap();
 }
 
 #[tokio::test]
@@ -189,7 +181,7 @@ async fn it_goes_over_tls_with_certificates_on_both_sides() {
     let proxy = Proxy::start(&server.tls_addr().expect("it speaks TLS")).await.unwrap();
     let mut config = over_tls(RIGHT);
     config.hosts = vec![proxy.addr().to_string()];
-    let client = at(&config).await;
+    let client = at(&config).await.unwrap();
     let held = made(&client).await;
     goes_on_behind(&proxy, &client).await;
     drop(held);

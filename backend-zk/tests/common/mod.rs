@@ -11,7 +11,9 @@ use latchwork_conformance::actions::join_of;
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_core::backend::{Backend, EntryPage, Join, Joined, Node, NodeId};
 use latchwork_core::recipes::{Mutex, MutexGuard};
-use latchwork_core::{Address, Claim, Config, Coordinator, Key, Kind, Lease, LeaseState, Result, Secret};
+use latchwork_core::{
+    Address, Claim, Config, Coordinator, Key, Kind, Lease, LeaseState, Result, Secret, connect,
+};
 use latchwork_zookeeper::connector;
 use tokio::task::JoinHandle;
 use zookeeper_client::{Acls, Client, Connector, CreateMode};
@@ -112,6 +114,11 @@ pub(crate) fn with_login(config: &Config) -> Config {
 /// A client of another program with the login of [`with_login`].
 pub(crate) async fn owner(addr: &str) -> Client {
     foreign().with_auth("digest", b"app:secret").connect(addr).await.unwrap()
+}
+
+/// A client as users connect it.
+pub(crate) async fn at(config: &Config) -> Result<Coordinator> {
+    soon(connect(&[connector()], config)).await
 }
 
 /// A client of another program, before it connects.

@@ -81,6 +81,8 @@ async fn curators_mutex_and_ours_take_turns() {
 
     // It holds, we wait.
     curator.does("acquire", "acquired").await;
+    // A child that is no contender does no harm.
+    plant(&stranger, &format!("{path}/note"), CreateMode::Persistent).await;
     assert!(mutex.try_acquire().await.unwrap().is_none());
     let waits = acquiring_behind(&mutex).await;
     curator.does("release", "released").await;

@@ -1,7 +1,6 @@
 //! The queue on a real server.
 
 mod announced;
-mod foreign;
 mod known;
 mod order;
 mod permits;

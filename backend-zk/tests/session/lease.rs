@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::through;
 use crate::common::request::SET_DATA;
 use crate::common::{
-    address, admitted, backend, config, coordinator, holds, join, own_server, server, soon, stranger, waiting,
+    address, admitted, backend, config, coordinator, holds, join, server, soon, stranger, waiting,
 };
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::{Direction, Proxy};
@@ -81,30 +81,6 @@ async fn holds_outlive_the_silence_of_the_host_in_use_beside_another() {
     for (client, _) in held {
         client.close().await.unwrap();
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stopped_server_suspends_and_a_restart_within_the_lease_loses_nothing() {
-    let server = own_server().await;
-    let mut config = config(server.addr());
-    // A server that starts on a busy machine takes ten seconds and more.
-    config.ttl = Duration::from_secs(60);
-    let coordinator = coordinator(&config).await;
-    let guard = soon(coordinator.mutex("a").unwrap().acquire()).await.unwrap();
-    server.restart().await.unwrap();
-    let lease = coordinator.lease();
-    let member = stranger(server.addr()).await;
-    soon(async {
-        while lease.state() != LeaseState::Live {
-            lease.changed(lease.state()).await;
-        }
-    })
-    .await;
-    assert!(guard.is_held());
-    let names = member.list_children(&format!("/{}/mutex/a", config.namespace)).await.unwrap();
-    assert_eq!(names.len(), 1);
-    guard.release().await.unwrap();
-    coordinator.close().await.unwrap();
 }
 
 #[tokio::test]
