@@ -1,24 +1,12 @@
 //! Watches of cells: an unreachable server, and the number of watches on the server.
 
-use crate::common::{client, config, metric, proxied, server, soon};
+use crate::common::{cell, client, config, metric, proxied, served, server, soon, write_cell};
 use futures_util::FutureExt;
+use latchwork_conformance::cell_actions::{put, written};
 use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::Server;
-use latchwork_core::backend::{CellWrite, ChangeWatch, Close};
-use latchwork_core::{Address, CellLife, Coordinator, ErrorKind, Expected, Kind};
-
-fn cell() -> Address {
-    Address::new("latchwork", Kind::Value, "a").unwrap()
-}
-
-async fn write(client: &Coordinator, value: Option<&str>) {
-    let write = CellWrite {
-        expected: Expected::Any,
-        value: value.map(|value| value.as_bytes().into()),
-        life: CellLife::Stays,
-    };
-    soon(client.backend().write_cell(&cell(), &write)).await.unwrap();
-}
+use latchwork_core::backend::{ChangeWatch, Close};
+use latchwork_core::{ErrorKind, Expected};
 
 async fn news(watch: &mut dyn ChangeWatch) {
     soon(watch.changed()).await.unwrap();
@@ -42,10 +30,9 @@ async fn until_watches(server: &Server, count: u64) {
 
 #[tokio::test]
 async fn a_server_that_cannot_be_reached_is_unavailable_and_the_watch_can_be_asked_again() {
-    let server = server().await;
-    let other = client(&server, "").await;
+    let (server, other) = served("").await;
     let (proxy, client) = proxied(&server, "request_timeout=3s&ttl=60s").await;
-    let mut watch = client.backend().watch_cell(&cell());
+    let mut watch = client.backend().watch_cell(&cell("a"));
     proxy.hold(Direction::ToServer);
     let error = soon(watch.changed()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
@@ -56,7 +43,7 @@ async fn a_server_that_cannot_be_reached_is_unavailable_and_the_watch_can_be_ask
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     proxy.resume();
     news_in_the_end(&mut *watch).await;
-    write(&other, Some("after it")).await;
+    written(write_cell(&other, &cell("a"), &put(Expected::Any, "after it")).await);
     news(&mut *watch).await;
 }
 
@@ -68,7 +55,7 @@ async fn a_watch_that_is_dropped_or_whose_client_closes_leaves_nothing_on_the_se
     assert_eq!(watches(&server).await, 0);
     let mut all = Vec::new();
     for _ in 0..5 {
-        let mut watch = backend.watch_cell(&cell());
+        let mut watch = backend.watch_cell(&cell("a"));
         news(&mut *watch).await;
         all.push(watch);
     }
@@ -77,13 +64,14 @@ async fn a_watch_that_is_dropped_or_whose_client_closes_leaves_nothing_on_the_se
     until_watches(&server, 1).await;
     // Dropped before the server has answered.
     for _ in 0..5 {
-        let mut watch = backend.watch_cell(&cell());
+        let mut watch = backend.watch_cell(&cell("a"));
         assert!(watch.changed().now_or_never().is_none());
     }
-    let mut last = backend.watch_cell(&cell());
+    let mut last = backend.watch_cell(&cell("a"));
     news(&mut *last).await;
     until_watches(&server, 2).await;
-    write(&client(&server, "").await, Some("new")).await;
+    let other = client(&server, "").await;
+    written(write_cell(&other, &cell("a"), &put(Expected::Any, "new")).await);
     news(&mut *last).await;
     news(&mut *all[0]).await;
     backend.close(Close::Orderly).await.unwrap();

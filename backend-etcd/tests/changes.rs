@@ -4,10 +4,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
-use crate::common::{ask, client, etcdctl, etcdctl_running, join, keys, server, soon, until_keys, wait};
-use latchwork_conformance::servers::Server;
-use latchwork_core::backend::{EntryPage, Patience};
-use latchwork_core::{Address, Claim, Coordinator, Key, Kind};
+use crate::common::{Running, client, etcdctl, join, keys, queue, served, soon, until_keys, wait};
+use latchwork_core::backend::EntryPage;
+use latchwork_core::{Address, Claim, Key, Kind};
 
 const WRITER: Claim = Claim::Exclusive;
 const EVERYTHING: EntryPage = EntryPage::new(0, usize::MAX);
@@ -15,14 +14,10 @@ const EVERYTHING: EntryPage = EntryPage::new(0, usize::MAX);
 /// An event comes well before this; the re-check, which comes once a TTL, well after.
 const PROMPT: Duration = Duration::from_secs(10);
 
-async fn patient(server: &Server) -> Coordinator {
-    client(server, "ttl=60s").await
-}
-
 #[tokio::test]
 async fn a_node_that_leaves_a_long_queue_out_of_turn_delays_nobody() {
-    let server = server().await;
-    let (a, b) = (patient(&server).await, patient(&server).await);
+    let (server, a) = served("ttl=60s").await;
+    let b = client(&server, "ttl=60s").await;
     let (_, holder) = join(&a, Kind::Mutex, WRITER, None).await;
     let mut ahead = vec![holder];
     for _ in 0..20 {
@@ -45,20 +40,19 @@ async fn a_node_that_leaves_a_long_queue_out_of_turn_delays_nobody() {
 
 #[tokio::test]
 async fn a_foreign_holder_is_revoked_at_an_exact_address_only() {
-    let server = server().await;
-    let client = patient(&server).await;
+    let (server, client) = served("ttl=60s").await;
     let revoke_first = async |queue: &Address| {
         let listed = client.backend().list(queue, EVERYTHING).await.unwrap();
         client.backend().revoke(queue, listed[0].sequence).await.unwrap()
     };
-    let queue = Address::new("latchwork", Kind::Mutex, Key::exact("jobs/x")).unwrap();
+    let exact = Address::new("latchwork", Kind::Mutex, Key::exact("jobs/x")).unwrap();
     let mutex = client.mutex(Key::exact("jobs/x")).unwrap();
 
-    let _other = etcdctl_running(&server, &["lock", "jobs/x"]);
+    let _other = Running::start(&server, &["lock", "jobs/x"]);
     until_keys(&server, "jobs/x/", 1).await;
     let acquiring = tokio::spawn(async move { mutex.acquire().await.unwrap() });
     until_keys(&server, "jobs/x/", 2).await;
-    assert!(revoke_first(&queue).await);
+    assert!(revoke_first(&exact).await);
     let hold = soon(acquiring).await.unwrap();
     hold.release().await.unwrap();
 
@@ -68,13 +62,13 @@ async fn a_foreign_holder_is_revoked_at_an_exact_address_only() {
     let put =
         [OsStr::new("put"), OsStr::new(&lease), OsStr::from_bytes(b"jobs/x/\xff"), OsStr::new("by hand")];
     etcdctl(&server, &put).await;
-    assert!(revoke_first(&queue).await);
-    assert_eq!(client.backend().list(&queue, EVERYTHING).await.unwrap().len(), 0);
+    assert!(revoke_first(&exact).await);
+    assert_eq!(client.backend().list(&exact, EVERYTHING).await.unwrap().len(), 0);
 
     // In our own layout a foreign key takes no part in the queue, and stays.
     etcdctl(&server, &["put", "latchwork/mutex/a/notes", "by hand"]).await;
     let (_, node) = join(&client, Kind::Mutex, WRITER, None).await;
-    let queue = ask(Kind::Mutex, WRITER, None, Patience::Wait).queue;
+    let queue = queue(Kind::Mutex);
     assert!(!client.backend().revoke(&queue, node.state().sequence() - 1).await.unwrap());
     assert!(revoke_first(&queue).await);
     assert_eq!(keys(&server, "latchwork/").await, ["latchwork/mutex/a/notes"]);

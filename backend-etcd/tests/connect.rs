@@ -3,32 +3,24 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    acquiring, config, etcdctl, login_config, patient, renewed, require_log_in, server, soon,
+    acquiring, as_root, at, config, etcdctl, login_config, patient, renewed, require_log_in, served, server,
+    soon, started,
 };
 use futures_util::future::join_all;
-use latchwork_conformance::mistakes::{Mistakes, namespaces_are_named};
+use latchwork_conformance::mistakes::{Mistakes, namespaces_are_named, says};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{Certificates, ClosedPort, Kind, Options, Server};
-use latchwork_core::{Config, Coordinator, Ended, Error, ErrorKind, LostReason, connect};
+use latchwork_core::{Config, Coordinator, Ended, Error, ErrorKind, LostReason};
 use tokio::net::TcpListener;
 
 pub(crate) async fn refused(url: &str) -> Error {
-    let config = Config::from_url(url).unwrap();
-    connect(&[latchwork_etcd::connector()], &config).await.expect_err("connected")
+    let error = at(&Config::from_url(url).unwrap()).await.expect_err("connected");
+    says(&error, &[]);
+    error
 }
 
 #[tokio::test]
-async fn another_server_is_reported_by_name() {
-    for (kind, name) in [(Kind::Redis, "Redis"), (Kind::Zookeeper, "ZooKeeper")] {
-        let other = Server::start(kind, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
-        let error = refused(&format!("etcd://{}?connect_timeout=20s", other.addr())).await;
-        assert_eq!(error.kind(), ErrorKind::WrongServer, "{error}");
-        assert!(error.to_string().contains(&format!("expected etcd, saw {name}")), "{error}");
-    }
-}
-
-#[tokio::test]
-async fn a_closed_port_and_a_silent_one_are_unavailable_in_time() {
+async fn a_silent_port_is_unavailable_at_the_deadline() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
     // Silent: the kernel accepts the connection, and nobody answers.
@@ -36,16 +28,12 @@ async fn a_closed_port_and_a_silent_one_are_unavailable_in_time() {
     let error = refused(&format!("etcd://{addr}?connect_timeout=500ms")).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(started.elapsed() >= Duration::from_millis(500));
-    let closed = ClosedPort::take().unwrap();
-    let error = refused(&format!("etcd://{}", closed.addr())).await;
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    assert!(error.to_string().contains(&closed.addr().to_string()), "{error}");
 }
 
 /// As a proxy or a balancer does whose server is down: an etcd may be behind it.
 #[tokio::test]
 async fn a_server_that_hangs_up_is_unavailable() {
-    let server = Server::start(Kind::Etcd, Options::new().own()).await.unwrap();
+    let server = server().await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
     server.kill().await.unwrap();
     let error = refused(&format!("etcd://{}", proxy.addr())).await;
@@ -61,32 +49,50 @@ async fn server_with_users() -> Server {
 }
 
 async fn app(server: &Server) -> Coordinator {
-    connect(&[latchwork_etcd::connector()], &login_config(server, "app:hunter2", "")).await.unwrap()
+    at(&login_config(server, "app:hunter2", "")).await.unwrap()
 }
 
 #[tokio::test]
 async fn what_is_wrong_with_the_server_is_named_and_a_user_that_may_serves_on() {
     let mut table = Mistakes::of(include_str!("../../src/guide/connecting.md"), "## When etcd is wrong");
     let closed = ClosedPort::take().unwrap();
-    table.made("nobody listens at the host", &refused(&format!("etcd://{}", closed.addr())).await);
-    let other = Server::start(Kind::Redis, Options::new()).await.unwrap();
-    let error = refused(&format!("etcd://{}?connect_timeout=20s", other.addr())).await;
-    table.made("another server listens there", &error);
+    let error = refused(&format!("etcd://{}", closed.addr())).await;
+    says(&error, &[&closed.addr().to_string()]);
+    table.made("nobody listens at the host", &error);
+    for (kind, name) in [(Kind::Redis, "Redis"), (Kind::Zookeeper, "ZooKeeper")] {
+        let other = Server::start(kind, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
+        let error = refused(&format!("etcd://{}?connect_timeout=20s", other.addr())).await;
+        assert_eq!(error.kind(), ErrorKind::WrongServer, "{error}");
+        says(&error, &[&format!("expected etcd, saw {name}")]);
+        if kind == Kind::Redis {
+            table.made("another server listens there", &error);
+        }
+    }
     let open = server().await;
     let error = refused(&format!("etcd://app:hunter2@{}?connect_timeout=20s", open.addr())).await;
     table.made("the URL has a login, and authentication is off on the server", &error);
     let server = server_with_users().await;
+    let refused_as = async |login: &str, namespace: &str| {
+        let times = "connect_timeout=20s&request_timeout=10s";
+        refused(&format!("etcd://{login}{}?{times}&namespace={namespace}", server.addr())).await
+    };
     for (mistake, login) in [
-        ("the user or the password", "app:wrong@"),
+        ("the user or the password", "app:hunter2x@"),
         ("the server demands a login, and the URL has none", ""),
         ("the user has no `readwrite` on the prefix of the namespace", "stranger:hunter2@"),
     ] {
-        let error =
-            refused(&format!("etcd://{login}{}?connect_timeout=20s&request_timeout=10s", server.addr()))
-                .await;
-        table.made(mistake, &error);
+        table.made(mistake, &refused_as(login, "latchwork").await);
     }
     table.all_made();
+    // A user that does not exist, and a permission for another prefix only.
+    for (login, namespace, words) in [
+        ("nobody:hunter2@", "latchwork", &["log in"][..]),
+        ("app:hunter2@", "other", &["permission", "other/"]),
+    ] {
+        let error = refused_as(login, namespace).await;
+        assert!(error.kind() == ErrorKind::Forbidden, "{error}");
+        says(&error, words);
+    }
     let client = app(&server).await;
     let mutex = client.mutex("a").unwrap();
     // The server forgets the token when it restarts, and a release must succeed all the same.
@@ -121,27 +127,21 @@ async fn waiters_and_holders_outlive_the_log_in_of_their_streams() {
     turn(b.clone(), a.clone()).await;
     // The server forgets every log-in while the streams stay open, as it does after five minutes
     // without use.
-    etcdctl(&server, &["--user", "root:secret", "auth", "disable"]).await;
+    as_root(&server, &["auth", "disable"]).await;
     etcdctl(&server, &["auth", "enable"]).await;
     turn(a.clone(), b.clone()).await;
     turn(b.clone(), a.clone()).await;
     let hold = a.mutex("b").unwrap().acquire().await.unwrap();
-    let key = "latchwork/mutex/b/";
-    etcdctl(&server, &["--user", "root:secret", "del", "--prefix", key]).await;
+    as_root(&server, &["del", "--prefix", "latchwork/mutex/b/"]).await;
     assert_eq!(soon(hold.lost()).await, Ended::Lost(LostReason::Revoked));
 }
 
 #[tokio::test]
 async fn the_granted_ttl_rules_and_may_be_more() {
-    let server = server().await;
     // Whole seconds, rounded up.
-    let coordinator = connect(&[latchwork_etcd::connector()], &config(&server, "ttl=1500ms")).await.unwrap();
-    assert_eq!(coordinator.lease().ttl(), Duration::from_secs(2));
-    coordinator.close().await.unwrap();
-    let (error, answer) =
-        (coordinator.mutex("a").unwrap().acquire().await.unwrap_err(), coordinator.close().await);
-    assert_eq!(error.kind(), ErrorKind::Closed);
-    answer.unwrap();
+    let (_server, client) = served("ttl=1500ms").await;
+    assert_eq!(client.lease().ttl(), Duration::from_secs(2));
+    client.close().await.unwrap();
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn a_dead_host_of_several_is_borne() {
     let server = server().await;
     let closed = ClosedPort::take().unwrap();
     let config = patient(&format!("etcd://{},{}?ttl=6s", closed.addr(), server.addr()));
-    let client = connect(&[latchwork_etcd::connector()], &config).await.unwrap();
+    let client = at(&config).await.unwrap();
     let mutex = client.mutex("a").unwrap();
     for _ in 0..20 {
         soon(mutex.acquire()).await.unwrap().release().await.unwrap();
@@ -165,14 +165,13 @@ async fn a_dead_host_of_several_is_borne() {
 #[tokio::test]
 async fn a_silent_host_of_several_is_borne_over_tls() {
     let certificates = Certificates::new().unwrap();
-    let options = Options::new().own().tls(certificates.server(true));
-    let server = Server::start(Kind::Etcd, options).await.unwrap_or_else(|error| panic!("{error}"));
+    let server = started(Options::new().tls(certificates.server(true))).await;
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (silent, good) = (silent.local_addr().unwrap(), server.tls_addr().unwrap());
     // A dial is given up after a third of a request's time, since there are three hosts.
     let options = format!("{}&ttl=30s&request_timeout=9s&connect_timeout=30s", certificates.mutual());
     let config = Config::from_url(&format!("etcd+tls://{silent},{good},{good}?{options}")).unwrap();
-    let client = soon(connect(&[latchwork_etcd::connector()], &config)).await.unwrap();
+    let client = at(&config).await.unwrap();
     let lock_elsewhere = |key: usize| {
         let mutex = client.mutex(format!("a{key}")).unwrap();
         async move {

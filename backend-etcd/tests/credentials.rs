@@ -1,27 +1,16 @@
 //! Logins: passwords that change under way, a server that begins to ask for them, tokens that run out,
 //! and the permissions that a client needs.
 
-use std::io::Write;
 use std::time::Duration;
 
-use crate::common::{QUICK_LOG_INS, etcdctl, metric, patient, require_log_in, server, soon};
-use latchwork_conformance::servers::{Kind, Options, Server};
+use crate::common::{
+    as_root, at, config, login_config, metric, require_log_in, server, signed_tokens, started,
+};
+use latchwork_conformance::servers::Options;
 use latchwork_conformance::testbed::Testbed;
 use latchwork_conformance::testbeds::etcd_auth_testbed;
 use latchwork_conformance::vault::Vault;
-use latchwork_core::{Config, Coordinator, ErrorKind, Result, connect};
-
-async fn at(config: &Config) -> Result<Coordinator> {
-    soon(connect(&[latchwork_etcd::connector()], config)).await
-}
-
-fn config(server: &Server, login: &str, options: &str) -> Config {
-    patient(&format!("etcd://{login}{}?{options}", server.addr()))
-}
-
-async fn as_root(server: &Server, arguments: &[&str]) {
-    etcdctl(server, &[&["--user", "root:secret"], arguments].concat()).await;
-}
+use latchwork_core::{Coordinator, ErrorKind, Result};
 
 async fn use_a_lock(client: &Coordinator, key: &str) -> Result<()> {
     let hold = client.mutex(key)?.acquire().within(Duration::from_secs(10)).await?;
@@ -34,8 +23,8 @@ async fn a_password_that_is_changed_under_way_is_healed_at_the_next_log_in() {
     let server = server().await;
     require_log_in(&server).await;
     let vault = Vault::new("hunter2");
-    let healed = at(&config(&server, "", "ttl=30s").with_credentials(vault.clone())).await.unwrap();
-    let fixed = at(&config(&server, "app:hunter2@", "ttl=30s")).await.unwrap();
+    let healed = at(&config(&server, "ttl=30s").with_credentials(vault.clone())).await.unwrap();
+    let fixed = at(&login_config(&server, "app:hunter2", "ttl=30s")).await.unwrap();
     let hold = healed.mutex("a").unwrap().acquire().await.unwrap();
     as_root(&server, &["user", "delete", "app"]).await;
     as_root(&server, &["user", "add", "app:other"]).await;
@@ -53,8 +42,8 @@ async fn a_password_that_is_changed_under_way_is_healed_at_the_next_log_in() {
 #[tokio::test]
 async fn auth_that_is_switched_on_under_a_running_client_is_met_by_a_provider() {
     let server = server().await;
-    let provided = at(&config(&server, "", "ttl=30s").with_credentials(Vault::new("hunter2"))).await.unwrap();
-    let anonymous = at(&config(&server, "", "ttl=30s")).await.unwrap();
+    let provided = at(&config(&server, "ttl=30s").with_credentials(Vault::new("hunter2"))).await.unwrap();
+    let anonymous = at(&config(&server, "ttl=30s")).await.unwrap();
     let hold = provided.mutex("a").unwrap().acquire().await.unwrap();
     require_log_in(&server).await;
     use_a_lock(&provided, "b").await.unwrap();
@@ -67,28 +56,25 @@ async fn auth_that_is_switched_on_under_a_running_client_is_met_by_a_provider() 
 
 #[tokio::test]
 async fn a_signed_token_that_runs_out_is_renewed() {
-    let mut secret = tempfile::NamedTempFile::new().unwrap();
-    secret.write_all(b"only for this test").unwrap();
-    let token = format!("jwt,sign-method=HS256,ttl=2s,priv-key={}", secret.path().display());
-    a_token_that_runs_out_is_renewed(&["--auth-token", &token]).await;
+    let (_secret, signed) = signed_tokens("2s");
+    a_token_that_runs_out_is_renewed(signed).await;
 }
 
 /// The server forgets it when nobody has used it for so long.
 #[tokio::test]
 async fn a_simple_token_that_runs_out_is_renewed() {
-    a_token_that_runs_out_is_renewed(&["--auth-token-ttl", "2"]).await;
+    a_token_that_runs_out_is_renewed(["--auth-token-ttl", "2"].map(str::to_owned)).await;
 }
 
 /// The client crate logs in again by itself; with a provider, by what that says then. `arguments`: of a
 /// server whose tokens run out after 2 s.
-async fn a_token_that_runs_out_is_renewed(arguments: &[&str]) {
+async fn a_token_that_runs_out_is_renewed(arguments: [String; 2]) {
     const LOG_INS: &str = r#"grpc_server_started_total{grpc_method="Authenticate","#;
-    let options = Options::new().own().args(arguments.iter().copied()).args([QUICK_LOG_INS]);
-    let server = Server::start(Kind::Etcd, options).await.unwrap_or_else(|error| panic!("{error}"));
+    let server = started(Options::new().args(arguments)).await;
     require_log_in(&server).await;
     // A TTL that is longer than the wait: the re-check, once a TTL, would keep a simple token in use.
-    let fixed = at(&config(&server, "app:hunter2@", "ttl=6s")).await.unwrap();
-    let provided = at(&config(&server, "", "ttl=6s").with_credentials(Vault::new("hunter2"))).await.unwrap();
+    let fixed = at(&login_config(&server, "app:hunter2", "ttl=6s")).await.unwrap();
+    let provided = at(&config(&server, "ttl=6s").with_credentials(Vault::new("hunter2"))).await.unwrap();
     let holds = [
         fixed.mutex("a").unwrap().acquire().await.unwrap(),
         provided.mutex("b").unwrap().acquire().await.unwrap(),
@@ -121,10 +107,10 @@ async fn readwrite_on_the_namespace_is_enough_and_each_half_of_it_is_needed() {
         as_root(&server, &["role", "grant-permission", role, "--prefix=true", right, prefix]).await;
         as_root(&server, &["user", "add", &format!("{role}:word")]).await;
         as_root(&server, &["user", "grant-role", role, role]).await;
-        let error = at(&config(&server, &format!("{role}:word@"), "")).await.unwrap_err();
+        let error = at(&login_config(&server, &format!("{role}:word"), "")).await.unwrap_err();
         assert!(error.kind() == ErrorKind::Forbidden, "{role}: {error}");
     }
-    let client = at(&config(&server, "app:hunter2@", "")).await.unwrap();
+    let client = at(&login_config(&server, "app:hunter2", "")).await.unwrap();
     use_a_lock(&client, "a").await.unwrap();
     client.counter("a").unwrap().add(1).await.unwrap();
     let permit = client.semaphore("a", 2).unwrap().acquire(1).await.unwrap();

@@ -2,17 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::common::{
-    client, etcdctl_running, field, keys, server, soon, still_waits, until_keys, value, wait,
-};
-use latchwork_conformance::servers::Server;
-use latchwork_core::backend::{
-    EntryPage, Join, Joined, Leave, MAX_LABEL_BYTES, Node, NodeId, Patience, QueueEntry,
-};
-use latchwork_core::{Address, Claim, Coordinator, Key, Kind, Limit};
-use rustix::process::{Pid, Signal, kill_process};
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdout};
+use crate::common::{Running, field, keys, served, soon, still_waits, until_keys, value, wait};
+use latchwork_conformance::actions::join_of;
+use latchwork_core::backend::{EntryPage, Join, Joined, Leave, MAX_LABEL_BYTES, Node, Patience, QueueEntry};
+use latchwork_core::{Address, Claim, Coordinator, Key, Kind};
 
 const NAME: &str = "jobs/leader";
 
@@ -21,16 +14,7 @@ fn exact() -> Address {
 }
 
 async fn ask(client: &Coordinator, data: &[u8], patience: Patience) -> Joined {
-    let join = Join {
-        queue: exact(),
-        id: NodeId::random(),
-        claim: Claim::Exclusive,
-        limit: Limit::Stored,
-        label: Arc::from("not shown"),
-        data: data.into(),
-        patience,
-        repeated: false,
-    };
+    let join = Join { data: data.into(), patience, ..join_of(&exact(), Claim::Exclusive) };
     soon(client.backend().join(&join)).await.unwrap()
 }
 
@@ -47,95 +31,69 @@ async fn list(client: &Coordinator) -> Vec<QueueEntry> {
     soon(client.backend().list(&exact(), EntryPage::new(0, 10))).await.unwrap()
 }
 
-/// An etcdctl, and the lines that it prints.
-struct Running(Child, Lines<BufReader<ChildStdout>>);
-
-impl Running {
-    fn new(server: &Server, arguments: &[&str]) -> Self {
-        let mut child = etcdctl_running(server, arguments);
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self(child, lines)
-    }
-
-    /// The next key and value that it prints.
-    async fn next(&mut self) -> (String, String) {
-        let mut line = async || soon(self.1.next_line()).await.unwrap().expect("it prints");
-        (line().await, line().await)
-    }
-
-    async fn is_silent(&mut self) {
-        let printed = tokio::time::timeout(std::time::Duration::from_millis(300), self.1.next_line()).await;
-        assert!(printed.is_err(), "{printed:?}");
-    }
-
-    /// As an operator ends it: it resigns.
-    async fn interrupt(mut self) {
-        let pid = Pid::from_raw(self.0.id().unwrap().cast_signed()).unwrap();
-        kill_process(pid, Signal::INT).unwrap();
-        soon(self.0.wait()).await.unwrap();
-    }
+/// The next key and value that an etcdctl prints.
+async fn next(etcdctl: &mut Running) -> (String, String) {
+    (etcdctl.line().await, etcdctl.line().await)
 }
 
 #[tokio::test]
 async fn etcdctl_elect_waits_for_us_and_we_for_it() {
-    let server = server().await;
-    let client = client(&server, "").await;
+    let (server, client) = served("").await;
     let (leads, ours) = stand(&client, b"ours").await;
     assert!(leads);
     let own = keys(&server, "jobs/").await.remove(0);
     assert!(own.starts_with("jobs/leader/"), "{own}");
     assert_eq!(value(&server, &own).await, "ours", "the proposal is the whole value");
 
-    let mut other = Running::new(&server, &["elect", NAME, "theirs"]);
+    let mut other = Running::start(&server, &["elect", NAME, "theirs"]);
     let waiting = until_keys(&server, "jobs/", 2).await;
     other.is_silent().await;
     assert!(matches!(ask(&client, b"", Patience::Try).await, Joined::Refused));
     assert_eq!(keys(&server, "jobs/").await, waiting, "a refused try leaves nothing");
 
     assert_eq!(soon(ours.leave()).await.unwrap(), Leave::Removed);
-    let (key, printed) = other.next().await;
+    let (key, printed) = next(&mut other).await;
     assert!(waiting.contains(&key) && key != own, "{key}");
     assert_eq!(printed, "theirs");
     assert!(matches!(ask(&client, b"", Patience::Try).await, Joined::Refused));
-    let (leads, next) = stand(&client, b"next").await;
+    let (leads, last) = stand(&client, b"last").await;
     assert!(!leads, "two lead");
-    let mut wins = wait(&next);
+    let mut wins = wait(&last);
     still_waits(&mut wins).await;
     let listed = list(&client).await;
     let shown: Vec<_> =
         listed.iter().map(|entry| (entry.admitted, entry.label.as_str(), &*entry.data)).collect();
-    assert_eq!(shown, [(true, "theirs", &b"theirs"[..]), (false, "next", b"next")]);
+    assert_eq!(shown, [(true, "theirs", &b"theirs"[..]), (false, "last", b"last")]);
 
     other.interrupt().await;
     soon(wins).await.unwrap().unwrap();
-    assert!(next.state().sequence() > ours.state().sequence(), "terms rise");
+    assert!(last.state().sequence() > ours.state().sequence(), "terms rise");
     client.close().await.unwrap();
     assert_eq!(keys(&server, "").await, [""; 0]);
 }
 
 #[tokio::test]
 async fn etcdctl_elect_listen_sees_our_proposals_and_we_are_told_of_theirs() {
-    let server = server().await;
-    let client = client(&server, "").await;
+    let (server, client) = served("").await;
     let (_, ours) = stand(&client, b"first").await;
     let own = keys(&server, "jobs/").await.remove(0);
-    let mut observer = Running::new(&server, &["elect", "--listen", NAME]);
-    assert_eq!(observer.next().await, (own.clone(), "first".to_owned()));
+    let mut observer = Running::start(&server, &["elect", "--listen", NAME]);
+    assert_eq!(next(&mut observer).await, (own.clone(), "first".to_owned()));
     for proposal in ["second", "third, and a longer one"] {
         soon(ours.write_data(&proposal.as_bytes().into())).await.unwrap();
-        assert_eq!(observer.next().await, (own.clone(), proposal.to_owned()));
+        assert_eq!(next(&mut observer).await, (own.clone(), proposal.to_owned()));
     }
     let created = field(&server, &own, "CreateRevision").await;
     assert_eq!(created, Some(ours.state().sequence()), "the term stays");
 
     let mut watch = client.backend().watch_queue(&exact());
     soon(watch.changed()).await.unwrap();
-    let other = Running::new(&server, &["elect", NAME, "theirs"]);
+    let other = Running::start(&server, &["elect", NAME, "theirs"]);
     until_keys(&server, "jobs/", 2).await;
     soon(watch.changed()).await.unwrap();
     assert_eq!(soon(ours.leave()).await.unwrap(), Leave::Removed);
     soon(watch.changed()).await.unwrap();
-    let (_, theirs) = observer.next().await;
+    let (_, theirs) = next(&mut observer).await;
     assert_eq!(theirs, "theirs");
     let listed = list(&client).await;
     assert_eq!(listed.len(), 1);
@@ -147,8 +105,7 @@ async fn etcdctl_elect_listen_sees_our_proposals_and_we_are_told_of_theirs() {
 
 #[tokio::test]
 async fn any_bytes_are_a_proposal_and_another_programs_may_be_as_long_as_it_likes() {
-    let server = server().await;
-    let client = client(&server, "").await;
+    let (server, client) = served("").await;
     let (_, node) = stand(&client, b"").await;
     assert_eq!((&*list(&client).await[0].data, &*list(&client).await[0].label), (&b""[..], ""));
     let odd: Arc<[u8]> = (0..=255).cycle().take(MAX_LABEL_BYTES).collect();
@@ -172,8 +129,7 @@ async fn any_bytes_are_a_proposal_and_another_programs_may_be_as_long_as_it_like
 /// As for etcd's programs: a mutex and an election of one name are one queue.
 #[tokio::test]
 async fn an_election_and_a_mutex_of_one_exact_name_exclude_each_other() {
-    let server = server().await;
-    let client = client(&server, "").await;
+    let (_server, client) = served("").await;
     let (_, node) = stand(&client, b"leads").await;
     let mutex = client.mutex(Key::exact(NAME)).unwrap();
     assert!(soon(mutex.try_acquire()).await.unwrap().is_none());

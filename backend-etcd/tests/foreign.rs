@@ -1,8 +1,6 @@
 //! Keys of other programs below a queue: however many and large they are, the queue works.
 
-use std::time::Instant;
-
-use crate::common::{acquiring, client, etcdctl, keys, server, soon};
+use crate::common::{acquiring, client, etcdctl, keys, served, soon};
 use etcd_client::Client;
 use latchwork_conformance::servers::Server;
 use latchwork_core::{Claim, Coordinator, ErrorKind, Key};
@@ -55,23 +53,16 @@ async fn one_of_each(client: &Coordinator) {
 
 #[tokio::test]
 async fn seventy_keys_of_a_megabyte_below_a_queue_are_in_nobodys_way() {
-    let server = server().await;
-    let client = client(&server, "").await;
-    let started = Instant::now();
-    one_of_each(&client).await;
-    println!("a round of every recipe took {:?}", started.elapsed());
+    let (server, client) = served("").await;
     plant(&server).await;
-    let started = Instant::now();
     one_of_each(&client).await;
-    println!("a round of every recipe beside {KEYS} MB below each queue took {:?}", started.elapsed());
     client.close().await.unwrap();
 }
 
 /// At an exact address keys with a lease count, whatever their values are.
 #[tokio::test]
 async fn large_values_at_an_exact_address_are_in_nobodys_way() {
-    let server = server().await;
-    let client = client(&server, "").await;
+    let (server, client) = served("").await;
     let mut program = program(&server).await;
     let lease = program.lease_grant(60, None).await.unwrap().id();
     for number in 0..KEYS {
@@ -90,8 +81,7 @@ async fn large_values_at_an_exact_address_are_in_nobodys_way() {
 /// There are more keys than one page has, before and after the nodes by name.
 #[tokio::test]
 async fn a_queue_is_read_page_by_page() {
-    let server = server().await;
-    let client = client(&server, "").await;
+    let (server, client) = served("").await;
     let rwlock = client.rwlock("a").unwrap();
     let reader = soon(rwlock.read()).await.unwrap();
     let mut program = program(&server).await;
@@ -114,8 +104,7 @@ async fn a_queue_is_read_page_by_page() {
 
 #[tokio::test]
 async fn a_reply_that_is_too_long_says_so_and_leaves_nothing() {
-    let server = server().await;
-    let client = client(&server, "").await;
+    let (server, client) = served("").await;
     let mut program = program(&server).await;
     // A name can be as long as a request.
     let long = "x".repeat(1_400_000);
@@ -139,8 +128,7 @@ async fn a_reply_that_is_too_long_says_so_and_leaves_nothing() {
 /// A stored limit, and a namespace below the name: keys that stay for ever.
 #[tokio::test]
 async fn a_key_without_a_lease_or_deeper_below_holds_no_exact_address() {
-    let server = server().await;
-    let a = client(&server, "namespace=a").await;
+    let (server, a) = served("namespace=a").await;
     let b = client(&server, "namespace=b").await;
     let _permit = soon(b.semaphore("s", 1).unwrap().acquire(1)).await.unwrap();
     let _held = soon(b.mutex("m").unwrap().acquire()).await.unwrap();

@@ -2,30 +2,26 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{client, etcdctl, keys, proxied, server, soon, until_keys};
+use crate::common::{
+    cell, client, contains, etcdctl, keys, proxied, served, server, soon, until_keys, write_cell,
+};
+use latchwork_conformance::cell_actions::{lasting, written};
 use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::Server;
-use latchwork_core::backend::{CellWrite, CellWritten};
-use latchwork_core::{Address, CellLife, Coordinator, ErrorKind, Expected, Kind, TimeToIdle};
+use latchwork_core::{CellLife, Coordinator, ErrorKind, Expected, TimeToIdle};
 
 const KEY: &str = "latchwork/value/a";
-
-fn cell() -> Address {
-    Address::new("latchwork", Kind::Value, "a").unwrap()
-}
 
 fn idle(seconds: u64) -> CellLife {
     CellLife::Idle(TimeToIdle::new(Duration::from_secs(seconds)).unwrap())
 }
 
 async fn write(client: &Coordinator, life: CellLife) {
-    let write = CellWrite { expected: Expected::Any, value: Some(b"here"[..].into()), life };
-    let answer = soon(client.backend().write_cell(&cell(), &write)).await.unwrap();
-    assert!(matches!(answer, CellWritten::Written(_)), "{answer:?}");
+    written(write_cell(client, &cell("a"), &lasting(Expected::Any, "here", life)).await);
 }
 
 async fn is_there(client: &Coordinator) -> bool {
-    soon(client.backend().read_cell(&cell())).await.unwrap().is_some()
+    soon(client.backend().read_cell(&cell("a"))).await.unwrap().is_some()
 }
 
 /// The leases that there are, as numbers.
@@ -47,8 +43,8 @@ async fn granted(server: &Server, lease: i64) -> String {
 
 #[tokio::test]
 async fn all_clients_share_one_lease_for_each_time_which_no_close_ends() {
-    let server = server().await;
-    let (one, two) = (client(&server, "").await, client(&server, "").await);
+    let (server, one) = served("").await;
+    let two = client(&server, "").await;
     let sessions = leases(&server).await;
     write(&one, idle(60)).await;
     let own = beside(&server, &sessions).await;
@@ -70,8 +66,7 @@ async fn all_clients_share_one_lease_for_each_time_which_no_close_ends() {
 
 #[tokio::test]
 async fn a_write_under_a_lease_that_somebody_has_revoked_is_made_under_another() {
-    let server = server().await;
-    let client = client(&server, "").await;
+    let (server, client) = served("").await;
     let sessions = leases(&server).await;
     for life in [idle(60), CellLife::Stays, idle(60)] {
         write(&client, life).await;
@@ -98,15 +93,11 @@ async fn a_write_of_several_requests_ends_in_one_request_timeout() {
     proxy.hold(Direction::ToClient);
     let writing = tokio::spawn({
         let client = client.clone();
-        async move {
-            let write =
-                CellWrite { expected: Expected::Any, value: Some(b"here"[..].into()), life: idle(60) };
-            client.backend().write_cell(&cell(), &write).await
-        }
+        async move { write_cell(&client, &cell("a"), &lasting(Expected::Any, "here", idle(60))).await }
     });
     soon(async { while beside(&server, &sessions).await.is_empty() {} }).await;
     tokio::time::sleep(Duration::from_secs(4).saturating_sub(begun.elapsed())).await;
-    let written = proxy.hold_reply_to(|chunk| chunk.windows(KEY.len()).any(|part| part == KEY.as_bytes()));
+    let written = proxy.hold_reply_to(|chunk| contains(chunk, KEY));
     proxy.resume();
     let error = soon(writing).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");

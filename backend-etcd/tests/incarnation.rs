@@ -3,16 +3,15 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{client, etcdctl, soon, until_keys};
-use latchwork_conformance::servers::{Kind, Options, Server};
+use crate::common::{client, etcdctl, soon, started, until_keys};
+use latchwork_conformance::servers::{Options, Server};
 use latchwork_core::{Ended, Limit, LostReason};
 use tempfile::TempDir;
 
 /// A server with its data in this folder.
 async fn server_in(data: &TempDir) -> Server {
     let folder = data.path().join("etcd");
-    let options = Options::new().own().args(["--data-dir", folder.to_str().expect("a text")]);
-    Server::start(Kind::Etcd, options).await.unwrap_or_else(|error| panic!("{error}"))
+    started(Options::new().args(["--data-dir", folder.to_str().expect("a text")])).await
 }
 
 /// As after a lost disk: the same server without its data.

@@ -3,20 +3,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{ask, config, etcdctl, lease_of, proxied, server, soon, until_keys};
+use crate::common::{
+    ask, at, config, contains, etcdctl, lease_of, proxied, renewed, served, server, soon, until_keys,
+};
 use futures_util::FutureExt;
 use futures_util::future::{join_all, select_all};
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_conformance::servers::Server;
 use latchwork_core::backend::{Joined, Patience};
-use latchwork_core::{Claim, Coordinator, Kind, LostReason, connect};
+use latchwork_core::recipes::MutexGuard;
+use latchwork_core::{Claim, Coordinator, Ended, Kind, LostReason};
+use tokio::runtime::Builder;
 
-/// Revokes the lease of a client, and waits until its renewal notices.
-async fn revoke(server: &Server, client: &Coordinator) {
-    let hold = client.mutex("a").unwrap().acquire().await.unwrap();
+/// Revokes the lease of a client, and waits until it notices. Answers the hold that it has lost.
+async fn revoke(server: &Server, client: &Coordinator) -> MutexGuard {
+    let (hold, lease) = (client.mutex("a").unwrap().acquire().await.unwrap(), client.lease());
     etcdctl(server, &["lease", "revoke", &lease_of(server, "a").await]).await;
-    assert_eq!(soon(client.lease().until_lost()).await, LostReason::Revoked);
-    assert!(!hold.is_held());
+    assert_eq!(soon(hold.lost()).await, Ended::Lost(LostReason::Revoked));
+    assert_eq!(soon(lease.until_lost()).await, LostReason::Revoked);
+    hold
 }
 
 /// The lease in a renewal: a varint.
@@ -45,14 +50,13 @@ async fn a_member_that_falls_silent_costs_no_lease_while_others_answer() {
             }
             let mut config = config(&server, "ttl=10s");
             config.hosts = proxies.iter().map(|proxy| proxy.addr().to_string()).collect();
-            let client = connect(&[latchwork_etcd::connector()], &config).await.unwrap();
+            let client = at(&config).await.unwrap();
             let key = number.to_string();
             let hold = client.mutex(key.as_str()).unwrap().acquire().await.unwrap();
             let id = on_the_wire(&lease_of(&server, &key).await);
             let renewals = proxies.iter().map(|proxy| {
                 let id = id.clone();
-                let mut renewal =
-                    proxy.request(move |chunk| chunk.windows(id.len()).any(|window| window == id));
+                let mut renewal = proxy.request(move |chunk| contains(chunk, &id));
                 async move { renewal.fired().await }.boxed()
             });
             let (renewal, silent, _) = soon(select_all(renewals)).await;
@@ -72,7 +76,7 @@ async fn a_member_that_falls_silent_costs_no_lease_while_others_answer() {
 async fn an_acquire_that_is_polled_no_more_keeps_no_other_from_the_next_lease() {
     let server = server().await;
     let (proxy, client) = proxied(&server, "ttl=10s&request_timeout=3s").await;
-    revoke(&server, &client).await;
+    drop(revoke(&server, &client).await);
     proxy.hold(Direction::ToServer);
     let (first, second) = (client.mutex("b").unwrap(), client.mutex("c").unwrap());
     let mut unpolled = Box::pin(first.acquire());
@@ -88,7 +92,7 @@ async fn acquires_that_end_too_soon_get_on_with_the_next_lease() {
     let server = server().await;
     let (proxy, client) = proxied(&server, "ttl=10s").await;
     let lease = client.lease();
-    revoke(&server, &client).await;
+    let lost = revoke(&server, &client).await;
     proxy.delay(Direction::ToServer, Duration::from_millis(300));
     let mutex = client.mutex("b").unwrap();
     let opened = async {
@@ -98,8 +102,23 @@ async fn acquires_that_end_too_soon_get_on_with_the_next_lease() {
     };
     soon(opened).await;
     proxy.resume();
-    soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+    let next = soon(mutex.acquire()).await.unwrap();
+    assert!(next.token() > lost.token());
+    next.release().await.unwrap();
     client.close().await.unwrap();
+}
+
+/// An acquire may ask for the new lease on a runtime that ends soon after.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_is_opened_anew_does_not_end_with_the_runtime_that_asked_for_it() {
+    let (server, client) = served("ttl=6s").await;
+    drop(revoke(&server, &client).await);
+    let mutex = client.mutex("a").unwrap();
+    let asked = move || Builder::new_current_thread().enable_all().build().unwrap().block_on(mutex.acquire());
+    let hold = soon(tokio::task::spawn_blocking(asked)).await.unwrap().unwrap();
+    renewed(&client.lease()).await;
+    hold.check().expect("the lease is renewed");
+    hold.release().await.unwrap();
 }
 
 /// A backend that is dropped without a close, as one that is used without a coordinator may be.

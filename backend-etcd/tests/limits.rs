@@ -1,12 +1,11 @@
 //! A stored limit that is no number: it is reported as it is, and stays until a limit is set.
 
-use crate::common::{ask, client, etcdctl, keys, server};
+use crate::common::{etcdctl, keys, queue, served};
 use latchwork_conformance::limits::{
     StoredLimit, a_bad_limit_ends_a_wait_and_no_hold, bad_limits_are_reported_and_stay,
 };
 use latchwork_conformance::servers::Server;
-use latchwork_core::backend::Patience;
-use latchwork_core::{Claim, Kind as Lock};
+use latchwork_core::Kind;
 
 const KEY: &str = "latchwork/limit/semaphore/a";
 
@@ -25,17 +24,14 @@ impl StoredLimit for Key<'_> {
 
 #[tokio::test]
 async fn what_is_no_limit_is_a_conflict_that_shows_it_and_stays_until_one_is_set() {
-    let server = server().await;
-    let client = client(&server, "").await;
-    let queue = ask(Lock::Semaphore, Claim::Permits(1), None, Patience::Wait).queue;
-    bad_limits_are_reported_and_stay(&**client.backend(), &queue, &mut Key(&server)).await;
+    let (server, client) = served("").await;
+    bad_limits_are_reported_and_stay(&**client.backend(), &queue(Kind::Semaphore), &mut Key(&server)).await;
     assert_eq!(keys(&server, "latchwork/semaphore/").await, [""; 0]);
 }
 
 #[tokio::test]
 async fn a_waiter_is_refused_by_it_and_a_holder_goes_on() {
-    let server = server().await;
-    let client = client(&server, "").await;
-    let queue = ask(Lock::Semaphore, Claim::Permits(1), None, Patience::Wait).queue;
-    a_bad_limit_ends_a_wait_and_no_hold(&**client.backend(), &queue, &mut Key(&server)).await;
+    let (server, client) = served("").await;
+    a_bad_limit_ends_a_wait_and_no_hold(&**client.backend(), &queue(Kind::Semaphore), &mut Key(&server))
+        .await;
 }

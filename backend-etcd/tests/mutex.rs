@@ -5,14 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    acquiring, ask, client, config, etcdctl, etcdctl_running, join, keys, lease_of, metric, proxied, renewed,
-    server, soon, still_waits, until_keys, wait,
+    Running, acquiring, ask, client, config, contains, etcdctl, join, keys, lease_of, metric, proxied,
+    renewed, served, server, soon, until_keys,
 };
 use latchwork_core::backend::{Join, Joined, Patience};
 use latchwork_core::{Claim, Connector, Ended, ErrorKind, Key, Kind, LostReason, connect};
-use rustix::process::{Pid, Signal, kill_process};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::runtime::Builder;
 use tokio::sync::mpsc;
 
 /// A hold of this length costs a watch of its own: a start and a stop. After a very long one, the watch of the queue is
@@ -94,41 +91,10 @@ async fn a_long_queue_is_served_in_order() {
     assert!(holds.is_sorted_by(|one, next| one.1 < next.1), "two held at once");
 }
 
-/// A waiter far from the head watches its predecessor, which may leave while others are ahead.
-#[tokio::test]
-async fn a_neighbour_that_leaves_admits_nobody_while_others_are_ahead() {
-    let server = server().await;
-    let (others, client) = (client(&server, "").await, client(&server, "").await);
-    let take_a_place = || async { join(&others, Kind::Mutex, Claim::Exclusive, None).await.1 };
-    let mut ahead = Vec::new();
-    for _ in 0..20 {
-        ahead.push(take_a_place().await);
-    }
-    let (between, neighbour) = (take_a_place().await, take_a_place().await);
-    let (_, node) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
-    let mut waiting = wait(&node);
-    still_waits(&mut waiting).await;
-    neighbour.leave().await.unwrap();
-    still_waits(&mut waiting).await;
-    for node in ahead {
-        node.leave().await.unwrap();
-    }
-    still_waits(&mut waiting).await;
-    between.leave().await.unwrap();
-    soon(waiting).await.unwrap().unwrap();
-    node.leave().await.unwrap();
-    assert_eq!(keys(&server, "latchwork/mutex/").await, [""; 0]);
-    for client in [others, client] {
-        client.close().await.unwrap();
-    }
-    assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
-}
-
 /// etcd's index keeps deleted keys until it compacts, and every join ranges over them.
 #[tokio::test]
 async fn a_lock_that_is_taken_again_and_again_makes_no_new_keys() {
-    let server = server().await;
-    let client = client(&server, "").await;
+    let (server, client) = served("").await;
     let mutex = client.mutex("a").unwrap();
     let mut seen = Vec::new();
     for round in 0..20 {
@@ -143,83 +109,42 @@ async fn a_lock_that_is_taken_again_and_again_makes_no_new_keys() {
     seen.sort();
     seen.dedup();
     assert!(seen.len() <= 2, "at most one more, for a refused try: {seen:?}");
-    // Two nodes at a time have two names, in order.
-    let hold = mutex.acquire().await.unwrap();
-    let waiting = acquiring(&mutex);
-    until_keys(&server, "latchwork/mutex/a/", 2).await;
-    assert!(!waiting.is_finished() && hold.is_held());
-    hold.release().await.unwrap();
-    let next = soon(waiting).await.unwrap().unwrap();
-    assert!(next.token() > hold.token());
     client.close().await.unwrap();
     assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
 }
 
 #[tokio::test]
 async fn etcdctl_lock_waits_for_us_and_we_for_it() {
-    let server = server().await;
-    let client = client(&server, "").await;
+    let (server, client) = served("").await;
     let mutex = client.mutex(Key::exact("jobs/nightly")).unwrap();
     let hold = mutex.acquire().await.unwrap();
 
-    let mut other = etcdctl_running(&server, &["lock", "jobs/nightly"]);
-    let mut lines = BufReader::new(other.stdout.take().unwrap()).lines();
+    let mut other = Running::start(&server, &["lock", "jobs/nightly"]);
     let waiting = until_keys(&server, "jobs/nightly/", 2).await;
-    assert!(tokio::time::timeout(Duration::from_millis(300), lines.next_line()).await.is_err(), "both hold");
+    other.is_silent().await;
     assert!(mutex.try_acquire().await.unwrap().is_none());
     assert_eq!(keys(&server, "jobs/nightly/").await, waiting, "a refused try leaves nothing");
 
     hold.release().await.unwrap();
-    let taken = soon(lines.next_line()).await.unwrap().expect("etcdctl names its key");
-    assert!(waiting.contains(&taken), "{taken}");
+    let taken = other.line().await;
+    assert!(waiting.contains(&taken), "etcdctl names its key: {taken}");
 
     assert!(mutex.try_acquire().await.unwrap().is_none());
     let waiting = acquiring(&mutex);
     until_keys(&server, "jobs/nightly/", 2).await;
     assert!(!waiting.is_finished());
-    // An operator ends etcdctl by SIGINT, and it gives its lock back.
-    let pid = Pid::from_raw(other.id().unwrap().cast_signed()).unwrap();
-    kill_process(pid, Signal::INT).unwrap();
+    other.interrupt().await;
     let next = soon(waiting).await.unwrap().unwrap();
     assert!(next.token() > hold.token() && next.is_held());
-    soon(other.wait()).await.unwrap();
     client.close().await.unwrap();
     assert_eq!(keys(&server, "jobs/").await, [""; 0]);
 }
 
 #[tokio::test]
-async fn a_revoked_lease_is_lost_and_the_next_acquire_opens_another() {
-    let server = server().await;
-    let client = client(&server, "ttl=10s").await;
-    let mutex = client.mutex("a").unwrap();
-    let (hold, lease) = (mutex.acquire().await.unwrap(), client.lease());
-    etcdctl(&server, &["lease", "revoke", &lease_of(&server, "a").await]).await;
-    assert_eq!(soon(hold.lost()).await, Ended::Lost(LostReason::Revoked));
-    let next = soon(mutex.acquire()).await.unwrap();
-    assert!(next.token() > hold.token() && !client.lease().same_as(&lease) && lease.lost().is_some());
-}
-
-/// An acquire may ask for the new lease on a runtime that ends soon after.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_lease_that_is_opened_anew_does_not_end_with_the_runtime_that_asked_for_it() {
-    let server = server().await;
-    let client = client(&server, "ttl=6s").await;
-    let mutex = client.mutex("a").unwrap();
-    let hold = mutex.acquire().await.unwrap();
-    etcdctl(&server, &["lease", "revoke", &lease_of(&server, "a").await]).await;
-    soon(hold.lost()).await;
-    let asked = move || Builder::new_current_thread().enable_all().build().unwrap().block_on(mutex.acquire());
-    let hold = soon(tokio::task::spawn_blocking(asked)).await.unwrap().unwrap();
-    renewed(&client.lease()).await;
-    hold.check().expect("the lease is renewed");
-    hold.release().await.unwrap();
-}
-
-#[tokio::test]
 async fn compaction_while_waiting_and_holding_loses_nobody() {
-    let server = server().await;
     // All of this passes within one TTL, and no re-check makes up for a lost event.
-    let (a, b) = (client(&server, "ttl=5m").await, client(&server, "ttl=5m").await);
+    let (server, a) = served("ttl=5m").await;
+    let b = client(&server, "ttl=5m").await;
     let hold = a.mutex("a").unwrap().acquire().await.unwrap();
     let waiting = acquiring(&b.mutex("a").unwrap());
     until_keys(&server, "latchwork/mutex/a/", 2).await;
@@ -242,8 +167,8 @@ async fn compaction_while_waiting_and_holding_loses_nobody() {
 
 #[tokio::test]
 async fn a_crash_of_the_server_is_survived_by_holder_and_waiter() {
-    let server = server().await;
-    let (a, b) = (client(&server, "ttl=10s").await, client(&server, "ttl=10s").await);
+    let (server, a) = served("ttl=10s").await;
+    let b = client(&server, "ttl=10s").await;
     let hold = a.mutex("a").unwrap().acquire().await.unwrap();
     let waiting = acquiring(&b.mutex("a").unwrap());
     until_keys(&server, "latchwork/mutex/a/", 2).await;
@@ -261,8 +186,7 @@ async fn a_crash_of_the_server_is_survived_by_holder_and_waiter() {
 
 #[tokio::test]
 async fn a_frozen_server_suspends_then_loses_and_the_next_acquire_recovers() {
-    let server = server().await;
-    let client = client(&server, "ttl=2s&request_timeout=3s").await;
+    let (server, client) = served("ttl=2s&request_timeout=3s").await;
     let (mutex, lease) = (client.mutex("a").unwrap(), client.lease());
     let hold = mutex.acquire().await.unwrap();
     server.pause().await.unwrap();
@@ -277,8 +201,7 @@ async fn a_frozen_server_suspends_then_loses_and_the_next_acquire_recovers() {
 
 #[tokio::test]
 async fn a_late_join_of_an_abandoned_attempt_finds_its_tombstone() {
-    let server = server().await;
-    let client = client(&server, "").await;
+    let (server, client) = served("").await;
     let backend = client.backend();
     for patience in [Patience::Wait, Patience::Try] {
         let join = ask(Kind::Mutex, Claim::Exclusive, None, patience);
@@ -297,14 +220,11 @@ async fn a_late_join_of_an_abandoned_attempt_finds_its_tombstone() {
 /// After somebody has deleted the node, a late request of the same attempt may create it anew.
 #[tokio::test]
 async fn the_leave_of_a_repeated_join_deletes_the_node_of_a_late_request_too() {
-    let server = server().await;
-    let client = client(&server, "").await;
+    let (server, client) = served("").await;
     let repeated = Join { repeated: true, ..ask(Kind::Mutex, Claim::Exclusive, None, Patience::Wait) };
     let Ok(Joined::Admitted(node)) = client.backend().join(&repeated).await else { panic!("not admitted") };
     let named = keys(&server, "latchwork/mutex/").await;
-    let fields = etcdctl(&server, &["get", "-w", "fields", &named[0]]).await;
-    let lease = fields.lines().find_map(|line| line.strip_prefix("\"Lease\" : ")).expect("a lease");
-    let lease = format!("--lease={:x}", lease.parse::<i64>().unwrap());
+    let lease = format!("--lease={}", lease_of(&server, "a").await);
     etcdctl(&server, &["del", &named[0]]).await;
     soon(node.state().until_lost()).await;
     etcdctl(&server, &["put", &named[0], "", &lease]).await;
@@ -316,8 +236,7 @@ async fn the_leave_of_a_repeated_join_deletes_the_node_of_a_late_request_too() {
 /// After a leave the next node bears the name, and a second leave of the first must not delete it.
 #[tokio::test]
 async fn a_second_leave_of_a_node_spares_the_next_of_its_name() {
-    let server = server().await;
-    let client = client(&server, "").await;
+    let (server, client) = served("").await;
     let (_, first) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
     let named = keys(&server, "latchwork/mutex/").await;
     first.leave().await.unwrap();
@@ -331,8 +250,7 @@ async fn a_second_leave_of_a_node_spares_the_next_of_its_name() {
 
 #[tokio::test]
 async fn a_waiter_that_was_left_is_not_admitted() {
-    let server = server().await;
-    let client = client(&server, "").await;
+    let (_server, client) = served("").await;
     let (_, first) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
     let (_, second) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
     second.leave().await.unwrap();
@@ -349,9 +267,8 @@ async fn a_leave_that_lands_late_spares_a_node_that_joined_since() {
     let (proxy, client) = proxied(&server, "ttl=60s").await;
     let (_, first) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
     let named = keys(&server, "latchwork/mutex/").await;
-    let of_the_node = named[0].clone().into_bytes();
-    let mut parked =
-        proxy.park_request(move |chunk| chunk.windows(of_the_node.len()).any(|window| window == of_the_node));
+    let of_the_node = named[0].clone();
+    let mut parked = proxy.park_request(move |chunk| contains(chunk, &of_the_node));
     let unknown = first.leave().await.unwrap_err();
     assert_eq!(unknown.kind(), ErrorKind::OutcomeUnknown, "{unknown}");
     parked.caught().await.unwrap();

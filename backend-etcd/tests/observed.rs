@@ -2,15 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::common::{ask, client, etcdctl, field, keys, metric, server, soon, value};
+use crate::common::{ask, etcdctl, field, keys, metric, queue, served, soon, value};
 use etcd_client::{Client, TxnOp};
 use latchwork_conformance::servers::Server;
 use latchwork_core::backend::{EntryPage, Join, Joined, KeysWith, Leave, Node, Patience, QueueEntry};
-use latchwork_core::{Address, Claim, Coordinator, ErrorKind, Kind, LostReason, QueuePrefix};
-
-fn queue(kind: Kind) -> Address {
-    Address::new("latchwork", kind, "a").unwrap()
-}
+use latchwork_core::{Claim, Coordinator, ErrorKind, Kind, LostReason, QueuePrefix};
 
 /// Joins the queue `a` of a kind with data.
 async fn with_data(client: &Coordinator, kind: Kind, claim: Claim, data: &str) -> Arc<dyn Node> {
@@ -58,8 +54,7 @@ async fn leave(node: &Arc<dyn Node>) {
 
 #[tokio::test]
 async fn data_reaches_no_key_that_was_removed_and_made_anew() {
-    let server = server().await;
-    let client = client(&server, "").await;
+    let (server, client) = served("").await;
     for (kind, claim) in [(Kind::Group, Claim::Shared), (Kind::Semaphore, Claim::Permits(1))] {
         let node = with_data(&client, kind, claim, "first").await;
         let key = key_of(&server, kind, &node).await;
@@ -91,8 +86,7 @@ async fn data_reaches_no_key_that_was_removed_and_made_anew() {
 /// The number of writes of a key says who is admitted, and data is no such write.
 #[tokio::test]
 async fn data_sets_no_mark_of_permits() {
-    let server = server().await;
-    let client = client(&server, "").await;
+    let (server, client) = served("").await;
     let permit = async |data: &str| with_data(&client, Kind::Semaphore, Claim::Permits(1), data).await;
     let (a, b, c, d) = (permit("a").await, permit("b").await, permit("c").await, permit("").await);
     write(&c, "c waits").await;
@@ -112,8 +106,7 @@ async fn data_sets_no_mark_of_permits() {
 
 #[tokio::test]
 async fn data_beside_a_node_goes_with_a_revoked_a_refused_and_an_abandoned_one() {
-    let server = server().await;
-    let client = client(&server, "").await;
+    let (server, client) = served("").await;
     let backend = client.backend();
     let node = with_data(&client, Kind::Semaphore, Claim::Permits(2), "revoked").await;
     assert_eq!(keys(&server, "latchwork/data/semaphore/a/").await.len(), 1);
@@ -163,8 +156,7 @@ async fn all(server: &Server, client: &Coordinator, prefix: &str, most: usize) -
 
 #[tokio::test]
 async fn a_thousand_queues_are_listed_in_pages_and_what_is_long_is_jumped_over() {
-    let server = server().await;
-    let client = client(&server, "").await;
+    let (server, client) = served("").await;
     let mut program = Client::connect([server.addr()], None).await.unwrap();
     let names: Vec<_> = (0..1000).map(|number| format!("q{number:03}")).collect();
     for name in &names {
@@ -191,8 +183,7 @@ async fn a_thousand_queues_are_listed_in_pages_and_what_is_long_is_jumped_over()
 
 #[tokio::test]
 async fn keys_that_are_no_nodes_list_no_queue_and_hide_none() {
-    let server = server().await;
-    let client = client(&server, "").await;
+    let (server, client) = served("").await;
     let mut program = Client::connect([server.addr()], None).await.unwrap();
     let foreign = |queue: &'static str, count: usize| {
         (0..count).map(move |number| format!("latchwork/mutex/{queue}/!{number}"))

@@ -3,10 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::common::losing;
-use crate::common::{config, server, soon, until_keys};
+use crate::common::{at, config, contains, losing, server, soon, until_keys};
 use latchwork_conformance::recorder::Recorder;
-use latchwork_core::connect;
 use tokio::sync::watch;
 
 const QUEUE: &str = "latchwork/mutex/a/";
@@ -21,20 +19,19 @@ async fn an_admission_without_an_event_is_found_and_counted() {
     // Whatever tells the waiter of the holder's node.
     let relay = losing::relay(server.addr(), move |data| {
         let key = named.lock().unwrap();
-        let tells = !key.is_empty() && data.windows(key.len()).any(|part| part == key.as_bytes());
+        let tells = !key.is_empty() && contains(data, key.as_str());
         let is_lost = tells && loses.load(Ordering::Acquire);
         loss.fetch_add(usize::from(is_lost), Ordering::AcqRel);
         tell.send_modify(|count| *count += usize::from(tells && !is_lost));
         is_lost
     })
     .await;
-    let connectors = [latchwork_etcd::connector()];
     let direct = config(&server, "ttl=60s");
     // Its re-check, once a TTL, comes before no event.
     let mut through = config(&server, "ttl=8s");
     through.hosts = vec![relay.addr()];
-    let (holder, recorder) = (connect(&connectors, &direct).await.unwrap(), Recorder::new());
-    let waiting = recorder.scope(connect(&connectors, &through)).await.unwrap();
+    let (holder, recorder) = (at(&direct).await.unwrap(), Recorder::new());
+    let waiting = recorder.scope(at(&through)).await.unwrap();
     let found = || recorder.sum("latchwork_rechecks_found_total", &[("what", "admission")]);
     for (loses, counted) in [(false, 0.0), (true, 1.0)] {
         let mutex = holder.mutex("a").unwrap();

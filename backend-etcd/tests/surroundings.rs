@@ -1,51 +1,39 @@
 //! An etcd that is full, asks for a log-in, or has bounds of its own: the errors that users of the
 //! recipes get, and the locks that they keep.
 
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    QUICK_LOG_INS, ask, command, config, etcdctl, join, keys, login_config, metric, renewed, require_log_in,
-    soon,
+    as_root, ask, at, cell, client, command, config, etcdctl, join, keys, login_config, metric, proxied,
+    renewed, require_log_in, revision, signed_tokens, soon, started, write_cell,
 };
 use futures_util::future::join_all;
+use latchwork_conformance::cell_actions::{deletion, put, written};
+use latchwork_conformance::mistakes::says;
 use latchwork_conformance::proxy::Direction;
-use latchwork_conformance::servers::{Kind, Options, Server};
-use latchwork_core::backend::{CellWrite, CellWritten, Join, Joined, Leave, Patience};
-use latchwork_core::{
-    Address, CellLife, Claim, Config, Coordinator, Ended, Error, ErrorKind, Expected, Key, Kind as Lock,
-    LostReason, connect,
-};
-
-async fn at(config: &Config) -> Result<Coordinator, Error> {
-    soon(connect(&[latchwork_etcd::connector()], config)).await
-}
-
-async fn own(options: Options) -> Server {
-    let options = options.own().args([QUICK_LOG_INS]);
-    Server::start(Kind::Etcd, options).await.unwrap_or_else(|error| panic!("{error}"))
-}
-
-/// Asserts the text of an error, as a reader of the log sees it.
-fn says(error: &Error, words: &[&str]) {
-    println!("{error}");
-    let text = format!("{error} {error:#?}");
-    assert!(words.iter().all(|word| text.contains(word)), "{words:?} in: {text}");
-    assert!(!text.contains("hunter2"), "{text}");
-}
+use latchwork_conformance::servers::{Options, Server};
+use latchwork_core::backend::{CellWritten, Join, Joined, Leave, Patience};
+use latchwork_core::{Claim, Coordinator, Ended, ErrorKind, Expected, Key, Kind as Lock, LostReason};
 
 #[tokio::test]
 async fn a_server_that_grants_more_than_was_asked_is_believed() {
     // An election takes four seconds, and a lease at least one and a half times as long.
     let clocks = ["--heartbeat-interval=400", "--election-timeout=4000"];
-    let server = own(Options::new().args(clocks)).await;
-    let client = at(&config(&server, "ttl=1s")).await.unwrap();
+    let server = started(Options::new().args(clocks)).await;
+    let client = client(&server, "ttl=1s").await;
     assert_eq!(client.lease().ttl(), Duration::from_secs(6));
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
     renewed(&client.lease()).await;
     assert!(hold.is_held());
     client.close().await.unwrap();
     assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
+}
+
+/// A server that has room for so many bytes, and a client of it.
+async fn with_quota(bytes: &str, options: &str) -> (Server, Coordinator) {
+    let server = started(Options::new().args(["--quota-backend-bytes", bytes])).await;
+    let client = client(&server, options).await;
+    (server, client)
 }
 
 /// Fills the server until it raises its alarm.
@@ -68,18 +56,15 @@ async fn fill(server: &Server) {
 
 /// Makes room, and takes the alarm back.
 async fn make_space(server: &Server) {
-    let status = etcdctl(server, &["endpoint", "status", "-w", "fields"]).await;
-    let revision = status.lines().find_map(|line| line.strip_prefix("\"Revision\" : ")).unwrap().to_owned();
-    etcdctl(server, &["compact", &revision]).await;
+    etcdctl(server, &["compact", &revision(server).await.to_string()]).await;
     etcdctl(server, &["defrag"]).await;
     etcdctl(server, &["alarm", "disarm"]).await;
 }
 
 #[tokio::test]
 async fn a_full_server_takes_nothing_from_holders_and_waiters() {
-    let server = own(Options::new().args(["--quota-backend-bytes", "3000000"])).await;
-    let (a, b) =
-        (at(&config(&server, "ttl=6s")).await.unwrap(), at(&config(&server, "ttl=6s")).await.unwrap());
+    let (server, a) = with_quota("3000000", "ttl=6s").await;
+    let b = client(&server, "ttl=6s").await;
     let (mutex, rwlock, semaphore) =
         (a.mutex("m").unwrap(), a.rwlock("rw").unwrap(), a.semaphore("s", 2).unwrap());
     let held =
@@ -141,8 +126,7 @@ async fn a_full_server_takes_nothing_from_holders_and_waiters() {
 /// there is space.
 #[tokio::test]
 async fn a_full_server_deletes_a_node_that_it_takes_no_tombstone_for() {
-    let server = own(Options::new().args(["--quota-backend-bytes", "2000000"])).await;
-    let client = at(&config(&server, "")).await.unwrap();
+    let (server, client) = with_quota("2000000", "").await;
     let repeated = Join { repeated: true, ..ask(Lock::Mutex, Claim::Exclusive, None, Patience::Wait) };
     let Ok(Joined::Admitted(held)) = client.backend().join(&repeated).await else { panic!("it is free") };
     let unknown = ask(Lock::Mutex, Claim::Exclusive, None, Patience::Wait);
@@ -163,35 +147,26 @@ async fn a_full_server_deletes_a_node_that_it_takes_no_tombstone_for() {
 /// was full before.
 #[tokio::test]
 async fn a_full_server_leaves_the_write_of_a_cell_unknown_and_deletes_one() {
-    let server = own(Options::new().args(["--quota-backend-bytes", "2000000"])).await;
-    let client = at(&config(&server, "")).await.unwrap();
-    let cell = Address::new("latchwork", Lock::Value, "a").unwrap();
-    let put = |text: &str| CellWrite {
-        expected: Expected::Any,
-        value: Some(text.as_bytes().into()),
-        life: CellLife::Stays,
-    };
-    let before = client.backend().write_cell(&cell, &put("before")).await.unwrap();
+    let (server, client) = with_quota("2000000", "").await;
+    let cell = cell("a");
+    let before = written(write_cell(&client, &cell, &put(Expected::Any, "before")).await);
     fill(&server).await;
-    let refused = client.backend().write_cell(&cell, &put("after")).await.unwrap_err();
+    let refused = write_cell(&client, &cell, &put(Expected::Any, "after")).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::OutcomeUnknown, "{refused}");
     says(&refused, &["etcdctl alarm disarm"]);
     let read = client.backend().read_cell(&cell).await.unwrap().unwrap();
-    assert_eq!((CellWritten::Written(read.version), &*read.value), (before, &b"before"[..]));
-    let deletion =
-        CellWrite { expected: Expected::Version(read.version), value: None, life: CellLife::Stays };
-    let deleted = client.backend().write_cell(&cell, &deletion).await.unwrap();
+    assert_eq!((read.version, &*read.value), (before, &b"before"[..]));
+    let deleted = write_cell(&client, &cell, &deletion(Expected::Version(before))).await.unwrap();
     assert_eq!(deleted, CellWritten::Deleted { was_there: true });
     make_space(&server).await;
-    client.backend().write_cell(&cell, &put("after")).await.unwrap();
+    written(write_cell(&client, &cell, &put(Expected::Any, "after")).await);
     client.close().await.unwrap();
 }
 
 /// A leave with a release notice writes; on a full server it only deletes.
 #[tokio::test]
 async fn a_full_server_deletes_a_node_that_it_takes_no_release_notice_for() {
-    let server = own(Options::new().args(["--quota-backend-bytes", "2000000"])).await;
-    let client = at(&config(&server, "")).await.unwrap();
+    let (server, client) = with_quota("2000000", "").await;
     let mut queue = Vec::new();
     for _ in 0..20 {
         queue.push(join(&client, Lock::Mutex, Claim::Exclusive, None).await.1);
@@ -232,8 +207,7 @@ async fn a_full_server_deletes_a_node_that_it_takes_no_release_notice_for() {
 /// and refuses.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_join_that_a_server_refuses_as_it_becomes_full_leaves_no_node() {
-    let server = own(Options::new().args(["--quota-backend-bytes", "1000000"])).await;
-    let client = at(&config(&server, "")).await.unwrap();
+    let (server, client) = with_quota("1000000", "").await;
     // The locks alone would take long to fill it. The size that it tells is a few writes old.
     let some = "x".repeat(20_000);
     let most = async {
@@ -263,30 +237,9 @@ async fn a_join_that_a_server_refuses_as_it_becomes_full_leaves_no_node() {
 }
 
 async fn server_with_users(options: Options) -> Server {
-    let server = own(options).await;
+    let server = started(options).await;
     require_log_in(&server).await;
     server
-}
-
-#[tokio::test]
-async fn the_error_of_a_refused_log_in_says_what_to_fix() {
-    let server = server_with_users(Options::new()).await;
-    for (config, words) in [
-        (login_config(&server, "app:hunter2x", ""), &["log in"][..]),
-        (login_config(&server, "nobody:hunter2", ""), &["log in"]),
-        (config(&server, ""), &["anonymous"]),
-        // A permission for another prefix only.
-        (login_config(&server, "app:hunter2", "namespace=other"), &["permission", "other/"]),
-    ] {
-        let error = at(&config).await.unwrap_err();
-        assert!(error.kind() == ErrorKind::Forbidden, "{error}");
-        says(&error, words);
-    }
-    // The other way round: a server without users.
-    let open = own(Options::new()).await;
-    let error = at(&login_config(&open, "app:hunter2", "")).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Misconfigured);
-    says(&error, &["authentication is not enabled"]);
 }
 
 #[tokio::test]
@@ -294,15 +247,14 @@ async fn permissions_that_are_revoked_are_reported_and_held_locks_are_kept_until
     let server = server_with_users(Options::new()).await;
     let client = at(&login_config(&server, "app:hunter2", "ttl=6s")).await.unwrap();
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
-    let root = ["--user", "root:secret"];
-    etcdctl(&server, &[&root[..], &["user", "revoke-role", "app", "locks"]].concat()).await;
+    as_root(&server, &["user", "revoke-role", "app", "locks"]).await;
     let error = client.mutex("b").unwrap().acquire().within(Duration::from_secs(5)).await.unwrap_err();
     assert!(error.kind() == ErrorKind::Forbidden, "{error}");
     assert_eq!(error.key(), Some("b"));
     says(&error, &["permission denied"]);
     renewed(&client.lease()).await;
     assert!(hold.is_held());
-    etcdctl(&server, &[&root[..], &["user", "grant-role", "app", "locks"]].concat()).await;
+    as_root(&server, &["user", "grant-role", "app", "locks"]).await;
     soon(client.mutex("b").unwrap().acquire()).await.unwrap().release().await.unwrap();
     hold.release().await.unwrap();
     client.close().await.unwrap();
@@ -312,14 +264,11 @@ async fn permissions_that_are_revoked_are_reported_and_held_locks_are_kept_until
 #[tokio::test]
 async fn a_hold_of_a_revoked_role_costs_others_no_watch() {
     let server = server_with_users(Options::new()).await;
-    let as_root = async |arguments: &[&str]| {
-        etcdctl(&server, &[&["--user", "root:secret"], arguments].concat()).await;
-    };
     for role in ["one", "two"] {
-        as_root(&["role", "add", role]).await;
+        as_root(&server, &["role", "add", role]).await;
         let all = format!("{role}/");
-        as_root(&["role", "grant-permission", role, "--prefix=true", "readwrite", &all]).await;
-        as_root(&["user", "grant-role", "app", role]).await;
+        as_root(&server, &["role", "grant-permission", role, "--prefix=true", "readwrite", &all]).await;
+        as_root(&server, &["user", "grant-role", "app", role]).await;
     }
     let client = at(&login_config(&server, "app:hunter2", "")).await.unwrap();
     let hold = async |role: &str| {
@@ -327,16 +276,16 @@ async fn a_hold_of_a_revoked_role_costs_others_no_watch() {
         mutex.acquire().await.unwrap()
     };
     let (one, two) = (hold("one").await, hold("two").await);
-    as_root(&["user", "revoke-role", "app", "one"]).await;
+    as_root(&server, &["user", "revoke-role", "app", "one"]).await;
     server.kill().await.unwrap();
     server.launch().await.unwrap();
     let removed = Instant::now();
-    as_root(&["del", "--prefix", "two/"]).await;
+    as_root(&server, &["del", "--prefix", "two/"]).await;
     assert_eq!(soon(two.lost()).await, Ended::Lost(LostReason::Revoked));
     assert!(removed.elapsed() < client.lease().ttl(), "noticed within one TTL");
     assert!(one.is_held());
-    as_root(&["user", "grant-role", "app", "one"]).await;
-    as_root(&["del", "--prefix", "one/"]).await;
+    as_root(&server, &["user", "grant-role", "app", "one"]).await;
+    as_root(&server, &["del", "--prefix", "one/"]).await;
     assert_eq!(soon(one.lost()).await, Ended::Lost(LostReason::Revoked));
     client.close().await.unwrap();
 }
@@ -345,15 +294,13 @@ async fn a_hold_of_a_revoked_role_costs_others_no_watch() {
 /// them has changed.
 #[tokio::test]
 async fn a_log_in_from_before_a_change_of_any_role_is_renewed() {
-    let mut secret = tempfile::NamedTempFile::new().unwrap();
-    secret.write_all(b"only for this test").unwrap();
-    let token = format!("jwt,sign-method=HS256,ttl=10m,priv-key={}", secret.path().display());
-    let server = server_with_users(Options::new().args(["--auth-token", &token])).await;
+    let (_secret, signed) = signed_tokens("10m");
+    let server = server_with_users(Options::new().args(signed)).await;
     let client = at(&login_config(&server, "app:hunter2", "")).await.unwrap();
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
-    etcdctl(&server, &["--user", "root:secret", "user", "add", "another:secret"]).await;
+    as_root(&server, &["user", "add", "another:secret"]).await;
     soon(hold.release()).await.unwrap();
-    etcdctl(&server, &["--user", "root:secret", "user", "delete", "another"]).await;
+    as_root(&server, &["user", "delete", "another"]).await;
     soon(client.mutex("b").unwrap().acquire()).await.unwrap().release().await.unwrap();
     client.close().await.unwrap();
 }
@@ -363,8 +310,8 @@ async fn a_log_in_from_before_a_change_of_any_role_is_renewed() {
 async fn many_acquires_that_need_a_lease_from_a_silent_server_fail_soon() {
     const TIMEOUT: Duration = Duration::from_secs(2);
     const ACQUIRES: u32 = 20;
-    let server = own(Options::new()).await;
-    let (proxy, client) = crate::common::proxied(&server, "ttl=2s&request_timeout=2s").await;
+    let server = started(Options::new()).await;
+    let (proxy, client) = proxied(&server, "ttl=2s&request_timeout=2s").await;
     proxy.hold(Direction::ToServer);
     soon(client.lease().until_lost()).await;
     let asked = Instant::now();

@@ -1,19 +1,23 @@
 //! Set-ups of the tests: a server of their own, clients, joins below the recipes, and etcdctl.
 
+mod etcdctl;
 pub(crate) mod losing;
 
-use std::ffi::OsStr;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use latchwork_conformance::actions::join_of;
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{self, Kind, Options, Server};
-use latchwork_core::backend::{Join, Joined, Node, NodeId, Patience};
+use latchwork_core::backend::{CellWrite, CellWritten, Join, Joined, Node, Patience};
 use latchwork_core::recipes::{Mutex, MutexGuard};
-use latchwork_core::{Address, Claim, Config, Coordinator, Kind as Lock, Lease, Limit, Result, connect};
-use tokio::process::{Child, Command};
+use latchwork_core::{Address, Claim, Config, Coordinator, Key, Kind as Lock, Lease, Limit, Result, connect};
+use tempfile::NamedTempFile;
 use tokio::task::JoinHandle;
+
+pub(crate) use etcdctl::{
+    Running, as_root, command, etcdctl, field, keys, lease_of, require_log_in, revision, until_keys, value,
+};
 
 /// The bound of every wait. Only a wait that never ends reaches it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,8 +26,28 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const QUICK_LOG_INS: &str = "--bcrypt-cost=4";
 
 pub(crate) async fn server() -> Server {
-    let options = Options::new().own().args([QUICK_LOG_INS]);
+    started(Options::new()).await
+}
+
+/// A server of a test's own with these options.
+pub(crate) async fn started(options: Options) -> Server {
+    let options = options.own().args([QUICK_LOG_INS]);
     Server::start(Kind::Etcd, options).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A server of a test's own, and a client of it.
+pub(crate) async fn served(options: &str) -> (Server, Coordinator) {
+    let server = server().await;
+    let client = client(&server, options).await;
+    (server, client)
+}
+
+/// An option by which a server signs its tokens, which last this time. The file has the key.
+pub(crate) fn signed_tokens(lasts: &str) -> (NamedTempFile, [String; 2]) {
+    let file = NamedTempFile::new().unwrap();
+    std::fs::write(&file, b"only for this test").unwrap();
+    let token = format!("jwt,sign-method=HS256,ttl={lasts},priv-key={}", file.path().display());
+    (file, ["--auth-token".to_owned(), token])
 }
 
 /// The configuration of a client. Unless `options` say otherwise, its requests wait for a server
@@ -53,8 +77,12 @@ pub(crate) fn patient(url: &str) -> Config {
     config
 }
 
+pub(crate) async fn at(config: &Config) -> Result<Coordinator> {
+    soon(connect(&[latchwork_etcd::connector()], config)).await
+}
+
 pub(crate) async fn client(server: &Server, options: &str) -> Coordinator {
-    connect(&[latchwork_etcd::connector()], &config(server, options)).await.unwrap()
+    at(&config(server, options)).await.unwrap()
 }
 
 /// A client, and a proxy between it and the server.
@@ -62,7 +90,7 @@ pub(crate) async fn proxied(server: &Server, options: &str) -> (Proxy, Coordinat
     let proxy = Proxy::start(server.addr()).await.unwrap();
     let mut config = config(server, options);
     config.hosts = vec![proxy.addr().to_string()];
-    (proxy, connect(&[latchwork_etcd::connector()], &config).await.unwrap())
+    (proxy, at(&config).await.unwrap())
 }
 
 /// Waits for the answer to a renewal that is sent after this call. No event reports one, so it polls the client.
@@ -81,18 +109,33 @@ pub(crate) async fn soon<F: Future>(what: F) -> F::Output {
     tokio::time::timeout(PATIENCE, what).await.expect("no end in sight")
 }
 
+/// Whether these bytes are a part of a chunk.
+pub(crate) fn contains(chunk: &[u8], part: impl AsRef<[u8]>) -> bool {
+    chunk.windows(part.as_ref().len()).any(|window| window == part.as_ref())
+}
+
+/// The cell of this name.
+pub(crate) fn cell(name: impl Into<Key>) -> Address {
+    Address::new("latchwork", Lock::Value, name).unwrap()
+}
+
+pub(crate) async fn write_cell(
+    client: &Coordinator,
+    cell: &Address,
+    write: &CellWrite,
+) -> Result<CellWritten> {
+    soon(client.backend().write_cell(cell, write)).await
+}
+
+/// The queue `a` of a kind.
+pub(crate) fn queue(kind: Lock) -> Address {
+    Address::new("latchwork", kind, "a").unwrap()
+}
+
 /// A join of the queue `a` of a kind.
 pub(crate) fn ask(kind: Lock, claim: Claim, limit: Option<u32>, patience: Patience) -> Join {
-    Join {
-        queue: Address::new("latchwork", kind, "a").unwrap(),
-        id: NodeId::random(),
-        claim,
-        limit: limit.map_or(Limit::Stored, Limit::Exactly),
-        label: Arc::from("claims"),
-        data: Default::default(),
-        patience,
-        repeated: false,
-    }
+    let limit = limit.map_or(Limit::Stored, Limit::Exactly);
+    Join { limit, patience, ..join_of(&queue(kind), claim) }
 }
 
 /// Joins: whether the node is admitted, and the node.
@@ -139,87 +182,6 @@ pub(crate) async fn still_waits(wait: &mut JoinHandle<Result<()>>) {
 pub(crate) fn acquiring(mutex: &Mutex) -> JoinHandle<Result<MutexGuard>> {
     let mutex = mutex.clone();
     tokio::spawn(async move { mutex.acquire().await })
-}
-
-/// The lease, in hex, of the only node of a mutex.
-pub(crate) async fn lease_of(server: &Server, key: &str) -> String {
-    let node = until_keys(server, &format!("latchwork/mutex/{key}/"), 1).await.remove(0);
-    node.rsplit('/').next().unwrap().split('-').next().unwrap().to_owned()
-}
-
-/// Makes a server ask for a log-in: `root:secret` may do everything, `app:hunter2` may use the
-/// namespace, and `stranger:hunter2` may log in.
-pub(crate) async fn require_log_in(server: &Server) {
-    for arguments in [
-        &["user", "add", "root:secret"][..],
-        &["user", "add", "app:hunter2"],
-        &["user", "add", "stranger:hunter2"],
-        &["role", "add", "locks"],
-        &["role", "grant-permission", "locks", "--prefix=true", "readwrite", "latchwork/"],
-        &["user", "grant-role", "app", "locks"],
-        &["user", "grant-role", "root", "root"],
-        &["auth", "enable"],
-    ] {
-        etcdctl(server, arguments).await;
-    }
-}
-
-/// An etcdctl, not started.
-pub(crate) fn command<A: AsRef<OsStr>>(server: &Server, arguments: &[A]) -> Command {
-    let mut command = Command::new("etcdctl");
-    // The default timeouts are short.
-    let patient = ["--dial-timeout=60s", "--command-timeout=60s", "--endpoints", server.addr()];
-    command.env("ETCDCTL_API", "3").args(patient).args(arguments).kill_on_drop(true);
-    command
-}
-
-/// Runs etcdctl, and answers its output.
-pub(crate) async fn etcdctl<A: AsRef<OsStr>>(server: &Server, arguments: &[A]) -> String {
-    let output = soon(command(server, arguments).output()).await.unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// Starts an etcdctl that runs until it is dropped.
-pub(crate) fn etcdctl_running(server: &Server, arguments: &[&str]) -> Child {
-    command(server, arguments).stdout(Stdio::piped()).spawn().unwrap()
-}
-
-/// All keys with a prefix, but for those of the connected clients and of the layout.
-pub(crate) async fn keys(server: &Server, prefix: &str) -> Vec<String> {
-    let listed = etcdctl(server, &["get", "--prefix", "--keys-only", prefix]).await;
-    let of_clients = |line: &str| line.contains("/clients/all/") || line.ends_with("/layout/stamp");
-    listed.lines().filter(|line| !line.is_empty() && !of_clients(line)).map(str::to_owned).collect()
-}
-
-/// Waits until so many keys have the prefix. No client reports that, so it polls the server.
-pub(crate) async fn until_keys(server: &Server, prefix: &str, count: usize) -> Vec<String> {
-    soon(async {
-        loop {
-            let keys = keys(server, prefix).await;
-            if keys.len() == count {
-                return keys;
-            }
-        }
-    })
-    .await
-}
-
-/// The value of a key.
-pub(crate) async fn value(server: &Server, key: &str) -> String {
-    etcdctl(server, &["get", "--print-value-only", key]).await.trim_end_matches('\n').to_owned()
-}
-
-/// A number in etcdctl's answer about a key.
-pub(crate) async fn field(server: &Server, key: &str, name: &str) -> Option<u64> {
-    let fields = etcdctl(server, &["get", "-w", "fields", key]).await;
-    let value = fields.lines().find_map(|line| line.strip_prefix(&format!("\"{name}\" : ")));
-    value.map(|value| value.parse().unwrap())
-}
-
-/// The server's revision, which rises with every write.
-pub(crate) async fn revision(server: &Server) -> u64 {
-    field(server, "nothing", "Revision").await.expect("a revision")
 }
 
 /// The sum of the server's metrics whose lines begin so.

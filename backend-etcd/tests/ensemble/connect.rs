@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::servers::Ensemble;
-use latchwork_core::{Config, connect};
+use latchwork_core::Config;
 
-use crate::common::soon;
+use crate::common::at;
 use crate::connect::refused;
 
 /// For example while it elects one.
@@ -30,8 +30,8 @@ async fn a_connect_waits_until_its_cluster_has_a_leader() {
         .made("most members of an etcd cluster are down, or cut off from each other", &error);
 
     let config = Config::from_url(&url("60s")).unwrap();
-    let connecting = tokio::spawn(async move { connect(&[latchwork_etcd::connector()], &config).await });
+    let connecting = tokio::spawn(async move { at(&config).await });
     cluster.heal();
-    let client = soon(connecting).await.unwrap().expect("it connects");
+    let client = connecting.await.unwrap().expect("it connects");
     client.close().await.unwrap();
 }

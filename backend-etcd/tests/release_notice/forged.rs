@@ -8,27 +8,7 @@ use latchwork_core::backend::Leave;
 /// Any program that may write below the namespace can forge a notice. The check behind the
 /// admission finds out.
 #[tokio::test]
-async fn a_forged_notice_ends_the_hold_that_it_began() {
-    let mut crowd = Crowd::new(20).await;
-    let first = crowd.ahead.remove(0);
-    soon(first.admitted()).await.unwrap();
-    let (node, waiting) = crowd.waits().await;
-    let (inbox, created) = last_inbox(&crowd.server).await;
-    let forged = format!(r#"{{"to":{created},"word":"next","behind":[]}}"#);
-    etcdctl(&crowd.server, &["put", &inbox, &forged]).await;
-    soon(waiting).await.unwrap().unwrap();
-    assert_eq!(soon(node.state().until_lost()).await, LostReason::Revoked);
-    assert!(first.state().lost().is_none());
-    node.leave().await.unwrap();
-    first.leave().await.unwrap();
-    let last = crowd.all_but_the_last().await;
-    hold(&last).await;
-    etcdctl(&crowd.server, &["del", &inbox]).await;
-    crowd.end().await;
-}
-
-#[tokio::test]
-async fn a_hold_that_a_forged_notice_began_admits_nobody_as_it_leaves() {
+async fn a_hold_that_a_forged_notice_began_is_lost_and_admits_nobody_as_it_leaves() {
     let mut crowd = Crowd::new(20).await;
     let first = crowd.ahead.remove(0);
     soon(first.admitted()).await.unwrap();
@@ -39,6 +19,7 @@ async fn a_hold_that_a_forged_notice_began_admits_nobody_as_it_leaves() {
     etcdctl(&crowd.server, &["put", &inbox, &forged]).await;
     soon(waiting).await.unwrap().unwrap();
     assert_eq!(soon(node.state().until_lost()).await, LostReason::Revoked);
+    assert!(first.state().lost().is_none());
     let mut lists = crowd.lists();
     node.leave().await.unwrap();
     soon(lists.fired()).await.unwrap();

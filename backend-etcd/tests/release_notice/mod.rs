@@ -5,7 +5,9 @@ mod forged;
 
 use std::sync::Arc;
 
-use crate::common::{client, etcdctl, field, join, keys, proxied, revision, server, soon, still_waits, wait};
+use crate::common::{
+    contains, etcdctl, field, join, keys, proxied, revision, served, soon, still_waits, value, wait,
+};
 use latchwork_conformance::proxy::{Direction, Event, Proxy};
 use latchwork_conformance::servers::Server;
 use latchwork_core::backend::Node;
@@ -33,8 +35,7 @@ struct Crowd {
 
 impl Crowd {
     async fn new(ahead: usize) -> Self {
-        let server = server().await;
-        let others = client(&server, "").await;
+        let (server, others) = served("").await;
         let (proxy, client) = proxied(&server, "").await;
         let (mut near, mut far) = (Vec::new(), Vec::new());
         for _ in 0..NEAR {
@@ -80,10 +81,7 @@ impl Crowd {
         self.proxy.request(move |chunk| {
             let ends = chunk.windows(end.len()).enumerate().filter(|(_, window)| window == end);
             let mut options = ends.map(|(at, _)| chunk[at + end.len()..].iter().take(12));
-            options.any(|options| {
-                let options: Vec<u8> = options.copied().collect();
-                options.windows(descending.len()).any(|window| window == descending)
-            })
+            options.any(|options| contains(&options.copied().collect::<Vec<_>>(), descending))
         })
     }
 
@@ -137,10 +135,6 @@ impl Crowd {
         }
         assert_eq!(keys(&self.server, "latchwork/").await, [""; 0]);
     }
-}
-
-fn contains(chunk: &[u8], text: &str) -> bool {
-    chunk.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
 /// Joins the queue.
@@ -231,7 +225,7 @@ async fn the_last_node_that_watches_the_queue_notifies_when_it_gives_up() {
     let mut lists = crowd.lists();
     near.pop().unwrap().leave().await.unwrap();
     soon(lists.fired()).await.unwrap();
-    let notice = etcdctl(&crowd.server, &["get", "--print-value-only", &inbox]).await;
+    let notice = value(&crowd.server, &inbox).await;
     assert!(notice.contains("look"), "{notice:?}");
     still_waits(&mut waiting).await;
     for node in near {

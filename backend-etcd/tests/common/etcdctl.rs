@@ -1,0 +1,121 @@
+//! etcdctl: what a server stores, and what an operator does there.
+
+use std::ffi::OsStr;
+use std::process::Stdio;
+use std::time::Duration;
+
+use latchwork_conformance::servers::Server;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+use super::soon;
+
+/// The lease, in hex, of the only node of a mutex.
+pub(crate) async fn lease_of(server: &Server, key: &str) -> String {
+    let node = until_keys(server, &format!("latchwork/mutex/{key}/"), 1).await.remove(0);
+    node.rsplit('/').next().unwrap().split('-').next().unwrap().to_owned()
+}
+
+/// Makes a server ask for a log-in: `root:secret` may do everything, `app:hunter2` may use the
+/// namespace, and `stranger:hunter2` may log in.
+pub(crate) async fn require_log_in(server: &Server) {
+    for arguments in [
+        &["user", "add", "root:secret"][..],
+        &["user", "add", "app:hunter2"],
+        &["user", "add", "stranger:hunter2"],
+        &["role", "add", "locks"],
+        &["role", "grant-permission", "locks", "--prefix=true", "readwrite", "latchwork/"],
+        &["user", "grant-role", "app", "locks"],
+        &["user", "grant-role", "root", "root"],
+        &["auth", "enable"],
+    ] {
+        etcdctl(server, arguments).await;
+    }
+}
+
+/// Runs etcdctl as `root:secret`.
+pub(crate) async fn as_root(server: &Server, arguments: &[&str]) -> String {
+    etcdctl(server, &[&["--user", "root:secret"], arguments].concat()).await
+}
+
+/// An etcdctl, not started.
+pub(crate) fn command<A: AsRef<OsStr>>(server: &Server, arguments: &[A]) -> Command {
+    let mut command = Command::new("etcdctl");
+    // The default timeouts are short.
+    let patient = ["--dial-timeout=60s", "--command-timeout=60s", "--endpoints", server.addr()];
+    command.env("ETCDCTL_API", "3").args(patient).args(arguments).kill_on_drop(true);
+    command
+}
+
+/// Runs etcdctl, and answers its output.
+pub(crate) async fn etcdctl<A: AsRef<OsStr>>(server: &Server, arguments: &[A]) -> String {
+    let output = soon(command(server, arguments).output()).await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// An etcdctl that runs until it is dropped, and the lines that it prints.
+pub(crate) struct Running(Child, Lines<BufReader<ChildStdout>>);
+
+impl Running {
+    pub(crate) fn start(server: &Server, arguments: &[&str]) -> Self {
+        let mut child = command(server, arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self(child, lines)
+    }
+
+    /// The next line that it prints.
+    pub(crate) async fn line(&mut self) -> String {
+        soon(self.1.next_line()).await.unwrap().expect("it prints")
+    }
+
+    pub(crate) async fn is_silent(&mut self) {
+        let printed = tokio::time::timeout(Duration::from_millis(300), self.1.next_line()).await;
+        assert!(printed.is_err(), "{printed:?}");
+    }
+
+    /// As an operator ends it: it gives back what it holds.
+    pub(crate) async fn interrupt(mut self) {
+        let pid = Pid::from_raw(self.0.id().unwrap().cast_signed()).unwrap();
+        kill_process(pid, Signal::INT).unwrap();
+        soon(self.0.wait()).await.unwrap();
+    }
+}
+
+/// All keys with a prefix, but for those of the connected clients and of the layout.
+pub(crate) async fn keys(server: &Server, prefix: &str) -> Vec<String> {
+    let listed = etcdctl(server, &["get", "--prefix", "--keys-only", prefix]).await;
+    let of_clients = |line: &str| line.contains("/clients/all/") || line.ends_with("/layout/stamp");
+    listed.lines().filter(|line| !line.is_empty() && !of_clients(line)).map(str::to_owned).collect()
+}
+
+/// Waits until so many keys have the prefix. No client reports that, so it polls the server.
+pub(crate) async fn until_keys(server: &Server, prefix: &str, count: usize) -> Vec<String> {
+    soon(async {
+        loop {
+            let keys = keys(server, prefix).await;
+            if keys.len() == count {
+                return keys;
+            }
+        }
+    })
+    .await
+}
+
+/// The value of a key.
+pub(crate) async fn value(server: &Server, key: &str) -> String {
+    etcdctl(server, &["get", "--print-value-only", key]).await.trim_end_matches('\n').to_owned()
+}
+
+/// A number in etcdctl's answer about a key.
+pub(crate) async fn field(server: &Server, key: &str, name: &str) -> Option<u64> {
+    let fields = etcdctl(server, &["get", "-w", "fields", key]).await;
+    let value = fields.lines().find_map(|line| line.strip_prefix(&format!("\"{name}\" : ")));
+    value.map(|value| value.parse().unwrap())
+}
+
+/// The server's revision, which rises with every write.
+pub(crate) async fn revision(server: &Server) -> u64 {
+    field(server, "nothing", "Revision").await.expect("a revision")
+}
