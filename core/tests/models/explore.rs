@@ -52,29 +52,74 @@ pub(crate) enum Broken {
     StampBack,
 }
 
-/// A model and what is wrong in a state of it, if anything.
-pub(crate) trait Protocol:
-    Model<State: Clone + Debug + Hash + PartialEq + Send + Sync, Action: Clone + Debug + PartialEq>
-    + Send
-    + Sync
-    + 'static
-{
+/// The first damage that is there. A model may judge `only` one kind of damage.
+pub(crate) fn damage<const N: usize>(only: Option<Broken>, found: [(bool, Broken); N]) -> Option<Broken> {
+    let judged = |broken| only.is_none_or(|only| only == broken);
+    found.into_iter().find(|(is_there, broken)| *is_there && judged(*broken)).map(|(_, broken)| broken)
+}
+
+/// A model of a protocol.
+pub(crate) trait Protocol: Clone + Debug + Send + Sync + 'static {
+    type State: Clone + Debug + Hash + PartialEq + Send + Sync;
+    type Action: Clone + Debug + PartialEq;
+
+    fn init_states(&self) -> Vec<Self::State>;
+    /// Adds the possible steps of a state.
+    fn actions(&self, state: &Self::State, steps: &mut Vec<Self::Action>);
+    fn step(&self, state: &mut Self::State, step: Self::Action);
+    /// The damage in a state, if any.
     fn verdict(&self, state: &Self::State) -> Option<Broken>;
 }
 
-/// The only property of every model.
-pub(crate) fn sound<P: Protocol>() -> Vec<Property<P>> {
-    vec![Property::always(SOUND, |model: &P, state| model.verdict(state).is_none())]
+/// Adds a step if it is possible.
+pub(crate) fn offer<S>(steps: &mut Vec<S>, possible: bool, step: S) {
+    if possible {
+        steps.push(step);
+    }
+}
+
+/// A protocol as stateright sees it, with the only property of every model.
+struct Explored<P>(P);
+
+impl<P: Protocol> Model for Explored<P> {
+    type State = P::State;
+    type Action = P::Action;
+
+    fn init_states(&self) -> Vec<P::State> {
+        self.0.init_states()
+    }
+
+    fn actions(&self, state: &P::State, steps: &mut Vec<P::Action>) {
+        self.0.actions(state, steps);
+    }
+
+    fn next_state(&self, before: &P::State, step: P::Action) -> Option<P::State> {
+        let mut state = before.clone();
+        self.0.step(&mut state, step);
+        Some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![Property::always(SOUND, |model: &Self, state| model.0.verdict(state).is_none())]
+    }
 }
 
 const SOUND: &str = "nothing is broken";
 
-/// A violation and the steps to it.
-#[derive(Debug)]
-struct Found {
-    broken: Broken,
-    trace: Vec<String>,
+/// A test for each row: the calls that it makes, each with the test's name as the first argument.
+macro_rules! tests {
+    ($($(#[$about:meta])* $test:ident: $($call:ident($($what:expr),*)),+;)*) => { $(
+        $(#[$about])*
+        #[test]
+        fn $test() {
+            $($call(concat!(module_path!(), "::", stringify!($test)), $($what),*);)+
+        }
+    )* };
 }
+pub(crate) use tests;
+
+/// A violation and the steps to it.
+type Found = (Broken, Vec<String>);
 
 /// Whether `LATCHWORK_LONG` asks for larger bounds.
 pub(crate) fn long() -> bool {
@@ -85,71 +130,62 @@ pub(crate) fn long() -> bool {
 /// a shortest one.
 fn exhaustively<P: Protocol>(name: &str, model: P) -> Option<Found> {
     let begun = Instant::now();
-    reported(name, begun, model.checker().finish_when(HasDiscoveries::Any).spawn_bfs().join())
+    reported(name, begun, Explored(model).checker().finish_when(HasDiscoveries::Any).spawn_bfs().join())
 }
 
 /// The same, depth-first, and of all states that differ only by which client is which, one. That
 /// is sound where the model treats its clients alike. The trace need not be a shortest one.
 fn up_to_symmetry<P: Protocol<State: Representative>>(name: &str, model: P) -> Option<Found> {
     let begun = Instant::now();
-    let checker = model.checker().symmetry().finish_when(HasDiscoveries::Any);
+    let checker = Explored(model).checker().symmetry().finish_when(HasDiscoveries::Any);
     reported(name, begun, checker.spawn_dfs().join())
 }
 
-fn reported<P: Protocol>(name: &str, begun: Instant, checker: impl Checker<P>) -> Option<Found> {
-    let found = checker.discovery(SOUND).map(|path| Found {
-        broken: checker.model().verdict(path.last_state()).expect("the discovery is a violation"),
-        trace: path.into_actions().iter().map(|action| format!("{action:?}")).collect(),
+fn reported<P: Protocol>(name: &str, begun: Instant, checker: impl Checker<Explored<P>>) -> Option<Found> {
+    let model = &checker.model().0;
+    let found = checker.discovery(SOUND).map(|path| {
+        let broken = model.verdict(path.last_state()).expect("the discovery is a violation");
+        (broken, shown(&path.into_actions()))
     });
-    println!(
-        "{name}: {} states, depth {}, {:.1?}{}",
-        checker.unique_state_count(),
-        checker.max_depth(),
-        begun.elapsed(),
-        found.as_ref().map_or(String::from(": nothing broken"), |found| format!(
-            ": {:?} after {} steps",
-            found.broken,
-            found.trace.len()
-        )),
-    );
+    let outcome = found.as_ref().map_or(String::from("nothing broken"), |(broken, trace)| {
+        format!("{broken:?} after {} steps", trace.len())
+    });
+    let (states, depth) = (checker.unique_state_count(), checker.max_depth());
+    println!("{name}: {states} states, depth {depth}, {:.1?}: {outcome}: {model:?}", begun.elapsed());
     found
+}
+
+fn shown<A: Debug>(trace: &[A]) -> Vec<String> {
+    trace.iter().map(|action| format!("{action:?}")).collect()
 }
 
 /// Asserts that every state within the bounds is sound. Several rules share an exploration, which
 /// runs once.
-pub(crate) fn assert_sound<P: Protocol + Debug>(name: &str, model: P) {
+pub(crate) fn assert_sound<P: Protocol>(name: &str, model: P) {
     sound_once(name, model, exhaustively);
 }
 
 /// The same, where clients are interchangeable.
-pub(crate) fn assert_sound_up_to_symmetry<P>(name: &str, model: P)
-where
-    P: Protocol<State: Representative> + Debug,
-{
+pub(crate) fn assert_sound_up_to_symmetry<P: Protocol<State: Representative>>(name: &str, model: P) {
     sound_once(name, model, up_to_symmetry);
 }
 
-fn sound_once<P: Protocol + Debug>(name: &str, model: P, explored: fn(&str, P) -> Option<Found>) {
+fn sound_once<P: Protocol>(name: &str, model: P, explored: fn(&str, P) -> Option<Found>) {
     static RUN: LazyLock<Mutex<HashMap<String, Arc<Mutex<bool>>>>> = LazyLock::new(Mutex::default);
     let bounds = format!("{model:?}");
     let run = Arc::clone(RUN.lock().expect("not poisoned").entry(bounds).or_default());
     let mut sound = run.lock().expect("the exploration that this rule shares is sound");
     if !*sound {
-        if let Some(found) = explored(name, model) {
-            panic!("{name}: {:?}\n{}", found.broken, found.trace.join("\n"));
+        if let Some((broken, trace)) = explored(name, model) {
+            panic!("{name}: {broken:?}\n{}", trace.join("\n"));
         }
         *sound = true;
     }
 }
 
-/// Asserts that the planted fault is found, and prints the trace.
-pub(crate) fn assert_found<P: Protocol>(name: &str, faulty: P) {
-    found(name, exhaustively(name, faulty));
-}
-
-/// The same, and that it is found as this.
+/// Asserts that the planted fault is found as this, and prints the trace.
 pub(crate) fn assert_found_as<P: Protocol>(name: &str, faulty: P, expected: Broken) {
-    assert_eq!(found(name, exhaustively(name, faulty)).broken, expected, "{name}");
+    found_as(name, exhaustively(name, faulty), expected);
 }
 
 /// The same, where clients are interchangeable.
@@ -157,13 +193,13 @@ pub(crate) fn assert_found_up_to_symmetry<P>(name: &str, faulty: P, expected: Br
 where
     P: Protocol<State: Representative>,
 {
-    assert_eq!(found(name, up_to_symmetry(name, faulty)).broken, expected, "{name}");
+    found_as(name, up_to_symmetry(name, faulty), expected);
 }
 
-fn found(name: &str, found: Option<Found>) -> Found {
-    let found = found.unwrap_or_else(|| panic!("{name}: the planted fault was not found"));
-    println!("  {}", found.trace.join("\n  "));
-    found
+fn found_as(name: &str, found: Option<Found>, expected: Broken) {
+    let (broken, trace) = found.unwrap_or_else(|| panic!("{name}: the planted fault was not found"));
+    println!("  {}", trace.join("\n  "));
+    assert_eq!(broken, expected, "{name}");
 }
 
 /// Walks `LATCHWORK_STEPS` random steps (by default `steps`) from the seed `LATCHWORK_SEED` (by
@@ -175,25 +211,19 @@ pub(crate) fn walk<P: Protocol>(name: &str, model: &P, run: usize, steps: usize)
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
         now.as_secs() ^ u64::from(now.subsec_nanos())
     });
-    let factor = if long() { 30 } else { 1 };
-    let steps =
-        number("LATCHWORK_STEPS").map_or(steps * factor, |steps| usize::try_from(steps).expect("fits"));
+    let steps = if long() { 30 * steps } else { steps };
+    let steps = number("LATCHWORK_STEPS").map_or(steps, |steps| usize::try_from(steps).expect("fits"));
     println!("{name}: walking {steps} steps, LATCHWORK_SEED={seed}");
-    let mut random = Random(seed);
-    let mut taken = 0;
+    let (mut random, mut taken) = (Random(seed), 0);
     while taken < steps {
-        let mut state = model.init_states().remove(0);
-        let mut trace = Vec::new();
+        let (mut state, mut trace) = (model.init_states().remove(0), Vec::new());
         for _ in 0..run {
             let Some(action) = random.step(model, &state) else { break };
             trace.push(action.clone());
             taken += 1;
-            if let Some(next) = model.next_state(&state, action) {
-                state = next;
-            }
+            model.step(&mut state, action);
             if let Some(broken) = model.verdict(&state) {
-                let trace: Vec<_> = trace.iter().map(|action| format!("{action:?}")).collect();
-                panic!("{name}: {broken:?} with LATCHWORK_SEED={seed}, after\n{}", trace.join("\n"));
+                panic!("{name}: {broken:?} with LATCHWORK_SEED={seed}, after\n{}", shown(&trace).join("\n"));
             }
         }
         // Without this the walk of a model that has no step would never end.

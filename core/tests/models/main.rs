@@ -77,6 +77,7 @@ mod layout;
 mod lease;
 mod moving;
 mod owner;
+mod queues;
 mod quorum;
 mod redis;
 

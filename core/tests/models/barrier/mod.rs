@@ -10,9 +10,8 @@
 mod rules;
 
 use latchwork_core::backend::decide::barrier::Passage;
-use stateright::{Model, Property};
 
-use crate::explore::{Broken, Protocol, sound};
+use crate::explore::{Broken, Protocol, offer};
 
 pub(super) const PARTIES: usize = 2;
 
@@ -36,14 +35,14 @@ pub(super) struct Barrier {
 }
 
 /// The cell and its version.
-type Cell = Option<(u8, u64, u64)>;
+pub(super) type Cell = Option<(u8, u64, u64)>;
 
 fn passage(cell: Cell) -> Passage {
     cell.map_or_else(Passage::default, |(_, passed, left)| Passage { passed, left })
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Doing {
+pub(super) enum Doing {
     Outside,
     /// Waits with this number.
     Waiting(u64),
@@ -54,11 +53,15 @@ enum Doing {
     /// Has passed, and stands still.
     Passed(u64),
     /// Has given its place back, and looks whether the barrier is empty.
-    Leaves(Option<Option<Cell>>),
+    Leaves,
+    /// The same, and has read the cell.
+    LeavesCell(Cell),
+    /// Has then seen an empty queue.
+    Deletes(Cell),
     Dead,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct State {
     cell: Cell,
     versions: u8,
@@ -72,50 +75,36 @@ pub(super) struct State {
     deaths: u8,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    Joins(usize),
-    ReadsCell(usize),
-    ReadsQueue(usize),
-    Writes(usize),
-    Passes(usize),
-    GivesBack(usize),
-    Tidies(usize),
+    /// A client goes on from this point.
+    Goes(usize, Doing),
     Dies(usize),
     /// The lease of a dead member ends.
     Expires(usize),
 }
 
 impl Barrier {
-    fn has(&self, fault: Fault) -> bool {
-        self.fault == Some(fault)
-    }
-
     /// What follows, by what a client has read.
     fn next(&self, cell: Cell, queue: &[u64]) -> Option<Passage> {
-        let now = passage(cell);
-        if self.emptied
-            && let Some(emptied) = now.emptied(queue.iter().copied())
-        {
+        let (now, numbers) = (passage(cell), || queue.iter().copied());
+        if let Some(emptied) = now.emptied(numbers()).filter(|_| self.emptied) {
             return Some(emptied);
         }
-        if self.has(Fault::CountsThePassed) {
-            let all = Passage { passed: 0, left: 0 }.next(PARTIES, false, queue.iter().copied());
+        if self.fault == Some(Fault::CountsThePassed) {
+            let all = Passage { passed: 0, left: 0 }.next(PARTIES, false, numbers());
             // What has passed does not go back.
             return all.filter(|all| all.passed > now.passed).or_else(|| {
-                let behind = queue.iter().copied().filter(|number| *number > now.passed).next_back();
+                let behind = numbers().rfind(|number| *number > now.passed);
                 behind.filter(|_| queue.len() >= PARTIES).map(|passed| Passage { passed, ..now })
             });
         }
-        now.next(PARTIES, self.emptied, queue.iter().copied())
+        now.next(PARTIES, self.emptied, numbers())
     }
 
-    fn writes(&self, state: &mut State, who: usize) {
-        let Doing::HasBoth(number, cell, queue) = state.clients[who].0.clone() else { return };
-        state.clients[who].0 = Doing::Waiting(number);
-        let Some(next) = self.next(cell, &queue) else { return };
-        let unchanged = cell.map(|cell| cell.0) == state.cell.map(|cell| cell.0);
-        if unchanged || self.has(Fault::ComparesNothing) {
+    fn writes(&self, state: &mut State, cell: Cell, queue: &[u64]) {
+        let Some(next) = self.next(cell, queue) else { return };
+        if cell == state.cell || self.fault == Some(Fault::ComparesNothing) {
             let before = passage(state.cell).passed;
             if next.passed != before {
                 state.passages.push((before, next.passed));
@@ -125,111 +114,66 @@ impl Barrier {
         }
     }
 
-    fn tidies(&self, state: &mut State, who: usize) {
-        let Doing::Leaves(read) = state.clients[who].0 else { return };
-        let next = match read {
-            // The cell, then the queue and the deletion in two steps.
-            None => Doing::Leaves(Some(Some(state.cell))),
-            Some(Some(_)) if !state.queue.is_empty() => Doing::Outside,
-            Some(Some(None)) => Doing::Outside,
-            Some(Some(cell)) => {
-                // The queue was seen to be empty; the deletion comes in the next step.
-                state.clients[who].0 = Doing::HasBoth(0, cell, Vec::new());
-                return;
+    fn goes(&self, state: &mut State, who: usize, doing: Doing) {
+        state.clients[who].0 = match doing {
+            Doing::Outside => {
+                state.last += 1;
+                state.queue.push(state.last);
+                state.clients[who].1 += 1;
+                Doing::Waiting(state.last)
             }
-            Some(None) => Doing::Outside,
+            Doing::Waiting(number) if passage(state.cell).passed >= number => Doing::Passed(number),
+            Doing::Waiting(number) => Doing::HasCell(number, state.cell),
+            Doing::HasCell(number, cell) => Doing::HasBoth(number, cell, state.queue.clone()),
+            Doing::HasBoth(number, cell, queue) => {
+                self.writes(state, cell, &queue);
+                Doing::Waiting(number)
+            }
+            Doing::Passed(number) => {
+                state.queue.retain(|other| *other != number);
+                Doing::Leaves
+            }
+            Doing::Leaves => Doing::LeavesCell(state.cell),
+            Doing::LeavesCell(Some(cell)) if state.queue.is_empty() => Doing::Deletes(Some(cell)),
+            Doing::LeavesCell(_) => Doing::Outside,
+            Doing::Deletes(cell) => {
+                if cell == state.cell || self.fault == Some(Fault::DeletesBlindly) {
+                    state.cell = None;
+                }
+                Doing::Outside
+            }
+            Doing::Dead => Doing::Dead,
         };
-        state.clients[who].0 = next;
-    }
-
-    fn deletes(&self, state: &mut State, who: usize, cell: Cell) {
-        let unchanged = cell.map(|cell| cell.0) == state.cell.map(|cell| cell.0);
-        if unchanged || self.has(Fault::DeletesBlindly) {
-            state.cell = None;
-        }
-        state.clients[who].0 = Doing::Outside;
     }
 }
 
-impl Model for Barrier {
+impl Protocol for Barrier {
     type State = State;
     type Action = Step;
 
     fn init_states(&self) -> Vec<State> {
-        vec![State {
-            cell: None,
-            versions: 0,
-            queue: Vec::new(),
-            dead: Vec::new(),
-            last: 0,
-            clients: vec![(Doing::Outside, 0); self.clients],
-            passages: Vec::new(),
-            deaths: 0,
-        }]
+        vec![State { clients: vec![(Doing::Outside, 0); self.clients], ..State::default() }]
     }
 
     fn actions(&self, state: &State, steps: &mut Vec<Step>) {
         for (who, (doing, rounds)) in state.clients.iter().enumerate() {
-            match doing {
-                Doing::Outside if *rounds < self.rounds => steps.push(Step::Joins(who)),
-                Doing::Outside | Doing::Dead => {}
-                Doing::Waiting(number) if passage(state.cell).passed >= *number => {
-                    steps.push(Step::Passes(who));
-                }
-                Doing::Waiting(_) => steps.push(Step::ReadsCell(who)),
-                Doing::HasCell(..) => steps.push(Step::ReadsQueue(who)),
-                Doing::HasBoth(..) => steps.push(Step::Writes(who)),
-                Doing::Passed(_) => steps.push(Step::GivesBack(who)),
-                Doing::Leaves(_) => steps.push(Step::Tidies(who)),
-            }
-            if state.deaths < self.deaths && !matches!(doing, Doing::Outside | Doing::Dead) {
-                steps.push(Step::Dies(who));
-            }
+            let inside = !matches!(doing, Doing::Outside | Doing::Dead);
+            let comes = *doing == Doing::Outside && *rounds < self.rounds;
+            offer(steps, inside || comes, Step::Goes(who, doing.clone()));
+            offer(steps, inside && state.deaths < self.deaths, Step::Dies(who));
         }
         steps.extend((0..state.dead.len()).map(Step::Expires));
     }
 
-    fn next_state(&self, before: &State, step: Step) -> Option<State> {
-        let mut state = before.clone();
+    fn step(&self, state: &mut State, step: Step) {
         match step {
-            Step::Joins(who) => {
-                state.last += 1;
-                state.queue.push(state.last);
-                state.clients[who] = (Doing::Waiting(state.last), state.clients[who].1 + 1);
-            }
-            Step::ReadsCell(who) => {
-                state.clients[who].0 = match state.clients[who].0.clone() {
-                    Doing::Waiting(number) => Doing::HasCell(number, state.cell),
-                    _ => return None,
-                };
-            }
-            Step::ReadsQueue(who) => {
-                state.clients[who].0 = match state.clients[who].0.clone() {
-                    Doing::HasCell(number, cell) => Doing::HasBoth(number, cell, state.queue.clone()),
-                    _ => return None,
-                };
-            }
-            Step::Writes(who) => match state.clients[who].0.clone() {
-                Doing::HasBoth(0, cell, _) => self.deletes(&mut state, who, cell),
-                _ => self.writes(&mut state, who),
-            },
-            Step::Passes(who) => {
-                let Doing::Waiting(number) = state.clients[who].0 else { return None };
-                state.clients[who].0 = Doing::Passed(number);
-            }
-            Step::GivesBack(who) => {
-                let Doing::Passed(number) = state.clients[who].0 else { return None };
-                state.queue.retain(|other| *other != number);
-                state.clients[who].0 = Doing::Leaves(None);
-            }
-            Step::Tidies(who) => self.tidies(&mut state, who),
+            Step::Goes(who, doing) => self.goes(state, who, doing),
             Step::Dies(who) => {
                 state.deaths += 1;
-                let doing = std::mem::replace(&mut state.clients[who].0, Doing::Dead);
                 if let Doing::Waiting(number)
                 | Doing::HasCell(number, _)
-                | Doing::HasBoth(number @ 1.., ..)
-                | Doing::Passed(number) = doing
+                | Doing::HasBoth(number, ..)
+                | Doing::Passed(number) = std::mem::replace(&mut state.clients[who].0, Doing::Dead)
                 {
                     state.dead.push(number);
                 }
@@ -239,15 +183,8 @@ impl Model for Barrier {
                 state.queue.retain(|other| *other != number);
             }
         }
-        Some(state)
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        sound()
-    }
-}
-
-impl Protocol for Barrier {
     fn verdict(&self, state: &State) -> Option<Broken> {
         // Numbers that have passed before count no more; numbers that never were are none.
         let mut highest = 0;
@@ -257,21 +194,16 @@ impl Protocol for Barrier {
             }
             highest = *to;
         }
-        let mut steps = Vec::new();
-        self.actions(state, &mut steps);
-        let waits = |(doing, _): &&(Doing, u8)| matches!(doing, Doing::Waiting(_));
-        let waiting = state.clients.iter().filter(waits).count();
-        // A look that finds nothing changes nothing: who waits may look for ever.
-        let idle =
-            steps.iter().all(|step| matches!(step, Step::ReadsCell(_) | Step::ReadsQueue(_) | Step::Dies(_)));
-        let looks_help = || {
-            let now = state.cell;
-            self.next(now, &state.queue).is_some()
+        // A look that finds nothing changes nothing: a waiter may look for ever.
+        let waits =
+            |doing: &Doing| matches!(doing, Doing::Waiting(number) if *number > passage(state.cell).passed);
+        let stays = |(doing, rounds): &(Doing, u8)| match doing {
+            Doing::Outside => *rounds >= self.rounds,
+            doing => *doing == Doing::Dead || waits(doing),
         };
-        let all_wait = state
-            .clients
-            .iter()
-            .all(|(doing, _)| matches!(doing, Doing::Waiting(_) | Doing::Dead | Doing::Outside));
-        (idle && all_wait && waiting >= PARTIES && !looks_help()).then_some(Broken::Stuck)
+        let waiting = state.clients.iter().filter(|(doing, _)| waits(doing)).count();
+        let idle = state.dead.is_empty() && state.clients.iter().all(stays);
+        let looks_help = || self.next(state.cell, &state.queue).is_some();
+        (idle && waiting >= PARTIES && !looks_help()).then_some(Broken::Stuck)
     }
 }

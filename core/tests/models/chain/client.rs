@@ -35,10 +35,16 @@ impl Client {
 
     /// Forgets everything about the attempt, so that equal situations are equal states.
     pub(super) fn idle(&mut self) {
-        (self.phase, self.sequence, self.birth, self.entered) = (Phase::Idle, 0, Birth::default(), false);
-        (self.name, self.name_burnt) = (0, false);
-        (self.speaks, self.relies, self.behind) = (false, false, Behind::Unknown);
-        (self.owes_mark, self.unknown, self.phantom) = (false, false, false);
+        let Self { alive, valid, expired, number, free_names, last_turn, view, .. } = *self;
+        *self = Self { alive, valid, expired, number, free_names, last_turn, view, ..Self::new(self.claim) };
+    }
+
+    /// Ends an attempt. Its name is free again if each request that creates or deletes it was answered.
+    pub(super) fn end(&mut self) {
+        if !self.name_burnt {
+            self.free_names |= 1 << self.name;
+        }
+        self.idle();
     }
 }
 
@@ -84,7 +90,7 @@ impl State {
             return;
         }
         let client = &mut self.clients[index];
-        let own = self.views[client.view].nodes.iter().find(|node| node.sequence == client.sequence);
+        let own = self.views[client.view].find(client.sequence);
         client.birth = own.expect("it was made").birth;
         let Some(last) = client.last_turn.take() else { return };
         let apart = client.birth.transaction - last.transaction;
@@ -98,27 +104,18 @@ impl State {
     /// Finds out what became of a create with an unknown outcome (CHAIN-SYNC-AFTER-UNKNOWN-CREATE,
     /// CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN).
     pub(super) fn resolve(&mut self, model: &Chain, index: usize) {
-        match model.server {
-            // Creates again under the same key: the node is found or made, or the create meets its
-            // tombstone.
-            Server::Etcd => self.create_answered(model, index),
-            Server::ZooKeeper => {
-                let by = self.attempt(index);
-                if !model.has(Fault::PlainListing) {
-                    self.clients[index].view = self.views.len() - 1;
-                }
-                let client = &self.clients[index];
-                let found = self.views[client.view].named(by.client, client.name).next();
-                match found.map(|node| (node.sequence, node.birth)) {
-                    Some(found) => {
-                        let client = &mut self.clients[index];
-                        (client.sequence, client.birth) = found;
-                        client.phase = Phase::Listing;
-                    }
-                    None => self.create_answered(model, index),
-                }
+        let (by, last) = (self.attempt(index), self.views.len() - 1);
+        let client = &mut self.clients[index];
+        if model.server == Server::ZooKeeper {
+            client.view = if model.has(Fault::PlainListing) { client.view } else { last };
+            if let Some(node) = self.views[client.view].named(by.client, client.name).next() {
+                (client.sequence, client.birth, client.phase) = (node.sequence, node.birth, Phase::Listing);
+                return;
             }
         }
+        // etcd creates again under the same key: the node is found or made, or the create meets its
+        // tombstone.
+        self.create_answered(model, index);
     }
 
     pub(super) fn list(&mut self, model: &Chain, index: usize) {
@@ -131,26 +128,16 @@ impl State {
         let own = match nodes.iter().position(|node| node.sequence == client.sequence) {
             Some(own) => own,
             None if model.has(Fault::NoOwnNode) => {
-                nodes.push(Node {
-                    sequence: client.sequence,
-                    by: self.attempt(index),
-                    name: client.name,
-                    claim: client.claim,
-                    marked: false,
-                    birth: client.birth,
-                });
+                let Client { sequence, name, claim, birth, .. } = client;
+                nodes.push(Node { sequence, by: self.attempt(index), name, claim, marked: false, birth });
                 nodes.len() - 1
             }
-            None => {
-                self.clients[index].phase = Phase::Out;
-                return;
-            }
+            None => return self.clients[index].phase = Phase::Out,
         };
         // The listing may be old, so the deadline decides (CHAIN-OWN-NODE-AND-DEADLINE).
         let lax = model.has(Fault::NoDeadline) || model.has(Fault::NoOwnNode);
         if !client.valid && !lax {
-            self.clients[index].phase = Phase::Out;
-            return;
+            return self.clients[index].phase = Phase::Out;
         }
         let listed: Vec<Listed> = nodes.iter().map(Node::listed).collect();
         match model.standing(&listed, own, view.limit) {
@@ -162,12 +149,10 @@ impl State {
             Standing::Head { .. } => self.clients[index].phase = Phase::Sleeping(Watch::Head),
             Standing::Behind { watch, sole } => {
                 let seen = nodes[watch];
-                if self.sleeps_on_its_inbox(model, index) {
-                    self.clients[index].phase = Phase::Sleeping(Watch::Nothing);
-                    return;
-                }
+                let watches_nothing = self.sleeps_on_its_inbox(model, index);
                 // etcd watches from the revision after the listing's: no event falls between.
                 self.clients[index].phase = match model.server {
+                    _ if watches_nothing => Phase::Sleeping(Watch::Nothing),
                     Server::Etcd if !model.has(Fault::ArmingIgnoresAbsence) => {
                         Phase::Sleeping(Watch::Node { sequence: seen.sequence, sole })
                     }
@@ -193,26 +178,20 @@ impl State {
         let trusted = sole && model.trusts_sole(self.clients[index].claim);
         // The client reads its own node before the watched one.
         if self.misses_own(model, index, self.clients[index].view, trusted) {
-            self.clients[index].phase = Phase::Out;
-            return;
+            return self.clients[index].phase = Phase::Out;
         }
         // On ZooKeeper a downgraded node has another name. The fault looks for its counter.
-        let renamed = |node: &Node| {
-            let by_name = model.server == Server::ZooKeeper && !model.has(Fault::ArmingIgnoresContent);
-            by_name && node.claim != seen.claim
-        };
-        let shown = view.nodes.iter().find(|node| node.sequence == seen.sequence && !renamed(node));
-        let as_seen = match shown {
+        let by_name = model.server == Server::ZooKeeper && !model.has(Fault::ArmingIgnoresContent);
+        let as_seen = match view.find(seen.sequence).filter(|node| !by_name || node.claim == seen.claim) {
             None if model.has(Fault::ArmingIgnoresAbsence) => true,
             // The only node ahead left before it was watched (CHAIN-SOLE-AHEAD).
             None if trusted || model.has(Fault::AbsenceAdmits) => return self.hold(model, index),
             None => false,
             Some(node) => *node == seen || model.has(Fault::ArmingIgnoresContent),
         };
-        self.clients[index].phase = if as_seen {
-            Phase::Sleeping(Watch::Node { sequence: seen.sequence, sole })
-        } else {
-            Phase::Listing
+        self.clients[index].phase = match as_seen {
+            true => Phase::Sleeping(Watch::Node { sequence: seen.sequence, sole }),
+            false => Phase::Listing,
         };
     }
 
@@ -220,13 +199,12 @@ impl State {
     /// client watches its own node if it may be admitted without listing again: no other node is
     /// ahead, or it relies on announced releases.
     fn misses_own(&self, model: &Chain, index: usize, view: usize, sole: bool) -> bool {
-        let watched = if sole {
-            !model.has(Fault::OwnUnwatched)
-        } else {
-            model.trusts_told() && !model.has(Fault::OwnUnwatchedBehindOthers)
+        let watched = match sole {
+            true => !model.has(Fault::OwnUnwatched),
+            false => model.trusts_told() && !model.has(Fault::OwnUnwatchedBehindOthers),
         };
         let own = self.clients[index].sequence;
-        watched && self.views[view].nodes.iter().all(|node| node.sequence != own)
+        watched && self.views[view].find(own).is_none()
     }
 
     /// Whether the watched node was released in a view that the client has not seen.
@@ -240,30 +218,26 @@ impl State {
     pub(super) fn advance(&mut self, model: &Chain, index: usize) {
         let (old, new) = (self.clients[index].view, self.clients[index].view + 1);
         let limit_changed = self.views[old].limit != self.views[new].limit;
-        let find = |view: usize, sequence: u8| {
-            self.views[view].nodes.iter().find(|node| node.sequence == sequence).copied()
-        };
+        let find = |view: usize, sequence: u8| self.views[view].find(sequence).copied();
         let departed = self.views[old].nodes.iter().any(|node| find(new, node.sequence).is_none());
         let children = self.views[old].nodes.len() != self.views[new].nodes.len() || departed;
         let client = self.clients[index];
-        let mut next = client.phase;
-        let mut woken = false;
+        let (mut next, mut woken) = (client.phase, false);
         match client.phase {
             Phase::Sleeping(Watch::Node { sequence, sole }) => {
                 let trusted = sole && model.trusts_sole(client.claim);
                 let (before, after) = (find(old, sequence), find(new, sequence));
                 let moved = before.is_some_and(|node| Some(node) != after);
                 // On ZooKeeper a downgrade is a delete and a create in one transaction.
-                let deleted = after.is_none()
-                    || (model.server == Server::ZooKeeper
-                        && after.map(|n| n.claim) != before.map(|n| n.claim));
+                let renamed = after.map(|node| node.claim) != before.map(|node| node.claim);
+                let deleted = after.is_none() || renamed && model.server == Server::ZooKeeper;
                 let told = model.trusts_told() && self.views[new].told == Some(sequence);
                 if told || moved && (after.is_none() || !model.has(Fault::WakeOnDeleteOnly)) {
-                    woken = true;
                     let admits = trusted || model.has(Fault::EventAdmits);
                     // An announced release comes from an admitted node, so all nodes before that
                     // one were gone.
-                    next = if told || deleted && admits { Phase::Holding } else { Phase::Listing };
+                    let phase = if told || deleted && admits { Phase::Holding } else { Phase::Listing };
+                    (next, woken) = (phase, true);
                 }
                 if self.misses_own(model, index, new, trusted) {
                     next = Phase::Out;
@@ -273,8 +247,7 @@ impl State {
             Phase::Sleeping(Watch::Head) => {
                 let fires = departed || (children && model.server == Server::ZooKeeper);
                 if fires || (limit_changed && !model.has(Fault::HeadIgnoresLimit)) {
-                    woken = true;
-                    next = Phase::Listing;
+                    (next, woken) = (Phase::Listing, true);
                 }
             }
             _ => {}
@@ -282,8 +255,7 @@ impl State {
         if matches!(client.phase, Phase::Sleeping(_))
             && let Some(is_next) = self.hears(index, new)
         {
-            woken = true;
-            next = if is_next { Phase::Told } else { Phase::Listing };
+            (next, woken) = (if is_next { Phase::Told } else { Phase::Listing }, true);
         }
         // A removed client that does not know it yet does not count as woken.
         if woken && departed && find(old, client.sequence).is_some() {
@@ -337,16 +309,14 @@ impl State {
                     if !model.has(Fault::NoTombstone) {
                         self.tombstones.insert(by);
                     }
-                    self.change(model, |view| view.nodes.retain(|node| node.by != by));
+                    self.change(model, |view| view.remove(|node| node.by == by));
                 }
                 // CHAIN-SYNC-AFTER-UNKNOWN-CREATE: what a plain listing does not show is not
                 // removed.
                 Server::ZooKeeper => {
-                    let shown =
-                        if model.has(Fault::PlainListing) { client.view } else { self.views.len() - 1 };
-                    let found: Vec<u8> =
-                        self.views[shown].named(by.client, client.name).map(|node| node.sequence).collect();
-                    self.change(model, |view| view.nodes.retain(|node| !found.contains(&node.sequence)));
+                    let last = self.views.len() - 1;
+                    let shown = if model.has(Fault::PlainListing) { client.view } else { last };
+                    self.remove_named(model, shown, by, client.name);
                 }
             }
         } else if model.reuses && model.server == Server::Etcd && client.phase != Phase::Leaving && !told {
@@ -354,10 +324,7 @@ impl State {
         } else {
             self.delete(model, by, client.sequence, told);
         }
-        if !client.name_burnt {
-            self.clients[index].free_names |= 1 << client.name;
-        }
-        self.clients[index].idle();
+        self.clients[index].end();
     }
 }
 
@@ -388,22 +355,16 @@ impl Chain {
     fn standing(&self, listed: &[Listed], own: usize, limit: u32) -> Standing {
         let right = standing(listed, own, limit);
         let (Standing::Behind { .. } | Standing::Head { .. }) = right else { return right };
-        let sole = false;
-        match (self.fault, listed[own].claim) {
+        let watch = match (self.fault, listed[own].claim) {
             (Some(Fault::ReadersWatchFirstWriter), Claim::Shared) => {
-                let watch =
-                    listed.iter().position(|node| node.claim == Claim::Exclusive).expect("it waits for one");
-                Standing::Behind { watch, sole }
+                listed.iter().position(|node| node.claim == Claim::Exclusive).expect("it waits for one")
             }
-            (Some(Fault::ReadersWatchPredecessor), Claim::Shared) => {
-                Standing::Behind { watch: own - 1, sole }
-            }
-            (Some(Fault::ToldByTheLowest), Claim::Exclusive) => Standing::Behind { watch: 0, sole: own == 1 },
-            (Some(Fault::PermitsWatchLowest), Claim::Permits(_)) => Standing::Behind { watch: 0, sole },
-            (Some(Fault::PermitsWatchPredecessor), Claim::Permits(_)) => {
-                Standing::Behind { watch: own - 1, sole }
-            }
-            _ => right,
-        }
+            (Some(Fault::ReadersWatchPredecessor), Claim::Shared)
+            | (Some(Fault::PermitsWatchPredecessor), Claim::Permits(_)) => own - 1,
+            (Some(Fault::ToldByTheLowest), Claim::Exclusive)
+            | (Some(Fault::PermitsWatchLowest), Claim::Permits(_)) => 0,
+            _ => return right,
+        };
+        Standing::Behind { watch, sole: own == 1 && self.has(Fault::ToldByTheLowest) }
     }
 }

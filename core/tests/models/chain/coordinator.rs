@@ -6,7 +6,22 @@ use super::{Attempt, Birth, Chain, Client, Fault, Late, Node, Phase, Server, Sta
 use crate::explore::Broken;
 
 impl State {
+    /// Counts a step against the bounds.
+    fn count(&mut self, step: Step) {
+        match step {
+            Step::JoinUnknown(..) | Step::LeaveLate(_) | Step::TellLate(_) => self.unknowns += 1,
+            Step::SayLate(_) | Step::MarkLate(_) | Step::LeaveTwice(_) => self.unknowns += 1,
+            Step::Deadline(_) | Step::Crash(_) => self.failures += 1,
+            Step::Reconnect(_) => self.reconnects += 1,
+            Step::Downgrade(_) => self.downgrades += 1,
+            Step::Remove(_) => self.removals += 1,
+            Step::Collect => self.collections += 1,
+            _ => {}
+        }
+    }
+
     pub(super) fn step(&mut self, model: &Chain, step: Step) {
+        self.count(step);
         match step {
             Step::Join(index) => {
                 self.begin(model, index);
@@ -14,7 +29,6 @@ impl State {
             }
             Step::JoinUnknown(index, applied) => {
                 self.begin(model, index);
-                self.unknowns += 1;
                 self.clients[index].phase = Phase::Unknown;
                 self.clients[index].name_burnt = true;
                 let (attempt, name) = (self.attempt(index), self.clients[index].name);
@@ -34,19 +48,13 @@ impl State {
             Step::LookBehind(index) => self.look_behind(model, index),
             Step::Say(index) => {
                 let word = self.word(model, index);
-                if self.say(model, word) {
-                    let client = &mut self.clients[index];
-                    if !client.name_burnt {
-                        client.free_names |= 1 << client.name;
-                    }
-                    client.idle();
-                } else {
+                match self.say(model, word) {
+                    true => self.clients[index].end(),
                     // The other branch of the transaction reads which node is behind.
-                    self.look_behind(model, index);
+                    false => self.look_behind(model, index),
                 }
             }
             Step::SayLate(index) => {
-                self.unknowns += 1;
                 self.late.insert(Late::Say(self.word(model, index)));
                 let client = &mut self.clients[index];
                 (client.phase, client.name_burnt) = (Phase::Leaving, true);
@@ -57,20 +65,14 @@ impl State {
                 self.mark(model, self.attempt(index), self.clients[index].sequence);
             }
             Step::MarkLate(index) => {
-                self.unknowns += 1;
                 self.late.insert(Late::Mark(self.attempt(index), self.clients[index].sequence));
             }
             Step::Leave(index) => self.leave(model, index, false),
             Step::Tell(index) => self.leave(model, index, true),
             Step::LeaveLate(index) | Step::TellLate(index) => {
-                self.unknowns += 1;
                 let client = &mut self.clients[index];
-                client.phase = Phase::Leaving;
-                client.owes_mark = false;
+                (client.phase, client.owes_mark) = (Phase::Leaving, false);
                 client.name_burnt |= !model.has(Fault::NameFreedEarly);
-                if model.has(Fault::NameFreedUnconfirmed) {
-                    client.free_names |= 1 << client.name;
-                }
                 // On ZooKeeper a path names one incarnation. In another directory the counter may
                 // come again but not the name: a leave without an answer uses the name up.
                 let late = match step {
@@ -79,21 +81,28 @@ impl State {
                 };
                 self.late.insert(late);
                 if model.has(Fault::NameFreedUnconfirmed) {
-                    self.clients[index].idle();
+                    self.clients[index].name_burnt = false;
+                    self.clients[index].end();
                 }
             }
             Step::LeaveTwice(index) => {
-                self.unknowns += 1;
                 let late = self.late_leave(model.has(Fault::SecondLeaveUnguarded), index);
                 self.late.insert(late);
                 self.leave(model, index, false);
             }
+            Step::Downgrade(index) => self.downgrade(model, index),
             Step::Land(late) => {
                 self.late.remove(&late);
                 self.land(model, late);
             }
+            _ => self.happens(model, step),
+        }
+    }
+
+    /// A failure, or a step of an operator or of the server.
+    fn happens(&mut self, model: &Chain, step: Step) {
+        match step {
             Step::Deadline(index) => {
-                self.failures += 1;
                 self.clients[index].valid = false;
                 // The clock ends the hold at once. Only an answer that is on its way is still
                 // processed.
@@ -102,49 +111,42 @@ impl State {
                 }
             }
             Step::Crash(index) => {
-                self.failures += 1;
                 let client = &mut self.clients[index];
                 client.idle();
                 (client.alive, client.valid, client.phase) = (false, false, Phase::Out);
             }
             Step::Expire(index) => {
                 self.clients[index].expired = true;
-                self.change(model, |view| view.nodes.retain(|node| usize::from(node.by.client) != index));
+                self.change(model, |view| view.remove(|node| usize::from(node.by.client) == index));
             }
             Step::Reconnect(index) => {
-                self.reconnects += 1;
                 if model.has(Fault::MissedReleaseAdmits) && self.missed_release(index) {
                     self.clients[index].view = self.views.len() - 1;
                     return self.hold(model, index);
                 }
                 // CHAIN-LOST-WATCH-LISTS-AGAIN
-                self.clients[index].phase = if model.has(Fault::LostWatchIgnored) {
-                    Phase::Sleeping(Watch::Nothing)
-                } else {
-                    Phase::Listing
+                self.clients[index].phase = match model.has(Fault::LostWatchIgnored) {
+                    true => Phase::Sleeping(Watch::Nothing),
+                    false => Phase::Listing,
                 };
             }
-            Step::Downgrade(index) => self.downgrade(model, index),
             Step::Write(index) => {
                 let sequence = self.clients[index].sequence;
                 self.change(model, |view| view.told = Some(sequence));
             }
             Step::Remove(index) => {
-                self.removals += 1;
                 let sequence = self.clients[index].sequence;
-                self.change(model, |view| view.nodes.retain(|node| node.sequence != sequence));
+                self.change(model, |view| view.remove(|node| node.sequence == sequence));
             }
-            Step::Collect => {
-                self.collections += 1;
-                // The next join makes the directory again, at best in the same transaction.
-                self.next.counter = 0;
-            }
+            // The next join makes the directory again, at best in the same transaction.
+            Step::Collect => self.next.counter = 0,
             Step::SetLimit => {
                 let limit = model.limits[self.changes];
                 self.changes += 1;
                 self.largest_limit = self.largest_limit.max(limit);
                 self.change(model, |view| view.limit = limit);
             }
+            _ => unreachable!("a client takes {step:?}"),
         }
     }
 
@@ -176,16 +178,12 @@ impl State {
     pub(super) fn forget_old_views(&mut self) {
         let last = self.views.len() - 1;
         let watching = |client: &Client| client.alive && !matches!(client.phase, Phase::Idle | Phase::Out);
-        for client in self.clients.iter_mut().filter(|client| !watching(client)) {
-            client.view = last;
-        }
+        self.clients.iter_mut().filter(|client| !watching(client)).for_each(|client| client.view = last);
         let oldest = self.clients.iter().map(|client| client.view).min().unwrap_or(last);
         self.views.drain(..oldest);
         // Every client has seen the events of this view, or was not there.
         (self.views[0].told, self.views[0].said) = (None, None);
-        for client in &mut self.clients {
-            client.view -= oldest;
-        }
+        self.clients.iter_mut().for_each(|client| client.view -= oldest);
     }
 
     /// Creates the node, or on etcd finds it again. `None` when the attempt is over.
@@ -211,28 +209,14 @@ impl State {
 
     /// Compares the own create revision (CHAIN-MARK-GUARDED).
     pub(super) fn mark(&mut self, model: &Chain, by: Attempt, sequence: u8) {
-        let claim = model.claims[usize::from(by.client)];
-        let (expired, fresh) = (self.clients[usize::from(by.client)].expired, self.last + 1);
-        let name = by.number;
-        let there = self.leader().nodes.iter().any(|node| node.sequence == sequence);
-        if there {
-            self.change(model, |view| {
-                for node in view.nodes.iter_mut().filter(|node| node.sequence == sequence) {
-                    node.marked = true;
-                }
-            });
-        } else if model.has(Fault::MarkUnguarded) && !expired {
-            self.last = fresh;
-            self.change(model, |view| {
-                view.nodes.push(Node {
-                    sequence: fresh,
-                    by,
-                    name,
-                    claim,
-                    marked: true,
-                    birth: Birth::default(),
-                });
-            });
+        let client = usize::from(by.client);
+        if self.leader().find(sequence).is_some() {
+            self.change(model, |view| view.change(sequence, |node| node.marked = true));
+        } else if model.has(Fault::MarkUnguarded) && !self.clients[client].expired {
+            self.last += 1;
+            let (claim, birth) = (model.claims[client], Birth::default());
+            let made = Node { sequence: self.last, by, name: by.number, claim, marked: true, birth };
+            self.change(model, |view| view.nodes.push(made));
         }
     }
 
@@ -246,7 +230,7 @@ impl State {
         }
         let told = told && model.tells && self.leader().nodes.iter().any(gone);
         self.change(model, |view| {
-            view.nodes.retain(|node| !gone(node));
+            view.remove(gone);
             view.told = told.then_some(sequence);
         });
     }
@@ -256,8 +240,13 @@ impl State {
         if self.leader().named(by.client, name).any(|node| node.by != by) {
             self.broken = Some(Broken::ForeignLeave);
         }
-        let gone: Vec<u8> = self.leader().named(by.client, name).map(|node| node.sequence).collect();
-        self.change(model, |view| view.nodes.retain(|node| !gone.contains(&node.sequence)));
+        self.remove_named(model, self.views.len() - 1, by, name);
+    }
+
+    /// Removes the nodes that a view shows under a name.
+    pub(super) fn remove_named(&mut self, model: &Chain, shown: usize, by: Attempt, name: u8) {
+        let gone: Vec<u8> = self.views[shown].named(by.client, name).map(|node| node.sequence).collect();
+        self.change(model, |view| view.remove(|node| gone.contains(&node.sequence)));
     }
 
     /// A leave of this client's node that will be carried out later.
@@ -279,24 +268,19 @@ impl State {
 
     /// Keeps the node's place (CHAIN-DOWNGRADE-IN-PLACE).
     pub(super) fn downgrade(&mut self, model: &Chain, index: usize) {
-        self.downgrades += 1;
-        let (by, sequence, fresh) = (self.attempt(index), self.clients[index].sequence, self.last + 1);
-        let name = self.clients[index].name;
-        self.clients[index].claim = Claim::Shared;
+        let (by, client) = (self.attempt(index), &mut self.clients[index]);
+        let (sequence, name, claim) = (client.sequence, client.name, Claim::Shared);
+        client.claim = claim;
         if model.has(Fault::DowngradeAtTail) {
-            self.last = fresh;
-            self.clients[index].sequence = fresh;
+            self.last += 1;
+            client.sequence = self.last;
+            let made = Node { sequence: self.last, by, name, claim, marked: false, birth: Birth::default() };
             self.change(model, |view| {
-                view.nodes.retain(|node| node.sequence != sequence);
-                let (claim, birth) = (Claim::Shared, Birth::default());
-                view.nodes.push(Node { sequence: fresh, by, name, claim, marked: false, birth });
+                view.remove(|node| node.sequence == sequence);
+                view.nodes.push(made);
             });
         } else {
-            self.change(model, |view| {
-                for node in view.nodes.iter_mut().filter(|node| node.sequence == sequence) {
-                    node.claim = Claim::Shared;
-                }
-            });
+            self.change(model, |view| view.change(sequence, |node| node.claim = Claim::Shared));
         }
     }
 }

@@ -22,8 +22,8 @@ impl State {
         let own = self.clients[index].sequence;
         let mut behind = self.leader().nodes.iter().filter(|node| node.sequence > own);
         let next = if model.has(Fault::SaidOverOthers) { behind.next_back() } else { behind.next() };
-        let nobody = Behind::Nobody { last: self.last };
-        self.clients[index].behind = next.map_or(nobody, |next| Behind::Node(next.sequence));
+        let next = next.map_or(Behind::Nobody(self.last), |next| Behind::Node(next.sequence));
+        self.clients[index].behind = next;
     }
 
     /// The leave that the client would send: with the node that it knows behind, and the notice
@@ -37,12 +37,12 @@ impl State {
     /// Runs the transaction. `false` when a comparison fails.
     pub(super) fn say(&mut self, model: &Chain, word: Word) -> bool {
         let Word { own, behind, next, .. } = word;
-        let there = |sequence: u8| self.leader().nodes.iter().any(|node| node.sequence == sequence);
+        let there = |sequence: u8| self.leader().find(sequence).is_some();
         let to = match behind {
             Behind::Unknown => return false,
             Behind::Node(to) if there(to) || model.has(Fault::SaidToTheGone) => Some(to),
-            Behind::Nobody { last } if last == self.last || model.has(Fault::NobodyUncompared) => None,
-            Behind::Node(_) | Behind::Nobody { .. } => return false,
+            Behind::Nobody(last) if last == self.last || model.has(Fault::NobodyUncompared) => None,
+            Behind::Node(_) | Behind::Nobody(_) => return false,
         };
         // A newer node may have its name (CHAIN-FRESH-NAME).
         if !there(own) {
@@ -52,7 +52,7 @@ impl State {
             self.spoken_to.insert(to);
         }
         self.change(model, |view| {
-            view.nodes.retain(|node| node.sequence != own);
+            view.remove(|node| node.sequence == own);
             view.said = to.map(|to| (to, next));
         });
         true
@@ -82,7 +82,7 @@ impl State {
         match client.behind {
             _ if !model.speaks(client) => Step::Leave(index),
             Behind::Unknown => Step::LookBehind(index),
-            Behind::Node(_) | Behind::Nobody { .. } => Step::Say(index),
+            Behind::Node(_) | Behind::Nobody(_) => Step::Say(index),
         }
     }
 

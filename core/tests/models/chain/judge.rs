@@ -3,28 +3,22 @@
 use latchwork_core::Claim;
 use latchwork_core::backend::decide::fits;
 
-use super::{Chain, Phase, State, recovery};
-use crate::explore::{Broken, Protocol};
+use super::{Chain, Phase, State};
+use crate::explore::{Broken, damage};
 
 impl State {
     /// What is wrong with the clients that believe they hold.
-    fn holders(&self, model: &Chain) -> Option<Broken> {
+    pub(super) fn holders(&self, model: &Chain) -> Option<Broken> {
         let mut holders = Vec::new();
-        for client in
-            (0..self.clients.len()).filter(|&index| self.believes(index)).map(|index| &self.clients[index])
-        {
-            let there = self.leader().nodes.iter().any(|node| node.sequence == client.sequence);
-            if !there && model.judges(Broken::Believes) {
-                return Some(Broken::Believes);
-            }
+        for client in self.clients.iter().filter(|client| client.believes()) {
+            let gone = self.leader().find(client.sequence).is_none();
             let old = client.claim == Claim::Exclusive && client.sequence < self.highest_token;
-            if old && model.judges(Broken::TokenBack) {
-                return Some(Broken::TokenBack);
-            }
             // `fits` looks at the later claim only, so an earlier exclusive claim is checked here.
-            let beside = fits(holders.iter().copied(), client.claim, self.largest_limit);
-            if (!beside || holders.contains(&Claim::Exclusive)) && model.judges(Broken::TwoHolders) {
-                return Some(Broken::TwoHolders);
+            let beside = fits(holders.iter().copied(), client.claim, self.largest_limit)
+                && !holders.contains(&Claim::Exclusive);
+            let wrong = [(gone, Broken::Believes), (old, Broken::TokenBack), (!beside, Broken::TwoHolders)];
+            if let Some(broken) = damage(model.only, wrong) {
+                return Some(broken);
             }
             holders.push(client.claim);
         }
@@ -32,32 +26,14 @@ impl State {
     }
 
     /// What is wrong with the leader's nodes.
-    fn nodes(&self, model: &Chain) -> Option<Broken> {
+    pub(super) fn nodes(&self, model: &Chain) -> Option<Broken> {
         let nodes = &self.leader().nodes;
-        for (place, node) in nodes.iter().enumerate() {
+        nodes.iter().enumerate().find_map(|(place, node)| {
             let alone = nodes[..place].iter().all(|other| other.by != node.by);
-            if !alone && model.judges(Broken::TwoNodes) {
-                return Some(Broken::TwoNodes);
-            }
             let client = &self.clients[usize::from(node.by.client)];
             let closed = node.by.number < client.number || client.phase == Phase::Idle;
-            if client.alive && client.valid && closed && model.judges(Broken::Ghost) {
-                return Some(Broken::Ghost);
-            }
-        }
-        None
-    }
-}
-
-impl Protocol for Chain {
-    fn verdict(&self, state: &State) -> Option<Broken> {
-        let judged = |broken: &Broken| self.judges(*broken);
-        let recovers = self.only.is_none_or(|only| matches!(only, Broken::Stuck | Broken::Uninformed));
-        let crowd = || state.views.iter().any(|view| view.woken > view.most_woken).then_some(Broken::Crowd);
-        (state.broken.filter(judged))
-            .or_else(|| state.holders(self))
-            .or_else(|| state.nodes(self))
-            .or_else(|| crowd().filter(judged))
-            .or_else(|| recovers.then(|| recovery::verdict(self, state)).flatten().filter(judged))
+            let ghost = client.alive && client.valid && closed;
+            damage(model.only, [(!alone, Broken::TwoNodes), (ghost, Broken::Ghost)])
+        })
     }
 }

@@ -17,10 +17,11 @@ use latchwork_core::backend::decide::chain::{Listed, Standing, standing};
 use self::hand_on::Word;
 use crate::explore::Broken;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Server {
     /// Each client reads a server that may lag behind the leader, but never behind what the client
     /// saw.
+    #[default]
     ZooKeeper,
     /// Reads are linearizable. A request without an answer may be carried out at any later time.
     Etcd,
@@ -129,7 +130,7 @@ pub(crate) struct Attempt {
 }
 
 /// The bounds of an exploration, and the planted fault.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Chain {
     pub(crate) server: Server,
     pub(crate) claims: Vec<Claim>,
@@ -185,7 +186,7 @@ struct Birth {
 }
 
 /// The queue at one version, and how many clients the step to it has woken.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct View {
     nodes: Vec<Node>,
     limit: u32,
@@ -199,11 +200,8 @@ struct View {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Watch {
-    Node {
-        sequence: u8,
-        sole: bool,
-    },
-    /// Watches every departure, and the limit.
+    Node { sequence: u8, sole: bool },
+    // Watches every departure, and the limit.
     Head,
     Nothing,
 }
@@ -213,17 +211,14 @@ enum Phase {
     Idle,
     Unknown,
     Listing,
-    /// ZooKeeper: after the listing, another read sets the watch.
-    Arming {
-        seen: Node,
-        sole: bool,
-    },
+    // ZooKeeper: after the listing, another read sets the watch.
+    Arming { seen: Node, sole: bool },
     Sleeping(Watch),
-    /// etcd: it has a "next" notice that it has not processed yet.
+    // etcd: it has a "next" notice that it has not processed yet.
     Told,
     Holding,
     Leaving,
-    /// Its lease is over, or its node is gone.
+    // Its lease is over, or its node is gone.
     Out,
 }
 
@@ -268,10 +263,8 @@ enum Behind {
     #[default]
     Unknown,
     Node(u8),
-    /// No node was behind when `last` was the last that had joined.
-    Nobody {
-        last: u8,
-    },
+    /// No node follows the client. This node joined last.
+    Nobody(u8),
 }
 
 /// A request that the client no longer awaits, and that may still be carried out.
@@ -289,7 +282,7 @@ pub(crate) enum Late {
     Mark(Attempt, u8),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     /// From the oldest view that a client still sees to the leader's.
     views: Vec<View>,
@@ -366,6 +359,18 @@ impl View {
         self.nodes.iter().filter(move |node| (node.by.client, node.name) == (client, name))
     }
 
+    fn find(&self, sequence: u8) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.sequence == sequence)
+    }
+
+    fn change(&mut self, sequence: u8, change: impl Fn(&mut Node)) {
+        self.nodes.iter_mut().filter(|node| node.sequence == sequence).for_each(change);
+    }
+
+    fn remove(&mut self, gone: impl Fn(&Node) -> bool) {
+        self.nodes.retain(|node| !gone(node));
+    }
+
     /// Whether this view admits the node of this sequence number; `None` when it has no such node.
     fn admits(&self, sequence: u8) -> Option<bool> {
         let own = self.nodes.iter().position(|node| node.sequence == sequence)?;
@@ -378,19 +383,16 @@ impl Chain {
     fn has(&self, fault: Fault) -> bool {
         self.fault == Some(fault)
     }
-
-    fn judges(&self, broken: Broken) -> bool {
-        self.only.is_none_or(|only| only == broken)
-    }
 }
 
 impl State {
     fn leader(&self) -> &View {
         self.views.last().expect("there is always a state")
     }
+}
 
-    fn believes(&self, index: usize) -> bool {
-        let client = &self.clients[index];
-        client.alive && client.phase == Phase::Holding && (client.valid || client.phantom)
+impl Client {
+    fn believes(&self) -> bool {
+        self.alive && self.phase == Phase::Holding && (self.valid || self.phantom)
     }
 }

@@ -11,40 +11,33 @@ const FOREVER: usize = 400;
 
 pub(super) fn verdict(model: &Chain, state: &State) -> Option<Broken> {
     let mut state = state.clone();
-    let mut steps = 0;
-    loop {
-        while let Some(step) = state.due(model) {
-            state.step(model, step);
-            state.forget_old_views();
-            steps += 1;
-            if steps > FOREVER {
-                return Some(Broken::Stuck);
-            }
-            if let Some(broken) = state.broken {
-                return Some(broken);
-            }
-        }
+    for _ in 0..FOREVER {
+        let due = state.due(model);
         let asleep = |client: &&Client| matches!(client.phase, Phase::Sleeping(_));
-        let leader = state.leader();
-        if state.clients.iter().filter(asleep).any(|client| leader.admits(client.sequence) == Some(true)) {
+        let (mut sleepers, leader) = (state.clients.iter().filter(asleep), state.leader());
+        if due.is_none() && sleepers.clone().any(|client| leader.admits(client.sequence) == Some(true)) {
             return Some(Broken::Uninformed);
         }
-        let Some(holder) = state.clients.iter().position(|client| client.phase == Phase::Holding) else {
-            break;
+        let Some(step) = due.or_else(|| state.release(model)) else {
+            return (sleepers.next().is_some() || !leader.nodes.is_empty()).then_some(Broken::Stuck);
         };
-        let told = model.may_tell(&state.clients[holder]);
-        state.step(model, if told { Step::Tell(holder) } else { state.way_out(model, holder) });
+        state.step(model, step);
         state.forget_old_views();
-        steps += 1;
-        if steps > FOREVER {
-            return Some(Broken::Stuck);
+        if due.is_some() && state.broken.is_some() {
+            return state.broken;
         }
     }
-    let asleep = state.clients.iter().any(|client| matches!(client.phase, Phase::Sleeping(_)));
-    (asleep || !state.leader().nodes.is_empty()).then_some(Broken::Stuck)
+    Some(Broken::Stuck)
 }
 
 impl State {
+    /// The next step to the release of a hold.
+    fn release(&self, model: &Chain) -> Option<Step> {
+        let holder = self.clients.iter().position(|client| client.phase == Phase::Holding)?;
+        let told = model.may_tell(&self.clients[holder]);
+        Some(if told { Step::Tell(holder) } else { self.way_out(model, holder) })
+    }
+
     /// The next step when nothing fails and no holder releases.
     fn due(&self, model: &Chain) -> Option<Step> {
         if let Some(&late) = self.late.first() {

@@ -8,12 +8,9 @@
 
 use latchwork_core::backend::decide::count::request::{CountOutcome, CountRequest, Decided};
 use latchwork_core::backend::decide::count::{Change, Count, Operation};
-use stateright::{Model, Property};
 
-use crate::explore::{Broken, Protocol, sound};
-
-const WRITERS: usize = 2;
-const OPERATIONS: u64 = 2;
+use super::{Doing, OPERATIONS, Step, WRITERS, steps_of, twice};
+use crate::explore::{Broken, Protocol};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
@@ -40,13 +37,6 @@ struct Sent {
     since: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Doing {
-    Idle,
-    Asks,
-    Done,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Writer {
     number: u64,
@@ -56,7 +46,7 @@ struct Writer {
     doing: Doing,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct State {
     count: String,
     writers: Vec<Writer>,
@@ -68,53 +58,37 @@ pub(super) struct State {
     given_up: u8,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Sends its operation, or sends it again.
-    Asks(usize),
-    /// The request of this place arrives, and its writer hears of it if it waits.
-    Arrives(usize),
-    /// As before, and the reply is lost.
-    ArrivesUnheard(usize),
-    /// The writer is told that the outcome is unknown; the request may arrive later.
-    Doubts(usize),
-    /// The request is lost on its way.
-    Vanishes(usize),
-    /// The operation's future is dropped, and the next one begins.
-    GivesUp(usize),
-}
-
-/// The first writer's first operation is a swap, which fits after one add of the second.
-fn change(writer: usize, number: u64) -> Change {
-    match (writer, number) {
-        (0, 1) => Change::Swap { from: 1, to: 5 },
-        _ => Change::Add(1),
+impl Writer {
+    fn awaits(&self, sent: &Sent) -> bool {
+        self.doing == Doing::Asks && self.number == sent.number && self.doubts == sent.in_doubt
     }
-}
 
-fn begin_next(writer: &mut Writer) {
-    writer.number += 1;
-    writer.doubts = false;
-    writer.since = writer.known;
-    writer.doing = if writer.number > OPERATIONS { Doing::Done } else { Doing::Idle };
+    fn doubts(&mut self) {
+        (self.doing, self.doubts) = (Doing::Idle, true);
+    }
+
+    fn begins_next(&mut self) {
+        self.number += 1;
+        self.doubts = false;
+        self.since = self.known;
+        self.doing = if self.number > OPERATIONS { Doing::Done } else { Doing::Idle };
+    }
 }
 
 impl Asking {
-    fn has(&self, fault: Fault) -> bool {
-        self.fault == Some(fault)
-    }
-
     fn request(&self, sent: Sent, later: Option<u64>) -> CountRequest {
-        let again = if self.has(Fault::CountsAgain) && sent.in_doubt { 100 } else { 0 };
-        let ended = later.filter(|later| self.has(Fault::TakesTheEnded) && *later > 2 * sent.number);
+        let again = if self.fault == Some(Fault::CountsAgain) && sent.in_doubt { 100 } else { 0 };
+        let ended =
+            later.filter(|later| self.fault == Some(Fault::TakesTheEnded) && *later > 2 * sent.number);
         let number = ended.map_or(2 * sent.number + again, |later| later + 2);
-        CountRequest {
-            change: change(sent.writer, sent.number),
-            operation: Operation { writer: sent.writer as u64, number },
-            initial: None,
-            since: sent.since,
-            in_doubt: sent.in_doubt && !self.has(Fault::RefusesForNow),
-        }
+        let operation = Operation { writer: sent.writer as u64, number };
+        // The first writer's first operation is a swap, which fits after one add of the second.
+        let change = match (sent.writer, sent.number) {
+            (0, 1) => Change::Swap { from: 1, to: 5 },
+            _ => Change::Add(1),
+        };
+        let in_doubt = sent.in_doubt && self.fault != Some(Fault::RefusesForNow);
+        CountRequest { change, operation, initial: None, since: sent.since, in_doubt }
     }
 
     fn arrives(&self, state: &mut State, place: usize, heard: bool) {
@@ -134,12 +108,11 @@ impl Asking {
             state.count = next.to_string();
         }
         let writer = &mut state.writers[sent.writer];
-        if writer.doing != Doing::Asks || writer.number != sent.number || writer.doubts != sent.in_doubt {
+        if !writer.awaits(&sent) {
             return;
         }
         if !heard {
-            (writer.doing, writer.doubts) = (Doing::Idle, true);
-            return;
+            return writer.doubts();
         }
         writer.known = Some(writes);
         match outcome {
@@ -150,87 +123,53 @@ impl Asking {
             }
             CountOutcome::Untold => unreachable!("the list is not full"),
         }
-        begin_next(&mut state.writers[sent.writer]);
+        state.writers[sent.writer].begins_next();
     }
 }
 
-impl Model for Asking {
+impl Protocol for Asking {
     type State = State;
     type Action = Step;
 
     fn init_states(&self) -> Vec<State> {
         let writer = Writer { number: 1, doubts: false, since: None, known: None, doing: Doing::Idle };
-        vec![State {
-            count: Count::default().to_string(),
-            writers: vec![writer; WRITERS],
-            requests: Vec::new(),
-            applied: Vec::new(),
-            refused: Vec::new(),
-            misled: false,
-            unknown: 0,
-            given_up: 0,
-        }]
+        let (count, writers) = (Count::default().to_string(), vec![writer; WRITERS]);
+        vec![State { count, writers, ..State::default() }]
     }
 
     fn actions(&self, state: &State, steps: &mut Vec<Step>) {
-        for (who, writer) in state.writers.iter().enumerate() {
-            match writer.doing {
-                Doing::Idle => steps.push(Step::Asks(who)),
-                Doing::Asks if state.unknown < self.unknown => steps.push(Step::Doubts(who)),
-                Doing::Asks | Doing::Done => {}
-            }
-            if writer.doing != Doing::Done && state.given_up < self.given_up {
-                steps.push(Step::GivesUp(who));
-            }
-        }
-        for (place, sent) in state.requests.iter().enumerate() {
-            steps.push(Step::Arrives(place));
-            let writer = &state.writers[sent.writer];
-            let awaited =
-                writer.doing == Doing::Asks && writer.number == sent.number && writer.doubts == sent.in_doubt;
-            match awaited {
-                true if state.unknown < self.unknown => steps.push(Step::ArrivesUnheard(place)),
-                true => {}
-                false => steps.push(Step::Vanishes(place)),
-            }
-        }
+        let writers = state.writers.iter().map(|writer| writer.doing);
+        let requests = state.requests.iter().map(|sent| state.writers[sent.writer].awaits(sent));
+        let may = (state.unknown < self.unknown, state.given_up < self.given_up);
+        steps_of(writers, requests, may, steps);
     }
 
-    fn next_state(&self, before: &State, step: Step) -> Option<State> {
-        let mut state = before.clone();
+    fn step(&self, state: &mut State, step: Step) {
         match step {
             Step::Asks(who) => {
                 let Writer { number, doubts, since, .. } = state.writers[who];
                 state.requests.push(Sent { writer: who, number, in_doubt: doubts, since });
                 state.writers[who].doing = Doing::Asks;
             }
-            Step::Arrives(place) => self.arrives(&mut state, place, true),
-            Step::ArrivesUnheard(place) => {
-                state.unknown += 1;
-                self.arrives(&mut state, place, false);
+            Step::Arrives(place, heard) => {
+                state.unknown += u8::from(!heard);
+                self.arrives(state, place, heard);
             }
             Step::Doubts(who) => {
                 state.unknown += 1;
-                (state.writers[who].doing, state.writers[who].doubts) = (Doing::Idle, true);
+                state.writers[who].doubts();
             }
             Step::Vanishes(place) => drop(state.requests.remove(place)),
             Step::GivesUp(who) => {
                 state.given_up += 1;
-                begin_next(&mut state.writers[who]);
+                state.writers[who].begins_next();
             }
+            Step::Deletes => unreachable!("no client deletes the cell"),
         }
         state.requests.sort_unstable();
-        Some(state)
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        sound()
-    }
-}
-
-impl Protocol for Asking {
     fn verdict(&self, state: &State) -> Option<Broken> {
-        let twice = state.applied.windows(2).any(|pair| pair[0] == pair[1]);
-        (twice || state.misled).then_some(Broken::Miscounted)
+        (twice(&state.applied) || state.misled).then_some(Broken::Miscounted)
     }
 }

@@ -11,9 +11,8 @@ mod asked;
 mod rules;
 
 use latchwork_core::backend::decide::count::{Change, Changed, Count, Operation, Told};
-use stateright::{Model, Property};
 
-use crate::explore::{Broken, Protocol, sound};
+use crate::explore::{Broken, Protocol, offer};
 
 pub(super) const WRITERS: usize = 2;
 const OPERATIONS: u64 = 2;
@@ -48,16 +47,12 @@ struct Request {
     value: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Doing {
-    /// It looks at the cell as it was seen last.
-    Looking {
-        since: Option<u64>,
-    },
+    /// It looks at the cell as it was seen last, or sends its request.
+    Idle,
     /// Its request is on the way.
-    Asking {
-        since: Option<u64>,
-    },
+    Asks,
     Done,
 }
 
@@ -65,15 +60,17 @@ enum Doing {
 struct Writer {
     number: u64,
     seen: Cell,
+    // The writes of the cell before the first request without an answer.
+    since: Option<u64>,
     doing: Doing,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct State {
     cell: Cell,
     versions: u8,
     writers: Vec<Writer>,
-    // On their way, whether or not somebody waits for the reply.
+    // On their way, whether or not a writer waits for the reply.
     requests: Vec<Request>,
     // Which operations this incarnation of the cell has.
     applied: Vec<(usize, u64)>,
@@ -87,11 +84,9 @@ pub(super) struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Looks, and sends a request or is done.
-    Looks(usize),
-    /// The request of this place arrives, and its writer hears of it if it waits.
-    Arrives(usize),
-    /// As before, and the reply is lost.
-    ArrivesUnheard(usize),
+    Asks(usize),
+    /// The request of this place arrives. If its writer waits, it hears of it, or the reply is lost.
+    Arrives(usize, bool),
     /// The writer is told that the outcome is unknown; the request may arrive later.
     Doubts(usize),
     /// The request is lost on its way.
@@ -106,156 +101,139 @@ fn count(cell: &Cell) -> Count {
     cell.as_ref().map_or_else(Count::default, |(_, text)| text.parse().expect("a count"))
 }
 
+/// Adds the possible steps of writers, and of requests that are awaited or not.
+fn steps_of(
+    writers: impl Iterator<Item = Doing>,
+    requests: impl Iterator<Item = bool>,
+    (may_doubt, may_give_up): (bool, bool),
+    steps: &mut Vec<Step>,
+) {
+    for (who, doing) in writers.enumerate() {
+        offer(steps, doing == Doing::Idle, Step::Asks(who));
+        offer(steps, doing == Doing::Asks && may_doubt, Step::Doubts(who));
+        offer(steps, doing != Doing::Done && may_give_up, Step::GivesUp(who));
+    }
+    for (place, awaited) in requests.enumerate() {
+        steps.push(Step::Arrives(place, true));
+        offer(steps, awaited && may_doubt, Step::Arrives(place, false));
+        offer(steps, !awaited, Step::Vanishes(place));
+    }
+}
+
+fn twice(applied: &[(usize, u64)]) -> bool {
+    applied.windows(2).any(|pair| pair[0] == pair[1])
+}
+
+impl Writer {
+    fn awaits(&self, number: u64) -> bool {
+        self.doing == Doing::Asks && self.number == number
+    }
+
+    fn doubts(&mut self) {
+        self.since = self.since.or_else(|| Some(count(&self.seen).writes()));
+        self.doing = Doing::Idle;
+    }
+
+    fn begins_next(&mut self) {
+        self.number += 1;
+        self.since = None;
+        self.doing = if self.number > OPERATIONS { Doing::Done } else { Doing::Idle };
+    }
+}
+
 impl Counting {
-    fn has(&self, fault: Fault) -> bool {
-        self.fault == Some(fault)
-    }
-
-    fn operation(&self, writer: usize, number: u64, since: Option<u64>) -> Operation {
-        // As though a retry were an operation of its own.
-        let again = if self.has(Fault::CountsAgain) && since.is_some() { 10 } else { 0 };
-        Operation { writer: writer as u64, number: number + again }
-    }
-
-    fn looks(&self, state: &mut State, who: usize, since: Option<u64>) {
-        let Writer { number, seen, .. } = state.writers[who].clone();
+    fn asks(&self, state: &mut State, who: usize) {
+        let Writer { number, seen, since, .. } = state.writers[who].clone();
         let now = count(&seen);
-        let operation = self.operation(who, number, since);
-        if let Some(first) = since.filter(|_| !self.has(Fault::ForgetsItsDoubt)) {
+        // As though a retry were an operation of its own.
+        let again = if self.fault == Some(Fault::CountsAgain) && since.is_some() { 10 } else { 0 };
+        let operation = Operation { writer: who as u64, number: number + again };
+        if let Some(first) = since.filter(|_| self.fault != Some(Fault::ForgetsItsDoubt)) {
             match now.told(operation, first) {
-                Told::Applied(_) => return self.ends(state, who, true),
-                Told::Nothing => return self.ends(state, who, false),
+                Told::Applied(_) => return Self::is_applied(state, who),
+                // The outcome stays unknown.
+                Told::Nothing => return state.writers[who].begins_next(),
                 Told::NotApplied => {}
             }
         }
         let Changed::To(mut next) = now.changed(Change::Add(1), operation) else { return };
-        if self.has(Fault::KeepsOwnRecord) {
+        if self.fault == Some(Fault::KeepsOwnRecord) {
             let text = next.to_string();
             let kept: Vec<_> = text.split(' ').take(3).collect();
             next = kept.join(" ").parse().expect("a count");
         }
         let expected = seen.map(|(version, _)| version);
         state.requests.push(Request { operation: (who, number), expected, value: next.to_string() });
-        state.writers[who].doing = Doing::Asking { since };
+        state.writers[who].doing = Doing::Asks;
     }
 
-    /// The operation ends; its writer believes that it was applied, or that nobody can tell.
-    fn ends(&self, state: &mut State, who: usize, applied: bool) {
+    /// The operation ends; its writer believes that it was applied.
+    fn is_applied(state: &mut State, who: usize) {
         let writer = &mut state.writers[who];
-        if applied && state.deletions == 0 && !state.applied.contains(&(who, writer.number)) {
-            state.misled = true;
-        }
-        self.begins_next(writer);
-    }
-
-    fn begins_next(&self, writer: &mut Writer) {
-        writer.number += 1;
-        writer.doing = if writer.number > OPERATIONS { Doing::Done } else { Doing::Looking { since: None } };
+        state.misled |= state.deletions == 0 && !state.applied.contains(&(who, writer.number));
+        writer.begins_next();
     }
 
     fn arrives(&self, state: &mut State, place: usize, heard: bool) {
-        let request = state.requests.remove(place);
+        let Request { operation, expected, value } = state.requests.remove(place);
         let now = state.cell.as_ref().map(|(version, _)| *version);
-        let made = now == request.expected || self.has(Fault::ComparesNothing);
+        let made = now == expected || self.fault == Some(Fault::ComparesNothing);
         if made {
             state.versions += 1;
-            state.cell = Some((state.versions, request.value));
-            state.applied.push(request.operation);
+            state.cell = Some((state.versions, value));
+            state.applied.push(operation);
             state.applied.sort_unstable();
         }
-        let (who, number) = request.operation;
+        let (who, number) = operation;
         let writer = &mut state.writers[who];
-        let Doing::Asking { since } = writer.doing else { return };
-        if writer.number != number {
+        if !writer.awaits(number) {
             return;
         }
         if !heard {
-            let first = since.unwrap_or_else(|| count(&writer.seen).writes());
-            writer.doing = Doing::Looking { since: Some(first) };
-            return;
+            return writer.doubts();
         }
         writer.seen.clone_from(&state.cell);
         match made {
-            true => self.ends(state, who, true),
-            false => writer.doing = Doing::Looking { since },
+            true => Self::is_applied(state, who),
+            false => writer.doing = Doing::Idle,
         }
     }
 }
 
-impl Model for Counting {
+impl Protocol for Counting {
     type State = State;
     type Action = Step;
 
     fn init_states(&self) -> Vec<State> {
-        let writer = Writer { number: 1, seen: None, doing: Doing::Looking { since: None } };
-        vec![State {
-            cell: None,
-            versions: 0,
-            writers: vec![writer; WRITERS],
-            requests: Vec::new(),
-            applied: Vec::new(),
-            misled: false,
-            unknown: 0,
-            given_up: 0,
-            deletions: 0,
-        }]
+        let writer = Writer { number: 1, seen: None, since: None, doing: Doing::Idle };
+        vec![State { writers: vec![writer; WRITERS], ..State::default() }]
     }
 
     fn actions(&self, state: &State, steps: &mut Vec<Step>) {
-        for (who, writer) in state.writers.iter().enumerate() {
-            match writer.doing {
-                Doing::Looking { .. } => steps.push(Step::Looks(who)),
-                Doing::Asking { .. } if state.unknown < self.unknown => steps.push(Step::Doubts(who)),
-                Doing::Asking { .. } | Doing::Done => {}
-            }
-            if writer.doing != Doing::Done && state.given_up < self.given_up {
-                steps.push(Step::GivesUp(who));
-            }
-        }
-        for (place, request) in state.requests.iter().enumerate() {
-            steps.push(Step::Arrives(place));
-            let writer = &state.writers[request.operation.0];
-            let awaited =
-                matches!(writer.doing, Doing::Asking { .. }) && writer.number == request.operation.1;
-            if awaited && state.unknown < self.unknown {
-                steps.push(Step::ArrivesUnheard(place));
-            }
-            if !awaited {
-                steps.push(Step::Vanishes(place));
-            }
-        }
-        if state.cell.is_some() && state.deletions < self.deletions {
-            steps.push(Step::Deletes);
-        }
+        let writers = state.writers.iter().map(|writer| writer.doing);
+        let awaited = |request: &Request| state.writers[request.operation.0].awaits(request.operation.1);
+        let may = (state.unknown < self.unknown, state.given_up < self.given_up);
+        steps_of(writers, state.requests.iter().map(awaited), may, steps);
+        offer(steps, state.cell.is_some() && state.deletions < self.deletions, Step::Deletes);
     }
 
-    fn next_state(&self, before: &State, step: Step) -> Option<State> {
-        let mut state = before.clone();
+    fn step(&self, state: &mut State, step: Step) {
         match step {
-            Step::Looks(who) => {
-                if let Doing::Looking { since } = state.writers[who].doing {
-                    self.looks(&mut state, who, since);
-                }
-            }
-            Step::Arrives(place) => self.arrives(&mut state, place, true),
-            Step::ArrivesUnheard(place) => {
-                state.unknown += 1;
-                self.arrives(&mut state, place, false);
+            Step::Asks(who) => self.asks(state, who),
+            Step::Arrives(place, heard) => {
+                state.unknown += u8::from(!heard);
+                self.arrives(state, place, heard);
             }
             Step::Doubts(who) => {
                 state.unknown += 1;
-                let writer = &mut state.writers[who];
-                if let Doing::Asking { since } = writer.doing {
-                    let first = since.unwrap_or_else(|| count(&writer.seen).writes());
-                    writer.doing = Doing::Looking { since: Some(first) };
-                }
+                state.writers[who].doubts();
             }
             Step::Vanishes(place) => drop(state.requests.remove(place)),
             Step::GivesUp(who) => {
                 state.given_up += 1;
                 // The next operation reads first.
                 state.writers[who].seen.clone_from(&state.cell);
-                self.begins_next(&mut state.writers[who]);
+                state.writers[who].begins_next();
             }
             Step::Deletes => {
                 state.deletions += 1;
@@ -264,18 +242,11 @@ impl Model for Counting {
             }
         }
         state.requests.sort_by_key(|request| (request.operation, request.expected, request.value.clone()));
-        Some(state)
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        sound()
-    }
-}
-
-impl Protocol for Counting {
     fn verdict(&self, state: &State) -> Option<Broken> {
-        let twice = state.applied.windows(2).any(|pair| pair[0] == pair[1]);
         let sum = i64::try_from(state.applied.len()).expect("few");
-        (twice || state.misled || count(&state.cell).value() != sum).then_some(Broken::Miscounted)
+        let wrong = twice(&state.applied) || state.misled || count(&state.cell).value() != sum;
+        wrong.then_some(Broken::Miscounted)
     }
 }

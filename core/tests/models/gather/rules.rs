@@ -2,7 +2,7 @@
 //! one.
 
 use super::{Fault, Locks};
-use crate::explore::{Broken, assert_found_as, assert_sound};
+use crate::explore::{Broken, assert_found_as, assert_sound, tests};
 
 /// Each client has an order of its own.
 fn in_a_circle() -> Locks {
@@ -13,27 +13,13 @@ fn all_of_them() -> Locks {
     Locks { given: [&[0, 1, 2], &[2, 1, 0], &[1]], losses: 1, fault: None }
 }
 
-fn planted(name: &str, model: Locks) {
-    assert_found_as(name, model, Broken::Stuck);
+fn planted(name: &str, fault: Fault, model: Locks) {
+    assert_found_as(name, Locks { fault: Some(fault), ..model }, Broken::Stuck);
 }
 
-#[test]
-fn no_clients_wait_for_each_other_for_ever() {
-    assert_sound("gather: a circle", in_a_circle());
-    assert_sound("gather: all", all_of_them());
-}
-
-#[test]
-fn gather_canonical_order() {
-    planted("gather: order", Locks { fault: Some(Fault::GivenOrder), ..in_a_circle() });
-}
-
-#[test]
-fn gather_try_whole() {
-    planted("gather: kept", Locks { fault: Some(Fault::KeepsTried), ..in_a_circle() });
-}
-
-#[test]
-fn gather_loss_begins_again() {
-    planted("gather: loss", Locks { fault: Some(Fault::KeepsAfterLoss), ..all_of_them() });
+tests! {
+    no_clients_wait_for_each_other_for_ever: assert_sound(in_a_circle()), assert_sound(all_of_them());
+    gather_canonical_order: planted(Fault::GivenOrder, in_a_circle());
+    gather_try_whole: planted(Fault::KeepsTried, in_a_circle());
+    gather_loss_begins_again: planted(Fault::KeepsAfterLoss, all_of_them());
 }

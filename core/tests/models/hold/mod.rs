@@ -12,9 +12,8 @@ use latchwork_core::backend::decide::life::{
     Advance, AfterTry, By, Failure, Joining, Life, Outcome, Phase, Residue, Seen,
 };
 use latchwork_core::{LostReason, Moment};
-use stateright::{Model, Property};
 
-use crate::explore::{Broken, Protocol, sound};
+use crate::explore::{Broken, Protocol, offer};
 use crate::ttl_of;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,20 +56,19 @@ pub(super) enum Request {
 pub(super) enum Reply {
     Admitted,
     Queued,
-    /// The join met the tombstone of its own attempt.
+    // The join met the tombstone of its own attempt.
     Buried,
-    Left {
-        was_there: bool,
-    },
+    Left { was_there: bool },
     Abandoned,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 enum Client {
     Joining(Joining),
     /// In the queue, held, or leaving.
     Node(Life),
     Abandoning,
+    #[default]
     Done,
 }
 
@@ -82,15 +80,16 @@ enum Hand {
     Lease,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Release {
+    #[default]
     None,
     /// Its caller waits for the answer.
     Awaited,
     Answered(Outcome),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct State {
     client: Client,
     // The number of the request that the client awaits.
@@ -136,10 +135,6 @@ impl State {
         Seen { now: Moment::from_nanos(1), lease: (!self.lease).then_some(ended) }
     }
 
-    fn is_gone(&self) -> bool {
-        matches!(&self.client, Client::Node(life) if life.outcome().is_some())
-    }
-
     /// The request that the client would send now.
     fn next_request(&self, model: &Hold) -> Option<Request> {
         if self.awaited.is_some() {
@@ -148,12 +143,19 @@ impl State {
         let tombstone = self.join_unanswered && model.fault != Some(Fault::NoTombstone);
         match &self.client {
             Client::Joining(_) => Some(Request::Join),
-            Client::Node(life) => {
-                let leaves = life.outcome().is_none() && matches!(life.phase(), Phase::Ending);
-                leaves.then_some(Request::Leave { tombstone })
+            Client::Node(life) if life.outcome().is_none() && life.phase() == Phase::Ending => {
+                Some(Request::Leave { tombstone })
             }
             Client::Abandoning => Some(Request::Abandon),
-            Client::Done => None,
+            Client::Node(_) | Client::Done => None,
+        }
+    }
+
+    fn begin_try(&mut self, counted: bool) {
+        match &mut self.client {
+            Client::Joining(joining) => drop(joining.sent()),
+            Client::Node(life) if counted => life.leave_sent(),
+            _ => {}
         }
     }
 
@@ -192,22 +194,20 @@ impl State {
     /// The awaited request ends without an answer.
     fn fail(&mut self, model: &Hold, failure: Failure) {
         self.awaited = None;
-        let again = |next| next == AfterTry::Again && model.fault != Some(Fault::TriedOnce);
         let obsolete = !self.lease && self.requests.is_empty();
-        match &mut self.client {
+        let next = match &mut self.client {
             Client::Joining(joining) => {
                 self.join_unanswered |= failure == Failure::Unanswered;
                 if joining.failed(failure) != Advance::JoinAgain {
                     self.give_up(model);
                 }
+                return;
             }
-            Client::Node(life) => {
-                if !again(life.left(Err(failure), obsolete)) {
-                    self.client = Client::Done;
-                }
-            }
-            Client::Abandoning if again(AfterTry::of(Some(failure), obsolete)) => {}
-            _ => self.client = Client::Done,
+            Client::Node(life) => life.left(Err(failure), obsolete),
+            _ => AfterTry::of(Some(failure), obsolete),
+        };
+        if next != AfterTry::Again || model.fault == Some(Fault::TriedOnce) {
+            self.client = Client::Done;
         }
     }
 
@@ -273,186 +273,6 @@ impl State {
         matches!(&self.client, Client::Node(life) if life.phase() == Phase::Held)
     }
 
-    /// The owner looks at its hold. The first loss that it sees stays.
-    fn look(&mut self, model: &Hold) {
-        let seen = match model.fault {
-            Some(Fault::LossUnseen) => Seen { lease: None, ..self.seen() },
-            _ => self.seen(),
-        };
-        if let Client::Node(life) = &mut self.client {
-            let lost = life.lost(seen);
-            self.revived |= self.lost.is_some() && lost != self.lost;
-            self.lost = lost;
-        }
-    }
-}
-
-impl Protocol for Hold {
-    fn verdict(&self, state: &State) -> Option<Broken> {
-        let quiet = state.requests.is_empty() && state.awaited.is_none();
-        let over = state.client == Client::Done || state.is_gone();
-        if state.node && state.lease && quiet && over {
-            return Some(Broken::Ghost);
-        }
-        if state.revived {
-            return Some(Broken::Revived);
-        }
-        let own = state.taken_by == Some(Hand::Owner);
-        match state.release {
-            Release::Answered(Outcome::Removed) if !own => Some(Broken::Believes),
-            Release::Answered(Outcome::Absent(_)) if own => Some(Broken::Believes),
-            _ if state.is_held() && !state.lease && state.lost.is_none() => Some(Broken::Believes),
-            _ => None,
-        }
-    }
-}
-
-impl Model for Hold {
-    type State = State;
-    type Action = Step;
-
-    fn init_states(&self) -> Vec<State> {
-        vec![State {
-            client: Client::Joining(Joining::new()),
-            awaited: None,
-            requests: Vec::new(),
-            replies: Vec::new(),
-            sent: 0,
-            failures: 0,
-            join_unanswered: false,
-            node: false,
-            tombstone: false,
-            lease: true,
-            taken_by: None,
-            release: Release::None,
-            lost: None,
-            revived: false,
-        }]
-    }
-
-    fn actions(&self, state: &State, steps: &mut Vec<Step>) {
-        let fails = state.failures < self.failures;
-        if let Some(request) = state.next_request(self).filter(|_| state.sent < self.requests) {
-            steps.push(Step::Send(request));
-            if fails {
-                steps.push(Step::Refuse(request));
-            }
-        }
-        for at in 0..state.requests.len() {
-            steps.push(Step::Serve(at));
-            if fails {
-                steps.push(Step::LoseRequest(at));
-            }
-        }
-        for (at, (number, _)) in state.replies.iter().enumerate() {
-            if state.awaited == Some(*number) {
-                steps.push(Step::Hear(at));
-            }
-            if fails {
-                steps.push(Step::LoseReply(at));
-            }
-        }
-        if state.awaited.is_some() && fails {
-            steps.push(Step::TimeOut);
-        }
-        let waits = matches!(&state.client, Client::Node(life) if life.phase() == Phase::Waiting);
-        if waits {
-            steps.push(Step::Admit);
-        }
-        if waits || matches!(state.client, Client::Joining(_)) {
-            steps.push(Step::Drop);
-        }
-        if state.is_held() {
-            steps.extend([Step::Drop, Step::Release]);
-        }
-        match (&state.client, state.release) {
-            (_, Release::Awaited) if state.awaited.is_some() => steps.push(Step::Drop),
-            // A second call waits for the end that the first began.
-            (Client::Node(life), Release::None) if life.phase() == Phase::Ending => steps.push(Step::Release),
-            _ => {}
-        }
-        if self.operator && state.node && state.taken_by.is_none() {
-            steps.push(Step::Operator);
-        }
-        if self.lease_ends && state.lease {
-            steps.push(Step::LeaseEnds);
-        }
-    }
-
-    fn next_state(&self, state: &State, step: Step) -> Option<State> {
-        let mut next = state.clone();
-        match step {
-            Step::Send(request) => {
-                match &mut next.client {
-                    Client::Joining(joining) => drop(joining.sent()),
-                    Client::Node(life) if self.fault != Some(Fault::TryUncounted) => life.leave_sent(),
-                    _ => {}
-                }
-                next.requests.push((next.sent, request));
-                next.awaited = Some(next.sent);
-                next.sent += 1;
-            }
-            Step::Serve(at) => {
-                let (number, request) = next.requests.remove(at);
-                // Alternates, so that both answers occur.
-                if let Some(reply) = next.serve(request, number % 2 == 0) {
-                    next.replies.push((number, reply));
-                }
-            }
-            Step::Hear(at) => {
-                let (_, reply) = next.replies.remove(at);
-                next.awaited = None;
-                next.hear(reply, self);
-            }
-            Step::LoseRequest(at) => {
-                next.requests.remove(at);
-                next.failures += 1;
-            }
-            Step::LoseReply(at) => {
-                next.replies.remove(at);
-                next.failures += 1;
-            }
-            Step::TimeOut => {
-                next.failures += 1;
-                next.fail(self, Failure::Unanswered);
-            }
-            Step::Refuse(_) => {
-                next.failures += 1;
-                match &mut next.client {
-                    Client::Joining(joining) => drop(joining.sent()),
-                    Client::Node(life) => life.leave_sent(),
-                    _ => {}
-                }
-                next.fail(self, Failure::Unsent);
-            }
-            Step::Admit => next.hold(self),
-            Step::Drop => next.drop_future(self),
-            Step::Release => {
-                next.look(self);
-                let (seen, ttl) = (next.seen(), ttl_of(10));
-                if let Client::Node(life) = &mut next.client {
-                    let lost = life.lost(seen);
-                    let _ = life.end(By::Release, lost, seen.now, ttl);
-                    life.begin_end();
-                    next.release = if lost.is_none() { Release::Awaited } else { Release::None };
-                }
-            }
-            Step::Operator => next.take(Hand::Operator),
-            Step::LeaseEnds => {
-                next.lease = false;
-                next.take(Hand::Lease);
-            }
-        }
-        next.look(self);
-        Some(next)
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        sound()
-    }
-}
-
-impl State {
     fn drop_future(&mut self, model: &Hold) {
         let ends_hold = self.is_held();
         match (&mut self.client, self.release) {
@@ -466,6 +286,127 @@ impl State {
             }
             (Client::Node(life), _) if ends_hold => life.begin_end(),
             _ => self.give_up(model),
+        }
+    }
+
+    /// The owner looks at its hold. The first loss that it sees stays.
+    fn look(&mut self, model: &Hold) {
+        let seen = self.seen();
+        let lease = seen.lease.filter(|_| model.fault != Some(Fault::LossUnseen));
+        if let Client::Node(life) = &mut self.client {
+            let lost = life.lost(Seen { lease, ..seen });
+            self.revived |= self.lost.is_some() && lost != self.lost;
+            self.lost = lost;
+        }
+    }
+}
+
+impl Protocol for Hold {
+    type State = State;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State { client: Client::Joining(Joining::new()), lease: true, ..State::default() }]
+    }
+
+    fn actions(&self, state: &State, steps: &mut Vec<Step>) {
+        let fails = state.failures < self.failures;
+        if let Some(request) = state.next_request(self).filter(|_| state.sent < self.requests) {
+            steps.push(Step::Send(request));
+            offer(steps, fails, Step::Refuse(request));
+        }
+        for at in 0..state.requests.len() {
+            steps.push(Step::Serve(at));
+            offer(steps, fails, Step::LoseRequest(at));
+        }
+        for (at, (number, _)) in state.replies.iter().enumerate() {
+            offer(steps, state.awaited == Some(*number), Step::Hear(at));
+            offer(steps, fails, Step::LoseReply(at));
+        }
+        offer(steps, state.awaited.is_some() && fails, Step::TimeOut);
+        let waits = matches!(&state.client, Client::Node(life) if life.phase() == Phase::Waiting);
+        offer(steps, waits, Step::Admit);
+        offer(steps, waits || matches!(state.client, Client::Joining(_)), Step::Drop);
+        if state.is_held() {
+            steps.extend([Step::Drop, Step::Release]);
+        }
+        match (&state.client, state.release) {
+            (_, Release::Awaited) if state.awaited.is_some() => steps.push(Step::Drop),
+            // A second call waits for the end that the first began.
+            (Client::Node(life), Release::None) if life.phase() == Phase::Ending => steps.push(Step::Release),
+            _ => {}
+        }
+        offer(steps, self.operator && state.node && state.taken_by.is_none(), Step::Operator);
+        offer(steps, self.lease_ends && state.lease, Step::LeaseEnds);
+    }
+
+    fn step(&self, state: &mut State, step: Step) {
+        if let Step::LoseRequest(_) | Step::LoseReply(_) | Step::TimeOut | Step::Refuse(_) = step {
+            state.failures += 1;
+        }
+        match step {
+            Step::Send(request) => {
+                state.begin_try(self.fault != Some(Fault::TryUncounted));
+                state.requests.push((state.sent, request));
+                state.awaited = Some(state.sent);
+                state.sent += 1;
+            }
+            Step::Serve(at) => {
+                let (number, request) = state.requests.remove(at);
+                // Alternates, so that both answers occur.
+                if let Some(reply) = state.serve(request, number % 2 == 0) {
+                    state.replies.push((number, reply));
+                }
+            }
+            Step::Hear(at) => {
+                let (_, reply) = state.replies.remove(at);
+                state.awaited = None;
+                state.hear(reply, self);
+            }
+            Step::LoseRequest(at) => drop(state.requests.remove(at)),
+            Step::LoseReply(at) => drop(state.replies.remove(at)),
+            Step::TimeOut => state.fail(self, Failure::Unanswered),
+            Step::Refuse(_) => {
+                state.begin_try(true);
+                state.fail(self, Failure::Unsent);
+            }
+            Step::Admit => state.hold(self),
+            Step::Drop => state.drop_future(self),
+            Step::Release => {
+                state.look(self);
+                let (seen, ttl) = (state.seen(), ttl_of(10));
+                if let Client::Node(life) = &mut state.client {
+                    let lost = life.lost(seen);
+                    let _ = life.end(By::Release, lost, seen.now, ttl);
+                    life.begin_end();
+                    state.release = if lost.is_none() { Release::Awaited } else { Release::None };
+                }
+            }
+            Step::Operator => state.take(Hand::Operator),
+            Step::LeaseEnds => {
+                state.lease = false;
+                state.take(Hand::Lease);
+            }
+        }
+        state.look(self);
+    }
+
+    fn verdict(&self, state: &State) -> Option<Broken> {
+        let quiet = state.requests.is_empty() && state.awaited.is_none();
+        let left = matches!(&state.client, Client::Node(life) if life.outcome().is_some());
+        let over = left || state.client == Client::Done;
+        if state.node && state.lease && quiet && over {
+            return Some(Broken::Ghost);
+        }
+        if state.revived {
+            return Some(Broken::Revived);
+        }
+        let own = state.taken_by == Some(Hand::Owner);
+        match state.release {
+            Release::Answered(Outcome::Removed) if !own => Some(Broken::Believes),
+            Release::Answered(Outcome::Absent(_)) if own => Some(Broken::Believes),
+            _ if state.is_held() && !state.lease && state.lost.is_none() => Some(Broken::Believes),
+            _ => None,
         }
     }
 }

@@ -8,9 +8,8 @@
 mod rules;
 
 use latchwork_core::backend::decide::layout::{Admission, Raise, Stamp};
-use stateright::{Model, Property};
 
-use crate::explore::{Broken, Protocol, sound};
+use crate::explore::{Broken, Protocol, offer};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
@@ -68,7 +67,7 @@ enum Raising {
     Settles(Cell, Stamp),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct State {
     cell: Cell,
     versions: u8,
@@ -89,72 +88,68 @@ pub(super) enum Step {
     Operator(usize),
 }
 
+impl State {
+    fn write(&mut self, stamp: Stamp) {
+        self.versions += 1;
+        self.cell = Some((self.versions, stamp));
+        self.highest = self.highest.max(stamp.layout);
+    }
+}
+
+fn admitted(admission: Admission) -> Doing {
+    match admission {
+        Admission::Enter => Doing::Works,
+        Admission::Write(stamp) => Doing::Stamps(stamp),
+        Admission::Refused(_) => Doing::Outside,
+    }
+}
+
 impl Layouts {
-    fn has(&self, fault: Fault) -> bool {
-        self.fault == Some(fault)
-    }
-
-    fn admitted(&self, admission: Admission) -> Doing {
-        match admission {
-            Admission::Enter => Doing::Works,
-            Admission::Write(stamp) => Doing::Stamps(stamp),
-            Admission::Refused(_) => Doing::Outside,
-        }
-    }
-
     fn client(&self, state: &mut State, who: usize) {
         let read = Stamp::admission(state.cell.map(|(_, stamp)| stamp), self.clients[who]);
-        let (doing, rounds) = &mut state.clients[who];
-        match *doing {
-            Doing::Outside => {
-                *rounds += 1;
-                *doing = if self.has(Fault::ReadsFirst) { Doing::Early(read) } else { Doing::Registered };
+        let doing = state.clients[who].0;
+        state.clients[who].0 = match doing {
+            Doing::Outside if self.fault == Some(Fault::ReadsFirst) => Doing::Early(read),
+            Doing::Early(read) => admitted(read),
+            Doing::Registered => admitted(read),
+            Doing::Stamps(stamp) if state.cell.is_none() => {
+                state.write(stamp);
+                Doing::Works
             }
-            Doing::Early(read) => *doing = self.admitted(read),
-            Doing::Registered => *doing = self.admitted(read),
-            Doing::Stamps(_) if state.cell.is_some() => *doing = Doing::Registered,
-            Doing::Stamps(stamp) => {
-                *doing = Doing::Works;
-                self.write(state, stamp);
-            }
-            Doing::Works => {}
-            Doing::Away if self.has(Fault::TrustsWhatItRead) => *doing = Doing::Works,
-            Doing::Away => *doing = Doing::Registered,
-        }
+            Doing::Works => Doing::Works,
+            Doing::Away if self.fault == Some(Fault::TrustsWhatItRead) => Doing::Works,
+            Doing::Outside | Doing::Stamps(_) | Doing::Away => Doing::Registered,
+        };
+        state.clients[who].1 += u8::from(doing == Doing::Outside);
     }
 
-    fn write(&self, state: &mut State, stamp: Stamp) {
-        state.versions += 1;
-        state.cell = Some((state.versions, stamp));
-        state.highest = state.highest.max(stamp.layout);
-    }
-
-    /// The layouts of those who are registered.
+    /// The layouts of the registered clients.
     fn listed(&self, state: &State) -> Vec<Option<u32>> {
-        let stands =
-            |(doing, _): &(Doing, u8)| matches!(doing, Doing::Registered | Doing::Stamps(_) | Doing::Works);
+        let stands = |doing: Doing| matches!(doing, Doing::Registered | Doing::Stamps(_) | Doing::Works);
         let clients = state.clients.iter().zip(&self.clients);
-        clients.filter(|(client, _)| stands(client)).map(|(_, layout)| Some(*layout)).collect()
+        clients.filter(|((doing, _), _)| stands(*doing)).map(|(_, layout)| Some(*layout)).collect()
     }
 
     fn operator(&self, state: &mut State, who: usize) {
         let own = self.operators[who];
-        let (doing, calls) = state.operators[who];
-        let next = match doing {
+        let doing = state.operators[who].0;
+        let mut ends = false;
+        state.operators[who].0 = match doing {
             Raising::Idle => {
                 let stamp = state.cell.map(|(_, stamp)| stamp);
                 match Stamp::raise(stamp, own) {
-                    Raise::Write(announced) if self.has(Fault::ListsFirst) && stamp.is_some() => {
+                    Raise::Write(announced) if self.fault == Some(Fault::ListsFirst) && stamp.is_some() => {
                         Raising::Settles(state.cell, announced.settled(self.listed(state)))
                     }
-                    Raise::Write(announced) if self.has(Fault::RaisesAtOnce) && stamp.is_some() => {
+                    Raise::Write(announced) if self.fault == Some(Fault::RaisesAtOnce) && stamp.is_some() => {
                         let layout = announced.next.unwrap_or(announced.layout);
                         Raising::Writes(state.cell, Stamp { layout, ..announced })
                     }
                     Raise::Write(stamp) => Raising::Writes(state.cell, stamp),
                     Raise::List(_) => Raising::Lists(state.cell),
                     Raise::Done | Raise::Refused(_) => {
-                        return state.operators[who] = (Raising::Idle, calls + 1);
+                        ends = true;
+                        Raising::Idle
                     }
                 }
             }
@@ -163,32 +158,27 @@ impl Layouts {
                 Raising::Settles(read, announced.settled(self.listed(state)))
             }
             Raising::Writes(read, stamp) | Raising::Settles(read, stamp) => {
-                let stands = read.map(|read| read.0) == state.cell.map(|cell| cell.0);
-                if stands || self.has(Fault::ComparesNothing) && read.is_some() {
-                    self.write(state, stamp);
+                let unchanged = read == state.cell;
+                if unchanged || self.fault == Some(Fault::ComparesNothing) && read.is_some() {
+                    state.write(stamp);
                 }
-                // One that was too early ends here; the others read again.
-                let ends = stands && matches!(doing, Raising::Settles(..)) && stamp.layout < own;
-                return state.operators[who] = (Raising::Idle, calls + u8::from(ends));
+                // A call that was too early ends here; the others read again.
+                ends = unchanged && matches!(doing, Raising::Settles(..)) && stamp.layout < own;
+                Raising::Idle
             }
         };
-        state.operators[who].0 = next;
+        state.operators[who].1 += u8::from(ends);
     }
 }
 
-impl Model for Layouts {
+impl Protocol for Layouts {
     type State = State;
     type Action = Step;
 
     fn init_states(&self) -> Vec<State> {
-        vec![State {
-            cell: None,
-            versions: 0,
-            clients: vec![(Doing::Outside, 0); self.clients.len()],
-            losses: 0,
-            operators: vec![(Raising::Idle, 0); self.operators.len()],
-            highest: 0,
-        }]
+        let clients = vec![(Doing::Outside, 0); self.clients.len()];
+        let operators = vec![(Raising::Idle, 0); self.operators.len()];
+        vec![State { clients, operators, ..State::default() }]
     }
 
     fn actions(&self, state: &State, steps: &mut Vec<Step>) {
@@ -198,9 +188,7 @@ impl Model for Layouts {
                 Doing::Outside => {}
                 Doing::Works => {
                     steps.push(Step::Leaves(who));
-                    if state.losses < self.losses {
-                        steps.push(Step::LosesItsPlace(who));
-                    }
+                    offer(steps, state.losses < self.losses, Step::LosesItsPlace(who));
                 }
                 _ => steps.push(Step::Client(who)),
             }
@@ -211,26 +199,18 @@ impl Model for Layouts {
         steps.extend(state.operators.iter().enumerate().filter(calls).map(|(who, _)| Step::Operator(who)));
     }
 
-    fn next_state(&self, before: &State, step: Step) -> Option<State> {
-        let mut state = before.clone();
+    fn step(&self, state: &mut State, step: Step) {
         match step {
-            Step::Client(who) => self.client(&mut state, who),
+            Step::Client(who) => self.client(state, who),
             Step::Leaves(who) => state.clients[who].0 = Doing::Outside,
             Step::LosesItsPlace(who) => {
                 state.clients[who].0 = Doing::Away;
                 state.losses += 1;
             }
-            Step::Operator(who) => self.operator(&mut state, who),
+            Step::Operator(who) => self.operator(state, who),
         }
-        Some(state)
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        sound()
-    }
-}
-
-impl Protocol for Layouts {
     fn verdict(&self, state: &State) -> Option<Broken> {
         let (_, stamp) = state.cell?;
         if stamp.layout < state.highest {

@@ -4,11 +4,12 @@
 //! afterwards. It has no waiter: when the server gives the node up, the next client can come in at
 //! that instant.
 
+use std::time::Duration;
+
 use latchwork_core::Moment;
 use latchwork_core::backend::decide::{given_back_at, margin, renewal_period, valid_until};
-use stateright::{Model, Property};
 
-use crate::explore::{Broken, Protocol, sound};
+use crate::explore::{Broken, Protocol, damage, offer};
 use crate::{moment, ttl_of};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,8 +98,8 @@ impl State {
     }
 
     fn reports_loss(&self, model: &Ends) -> bool {
-        self.close
-            .is_some_and(|(_, leaves)| model.fault != Some(Fault::ClosesUntold) || self.local() >= leaves)
+        let late = model.fault == Some(Fault::ClosesUntold);
+        self.close.is_some_and(|(_, leaves)| !late || self.local() >= leaves)
     }
 
     fn believes(&self, model: &Ends) -> bool {
@@ -137,21 +138,14 @@ impl State {
     /// in then.
     fn is_given_back_in_time(&self, model: &Ends) -> bool {
         let mut run = Self { net: None, ..self.clone() };
-        let last = match run.close {
-            Some((since, _)) => since.max(run.local().min(model.fixed_end())),
-            None => model.fixed_end(),
-        };
-        loop {
-            if run.leaves(model).next().is_some() {
-                run.server = None;
-            }
-            if run.local() >= model.given_back_at(last) {
-                break;
-            }
+        let end = model.fixed_end();
+        let last = run.close.map_or(end, |(since, _)| since.max(run.local().min(end)));
+        let leaves = |run: &Self| run.leaves(model).next().is_some();
+        while !leaves(&run) && run.local() < model.given_back_at(last) {
             run.now += 1;
         }
         // A node that expired because it was not renewed needs no leave.
-        !run.there() || run.deadline < last
+        leaves(&run) || !run.there() || run.deadline < last
     }
 }
 
@@ -160,24 +154,16 @@ impl Ends {
         moment(BASE + self.end)
     }
 
+    fn ttl(&self) -> Duration {
+        ttl_of(self.ttl)
+    }
+
     fn given_back_at(&self, ended: Moment) -> Moment {
-        given_back_at(ended, ttl_of(self.ttl))
+        given_back_at(ended, self.ttl())
     }
 }
 
 impl Protocol for Ends {
-    fn verdict(&self, state: &State) -> Option<Broken> {
-        if state.believes(self) && !state.there() {
-            return Some(Broken::Believes);
-        }
-        if state.is_at_it() && !state.there() {
-            return Some(Broken::TwoHolders);
-        }
-        (!state.is_given_back_in_time(self)).then_some(Broken::Slow)
-    }
-}
-
-impl Model for Ends {
     type State = State;
     type Action = Step;
 
@@ -186,8 +172,8 @@ impl Model for Ends {
         vec![State {
             now: 0,
             server: Some(self.ttl),
-            deadline: valid_until(joined, ttl_of(self.ttl)),
-            renew_at: joined + renewal_period(ttl_of(self.ttl)),
+            deadline: valid_until(joined, self.ttl()),
+            renew_at: joined + renewal_period(self.ttl()),
             net: None,
             guard: Guard::Alive,
             close: None,
@@ -197,76 +183,63 @@ impl Model for Ends {
 
     fn actions(&self, state: &State, steps: &mut Vec<Step>) {
         let (held, idle) = (state.believes(self), !state.is_at_it());
-        if held && idle {
-            steps.push(Step::Begin);
-        }
-        if idle && (held || state.guard == Guard::Alive && state.is_over(self)) {
-            // The owner knows whether its work goes on, and releases at once when none does.
-            steps.push(Step::Release);
-        }
-        if state.guard == Guard::Alive && state.is_over(self) {
-            steps.push(Step::Drop);
-        }
-        if held && state.net.is_none() && state.local() >= state.renew_at {
-            steps.push(Step::Renew);
-        }
+        offer(steps, held && idle, Step::Begin);
+        let over = state.guard == Guard::Alive && state.is_over(self);
+        // The owner knows whether its work goes on, and releases at once when none does.
+        offer(steps, idle && (held || over), Step::Release);
+        offer(steps, over, Step::Drop);
+        offer(steps, held && state.net.is_none() && state.local() >= state.renew_at, Step::Renew);
         if state.net.is_some() {
             steps.extend([Step::Deliver, Step::Lose]);
         }
-        if state.close.is_none() && state.guard != Guard::Released {
-            steps.push(Step::Close);
-        }
+        offer(steps, state.close.is_none() && state.guard != Guard::Released, Step::Close);
         steps.extend(state.leaves(self));
-        if state.now < self.ticks {
-            steps.push(Step::Tick);
-        }
+        offer(steps, state.now < self.ticks, Step::Tick);
     }
 
-    fn next_state(&self, state: &State, step: Step) -> Option<State> {
-        let mut next = state.clone();
+    fn step(&self, state: &mut State, step: Step) {
         match step {
-            Step::Begin => next.deed = next.local() + margin(ttl_of(self.ttl)),
+            Step::Begin => state.deed = state.local() + margin(self.ttl()),
             Step::Renew => {
-                next.renew_at = next.local() + renewal_period(ttl_of(self.ttl));
-                next.net = Some(Message::Renew { sent: BASE + next.now });
+                state.renew_at = state.local() + renewal_period(self.ttl());
+                state.net = Some(Message::Renew { sent: BASE + state.now });
             }
-            Step::Deliver => match next.net.take()? {
-                Message::Renew { sent } => {
-                    if next.there() {
-                        next.server = Some(next.now + self.ttl);
-                        next.net = Some(Message::Renewed { sent });
-                    }
+            Step::Deliver => match state.net.take() {
+                Some(Message::Renew { sent }) if state.there() => {
+                    state.server = Some(state.now + self.ttl);
+                    state.net = Some(Message::Renewed { sent });
                 }
                 // A loss is final (LEASE-LOST-IS-FINAL).
-                Message::Renewed { sent } if state.believes(self) => {
-                    next.deadline = next.deadline.max(valid_until(moment(sent), ttl_of(self.ttl)));
+                Some(Message::Renewed { sent }) if state.believes(self) => {
+                    state.deadline = state.deadline.max(valid_until(moment(sent), self.ttl()));
                 }
-                Message::Renewed { .. } => {}
+                _ => {}
             },
-            Step::Lose => next.net = None,
-            Step::Release => (next.guard, next.server) = (Guard::Released, None),
+            Step::Lose => state.net = None,
+            Step::Release => (state.guard, state.server) = (Guard::Released, None),
             Step::Drop => {
-                next.guard = Guard::Dropped;
+                state.guard = Guard::Dropped;
                 if !state.lingers(self) || self.fault == Some(Fault::ByTheDrop) {
-                    next.server = None;
+                    state.server = None;
                 }
             }
             Step::Close => {
-                let now = next.local();
+                let now = state.local();
                 let waits = match self.fault {
                     Some(Fault::ClosesAtOnce) => false,
                     Some(Fault::ClosesOverTheDropped) => state.guard == Guard::Alive,
                     _ => state.guard == Guard::Alive || state.lingers(self),
                 };
-                next.close = Some((now, if waits { self.given_back_at(now) } else { now }));
+                state.close = Some((now, if waits { self.given_back_at(now) } else { now }));
             }
-            Step::Closed | Step::Leave => next.server = None,
-            Step::Tick => next.now += 1,
+            Step::Closed | Step::Leave => state.server = None,
+            Step::Tick => state.now += 1,
         }
-        Some(next)
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        sound()
+    fn verdict(&self, state: &State) -> Option<Broken> {
+        let (gone, late) = (!state.there(), !state.is_given_back_in_time(self));
+        let (believes, is_at_it) = (gone && state.believes(self), gone && state.is_at_it());
+        damage(None, [(believes, Broken::Believes), (is_at_it, Broken::TwoHolders), (late, Broken::Slow)])
     }
 }

@@ -4,9 +4,8 @@
 
 use latchwork_core::Moment;
 use latchwork_core::backend::decide::{renewal_period, valid_until};
-use stateright::{Model, Property};
 
-use crate::explore::{Broken, Protocol, sound};
+use crate::explore::{Broken, Protocol, offer};
 use crate::{moment, ttl_of};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,25 +38,17 @@ pub(super) struct Nodes {
 /// Zero of every clock.
 const BASE: u8 = 8;
 const NODES: usize = 2;
+/// Some of the nodes.
+type Which = [bool; NODES];
 /// The largest number of messages on their way.
 const IN_FLIGHT: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Message {
-    Join {
-        node: usize,
-        sent: u8,
-    },
-    Renew {
-        nodes: [bool; NODES],
-        sent: u8,
-    },
-    /// The nodes of the request, and those that the server has.
-    Reply {
-        asked: [bool; NODES],
-        there: [bool; NODES],
-        sent: u8,
-    },
+    Join { node: usize, sent: u8 },
+    Renew { nodes: Which, sent: u8 },
+    // The nodes of the request, and those that the server has.
+    Reply { asked: Which, there: Which, sent: u8 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,13 +61,13 @@ struct Own {
     gone: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct State {
     now: u8,
     slept: u8,
     server: [Option<u8>; NODES],
-    forgotten: [bool; NODES],
-    own: [Own; NODES],
+    forgotten: Which,
+    own: Vec<Own>,
     net: Vec<Message>,
     forgets: u8,
     broken: Option<Broken>,
@@ -85,7 +76,7 @@ pub(super) struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Join(usize),
-    Renew([bool; NODES]),
+    Renew(Which),
     Deliver(Message),
     Lose(Message),
     /// `is_held()` is called.
@@ -111,6 +102,11 @@ impl State {
 
     fn there(&self, node: usize) -> bool {
         self.server[node].is_some_and(|expires| expires > self.now)
+    }
+
+    fn due(&self, model: &Nodes) -> Which {
+        let now = moment(self.local(model));
+        std::array::from_fn(|node| self.believes(model, node) && now >= self.own[node].renew_at)
     }
 
     fn send(&mut self, message: Message) {
@@ -140,7 +136,7 @@ impl State {
         }
     }
 
-    fn hear(&mut self, model: &Nodes, asked: [bool; NODES], there: [bool; NODES], sent: u8) {
+    fn hear(&mut self, model: &Nodes, asked: Which, there: Which, sent: u8) {
         let proven = valid_until(moment(sent), ttl_of(model.ttl));
         let now = moment(self.local(model));
         for node in 0..NODES {
@@ -175,9 +171,7 @@ impl State {
                     let message = run.net.remove(0);
                     run.deliver(model, message);
                 }
-                let now = moment(run.local(model));
-                let due =
-                    std::array::from_fn(|node| run.believes(model, node) && now >= run.own[node].renew_at);
+                let due = run.due(model);
                 if !due.contains(&true) {
                     break;
                 }
@@ -188,7 +182,7 @@ impl State {
         (0..NODES).all(|node| !run.forgotten[node] || !run.believes(model, node))
     }
 
-    fn renew(&mut self, model: &Nodes, nodes: [bool; NODES]) {
+    fn renew(&mut self, model: &Nodes, nodes: Which) {
         let sent = self.local(model);
         for node in (0..NODES).filter(|&node| nodes[node]) {
             self.own[node].renew_at = moment(sent) + renewal_period(ttl_of(model.ttl));
@@ -198,6 +192,65 @@ impl State {
 }
 
 impl Protocol for Nodes {
+    type State = State;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<State> {
+        let own =
+            Own { joined: false, deadline: Moment::PAST, renew_at: Moment::PAST, seen: false, gone: false };
+        vec![State { own: vec![own; NODES], ..State::default() }]
+    }
+
+    fn actions(&self, state: &State, steps: &mut Vec<Step>) {
+        if state.net.len() < IN_FLIGHT {
+            for node in 0..NODES {
+                let join =
+                    |message: &Message| matches!(message, Message::Join { node: of, .. } if *of == node);
+                let joined = state.server[node].is_some() || state.own[node].joined;
+                offer(steps, !joined && !state.net.iter().any(join), Step::Join(node));
+            }
+            let due = state.due(self);
+            let batches = [[true, false], [false, true], [true, true]];
+            let all_due = |nodes: &Which| (0..NODES).all(|node| !nodes[node] || due[node]);
+            steps.extend(batches.into_iter().filter(all_due).map(Step::Renew));
+        }
+        for &message in &state.net {
+            steps.extend([Step::Deliver(message), Step::Lose(message)]);
+        }
+        for node in 0..NODES {
+            let own = &state.own[node];
+            offer(steps, own.joined && !own.seen && !state.in_time(self, node), Step::Look(node));
+            offer(steps, state.forgets < self.forgets && state.there(node), Step::Forget(node));
+        }
+        offer(steps, state.now < self.ticks, Step::Tick);
+        offer(steps, state.now < self.ticks && state.slept < self.sleeps, Step::Sleep);
+    }
+
+    fn step(&self, state: &mut State, step: Step) {
+        match step {
+            Step::Join(node) => {
+                let sent = state.local(self);
+                state.send(Message::Join { node, sent });
+            }
+            Step::Renew(nodes) => state.renew(self, nodes),
+            Step::Deliver(message) | Step::Lose(message) => {
+                let place = state.net.iter().position(|other| *other == message);
+                state.net.remove(place.expect("it is on its way"));
+                if matches!(step, Step::Deliver(_)) {
+                    state.deliver(self, message);
+                }
+            }
+            Step::Look(node) => state.own[node].seen = true,
+            Step::Forget(node) => {
+                state.forgets += 1;
+                state.server[node] = None;
+                state.forgotten[node] = true;
+            }
+            Step::Tick => state.now += 1,
+            Step::Sleep => (state.now, state.slept) = (state.now + 1, state.slept + 1),
+        }
+    }
+
     fn verdict(&self, state: &State) -> Option<Broken> {
         let judged = |node: usize| self.strict || !state.forgotten[node];
         if (0..NODES).any(|node| state.believes(self, node) && !state.there(node) && judged(node)) {
@@ -205,101 +258,5 @@ impl Protocol for Nodes {
         }
         let unreported = self.forgets > 0 && !self.strict && !state.reported_in_time(self);
         state.broken.or(unreported.then_some(Broken::Slow))
-    }
-}
-
-impl Model for Nodes {
-    type State = State;
-    type Action = Step;
-
-    fn init_states(&self) -> Vec<State> {
-        let own =
-            Own { joined: false, deadline: Moment::PAST, renew_at: Moment::PAST, seen: false, gone: false };
-        vec![State {
-            now: 0,
-            slept: 0,
-            server: [None; NODES],
-            forgotten: [false; NODES],
-            own: [own; NODES],
-            net: Vec::new(),
-            forgets: 0,
-            broken: None,
-        }]
-    }
-
-    fn actions(&self, state: &State, steps: &mut Vec<Step>) {
-        if state.net.len() < IN_FLIGHT {
-            let joining = |node: usize| {
-                state
-                    .net
-                    .iter()
-                    .any(|message| matches!(message, Message::Join { node: other, .. } if *other == node))
-            };
-            for node in 0..NODES {
-                if state.server[node].is_none() && !state.own[node].joined && !joining(node) {
-                    steps.push(Step::Join(node));
-                }
-            }
-            let now = moment(state.local(self));
-            let due = |node: usize| state.believes(self, node) && now >= state.own[node].renew_at;
-            for nodes in [[true, false], [false, true], [true, true]] {
-                if (0..NODES).all(|node| !nodes[node] || due(node)) {
-                    steps.push(Step::Renew(nodes));
-                }
-            }
-        }
-        for &message in &state.net {
-            steps.push(Step::Deliver(message));
-            steps.push(Step::Lose(message));
-        }
-        for node in 0..NODES {
-            let own = &state.own[node];
-            if own.joined && !own.seen && !state.in_time(self, node) {
-                steps.push(Step::Look(node));
-            }
-            if state.forgets < self.forgets && state.there(node) {
-                steps.push(Step::Forget(node));
-            }
-        }
-        if state.now < self.ticks {
-            steps.push(Step::Tick);
-            if state.slept < self.sleeps {
-                steps.push(Step::Sleep);
-            }
-        }
-    }
-
-    fn next_state(&self, state: &State, step: Step) -> Option<State> {
-        let mut next = state.clone();
-        match step {
-            Step::Join(node) => {
-                let sent = next.local(self);
-                next.send(Message::Join { node, sent });
-            }
-            Step::Renew(nodes) => next.renew(self, nodes),
-            Step::Deliver(message) | Step::Lose(message) => {
-                let place = next.net.iter().position(|other| *other == message)?;
-                next.net.remove(place);
-                if matches!(step, Step::Deliver(_)) {
-                    next.deliver(self, message);
-                }
-            }
-            Step::Look(node) => next.own[node].seen = true,
-            Step::Forget(node) => {
-                next.forgets += 1;
-                next.server[node] = None;
-                next.forgotten[node] = true;
-            }
-            Step::Tick => next.now += 1,
-            Step::Sleep => {
-                next.now += 1;
-                next.slept += 1;
-            }
-        }
-        Some(next)
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        sound()
     }
 }

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use latchwork_core::Moment;
 use latchwork_core::backend::decide::{ContactProof, contact_period, valid_until};
-use stateright::{Model, Property};
 
-use crate::explore::{Broken, Protocol, sound};
+use crate::explore::{Broken, Protocol, offer};
 use crate::{TICK, moment, ttl_of};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,10 +78,9 @@ pub(super) enum Step {
 
 impl Session {
     fn period(&self) -> Duration {
-        if self.fault == Some(Fault::CloserThanPings) {
-            Duration::ZERO
-        } else {
-            contact_period(ttl_of(self.ttl), TICK_TIME)
+        match self.fault {
+            Some(Fault::CloserThanPings) => Duration::ZERO,
+            _ => contact_period(ttl_of(self.ttl), TICK_TIME),
         }
     }
 }
@@ -111,12 +109,6 @@ impl State {
 }
 
 impl Protocol for Session {
-    fn verdict(&self, state: &State) -> Option<Broken> {
-        (state.believes() && !state.alive()).then_some(Broken::Believes)
-    }
-}
-
-impl Model for Session {
     type State = State;
     type Action = Step;
 
@@ -143,69 +135,51 @@ impl Model for Session {
             return;
         }
         match state.request {
-            None if state.local() >= state.proof.next_send() => steps.push(Step::Send),
-            None => {}
+            None => offer(steps, state.local() >= state.proof.next_send(), Step::Send),
             Some((Request::Sent, _)) => steps.push(Step::Hear),
             Some((Request::Heard, _)) if self.fault == Some(Fault::ByRead) => steps.push(Step::Answer),
-            Some((Request::Heard, _)) if state.link && state.alive() => steps.push(Step::Commit),
-            Some((Request::Heard, _)) => {}
+            Some((Request::Heard, _)) => offer(steps, state.link && state.alive(), Step::Commit),
             Some((Request::Committed, _)) => steps.push(Step::Answer),
         }
-        if state.link {
-            steps.push(Step::Cut);
-        }
-        if state.failovers < self.failovers && state.alive() {
-            steps.push(Step::Failover);
-        }
-        if state.now < self.ticks {
-            steps.push(Step::Tick);
-            if state.lag < self.slow {
-                steps.push(Step::SlowTick);
-            }
-        }
+        offer(steps, state.link, Step::Cut);
+        offer(steps, state.failovers < self.failovers && state.alive(), Step::Failover);
+        offer(steps, state.now < self.ticks, Step::Tick);
+        offer(steps, state.now < self.ticks && state.lag < self.slow, Step::SlowTick);
     }
 
-    fn next_state(&self, state: &State, step: Step) -> Option<State> {
-        let mut next = state.clone();
+    fn step(&self, state: &mut State, step: Step) {
         match step {
-            Step::Send => next.request = Some((Request::Sent, BASE + next.now - next.lag)),
+            Step::Send => state.request = Some((Request::Sent, BASE + state.now - state.lag)),
             Step::Hear => {
-                next.touched = true;
-                next.request = next.request.map(|(_, sent)| (Request::Heard, sent));
+                state.touched = true;
+                state.request = state.request.map(|(_, sent)| (Request::Heard, sent));
             }
-            Step::Commit => next.request = next.request.map(|(_, sent)| (Request::Committed, sent)),
+            Step::Commit => state.request = state.request.map(|(_, sent)| (Request::Committed, sent)),
             Step::Answer => {
-                let sent = moment(next.request.take()?.1);
-                match self.fault {
-                    Some(Fault::ByRead | Fault::FromOwnSend) => {
-                        next.deadline = next.deadline.max(valid_until(sent, ttl_of(self.ttl)));
-                        // The next request keeps the pace that it has without the fault.
-                        let _ = next.proof.acknowledged(sent, next.local());
-                    }
-                    _ => {
-                        let _ = next.proof.acknowledged(sent, next.local());
-                    }
+                let (_, sent) = state.request.take().expect("a request was sent");
+                if matches!(self.fault, Some(Fault::ByRead | Fault::FromOwnSend)) {
+                    state.deadline = state.deadline.max(valid_until(moment(sent), ttl_of(self.ttl)));
                 }
+                // By a fault too, the next request keeps its pace.
+                let _ = state.proof.acknowledged(moment(sent), state.local());
             }
-            Step::Cut => next.link = false,
+            Step::Cut => state.link = false,
             // Another follower asks the leader to go on with the session, which is a touch. So a
             // failover only extends a lease (LEASE-REMOVAL-IS-REPORTED).
             Step::Failover => {
-                next.failovers += 1;
-                (next.link, next.touched, next.request) = (true, false, None);
-                next.expires = next.now + self.ttl;
+                state.failovers += 1;
+                (state.link, state.touched, state.request) = (true, false, None);
+                state.expires = state.now + self.ttl;
             }
-            Step::Tick => next.tick(self.ttl),
-            Step::SlowTick => {
-                next.tick(self.ttl);
-                next.lag += 1;
+            Step::Tick | Step::SlowTick => {
+                state.tick(self.ttl);
+                state.lag += u8::from(step == Step::SlowTick);
             }
         }
-        Some(next)
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        sound()
+    fn verdict(&self, state: &State) -> Option<Broken> {
+        (state.believes() && !state.alive()).then_some(Broken::Believes)
     }
 }
 
@@ -215,16 +189,14 @@ fn a_healthy_session_is_kept() {
     let model = Session { ttl: 12, ticks: u8::MAX, slow: 0, failovers: 0, fault: None };
     for mut state in model.init_states() {
         for _ in 0..120 {
-            while let Some(step) =
-                [Step::Send, Step::Hear, Step::Commit, Step::Answer].into_iter().find(|step| {
-                    let mut steps = Vec::new();
-                    model.actions(&state, &mut steps);
-                    steps.contains(step)
-                })
-            {
-                state = model.next_state(&state, step).expect("it was offered");
+            loop {
+                let mut steps = Vec::new();
+                model.actions(&state, &mut steps);
+                let answers = [Step::Send, Step::Hear, Step::Commit, Step::Answer];
+                let Some(step) = answers.into_iter().find(|step| steps.contains(step)) else { break };
+                model.step(&mut state, step);
             }
-            state = model.next_state(&state, Step::Tick).expect("time goes on");
+            model.step(&mut state, Step::Tick);
             assert!(state.believes() && state.alive(), "lost at {:?}", TICK * u32::from(state.now));
         }
     }

@@ -1,9 +1,13 @@
 //! Runs the models of the lease: they are sound without a fault, and find every planted one.
 
+use super::ends::Fault::{AtTheEnd, ByTheDrop, ClosesAtOnce, ClosesOverTheDropped, ClosesUntold, Stays};
 use super::ends::{self, Ends};
+use super::nodes::Fault::{GoneIgnored, LateReplies, LeaseWide, MonotonicClock};
 use super::nodes::{self, Nodes};
+use super::proof::Fault::{ByRead, CloserThanPings, FromOwnSend};
 use super::proof::{self, Session};
-use crate::explore::{Broken, assert_found_as, assert_sound, long, walk};
+use crate::explore::Broken::{self, Believes, Revived, Slow, TwoHolders};
+use crate::explore::{assert_found_as, assert_sound, long, tests, walk};
 
 fn two_nodes() -> Nodes {
     Nodes { ttl: 3, ticks: 5, sleeps: 0, forgets: 0, strict: false, fault: None }
@@ -20,114 +24,44 @@ fn an_end() -> Ends {
 
 fn planted(name: &str, fault: nodes::Fault, bounds: Nodes, found_as: Broken) {
     assert_found_as(name, Nodes { fault: Some(fault), ..bounds.clone() }, found_as);
-    assert_sound(&format!("{name}, without the fault"), bounds);
+    assert_sound(name, bounds);
 }
 
-#[test]
-fn a_deadline_of_the_whole_lease_outlives_the_older_node() {
-    planted("lease: deadline per node", nodes::Fault::LeaseWide, two_nodes(), Broken::Believes);
-}
-
-#[test]
-fn a_clock_that_does_not_count_sleep_believes_too_long() {
-    planted(
-        "lease: sleep",
-        nodes::Fault::MonotonicClock,
-        Nodes { sleeps: 2, ..two_nodes() },
-        Broken::Believes,
-    );
-}
-
-/// No client can prevent this, and the fencing token is the answer to it. The next test shows that
-/// a renewal reports it.
-#[test]
-fn a_failover_that_forgets_cannot_be_known_at_once() {
-    assert_found_as(
-        "lease: forgotten, at once",
-        Nodes { forgets: 1, strict: true, ..two_nodes() },
-        Broken::Believes,
-    );
-}
-
-#[test]
-fn a_renewal_reports_a_forgotten_node() {
-    let bounds = Nodes { ttl: 6, ticks: 3, forgets: 1, ..two_nodes() };
-    planted("lease: forgotten, reported", nodes::Fault::GoneIgnored, bounds, Broken::Slow);
-}
-
-#[test]
-fn a_proof_by_a_read_believes_behind_a_follower_that_is_cut_off() {
-    assert_found_as(
-        "lease: proof by a read",
-        Session { fault: Some(proof::Fault::ByRead), ..session() },
-        Broken::Believes,
-    );
-    assert_sound("lease: proof", session());
-}
-
-#[test]
-fn a_write_that_counts_from_its_own_send_believes_too_long() {
-    assert_found_as(
-        "lease: proof from its own send",
-        Session { fault: Some(proof::Fault::FromOwnSend), ..session() },
-        Broken::Believes,
-    );
-    assert_sound("lease: proof", session());
-}
-
-#[test]
-fn contacts_closer_than_the_pings_prove_nothing() {
-    assert_found_as(
-        "lease: proofs too close",
-        Session { fault: Some(proof::Fault::CloserThanPings), ..session() },
-        Broken::Believes,
-    );
-    assert_sound("lease: proof", session());
-}
-
-#[test]
-fn a_late_reply_revives_what_was_seen_lost() {
-    planted("lease: late reply", nodes::Fault::LateReplies, two_nodes(), Broken::Revived);
+fn proven(name: &str, fault: proof::Fault) {
+    assert_found_as(name, Session { fault: Some(fault), ..session() }, Broken::Believes);
+    assert_sound(name, session());
 }
 
 fn ended(name: &str, fault: ends::Fault, found_as: Broken) {
     assert_found_as(name, Ends { fault: Some(fault), ..an_end() }, found_as);
-    assert_sound("lease: ends", an_end());
+    assert_sound(name, an_end());
 }
 
-#[test]
-fn a_leave_at_the_fixed_end_lets_the_next_in_during_the_work() {
-    ended("lease: leave at the end", ends::Fault::AtTheEnd, Broken::TwoHolders);
-}
+tests! {
+    a_deadline_of_the_whole_lease_outlives_the_older_node: planted(LeaseWide, two_nodes(), Believes);
+    a_clock_that_does_not_count_sleep_believes_too_long:
+        planted(MonotonicClock, Nodes { sleeps: 2, ..two_nodes() }, Believes);
+    /// No client can prevent this, and the fencing token is the answer to it. The next test shows that
+    /// a renewal reports it.
+    a_failover_that_forgets_cannot_be_known_at_once:
+        assert_found_as(Nodes { forgets: 1, strict: true, ..two_nodes() }, Believes);
+    a_renewal_reports_a_forgotten_node:
+        planted(GoneIgnored, Nodes { ttl: 6, ticks: 3, forgets: 1, ..two_nodes() }, Slow);
+    a_late_reply_revives_what_was_seen_lost: planted(LateReplies, two_nodes(), Revived);
 
-#[test]
-fn a_drop_after_the_fixed_end_is_no_release() {
-    ended("lease: leave by the drop", ends::Fault::ByTheDrop, Broken::TwoHolders);
-}
+    a_proof_by_a_read_believes_behind_a_follower_that_is_cut_off: proven(ByRead);
+    a_write_that_counts_from_its_own_send_believes_too_long: proven(FromOwnSend);
+    contacts_closer_than_the_pings_prove_nothing: proven(CloserThanPings);
 
-#[test]
-fn a_close_without_the_margin_lets_the_next_in_during_the_work() {
-    ended("lease: close at once", ends::Fault::ClosesAtOnce, Broken::TwoHolders);
-}
-
-#[test]
-fn a_close_that_reports_the_loss_late_lets_the_next_in_during_the_work() {
-    ended("lease: close reports late", ends::Fault::ClosesUntold, Broken::TwoHolders);
-}
-
-#[test]
-fn a_close_waits_for_a_guard_that_was_dropped_after_its_fixed_end() {
-    ended("lease: close over a dropped guard", ends::Fault::ClosesOverTheDropped, Broken::TwoHolders);
-}
-
-#[test]
-fn a_node_that_no_client_leaves_at_its_fixed_end_stays() {
-    ended("lease: no leave", ends::Fault::Stays, Broken::Slow);
-}
-
-#[test]
-fn a_hold_that_was_renewed_before_its_fixed_end_leaves_a_margin_after_it() {
-    assert_sound("lease: ends, renewed", Ends { end: 14, ticks: 17, ..an_end() });
+    a_leave_at_the_fixed_end_lets_the_next_in_during_the_work: ended(AtTheEnd, TwoHolders);
+    a_drop_after_the_fixed_end_is_no_release: ended(ByTheDrop, TwoHolders);
+    a_close_without_the_margin_lets_the_next_in_during_the_work: ended(ClosesAtOnce, TwoHolders);
+    a_close_that_reports_the_loss_late_lets_the_next_in_during_the_work: ended(ClosesUntold, TwoHolders);
+    a_close_waits_for_a_guard_that_was_dropped_after_its_fixed_end:
+        ended(ClosesOverTheDropped, TwoHolders);
+    a_node_that_no_client_leaves_at_its_fixed_end_stays: ended(Stays, Slow);
+    a_hold_that_was_renewed_before_its_fixed_end_leaves_a_margin_after_it:
+        assert_sound(Ends { end: 14, ticks: 17, ..an_end() });
 }
 
 #[test]

@@ -10,9 +10,8 @@
 
 use latchwork_core::backend::decide::moving::values::{ValuesAt, WholeStage, WholeStep};
 use latchwork_core::backend::decide::moving::{MovePhase, Side, Stage, Way};
-use stateright::{Model, Property};
 
-use crate::explore::{Broken, Protocol, assert_found_as, assert_sound, long, sound};
+use crate::explore::{Broken, Protocol, assert_found_as, assert_sound, long};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Fault {
@@ -254,7 +253,7 @@ impl Limits {
     }
 }
 
-impl Model for Limits {
+impl Protocol for Limits {
     type State = State;
     type Action = Step;
 
@@ -304,24 +303,16 @@ impl Model for Limits {
         }
     }
 
-    fn next_state(&self, before: &State, step: Step) -> Option<State> {
-        let mut state = before.clone();
+    fn step(&self, state: &mut State, step: Step) {
         match step {
             Step::Learns(who) => state.known[who] = state.stage,
             Step::Acknowledges(who) => state.acknowledged[who] = state.known[who].0,
-            Step::Sets(who) => self.sets(&mut state, who),
-            Step::Goes(who, way) => self.goes(&mut state, who, way),
-            Step::Operator(who) => self.operator(&mut state, who),
+            Step::Sets(who) => self.sets(state, who),
+            Step::Goes(who, way) => self.goes(state, who, way),
+            Step::Operator(who) => self.operator(state, who),
         }
-        (state != *before).then_some(state)
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        sound()
-    }
-}
-
-impl Protocol for Limits {
     fn verdict(&self, state: &State) -> Option<Broken> {
         let limit = state.limits[usize::from(state.stage.1.values.side() == Side::New)];
         (state.replaced & bit(limit) != 0).then_some(Broken::ReadBack)

@@ -24,9 +24,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use latchwork_core::backend::decide::moving::{
     Holding, MovePhase, Side, Sides, Stage, Step as Decision, Way,
 };
-use stateright::{Model, Property, Representative};
+use stateright::Representative;
 
-use crate::explore::{Broken, Protocol, sound};
+use crate::explore::{Broken, Protocol};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
@@ -296,7 +296,7 @@ impl Moving {
     }
 }
 
-impl Model for Moving {
+impl Protocol for Moving {
     type State = State;
     type Action = Step;
 
@@ -337,22 +337,14 @@ impl Model for Moving {
         }
     }
 
-    fn next_state(&self, before: &State, step: Step) -> Option<State> {
-        let mut state = before.clone();
+    fn step(&self, state: &mut State, step: Step) {
         match step {
-            Step::Checks(operator, way) => self.checks(&mut state, operator, way),
-            Step::Writes(operator) => self.writes(&mut state, operator),
-            step => self.takes(&mut state, step),
+            Step::Checks(operator, way) => self.checks(state, operator, way),
+            Step::Writes(operator) => self.writes(state, operator),
+            step => self.takes(state, step),
         }
-        (state != *before).then_some(state)
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        sound()
-    }
-}
-
-impl Protocol for Moving {
     fn verdict(&self, state: &State) -> Option<Broken> {
         if state.clients.iter().filter(|client| client.work == Work::Holding).count() > 1 {
             return Some(Broken::TwoHolders);

@@ -2,10 +2,10 @@
 
 use super::ledger::Mode;
 use super::{Node, NodeId, Owners, State, Task};
-use crate::explore::{Broken, Protocol};
+use crate::explore::Broken;
 
-impl Protocol for Owners {
-    fn verdict(&self, state: &State) -> Option<Broken> {
+impl Owners {
+    pub(super) fn judge(&self, state: &State) -> Option<Broken> {
         if state.revived {
             return Some(Broken::Revived);
         }

@@ -14,10 +14,8 @@ mod judge;
 mod ledger;
 mod rules;
 
-use stateright::{Model, Property};
-
 use self::ledger::{Entrant, Generation, Ledger, Left, Mode, Progress};
-use crate::explore::{long, sound};
+use crate::explore::{Broken, Protocol, long, offer};
 
 const TASKS: usize = 3;
 
@@ -74,26 +72,17 @@ struct Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Task {
     Idle,
-    /// Waits for the acquisition of this generation, and is woken at its end. It may be admitted
-    /// before it knows.
-    Waiting {
-        mode: Mode,
-        generation: Generation,
-        woken: bool,
-        // `false` for an acquisition that would not do: the task only waits for its end.
-        counted: bool,
-    },
-    Holding {
-        mode: Mode,
-        generation: Generation,
-        node: NodeId,
-    },
+    // Waits for the acquisition of this generation, and is woken at its end. It may be admitted
+    // before it knows. Without `counted`, the acquisition would not do: the task only waits for its
+    // end.
+    Waiting { mode: Mode, generation: Generation, woken: bool, counted: bool },
+    Holding { mode: Mode, generation: Generation, node: NodeId },
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct State {
     ledger: Book,
-    tasks: [Task; TASKS],
+    tasks: Vec<Task>,
     rounds: [u8; TASKS],
     nodes: Vec<Node>,
     made: NodeId,
@@ -108,7 +97,7 @@ struct State {
 }
 
 /// The ledger, as a hashable value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Book(Ledger<(), NodeId>);
 
 impl std::hash::Hash for Book {
@@ -138,8 +127,11 @@ enum Step {
 }
 
 impl State {
-    fn node(&mut self, id: NodeId) -> Option<&mut Node> {
-        self.nodes.iter_mut().find(|node| node.id == id)
+    /// Changes the node, if it is still there. Returns its generation.
+    fn change(&mut self, id: NodeId, change: impl FnOnce(&mut Node)) -> Option<Generation> {
+        let node = self.nodes.iter_mut().find(|node| node.id == id)?;
+        change(node);
+        Some(node.generation)
     }
 
     fn is_lost(&self, id: NodeId) -> bool {
@@ -154,10 +146,8 @@ impl State {
         }
     }
 
-    fn leave(&mut self, id: NodeId) {
-        if let Some(node) = self.node(id) {
-            node.leaving = true;
-        }
+    fn leave(&mut self, id: NodeId) -> Option<Generation> {
+        self.change(id, |node| node.leaving = true)
     }
 }
 
@@ -167,13 +157,9 @@ impl Owners {
     }
 
     fn enter(&self, state: &mut State, task: usize, mode: Mode) {
-        let lost: Vec<_> = state.nodes.iter().filter(|node| node.lost).map(|node| node.id).collect();
-        let left_of = |id: &NodeId, state: &State| state.nodes.iter().all(|node| node.id != *id);
-        let (before, unseen) = (state.clone(), self.has(Fault::LossUnseen));
-        let entered = state
-            .ledger
-            .0
-            .enter(&(), mode, |node| !unseen && (lost.contains(node) || left_of(node, &before)));
+        let held: Vec<_> = state.nodes.iter().filter(|node| !node.lost).map(|node| node.id).collect();
+        let is_lost = |node: &NodeId| !self.has(Fault::LossUnseen) && !held.contains(node);
+        let entered = state.ledger.0.enter(&(), mode, is_lost);
         let waiting = |generation, counted| Task::Waiting { mode, generation, woken: false, counted };
         state.tasks[task] = match entered {
             Entrant::Acquire(generation) => {
@@ -197,17 +183,8 @@ impl Owners {
 
     fn acquire(state: &mut State, began: usize, mode: Mode, generation: Generation) {
         state.made += 1;
-        let (id, lost) = (state.made, false);
-        state.nodes.push(Node {
-            id,
-            generation,
-            began,
-            mode,
-            admitted: false,
-            leaving: false,
-            turning: false,
-            lost,
-        });
+        let (id, admitted, leaving, turning, lost) = (state.made, false, false, false, false);
+        state.nodes.push(Node { id, generation, began, mode, admitted, leaving, turning, lost });
     }
 
     /// A woken task looks whether its acquisition has ended.
@@ -229,8 +206,8 @@ impl Owners {
     }
 
     /// Drops a waiting task.
-    fn drop(&self, state: &mut State, task: usize) -> Option<()> {
-        let Task::Waiting { mode, generation, counted, .. } = state.tasks[task] else { return None };
+    fn drop(&self, state: &mut State, task: usize) {
+        let Task::Waiting { mode, generation, counted, .. } = state.tasks[task] else { return };
         state.drops += 1;
         state.tasks[task] = Task::Idle;
         if counted && !self.has(Fault::SilentDrop) {
@@ -244,16 +221,15 @@ impl Owners {
             }
             self.left(state, left);
         }
-        Some(())
     }
 
     fn left(&self, state: &mut State, left: Left<NodeId>) {
         match left {
-            Left::Last(node) => state.leave(node),
+            Left::Last(node) => {
+                state.leave(node);
+            }
             Left::Downgrade(node) if !self.has(Fault::NoDowngrade) => {
-                if let Some(node) = state.node(node) {
-                    node.turning = true;
-                }
+                state.change(node, |node| node.turning = true);
             }
             Left::Unwanted if self.has(Fault::GoneAtOnce) => {
                 if let Some(generation) = state.ledger.0.generation(&()) {
@@ -280,32 +256,19 @@ impl Owners {
         let left = state.ledger.0.leave(&(), generation, mode);
         self.left(state, left);
     }
-}
 
-impl Owners {
     /// Whether the acquisition of a node goes on by itself.
     fn goes_on(&self, state: &State, node: &Node) -> bool {
         !self.has(Fault::NotInTheBackground) || state.kept != Some(node.began)
     }
 }
 
-impl Model for Owners {
+impl Protocol for Owners {
     type State = State;
     type Action = Step;
 
     fn init_states(&self) -> Vec<State> {
-        vec![State {
-            ledger: Book(Ledger::new()),
-            tasks: [Task::Idle; TASKS],
-            rounds: [0; TASKS],
-            nodes: Vec::new(),
-            made: 0,
-            losses: 0,
-            drops: 0,
-            kept: None,
-            revived: false,
-            late: Vec::new(),
-        }]
+        vec![State { tasks: vec![Task::Idle; TASKS], ..State::default() }]
     }
 
     fn actions(&self, state: &State, steps: &mut Vec<Step>) {
@@ -319,23 +282,16 @@ impl Model for Owners {
                 }
                 Task::Idle => {}
                 Task::Waiting { woken, .. } => {
-                    if *woken && state.kept != Some(task) {
-                        steps.push(Step::Look(task));
-                    }
+                    offer(steps, *woken && state.kept != Some(task), Step::Look(task));
                     // Without the fault, a task that is never polled takes no step, which is one of
                     // all orders.
-                    if state.kept.is_none() && self.has(Fault::NotInTheBackground) {
-                        steps.push(Step::Keep(task));
-                    }
-                    if state.drops == 0 {
-                        steps.push(Step::Drop(task));
-                    }
+                    let unpolled = self.has(Fault::NotInTheBackground);
+                    offer(steps, unpolled && state.kept.is_none(), Step::Keep(task));
+                    offer(steps, state.drops == 0, Step::Drop(task));
                 }
                 Task::Holding { mode, .. } => {
                     steps.push(Step::Release(task));
-                    if *mode == Mode::Exclusive {
-                        steps.push(Step::Downgrade(task));
-                    }
+                    offer(steps, *mode == Mode::Exclusive, Step::Downgrade(task));
                 }
             }
         }
@@ -343,36 +299,26 @@ impl Model for Owners {
         let first = state.nodes.iter().find(|node| !node.lost).filter(|node| !node.admitted && !node.leaving);
         steps.extend(first.filter(|node| self.goes_on(state, node)).map(|node| Step::Admit(node.id)));
         for node in &state.nodes {
-            let wanted =
-                !matches!(state.ledger.0.progress(&(), node.generation), Progress::Unwanted | Progress::Over);
-            if !node.admitted && !node.leaving && !wanted && !self.has(Fault::Unstopped) {
-                steps.push(Step::Stop(node.id));
-            }
-            if node.admitted && !node.lost && state.losses == 0 {
-                steps.push(Step::Lose(node.id));
-            }
-            if node.leaving {
-                steps.push(Step::LeaveLands(node.id));
-            }
-            if node.turning {
-                steps.push(Step::TurnLands(node.id));
-            }
+            let progress = state.ledger.0.progress(&(), node.generation);
+            let unwanted = matches!(progress, Progress::Unwanted | Progress::Over);
+            let stops = unwanted && !node.admitted && !node.leaving;
+            offer(steps, stops && !self.has(Fault::Unstopped), Step::Stop(node.id));
+            offer(steps, node.admitted && !node.lost && state.losses == 0, Step::Lose(node.id));
+            offer(steps, node.leaving, Step::LeaveLands(node.id));
+            offer(steps, node.turning, Step::TurnLands(node.id));
         }
     }
 
-    fn next_state(&self, last: &State, step: Step) -> Option<State> {
-        let mut state = last.clone();
+    fn step(&self, state: &mut State, step: Step) {
         match step {
             Step::Enter(task, mode) => {
                 state.rounds[task] += 1;
-                self.enter(&mut state, task, mode);
+                self.enter(state, task, mode);
             }
-            Step::Look(task) => self.look(&mut state, task),
+            Step::Look(task) => self.look(state, task),
             Step::Keep(task) => state.kept = Some(task),
             Step::Admit(id) => {
-                let node = state.node(id)?;
-                node.admitted = true;
-                let generation = node.generation;
+                let Some(generation) = state.change(id, |node| node.admitted = true) else { return };
                 // No task waits any more: the hold is dropped as soon as it is made.
                 if !state.ledger.0.acquired(&(), generation, id) && !self.has(Fault::Unstopped) {
                     state.leave(id);
@@ -381,45 +327,41 @@ impl Model for Owners {
                 state.wake();
             }
             Step::Stop(id) => {
-                let generation = state.node(id)?.generation;
-                state.leave(id);
+                let Some(generation) = state.leave(id) else { return };
                 state.ledger.0.gave_up(&(), generation);
                 state.wake();
             }
-            Step::Drop(task) => self.drop(&mut state, task)?,
-            Step::Release(task) => self.release(&mut state, task),
+            Step::Drop(task) => self.drop(state, task),
+            Step::Release(task) => self.release(state, task),
             Step::Downgrade(task) => {
-                let Task::Holding { generation, node, .. } = state.tasks[task] else { return None };
+                let Task::Holding { generation, node, .. } = state.tasks[task] else { return };
                 let turned = state.ledger.0.convert(&(), generation);
                 state.tasks[task] = match turned {
                     // The guard was lost before, and reports it.
                     Left::Stale => Task::Idle,
                     _ => Task::Holding { mode: Mode::Shared, generation, node },
                 };
-                self.left(&mut state, turned);
+                self.left(state, turned);
             }
             Step::Lose(id) => {
                 state.losses += 1;
-                state.node(id)?.lost = true;
+                state.change(id, |node| node.lost = true);
             }
             Step::LeaveLands(id) => {
                 state.nodes.retain(|node| node.id != id);
                 if let Some(at) = state.late.iter().position(|(.., node)| *node == id) {
                     let (generation, mode, _) = state.late.remove(at);
                     let left = state.ledger.0.leave(&(), generation, mode);
-                    self.left(&mut state, left);
+                    self.left(state, left);
                 }
             }
             Step::TurnLands(id) => {
-                let node = state.node(id)?;
-                node.turning = false;
-                node.mode = Mode::Shared;
+                state.change(id, |node| (node.turning, node.mode) = (false, Mode::Shared));
             }
         }
-        Some(state)
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        sound()
+    fn verdict(&self, state: &State) -> Option<Broken> {
+        self.judge(state)
     }
 }

@@ -1,8 +1,10 @@
 //! Runs the models of a majority: they are sound without a fault, and find every planted one.
 
+use super::order::Fault::{JoinsAll, KeepsTried, OwnOrder};
 use super::order::{self, Members};
+use super::validity::Fault::{AnyAnswer, AnyIncarnation, CountsAtOnce, FromArrival, LooksOnce, OwnTtl};
 use super::validity::{self, Servers};
-use crate::explore::{Broken, assert_found_as, assert_sound, long};
+use crate::explore::{Broken, assert_found_as, assert_sound, long, tests};
 
 /// One client reaches all members, one leaves out the first, one the last.
 fn of_three() -> Members {
@@ -15,74 +17,35 @@ fn all_reach_all() -> Members {
 
 /// Nothing is started again.
 fn renewed() -> Servers {
-    Servers {
-        ttls: [3, 3],
-        until: if long() { 5 } else { 4 },
-        reach: [&[0, 1, 2]; 2],
-        restarts: 0,
-        restarted: &[],
-        late: false,
-        messages: if long() { 2 } else { 1 },
-        fault: None,
-    }
+    let (until, messages) = if long() { (5, 2) } else { (4, 1) };
+    Servers { ttls: [3, 3], until, reach: [&[0, 1, 2]; 2], messages, ..Servers::default() }
 }
 
 /// The one server that both majorities share forgets.
 fn forgetful() -> Servers {
-    Servers {
-        ttls: [4, 2],
-        until: if long() { 6 } else { 5 },
-        reach: [&[0, 1], &[1, 2]],
-        restarts: 1,
-        restarted: &[1],
-        late: !long(),
-        messages: 1,
-        fault: None,
-    }
+    let until = if long() { 6 } else { 5 };
+    let bounds = Servers { ttls: [4, 2], until, reach: [&[0, 1], &[1, 2]], ..Servers::default() };
+    Servers { restarts: 1, restarted: &[1], late: !long(), messages: 1, ..bounds }
 }
 
-#[test]
-fn no_clients_of_a_quorum_wait_for_each_other_for_ever() {
-    assert_sound("quorum: some left out", of_three());
-    assert_sound("quorum: all reached", all_reach_all());
+fn of_members(name: &str, fault: order::Fault) {
+    assert_found_as(name, Members { fault: Some(fault), ..all_reach_all() }, Broken::Stuck);
 }
 
-#[test]
-fn no_two_hold_a_majority() {
-    assert_sound("quorum: renewed", renewed());
-    assert_sound("quorum: forgetful", forgetful());
+fn of_servers(name: &str, fault: validity::Fault, bounds: Servers) {
+    assert_found_as(name, Servers { fault: Some(fault), ..bounds }, Broken::TwoHolders);
 }
 
-#[test]
-fn quorum_wait_in_order() {
-    let fault = Some(order::Fault::OwnOrder);
-    assert_found_as("quorum: order", Members { fault, ..all_reach_all() }, Broken::Stuck);
-}
-
-#[test]
-fn quorum_try_whole() {
-    let faulty = |fault| Members { fault: Some(fault), ..all_reach_all() };
-    assert_found_as("quorum: joins all", faulty(order::Fault::JoinsAll), Broken::Stuck);
-    assert_found_as("quorum: kept", faulty(order::Fault::KeepsTried), Broken::Stuck);
-}
-
-#[test]
-fn quorum_validity() {
-    let faulty = |fault| Servers { fault: Some(fault), ..renewed() };
-    assert_found_as("quorum: arrival", faulty(validity::Fault::FromArrival), Broken::TwoHolders);
-    assert_found_as("quorum: any answer", faulty(validity::Fault::AnyAnswer), Broken::TwoHolders);
-}
-
-#[test]
-fn quorum_amnesia() {
-    let faulty = |fault| Servers { fault: Some(fault), ..forgetful() };
-    assert_found_as("quorum: at once", faulty(validity::Fault::CountsAtOnce), Broken::TwoHolders);
-    assert_found_as("quorum: own TTL", faulty(validity::Fault::OwnTtl), Broken::TwoHolders);
-    assert_found_as("quorum: any incarnation", faulty(validity::Fault::AnyIncarnation), Broken::TwoHolders);
-}
-
-#[test]
-fn quorum_same_memory() {
-    let faulty = Servers { fault: Some(validity::Fault::LooksOnce), ..forgetful() };
-    assert_found_as("quorum: looks once", faulty, Broken::TwoHolders);
+tests! {
+    no_clients_of_a_quorum_wait_for_each_other_for_ever:
+        assert_sound(of_three()), assert_sound(all_reach_all());
+    no_two_hold_a_majority: assert_sound(renewed()), assert_sound(forgetful());
+    quorum_wait_in_order: of_members(OwnOrder);
+    quorum_try_whole: of_members(JoinsAll), of_members(KeepsTried);
+    quorum_validity: of_servers(FromArrival, renewed()), of_servers(AnyAnswer, renewed());
+    quorum_amnesia:
+        of_servers(CountsAtOnce, forgetful()),
+        of_servers(OwnTtl, forgetful()),
+        of_servers(AnyIncarnation, forgetful());
+    quorum_same_memory: of_servers(LooksOnce, forgetful());
 }

@@ -8,16 +8,13 @@
 //! A join of a member that the client has is a renewal. Nobody releases: a hold ends with its time.
 //! Looks at a marker take no time; a server may start again between a look and a join.
 
-use std::time::Duration;
-
 use latchwork_core::Moment;
 use latchwork_core::backend::decide::quorum::{majority, valid_for};
 use latchwork_core::backend::decide::trial::{Marker, Terms, Trial, Verdict};
 use latchwork_core::backend::decide::valid_until;
-use stateright::{Model, Property};
 
 use super::MEMBERS;
-use crate::explore::{Broken, Protocol, sound};
+use crate::explore::{Broken, Protocol, offer};
 use crate::{TICK, moment, ttl_of};
 
 const CLIENTS: usize = 2;
@@ -38,7 +35,7 @@ pub(super) enum Fault {
     LooksOnce,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Servers {
     /// In ticks, of each client.
     pub(super) ttls: [u8; CLIENTS],
@@ -81,7 +78,7 @@ struct Message {
     answer: Option<u8>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct State {
     now: u8,
     servers: Vec<Server>,
@@ -111,23 +108,18 @@ impl Servers {
         self.fault == Some(fault)
     }
 
-    fn longest(&self) -> Duration {
-        ttl_of(self.ttls[0].max(self.ttls[1]))
-    }
-
     fn terms(&self, client: usize) -> Terms {
-        let own = self.has(Fault::OwnTtl);
-        Terms::new(if own { ttl_of(self.ttls[client]) } else { self.longest() }, [])
+        let longest = self.ttls[0].max(self.ttls[1]);
+        Terms::new(ttl_of(if self.has(Fault::OwnTtl) { self.ttls[client] } else { longest }), [])
     }
 
     fn holds(&self, state: &State, client: usize) -> bool {
         let left = state.clients[client].iter().map(|member| member.deadline.since(moment(state.now)));
-        let left = if self.has(Fault::AnyAnswer) {
-            // As many members as a majority have ever answered.
-            let known = state.clients[client].iter().filter(|member| member.deadline > Moment::PAST).count();
-            left.max().filter(|_| known >= majority(MEMBERS))
-        } else {
-            valid_for(majority(MEMBERS), left)
+        // By the fault, as many members as a majority have ever answered.
+        let known = || state.clients[client].iter().filter(|member| member.deadline > Moment::PAST).count();
+        let left = match self.has(Fault::AnyAnswer) {
+            true => left.max().filter(|_| known() >= majority(MEMBERS)),
+            false => valid_for(majority(MEMBERS), left),
         };
         left.is_some_and(|left| !left.is_zero())
     }
@@ -144,11 +136,8 @@ impl Servers {
                 ..marker
             });
             match member.trial.judge(&terms, running.as_deref(), stored.as_ref(), now, *markers) {
-                Verdict::Counts => member.counts = Some(server.incarnation),
-                Verdict::NotBefore(_) if self.has(Fault::CountsAtOnce) => {
-                    member.counts = Some(server.incarnation);
-                }
-                Verdict::NotBefore(_) => {}
+                Verdict::NotBefore(_) if !self.has(Fault::CountsAtOnce) => {}
+                Verdict::NotBefore(_) | Verdict::Counts => member.counts = Some(server.incarnation),
                 Verdict::Write(marker) => {
                     *markers += 1;
                     server.marker = Some(marker);
@@ -186,7 +175,7 @@ impl Servers {
     }
 }
 
-impl Model for Servers {
+impl Protocol for Servers {
     type State = State;
     type Action = Step;
 
@@ -198,32 +187,22 @@ impl Model for Servers {
             Server { hold: None, incarnation: 0, marker: Some(marker) }
         };
         let member = Member { deadline: Moment::PAST, trial: Trial::default(), counts: Some(0) };
-        vec![State {
-            now: 1,
-            servers: (0..MEMBERS).map(server).collect(),
-            clients: vec![vec![member; MEMBERS]; CLIENTS],
-            messages: Vec::new(),
-            restarts: 0,
-            markers: 10,
-        }]
+        let (servers, clients) = ((0..MEMBERS).map(server).collect(), vec![vec![member; MEMBERS]; CLIENTS]);
+        vec![State { now: 1, servers, clients, markers: 10, ..State::default() }]
     }
 
     fn actions(&self, state: &State, steps: &mut Vec<Step>) {
-        if state.now < self.until {
-            steps.push(Step::Tick);
-        }
+        offer(steps, state.now < self.until, Step::Tick);
         let begun = if self.late && state.restarts < self.restarts { 1 } else { CLIENTS };
         for client in 0..begun {
             for server in self.reach[client].iter().copied() {
-                if state.clients[client][server].counts != Some(state.servers[server].incarnation) {
-                    steps.push(Step::Look(client, server));
-                }
+                let member = &state.clients[client][server];
+                let counts = member.counts == Some(state.servers[server].incarnation);
+                offer(steps, !counts, Step::Look(client, server));
                 let joining = |message: &Message| (message.client, message.server) == (client, server);
                 let proves = valid_until(moment(state.now), ttl_of(self.ttls[client]));
-                let useful = proves > state.clients[client][server].deadline;
-                if useful && state.messages.len() < self.messages && !state.messages.iter().any(joining) {
-                    steps.push(Step::Join(client, server));
-                }
+                let useful = proves > member.deadline && !state.messages.iter().any(joining);
+                offer(steps, useful && state.messages.len() < self.messages, Step::Join(client, server));
             }
         }
         for (number, message) in state.messages.iter().enumerate() {
@@ -239,16 +218,15 @@ impl Model for Servers {
         }
     }
 
-    fn next_state(&self, state: &State, step: Step) -> Option<State> {
-        let mut state = state.clone();
+    fn step(&self, state: &mut State, step: Step) {
         match step {
             Step::Tick => state.now += 1,
-            Step::Look(client, server) => self.look(&mut state, client, server),
+            Step::Look(client, server) => self.look(state, client, server),
             Step::Join(client, server) => {
                 state.messages.push(Message { client, server, sent: state.now, answer: None });
             }
-            Step::Arrives(message) => self.arrives(&mut state, message),
-            Step::Answered(message) => self.answered(&mut state, message),
+            Step::Arrives(message) => self.arrives(state, message),
+            Step::Answered(message) => self.answered(state, message),
             Step::Restart(server, keeps_marker) => {
                 state.restarts += 1;
                 let server = &mut state.servers[server];
@@ -268,15 +246,8 @@ impl Model for Servers {
             server.hold.take_if(|(_, expires)| *expires <= state.now);
         }
         state.messages.sort();
-        Some(state)
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        sound()
-    }
-}
-
-impl Protocol for Servers {
     fn verdict(&self, state: &State) -> Option<Broken> {
         (0..CLIENTS).all(|client| self.holds(state, client)).then_some(Broken::TwoHolders)
     }

@@ -10,16 +10,12 @@ use crate::{TICK, ttl_of};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Phase {
     Idle,
-    /// `wait` is false for a try.
-    Joining {
-        wait: bool,
-    },
+    // `wait` is false for a try.
+    Joining { wait: bool },
     Waiting,
     Holding,
-    /// Names the node by sequence number; `None` ends the whole attempt and writes a tombstone.
-    Leaving {
-        sequence: Option<u64>,
-    },
+    // Names the node by sequence number; `None` ends the whole attempt and writes a tombstone.
+    Leaving { sequence: Option<u64> },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -133,17 +129,15 @@ impl State {
     }
 
     pub(crate) fn hear(&mut self, model: &Redis, message: Message) {
+        let index = message.client();
+        let current = message.attempt() == self.attempt(index);
         match message {
-            Message::Left { to } => {
-                let index = usize::from(to.client);
-                let current = to == self.attempt(index);
-                if current && matches!(self.clients[index].phase, Phase::Leaving { .. }) {
-                    self.clients[index].idle();
-                }
+            Message::Left { .. } if current && matches!(self.clients[index].phase, Phase::Leaving { .. }) => {
+                self.clients[index].idle();
             }
-            Message::HandOff { to, sequence } => self.hear_hand_off(model, to, sequence),
-            Message::Answer { to, asked, at, told } if to == self.attempt(usize::from(to.client)) => {
-                self.hear_answer(model, usize::from(to.client), asked, at, told);
+            Message::HandOff { sequence, .. } => self.hear_hand_off(model, index, current, sequence),
+            Message::Answer { asked, at, told, .. } if current => {
+                self.hear_answer(model, index, asked, at, told);
             }
             _ => {}
         }
@@ -151,24 +145,19 @@ impl State {
 
     /// Accepts the message only for the attempt that waits now, and only before its deadline. Never
     /// moves the deadline (QUEUE-MESSAGE-ADMITS-ONE-ATTEMPT).
-    fn hear_hand_off(&mut self, model: &Redis, to: Attempt, sequence: u64) {
-        let index = usize::from(to.client);
-        let mine = to == self.attempt(index) || model.has(Fault::HandOffByQueueOnly);
+    fn hear_hand_off(&mut self, model: &Redis, index: usize, current: bool, sequence: u64) {
+        let any = model.has(Fault::HandOffByQueueOnly);
         let (now, at) = (self.local_moment(index), self.local(index));
         let client = &mut self.clients[index];
+        let mine = sequence == client.sequence;
         match client.phase {
-            Phase::Joining { .. } if mine && !model.has(Fault::NoLatch) => client.latched = Some(sequence),
-            Phase::Waiting if model.has(Fault::HandOffRenews) && mine && sequence == client.sequence => {
+            _ if !current && !any => {}
+            Phase::Joining { .. } if !model.has(Fault::NoLatch) => client.latched = Some(sequence),
+            Phase::Waiting if model.has(Fault::HandOffRenews) && mine => {
                 client.deadline = model.deadline(at);
                 self.hold(index);
             }
-            Phase::Waiting
-                if mine
-                    && (sequence == client.sequence || model.has(Fault::HandOffByQueueOnly))
-                    && now < client.deadline =>
-            {
-                self.hold(index);
-            }
+            Phase::Waiting if (mine || any) && now < client.deadline => self.hold(index),
             _ => {}
         }
     }
@@ -179,11 +168,14 @@ impl State {
         let late = model.has(Fault::LateRepliesAndNamesById);
         let counts_from = if model.has(Fault::FromArrival) { local } else { sent };
         let client = &mut self.clients[index];
-        if asked == Asked::Join {
-            client.unanswered = client.unanswered.saturating_sub(1);
-        }
-        match (client.phase, told) {
-            (Phase::Joining { .. }, Told::Admitted { sequence } | Told::Waiting { sequence, .. }) => {
+        client.unanswered = client.unanswered.saturating_sub(u8::from(asked == Asked::Join));
+        let place = match told {
+            Told::Admitted { sequence } | Told::Waiting { sequence, .. } => Some(sequence),
+            Told::Refused | Told::Gone => None,
+        };
+        let admitted = matches!(told, Told::Admitted { .. });
+        match (client.phase, place) {
+            (Phase::Joining { .. }, Some(sequence)) => {
                 let latched = client.latched.take() == Some(sequence);
                 client.sequence = sequence;
                 client.repeats = 0;
@@ -192,30 +184,24 @@ impl State {
                 // The reply leaves no time: the client leaves the node (LEASE-DEADLINE-FROM-SEND).
                 if now >= self.clients[index].deadline {
                     self.leave(index);
-                } else if latched || matches!(told, Told::Admitted { .. }) {
+                } else if latched || admitted {
                     self.hold(index);
                 } else {
                     self.clients[index].phase = Phase::Waiting;
                 }
             }
-            (Phase::Joining { .. }, Told::Refused) if client.unanswered == 0 => client.idle(),
-            (Phase::Joining { .. }, Told::Refused | Told::Gone) => self.leave(index),
+            (Phase::Joining { .. }, None) if told == Told::Refused && client.unanswered == 0 => client.idle(),
+            (Phase::Joining { .. }, None) => self.leave(index),
             // The attempt has another node by now, or none: the hold is lost.
-            (Phase::Waiting | Phase::Holding, Told::Gone) => self.leave(index),
-            (
-                Phase::Waiting | Phase::Holding,
-                Told::Admitted { sequence } | Told::Waiting { sequence, .. },
-            ) if sequence != client.sequence && !late => {
+            (Phase::Waiting | Phase::Holding, None) if told == Told::Gone => self.leave(index),
+            (Phase::Waiting | Phase::Holding, Some(sequence)) if sequence != client.sequence && !late => {
                 // The leave must name the id: a leave by this sequence number would miss the new
                 // node.
                 client.unanswered += 1;
                 self.leave(index);
             }
-            (Phase::Waiting | Phase::Holding, Told::Admitted { .. } | Told::Waiting { .. })
-                if !lost || late =>
-            {
+            (Phase::Waiting | Phase::Holding, Some(_)) if !lost || late => {
                 client.deadline = client.deadline.max(model.deadline(counts_from));
-                let admitted = matches!(told, Told::Admitted { .. });
                 self.schedule(model, index, sent, told);
                 let waits = self.clients[index].phase == Phase::Waiting;
                 if waits && admitted && !model.has(Fault::RenewalTellsNothing) {

@@ -10,6 +10,7 @@ mod world;
 
 use latchwork_core::backend::NodeId;
 use latchwork_core::backend::decide::queue::Queue;
+use latchwork_core::backend::decide::valid_until;
 use latchwork_core::{Claim, Moment};
 
 use crate::explore::Broken;
@@ -65,7 +66,7 @@ pub(crate) enum Fault {
 }
 
 /// The bounds of an exploration, and the planted fault.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Redis {
     /// One client each.
     pub(crate) claims: Vec<Claim>,
@@ -103,37 +104,33 @@ pub(crate) struct Attempt {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Message {
-    Join {
-        by: Attempt,
-        sent: u8,
-        wait: bool,
-    },
-    Renew {
-        by: Attempt,
-        sequence: u64,
-        sent: u8,
-    },
-    Leave {
-        by: Attempt,
-        sequence: u64,
-    },
-    Abandon {
-        by: Attempt,
-    },
-    /// Answers a join or a renewal. `at` is the client's clock when it sent the request.
-    Answer {
-        to: Attempt,
-        asked: Asked,
-        at: u8,
-        told: Told,
-    },
-    Left {
-        to: Attempt,
-    },
-    HandOff {
-        to: Attempt,
-        sequence: u64,
-    },
+    Join { by: Attempt, sent: u8, wait: bool },
+    Renew { by: Attempt, sequence: u64, sent: u8 },
+    Leave { by: Attempt, sequence: u64 },
+    Abandon { by: Attempt },
+    // Answers a join or a renewal. `at` is the client's clock when it sent the request.
+    Answer { to: Attempt, asked: Asked, at: u8, told: Told },
+    Left { to: Attempt },
+    HandOff { to: Attempt, sequence: u64 },
+}
+
+impl Message {
+    /// The attempt that sends this request, or gets this reply.
+    fn attempt(&self) -> Attempt {
+        match *self {
+            Message::Join { by, .. } | Message::Renew { by, .. } | Message::Leave { by, .. } => by,
+            Message::Abandon { by } => by,
+            Message::Answer { to, .. } | Message::Left { to } | Message::HandOff { to, .. } => to,
+        }
+    }
+
+    fn client(&self) -> usize {
+        usize::from(self.attempt().client)
+    }
+
+    fn is_request(&self) -> bool {
+        !matches!(self, Message::Answer { .. } | Message::Left { .. } | Message::HandOff { .. })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -151,7 +148,7 @@ pub(crate) enum Told {
     Gone,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     now: u8,
     back: u8,
@@ -200,10 +197,6 @@ impl Redis {
         self.fault == Some(fault)
     }
 
-    fn judges(&self, broken: Broken) -> bool {
-        self.only.is_none_or(|only| only == broken)
-    }
-
     /// The second queue carries the faults of the server. For everything else, core's queue runs.
     fn server(&self) -> Server {
         use Fault::*;
@@ -226,10 +219,9 @@ impl Redis {
     }
 
     fn deadline(&self, sent: u8) -> Moment {
-        if self.has(Fault::NoMargin) {
-            moment(sent) + ttl_of(self.ttl)
-        } else {
-            latchwork_core::backend::decide::valid_until(moment(sent), ttl_of(self.ttl))
+        match self.has(Fault::NoMargin) {
+            true => moment(sent) + ttl_of(self.ttl),
+            false => valid_until(moment(sent), ttl_of(self.ttl)),
         }
     }
 }

@@ -4,38 +4,34 @@
 
 use super::client::Phase;
 use super::{Redis, State};
-use crate::explore::Broken;
+use crate::explore::{Broken, damage};
 
 /// In TTLs. A waiter that is not served by then never is.
 const FOREVER: u8 = 5;
 
 pub(super) fn verdict(model: &Redis, state: &State) -> Option<Broken> {
     let mut state = state.clone();
-    let mut wants: Vec<bool> = state
-        .clients
-        .iter()
-        .map(|client| client.alive && matches!(client.phase, Phase::Joining { wait: true } | Phase::Waiting))
-        .collect();
+    let waits = |phase| matches!(phase, Phase::Joining { wait: true } | Phase::Waiting);
+    let wants = state.clients.iter().map(|client| client.alive && waits(client.phase));
+    let mut wants: Vec<bool> = wants.collect();
     for ticks in 0..=model.ttl * FOREVER {
         while state.act(model, &mut wants) {}
         if state.broken.is_some() {
             return state.broken;
         }
-        if wants.iter().all(|wants| !wants) && state.clients.iter().all(|client| client.phase == Phase::Idle)
-        {
+        let idle = state.clients.iter().all(|client| client.phase == Phase::Idle);
+        if idle && !wants.contains(&true) {
             // The next renewal of any client notices that the clock stepped back, and the wait
             // costs a TTL from there (QUEUE-CLAMP-EXPIRY).
             let noticed = if model.back > 0 { model.ttl.div_ceil(3) } else { 0 };
-            if ticks > model.ttl + noticed {
-                return Some(Broken::Slow);
-            }
+            let slow = ticks > model.ttl + noticed;
             // Any request makes the server clamp expiries.
             let nobody = latchwork_core::backend::NodeId::from_bytes([u8::MAX; 16]);
             let _ = state.server.renew(state.server_time(), nobody, 0);
             state.now += model.ttl;
             let now = state.server_time();
-            let left = state.server.nodes().iter().any(|node| node.expires > now);
-            return left.then_some(Broken::Stuck);
+            let left = state.server.nodes().iter().any(|node| node.slot.expires > now);
+            return damage(None, [(slow, Broken::Slow), (left, Broken::Stuck)]);
         }
         state.now += 1;
     }

@@ -3,18 +3,16 @@
 use std::collections::BTreeSet;
 
 use latchwork_core::backend::decide::fits;
-use latchwork_core::backend::decide::queue::{Admissions, Answer, Micros, Queue, QueueJoin};
+use latchwork_core::backend::decide::queue::{Admissions, Answer, Micros, Queue, QueueJoin, Slot};
 use latchwork_core::backend::{NodeId, Patience};
 use latchwork_core::{Claim, Limit};
 
 use super::Fault;
 
-/// A node as seen from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Row {
     pub(crate) sequence: u64,
-    pub(crate) id: NodeId,
-    pub(crate) expires: Micros,
+    pub(crate) slot: Slot,
     pub(crate) admitted: bool,
 }
 
@@ -39,42 +37,28 @@ impl Server {
         }
     }
 
-    pub(crate) fn leave(&mut self, now: Micros, id: NodeId, sequence: u64) -> Admissions {
-        match self {
-            Server::Core(queue) => queue.leave(now, id, sequence).1,
-            Server::Second(second) => second.leave(now, id, Some(sequence)).1,
+    /// Without a sequence number, abandons the attempt.
+    pub(crate) fn leave(&mut self, now: Micros, id: NodeId, sequence: Option<u64>) -> Admissions {
+        match (self, sequence) {
+            (Server::Core(queue), Some(sequence)) => queue.leave(now, id, sequence).1,
+            (Server::Core(queue), None) => queue.abandon(now, id).1,
+            (Server::Second(second), _) => second.leave(now, id, sequence),
         }
     }
 
-    pub(crate) fn abandon(&mut self, now: Micros, id: NodeId) -> Admissions {
+    pub(crate) fn nodes(&self) -> Vec<Row> {
+        let row =
+            |(sequence, slot, admitted): (u64, &Slot, bool)| Row { sequence, slot: slot.clone(), admitted };
         match self {
-            Server::Core(queue) => queue.abandon(now, id).1,
-            Server::Second(second) => second.leave(now, id, None).1,
+            Server::Core(queue) => queue.iter().map(row).collect(),
+            Server::Second(second) => second.rows.clone(),
         }
     }
+}
 
-    pub(crate) fn nodes(&self) -> Vec<Seen> {
-        match self {
-            Server::Core(queue) => queue
-                .iter()
-                .map(|(sequence, slot, admitted)| Seen {
-                    sequence,
-                    id: slot.id,
-                    expires: slot.expires,
-                    admitted,
-                })
-                .collect(),
-            Server::Second(second) => second
-                .rows
-                .iter()
-                .map(|row| Seen {
-                    sequence: row.sequence,
-                    id: row.id,
-                    expires: row.expires,
-                    admitted: row.admitted,
-                })
-                .collect(),
-        }
+impl Default for Server {
+    fn default() -> Self {
+        Server::Core(Queue::new())
     }
 }
 
@@ -87,16 +71,6 @@ pub(crate) struct Second {
     rows: Vec<Row>,
     closed: BTreeSet<NodeId>,
     limit: u32,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Row {
-    sequence: u64,
-    id: NodeId,
-    claim: Claim,
-    ttl: Micros,
-    expires: Micros,
-    admitted: bool,
 }
 
 impl Second {
@@ -113,10 +87,10 @@ impl Second {
         if self.closed.contains(&ask.id) {
             return (Answer::Gone, without(told, ask.id));
         }
-        let known = self.rows.iter_mut().find(|row| row.id == ask.id);
+        let known = self.rows.iter_mut().find(|row| row.slot.id == ask.id);
         let sequence = match known {
             Some(row) if self.fault != Some(Fault::NoLookUpById) => {
-                row.expires = now + ask.ttl;
+                row.slot.expires = now + ask.ttl;
                 row.sequence
             }
             _ => {
@@ -127,8 +101,8 @@ impl Second {
                 }
                 let sequence = now.max(self.last + 1);
                 self.last = sequence;
-                let (id, claim, ttl, expires) = (ask.id, ask.claim, ask.ttl, now + ask.ttl);
-                self.rows.push(Row { sequence, id, claim, ttl, expires, admitted: false });
+                let slot = Slot { id: ask.id, claim: ask.claim, ttl: ask.ttl, expires: now + ask.ttl };
+                self.rows.push(Row { sequence, slot, admitted: false });
                 told.extend(self.admit(now));
                 sequence
             }
@@ -143,15 +117,12 @@ impl Second {
     fn renew(&mut self, now: Micros, id: NodeId, sequence: u64) -> (Answer, Admissions) {
         let mut told = if self.has(Fault::RenewDoesNotPrune) { Admissions::new() } else { self.prune(now) };
         let by_id = self.has(Fault::LateRepliesAndNamesById);
-        let row = self.rows.iter_mut().find(|row| row.id == id && (by_id || row.sequence == sequence));
-        let answer = match row {
-            None => Answer::Gone,
-            Some(row) => {
-                row.expires = now + row.ttl;
-                let sequence = row.sequence;
-                self.answer(sequence)
-            }
-        };
+        let row = self.rows.iter_mut().find(|row| row.slot.id == id && (by_id || row.sequence == sequence));
+        let found = row.map(|row| {
+            row.slot.expires = now + row.slot.ttl;
+            row.sequence
+        });
+        let answer = found.map_or(Answer::Gone, |sequence| self.answer(sequence));
         if self.has(Fault::OnlyLeavesPublish) {
             told.clear();
         }
@@ -160,38 +131,33 @@ impl Second {
 
     /// With a sequence number, removes that node only. Without one, ends the attempt and all that
     /// it made.
-    fn leave(&mut self, now: Micros, id: NodeId, sequence: Option<u64>) -> (bool, Admissions) {
+    fn leave(&mut self, now: Micros, id: NodeId, sequence: Option<u64>) -> Admissions {
         let mut told = self.prune(now);
         let one_id = self.has(Fault::OneIdForAllAttempts);
         if sequence.is_none() && !one_id && !self.has(Fault::NoTombstone) {
             self.closed.insert(id);
         }
         let own = |row: &Row| match self.fault {
-            Some(Fault::LeaveByClient) => super::client_of(row.id) == super::client_of(id),
-            Some(Fault::OneIdForAllAttempts) => row.id == id,
-            _ => row.id == id && sequence.is_none_or(|sequence| row.sequence == sequence),
+            Some(Fault::LeaveByClient) => super::client_of(row.slot.id) == super::client_of(id),
+            Some(Fault::OneIdForAllAttempts) => row.slot.id == id,
+            _ => row.slot.id == id && sequence.is_none_or(|sequence| row.sequence == sequence),
         };
-        let found = self.rows.iter().position(own);
-        if let Some(index) = found {
+        if let Some(index) = self.rows.iter().position(own) {
             self.rows.remove(index);
             told.extend(self.admit(now));
         }
-        (found.is_some(), without(told, id))
+        without(told, id)
     }
 
     fn prune(&mut self, now: Micros) -> Admissions {
         if !self.has(Fault::NoClamp) {
             for row in &mut self.rows {
-                row.expires = row.expires.min(now + row.ttl);
+                row.slot.expires = row.slot.expires.min(now + row.slot.ttl);
             }
         }
-        if self.has(Fault::PruneFirstOnly) {
-            if self.rows.first().is_some_and(|row| row.expires <= now) {
-                self.rows.remove(0);
-            }
-        } else {
-            self.rows.retain(|row| row.expires > now);
-        }
+        let kept = |row: &Row| row.slot.expires > now;
+        let first = self.rows.first().filter(|_| self.has(Fault::PruneFirstOnly)).map(|row| row.sequence);
+        self.rows.retain(|row| kept(row) || first.is_some_and(|first| row.sequence != first));
         self.admit(now)
     }
 
@@ -201,14 +167,12 @@ impl Second {
             if self.rows[index].admitted {
                 continue;
             }
-            if self.lets_in(self.rows[index].claim) {
+            if self.lets_in(self.rows[index].slot.claim) {
                 let extends = self.has(Fault::AdmissionExtends);
                 let row = &mut self.rows[index];
                 row.admitted = true;
-                if extends {
-                    row.expires = now + row.ttl;
-                }
-                told.push((row.id, row.sequence));
+                row.slot.expires = if extends { now + row.slot.ttl } else { row.slot.expires };
+                told.push((row.slot.id, row.sequence));
             } else if !self.has(Fault::AgainstHoldersOnly) {
                 break;
             }
@@ -219,7 +183,7 @@ impl Second {
     /// Whether a claim fits beside the holders. That is the whole rule only if no node waits before
     /// it.
     fn lets_in(&self, claim: Claim) -> bool {
-        fits(self.rows.iter().filter(|row| row.admitted).map(|row| row.claim), claim, self.limit)
+        fits(self.rows.iter().filter(|row| row.admitted).map(|row| row.slot.claim), claim, self.limit)
     }
 
     fn answer(&self, sequence: u64) -> Answer {
@@ -231,12 +195,12 @@ impl Second {
             return Answer::Admitted { sequence };
         }
         let mut ahead = self.rows[..index].iter().rev();
-        let blocker = match row.claim {
-            Claim::Exclusive => ahead.next().map(|row| row.expires),
-            Claim::Shared => ahead.find(|row| row.claim == Claim::Exclusive).map(|row| row.expires),
-            Claim::Permits(_) => self.rows.iter().map(|row| row.expires).min(),
+        let blocker = match row.slot.claim {
+            Claim::Exclusive => ahead.next().map(|row| row.slot.expires),
+            Claim::Shared => ahead.find(|row| row.slot.claim == Claim::Exclusive).map(|row| row.slot.expires),
+            Claim::Permits(_) => self.rows.iter().map(|row| row.slot.expires).min(),
         };
-        Answer::Waiting { sequence, ahead_expires: blocker.unwrap_or(row.expires) }
+        Answer::Waiting { sequence, ahead_expires: blocker.unwrap_or(row.slot.expires) }
     }
 }
 
@@ -245,7 +209,6 @@ fn without(mut told: Admissions, id: NodeId) -> Admissions {
     told
 }
 
-#[cfg(test)]
 mod tests {
     use super::*;
     use crate::explore::Random;
@@ -264,7 +227,8 @@ mod tests {
                 // The clock may also step back (QUEUE-CLAMP-EXPIRY).
                 now = if random.below(20) == 0 { now - now.min(300) } else { now + random.next() % 60 };
                 let id = NodeId::from_bytes([u8::try_from(random.below(6)).expect("small"); 16]);
-                let known = core.nodes().iter().find(|node| node.id == id).map_or(7, |node| node.sequence);
+                let known =
+                    core.nodes().iter().find(|node| node.slot.id == id).map_or(7, |node| node.sequence);
                 let claim = match kinds {
                     0 => Claim::Exclusive,
                     1 if random.below(2) == 0 => Claim::Exclusive,
@@ -277,8 +241,8 @@ mod tests {
                 let answers = [&mut core, &mut second].map(|server| match choice {
                     0..6 => server.join(now, &ask),
                     6..9 => server.renew(now, id, known),
-                    9..11 => (Answer::Gone, server.leave(now, id, known)),
-                    _ => (Answer::Gone, server.abandon(now, id)),
+                    9..11 => (Answer::Gone, server.leave(now, id, Some(known))),
+                    _ => (Answer::Gone, server.leave(now, id, None)),
                 });
                 let case =
                     format!("LATCHWORK_SEED={seed}, history {history}, step {step}, choice {choice} {ask:?}");

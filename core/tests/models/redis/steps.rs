@@ -1,30 +1,16 @@
 //! The possible next steps in a state of the Redis queue model.
 
-use stateright::{Model, Property};
-
 use super::client::{Client, Phase};
-use super::{Fault, Message, Redis, State, Step};
-use crate::explore::sound;
+use super::{Fault, Redis, State, Step, recovery};
+use crate::explore::{Broken, Protocol, offer};
 
-impl Model for Redis {
+impl Protocol for Redis {
     type State = State;
     type Action = Step;
 
     fn init_states(&self) -> Vec<State> {
         let clients = self.claims.iter().map(|_| Client::new()).collect();
-        vec![State {
-            now: 0,
-            back: 0,
-            server: self.server(),
-            net: Vec::new(),
-            clients,
-            losses: 0,
-            crashes: 0,
-            slow: 0,
-            made: Vec::new(),
-            highest_token: 0,
-            broken: None,
-        }]
+        vec![State { server: self.server(), clients, ..State::default() }]
     }
 
     fn actions(&self, state: &State, steps: &mut Vec<Step>) {
@@ -35,69 +21,56 @@ impl Model for Redis {
             } else if !matches!(client.phase, Phase::Idle | Phase::Leaving { .. }) {
                 steps.push(Step::Leave(index));
             }
-            if state.crashes < self.crashes && client.phase != Phase::Idle {
-                steps.push(Step::Crash(index));
-            }
+            offer(steps, state.crashes < self.crashes && client.phase != Phase::Idle, Step::Crash(index));
         }
-        let mut last = None;
-        for &message in &state.net {
-            if last.replace(message) == Some(message) {
-                continue;
-            }
-            steps.push(Step::Deliver(message));
-            if state.losses < self.losses {
-                steps.push(Step::Lose(message));
-            }
+        for same in state.net.chunk_by(|message, other| message == other) {
+            steps.push(Step::Deliver(same[0]));
+            offer(steps, state.losses < self.losses, Step::Lose(same[0]));
         }
-        if state.now < self.ticks {
-            steps.push(Step::Tick);
-            if state.slow < self.slow {
-                let living = (0..state.clients.len()).filter(|&index| state.clients[index].alive);
-                steps.extend(living.map(Step::SlowTick));
-            }
+        offer(steps, state.now < self.ticks, Step::Tick);
+        if state.now < self.ticks && state.slow < self.slow {
+            let living = (0..state.clients.len()).filter(|&index| state.clients[index].alive);
+            steps.extend(living.map(Step::SlowTick));
         }
-        if state.back < self.back {
-            steps.push(Step::ClockBack);
-        }
+        offer(steps, state.back < self.back, Step::ClockBack);
     }
 
-    fn next_state(&self, state: &State, step: Step) -> Option<State> {
-        let mut next = state.clone();
+    fn step(&self, state: &mut State, step: Step) {
         match step {
-            Step::Join(index) => next.join(index, true),
-            Step::Try(index) => next.join(index, false),
-            Step::JoinAgain(index) => next.join_again(index),
-            Step::Renew(index) => next.renew(self, index),
-            Step::Leave(index) => next.leave(index),
-            Step::LeaveAgain(index) => next.leave_again(index),
-            Step::Deliver(message) => next.deliver(self, message),
+            Step::Join(index) => state.join(index, true),
+            Step::Try(index) => state.join(index, false),
+            Step::JoinAgain(index) => state.join_again(index),
+            Step::Renew(index) => state.renew(self, index),
+            Step::Leave(index) => state.leave(index),
+            Step::LeaveAgain(index) => state.leave_again(index),
+            Step::Deliver(message) => state.deliver(self, message),
             Step::Lose(message) => {
-                next.take(message);
-                next.losses += 1;
+                state.take(message);
+                state.losses += 1;
             }
             Step::Crash(index) => {
-                next.clients[index] = Client::dead();
-                next.crashes += 1;
+                state.clients[index] = Client::dead();
+                state.crashes += 1;
                 // Messages to a dead client change nothing. Its own requests may still arrive.
-                next.net.retain(|message| {
-                    !matches!(message,
-                    Message::Answer { to, .. } | Message::Left { to } | Message::HandOff { to, .. }
-                    if usize::from(to.client) == index)
-                });
+                state.net.retain(|message| message.is_request() || message.client() != index);
             }
-            Step::Tick => next.now += 1,
+            Step::Tick => state.now += 1,
             Step::SlowTick(index) => {
-                next.now += 1;
-                next.clients[index].lag += 1;
-                next.slow += 1;
+                state.now += 1;
+                state.clients[index].lag += 1;
+                state.slow += 1;
             }
-            Step::ClockBack => next.back += 1,
+            Step::ClockBack => state.back += 1,
         }
-        Some(next)
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        sound()
+    fn verdict(&self, state: &State) -> Option<Broken> {
+        let judged = |broken: &Broken| self.only.is_none_or(|only| only == *broken);
+        let recovers = self.only.is_none_or(|only| matches!(only, Broken::Stuck | Broken::Slow));
+        (state.broken.filter(judged))
+            .or_else(|| state.holders(self).filter(judged))
+            .or_else(|| state.nodes(self))
+            .or_else(|| recovers.then(|| recovery::verdict(self, state)).flatten().filter(judged))
     }
 }
 
@@ -114,30 +87,21 @@ impl Redis {
                     || !state.clients[index - 1].alive;
                 if client.number < self.attempts[index] && in_turn {
                     steps.push(Step::Join(index));
-                    if self.tries {
-                        steps.push(Step::Try(index));
-                    }
+                    offer(steps, self.tries, Step::Try(index));
                 }
             }
             Phase::Joining { .. } => {
-                if client.repeats < self.repeats {
-                    steps.push(Step::JoinAgain(index));
-                }
+                offer(steps, client.repeats < self.repeats, Step::JoinAgain(index));
                 steps.push(Step::Leave(index));
             }
             Phase::Waiting | Phase::Holding => {
-                let lost = state.local_moment(index) >= client.deadline;
-                if state.local_moment(index) >= client.look_at
-                    && (!lost || self.has(Fault::LateRepliesAndNamesById))
-                {
-                    steps.push(Step::Renew(index));
-                }
+                let now = state.local_moment(index);
+                let may_renew = now < client.deadline || self.has(Fault::LateRepliesAndNamesById);
+                offer(steps, now >= client.look_at && may_renew, Step::Renew(index));
                 steps.push(Step::Leave(index));
             }
             Phase::Leaving { .. } => {
-                if client.repeats < self.repeats {
-                    steps.push(Step::LeaveAgain(index));
-                }
+                offer(steps, client.repeats < self.repeats, Step::LeaveAgain(index));
             }
         }
     }

@@ -4,8 +4,9 @@ use latchwork_core::backend::Patience;
 use latchwork_core::backend::decide::queue::{Answer, Micros, QueueJoin};
 use latchwork_core::{Limit, Moment};
 
+use super::server::Row;
 use super::{Asked, Attempt, BASE, Message, Redis, State, Told};
-use crate::explore::Broken;
+use crate::explore::{Broken, damage};
 use crate::{TICK, moment};
 
 impl State {
@@ -33,95 +34,71 @@ impl State {
 
     pub(super) fn deliver(&mut self, model: &Redis, message: Message) {
         self.take(message);
-        match message {
-            Message::Join { .. }
-            | Message::Renew { .. }
-            | Message::Leave { .. }
-            | Message::Abandon { .. } => {
-                self.serve(model, message);
-            }
-            Message::Answer { to, .. } | Message::Left { to } | Message::HandOff { to, .. } => {
-                if self.clients[usize::from(to.client)].alive {
-                    self.hear(model, message);
-                }
-            }
+        if message.is_request() {
+            self.serve(model, message);
+        } else if self.clients[message.client()].alive {
+            self.hear(model, message);
         }
     }
 
     /// The server serves a request, and the judge looks at the effect.
-    pub(super) fn serve(&mut self, model: &Redis, request: Message) {
-        let now = self.server_time();
-        let before = self.server.nodes();
-        let (by, told, reply) = match request {
-            Message::Join { by, sent, wait } => {
+    fn serve(&mut self, model: &Redis, request: Message) {
+        let (by, now, before) = (request.attempt(), self.server_time(), self.server.nodes());
+        let (id, left) = (model.id(by), Message::Left { to: by });
+        let answered = |asked, at, answer| Message::Answer { to: by, asked, at, told: tell(answer, now) };
+        let (told, reply) = match request {
+            Message::Join { sent, wait, .. } => {
                 let ask = QueueJoin {
-                    id: model.id(by),
+                    id,
                     claim: model.claims[usize::from(by.client)],
                     limit: Limit::Exactly(model.limit),
                     ttl: Micros::from(model.ttl) * TICK.as_micros() as Micros,
                     patience: if wait { Patience::Wait } else { Patience::Try },
                 };
                 let (answer, told) = self.server.join(now, &ask);
-                let reply = Message::Answer { to: by, asked: Asked::Join, at: sent, told: tell(answer, now) };
-                (by, told, reply)
+                (told, answered(Asked::Join, sent, answer))
             }
-            Message::Renew { by, sequence, sent } => {
-                let (answer, told) = self.server.renew(now, model.id(by), sequence);
-                let asked = Asked::Renew { sequence };
-                (by, told, Message::Answer { to: by, asked, at: sent, told: tell(answer, now) })
+            Message::Renew { sequence, sent, .. } => {
+                let (answer, told) = self.server.renew(now, id, sequence);
+                (told, answered(Asked::Renew { sequence }, sent, answer))
             }
-            Message::Leave { by, sequence } => {
-                (by, self.server.leave(now, model.id(by), sequence), Message::Left { to: by })
-            }
-            Message::Abandon { by } => (by, self.server.abandon(now, model.id(by)), Message::Left { to: by }),
+            Message::Leave { sequence, .. } => (self.server.leave(now, id, Some(sequence)), left),
+            Message::Abandon { .. } => (self.server.leave(now, id, None), left),
             _ => unreachable!("only requests are served"),
         };
         let after = self.server.nodes();
-        if told.iter().any(|(id, _)| !after.iter().any(|node| node.id == *id && node.admitted)) {
-            self.broken = Some(Broken::Crowd);
-        }
-        for gone in before.iter().filter(|node| !after.iter().any(|left| left.sequence == node.sequence)) {
-            let owner =
-                self.made.iter().find(|(sequence, _)| *sequence == gone.sequence).map(|(_, owner)| *owner);
-            if gone.expires > now && owner != Some(by) {
-                self.broken = Some(Broken::ForeignLeave);
-            }
-        }
-        self.made.retain(|(sequence, _)| after.iter().any(|node| node.sequence == *sequence));
-        for new in after.iter().filter(|node| !before.iter().any(|old| old.sequence == node.sequence)) {
-            self.made.push((new.sequence, by));
-        }
-        let mut waits = false;
-        for node in after.iter().filter(|node| node.expires > now) {
-            waits |= !node.admitted;
-            if waits && node.admitted {
-                self.broken = Some(Broken::Overtaken);
-            }
-        }
+        let is_in = |nodes: &[Row], sequence| nodes.iter().any(|node| node.sequence == sequence);
+        let crowd = told.iter().any(|(id, _)| !after.iter().any(|node| node.slot.id == *id && node.admitted));
+        let mut gone = before.iter().filter(|node| !is_in(&after, node.sequence));
+        let foreign = gone.any(|node| node.slot.expires > now && !self.made.contains(&(node.sequence, by)));
+        let mut living = after.iter().filter(|node| node.slot.expires > now).skip_while(|node| node.admitted);
+        let wrong = [
+            (living.any(|node| node.admitted), Broken::Overtaken),
+            (foreign, Broken::ForeignLeave),
+            (crowd, Broken::Crowd),
+        ];
+        self.broken = damage(None, wrong).or(self.broken);
+        self.made.retain(|(sequence, _)| is_in(&after, *sequence));
+        let new = after.iter().filter(|node| !is_in(&before, node.sequence));
+        self.made.extend(new.map(|node| (node.sequence, by)));
         for (id, sequence) in told {
             if let Some((_, to)) = self.made.iter().find(|(made, _)| *made == sequence) {
                 debug_assert_eq!(model.id(*to), id);
-                self.send_alive(Message::HandOff { to: *to, sequence }, *to);
+                self.send_alive(Message::HandOff { to: *to, sequence });
             }
         }
-        self.send_alive(reply, by);
+        self.send_alive(reply);
     }
 
-    pub(super) fn send_alive(&mut self, message: Message, to: Attempt) {
-        if self.clients[usize::from(to.client)].alive {
+    fn send_alive(&mut self, message: Message) {
+        if self.clients[message.client()].alive {
             self.send(message);
         }
     }
 
     /// Whether a request of this attempt may still reach the server.
     pub(super) fn request_of(&self, attempt: Attempt) -> bool {
-        self.net.iter().any(|message| match message {
-            Message::Join { by, .. }
-            | Message::Renew { by, .. }
-            | Message::Leave { by, .. }
-            | Message::Abandon { by } => *by == attempt,
-            _ => false,
-        })
+        self.net.iter().any(|message| message.is_request() && message.attempt() == attempt)
     }
 }
 

@@ -19,12 +19,11 @@ mod rules;
 mod state;
 
 use latchwork_core::backend::decide::moving::{MovePhase, Side, Stage};
-use stateright::{Model, Property};
 
 use self::operator::Operator;
 use self::state::{Cell, Client, Entry, Mark, Member, Stamp, State, Work};
 use super::{Id, Server, circle};
-use crate::explore::{Broken, Protocol, sound};
+use crate::explore::{Broken, Protocol};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
@@ -122,7 +121,7 @@ impl Ends {
     }
 }
 
-impl Model for Ends {
+impl Protocol for Ends {
     type State = State;
     type Action = Step;
 
@@ -186,31 +185,23 @@ impl Model for Ends {
         }
     }
 
-    fn next_state(&self, before: &State, step: Step) -> Option<State> {
-        let mut state = before.clone();
+    fn step(&self, state: &mut State, step: Step) {
         match step {
-            Step::Forward(who) => self.goes_forward(&mut state, who),
-            Step::Back(who) => self.goes_back(&mut state, who),
-            Step::Finishes(who) => self.finishes(&mut state, who),
-            Step::Operator(who) => self.operator(&mut state, who),
-            Step::NamesAnOutsider(who) => self.names_an_outsider(&mut state, who),
+            Step::Forward(who) => self.goes_forward(state, who),
+            Step::Back(who) => self.goes_back(state, who),
+            Step::Finishes(who) => self.finishes(state, who),
+            Step::Operator(who) => self.operator(state, who),
+            Step::NamesAnOutsider(who) => self.names_an_outsider(state, who),
             Step::Forgets => {
                 state.forgotten = true;
                 state.cell = Cell { version: state.cell.version + 1, stage: None };
                 // The marker and each later epoch were written behind the cell.
                 state.stamp = Stamp { version: 0, mark: Mark::Nothing, epoch: 0 };
             }
-            step => self.takes(&mut state, step),
+            step => self.takes(state, step),
         }
-        (state != *before).then_some(state)
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        sound()
-    }
-}
-
-impl Protocol for Ends {
     fn verdict(&self, state: &State) -> Option<Broken> {
         if state.clients.iter().filter(|client| client.work == Work::Holding).count() > 1 {
             return Some(Broken::TwoHolders);

@@ -12,10 +12,9 @@ mod tokens;
 
 use latchwork_core::backend::decide::moving::gate::{Course, GateMarker, Who};
 use latchwork_core::backend::decide::moving::{MovePhase, Side, Stage};
-use stateright::{Model, Property};
 
 use self::operator::Operator;
-use crate::explore::{Broken, Protocol, sound};
+use crate::explore::{Broken, Protocol};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
@@ -206,7 +205,7 @@ impl Gate {
     }
 }
 
-impl Model for Gate {
+impl Protocol for Gate {
     type State = State;
     type Action = Step;
 
@@ -263,10 +262,9 @@ impl Model for Gate {
         }
     }
 
-    fn next_state(&self, before: &State, step: Step) -> Option<State> {
-        let mut state = before.clone();
+    fn step(&self, state: &mut State, step: Step) {
         match step {
-            Step::Client(who) => self.client(&mut state, who),
+            Step::Client(who) => self.client(state, who),
             Step::Leaves(who) => {
                 let client = &mut state.clients[who];
                 (client.doing, client.epoch, client.came_in) = (Doing::Outside, 0, false);
@@ -283,19 +281,12 @@ impl Model for Gate {
                 state.forgotten[index(side)] = true;
             }
             Step::Repairs(who) => state.operators[who] = Operator::Repairs(Side::New, [None; 2]),
-            Step::Operator(who) => self.operator(&mut state, who),
-            Step::Forward(who) => self.goes_forward(&mut state, who),
-            Step::Back(who) => self.goes_back(&mut state, who),
+            Step::Operator(who) => self.operator(state, who),
+            Step::Forward(who) => self.goes_forward(state, who),
+            Step::Back(who) => self.goes_back(state, who),
         }
-        (state != *before).then_some(state)
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        sound()
-    }
-}
-
-impl Protocol for Gate {
     fn verdict(&self, state: &State) -> Option<Broken> {
         let phase = state.phase();
         let stands_outside = |side| match side {

@@ -19,11 +19,10 @@ mod rules;
 
 use latchwork_core::backend::decide::moving::Side;
 use latchwork_core::backend::decide::moving::values::WholeStage;
-use stateright::{Model, Property};
 
 use self::operator::Operator;
 use self::participant::{Client, Request};
-use crate::explore::{Broken, Protocol, sound};
+use crate::explore::{Broken, Protocol};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
@@ -221,7 +220,7 @@ impl Copying {
     }
 }
 
-impl Model for Copying {
+impl Protocol for Copying {
     type State = State;
     type Action = Step;
 
@@ -256,22 +255,14 @@ impl Model for Copying {
         }
     }
 
-    fn next_state(&self, before: &State, step: Step) -> Option<State> {
-        let mut state = before.clone();
+    fn step(&self, state: &mut State, step: Step) {
         match step {
-            Step::Of(operator, what) => self.moves(&mut state, operator, what),
-            Step::CopyLands(which) => self.copy_lands(&mut state, which),
-            step => self.takes(&mut state, step),
+            Step::Of(operator, what) => self.moves(state, operator, what),
+            Step::CopyLands(which) => self.copy_lands(state, which),
+            step => self.takes(state, step),
         }
-        (state != *before).then_some(state)
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        sound()
-    }
-}
-
-impl Protocol for Copying {
     fn verdict(&self, state: &State) -> Option<Broken> {
         state.broken
     }

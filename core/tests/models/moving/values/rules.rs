@@ -2,10 +2,9 @@
 
 use latchwork_core::backend::decide::moving::values::{ValuesAt, WholeStage};
 use latchwork_core::backend::decide::moving::{MovePhase, Stage};
-use stateright::Model as _;
 
 use super::{Copying, Fault, Kind};
-use crate::explore::{Broken, Random, assert_found_as, assert_sound, long, walk};
+use crate::explore::{Broken, Protocol, Random, assert_found_as, assert_sound, long, walk};
 
 /// One who adds and one who adds and reads, and an operator who freezes, copies, and takes the step.
 fn there() -> Copying {
@@ -111,7 +110,7 @@ fn the_count_goes_there_and_back_in_some_walk() {
         let mut was_there = false;
         for _ in 0..400 {
             let Some(step) = random.step(&model, &state) else { break };
-            state = model.next_state(&state, step).unwrap_or(state);
+            model.step(&mut state, step);
             if state.whole.values == ValuesAt::New && state.new.count.records.is_some() && !was_there {
                 was_there = true;
                 there += 1;
