@@ -108,6 +108,16 @@ impl Error {
         self
     }
 
+    /// Turns an unknown outcome into `Unavailable`, for a request that does no harm when it was carried out,
+    /// such as a read. Leaves an error of another kind as it is. For backends.
+    #[must_use]
+    pub fn of_harmless(self, context: &'static str) -> Self {
+        match self.0.kind {
+            ErrorKind::OutcomeUnknown => Self::new(ErrorKind::Unavailable, context).because(self),
+            _ => self,
+        }
+    }
+
     /// Says that the call may have been carried out: it is not retryable.
     #[cfg(feature = "blocking")]
     #[must_use]

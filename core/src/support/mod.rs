@@ -6,6 +6,7 @@ mod close;
 mod idle_cells;
 mod link_log;
 mod name_pool;
+mod or_pending;
 mod probe;
 mod replicas;
 mod single_flight;
@@ -19,6 +20,7 @@ pub use close::CloseOnce;
 pub use idle_cells::no_idle_cells;
 pub use link_log::LinkLog;
 pub use name_pool::NamePool;
+pub use or_pending::or_pending;
 pub use probe::{
     OF_SILENCE, PATIENCE, Probed, Stranger, exchange, find_server, greet, is_of_zookeeper, stranger,
 };
