@@ -1,6 +1,5 @@
 //! The client crate's errors, translated into ours.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::time::Duration;
@@ -8,6 +7,7 @@ use std::time::Duration;
 use etcd_client::Error as ClientError;
 use latchwork_core::backend::Transport;
 use latchwork_core::{Error, ErrorKind, LostReason};
+use tonic::Code;
 
 /// Why a request failed: the cases that the backend acts on, and all others as the user sees them.
 #[derive(Clone, Debug)]
@@ -96,45 +96,44 @@ impl From<ClientError> for Failure {
                     .because(error),
             );
         };
-        // Codes by number: their names are in tonic, a dependency of the client crate and not of
-        // ours.
-        let (code, text) = (status.code() as i32, status.message().to_owned());
-        let forbidden = match code {
-            PERMISSION_DENIED => Some("a key"),
-            UNAUTHENTICATED => Some("log in"),
-            INVALID_ARGUMENT if text.contains("authentication failed") => Some("log in"),
-            INVALID_ARGUMENT if text.contains("user name") => Some("anonymous access"),
-            _ => None,
-        };
-        if let Some(what) = forbidden {
-            return Error::forbidden(what, &advice(code, text)).because(error).into();
-        }
-        let kind = match code {
-            NOT_FOUND if text.contains("lease not found") => return Failure::LeaseGone,
-            FAILED_PRECONDITION if text.contains("authentication is not enabled") => ErrorKind::Misconfigured,
-            _ if is_older_than_the_roles(&error) => ErrorKind::Unavailable,
-            OUT_OF_RANGE if text.contains("message length too large") => {
+        let text = status.message();
+        let says = |words| text.contains(words);
+        let misconfigured = |what: &str| Error::new(ErrorKind::Misconfigured, what.to_owned());
+        let unanswered = |kind| Error::new(kind, outage(status).unwrap_or(text).to_owned());
+        let told = match status.code() {
+            Code::PermissionDenied => Error::forbidden(
+                "a key",
+                "this user needs a role with readwrite on the keys of its namespace (or exact name)",
+            ),
+            Code::Unauthenticated => Error::forbidden("log in", text),
+            Code::InvalidArgument if says("authentication failed") => {
+                Error::forbidden("log in", "check user and password")
+            }
+            Code::InvalidArgument if says("user name") => Error::forbidden("anonymous access", text),
+            Code::NotFound if says("lease not found") => return Failure::LeaseGone,
+            Code::FailedPrecondition if says("authentication is not enabled") => {
+                misconfigured("the URL has a user, and the server knows none")
+            }
+            _ if is_older_than_the_roles(&error) => unanswered(ErrorKind::Unavailable),
+            Code::OutOfRange if says("message length too large") => {
                 let what = "the reply is too long to be read: this queue's prefix has too many keys, or too large ones";
-                return Failure::TooLong(Error::new(ErrorKind::Misconfigured, what).because(error));
+                return Failure::TooLong(misconfigured(what).because(error));
             }
             // The revision of a read that takes several pages: the next try reads another.
-            OUT_OF_RANGE if text.contains("has been compacted") => ErrorKind::Unavailable,
+            Code::OutOfRange if says("has been compacted") => unanswered(ErrorKind::Unavailable),
             // Answers that stay the same when the request is sent again.
-            INVALID_ARGUMENT | FAILED_PRECONDITION | OUT_OF_RANGE | UNIMPLEMENTED => ErrorKind::Misconfigured,
-            RESOURCE_EXHAUSTED if text.contains("space exceeded") => {
-                return Failure::Full(
-                    Error::new(ErrorKind::Misconfigured, advice(code, text)).because(error),
-                );
+            Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange | Code::Unimplemented => {
+                misconfigured(text)
             }
-            RESOURCE_EXHAUSTED if text.contains("too many requests") => ErrorKind::Unavailable,
-            UNAVAILABLE if never_sent(&text, status) => ErrorKind::Unavailable,
-            _ => ErrorKind::OutcomeUnknown,
+            Code::ResourceExhausted if says("space exceeded") => {
+                let what = "the server is full: compact and defragment it, then `etcdctl alarm disarm`";
+                return Failure::Full(misconfigured(what).because(error));
+            }
+            Code::ResourceExhausted if says("too many requests") => unanswered(ErrorKind::Unavailable),
+            Code::Unavailable if never_sent(text, status) => unanswered(ErrorKind::Unavailable),
+            _ => unanswered(ErrorKind::OutcomeUnknown),
         };
-        let outage = matches!(kind, ErrorKind::OutcomeUnknown | ErrorKind::Unavailable)
-            .then(|| outage(status))
-            .flatten();
-        let context = outage.map_or_else(|| advice(code, text), Cow::Borrowed);
-        Failure::Other(Error::new(kind, context).because(error))
+        Failure::Other(told.because(error))
     }
 }
 
@@ -154,58 +153,52 @@ fn outage(error: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
             }
         }
         // The layers below the client crate have only texts.
-        let says = |words: &[&str]| words.iter().any(|word| error.to_string().contains(word));
-        if cause_is_last(error)
-            && says(&["timed out", "keep-alive", "deadline has elapsed", "Timeout expired"])
-        {
-            return Some(SILENT);
-        }
-        if cause_is_last(error)
-            && says(&["connection closed", "connection error", "broken pipe", "stream closed", "reset"])
-        {
-            return Some(CLOSED);
+        if error.source().is_none() {
+            let text = error.to_string();
+            let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+            if says(&["timed out", "keep-alive", "deadline has elapsed", "Timeout expired"]) {
+                return Some(SILENT);
+            }
+            if says(&["connection closed", "connection error", "broken pipe", "stream closed", "reset"]) {
+                return Some(CLOSED);
+            }
         }
         cause = error.source();
     }
     None
 }
 
-fn cause_is_last(error: &dyn std::error::Error) -> bool {
-    error.source().is_none()
-}
-
 const REFUSED: &str = "the connection was refused";
 pub(crate) const SILENT: &str = "the server was silent";
 const CLOSED: &str = "the connection was closed";
 
+/// Whether the server has answered one of these texts.
+fn says(error: &ClientError, texts: &[&str]) -> bool {
+    matches!(error, ClientError::GRpcStatus(status) if texts.iter().any(|text| status.message().contains(text)))
+}
+
 /// Whether the server refused a log-in because some user or role has changed since: it has carried
 /// out nothing. With tokens that the server signs (JWT) this lasts until the client logs in anew.
 pub(crate) fn is_older_than_the_roles(error: &ClientError) -> bool {
-    let ClientError::GRpcStatus(status) = error else { return false };
     // The first text is that of servers before 3.5, which have no code for it.
-    ["revision in header is old", "revision of auth store is old"]
-        .iter()
-        .any(|text| status.message().contains(text))
+    says(error, &["revision in header is old", "revision of auth store is old"])
 }
 
 /// Whether the server refused a request about a lease because it has not applied yet what was agreed on, which
 /// it says after a second: it has carried out nothing.
 pub(crate) fn is_behind(error: &ClientError) -> bool {
-    matches!(error, ClientError::GRpcStatus(status) if status.message().contains("waiting for the applied index"))
+    says(error, &["waiting for the applied index"])
 }
 
 /// Whether a grant was refused since there is a lease with this id.
 pub(crate) fn lease_exists(error: &ClientError) -> bool {
-    matches!(error, ClientError::GRpcStatus(status) if status.message().contains("lease already exists"))
+    says(error, &["lease already exists"])
 }
 
 /// Whether the server does not accept the user and password of a log-in, or its token.
 pub(crate) fn refuses_login(error: &ClientError) -> bool {
-    let ClientError::GRpcStatus(status) = error else { return false };
-    i32::from(status.code()) == UNAUTHENTICATED
-        || ["authentication failed", "invalid auth token", "user name is empty"]
-            .iter()
-            .any(|text| status.message().contains(text))
+    matches!(error, ClientError::GRpcStatus(status) if status.code() == Code::Unauthenticated)
+        || says(error, &["authentication failed", "invalid auth token", "user name is empty"])
 }
 
 /// Why a read of a past revision was refused.
@@ -219,40 +212,11 @@ pub(crate) enum Past {
 
 /// Whether a read was refused for its revision.
 pub(crate) fn no_such_revision(error: &ClientError) -> Option<Past> {
-    let ClientError::GRpcStatus(status) = error else { return None };
-    match status.message() {
-        text if text.contains("revision has been compacted") => Some(Past::Compacted),
-        text if text.contains("is a future revision") => Some(Past::Future),
-        _ => None,
+    if says(error, &["revision has been compacted"]) {
+        return Some(Past::Compacted);
     }
+    says(error, &["is a future revision"]).then_some(Past::Future)
 }
-
-/// What to do about an error, when the server's own text (which the source has) does not say it.
-fn advice(code: i32, text: String) -> Cow<'static, str> {
-    match code {
-        INVALID_ARGUMENT if text.contains("authentication failed") => "check user and password".into(),
-        PERMISSION_DENIED => {
-            "this user needs a role with readwrite on the keys of its namespace (or exact name)".into()
-        }
-        RESOURCE_EXHAUSTED if text.contains("space exceeded") => {
-            "the server is full: compact and defragment it, then `etcdctl alarm disarm`".into()
-        }
-        FAILED_PRECONDITION if text.contains("authentication is not enabled") => {
-            "the URL has a user, and the server knows none".into()
-        }
-        _ => text.into(),
-    }
-}
-
-const INVALID_ARGUMENT: i32 = 3;
-const NOT_FOUND: i32 = 5;
-const PERMISSION_DENIED: i32 = 7;
-const RESOURCE_EXHAUSTED: i32 = 8;
-const FAILED_PRECONDITION: i32 = 9;
-const OUT_OF_RANGE: i32 = 11;
-const UNIMPLEMENTED: i32 = 12;
-const UNAVAILABLE: i32 = 14;
-const UNAUTHENTICATED: i32 = 16;
 
 /// Whether the request was surely not carried out: no connection was made, or the server refused it
 /// before it proposed it.
@@ -286,9 +250,7 @@ impl std::error::Error for NotConnected {
 /// A read changes nothing, so an unknown outcome only means that the server is not there.
 pub(crate) fn as_read(failure: Failure) -> Failure {
     match failure {
-        Failure::Other(error) if error.kind() == ErrorKind::OutcomeUnknown => {
-            Failure::Other(Error::new(ErrorKind::Unavailable, "a read was not answered").because(error))
-        }
+        Failure::Other(error) => Failure::Other(error.of_harmless("a read was not answered")),
         // Older servers that are full also refuse transactions that only read.
         Failure::Full(error) => {
             Failure::Other(Error::new(ErrorKind::Unavailable, "a read was refused").because(error))
