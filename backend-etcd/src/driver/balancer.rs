@@ -3,13 +3,10 @@
 //! The client crate's own channel picks servers at random, also one that is down or silent, reads certificates once,
 //! and cannot say which server name it expects of every host.
 
-use std::error::Error as StdError;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use etcd_client::Channel;
@@ -19,17 +16,13 @@ use latchwork_core::{Error, Result};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout};
-use tonic::codegen::http::{Request, Response, Uri};
+use tonic::codegen::http::Uri;
 use tonic::transport::{Channel as TonicChannel, Endpoint};
-use tower::Service;
 use tower::util::BoxCloneSyncService;
+use tower::{ServiceExt, service_fn};
 
 use crate::config::Settings;
 use crate::error::NotConnected;
-
-type BoxError = Box<dyn StdError + Send + Sync>;
-type BoxFuture<T> = Pin<Box<dyn Future<Output = std::result::Result<T, BoxError>> + Send>>;
-type Body = tonic::body::Body;
 
 /// A connection to a server.
 trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -56,7 +49,11 @@ pub(super) fn channel(settings: &Settings) -> Result<Channel> {
     // Clients that start together do not all begin at the same server.
     let first = RandomState::new().hash_one(0) as usize;
     let next = Arc::new(AtomicUsize::new(first % hosts.len().max(1)));
-    Ok(Channel::Custom(BoxCloneSyncService::new(Spread { hosts, next })))
+    let spread = Spread { hosts, next };
+    Ok(Channel::Custom(BoxCloneSyncService::new(service_fn(move |request| {
+        let channel = spread.next().channel.clone();
+        async move { Ok(channel.oneshot(request).await?) }
+    }))))
 }
 
 /// One server.
@@ -87,6 +84,10 @@ impl Host {
             within: settings.request_timeout / settings.endpoints.len() as u32,
             silence: Arc::clone(&silence),
         };
+        let dial = service_fn(move |_| {
+            let dial = dial.clone();
+            async move { dial.connect().await.map(TokioIo::new).map_err(NotConnected) }
+        });
         Ok(Self { channel: endpoint.connect_with_connector_lazy(dial), silence })
     }
 }
@@ -132,21 +133,6 @@ struct Dial {
     silence: Arc<Silence>,
 }
 
-impl Service<Uri> for Dial {
-    type Response = TokioIo<Box<dyn Connection>>;
-    type Error = NotConnected;
-    type Future = Pin<Box<dyn Future<Output = std::result::Result<Self::Response, NotConnected>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<std::result::Result<(), NotConnected>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, _: Uri) -> Self::Future {
-        let dial = self.clone();
-        Box::pin(async move { dial.connect().await.map(TokioIo::new).map_err(NotConnected) })
-    }
-}
-
 impl Dial {
     async fn connect(self) -> io::Result<Box<dyn Connection>> {
         if self.silence.has_just_begun() {
@@ -182,24 +168,6 @@ impl Spread {
 
     fn turn(&self) -> &Host {
         &self.hosts[self.next.fetch_add(1, Ordering::Relaxed) % self.hosts.len()]
-    }
-}
-
-impl Service<Request<Body>> for Spread {
-    type Response = Response<Body>;
-    type Error = BoxError;
-    type Future = BoxFuture<Response<Body>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<std::result::Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let mut channel = self.next().channel.clone();
-        Box::pin(async move {
-            std::future::poll_fn(|context| channel.poll_ready(context)).await?;
-            Ok(channel.call(request).await?)
-        })
     }
 }
 
