@@ -46,7 +46,7 @@ impl EtcdBackend {
 
     fn watch(&self, of: Result<Watched>) -> Box<dyn ChangeWatch> {
         let nodes = &self.client.nodes;
-        let (driver, closed) = (nodes.driver.clone(), nodes.leases.closed().clone());
+        let (driver, closed) = (nodes.driver.clone(), nodes.leases.closed.clone());
         Box::new(EtcdChangeWatch::new(driver, Arc::clone(&nodes.watches), closed, of))
     }
 
@@ -109,7 +109,9 @@ impl SequentialNodes for EtcdBackend {
         if !queue.kind().is_observed() {
             return Box::new(Unobserved::new(queue));
         }
-        self.watch(self.client.layout.queue(queue).map(|queue| Watched::Below(queue.prefix)))
+        self.watch(
+            self.client.layout.queue(queue).map(|queue| Watched { key: queue.prefix, is_prefix: true }),
+        )
     }
 
     async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
@@ -151,7 +153,7 @@ impl Cells for EtcdBackend {
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
-        self.watch(Ok(Watched::Key(cell_key(cell))))
+        self.watch(Ok(Watched { key: cell_key(cell), is_prefix: false }))
     }
 }
 

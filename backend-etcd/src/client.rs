@@ -42,7 +42,7 @@ impl Client {
         tokio::spawn(closed.clone().run_until_cancelled_owned(recheck));
         let runtime = leases.runtime.clone();
         let tombstones = Tombstones::new(driver.clone(), layout.clone(), clock, runtime, closed, TOMBSTONE);
-        let cell_leases = CellLeases::new(driver.clone(), leases.clock().clone());
+        let cell_leases = CellLeases::new(driver.clone(), leases.clock.clone());
         let nodes = NodeContext {
             driver,
             leases: Arc::new(leases),
@@ -72,6 +72,6 @@ impl Client {
             let driver = driver.clone();
             async move { if orderly { revoke_in_time(&driver, &session).await } else { Ok(()) } }
         };
-        self.closing.close(&leases.runtime, driver.request_timeout(), begin).await
+        self.closing.close(&leases.runtime, driver.request_timeout, begin).await
     }
 }

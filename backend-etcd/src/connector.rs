@@ -200,12 +200,7 @@ async fn check_permissions(driver: &Driver, layout: &Layout) -> Result<()> {
 /// No request of a connect changes anything that matters, so an unknown outcome only means that no
 /// server answers.
 fn not_yet(error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::OutcomeUnknown => {
-            Error::new(ErrorKind::Unavailable, "etcd does not answer").because(error)
-        }
-        _ => error,
-    }
+    error.of_harmless("etcd does not answer")
 }
 
 #[cfg(test)]

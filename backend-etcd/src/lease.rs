@@ -17,15 +17,15 @@ use crate::session::{Session, give_back};
 #[derive(Debug)]
 pub(crate) struct Leases {
     driver: Driver,
-    clock: Clock,
+    pub(crate) clock: Clock,
     ttl: Duration,
     /// The runtime that the client was opened on. Background tasks run there, since the runtime of
     /// a caller may end before them.
     pub(crate) runtime: Handle,
     current: Mutex<Arc<Session>>,
     reopening: SingleFlight<Result<Arc<Session>>>,
-    // Ends all tasks of the client.
-    closed: CancellationToken,
+    /// Cancelled when the client is closed or dropped: that ends all of its tasks.
+    pub(crate) closed: CancellationToken,
 }
 
 impl Leases {
@@ -50,7 +50,7 @@ impl Leases {
         }
         let leases = Arc::clone(self);
         let reopening = self.reopening.run(&self.runtime, || async move { leases.reopen().await });
-        reopening.wait_within(self.driver.request_timeout(), "the opening of a lease").await?
+        reopening.wait_within(self.driver.request_timeout, "the opening of a lease").await?
     }
 
     async fn reopen(&self) -> Result<Arc<Session>> {
@@ -101,15 +101,6 @@ impl Leases {
     pub(crate) fn stop(&self) {
         let _current = self.current.lock();
         self.closed.cancel();
-    }
-
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
-    /// Cancelled when the client is closed or dropped.
-    pub(crate) fn closed(&self) -> &CancellationToken {
-        &self.closed
     }
 
     pub(crate) fn is_closed(&self) -> bool {

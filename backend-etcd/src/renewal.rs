@@ -52,7 +52,7 @@ async fn renew_until_lost(driver: Driver, session: Arc<Session>) {
             }
             Err(Failure::Full(error) | Failure::TooLong(error) | Failure::Other(error)) => {
                 tracing::debug!(%error, "renewal of an etcd lease is interrupted");
-                driver.link().broken(&error);
+                driver.link.broken(&error);
                 lease.suspend();
                 tokio::select! {
                     () = backoff.wait(lease.clock()) => {}
@@ -77,7 +77,7 @@ async fn renew(
 ) -> Answer<Renewals> {
     let (lease, clock) = (&session.lease, session.lease.clock());
     let mut stream = open(driver, session, silent).await?;
-    driver.link().mended();
+    driver.link.mended();
     backoff.reset();
     // An answer after the deadline ends this too, though the server has renewed the lease
     // (LEASE-DEADLINE-FROM-SEND).
@@ -90,7 +90,7 @@ async fn renew(
                 }
             }
             () = clock.sleep_until(stream.silent()) => {
-                driver.link().broken(&SILENT);
+                driver.link.broken(&SILENT);
                 break;
             }
             answer = stream.answer() => answer?,

@@ -35,13 +35,8 @@ impl Session {
     ) -> Result<Self> {
         let sent = clock.now();
         let granted = driver.grant(ttl).await.map_err(Error::from);
-        let (id, granted) = granted.map_err(|error| match error.kind() {
-            // A lease whose id nobody knows runs out by itself: as good as not granted.
-            ErrorKind::OutcomeUnknown => {
-                Error::new(ErrorKind::Unavailable, "no lease was granted").because(error)
-            }
-            _ => error,
-        })?;
+        // A lease whose id nobody knows runs out by itself: as good as not granted.
+        let (id, granted) = granted.map_err(|error| error.of_harmless("no lease was granted"))?;
         if granted < ttl {
             give_back(runtime, driver.clone(), id, clock.clone(), ttl);
             let range = format!("asked for a lease of {ttl:?}, which this server cuts to {granted:?}");
@@ -98,7 +93,7 @@ pub(crate) async fn revoke_in_time(driver: &Driver, session: &Session) -> Result
             backoff.wait(session.lease.clock()).await;
         }
     };
-    let within = driver.request_timeout();
+    let within = driver.request_timeout;
     let outcome = timeout(within, tries).await;
     outcome.unwrap_or_else(|_| Err(last.unwrap_or_else(|| late().into()))).map_err(|error| {
         let what = "the lease could not be given back; it runs out by itself";

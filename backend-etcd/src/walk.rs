@@ -34,7 +34,7 @@ pub(crate) async fn page(
     let mut page = Page::<ListedKey>::default();
     loop {
         let wanted = most - page.items.len();
-        let found = driver.names(next, end.clone(), 0, wanted.min(MOST) as i64).await?;
+        let found = driver.page(&next, end.clone(), 0, wanted.min(MOST) as i64, true).await?;
         page.items.extend(found.keys.iter().filter_map(item));
         let Some(last) = found.keys.last().filter(|_| found.more) else { return Ok(page) };
         if page.items.len() == most {

@@ -17,10 +17,10 @@ pub(crate) async fn read(context: &NodeContext, key: &str) -> Result<Option<Vers
     let driver = &context.driver;
     let begun = Instant::now();
     let mut gone = false;
-    let read = timeout(driver.request_timeout(), until_it_stands(context, key, &mut gone)).await;
+    let read = timeout(driver.request_timeout, until_it_stands(context, key, &mut gone)).await;
     read.unwrap_or_else(|_elapsed| {
         let why = if gone { "the lease of the cell has ended, and the cell is there" } else { SILENT };
-        Err(Error::new(ErrorKind::Unavailable, why).tried("a read", driver.link().host(), begun.elapsed()))
+        Err(Error::new(ErrorKind::Unavailable, why).tried("a read", driver.link.host(), begun.elapsed()))
     })
 }
 
@@ -41,7 +41,7 @@ async fn until_it_stands(
             _ => return Ok(cell),
         }
         *gone = true;
-        backoff.wait(context.leases.clock()).await;
+        backoff.wait(&context.leases.clock).await;
     }
 }
 

@@ -24,29 +24,31 @@ pub(crate) async fn write(context: &NodeContext, key: &str, write: &CellWrite) -
             let answer = context.driver.txn(request(key, write, 0)).await;
             outcome(write, answer.map_err(Failure::of_write)?)
         }
-        CellLife::Lease => write_ephemeral(context, key, write).await,
-        CellLife::Idle(time) => {
-            let on = CellLease::of(key, time);
+        CellLife::Lease => {
             let sent = AtomicBool::new(false);
-            let put = context.cell_leases.put(on, |lease| request(key, write, lease), &sent);
-            outcome(write, in_time(&context.driver, &sent, put).await?)
+            in_time(&context.driver, &sent, put_on_lease(context, key, write, &sent)).await
+        }
+        CellLife::Idle(time) => {
+            let put = put_idle(context, CellLease::of(key, time), |lease| request(key, write, lease));
+            outcome(write, put.await?)
         }
     }
+}
+
+/// Puts an idle cell on its own lease by this transaction.
+async fn put_idle(context: &NodeContext, on: CellLease, txn: impl Fn(i64) -> Txn) -> Result<TxnResult> {
+    let sent = AtomicBool::new(false);
+    in_time(&context.driver, &sent, context.cell_leases.put(on, txn, &sent)).await
 }
 
 /// Bounds a write of several requests. `sent`: whether its transaction may have been carried out.
 async fn in_time<T>(driver: &Driver, sent: &AtomicBool, write: impl Future<Output = Result<T>>) -> Result<T> {
     let begun = Instant::now();
-    timeout(driver.request_timeout(), write).await.unwrap_or_else(|_elapsed| {
+    timeout(driver.request_timeout, write).await.unwrap_or_else(|_elapsed| {
         let sent = sent.load(Ordering::Acquire);
         let kind = if sent { ErrorKind::OutcomeUnknown } else { ErrorKind::Unavailable };
-        Err(Error::new(kind, SILENT).tried("the write of a cell", driver.link().host(), begun.elapsed()))
+        Err(Error::new(kind, SILENT).tried("the write of a cell", driver.link.host(), begun.elapsed()))
     })
-}
-
-async fn write_ephemeral(context: &NodeContext, key: &str, write: &CellWrite) -> Result<CellWritten> {
-    let sent = AtomicBool::new(false);
-    in_time(&context.driver, &sent, put_on_lease(context, key, write, &sent)).await
 }
 
 async fn put_on_lease(
@@ -82,21 +84,15 @@ pub(crate) async fn write_held(node: &EtcdNode, key: &str, write: &CellWrite) ->
         txn.or_else.push(Op::GetKey(node.own.key.to_vec()));
         txn
     };
-    let lease = match life(write) {
-        CellLife::Idle(time) => Err(CellLease::of(key, time)),
-        CellLife::Lease => Ok(node.lease),
-        CellLife::Stays => Ok(0),
-    };
-    let result = match lease {
-        Err(own) => {
-            let sent = AtomicBool::new(false);
-            let put = node.context.cell_leases.put(own, held, &sent);
-            in_time(&node.context.driver, &sent, put).await?
+    let result = match life(write) {
+        CellLife::Idle(time) => put_idle(&node.context, CellLease::of(key, time), held).await?,
+        life => {
+            let lease = if life == CellLife::Lease { node.lease } else { 0 };
+            match node.context.driver.txn(held(lease)).await {
+                Err(Failure::LeaseGone) => return Err(node.lease_gone().await),
+                answer => answer.map_err(Failure::of_write)?,
+            }
         }
-        Ok(lease) => match node.context.driver.txn(held(lease)).await {
-            Err(Failure::LeaseGone) => return Err(node.lease_gone().await),
-            answer => answer.map_err(Failure::of_write)?,
-        },
     };
     let stands = result.succeeded || result.reads.get(1).is_some_and(|read| node.own.is_in(read));
     if !stands {

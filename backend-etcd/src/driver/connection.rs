@@ -37,14 +37,16 @@ pub(crate) struct Driver {
     pub(super) client: Client,
     // Cloned for each request: a clone of the whole client costs more.
     pub(super) kv: KvClient,
-    request_timeout: Duration,
+    /// How long a request may take.
+    pub(crate) request_timeout: Duration,
     pub(super) logins: Logins,
     // Says why TLS made no connection.
     pub(super) transport: Transport,
     pub(super) spare_servers: usize,
     // Bounds requests about keys, so that renewals do not queue behind them.
     pub(super) throttle: Arc<Throttle>,
-    link: Arc<LinkLog>,
+    /// What the log says of the connection.
+    pub(crate) link: Arc<LinkLog>,
     pub(super) requests: Arc<Requests>,
     pub(crate) rechecks: Arc<Rechecks>,
     // Held by the one task that logs in anew; beside it the number of log-ins.
@@ -122,20 +124,10 @@ impl Driver {
         })
     }
 
-    /// What the log says of the connection.
-    pub(crate) fn link(&self) -> &LinkLog {
-        &self.link
-    }
-
-    /// How long a request may take.
-    pub(crate) fn request_timeout(&self) -> Duration {
-        self.request_timeout
-    }
-
     /// What the member that answers says of itself.
     pub(crate) async fn status(&self) -> Answer<Status> {
         let status = self
-            .call(RequestKind::State, |mut client| async move { client.status().await })
+            .call(RequestKind::STATE, |mut client| async move { client.status().await })
             .await
             .map_err(as_read)?;
         Ok(Status {
@@ -150,7 +142,7 @@ impl Driver {
     /// How many members vote, and how many only learn.
     pub(crate) async fn members(&self) -> Answer<(u32, u32)> {
         let list = self
-            .call(RequestKind::Members, |mut client| async move { client.member_list().await })
+            .call(RequestKind::MEMBERS, |mut client| async move { client.member_list().await })
             .await
             .map_err(as_read)?;
         let count = |learns| list.members().iter().filter(|member| member.is_learner() == learns).count();

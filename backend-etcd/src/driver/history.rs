@@ -39,7 +39,7 @@ impl Driver {
             }
         };
         let before = self.incarnations.known();
-        Ok(match self.send(RequestKind::History, request).await.map_err(as_read)? {
+        Ok(match self.send(RequestKind::HISTORY, request).await.map_err(as_read)? {
             Ok(answer) => {
                 self.answered(before, answer.header());
                 Some(!answer.kvs().is_empty())

@@ -1,9 +1,12 @@
 //! Requests about keys.
 
-use etcd_client::{DeleteOptions, GetOptions, TxnOpResponse};
+use etcd_client::{
+    DeleteOptions, DeleteResponse, GetOptions, GetResponse, KvClient, ResponseHeader, TxnOpResponse,
+    TxnResponse,
+};
 
 use super::connection::Driver;
-use super::encode::{end_of, found, range_request, signed, txn_request, unsigned};
+use super::encode::{found, range_request, signed, txn_request, unsigned};
 use super::request_kind::RequestKind;
 use super::txn::{Found, Op, Range, Txn, TxnResult};
 use crate::error::{Answer, as_read};
@@ -12,13 +15,11 @@ impl Driver {
     /// Runs a transaction.
     pub(crate) async fn txn(&self, txn: Txn) -> Answer<TxnResult> {
         let txn = txn_request(txn);
-        let request = || {
-            let (mut kv, txn) = (self.kv.clone(), txn.clone());
+        let answer = self.ask(RequestKind::TRANSACTION, TxnResponse::header, |mut kv| {
+            let txn = txn.clone();
             async move { kv.txn(txn).await }
-        };
-        let before = self.incarnations.known();
-        let answer = self.send(RequestKind::Transaction, request).await?;
-        self.answered(before, answer.header());
+        });
+        let answer = answer.await?;
         let mut deleted = None;
         let reads = answer.op_responses().into_iter().filter_map(|response| match response {
             TxnOpResponse::Get(get) => Some(found(&get)),
@@ -48,14 +49,11 @@ impl Driver {
     }
 
     async fn deleted(&self, key: &[u8], options: Option<DeleteOptions>) -> Answer<u64> {
-        let request = || {
-            let (mut kv, options) = (self.kv.clone(), options.clone());
+        let answer = self.ask(RequestKind::DELETION, DeleteResponse::header, |mut kv| {
+            let options = options.clone();
             async move { kv.delete(key, options).await }
-        };
-        let before = self.incarnations.known();
-        let answer = self.send(RequestKind::Deletion, request).await?;
-        self.answered(before, answer.header());
-        Ok(unsigned(answer.deleted()))
+        });
+        Ok(unsigned(answer.await?.deleted()))
     }
 
     /// Deletes keys one by one, since a full server may refuse even a transaction of deletions.
@@ -81,62 +79,53 @@ impl Driver {
     /// Reads one key, which costs less than a transaction of one operation. It sees every write that
     /// was confirmed before.
     pub(crate) async fn get(&self, key: &[u8]) -> Answer<Found> {
-        let request = || {
-            let mut kv = self.kv.clone();
-            async move { kv.get(key, None).await }
-        };
-        let before = self.incarnations.known();
-        let answer = self.send(RequestKind::Read, request).await.map_err(as_read)?;
-        self.answered(before, answer.header());
-        Ok(found(&answer))
+        Ok(found(&self.find(key, GetOptions::new()).await?))
     }
 
     /// Reads one range, which costs less than a transaction of one operation. Answers its revision
     /// too.
     pub(crate) async fn range(&self, range: Range) -> Answer<(Found, u64)> {
         let (prefix, options) = range_request(range);
-        let request = || {
-            let (mut kv, prefix, options) = (self.kv.clone(), prefix.clone(), options.clone());
-            async move { kv.get(prefix, Some(options)).await }
-        };
-        let before = self.incarnations.known();
-        let answer = self.send(RequestKind::Read, request).await.map_err(as_read)?;
-        self.answered(before, answer.header());
+        let answer = self.find(prefix.as_bytes(), options).await?;
         Ok((found(&answer), answer.header().map_or(0, |header| unsigned(header.revision()))))
     }
 
-    /// Reads at most `limit` keys with a prefix that are after `last`, as they were at revision
-    /// `at`, in the server's order; with their values and leases, unless the `names` are enough.
+    /// Reads at most `limit` keys from `start` to before `end`, in the server's order, as they were at
+    /// revision `at` (zero: now); with their values and leases, unless the `names` are enough.
     pub(crate) async fn page(
         &self,
-        prefix: &str,
-        last: &[u8],
+        start: &[u8],
+        end: Vec<u8>,
         at: u64,
         limit: i64,
         names: bool,
     ) -> Answer<Found> {
-        let start = [last, b"\0"].concat();
-        if names {
-            return self.names(start, end_of(prefix), at, limit).await;
-        }
-        self.keys(start, GetOptions::new().with_range(end_of(prefix)), at, limit).await
+        let options = GetOptions::new().with_range(end).with_revision(signed(at)).with_limit(limit);
+        let options = if names { options.with_keys_only() } else { options };
+        Ok(found(&self.find(start, options).await?))
     }
 
-    /// Reads at most `limit` keys from `start` to before `end`, without their values, as they were at
-    /// revision `at` (zero: now), in the server's order.
-    pub(crate) async fn names(&self, start: Vec<u8>, end: Vec<u8>, at: u64, limit: i64) -> Answer<Found> {
-        self.keys(start, GetOptions::new().with_range(end).with_keys_only(), at, limit).await
-    }
-
-    async fn keys(&self, start: Vec<u8>, options: GetOptions, at: u64, limit: i64) -> Answer<Found> {
-        let options = options.with_revision(signed(at)).with_limit(limit);
-        let request = || {
-            let (mut kv, start, options) = (self.kv.clone(), start.clone(), options.clone());
+    async fn find(&self, start: &[u8], options: GetOptions) -> Answer<GetResponse> {
+        let answer = self.ask(RequestKind::READ, GetResponse::header, |mut kv| {
+            let options = options.clone();
             async move { kv.get(start, Some(options)).await }
-        };
+        });
+        answer.await.map_err(as_read)
+    }
+
+    /// Sends a request, and records what its answer shows of the server's incarnation.
+    async fn ask<T, F>(
+        &self,
+        kind: RequestKind,
+        header: fn(&T) -> Option<&ResponseHeader>,
+        request: impl Fn(KvClient) -> F,
+    ) -> Answer<T>
+    where
+        F: Future<Output = Result<T, etcd_client::Error>>,
+    {
         let before = self.incarnations.known();
-        let answer = self.send(RequestKind::Read, request).await.map_err(as_read)?;
-        self.answered(before, answer.header());
-        Ok(found(&answer))
+        let answer = self.send(kind, || request(self.kv.clone())).await?;
+        self.answered(before, header(&answer));
+        Ok(answer)
     }
 }

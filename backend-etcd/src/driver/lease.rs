@@ -17,7 +17,7 @@ impl Driver {
         let seconds = seconds(ttl);
         let before = self.incarnations.known();
         let granted = self
-            .call(RequestKind::Grant, |mut client| async move { client.lease_grant(seconds, None).await })
+            .call(RequestKind::GRANT, |mut client| async move { client.lease_grant(seconds, None).await })
             .await?;
         self.answered(before, granted.header());
         self.incarnations.granted();
@@ -30,7 +30,7 @@ impl Driver {
         let options = || Some(LeaseGrantOptions::new().with_id(lease));
         let before = self.incarnations.known();
         let granted = self
-            .call(RequestKind::CellGrant, |mut client| async move {
+            .call(RequestKind::CELL_GRANT, |mut client| async move {
                 match client.lease_grant(seconds, options()).await {
                     Err(error) if lease_exists(&error) => Ok(None),
                     answer => answer.map(Some),
@@ -45,8 +45,8 @@ impl Driver {
 
     /// How long a lease has left, in whole seconds, rounded down; `None` where there is no such lease.
     pub(crate) async fn lease_left(&self, lease: i64) -> Answer<Option<Duration>> {
-        let answer =
-            self.call(RequestKind::LeaseLeft, |mut client| async move {
+        let answer = self
+            .call(RequestKind::LEASE_LEFT, |mut client| async move {
                 client.lease_time_to_live(lease, None).await
             })
             .await
@@ -57,7 +57,7 @@ impl Driver {
 
     /// Ends a lease, and deletes all keys on it.
     pub(crate) async fn revoke(&self, lease: i64) -> Answer<()> {
-        self.call(RequestKind::Revocation, |mut client| async move { client.lease_revoke(lease).await })
+        self.call(RequestKind::REVOCATION, |mut client| async move { client.lease_revoke(lease).await })
             .await
             .map(|_| ())
     }
@@ -65,7 +65,7 @@ impl Driver {
     /// Opens a stream of renewals. The first renewal is sent, and answered, within.
     pub(crate) async fn keep_alive(&self, lease: i64) -> Answer<RenewalStream> {
         let (keeper, stream) = self
-            .call(RequestKind::Renewal, |mut client| async move { client.lease_keep_alive(lease).await })
+            .call(RequestKind::RENEWAL, |mut client| async move { client.lease_keep_alive(lease).await })
             .await?;
         Ok(RenewalStream { keeper, stream, requests: Arc::clone(&self.requests) })
     }
@@ -86,7 +86,7 @@ pub(crate) struct RenewalStream {
 
 impl RenewalStream {
     pub(crate) async fn send(&mut self) -> Answer<()> {
-        self.requests.sent(RequestKind::Renewal.label());
+        self.requests.sent(RequestKind::RENEWAL.label);
         Ok(self.keeper.keep_alive().await?)
     }
 

@@ -28,17 +28,17 @@ impl Driver {
     where
         F: Future<Output = Result<T, etcd_client::Error>>,
     {
-        let (_pass, within) = match kind.is_about_keys() {
+        let (_pass, within) = match kind.is_about_keys {
             true => {
-                let (pass, left) = self.throttle.take(self.request_timeout()).await?;
+                let (pass, left) = self.throttle.take(self.request_timeout).await?;
                 (Some(pass), left)
             }
-            false => (None, self.request_timeout()),
+            false => (None, self.request_timeout),
         };
         let all = async {
             let (mut failed, mut again) = (0, false);
             loop {
-                self.requests.sent(kind.label());
+                self.requests.sent(kind.label);
                 let logged_in = self.logged_in.load(Ordering::Acquire);
                 match request().await {
                     Err(error)
@@ -60,7 +60,7 @@ impl Driver {
         let begun = Instant::now();
         let answer = tokio::time::timeout(within, all).await.unwrap_or_else(|_| Err(late()));
         answer.map_err(|failure| {
-            failure.secured_by(&self.transport).tried(kind.words(), self.link().host(), begun.elapsed())
+            failure.secured_by(&self.transport).tried(kind.words, self.link.host(), begun.elapsed())
         })
     }
 
@@ -70,7 +70,7 @@ impl Driver {
         let _one_at_a_time = self.log_ins.lock().await;
         if self.logged_in.load(Ordering::Acquire) == count {
             // A provider gives the present login.
-            let login = login(&self.logins, self.request_timeout()).await?;
+            let login = login(&self.logins, self.request_timeout).await?;
             self.client.clone().update_user(login).await?;
             self.logged_in.fetch_add(1, Ordering::AcqRel);
         }

@@ -2,65 +2,40 @@
 
 /// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RequestKind {
-    Transaction,
-    Deletion,
-    Read,
-    History,
-    State,
-    Members,
-    Grant,
-    CellGrant,
-    LeaseLeft,
-    Revocation,
-    Renewal,
-    Watch,
+pub(super) struct RequestKind {
+    /// The label in metrics.
+    pub(super) label: &'static str,
+    /// The words in errors.
+    pub(super) words: &'static str,
+    /// Whether it waits for the throttle: requests about keys do, so that renewals do not wait for them.
+    pub(super) is_about_keys: bool,
 }
 
 impl RequestKind {
+    pub(super) const TRANSACTION: Self = Self::about_keys("txn", "a transaction");
+    pub(super) const DELETION: Self = Self::about_keys("delete", "a deletion");
+    pub(super) const READ: Self = Self::about_keys("range", "a read");
+    pub(super) const HISTORY: Self = Self::about_keys("history", "a look at the past of a key");
+    pub(super) const STATE: Self = Self::other("status", "a look at its state");
+    pub(super) const MEMBERS: Self = Self::other("members", "a look at the members");
+    pub(super) const GRANT: Self = Self::other("grant", "the grant of a lease");
+    pub(super) const CELL_GRANT: Self = Self::other("grant", "the grant of a cell's lease");
+    pub(super) const LEASE_LEFT: Self = Self::other("lease", "a look at a lease");
+    pub(super) const REVOCATION: Self = Self::other("revoke", "the end of a lease");
+    pub(super) const RENEWAL: Self = Self::other("renew", "the renewal of a lease");
+    pub(super) const WATCH: Self = Self::other("watch", "a stream of watches");
+
     /// The labels of all kinds.
     pub(super) const LABELS: [&str; 11] = [
         "txn", "delete", "range", "history", "status", "members", "grant", "lease", "revoke", "renew",
         "watch",
     ];
 
-    /// The label in metrics.
-    pub(super) fn label(self) -> &'static str {
-        match self {
-            Self::Transaction => "txn",
-            Self::Deletion => "delete",
-            Self::Read => "range",
-            Self::History => "history",
-            Self::State => "status",
-            Self::Members => "members",
-            Self::Grant | Self::CellGrant => "grant",
-            Self::LeaseLeft => "lease",
-            Self::Revocation => "revoke",
-            Self::Renewal => "renew",
-            Self::Watch => "watch",
-        }
+    const fn about_keys(label: &'static str, words: &'static str) -> Self {
+        Self { label, words, is_about_keys: true }
     }
 
-    /// The words in errors.
-    pub(super) fn words(self) -> &'static str {
-        match self {
-            Self::Transaction => "a transaction",
-            Self::Deletion => "a deletion",
-            Self::Read => "a read",
-            Self::History => "a look at the past of a key",
-            Self::State => "a look at its state",
-            Self::Members => "a look at the members",
-            Self::Grant => "the grant of a lease",
-            Self::CellGrant => "the grant of a cell's lease",
-            Self::LeaseLeft => "a look at a lease",
-            Self::Revocation => "the end of a lease",
-            Self::Renewal => "the renewal of a lease",
-            Self::Watch => "a stream of watches",
-        }
-    }
-
-    /// Whether it waits for the throttle: requests about keys do, so that renewals do not wait for them.
-    pub(super) fn is_about_keys(self) -> bool {
-        matches!(self, Self::Transaction | Self::Deletion | Self::Read | Self::History)
+    const fn other(label: &'static str, words: &'static str) -> Self {
+        Self { label, words, is_about_keys: false }
     }
 }

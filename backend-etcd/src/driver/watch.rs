@@ -69,7 +69,7 @@ impl Driver {
             let (key, options) = (first.key.to_vec(), options(&first));
             async move { client.watch(key, Some(options)).await }
         };
-        let (mut requests, events) = self.call(RequestKind::Watch, open).await?.split();
+        let (mut requests, events) = self.call(RequestKind::WATCH, open).await?.split();
         let (sender, mut receiver) = mpsc::unbounded_channel();
         // The stream's own queue is short: a task that waited for room in it would not read the
         // answers that make room.

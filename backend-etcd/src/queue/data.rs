@@ -38,16 +38,19 @@ pub(crate) async fn write(node: &EtcdNode, data: &[u8]) -> Result<()> {
     node.put_while_there(String::from_utf8_lossy(&key).into_owned(), value).await
 }
 
-/// The write that joins the data of a new node, if it lies beside the node.
-pub(super) fn joined(place: DataPlace, node: &str, data: &[u8], lease: i64) -> Option<Op> {
-    let is_beside = place == DataPlace::Beside && !data.is_empty();
-    let key = || String::from_utf8_lossy(&beside(node.as_bytes())).into_owned();
-    is_beside.then(|| Op::Put { key: key(), value: data.to_vec(), lease })
+/// Whether data of a new node lies beside it.
+pub(super) fn is_beside(place: DataPlace, data: &[u8]) -> bool {
+    place == DataPlace::Beside && !data.is_empty()
 }
 
-/// The keys of a node that may have been joined with this data: its own first.
-pub(super) fn keys(place: DataPlace, node: &[u8], data: &[u8]) -> Vec<Vec<u8>> {
-    let has_beside = place == DataPlace::Beside && !data.is_empty();
+/// The write that joins the data of a new node, if it lies beside the node.
+pub(super) fn joined(place: DataPlace, node: &str, data: &[u8], lease: i64) -> Option<Op> {
+    let key = || String::from_utf8_lossy(&beside(node.as_bytes())).into_owned();
+    is_beside(place, data).then(|| Op::Put { key: key(), value: data.to_vec(), lease })
+}
+
+/// The keys of a node: its own first, then that of its data if this may lie beside it.
+pub(super) fn keys(node: &[u8], has_beside: bool) -> Vec<Vec<u8>> {
     [node.to_vec()].into_iter().chain(has_beside.then(|| beside(node))).collect()
 }
 

@@ -25,7 +25,7 @@ use super::context::NodeContext;
 use super::data;
 use super::limit::{LimitCompare, stored_limit};
 use super::list::{self, Listing};
-use super::node::{EtcdNode, NewNode, NodeName};
+use super::node::{EtcdNode, NodeName};
 use crate::driver::{Compare, Op, Order, Txn, TxnResult};
 use crate::error::{Answer, Failure};
 use crate::layout::{DataPlace, NodeData, Queue};
@@ -73,15 +73,16 @@ pub(crate) async fn join(context: &Arc<NodeContext>, queue: Queue, join: &Join) 
     joined
 }
 
-struct Attempt<'a> {
-    context: &'a Arc<NodeContext>,
-    join: &'a Join,
+/// A join under way.
+pub(super) struct Attempt<'a> {
+    pub(super) context: &'a Arc<NodeContext>,
+    pub(super) join: &'a Join,
     queue: Queue,
-    session: Arc<Session>,
+    pub(super) session: Arc<Session>,
     name: NodeId,
-    own: String,
+    pub(super) own: String,
     tombstone: String,
-    data: NodeData,
+    pub(super) data: NodeData,
 }
 
 /// The node was created, so a failure afterwards, even a refusal, leaves the outcome of the join
@@ -164,7 +165,7 @@ impl Attempt<'_> {
         Err(self.contended())
     }
 
-    fn place(&self) -> DataPlace {
+    pub(super) fn place(&self) -> DataPlace {
         self.queue.data_place(self.join.claim)
     }
 
@@ -224,7 +225,7 @@ impl Attempt<'_> {
     /// bear. A delete without an answer may land late, when a repeat of this attempt has created
     /// its node. So the attempt is over then, and core abandons it.
     async fn refused(&self, why: Error) -> Error {
-        let keys = data::keys(self.place(), self.own.as_bytes(), &self.join.data);
+        let keys = data::keys(self.own.as_bytes(), data::is_beside(self.place(), &self.join.data));
         match self.context.driver.delete_each(&keys).await {
             Ok(_) => why,
             Err(failure) => Error::lost(LostReason::Expired).because(Error::from(failure)),
@@ -257,16 +258,8 @@ impl Attempt<'_> {
         let limit = limit.or(self.join.limit.to_store()).unwrap_or(0);
         let standing = listing.as_ref().and_then(|listing| listing.standing(self.own.as_bytes(), limit));
         let repeated = self.join.repeated || again;
-        let new = NewNode {
-            session: Arc::clone(&self.session),
-            key: self.own.clone(),
-            name: if repeated { NodeName::Repeated(self.join.id) } else { NodeName::Lent(self.name) },
-            data: self.data.clone(),
-            place: self.place(),
-            has_beside: self.place() == DataPlace::Beside && !self.join.data.is_empty(),
-            sequence,
-        };
-        let node = EtcdNode::register(self.context, new);
+        let name = if repeated { NodeName::Repeated(self.join.id) } else { NodeName::Lent(self.name) };
+        let node = EtcdNode::register(self, name, sequence);
         // A try has no listing: its own transaction has admitted it, and compared the limit.
         let revision = listing.as_ref().map_or(sequence, |listing| listing.revision);
         // Not admitted when the own deadline has passed (CHAIN-OWN-NODE-AND-DEADLINE), or the

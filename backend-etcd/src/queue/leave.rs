@@ -78,7 +78,7 @@ pub(crate) async fn abandon(context: &NodeContext, queue: &Queue, join: &Join) -
     let mut lease_gone = false;
     if session.lease.lost().is_none() {
         let node = queue.node(session.id, context.names.of(join.id), join.claim);
-        let keys = data::keys(queue.data_place(join.claim), node.as_bytes(), &join.data);
+        let keys = data::keys(node.as_bytes(), data::is_beside(queue.data_place(join.claim), &join.data));
         match context.tombstones.abandon(session.id, join.id, keys).await {
             Ok(_) => {}
             Err(Failure::LeaseGone) => lease_gone = true,

@@ -5,7 +5,7 @@ use latchwork_core::backend::decide::chain::{Listed, Standing, standing};
 use latchwork_core::{Claim, Kind};
 
 use super::limit::stored_limit;
-use crate::driver::{Driver, Found, Op, Order, Range, StoredKey};
+use crate::driver::{Driver, Found, Op, Order, Range, StoredKey, end_of};
 use crate::error::Answer;
 use crate::layout::Queue;
 
@@ -115,8 +115,10 @@ pub(crate) async fn whole(
     first: Option<Found>,
     revision: u64,
 ) -> Answer<Found> {
-    let page_after =
-        async |last: &[u8]| driver.page(&queue.prefix, last, revision, page(queue), !queue.exact).await;
+    let page_after = async |last: &[u8]| {
+        let (start, end) = ([last, b"\0"].concat(), end_of(&queue.prefix));
+        driver.page(&start, end, revision, page(queue), !queue.exact).await
+    };
     let mut page = match first {
         Some(first) => first,
         None => page_after(queue.prefix.as_bytes()).await?,

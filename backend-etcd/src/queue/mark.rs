@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use latchwork_core::backend::{Backoff, Pauses};
+use latchwork_core::backend::{Backoff, Pauses, or_pending};
+use tokio_util::sync::CancellationToken;
 
 use super::context::NodeContext;
 use crate::driver::{Driver, EventKind, Op, Txn};
@@ -31,19 +32,12 @@ pub(super) fn mark_in_background(context: &NodeContext, own: &Arc<OwnNode>, mark
             }
         };
         tokio::select! {
-            () = left(&own) => return,
+            () = or_pending(own.left.as_ref().map(CancellationToken::cancelled)) => return,
             _ = own.state.until_lost() => return,
             () = due => {}
         }
         write(&driver, &watches, &own, mark).await;
     });
-}
-
-async fn left(own: &OwnNode) {
-    match &own.left {
-        Some(left) => left.cancelled().await,
-        None => std::future::pending().await,
-    }
 }
 
 /// Writes the mark until the server confirms it, since the next node relies on it. A mark that

@@ -10,13 +10,14 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::context::NodeContext;
+use super::data;
 use super::fast_path::{FastWait, Handover, Successor};
+use super::join::Attempt;
 use super::list::Listing;
 use super::mark::{MarkWhen, mark_in_background};
 use crate::driver::{Op, Txn};
 use crate::error::Failure;
-use crate::layout::{DataPlace, NodeData, Queue, beside};
-use crate::session::Session;
+use crate::layout::{DataPlace, NodeData, Queue};
 use crate::watch::OwnNode;
 
 /// A client may hold thousands of them, so what only a waiter needs is dropped at the admission.
@@ -66,18 +67,6 @@ pub(crate) enum NodeName {
     Repeated(NodeId),
 }
 
-/// A node that a join has created.
-pub(crate) struct NewNode {
-    pub(crate) session: Arc<Session>,
-    pub(crate) key: String,
-    pub(crate) name: NodeName,
-    pub(crate) data: NodeData,
-    pub(crate) place: DataPlace,
-    /// It was joined with data that lies beside it.
-    pub(crate) has_beside: bool,
-    pub(crate) sequence: u64,
-}
-
 impl Waiting {
     pub(crate) fn take_listing(&self) -> Option<Listing> {
         self.listing.lock().take()
@@ -85,21 +74,21 @@ impl Waiting {
 }
 
 impl EtcdNode {
-    /// Registers a new node: from now on its removal is noticed.
-    pub(crate) fn register(context: &Arc<NodeContext>, new: NewNode) -> Arc<Self> {
-        let state = NodeWriter::new(new.session.lease.clone(), new.sequence);
-        let left = new.data.is_of_permits().then(CancellationToken::new);
-        let own = Arc::new(OwnNode { key: new.key.into_bytes().into(), state, left });
-        new.session.created(&own.key, new.sequence);
-        context.watches.register(Arc::clone(&own));
+    /// Registers the node that this attempt's join has created: from now on its removal is noticed.
+    pub(super) fn register(of: &Attempt<'_>, name: NodeName, sequence: u64) -> Arc<Self> {
+        let state = NodeWriter::new(of.session.lease.clone(), sequence);
+        let left = of.data.is_of_permits().then(CancellationToken::new);
+        let own = Arc::new(OwnNode { key: of.own.as_bytes().into(), state, left });
+        of.session.created(&own.key, sequence);
+        of.context.watches.register(Arc::clone(&own));
         Arc::new(Self {
-            context: Arc::clone(context),
+            context: Arc::clone(of.context),
             own,
-            data: new.data,
-            lease: new.session.id,
-            place: new.place,
-            has_beside: AtomicBool::new(new.has_beside),
-            name: Mutex::new(new.name),
+            data: of.data.clone(),
+            lease: of.session.id,
+            place: of.place(),
+            has_beside: AtomicBool::new(data::is_beside(of.place(), &of.join.data)),
+            name: Mutex::new(name),
             phase: Mutex::default(),
         })
     }
@@ -206,8 +195,7 @@ impl EtcdNode {
 
     /// The keys that a leave deletes: its own first, then what may lie beside it.
     pub(super) fn keys(&self) -> Vec<Vec<u8>> {
-        let has_beside = self.has_beside.load(Ordering::Acquire);
-        [self.own.key.to_vec()].into_iter().chain(has_beside.then(|| beside(&self.own.key))).collect()
+        data::keys(&self.own.key, self.has_beside.load(Ordering::Acquire))
     }
 
     /// Why it is not in its queue any more, though the client has not left.

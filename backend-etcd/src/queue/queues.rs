@@ -39,7 +39,7 @@ pub(crate) async fn page(
     let keys = most.saturating_mul(2).clamp(FEWEST, MOST) as i64;
     let mut scan = Scan { layout, of, root, most, within: None, queues: Vec::new() };
     for request in 1.. {
-        let found = driver.names(next, end.clone(), 0, keys).await?;
+        let found = driver.page(&next, end.clone(), 0, keys, true).await?;
         for stored in &found.keys {
             if !scan.take(stored)? {
                 return Ok(scan.page(true));

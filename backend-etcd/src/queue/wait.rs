@@ -17,7 +17,7 @@
 use std::sync::atomic::Ordering;
 
 use latchwork_core::backend::decide::chain::Standing;
-use latchwork_core::backend::{Backoff, Pauses, StoredLimit};
+use latchwork_core::backend::{Backoff, Pauses, StoredLimit, or_pending};
 use latchwork_core::{Claim, Error, Result};
 
 use super::fast_path::{Woken, verify_in_background};
@@ -25,7 +25,7 @@ use super::list::{Listing, Member, read};
 use super::node::{EtcdNode, Waiting};
 use crate::driver::{EventKind, Op, Order, StoredKey};
 use crate::layout::Queue;
-use crate::watch::{Notified, Subscription, Until};
+use crate::watch::{Subscription, Until};
 
 pub(crate) async fn until_admitted(node: &EtcdNode) -> Result<()> {
     loop {
@@ -83,19 +83,13 @@ async fn behind(node: &EtcdNode, waiting: &Waiting, listing: &Listing, watch: us
     // A writer may become a reader, and a holder of permits may be marked, in their places
     // (CHAIN-PERMITS-HEAD-AND-MARKS, CHAIN-DOWNGRADE-IN-PLACE).
     let mut change = (!exclusive).then(|| watches.key(target.key.clone(), EventKind::Puts, listing.revision));
-    let shortcut = async {
-        match &mut fast {
-            Some(fast) => fast.woken(own).await,
-            None => std::future::pending().await,
-        }
-    };
     tokio::select! {
         biased;
         _ = own.state.until_lost() => Woken::List,
-        woken = shortcut => woken,
-        _ = notified(&mut removal) => Woken::List,
-        _ = notified(&mut departure) => Woken::List,
-        _ = notified(&mut change) => Woken::List,
+        woken = or_pending(fast.as_mut().map(|fast| fast.woken(own))) => woken,
+        _ = or_pending(removal.as_mut().map(Subscription::notified)) => Woken::List,
+        _ = or_pending(departure.as_mut().map(Subscription::notified)) => Woken::List,
+        _ = or_pending(change.as_mut().map(Subscription::notified)) => Woken::List,
         // Beside the others, so that it delays no event.
         () = no_more_behind(node, target) => Woken::List,
     }
@@ -115,13 +109,6 @@ async fn at_head(node: &EtcdNode, queue: &Queue, listing: &Listing, ahead: usize
         _ = departure.notified() => {}
         _ = limit.notified() => {}
         () = clock.sleep_until(clock.now() + lease.ttl()) => {}
-    }
-}
-
-async fn notified(subscription: &mut Option<Subscription>) -> Notified {
-    match subscription {
-        Some(subscription) => subscription.notified().await,
-        None => std::future::pending().await,
     }
 }
 

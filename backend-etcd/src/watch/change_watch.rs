@@ -10,20 +10,21 @@
 //! as one. Whatever changes a queue is an event of one of its keys: a join, a leave, a downgrade, new
 //! data, and the end of a lease. An admission is none of its own, and follows one of these.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::backend::ChangeWatch;
 use latchwork_core::{Error, ErrorKind, Result};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::change::{ChangeSubscription, Watched};
+use super::armed::Notify;
 use super::watches::Watches;
-use crate::driver::Driver;
+use crate::driver::{Driver, EventKind};
 
 /// A watch of one cell or queue. It does not keep the client alive.
+#[derive(Debug)]
 pub(crate) struct EtcdChangeWatch {
     // An error: an address that holds no such thing.
     of: Result<Watched>,
@@ -34,10 +35,21 @@ pub(crate) struct EtcdChangeWatch {
     armed: Option<Subscribed>,
 }
 
-/// The watch that the server was asked for.
+/// What is watched for changes.
+#[derive(Clone, Debug)]
+pub(crate) struct Watched {
+    pub(crate) key: String,
+    /// Whether all keys with this prefix are watched.
+    pub(crate) is_prefix: bool,
+}
+
+/// The watch that the server was asked for. Dropping it stops the watch on the server.
+#[derive(Debug)]
 struct Subscribed {
-    subscription: ChangeSubscription,
-    /// The server has created it.
+    news: watch::Receiver<()>,
+    watches: Arc<Watches>,
+    watch: i64,
+    // The server has created it.
     created: bool,
 }
 
@@ -54,10 +66,8 @@ impl EtcdChangeWatch {
     async fn next(&mut self) -> Result<()> {
         let of = self.of.as_ref().map_err(Clone::clone)?;
         loop {
-            let armed = self
-                .armed
-                .get_or_insert_with(|| Subscribed { subscription: self.watches.changes(of), created: false });
-            match armed.news(self.driver.request_timeout()).await {
+            let armed = self.armed.get_or_insert_with(|| self.watches.changes(of));
+            match armed.news(self.driver.request_timeout).await {
                 Ok(true) => return Ok(()),
                 Ok(false) => self.armed = None,
                 Err(late) => {
@@ -65,21 +75,41 @@ impl EtcdChangeWatch {
                     return Err(late);
                 }
             }
-            self.driver.get(of.key().as_bytes()).await?;
+            self.driver.get(of.key.as_bytes()).await?;
         }
     }
 }
 
 impl Subscribed {
-    /// Waits for news; `false` when the watch is over. The server has this long to create it.
+    /// Waits for news since the call before: a key was written or deleted, or the server has created the
+    /// watch, for which it has this long. `false`: the watch is over, and may have missed something.
     async fn news(&mut self, within: Duration) -> Result<bool> {
         if self.created {
-            return Ok(self.subscription.news().await);
+            return Ok(self.news.changed().await.is_ok());
         }
-        let news = tokio::time::timeout(within, self.subscription.news()).await;
+        let news = tokio::time::timeout(within, self.news.changed()).await;
         let late = |_| Error::new(ErrorKind::Unavailable, "the server has not made a watch in time");
-        self.created = news.map_err(late)?;
+        self.created = news.map_err(late)?.is_ok();
         Ok(self.created)
+    }
+}
+
+impl Drop for Subscribed {
+    fn drop(&mut self) {
+        // It is the only subscriber.
+        self.watches.unsubscribe(self.watch, 0);
+    }
+}
+
+impl Watches {
+    /// Watches for writes and deletions, from the creation of the watch on.
+    fn changes(self: &Arc<Self>, of: &Watched) -> Subscribed {
+        let (sender, news) = watch::channel(());
+        let mut state = self.state.lock();
+        // From now on: a start in the past is served late, and its reader reads after the creation.
+        let watch = state.watch(of.key.as_bytes().into(), of.is_prefix, 0, EventKind::Both);
+        let watch = self.arm(&mut state, watch, Notify::Change(sender));
+        Subscribed { news, watches: Arc::clone(self), watch, created: false }
     }
 }
 
@@ -88,14 +118,5 @@ impl ChangeWatch for EtcdChangeWatch {
     async fn changed(&mut self) -> Result<()> {
         let closed = self.closed.clone();
         closed.run_until_cancelled(self.next()).await.unwrap_or_else(|| Err(Error::closed()))
-    }
-}
-
-impl fmt::Debug for EtcdChangeWatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EtcdChangeWatch")
-            .field("of", &self.of)
-            .field("created", &self.armed.as_ref().is_some_and(|armed| armed.created))
-            .finish_non_exhaustive()
     }
 }

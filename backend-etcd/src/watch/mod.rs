@@ -16,7 +16,6 @@
 //! again, and own nodes are watched anew (CHAIN-LOST-WATCH-LISTS-AGAIN).
 
 mod armed;
-mod change;
 mod change_watch;
 mod events;
 mod inbox;
@@ -29,8 +28,7 @@ pub(crate) mod stream;
 mod tests;
 mod watches;
 
-pub(crate) use change::Watched;
-pub(crate) use change_watch::EtcdChangeWatch;
+pub(crate) use change_watch::{EtcdChangeWatch, Watched};
 pub(crate) use own_node::OwnNode;
 pub(crate) use queue_watch::{Notified, Until};
 pub(crate) use watches::{SHORT_HOLD, Subscription, Watches};

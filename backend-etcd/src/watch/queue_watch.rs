@@ -59,7 +59,7 @@ struct PastEvent {
 }
 
 #[derive(Debug)]
-struct Subscriber {
+pub(super) struct Subscriber {
     // Those without an event so far.
     keys: Vec<Vec<u8>>,
     until: Until,
@@ -108,10 +108,6 @@ impl QueueWatch {
         }
         self.subscribers.insert(id, Subscriber { keys, until, after, sender });
         self.idle_since = None;
-    }
-
-    pub(super) fn unsubscribe(&mut self, id: SubscriberId) {
-        self.take(id);
     }
 
     /// The server has created the watch. A watch without a start of its own sends events after
@@ -170,7 +166,8 @@ impl QueueWatch {
         }
     }
 
-    fn take(&mut self, id: SubscriberId) -> Option<Subscriber> {
+    /// Ends the wait of a subscriber.
+    pub(super) fn take(&mut self, id: SubscriberId) -> Option<Subscriber> {
         let waiter = self.subscribers.remove(&id)?;
         for key in &waiter.keys {
             self.unwatch(key, id);
@@ -221,7 +218,7 @@ mod tests {
         watch.event(b"a", b"", 13);
         assert_eq!(a.try_recv().unwrap(), left());
         assert!(b.try_recv().is_err() && watch.idle_since.is_none());
-        watch.unsubscribe(2);
+        watch.take(2);
         assert!(watch.idle_since.is_some() && watch.by_key.is_empty());
     }
 

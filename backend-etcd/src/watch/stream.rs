@@ -1,13 +1,13 @@
 //! The task that owns the stream of watches: it opens the stream, and opens it anew after its end.
 
 use std::collections::VecDeque;
-use std::future::pending;
 use std::sync::Arc;
 use std::time::Instant;
 
-use latchwork_core::backend::{Backoff, Pauses};
+use latchwork_core::backend::{Backoff, Pauses, or_pending};
 use latchwork_core::{Clock, Error, ErrorKind};
 use tokio::sync::mpsc;
+use tokio::time::sleep_until;
 
 use super::own_node::OwnNode;
 use super::watches::{Command, Watches};
@@ -52,7 +52,7 @@ pub(crate) async fn run(
                 Some(Command::Start(_) | Command::Timer) => {}
                 None => return,
             },
-            event = next(&mut stream) => match event {
+            event = or_pending(stream.as_mut().map(WatchStream::next)) => match event {
                 Some(event) => {
                     let refused = watches.refused(&event);
                     if let Some(node) = watches.apply(event) {
@@ -78,7 +78,7 @@ pub(crate) async fn run(
                     backoff.wait(&clock).await;
                 }
             },
-            () = sleep_until(watches.next_timer()) => watches.on_timer(Instant::now()),
+            () = or_pending(watches.next_timer().map(|due| sleep_until(due.into()))) => watches.on_timer(Instant::now()),
         }
     }
 }
@@ -118,13 +118,6 @@ impl WatchStream {
     }
 }
 
-async fn next(stream: &mut Option<WatchStream>) -> Option<StreamEvent> {
-    match stream {
-        Some(stream) => stream.next().await,
-        None => pending().await,
-    }
-}
-
 /// Logs in anew by a read: the client crate does so for a read with a log-in that ran out, and not
 /// for a stream. Answers whether the server has checked the log-in.
 async fn log_in_anew(driver: &Driver, watches: &Watches, armed: &VecDeque<i64>) -> bool {
@@ -136,13 +129,6 @@ async fn log_in_anew(driver: &Driver, watches: &Watches, armed: &VecDeque<i64>) 
             tracing::debug!(%error, "the key of a refused watch cannot be read");
             error.kind() == ErrorKind::Forbidden
         }
-    }
-}
-
-async fn sleep_until(due: Option<Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due.into()).await,
-        None => pending().await,
     }
 }
 

@@ -199,7 +199,7 @@ impl Watches {
         let mut state = self.state.lock();
         match state.notify(watch) {
             Some(Notify::Shared(_, queue_watch)) => {
-                queue_watch.unsubscribe(subscriber);
+                queue_watch.take(subscriber);
                 if queue_watch.idle_since.is_some() && !queue_watch.timer_set {
                     queue_watch.timer_set = true;
                     let first = state.idle_due.is_empty();

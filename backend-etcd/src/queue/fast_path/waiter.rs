@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use latchwork_core::backend::or_pending;
+use tokio::time::timeout;
+
 use super::handover::Handover;
 use super::release_notice::{ReleaseNotice, Signal, Successor};
 use crate::layout::Queue;
@@ -106,25 +109,19 @@ impl FastWait {
 impl FastDeparture {
     /// Waits for the end of the wait of `own`. Cancel-safe.
     pub(crate) async fn woken(&mut self, own: &OwnNode) -> Woken {
+        let Self { departure, notice, admits } = self;
         tokio::select! {
             biased;
-            notified = notice(&mut self.notice) => read(notified, own),
-            left = self.departure.notified() => match left {
-                Notified::Event(_) if self.admits => Woken::First,
-                Notified::Event(_) if self.notice.is_some() => {
-                    let notified = tokio::time::timeout(NOTICE_DELAY, notice(&mut self.notice)).await;
+            notified = or_pending(notice.as_mut().map(Subscription::notified)) => read(notified, own),
+            left = departure.notified() => match (left, notice) {
+                (Notified::Event(_), _) if *admits => Woken::First,
+                (Notified::Event(_), Some(notice)) => {
+                    let notified = timeout(NOTICE_DELAY, notice.notified()).await;
                     notified.map_or(Woken::List, |notified| read(notified, own))
                 }
-                Notified::Event(_) | Notified::Missed => Woken::List,
+                _ => Woken::List,
             },
         }
-    }
-}
-
-async fn notice(inbox: &mut Option<Subscription>) -> Notified {
-    match inbox {
-        Some(inbox) => inbox.notified().await,
-        None => std::future::pending().await,
     }
 }
 
