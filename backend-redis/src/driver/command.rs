@@ -1,11 +1,9 @@
 //! Script calls and replies, in the client crate's types.
 
-use std::sync::LazyLock;
-
 use latchwork_core::{Error, ErrorKind, Result};
 use redis::{Cmd, Value};
 
-use crate::scripts::{self, Call, Reply, Script};
+use crate::scripts::{Call, Reply, Script};
 
 /// A call by the script's hash. `life` is the last argument of every script.
 pub(crate) fn by_hash(call: &Call, life: &str) -> Cmd {
@@ -48,13 +46,8 @@ fn invocation(how: &str, script: &str, Call { keys, args, .. }: &Call, life: &st
 }
 
 /// The name under which the server keeps a script.
-pub(crate) fn sha1(script: &Script) -> &'static str {
-    static HASHES: LazyLock<Vec<(&str, String)>> = LazyLock::new(|| {
-        let hash = |script: &&'static Script| redis::Script::new(script.text()).get_hash().to_owned();
-        scripts::ALL.iter().map(|script| (script.name, hash(script))).collect()
-    });
-    let found = HASHES.iter().find(|(name, _)| *name == script.name);
-    found.map_or("", |(_, hash)| hash)
+pub(crate) fn sha1(script: &'static Script) -> &'static str {
+    script.hash.get_or_init(|| redis::Script::new(script.text()).get_hash().to_owned())
 }
 
 pub(crate) fn reply(value: Value) -> Reply {

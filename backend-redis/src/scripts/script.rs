@@ -1,12 +1,14 @@
 //! The texts of the scripts.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 /// One script.
 #[derive(Debug)]
 pub(crate) struct Script {
     pub(crate) name: &'static str,
     text: LazyLock<String>,
+    /// The name under which the server keeps it, once the driver has computed that.
+    pub(crate) hash: OnceLock<String>,
 }
 
 impl Script {
@@ -21,74 +23,41 @@ fn without_comments(code: &str) -> String {
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// A script with a `short` form runs that first, before it even defines the functions of the long
-/// one.
-macro_rules! script {
-    ($name:literal) => {
-        script!($name, concat!(include_str!("one.lua"), include_str!("queue.lua")))
+/// Scripts with the files that come before their own. A short form (`one/`) runs first, before a script even
+/// defines the functions of the long one.
+macro_rules! scripts {
+    ($($script:ident = $name:literal after [$($file:literal),*];)*) => {
+        $(pub(crate) static $script: Script = {
+            const CODE: &str = concat!($(include_str!($file),)* include_str!(concat!($name, ".lua")));
+            Script { name: $name, text: LazyLock::new(|| without_comments(CODE)), hash: OnceLock::new() }
+        };)*
+
+        pub(crate) static ALL: &[&Script] = &[$(&$script),*];
     };
-    ($name:literal, short) => {
-        script!(
-            $name,
-            concat!(
-                include_str!("one.lua"),
-                include_str!(concat!("one/", $name, ".lua")),
-                include_str!("queue.lua")
-            )
-        )
-    };
-    ($name:literal, cell) => {
-        script!($name, concat!(include_str!("one.lua"), include_str!("cell.lua")))
-    };
-    ($name:literal, $before:expr) => {{
-        const CODE: &str = concat!($before, include_str!(concat!($name, ".lua")));
-        Script { name: $name, text: LazyLock::new(|| without_comments(CODE)) }
-    }};
 }
 
-pub(crate) static JOIN: Script = script!("join", short);
-pub(crate) static RENEW: Script = script!("renew");
-pub(crate) static LEAVE: Script = script!("leave", short);
-pub(crate) static ABANDON: Script = script!("abandon");
-pub(crate) static LIST: Script = script!("list", short);
-pub(crate) static DOWNGRADE: Script = script!("downgrade");
-pub(crate) static SET_LIMIT: Script = script!("set_limit");
-pub(crate) static REVOKE: Script = script!("revoke");
-pub(crate) static WRITE_DATA: Script = script!("write_data", short);
-pub(crate) static LOOK: Script = script!("look", short);
-pub(crate) static POPULATED: Script = script!("populated", include_str!("one.lua"));
-pub(crate) static LIMIT: Script = script!("limit", include_str!("one.lua"));
-pub(crate) static READ_CELL: Script = script!("read_cell", cell);
-pub(crate) static WRITE_CELL: Script = script!("write_cell", cell);
-pub(crate) static COUNT: Script = script!("count", cell);
-pub(crate) static LOOK_CELL: Script = script!("look_cell", cell);
-pub(crate) static CELL_LIVES: Script = script!("cell_lives", cell);
-pub(crate) static RENEW_CELLS: Script = script!("renew_cells", cell);
-pub(crate) static END_CELLS: Script = script!("end_cells", cell);
-pub(crate) static SELFTEST: Script = script!("selftest", "");
-
-pub(crate) static ALL: [&Script; 20] = [
-    &JOIN,
-    &RENEW,
-    &LEAVE,
-    &ABANDON,
-    &LIST,
-    &DOWNGRADE,
-    &SET_LIMIT,
-    &REVOKE,
-    &LIMIT,
-    &READ_CELL,
-    &WRITE_CELL,
-    &COUNT,
-    &SELFTEST,
-    &WRITE_DATA,
-    &LOOK,
-    &POPULATED,
-    &LOOK_CELL,
-    &CELL_LIVES,
-    &RENEW_CELLS,
-    &END_CELLS,
-];
+scripts! {
+    JOIN = "join" after ["one.lua", "one/join.lua", "queue.lua"];
+    RENEW = "renew" after ["one.lua", "queue.lua"];
+    LEAVE = "leave" after ["one.lua", "one/leave.lua", "queue.lua"];
+    ABANDON = "abandon" after ["one.lua", "queue.lua"];
+    LIST = "list" after ["one.lua", "one/list.lua", "queue.lua"];
+    DOWNGRADE = "downgrade" after ["one.lua", "queue.lua"];
+    SET_LIMIT = "set_limit" after ["one.lua", "queue.lua"];
+    REVOKE = "revoke" after ["one.lua", "queue.lua"];
+    WRITE_DATA = "write_data" after ["one.lua", "one/write_data.lua", "queue.lua"];
+    LOOK = "look" after ["one.lua", "one/look.lua", "queue.lua"];
+    POPULATED = "populated" after ["one.lua"];
+    LIMIT = "limit" after ["one.lua"];
+    READ_CELL = "read_cell" after ["one.lua", "cell.lua"];
+    WRITE_CELL = "write_cell" after ["one.lua", "cell.lua"];
+    COUNT = "count" after ["one.lua", "cell.lua"];
+    LOOK_CELL = "look_cell" after ["one.lua", "cell.lua"];
+    CELL_LIVES = "cell_lives" after ["one.lua", "cell.lua"];
+    RENEW_CELLS = "renew_cells" after ["one.lua", "cell.lua"];
+    END_CELLS = "end_cells" after ["one.lua", "cell.lua"];
+    SELFTEST = "selftest" after [];
+}
 
 /// The scripts of every hold. They are on the server before a client counts as connected.
 pub(crate) static LOADED: [&Script; 3] = [&JOIN, &RENEW, &LEAVE];
