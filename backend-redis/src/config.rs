@@ -51,9 +51,8 @@ impl Host {
             let what = format!("the cluster's server at {by} names {address:?} as another one");
             Error::new(ErrorKind::Misconfigured, what)
         };
-        let (name, port) = address.rsplit_once(':').ok_or_else(unusable)?;
-        let port = port.parse().map_err(|_| unusable())?;
-        Ok(by.beside(name.trim_start_matches('[').trim_end_matches(']'), port))
+        let (name, port) = split(address).ok_or_else(unusable)?;
+        Ok(by.beside(name, port))
     }
 
     /// The host with this name and port that this server of a cluster knows.
@@ -65,10 +64,15 @@ impl Host {
     /// From `host:port`, with brackets around an IPv6 address.
     pub(crate) fn parse(address: &str) -> Result<Self> {
         let bad_port = || Error::invalid("url", format!("{address:?} has no valid port"));
-        let (name, port) = address.rsplit_once(':').ok_or_else(bad_port)?;
-        let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
-        Ok(Self { name, port: port.parse().map_err(|_| bad_port())? })
+        let (name, port) = split(address).ok_or_else(bad_port)?;
+        Ok(Self { name: name.to_owned(), port })
     }
+}
+
+/// The name, without brackets, and the port of an address.
+fn split(address: &str) -> Option<(&str, u16)> {
+    let (name, port) = address.rsplit_once(':')?;
+    Some((name.trim_start_matches('[').trim_end_matches(']'), port.parse().ok()?))
 }
 
 impl fmt::Display for Host {
@@ -136,10 +140,8 @@ impl fmt::Display for Sentinels {
 }
 
 fn list(f: &mut fmt::Formatter<'_>, hosts: &[Host]) -> fmt::Result {
-    hosts
-        .iter()
-        .enumerate()
-        .try_for_each(|(place, host)| write!(f, "{}{host}", if place == 0 { "" } else { "," }))
+    let hosts: Vec<_> = hosts.iter().map(Host::to_string).collect();
+    f.write_str(&hosts.join(","))
 }
 
 /// What a client needs of a configuration.

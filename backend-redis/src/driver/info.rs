@@ -1,5 +1,7 @@
 //! What INFO says of the server, and whether locks may live there.
 
+use std::borrow::Cow;
+
 use latchwork_core::{Error, ErrorKind, Eviction, Result};
 
 /// The oldest version with all commands of the scripts.
@@ -26,7 +28,7 @@ pub(crate) fn judge(info: Option<&str>, strict: bool, in_cluster: bool) -> Resul
             misconfigured(format!("strict: maxmemory-policy {policy} evicts locks; set noeviction"))
         }
         Eviction::Unknown if strict => {
-            misconfigured("strict: this server does not say whether it evicts locks".to_owned())
+            misconfigured("strict: this server does not say whether it evicts locks")
         }
         eviction => Ok(eviction),
     }
@@ -42,7 +44,7 @@ pub(crate) fn run_id(info: &str) -> Option<String> {
     Info(info).get("run_id").filter(|id| !id.is_empty()).map(str::to_owned)
 }
 
-fn misconfigured<T>(what: String) -> Result<T> {
+fn misconfigured<T>(what: impl Into<Cow<'static, str>>) -> Result<T> {
     Err(Error::new(ErrorKind::Misconfigured, what))
 }
 
@@ -72,15 +74,13 @@ impl<'a> Info<'a> {
         }
         let clustered = self.get("redis_mode") == Some("cluster") || self.get("cluster_enabled") == Some("1");
         if clustered && !in_cluster {
-            return misconfigured(
-                "the server is a node of a Redis Cluster: redis-cluster://h1,h2".to_owned(),
-            );
+            return misconfigured("the server is a node of a Redis Cluster: redis-cluster://h1,h2");
         }
         if in_cluster && !clustered {
-            return misconfigured("the server is no node of a Redis Cluster: redis://host".to_owned());
+            return misconfigured("the server is no node of a Redis Cluster: redis://host");
         }
         if self.get("redis_mode") == Some("sentinel") {
-            return misconfigured("the server is a Sentinel: redis-sentinel://h1,h2/service".to_owned());
+            return misconfigured("the server is a Sentinel: redis-sentinel://h1,h2/service");
         }
         if is_replica(self.0) {
             let part = |field| self.get(field).unwrap_or("?");
