@@ -3,13 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::cells::{self, access, count};
-use crate::client::Client;
-use crate::config::NAME;
-use crate::facts;
-use crate::layout::{CellKey, QueueKeys};
-use crate::queue::{cleanup, join, limit, list};
-use crate::watch::{RedisWatch, Subject};
 use async_trait::async_trait;
 use latchwork_core::backend::decide::count::request::{CountRequest, Decided};
 use latchwork_core::backend::{
@@ -18,8 +11,17 @@ use latchwork_core::backend::{
 };
 use latchwork_core::facts::ServerFacts;
 use latchwork_core::{
-    Address, Capabilities, Eviction, Lease, ListedKey, Page, QueuePrefix, Result, TimeToIdle,
+    Address, Capabilities, Error, ErrorKind, Eviction, Lease, ListedKey, Page, QueuePrefix, Result,
+    TimeToIdle,
 };
+
+use crate::cells::access;
+use crate::client::Client;
+use crate::config::NAME;
+use crate::layout::{CellKey, QueueKeys};
+use crate::queue::{cleanup, join, limit, list};
+use crate::watch::{RedisWatch, Subject};
+use crate::{facts, walk};
 
 /// A client of one Redis server: one connection, one inbox, one task that renews all nodes.
 pub struct RedisBackend {
@@ -74,7 +76,8 @@ impl Cells for RedisBackend {
     }
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
-        access::write(&self.client, cell, write).await
+        let refused = || Error::new(ErrorKind::Misconfigured, "a write without a holder was refused");
+        access::write(&self.client, cell, write, None).await?.ok_or_else(refused)
     }
 
     async fn change_count(
@@ -83,7 +86,7 @@ impl Cells for RedisBackend {
         request: &CountRequest,
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
-        count::change(&self.client, cell, request, idle).await.map(Some)
+        access::change_count(&self.client, cell, request, idle).await.map(Some)
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
@@ -128,11 +131,7 @@ impl Backend for RedisBackend {
         after: Option<&str>,
         most: usize,
     ) -> Result<Page<ListedKey>> {
-        match with {
-            KeysWith::Nodes => list::queues(&self.client, of, after, most).await,
-            KeysWith::Limit => limit::limited(&self.client, of, after, most).await,
-            KeysWith::Cell => cells::list::cells(&self.client, of, after, most).await,
-        }
+        walk::page(&self.client, of, with, (after, most)).await
     }
 
     async fn server_facts(&self) -> Result<ServerFacts> {

@@ -95,16 +95,8 @@ impl Client {
     /// Runs a script. A close ends it. Renewals do not come here: they never queue behind more requests than the
     /// throttle lets through.
     pub(crate) async fn run(&self, call: &Call) -> Result<(Moment, Reply)> {
-        let running = async {
-            let throttle = self.throttles.of(self.driver.place_of(call));
-            let (_pass, left) = throttle.take(self.request_timeout).await?;
-            self.driver.run(call, left).await
-        };
-        tokio::select! {
-            biased;
-            () = self.closing.cancelled() => Err(Error::closed()),
-            answer = running => answer,
-        }
+        let place = self.driver.place_of(call);
+        self.throttled(place, async |left| self.driver.run(call, left).await).await
     }
 
     /// A step of a walk over all keys: those that fit the pattern, and where the next step begins.
@@ -114,16 +106,39 @@ impl Client {
         pattern: &str,
         count: usize,
     ) -> Result<(Option<Cursor>, Vec<Vec<u8>>)> {
-        let scanning = async {
-            let throttle = self.throttles.of(Driver::place_of_step(from));
+        let place = Driver::place_of_step(from);
+        self.throttled(place, async |left| self.driver.scan(from, pattern, count, left).await).await
+    }
+
+    /// Sends a request to this server when the throttle lets it pass, with the time that is left then.
+    async fn throttled<T>(
+        &self,
+        place: Place,
+        request: impl AsyncFnOnce(Duration) -> Result<T>,
+    ) -> Result<T> {
+        let throttle = self.throttles.of(place);
+        self.until_closed(async {
             let (_pass, left) = throttle.take(self.request_timeout).await?;
-            self.driver.scan(from, pattern, count, left).await
-        };
+            request(left).await
+        })
+        .await
+    }
+
+    /// Waits for the answer to a request, which a close ends.
+    pub(crate) async fn until_closed<T>(&self, answer: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::select! {
             biased;
             () = self.closing.cancelled() => Err(Error::closed()),
-            answer = scanning => answer,
+            answer = answer => answer,
         }
+    }
+
+    /// Runs a script that changes a queue. Answers whether it did.
+    pub(crate) async fn change(self: &Arc<Self>, queue: &QueueKeys, call: &Call) -> Result<bool> {
+        let (_, reply) = self.run(call).await?;
+        let (was_done, flags) = scripts::was_done(reply)?;
+        self.act_on(flags, queue);
+        Ok(was_done)
     }
 
     /// Acts on what a script answers beside its result.
@@ -176,7 +191,7 @@ pub(crate) fn last_seen(lease: &Lease) -> Moment {
 /// Runs until a queue has no more expired nodes to drop, and no more admitted ones to notify: one
 /// script handles a bounded number. If this client dies meanwhile, the waiters' own rechecks go on.
 async fn sweep(client: Arc<Client>, queue: QueueKeys) {
-    let call = scripts::renew([(&queue, Vec::new())], client.ttl, None);
+    let call = scripts::renew([(&queue, Vec::new())], client.ttl);
     loop {
         let answer = client.run(&call).await.and_then(|(_, reply)| scripts::renewed(reply));
         match answer {

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::backend::RedisBackend;
 use crate::client::Client;
 use crate::config::{Host, NAME, OPTIONS, Servers, Settings};
-use crate::driver::{Driver, sweep};
+use crate::driver::{Driver, Lost, OnMessage, Setup, sweep};
 use crate::error::Failure;
 use crate::layout::QueueKeys;
 use crate::lease::ClientLease;
@@ -80,9 +80,21 @@ async fn open(settings: Settings) -> Result<RedisBackend> {
     settings.transport.prepare().await?;
     let clock = Clock::system();
     let inbox = Arc::new(Inbox::new(clock.clone(), settings.inbox.clone()));
-    let reconnected = Arc::new(Notify::new());
-    let channels = Arc::new(Channels::default());
-    let (driver, eviction) = connected(&settings, &clock, &inbox, &channels, &reconnected).await?;
+    let (reconnected, channels) = (Arc::new(Notify::new()), Arc::new(Channels::default()));
+    let on_message: OnMessage = {
+        let (inbox, channels, own) = (Arc::clone(&inbox), Arc::clone(&channels), settings.inbox.clone());
+        Arc::new(move |channel: &[u8], message: &[u8]| match channel == own.as_bytes() {
+            true => inbox.deliver(message),
+            false => channels.ring(channel, message),
+        })
+    };
+    let setup = Setup {
+        settings: settings.clone(),
+        clock: clock.clone(),
+        on_message,
+        reconnected: Arc::clone(&reconnected),
+    };
+    let (driver, losses, eviction) = connected(&setup).await?;
     warn_of(eviction, &settings.servers.to_string());
     let sent = match driver.ping(settings.request_timeout).await {
         Ok(sent) => sent,
@@ -91,33 +103,19 @@ async fn open(settings: Settings) -> Result<RedisBackend> {
     let lease = ClientLease::new(clock.clone(), settings.ttl, sent);
     let client = Arc::new(Client::new(driver, clock, inbox, channels, lease, &settings));
     tokio::spawn(renewal::renew_always(Arc::downgrade(&client), reconnected));
-    if let Some(losses) = client.driver.losses() {
-        tokio::spawn(renewal::suspend_on_loss(Arc::downgrade(&client), losses));
-    }
+    tokio::spawn(renewal::suspend_on_loss(Arc::downgrade(&client), losses));
     tokio::spawn(recheck::run(Arc::downgrade(&client)));
     Ok(RedisBackend::new(client, eviction))
 }
 
 /// Connects, and waits for a server that is still loading its data.
-async fn connected(
-    settings: &Settings,
-    clock: &Clock,
-    inbox: &Arc<Inbox>,
-    channels: &Arc<Channels>,
-    reconnected: &Arc<Notify>,
-) -> Result<(Driver, Eviction)> {
+async fn connected(setup: &Setup) -> Result<(Driver, Lost, Eviction)> {
+    let settings = &setup.settings;
     let until = Instant::now() + settings.connect_timeout;
     let mut pauses = Backoff::new(Pauses::IN_REQUEST);
     let mut asked = false;
     loop {
-        let (inbox, channels, own) = (Arc::clone(inbox), Arc::clone(channels), settings.inbox.clone());
-        let on_message = Arc::new(move |channel: &[u8], message: &[u8]| match channel == own.as_bytes() {
-            true => inbox.deliver(message),
-            false => channels.ring(channel, message),
-        });
-        let connecting =
-            Driver::connect(settings.clone(), clock.clone(), on_message, Arc::clone(reconnected));
-        let failure = match connecting.await {
+        let failure = match Driver::connect(setup.clone()).await {
             Ok(connected) => return Ok(connected),
             Err(failure) => failure,
         };

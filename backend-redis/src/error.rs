@@ -13,8 +13,6 @@ pub(crate) struct Failure {
     pub(crate) error: Error,
     /// The connection is useless (broken, or its server is no master any more): dial again.
     pub(crate) redial: bool,
-    /// The server does not know the script: send its text.
-    pub(crate) noscript: bool,
     /// No answer in time: the connection may be useless.
     pub(crate) timed_out: bool,
     /// The server's own words: it is a Redis, and needs no probe.
@@ -23,19 +21,21 @@ pub(crate) struct Failure {
     pub(crate) silent: Option<String>,
     /// It is a replica, and says so.
     pub(crate) is_replica: bool,
-    /// Another server of the cluster has the key.
-    pub(crate) redirect: Option<Redirect>,
-    /// Nothing was carried out, and it may be soon.
-    pub(crate) again: bool,
+    /// Nothing was carried out, and it may be if the request is sent again so.
+    pub(crate) again: Option<Again>,
 }
 
-/// Where a cluster's server sends a request.
+/// How a request is sent again that the server has not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Redirect {
-    /// It and all others of the slot go there.
+pub(crate) enum Again {
+    /// With the text of its script, which the server does not know.
+    WithText,
+    /// To this server of the cluster, as all others of the slot.
     Moved(String),
-    /// It goes there once: the slot is being moved.
+    /// To this server of the cluster, once: the slot is being moved.
     Ask(String),
+    /// A little later.
+    Later,
 }
 
 impl Failure {
@@ -48,13 +48,11 @@ impl Failure {
         Self {
             error,
             redial: false,
-            noscript: false,
             timed_out: false,
             answered: true,
             silent: None,
             is_replica: false,
-            redirect: None,
-            again: false,
+            again: None,
         }
     }
 
@@ -84,6 +82,12 @@ impl Failure {
     }
 }
 
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        failure.error
+    }
+}
+
 /// `sent`: the request may have reached the server. The scripts check before they write, so an
 /// error answer means that nothing was written, and only a missing answer leaves the outcome
 /// unknown.
@@ -93,7 +97,8 @@ pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
     let text = format!("{} {error}", error.code().unwrap_or_default());
     let says = |code: &str| text.contains(code);
     let failure = if says("NOSCRIPT") {
-        Failure { noscript: true, ..Failure::new(ErrorKind::Unavailable, "the server forgot a script") }
+        let failure = Failure::new(ErrorKind::Unavailable, "the server forgot a script");
+        Failure { again: Some(Again::WithText), ..failure }
     } else if says("READONLY")
         || says("MASTERDOWN")
         || says("UNBLOCKED")
@@ -114,7 +119,7 @@ pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
         Failure::new(ErrorKind::Unavailable, "the server cannot save its data, and so takes no writes")
     } else if says("TRYAGAIN") || says("CLUSTERDOWN") {
         let why = "the cluster does not serve this slot now";
-        Failure { again: true, ..Failure::new(ErrorKind::Unavailable, why) }
+        Failure { again: Some(Again::Later), ..Failure::new(ErrorKind::Unavailable, why) }
     } else if says("BUSY ") {
         Failure::new(ErrorKind::Unavailable, "the server is busy")
     } else if let Some(key) = out_of_range(&text) {
@@ -125,12 +130,10 @@ pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
     } else if says("WRONGTYPE") {
         Failure::new(ErrorKind::Conflict, "a key of this queue belongs to another program")
     } else if let Some((host, _)) = error.redirect_node() {
-        let redirect = match error.code() {
-            Some("ASK") => Redirect::Ask(host.to_owned()),
-            _ => Redirect::Moved(host.to_owned()),
-        };
+        let again = if error.code() == Some("ASK") { Again::Ask } else { Again::Moved };
+        let again = Some(again(host.to_owned()));
         let why = "another server of a Redis Cluster has this key (redis-cluster://h1,h2)";
-        Failure { redirect: Some(redirect), ..Failure::new(ErrorKind::Misconfigured, why) }
+        Failure { again, ..Failure::new(ErrorKind::Misconfigured, why) }
     } else if error.kind() == redis::ErrorKind::RESP3NotSupported || says("unknown command `HELLO`") {
         Failure::new(ErrorKind::Misconfigured, "the server is older than Redis 6.2")
     } else if matches!(error.kind(), redis::ErrorKind::Server(_) | redis::ErrorKind::Extension) {
@@ -177,12 +180,7 @@ pub(crate) fn closed() -> Error {
 
 /// A read without an answer can simply be repeated.
 pub(crate) fn only_read(error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::OutcomeUnknown => {
-            Error::new(ErrorKind::Unavailable, "no answer to a reading").because(error)
-        }
-        _ => error,
-    }
+    error.of_harmless("no answer to a reading")
 }
 
 // What an outage looks like from a client.

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use latchwork_core::Result;
 use latchwork_core::facts::{
     ClockDifference, Fact, MemoryPolicy, Persistence, Role, ServerFacts, Topology, WhenFull,
 };
-use latchwork_core::{Error, Result};
 
 use crate::client::Client;
 use crate::driver::{Info, Said};
@@ -15,12 +15,8 @@ const NO_FIELD: &str = "INFO has no such field";
 
 /// Asks all servers.
 pub(crate) async fn read(client: &Client) -> Result<ServerFacts> {
-    let asked = client.driver.said(client.request_timeout);
-    let said = tokio::select! {
-        biased;
-        () = client.closing.cancelled() => return Err(Error::closed()),
-        said = asked => said,
-    };
+    let asked = async { Ok(client.driver.said(client.request_timeout).await) };
+    let said = client.until_closed(asked).await?;
     let cluster = client.driver.is_cluster();
     let facts: Vec<_> = said.into_iter().map(OneServer::of).collect::<Result<_>>()?;
     Ok(all_of(facts, cluster, client.driver.is_watched()))
@@ -137,7 +133,7 @@ fn worst<T, R: Ord>(all: Fact<Vec<T>>, rank: impl Fn(&T) -> R) -> Fact<T> {
 
 #[cfg(test)]
 mod tests {
-    use latchwork_core::ErrorKind;
+    use latchwork_core::{Error, ErrorKind};
 
     use super::*;
 

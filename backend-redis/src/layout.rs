@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use latchwork_core::backend::KeysWith;
 use latchwork_core::{Address, Claim, Error, Kind, QueuePrefix, Result};
 
 /// The part of a key that is a cell's.
@@ -124,21 +125,13 @@ pub(crate) struct ListedKeys<'a> {
 }
 
 impl<'a> ListedKeys<'a> {
-    /// Those that a queue has while it has nodes.
-    pub(crate) fn queues(of: &'a QueuePrefix) -> Self {
-        Self::of(of, &["seq", "one"], "*")
-    }
-
-    /// Those of stored limits.
-    pub(crate) fn limits(of: &'a QueuePrefix) -> Self {
-        Self::of(of, &[LIMIT], LIMIT)
-    }
-
-    pub(crate) fn cells(of: &'a QueuePrefix) -> Self {
-        Self::of(of, &[CELL], CELL)
-    }
-
-    fn of(of: &'a QueuePrefix, parts: &'static [&'static str], part: &'static str) -> Self {
+    pub(crate) fn of(of: &'a QueuePrefix, with: KeysWith) -> Self {
+        let (parts, part): (&'static [&'static str], _) = match with {
+            // Those that a queue has while it has nodes.
+            KeysWith::Nodes => (&["seq", "one"], "*"),
+            KeysWith::Limit => (&[LIMIT], LIMIT),
+            KeysWith::Cell => (&[CELL], CELL),
+        };
         Self { of, start: format!("{}:{}:{{", of.namespace(), of.kind().as_str()), parts, part }
     }
 

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use futures_util::future::join_all;
 use latchwork_core::backend::decide::renewal_period;
 use latchwork_core::{Error, Moment, Result};
@@ -82,11 +83,10 @@ pub(crate) async fn suspend_on_loss(client: Weak<Client>, mut losses: Lost) {
     while let Some(host) = losses.next().await {
         let Some(client) = client.upgrade() else { return };
         client.lease.suspend();
-        let is_there = |attempt: &Attempt| match &host {
-            Some(host) => client.driver.place(attempt.queue.tag()).as_deref() == Some(host),
-            None => true,
-        };
-        for attempt in client.inbox.all().iter().filter(|attempt| is_there(attempt)) {
+        for attempt in client.inbox.all() {
+            if client.driver.place(attempt.queue.tag()) != host {
+                continue;
+            }
             if let Some(state) = attempt.state() {
                 state.lease_writer().suspend();
             }

@@ -2,13 +2,15 @@
 
 use std::collections::HashSet;
 
-use futures_util::future::BoxFuture;
-use latchwork_core::{Address, Error, ListedKey, Page, Result};
+use futures_util::future::try_join_all;
+use latchwork_core::backend::KeysWith;
+use latchwork_core::{Address, Error, ListedKey, Page, QueuePrefix, Result};
 
 use crate::client::Client;
 use crate::driver::Cursor;
 use crate::error::only_read;
-use crate::layout::ListedKeys;
+use crate::layout::{CellKey, ListedKeys, QueueKeys};
+use crate::scripts;
 
 /// The fewest and the most keys of one step of a walk, about, and the steps for one page: a server
 /// full of other keys answers pages without any that fit.
@@ -18,60 +20,80 @@ const STEPS: usize = 100;
 /// Addresses that one request asks about.
 const AT_ONCE: usize = 500;
 
-/// Reads a page of about `most` items, from where the page before ended. `listed` answers which of the addresses that
-/// the keys name are items.
+/// Reads a page of about `most` items of a prefix, from where the page before ended.
 ///
 /// # Errors
-/// `InvalidArgument` naming `after` for text that no page gave; those of `listed`.
+/// `InvalidArgument` naming `after` for text that no page gave.
 pub(crate) async fn page(
     client: &Client,
-    keys: ListedKeys<'_>,
+    of: &QueuePrefix,
+    with: KeysWith,
     (after, most): (Option<&str>, usize),
-    listed: impl for<'a> Fn(&'a Client, &'a [Address]) -> BoxFuture<'a, Result<Vec<ListedKey>>>,
 ) -> Result<Page<ListedKey>> {
-    let mut walk = Walk::from(client, keys, after, most)?;
-    let mut items = Vec::new();
-    while let Some(shown) = walk.step().await? {
+    if with == KeysWith::Cell {
+        of.check_cells()?;
+    }
+    let keys = ListedKeys::of(of, with);
+    let page = |after| Cursor::parse(after).ok_or_else(|| Error::invalid("after", "is not what a page gave"));
+    // `None` behind the last step.
+    let mut next = Some(after.map_or_else(|| Ok(Cursor::default()), page)?);
+    // What was shown: a walk may meet a key twice, and a queue may have two.
+    let (mut items, mut seen) = (Vec::new(), HashSet::new());
+    for _ in 0..STEPS {
+        let Some(from) = &next else { break };
+        let step = most.clamp(LEAST_STEP, LONGEST_STEP);
+        let (then, found) = client.scan(from, &keys.pattern(), step).await.map_err(only_read)?;
+        next = then;
+        let shown = found.iter().filter_map(|key| keys.address(key));
+        let shown: Vec<_> = shown.filter(|address| seen.insert(address.clone())).collect();
         for part in shown.chunks(AT_ONCE) {
-            items.extend(listed(client, part).await?);
+            items.extend(listed(client, with, part).await?);
         }
         if items.len() >= most {
             break;
         }
     }
-    Ok(Page::new(items, walk.next.map(|next| next.to_string())))
+    Ok(Page::new(items, next.map(|next| next.to_string())))
 }
 
-/// The walk of one page.
-#[derive(Debug)]
-struct Walk<'a> {
-    client: &'a Client,
-    keys: ListedKeys<'a>,
-    // What it has shown: it may meet a key twice, and a queue may have two.
-    seen: HashSet<Address>,
-    step: usize,
-    steps: usize,
-    // Where the next step begins; `None` behind the last.
-    next: Option<Cursor>,
+/// Which of these addresses are items.
+async fn listed(client: &Client, with: KeysWith, part: &[Address]) -> Result<Vec<ListedKey>> {
+    match with {
+        KeysWith::Nodes => with_nodes(client, part).await,
+        // A name of such a key is a limit: nothing is asked of it.
+        KeysWith::Limit => Ok(part.iter().cloned().map(ListedKey::limit).collect()),
+        KeysWith::Cell => with_lives(client, part).await,
+    }
 }
 
-impl<'a> Walk<'a> {
-    fn from(client: &'a Client, keys: ListedKeys<'a>, after: Option<&str>, most: usize) -> Result<Self> {
-        let page =
-            |after| Cursor::parse(after).ok_or_else(|| Error::invalid("after", "is not what a page gave"));
-        let next = after.map_or_else(|| Ok(Cursor::default()), page)?;
-        let step = most.clamp(LEAST_STEP, LONGEST_STEP);
-        Ok(Self { client, keys, seen: HashSet::new(), step, steps: STEPS, next: Some(next) })
-    }
+/// The queues that have nodes. A queue that nobody uses leaves keys behind, and nobody drops its
+/// nodes.
+async fn with_nodes(client: &Client, queues: &[Address]) -> Result<Vec<ListedKey>> {
+    let queues = queues.iter().map(|queue| Ok((queue, QueueKeys::of(queue)?)));
+    let queues = queues.collect::<Result<Vec<_>>>()?;
+    let asked = client.driver.by_slot(queues, |(_, keys)| keys.tag()).map(async |part| {
+        let keys = part.iter().map(|(_, keys)| keys);
+        let (_, reply) = client.run(&scripts::populated(keys)).await.map_err(only_read)?;
+        let populated = scripts::bools(reply)?.into_iter();
+        let populated = part.iter().zip(populated).filter(|(_, populated)| *populated);
+        Ok::<_, Error>(
+            populated.map(|((queue, _), _)| ListedKey::queue((*queue).clone())).collect::<Vec<_>>(),
+        )
+    });
+    Ok(try_join_all(asked).await?.concat())
+}
 
-    /// What the next step shows that none before has; `None` where the walk, or the page, has ended.
-    async fn step(&mut self) -> Result<Option<Vec<Address>>> {
-        let Some(from) = self.next.as_ref().filter(|_| self.steps > 0) else { return Ok(None) };
-        self.steps -= 1;
-        let scanned = self.client.scan(from, &self.keys.pattern(), self.step).await;
-        let (next, found) = scanned.map_err(only_read)?;
-        self.next = next;
-        let shown = found.iter().filter_map(|key| self.keys.address(key));
-        Ok(Some(shown.filter(|address| self.seen.insert(address.clone())).collect()))
-    }
+/// Those that are cells, and how long they stay.
+async fn with_lives(client: &Client, cells: &[Address]) -> Result<Vec<ListedKey>> {
+    let cells = cells.iter().map(|cell| Ok((cell, CellKey::of(cell)?)));
+    let cells = cells.collect::<Result<Vec<_>>>()?;
+    let asked = client.driver.by_slot(cells, |(_, key)| key.channel()).map(async |part| {
+        let keys = part.iter().map(|(_, key)| key);
+        let (_, reply) = client.run(&scripts::cell_lives(keys)).await.map_err(only_read)?;
+        let lives = scripts::lives_of_cells(reply)?.into_iter();
+        let listed = part.iter().zip(lives);
+        let listed = listed.filter_map(|((cell, _), life)| Some(ListedKey::new((*cell).clone(), life?)));
+        Ok::<_, Error>(listed.collect::<Vec<_>>())
+    });
+    Ok(try_join_all(asked).await?.concat())
 }

@@ -1,50 +1,33 @@
-//! Reading and writing cells: one script each.
+//! Reading, writing and counting: one script each.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
+use latchwork_core::backend::decide::count::request::{CountRequest, Decided};
 use latchwork_core::backend::{CellWrite, CellWritten, NodeId, VersionedValue};
-use latchwork_core::{Address, CellLife, Error, ErrorKind, Moment, Result};
+use latchwork_core::{Address, CellLife, Error, ErrorKind, Moment, Result, TimeToIdle};
 
 use crate::client::Client;
 use crate::driver::of_two_slots;
 use crate::error::only_read;
 use crate::layout::CellKey;
 use crate::queue::cleanup;
-use crate::scripts::{self, Call, Holder, Reply, WriteAnswer};
+use crate::scripts::{self, Call, Holder, Reply};
 
 pub(crate) async fn read(client: &Client, cell: &Address) -> Result<Option<VersionedValue>> {
     let (_, reply) = client.run(&scripts::read_cell(&CellKey::of(cell)?)).await.map_err(only_read)?;
     scripts::cell_read(reply)
 }
 
-pub(crate) async fn write(client: &Arc<Client>, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
-    match answer(client, cell, write, None).await? {
-        WriteAnswer::Done(written) => Ok(written),
-        WriteAnswer::Gone => {
-            Err(Error::new(ErrorKind::Misconfigured, "a write without a holder was refused"))
-        }
-    }
-}
-
-/// A write that is made only while the holder's node stands. It stands as long as its entries are in
-/// the queue and have not expired by the server's time. A script that lets another node in removes
-/// them first, so a write that comes after that finds them gone.
-pub(crate) async fn write_held(
-    client: &Arc<Client>,
-    cell: &Address,
-    write: &CellWrite,
-    holder: Holder<'_>,
-) -> Result<WriteAnswer> {
-    answer(client, cell, write, Some(holder)).await
-}
-
-async fn answer(
+/// Writes a cell, under a `holder` only while its node stands: `None` where it is gone. It stands as long as
+/// its entries are in the queue and have not expired by the server's time. A script that lets another node in
+/// removes them first, so a write that comes after that finds them gone.
+pub(crate) async fn write(
     client: &Arc<Client>,
     cell: &Address,
     write: &CellWrite,
     holder: Option<Holder<'_>>,
-) -> Result<WriteAnswer> {
+) -> Result<Option<CellWritten>> {
     let cell = CellKey::of(cell)?;
     let slot = |tag: &str| client.driver.slot(tag);
     if holder.is_some_and(|holder| slot(holder.queue.tag()) != slot(cell.channel())) {
@@ -61,7 +44,7 @@ async fn answer(
     };
     let answer = made(client, &call).await;
     match (asked, &answer) {
-        (Some(asked), Ok((sent, WriteAnswer::Done(CellWritten::Written(version))))) => {
+        (Some(asked), Ok((sent, Some(CellWritten::Written(version))))) => {
             client.lease.joined(*sent);
             asked.made(version.number(), client.lease.current());
         }
@@ -69,26 +52,41 @@ async fn answer(
         (Some(asked), _) => asked.not_made(),
         (None, _) => {}
     }
-    if let Ok((_, WriteAnswer::Done(CellWritten::Written(version)))) = &answer {
+    if let Ok((_, Some(CellWritten::Written(version)))) = &answer {
         client.leased.overwritten(&cell, version.number());
     }
     answer.map(|(_, answer)| answer)
 }
 
-async fn made(client: &Client, call: &Call) -> Result<(Moment, WriteAnswer)> {
+async fn made(client: &Client, call: &Call) -> Result<(Moment, Option<CellWritten>)> {
     let (sent, reply) = run(client, call).await?;
     let (answer, flags) = scripts::cell_written(reply)?;
     client.warn_of(flags);
     Ok((sent, answer))
 }
 
+/// Changes a count, which the server does by itself: one script, one round trip, among any number of writers.
+/// Another client that changes a count by compare-and-set finds the same text in the cell.
+pub(crate) async fn change_count(
+    client: &Client,
+    cell: &Address,
+    request: &CountRequest,
+    idle: Option<TimeToIdle>,
+) -> Result<Decided> {
+    let call = scripts::change_count(&CellKey::of(cell)?, request, nonce(), idle);
+    let (_, reply) = run(client, &call).await?;
+    let (decided, flags) = scripts::count_changed(reply, request.initial)?;
+    client.warn_of(flags);
+    Ok(decided?)
+}
+
 /// The random half of a version: whatever the server's clock does, none comes twice.
-pub(super) fn nonce() -> u64 {
+fn nonce() -> u64 {
     RandomState::new().hash_one(NodeId::random())
 }
 
 /// A close ends a request that is under way, which may have been carried out.
-pub(super) async fn run(client: &Client, call: &Call) -> Result<(Moment, Reply)> {
+async fn run(client: &Client, call: &Call) -> Result<(Moment, Reply)> {
     if client.closing.is_cancelled() {
         return Err(Error::closed());
     }

@@ -6,19 +6,19 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::backend::{Backoff, Pauses};
-use latchwork_core::{Clock, Error, ErrorKind, Moment, Result};
+use latchwork_core::backend::{Backoff, Pauses, or_pending};
+use latchwork_core::{Error, ErrorKind, Moment, Result};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::connection::{Chosen, Request, Server};
-use super::dial::OnMessage;
+use super::dial::Setup;
 use super::link::Wire;
 use super::map::Map;
 use super::slots::{Range, slot_of_call};
-use crate::config::{Host, Settings};
-use crate::error::{Redirect, closed};
+use crate::config::Host;
+use crate::error::{Again, closed};
 use crate::scripts::{Call, Reply};
 
 /// So many redirections are followed without a pause.
@@ -26,30 +26,21 @@ const PROMPT: usize = 2;
 
 /// The servers of a cluster, and which of them has which slot.
 pub(super) struct Cluster {
-    pub(super) settings: Settings,
-    pub(super) clock: Clock,
+    pub(super) setup: Setup,
     pub(super) map: watch::Sender<Map>,
     /// The map is to be asked for.
     pub(super) stale: Arc<Notify>,
-    pub(super) on_message: OnMessage,
-    pub(super) reconnected: Arc<Notify>,
     /// The client's own. A request may be made on another one, which ends before.
     runtime: Handle,
-    lost: mpsc::UnboundedSender<Host>,
+    lost: mpsc::UnboundedSender<Arc<Host>>,
 }
 
 impl Cluster {
     /// A cluster without servers, and the hosts whose connections are lost from now on.
-    pub(super) fn new(
-        settings: Settings,
-        clock: Clock,
-        on_message: OnMessage,
-        reconnected: Arc<Notify>,
-    ) -> (Self, mpsc::UnboundedReceiver<Host>) {
+    pub(super) fn new(setup: Setup) -> (Self, mpsc::UnboundedReceiver<Arc<Host>>) {
         let (lost, losses) = mpsc::unbounded_channel();
         let (map, stale) = (watch::Sender::new(Map::new()), Arc::default());
-        let runtime = Handle::current();
-        (Self { settings, clock, map, stale, on_message, reconnected, runtime, lost }, losses)
+        (Self { setup, map, stale, runtime: Handle::current(), lost }, losses)
     }
 
     /// Runs a script.
@@ -76,14 +67,15 @@ impl Cluster {
                 Err(failure) => failure,
             };
             // Neither kind was carried out.
-            match &failure.redirect {
-                Some(Redirect::Moved(host)) => self.moved(slot, &Host::named(host, &from)?),
-                Some(Redirect::Ask(host)) => asks = Some(Host::named(host, &from)?),
-                None if failure.again => self.stale.notify_one(),
-                None => return Err(failure.error),
+            match &failure.again {
+                Some(Again::Moved(host)) => self.moved(slot, &Host::named(host, &from)?),
+                Some(Again::Ask(host)) => asks = Some(Host::named(host, &from)?),
+                Some(Again::Later) => self.stale.notify_one(),
+                Some(Again::WithText) | None => return Err(failure.error),
             }
             redirected += 1;
-            let pause = if redirected > PROMPT || failure.again { pauses.next() } else { Duration::ZERO };
+            let at_once = redirected <= PROMPT && failure.again != Some(Again::Later);
+            let pause = if at_once { Duration::ZERO } else { pauses.next() };
             if Instant::now() + pause >= until {
                 let what = "the keys of this slot are being moved";
                 return Err(Error::new(ErrorKind::Unavailable, what).because(failure.error));
@@ -117,18 +109,12 @@ impl Cluster {
                 }
                 map.owner(slot)
             };
-            let up = async {
-                match &server {
-                    Some(server) => server.up().await.ok().map(|wire| (Arc::clone(server), wire)),
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 biased;
-                found = up => match found {
-                    Some(found) => return Ok(found),
+                wire = or_pending(server.as_ref().map(|server| server.up())) => match (wire, server) {
+                    (Ok(wire), Some(server)) => return Ok((server, wire)),
                     // It is none of the cluster's any more: the map says which one is.
-                    None => match timeout_at(until, map.changed()).await {
+                    _ => match timeout_at(until, map.changed()).await {
                         Ok(changed) => changed.map_err(|_| Error::closed())?,
                         Err(_) => return Err(closed()),
                     },
@@ -162,7 +148,7 @@ impl Cluster {
 
     /// These slots have these masters. `all`: a server that has none of them is not needed any more.
     pub(super) fn apply(&self, ranges: &[Range], all: bool) {
-        let now = self.clock.now();
+        let now = self.setup.clock.now();
         let mut gone = Vec::new();
         self.map.send_if_modified(|map| {
             if map.closed {
@@ -183,9 +169,7 @@ impl Cluster {
 
     fn dialling(&self, host: &Host) -> Arc<Server> {
         let _on_its_own = self.runtime.enter();
-        let settings = self.settings.of_shard(host.clone());
-        let (on_message, reconnected) = (Arc::clone(&self.on_message), Arc::clone(&self.reconnected));
-        let server = Arc::new(Server::dialling(settings, self.clock.clone(), on_message, reconnected));
+        let server = Arc::new(Server::dialling(self.setup.of_shard(host)));
         self.watch_over(host, &server);
         server
     }
@@ -193,11 +177,11 @@ impl Cluster {
     /// Its losses are told, and the map is asked for then: a replica may take over.
     pub(super) fn watch_over(&self, host: &Host, server: &Server) {
         let (mut losses, lost) = (server.losses(), self.lost.clone());
-        let (host, stale) = (host.clone(), Arc::clone(&self.stale));
+        let (host, stale) = (Arc::new(host.clone()), Arc::clone(&self.stale));
         tokio::spawn(async move {
             while losses.next().await.is_some() {
                 stale.notify_one();
-                if lost.send(host.clone()).is_err() {
+                if lost.send(Arc::clone(&host)).is_err() {
                     return;
                 }
             }
@@ -228,14 +212,20 @@ impl fmt::Debug for Cluster {
 
 #[cfg(test)]
 mod tests {
+    use latchwork_core::Clock;
+
     use super::*;
+    use crate::config::Settings;
+
+    fn setup(clock: Clock) -> Setup {
+        let settings = Settings::of(&"redis-cluster://127.0.0.1:1".parse().unwrap()).unwrap();
+        Setup { settings, clock, on_message: Arc::new(|_, _| {}), reconnected: Arc::default() }
+    }
 
     /// What one request has learnt (`MOVED`) is of one slot, and says nothing of other servers.
     #[tokio::test]
     async fn a_server_without_slots_is_disconnected_by_a_whole_map_alone() {
-        let settings = Settings::of(&"redis-cluster://127.0.0.1:1".parse().unwrap()).unwrap();
-        let on_message = Arc::new(|_: &[u8], _: &[u8]| {});
-        let (cluster, _losses) = Cluster::new(settings, Clock::tokio(), on_message, Arc::default());
+        let (cluster, _losses) = Cluster::new(setup(Clock::tokio()));
         let [old, new] = [1, 2].map(|port| Host { name: "127.0.0.1".to_owned(), port });
         let all_of = |master: &Host| [Range { first: 0, last: 16_383, master: master.clone() }];
         cluster.apply(&all_of(&old), true);
@@ -254,11 +244,7 @@ mod tests {
     fn a_server_that_a_request_has_learnt_of_is_dialled_on_the_clients_runtime() {
         let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (own, callers) = (runtime(), runtime());
-        let (cluster, _losses) = own.block_on(async {
-            let settings = Settings::of(&"redis-cluster://127.0.0.1:1".parse().unwrap()).unwrap();
-            let on_message = Arc::new(|_: &[u8], _: &[u8]| {});
-            Cluster::new(settings, Clock::system(), on_message, Arc::default())
-        });
+        let (cluster, _losses) = own.block_on(async { Cluster::new(setup(Clock::system())) });
         let host = Host { name: "127.0.0.1".to_owned(), port: 1 };
         callers.block_on(async { cluster.moved(0, &host) });
         assert_eq!(callers.metrics().num_alive_tasks(), 0, "it would end with the caller's runtime");

@@ -5,20 +5,20 @@
 use std::time::Duration;
 
 use latchwork_core::{Clock, Error, ErrorKind, Moment, Result};
-use redis::Value;
 use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Value};
 
 use super::command::{by_hash, reply};
 use super::dial::reach;
 use super::handshake::handshake_to_confirm;
 use super::open::within;
-use super::wait_command::{wait_for, wait_forbidden};
 use crate::config::Settings;
-use crate::error::{Failure, from_redis, timed_out};
+use crate::error::{Again, Answer, Failure, from_redis, timed_out};
 use crate::layout::life;
 use crate::scripts::{Call, Reply};
 
 /// Writes, and waits until replicas have what was written. Dropped, it is closed.
+#[derive(Debug)]
 pub(crate) struct ConfirmingConnection {
     connection: MultiplexedConnection,
     clock: Clock,
@@ -90,9 +90,11 @@ impl ConfirmingConnection {
         };
         // A slot that has moved, or is being moved, is asked for again, where it is then.
         let only_said = |value| {
-            said(value).map(reply).map_err(|failure| match failure.redirect {
-                Some(_) => Error::new(ErrorKind::Unavailable, "the queue has moved").because(failure.error),
-                None => only_unavailable(failure.error),
+            said(value).map(reply).map_err(|failure| match failure.again {
+                Some(Again::Moved(_) | Again::Ask(_)) => {
+                    Error::new(ErrorKind::Unavailable, "the queue has moved").because(failure.error)
+                }
+                _ => only_unavailable(failure.error),
             })
         };
         let replies = answers.into_iter().map(only_said).collect();
@@ -102,10 +104,28 @@ impl ConfirmingConnection {
 
 /// A renewal without an answer does no harm, and is repeated: only the confirmation is missing.
 fn only_unavailable(error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::OutcomeUnknown => {
-            Error::new(ErrorKind::Unavailable, "no answer to a confirmation").because(error)
+    error.of_harmless("no answer to a confirmation")
+}
+
+/// `WAIT`. Its time is in milliseconds, and zero would mean for ever.
+fn wait_for(replicas: u32, wait: Duration) -> Cmd {
+    let mut command = redis::cmd("WAIT");
+    command.arg(replicas).arg(wait.as_millis().max(1));
+    command
+}
+
+/// Whether this user may call `WAIT`: asked for no replica, it answers at once.
+pub(super) async fn may_wait(connection: &mut MultiplexedConnection) -> Answer<()> {
+    let answer = wait_for(0, Duration::ZERO).exec_async(connection).await;
+    answer.map_err(|error| wait_forbidden(from_redis(error, false)))
+}
+
+fn wait_forbidden(failure: Failure) -> Failure {
+    match failure.error.kind() {
+        ErrorKind::Forbidden => {
+            let words = failure.error.to_string();
+            Failure { error: Error::forbidden("WAIT (needed by min_replicas)", &words), ..failure }
         }
-        _ => error,
+        _ => failure,
     }
 }

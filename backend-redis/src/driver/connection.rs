@@ -10,17 +10,17 @@ use latchwork_core::backend::decide::renewal_period;
 use latchwork_core::seen::Requests;
 use latchwork_core::{Clock, Error, ErrorKind, Eviction, Moment, Result};
 use redis::Cmd;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::command::{by_hash, by_text, reply};
-use super::dial::{Dialler, OnMessage};
+use super::dial::{Dialler, Setup};
 use super::incarnation::Incarnation;
 use super::link::{Link, Losses, Wire, take_down};
 use super::silence::Silence;
 use super::switches::{self, Followed};
-use crate::config::{NAME, Servers, Settings};
-use crate::error::{Answer, Failure, closed, given_up};
+use crate::config::{NAME, Servers};
+use crate::error::{Again, Answer, Failure, closed, given_up};
 use crate::layout::life;
 use crate::scripts::{self, Call, Reply};
 
@@ -38,99 +38,66 @@ pub(super) struct Server {
     // The last argument of every script.
     life: String,
     pub(super) silence: Silence,
-    incarnation: Arc<Incarnation>,
+    pub(super) incarnation: Arc<Incarnation>,
     pub(super) requests: Requests,
 }
 
 impl Server {
-    /// Dials, and answers whether the server evicts locks. From then on a broken connection is
-    /// replaced, and `reconnected` is notified each time.
-    pub(super) async fn connect(
-        settings: Settings,
-        clock: Clock,
-        on_message: OnMessage,
-        reconnected: Arc<Notify>,
-    ) -> Answer<(Self, Eviction)> {
-        let (server, dialler) = Self::new(settings, clock, on_message);
+    /// Dials, and answers whether the server evicts locks. From then on a broken connection is replaced.
+    pub(super) async fn connect(setup: Setup) -> Answer<(Self, Eviction)> {
+        let (server, dialler) = Self::new(setup);
         let (wire, eviction) = dialler.dial(0, Duration::MAX).await?;
         server.link.send_replace(Link::Up(wire));
-        server.begin(dialler, reconnected);
+        server.begin(dialler);
         Ok((server, eviction))
     }
 
     /// As one whose connection is broken: it dials in the background.
-    pub(super) fn dialling(
-        settings: Settings,
-        clock: Clock,
-        on_message: OnMessage,
-        reconnected: Arc<Notify>,
-    ) -> Self {
-        let (server, dialler) = Self::new(settings, clock, on_message);
-        server.begin(dialler, reconnected);
+    pub(super) fn dialling(setup: Setup) -> Self {
+        let (server, dialler) = Self::new(setup);
+        server.begin(dialler);
         server
     }
 
-    fn new(settings: Settings, clock: Clock, on_message: OnMessage) -> (Self, Dialler) {
+    fn new(setup: Setup) -> (Self, Dialler) {
         let link = Arc::new(watch::Sender::new(Link::Down(closed())));
-        let (address, inbox) = (settings.servers.to_string(), settings.inbox.clone());
-        let life = life(settings.remember, settings.ttl).to_string();
+        let Setup { settings, clock, .. } = &setup;
         // As long as one unanswered renewal takes: there is time for another, on a new connection.
         let patience = settings.request_timeout.min(renewal_period(settings.ttl));
-        let incarnation = Arc::new(Incarnation::new());
-        let dialler = Dialler {
-            settings,
+        let server = Self {
             clock: clock.clone(),
-            incarnation: Arc::clone(&incarnation),
-            link: Arc::downgrade(&link),
-            on_message,
-            word: Arc::default(),
+            link: Arc::clone(&link),
+            address: settings.servers.to_string(),
+            inbox: settings.inbox.clone(),
+            life: life(settings.remember, settings.ttl).to_string(),
+            silence: Silence::new(patience, clock.now()),
+            incarnation: Arc::new(Incarnation::new()),
+            requests: Requests::new(
+                NAME,
+                OWN.into_iter().chain(scripts::ALL.iter().map(|script| script.name)),
+            ),
         };
-        let silence = Silence::new(patience, clock.now());
-        let requests =
-            Requests::new(NAME, OWN.into_iter().chain(scripts::ALL.iter().map(|script| script.name)));
-        (Self { clock, link, address, inbox, life, silence, incarnation, requests }, dialler)
+        let incarnation = Arc::clone(&server.incarnation);
+        (server, Dialler { setup, incarnation, link: Arc::downgrade(&link), word: Arc::default() })
     }
 
-    fn begin(&self, dialler: Dialler, reconnected: Arc<Notify>) {
-        let servers = dialler.settings.servers.clone();
+    fn begin(&self, dialler: Dialler) {
+        let servers = dialler.setup.settings.servers.clone();
         let followed = Followed { link: Arc::downgrade(&self.link), word: Arc::clone(&dialler.word) };
         let log = LinkLog::new(NAME, &self.address);
-        tokio::spawn(dialler.keep_dialling(self.link.subscribe(), log, reconnected));
+        tokio::spawn(dialler.keep_dialling(self.link.subscribe(), log));
         if let Servers::Watched(sentinels) = servers {
-            tokio::spawn(switches::follow(sentinels, self.silence.patience(), followed));
+            tokio::spawn(switches::follow(sentinels, self.silence.patience, followed));
         }
     }
 
-    /// Since when the server is the present one; `Moment::PAST` for the first.
-    pub(super) fn incarnation_since(&self) -> Moment {
-        self.incarnation.since()
-    }
-
-    /// Whether a connection to this run of a server leads to the one that this connection leads to.
-    pub(super) fn leads_to(&self, run_id: Option<&str>) -> bool {
-        self.incarnation.is(run_id)
-    }
-
-    /// The run id of the server behind the present connection, or the last one; `None` if it does
-    /// not say. No request is sent to a server before its run id is known here.
-    pub(super) fn run_id(&self) -> Option<String> {
-        self.incarnation.run_id()
-    }
-
     pub(super) fn losses(&self) -> Losses {
-        Losses::of(self.link.subscribe())
+        Losses(self.link.subscribe())
     }
 
     /// Asks what is no script.
     pub(super) async fn ask(&self, name: &'static str, command: &Cmd, within: Duration) -> Result<Reply> {
-        let answer = self.request(Request::Command(name, command), None, within).await;
-        answer.map(|(_, reply)| reply).map_err(|failure| failure.error)
-    }
-
-    /// As [`ask`](Self::ask): when it was sent.
-    pub(super) async fn ask_at(&self, name: &'static str, command: &Cmd, within: Duration) -> Result<Moment> {
-        let answer = self.request(Request::Command(name, command), None, within).await;
-        answer.map(|(sent, _)| sent).map_err(|failure| failure.error)
+        Ok(self.request(Request::Command(name, command), None, within).await?.1)
     }
 
     /// Why there is no connection.
@@ -211,7 +178,7 @@ impl Server {
                 }
                 Err(failure) => failure,
             };
-            if let (true, Some(call)) = (failure.noscript, script.take()) {
+            if let (Some(Again::WithText), Some(call)) = (&failure.again, script.take()) {
                 // A flushed or a new server. The text goes with the call, which costs one more trip and
                 // no third.
                 command = Cow::Owned(by_text(call, &self.life));

@@ -28,24 +28,34 @@ const BUFFER: usize = 4096;
 /// Receives each message and its channel, on the connection's task: it must not block.
 pub(crate) type OnMessage = Arc<dyn Fn(&[u8], &[u8]) + Send + Sync>;
 
+/// What all connections of a client are made with.
+#[derive(Clone)]
+pub(crate) struct Setup {
+    pub(crate) settings: Settings,
+    pub(crate) clock: Clock,
+    pub(crate) on_message: OnMessage,
+    /// Notified each time when a broken connection was replaced.
+    pub(crate) reconnected: Arc<Notify>,
+}
+
+impl Setup {
+    /// That of one server of the cluster.
+    pub(super) fn of_shard(&self, host: &Host) -> Self {
+        Self { settings: self.settings.of_shard(host.clone()), ..self.clone() }
+    }
+}
+
 /// Makes connections, again and again.
 pub(super) struct Dialler {
-    pub(super) settings: Settings,
-    pub(super) clock: Clock,
+    pub(super) setup: Setup,
     pub(super) incarnation: Arc<Incarnation>,
     pub(super) link: Weak<watch::Sender<Link>>,
-    pub(super) on_message: OnMessage,
     pub(super) word: Arc<Word>,
 }
 
 impl Dialler {
     /// The task: dials whenever the connection is down, until the driver is closed or dropped.
-    pub(super) async fn keep_dialling(
-        self,
-        mut link: watch::Receiver<Link>,
-        log: LinkLog,
-        reconnected: Arc<Notify>,
-    ) {
+    pub(super) async fn keep_dialling(self, mut link: watch::Receiver<Link>, log: LinkLog) {
         let mut generation = 0;
         // A server that was not dialled yet has lost no connection.
         let mut was_up = matches!(*link.borrow(), Link::Up(_));
@@ -71,7 +81,7 @@ impl Dialler {
             if up {
                 log.mended();
                 // Messages may have been lost: all nodes must be looked at.
-                reconnected.notify_one();
+                self.setup.reconnected.notify_one();
             }
         }
     }
@@ -87,7 +97,7 @@ impl Dialler {
         let mut pauses = Backoff::new(Pauses::RECONNECT);
         // After a renewal without an answer a third of the TTL is left. One attempt that hangs must
         // not take all of it.
-        let mut bound = renewal_period(self.settings.ttl) / 2;
+        let mut bound = renewal_period(self.setup.settings.ttl) / 2;
         loop {
             let asked = self.word.count();
             let attempt = async {
@@ -118,7 +128,7 @@ impl Dialler {
 
     /// Connects, logs in, and checks the server. No answer takes longer than `bound`.
     pub(super) async fn dial(&self, generation: u64, bound: Duration) -> Answer<(Wire, Eviction)> {
-        let settings = &self.settings;
+        let settings = &self.setup.settings;
         let bound = bound.min(settings.request_timeout).min(settings.connect_timeout / 2);
         let config = within(bound).set_pipeline_buffer_size(BUFFER).set_push_sender(self.on_push(generation));
         let (host, mut connection) = reach(settings, config, bound).await?;
@@ -126,7 +136,7 @@ impl Dialler {
         let (run_id, eviction) = shaken
             .map_err(|failure| settings.servers.named_it(&host, failure.secured_by(&settings.transport)))?;
         // Before the connection is used: earlier requests went to the server that was there before.
-        self.incarnation.met(&host.to_string(), run_id, self.clock.now());
+        self.incarnation.met(&host.to_string(), run_id, self.setup.clock.now());
         Ok((Wire { generation, host: Arc::new(host), connection }, eviction))
     }
 
@@ -135,7 +145,7 @@ impl Dialler {
         &self,
         generation: u64,
     ) -> impl Fn(PushInfo) -> std::result::Result<(), Infallible> + Send + Sync + 'static {
-        let (link, on_message) = (self.link.clone(), Arc::clone(&self.on_message));
+        let (link, on_message) = (self.link.clone(), Arc::clone(&self.setup.on_message));
         move |push| {
             match push.kind {
                 PushKind::Message => {

@@ -8,11 +8,11 @@ use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{RedisResult, Value};
 
 use super::command::{by_hash, by_text, reply, sha1};
+use super::confirming::may_wait;
 use super::info;
 use super::slots;
-use super::wait_command::may_wait;
 use crate::config::{Servers, Settings};
-use crate::error::{Answer, Failure, from_redis};
+use crate::error::{Again, Answer, Failure, from_redis};
 use crate::layout::life;
 use crate::scripts;
 
@@ -133,7 +133,7 @@ async fn selftest(connection: &mut MultiplexedConnection, settings: &Settings, f
         let answer = connection.req_packed_command(&command).await.and_then(Value::extract_error);
         let answer = match answer.map_err(unsent) {
             // An unknown script may be called, and more was not asked.
-            Err(failure) if failure.noscript && how == "EVALSHA" => continue,
+            Err(failure) if failure.again == Some(Again::WithText) && how == "EVALSHA" => continue,
             answer => answer.map_err(|failure| name_forbidden(failure, how))?,
         };
         if let Some((command, words)) = scripts::selftested(reply(answer)).map_err(Failure::said)? {

@@ -49,23 +49,17 @@ impl Link {
 
 /// The connection of this generation is useless. A newer one stays up.
 pub(super) fn take_down(link: &watch::Sender<Link>, generation: u64, why: &Error) {
-    link.send_if_modified(|link| {
-        let current = link.is_up(generation);
-        if current {
-            *link = Link::Down(why.clone());
-        }
-        current
-    });
+    take_down_if(link, why, |wire| wire.generation == generation);
 }
 
-/// A connection that does not lead to this server is useless.
-pub(super) fn give_up_before(link: &watch::Sender<Link>, server: &Host, why: &Error) {
+/// The connection is useless if this is so.
+pub(super) fn take_down_if(link: &watch::Sender<Link>, why: &Error, useless: impl Fn(&Wire) -> bool) {
     link.send_if_modified(|link| {
-        let elsewhere = matches!(link, Link::Up(wire) if *wire.host != *server);
-        if elsewhere {
+        let is_useless = matches!(link, Link::Up(wire) if useless(wire));
+        if is_useless {
             *link = Link::Down(why.clone());
         }
-        elsewhere
+        is_useless
     });
 }
 
@@ -100,21 +94,13 @@ impl Wire {
 /// One connection, for what ends with it. It does not keep the connection open.
 #[derive(Clone, Debug)]
 pub(crate) struct LiveConnection {
-    link: watch::Receiver<Link>,
-    generation: u64,
+    pub(super) link: watch::Receiver<Link>,
+    /// The number of the connection: a later one to its server has a higher number.
+    pub(super) generation: u64,
     pub(super) host: Arc<Host>,
 }
 
 impl LiveConnection {
-    pub(super) fn of(link: watch::Receiver<Link>, wire: &Wire) -> Self {
-        Self { link, generation: wire.generation, host: Arc::clone(&wire.host) }
-    }
-
-    /// The number of the connection: a later one to its server has a higher number.
-    pub(super) fn generation(&self) -> u64 {
-        self.generation
-    }
-
     /// Whether both are one connection.
     pub(crate) fn is(&self, other: &LiveConnection) -> bool {
         self.generation == other.generation && self.link.same_channel(&other.link)
@@ -137,13 +123,9 @@ impl LiveConnection {
 }
 
 /// The losses of a connection.
-pub(crate) struct Losses(watch::Receiver<Link>);
+pub(crate) struct Losses(pub(super) watch::Receiver<Link>);
 
 impl Losses {
-    pub(super) fn of(link: watch::Receiver<Link>) -> Self {
-        Self(link)
-    }
-
     /// Waits until the connection stands, and then until it is lost; `None` once the driver is
     /// closed or dropped.
     ///

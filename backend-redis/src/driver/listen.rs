@@ -1,5 +1,6 @@
 //! Subscriptions on the connection to one server, beside that to the inbox.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_core::Result;
@@ -22,7 +23,8 @@ impl Server {
     }
 
     pub(super) fn standing_on(&self, wire: &Wire) -> LiveConnection {
-        LiveConnection::of(self.link.subscribe(), wire)
+        let (link, host) = (self.link.subscribe(), Arc::clone(&wire.host));
+        LiveConnection { link, generation: wire.generation, host }
     }
 
     /// Subscribes to a channel on this connection, which must still be up, or ends that. From the
@@ -37,7 +39,7 @@ impl Server {
         listen: bool,
         within: Duration,
     ) -> Result<()> {
-        let generation = on.generation();
+        let generation = on.generation;
         let Some(mut wire) = self.up_now().filter(|wire| wire.generation == generation) else {
             return Err(closed());
         };

@@ -116,6 +116,7 @@ mod tests {
 
     use super::*;
     use crate::config::Settings;
+    use crate::driver::Setup;
 
     const NOW: Moment = Moment::from_nanos(1);
 
@@ -123,11 +124,9 @@ mod tests {
     fn added(map: &mut Map, port: u16) -> Host {
         let host = Host { name: "127.0.0.1".to_owned(), port };
         let settings = Settings::of(&"redis-cluster://127.0.0.1:1".parse().unwrap()).unwrap();
-        let settings = settings.of_shard(host.clone());
-        map.server_or(&host, || {
-            let on_message = Arc::new(|_: &[u8], _: &[u8]| {});
-            Arc::new(Server::dialling(settings, Clock::tokio(), on_message, Arc::default()))
-        });
+        let (settings, clock) = (settings.of_shard(host.clone()), Clock::tokio());
+        let setup = Setup { settings, clock, on_message: Arc::new(|_, _| {}), reconnected: Arc::default() };
+        map.server_or(&host, || Arc::new(Server::dialling(setup)));
         host
     }
 

@@ -7,7 +7,6 @@
 //! a demoted master for ever, and ignores a refused subscription.)
 
 mod bounded;
-mod by_slot;
 mod cluster;
 pub(crate) mod command;
 mod confirming;
@@ -31,10 +30,10 @@ mod sweep;
 mod switches;
 #[cfg(test)]
 mod tests;
-mod wait_command;
 
 pub(crate) use confirming::{Burst, ConfirmingConnection};
 pub(crate) use cursor::Cursor;
+pub(crate) use dial::{OnMessage, Setup};
 pub(crate) use facts::Said;
 pub(crate) use info::Info;
 pub(crate) use link::LiveConnection;

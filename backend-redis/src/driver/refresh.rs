@@ -9,7 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{Stream, StreamExt};
 use latchwork_core::backend::decide::renewal_period;
 use latchwork_core::backend::{Backoff, Pauses};
-use latchwork_core::{Clock, Error, ErrorKind, Eviction, Result, seen};
+use latchwork_core::{Error, ErrorKind, Eviction, Result, seen};
 use redis::Cmd;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use super::cluster::Cluster;
 use super::command::reply;
 use super::connection::Server;
-use super::dial::{OnMessage, reach};
+use super::dial::{Setup, reach};
 use super::open::within;
 use super::slots::{Range, SLOTS, ranges};
 use crate::config::{Host, NAME, Settings, share_of};
@@ -32,17 +32,16 @@ const TOGETHER: Duration = Duration::from_millis(20);
 /// Connects to a cluster that these hosts know. Answers it, the hosts whose connections are lost from
 /// then on, and whether a server evicts locks.
 pub(super) async fn connect(
-    settings: Settings,
+    setup: Setup,
     seeds: Arc<[Host]>,
-    clock: Clock,
-    on_message: OnMessage,
-    reconnected: Arc<Notify>,
-) -> Answer<(Arc<Cluster>, mpsc::UnboundedReceiver<Host>, Eviction)> {
+) -> Answer<(Arc<Cluster>, mpsc::UnboundedReceiver<Arc<Host>>, Eviction)> {
+    let settings = &setup.settings;
     let bound = settings.request_timeout.min(settings.connect_timeout / 2);
-    let known = first_map(&settings, &seeds, bound).await?;
-    let (cluster, losses) = Cluster::new(settings, clock, on_message, reconnected);
+    let known = first_map(settings, &seeds, bound).await?;
     let masters = masters_of(&known);
-    let dialled = join_all(masters.iter().map(|master| dialled(&cluster, master))).await;
+    let dialling = masters.iter().map(|master| Server::connect(setup.of_shard(master)));
+    let dialled = join_all(dialling).await;
+    let (cluster, losses) = Cluster::new(setup);
     let (mut eviction, mut up, mut refused) = (Eviction::Never, 0, None);
     for (master, dialled) in masters.iter().zip(dialled) {
         match dialled {
@@ -90,12 +89,6 @@ fn worse(one: Eviction, other: Eviction) -> Eviction {
         (Eviction::Unknown, _) | (_, Eviction::Unknown) => Eviction::Unknown,
         _ => Eviction::Never,
     }
-}
-
-async fn dialled(cluster: &Cluster, host: &Host) -> Answer<(Server, Eviction)> {
-    let (on_message, reconnected) = (Arc::clone(&cluster.on_message), Arc::clone(&cluster.reconnected));
-    let settings = cluster.settings.of_shard(host.clone());
-    Server::connect(settings, cluster.clock.clone(), on_message, reconnected).await
 }
 
 async fn first_map(settings: &Settings, seeds: &[Host], bound: Duration) -> Answer<Vec<Range>> {
@@ -155,22 +148,16 @@ fn question() -> Cmd {
 /// The task: asks for the map when somebody finds it stale, and while a server is down.
 async fn keep_fresh(cluster: Weak<Cluster>, stale: Arc<Notify>, seeds: Arc<[Host]>) {
     let mut pauses = Backoff::new(Pauses::FAILOVER);
-    loop {
-        let Some(down) = cluster.upgrade().map(|cluster| {
-            let closed = cluster.map.borrow().closed;
-            (!closed).then(|| cluster.servers().iter().any(|server| !server.is_up()))
-        }) else {
-            return;
-        };
-        let Some(down) = down else { return };
-        match down {
-            // An error means that it is time.
-            true => drop(timeout(pauses.next(), stale.notified()).await),
-            false => {
-                pauses.reset();
-                drop(timeout(CALM, stale.notified()).await);
-            }
+    let is_down = |cluster: Arc<Cluster>| {
+        let closed = cluster.map.borrow().closed;
+        (!closed).then(|| cluster.servers().iter().any(|server| !server.is_up()))
+    };
+    while let Some(down) = cluster.upgrade().and_then(is_down) {
+        if !down {
+            pauses.reset();
         }
+        // An error means that it is time.
+        drop(timeout(if down { pauses.next() } else { CALM }, stale.notified()).await);
         let Some(cluster) = cluster.upgrade() else { return };
         match fresh(&cluster, &seeds).await {
             Ok(known) => cluster.apply(&known, true),
@@ -182,7 +169,7 @@ async fn keep_fresh(cluster: Weak<Cluster>, stale: Arc<Notify>, seeds: Arc<[Host
 
 /// What most servers say, each on its connection; else from the hosts that were given.
 async fn fresh(cluster: &Cluster, seeds: &[Host]) -> Result<Vec<Range>> {
-    let bound = cluster.settings.request_timeout.min(renewal_period(cluster.settings.ttl)) / 2;
+    let bound = cluster.setup.settings.request_timeout.min(renewal_period(cluster.setup.settings.ttl)) / 2;
     let servers: Vec<_> =
         cluster.map.borrow().hosts().into_iter().filter(|(_, server)| server.is_up()).collect();
     let asked: FuturesUnordered<_> = servers
@@ -195,7 +182,7 @@ async fn fresh(cluster: &Cluster, seeds: &[Host]) -> Result<Vec<Range>> {
     match agreed(servers.len(), asked).await {
         Ok(known) => Ok(known),
         Err(why) => {
-            let first = first_map(&cluster.settings, seeds, bound).await;
+            let first = first_map(&cluster.setup.settings, seeds, bound).await;
             first.map_err(|failure| failure.error.because_of(why))
         }
     }

@@ -1,26 +1,24 @@
 //! From the names of keys to the server that has them: one server, or those of a cluster.
 
-use std::collections::HashMap;
-use std::fmt;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{join_all, select_ok};
-use latchwork_core::{Clock, Error, Eviction, Moment, Result};
-use redis::Cmd;
-use tokio::sync::{Notify, mpsc};
+use futures_util::stream::{self, BoxStream, StreamExt};
+use latchwork_core::{Error, Eviction, Moment, Result};
 use tokio::time::Instant;
 
 use super::cluster::Cluster;
 use super::command::{by_pattern, scanned};
 use super::connection::{Request, Server};
 use super::cursor::Cursor;
-use super::dial::OnMessage;
+use super::dial::Setup;
 use super::facts::{self, Said};
-use super::link::{LiveConnection, Losses};
+use super::link::LiveConnection;
 use super::refresh;
 use super::slots::{slot_of, slot_of_call};
-use crate::config::{Host, Servers, Settings};
+use crate::config::{Host, Servers};
 use crate::error::{Answer, closed};
 use crate::scripts::{Call, Reply};
 
@@ -30,21 +28,16 @@ pub(crate) struct Driver {
     route: Route,
     // Sentinels say which server it is.
     watched: bool,
-    // Until the task that waits for them takes them.
-    losses: parking_lot::Mutex<Option<Lost>>,
 }
 
 #[derive(Debug)]
 enum Route {
-    One(Server),
+    One(Arc<Server>),
     Cluster(Arc<Cluster>),
 }
 
-/// Losses of connections.
-pub(crate) enum Lost {
-    One(Losses),
-    Cluster(mpsc::UnboundedReceiver<Host>),
-}
+/// The servers whose connections are lost, until the driver is closed or dropped.
+pub(crate) type Lost = BoxStream<'static, Place>;
 
 /// Which of a client's servers: the only one, or the one at this host, if any is known.
 pub(crate) type Place = Option<Arc<Host>>;
@@ -62,28 +55,34 @@ pub(crate) fn by_server<T>(
 }
 
 impl Driver {
-    /// Dials, and answers whether a server evicts locks. From then on broken connections are
-    /// replaced, and `reconnected` is notified each time.
-    pub(crate) async fn connect(
-        settings: Settings,
-        clock: Clock,
-        on_message: OnMessage,
-        reconnected: Arc<Notify>,
-    ) -> Answer<(Self, Eviction)> {
-        let watched = matches!(settings.servers, Servers::Watched(_));
-        let (route, losses, eviction) = match settings.servers.clone() {
+    /// Dials. Answers also whether a server evicts locks, and the losses of connections. From then on broken
+    /// connections are replaced.
+    pub(crate) async fn connect(setup: Setup) -> Answer<(Self, Lost, Eviction)> {
+        let watched = matches!(setup.settings.servers, Servers::Watched(_));
+        Ok(match setup.settings.servers.clone() {
             Servers::Cluster(seeds) => {
-                let connecting = refresh::connect(settings, seeds, clock, on_message, reconnected);
-                let (cluster, losses, eviction) = connecting.await?;
-                (Route::Cluster(cluster), Lost::Cluster(losses), eviction)
+                let (cluster, losses, eviction) = refresh::connect(setup, seeds).await?;
+                let losses = stream::unfold(losses, |mut losses| async move {
+                    losses.recv().await.map(|host| (Some(host), losses))
+                });
+                (Self { route: Route::Cluster(cluster), watched }, losses.boxed(), eviction)
             }
             _ => {
-                let (server, eviction) = Server::connect(settings, clock, on_message, reconnected).await?;
-                let losses = Lost::One(server.losses());
-                (Route::One(server), losses, eviction)
+                let (server, eviction) = Server::connect(setup).await?;
+                let losses = stream::unfold(server.losses(), |mut losses| async move {
+                    losses.next().await.map(|()| (None, losses))
+                });
+                (Self { route: Route::One(Arc::new(server)), watched }, losses.boxed(), eviction)
             }
-        };
-        Ok((Self { route, watched, losses: parking_lot::Mutex::new(Some(losses)) }, eviction))
+        })
+    }
+
+    /// All servers that are known.
+    fn servers(&self) -> Vec<Arc<Server>> {
+        match &self.route {
+            Route::One(server) => vec![Arc::clone(server)],
+            Route::Cluster(cluster) => cluster.servers(),
+        }
     }
 
     /// Runs a script, and answers when it was sent: what the reply proves counts from there.
@@ -93,10 +92,7 @@ impl Driver {
     /// or the server's own error.
     pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<(Moment, Reply)> {
         match &self.route {
-            Route::One(server) => {
-                let answer = server.request(Request::Script(call), None, within).await;
-                answer.map_err(|failure| failure.error)
-            }
+            Route::One(server) => Ok(server.request(Request::Script(call), None, within).await?),
             Route::Cluster(cluster) => cluster.run(call, within).await,
         }
     }
@@ -122,13 +118,7 @@ impl Driver {
 
     /// What each server says of itself.
     pub(crate) async fn said(&self, within: Duration) -> Vec<Said> {
-        match &self.route {
-            Route::One(server) => vec![facts::said(server, within).await],
-            Route::Cluster(cluster) => {
-                let servers = cluster.servers();
-                join_all(servers.iter().map(|server| facts::said(server, within))).await
-            }
-        }
+        join_all(self.servers().iter().map(|server| facts::said(server, within))).await
     }
 
     /// The slot of these keys; `None` where all keys are on one server.
@@ -138,17 +128,18 @@ impl Driver {
 
     /// Which server has these keys now.
     pub(crate) fn place(&self, key: &str) -> Place {
-        match &self.route {
-            Route::One(_) => None,
-            Route::Cluster(cluster) => cluster.map.borrow().host(slot_of(key.as_bytes())),
-        }
+        self.place_by(|| slot_of(key.as_bytes()))
     }
 
     /// Which server has the keys of this script now.
     pub(crate) fn place_of(&self, call: &Call) -> Place {
+        self.place_by(|| slot_of_call(call))
+    }
+
+    fn place_by(&self, slot: impl FnOnce() -> u16) -> Place {
         match &self.route {
             Route::One(_) => None,
-            Route::Cluster(cluster) => cluster.map.borrow().host(slot_of_call(call)),
+            Route::Cluster(cluster) => cluster.map.borrow().host(slot()),
         }
     }
 
@@ -160,10 +151,10 @@ impl Driver {
     /// Since when the server of these keys is the present one; `Moment::PAST` for the first.
     pub(crate) fn incarnation_since(&self, key: &str) -> Moment {
         match &self.route {
-            Route::One(server) => server.incarnation_since(),
+            Route::One(server) => server.incarnation.since(),
             Route::Cluster(cluster) => {
                 let (slot, map) = (slot_of(key.as_bytes()), cluster.map.borrow());
-                let restarted = map.owner(slot).map_or(Moment::PAST, |server| server.incarnation_since());
+                let restarted = map.owner(slot).map_or(Moment::PAST, |server| server.incarnation.since());
                 map.since(slot).max(restarted)
             }
         }
@@ -172,9 +163,9 @@ impl Driver {
     /// Whether a connection to this run of a server leads to the one at this place.
     pub(crate) fn leads_to(&self, place: &Place, run_id: Option<&str>) -> bool {
         match (&self.route, place) {
-            (Route::One(server), _) => server.leads_to(run_id),
+            (Route::One(server), _) => server.incarnation.is(run_id),
             (Route::Cluster(cluster), Some(host)) => {
-                cluster.map.borrow().server(host).is_some_and(|server| server.leads_to(run_id))
+                cluster.map.borrow().server(host).is_some_and(|server| server.incarnation.is(run_id))
             }
             (Route::Cluster(_), None) => false,
         }
@@ -183,38 +174,26 @@ impl Driver {
     /// The run ids of all servers behind the present connections, or the last ones; `None` if one
     /// does not say. No request is sent to a server before its run id is known here.
     pub(crate) fn run_id(&self) -> Option<String> {
-        match &self.route {
-            Route::One(server) => server.run_id(),
-            Route::Cluster(cluster) => {
-                let ids: Option<Vec<_>> = cluster.servers().iter().map(|server| server.run_id()).collect();
-                // All clients say the same, under whatever names they reach the servers.
-                let mut ids = ids?;
-                ids.sort_unstable();
-                Some(ids.join("+"))
-            }
-        }
-    }
-
-    /// The losses of connections, for the first who asks.
-    pub(crate) fn losses(&self) -> Option<Lost> {
-        self.losses.lock().take()
+        let ids = self.servers().iter().map(|server| server.incarnation.run_id()).collect::<Option<Vec<_>>>();
+        // All clients say the same, under whatever names they reach the servers.
+        let mut ids = ids?;
+        ids.sort_unstable();
+        Some(ids.join("+"))
     }
 
     /// Asks whether a server answers: of several, whether any does.
     pub(crate) async fn ping(&self, within: Duration) -> Result<Moment> {
-        let command = ping();
-        match &self.route {
-            Route::One(server) => server.ask_at("PING", &command, within).await,
-            Route::Cluster(cluster) => {
-                let servers = cluster.servers();
-                let asked: Vec<_> =
-                    servers.iter().map(|server| Box::pin(server.ask_at("PING", &command, within))).collect();
-                if asked.is_empty() {
-                    return Err(closed());
-                }
-                select_ok(asked).await.map(|(sent, _)| sent)
-            }
+        let command = redis::cmd("PING");
+        let servers = self.servers();
+        let asked: Vec<_> = servers
+            .iter()
+            .map(|server| Box::pin(server.request(Request::Command("PING", &command), None, within)))
+            .collect();
+        if asked.is_empty() {
+            return Err(closed());
         }
+        let ((sent, _), _) = select_ok(asked).await?;
+        Ok(sent)
     }
 
     /// A step of a walk over all keys: those that fit the pattern, and where the next step begins.
@@ -289,13 +268,7 @@ impl Driver {
 
     /// Unsubscribes and disconnects.
     pub(crate) async fn close(&self, within: Duration) {
-        match &self.route {
-            Route::One(server) => server.close(within).await,
-            Route::Cluster(cluster) => {
-                let servers = cluster.servers();
-                join_all(servers.iter().map(|server| server.close(within))).await;
-            }
-        }
+        join_all(self.servers().iter().map(|server| server.close(within))).await;
         self.cut();
     }
 
@@ -307,37 +280,25 @@ impl Driver {
         }
     }
 
+    /// These apart by the slot of their keys, which share a `tag`; all together where all keys are on one
+    /// server. What goes into one script has keys of one slot.
+    pub(crate) fn by_slot<T>(
+        &self,
+        all: impl IntoIterator<Item = T>,
+        tag: impl Fn(&T) -> &str,
+    ) -> impl Iterator<Item = Vec<T>> {
+        let mut slots: BTreeMap<Option<u16>, Vec<T>> = BTreeMap::new();
+        for one in all {
+            slots.entry(self.slot(tag(&one))).or_default().push(one);
+        }
+        slots.into_values()
+    }
+
     /// A server has sent a request elsewhere: the map is asked for.
     pub(crate) fn is_stale(&self) {
         if let Route::Cluster(cluster) = &self.route {
             cluster.stale.notify_one();
         }
-    }
-}
-
-fn ping() -> Cmd {
-    let mut command = Cmd::new();
-    command.arg("PING");
-    command
-}
-
-impl Lost {
-    /// Waits until a connection is lost, and says whose: `None` in it for the only one. `None` once
-    /// the driver is closed or dropped.
-    ///
-    /// # Cancel safety
-    /// As [`Losses::next`].
-    pub(crate) async fn next(&mut self) -> Option<Option<Host>> {
-        match self {
-            Lost::One(losses) => losses.next().await.map(|()| None),
-            Lost::Cluster(losses) => losses.recv().await.map(Some),
-        }
-    }
-}
-
-impl fmt::Debug for Lost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Lost")
     }
 }
 

@@ -15,7 +15,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use latchwork_core::{Error, ErrorKind};
 use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
-use redis::{PushInfo, Value};
+use redis::{AsyncConnectionConfig, ParsingError, PushInfo, RedisResult, Value};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::open::{connect, login, within};
@@ -57,10 +57,7 @@ pub(super) async fn master(sentinels: &Sentinels, bound: Duration) -> Answer<Hos
     if let Some(master) = named_by_some(&votes, &sentinels.replaced.lately()) {
         return Ok(master.clone());
     }
-    let refused = refusals
-        .into_iter()
-        .flatten()
-        .fold(None, |told: Option<Failure>, failure| Some(failure.or_more_telling(told)));
+    let refused = refusals.into_iter().flatten().reduce(|told, failure| failure.or_more_telling(Some(told)));
     match refused {
         Some(failure) if failure.answered => Err(failure),
         silent => {
@@ -134,17 +131,16 @@ pub(super) async fn ask(
     on_push: Option<OnPush>,
 ) -> Answer<(MultiplexedConnection, Host)> {
     let sentinel = &sentinels.hosts[place];
-    let answer = timeout(bound, ask_at(sentinels, sentinel, bound, on_push)).await;
+    let answer = timeout(bound, ask_at(sentinels, sentinel, within(bound), on_push)).await;
     answer.unwrap_or_else(|_| Err(explain(timed_out(), sentinel)))
 }
 
 async fn ask_at(
     sentinels: &Sentinels,
     sentinel: &Host,
-    bound: Duration,
+    mut config: AsyncConnectionConfig,
     on_push: Option<OnPush>,
 ) -> Answer<(MultiplexedConnection, Host)> {
-    let mut config = within(bound);
     let listens = on_push.is_some();
     if let Some(on_push) = on_push {
         config = config.set_push_sender(move |push| {
@@ -167,31 +163,24 @@ async fn ask_at(
         let what = format!("the Sentinel at {sentinel} {what} {service:?}");
         Failure::said(Error::new(ErrorKind::Misconfigured, what))
     };
-    let said = asked_for(&mut connection, service).await.map_err(failed)?;
-    match master_in(said) {
+    match named(&mut connection, service).await.map_err(failed)? {
         Ok(Some(master)) => Ok((connection, master)),
         Ok(None) => Err(misconfigured("watches no service")),
         Err(_) => Err(misconfigured("names no host and port of")),
     }
 }
 
-/// The master that a Sentinel names on this connection; `None` if it watches no such service.
+/// The master that a Sentinel names on this connection; `None` if it watches no such service, an error in the
+/// answer if that names no host and port.
 pub(super) async fn named(
     connection: &mut MultiplexedConnection,
     service: &str,
-) -> redis::RedisResult<Option<Host>> {
-    Ok(master_in(asked_for(connection, service).await?)?)
-}
-
-async fn asked_for(connection: &mut MultiplexedConnection, service: &str) -> redis::RedisResult<Value> {
+) -> RedisResult<std::result::Result<Option<Host>, ParsingError>> {
     let mut question = redis::cmd("SENTINEL");
     question.arg("GET-MASTER-ADDR-BY-NAME").arg(service);
-    question.query_async::<Value>(connection).await
-}
-
-fn master_in(said: Value) -> std::result::Result<Option<Host>, redis::ParsingError> {
-    let named = redis::from_redis_value::<Option<(String, u16)>>(said)?;
-    Ok(named.map(|(name, port)| Host { name, port }))
+    let said = question.query_async::<Value>(connection).await?;
+    let named = redis::from_redis_value::<Option<(String, u16)>>(said);
+    Ok(named.map(|named| named.map(|(name, port)| Host { name, port })))
 }
 
 /// The failure of a Sentinel, which it names.

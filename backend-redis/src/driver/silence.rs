@@ -8,8 +8,8 @@ use latchwork_core::Moment;
 
 #[derive(Debug)]
 pub(super) struct Silence {
-    // The silence after which another connection is tried.
-    patience: Duration,
+    /// The silence after which another connection is tried.
+    pub(super) patience: Duration,
     // When the first request was sent that timed out since the last answer.
     since: AtomicU64,
     // When the last answer came.
@@ -20,10 +20,6 @@ impl Silence {
     pub(super) fn new(patience: Duration, now: Moment) -> Self {
         let since = AtomicU64::new(Moment::NEVER.as_nanos());
         Self { patience, since, answered: AtomicU64::new(now.as_nanos()) }
-    }
-
-    pub(super) fn patience(&self) -> Duration {
-        self.patience
     }
 
     /// The server has answered.

@@ -1,7 +1,7 @@
 //! The end of a namespace: all of its keys are deleted.
 
 use futures_util::future::try_join_all;
-use latchwork_core::{Error, Result, encode};
+use latchwork_core::{Result, encode};
 use redis::RedisResult;
 use redis::aio::MultiplexedConnection;
 
@@ -10,7 +10,7 @@ use super::dial::reach;
 use super::open::within;
 use super::refresh::masters;
 use crate::config::{Servers, Settings};
-use crate::error::{Failure, from_redis};
+use crate::error::from_redis;
 
 /// So many keys are looked at by one request, so that others of the server need not wait for long.
 const AT_ONCE: usize = 500;
@@ -20,7 +20,7 @@ pub(crate) async fn sweep(settings: &Settings, namespace: &str) -> Result<usize>
     settings.transport.prepare().await?;
     let servers = match &settings.servers {
         Servers::Cluster(seeds) => {
-            let masters = masters(settings, seeds).await.map_err(said)?;
+            let masters = masters(settings, seeds).await?;
             masters.into_iter().map(|host| settings.of_shard(host)).collect()
         }
         Servers::One(_) | Servers::Watched(_) | Servers::Shard(_) => vec![settings.clone()],
@@ -33,15 +33,14 @@ pub(crate) async fn sweep(settings: &Settings, namespace: &str) -> Result<usize>
 
 async fn of_server(settings: &Settings, pattern: &str) -> Result<usize> {
     let bound = settings.request_timeout;
-    let (_, mut connection) = reach(settings, within(bound), bound).await.map_err(said)?;
+    let (_, mut connection) = reach(settings, within(bound), bound).await?;
     let (mut cursor, mut deleted) = (0, 0);
     loop {
         // A walk may show a key twice: the server says how many were there.
         let scan = by_pattern(cursor, pattern, AT_ONCE);
-        let found =
-            scan.query_async(&mut connection).await.map_err(|error| said(from_redis(error, false)))?;
+        let found = scan.query_async(&mut connection).await.map_err(|error| from_redis(error, false))?;
         let (next, keys) = scanned(reply(found))?;
-        deleted += unlink(&mut connection, &keys).await.map_err(|error| said(from_redis(error, false)))?;
+        deleted += unlink(&mut connection, &keys).await.map_err(|error| from_redis(error, false))?;
         if next == 0 {
             return Ok(deleted);
         }
@@ -61,8 +60,4 @@ async fn unlink(connection: &mut MultiplexedConnection, keys: &[Vec<u8>]) -> Red
     });
     let deleted: Vec<usize> = all.query_async(connection).await?;
     Ok(deleted.into_iter().sum())
-}
-
-fn said(failure: Failure) -> Error {
-    failure.error
 }

@@ -14,7 +14,7 @@ use redis::{PushInfo, PushKind, Value};
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
-use super::link::{Link, give_up_before};
+use super::link::{Link, take_down_if};
 use super::sentinels::{ask, named, named_by_most, switched};
 use crate::config::{Host, Sentinels};
 
@@ -62,7 +62,7 @@ impl Followed {
         // In this order: a connection is published under the link's lock, by the word as it is then.
         self.word.hear(master);
         if let Some(link) = self.link.upgrade() {
-            give_up_before(&link, master, &elsewhere(master));
+            take_down_if(&link, &elsewhere(master), |wire| *wire.host != *master);
         }
     }
 }
@@ -165,10 +165,9 @@ impl Listener {
                 () = ended.notified() => return true,
                 () = sleep(self.bound) => {}
             }
-            match timeout(self.bound, named(&mut connection, &self.sentinels.service)).await {
-                Ok(Ok(Some(master))) => self.names(place, master),
-                Ok(Ok(None) | Err(_)) | Err(_) => return true,
-            }
+            let asking = named(&mut connection, &self.sentinels.service);
+            let Ok(Ok(Ok(Some(master)))) = timeout(self.bound, asking).await else { return true };
+            self.names(place, master);
         }
     }
 }

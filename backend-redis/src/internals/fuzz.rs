@@ -60,15 +60,13 @@ proptest! {
         // Only that each returns matters here.
         let _ = scripts::joined(reply.clone());
         let _ = scripts::renewed(reply.clone());
-        let _ = scripts::was_there(reply.clone());
-        let _ = scripts::limit_set(reply.clone());
+        let _ = scripts::was_done(reply.clone());
         let _ = scripts::stored_limit(reply.clone());
         let _ = scripts::listed(reply.clone(), true);
         let _ = scripts::looked(reply.clone());
         let _ = scripts::cell_looked(reply.clone());
-        let _ = scripts::cells_renewed(reply.clone());
+        let _ = scripts::bools(reply.clone());
         let _ = scripts::cells_ended(reply.clone());
-        let _ = scripts::are_populated(reply.clone());
         let _ = scripts::lives_of_cells(reply.clone());
         let _ = command::scanned(reply.clone());
         let _ = scripts::selftested(reply);

@@ -184,14 +184,14 @@ impl<'a> History<'a> {
 
     /// Sends a join to the script, and not to the twin.
     pub(crate) async fn try_join(&self, join: &Join) -> Result<JoinAnswer> {
-        let call = scripts::join(&self.queue, join, FAR, self.fixture.inbox(), Some(self.now));
+        let call = scripts::join(&self.queue, join, FAR, self.fixture.inbox()).at(self.now);
         let answered = self.fixture.try_run(call).await.and_then(scripts::joined);
         answered.map(|(answer, ..)| answer)
     }
 
     /// The script's answer to a renewal of one node. The twin gets no request.
     pub(crate) async fn renewed(&self, node: (NodeId, u64), ttl: Duration) -> RenewAnswer {
-        let call = scripts::renew([(&self.queue, vec![node])], ttl, Some(self.now));
+        let call = scripts::renew([(&self.queue, vec![node])], ttl).at(self.now);
         let (_, queues) = scripts::renewed(self.fixture.run(call).await).unwrap();
         let (_, answers) = queues.into_iter().next().unwrap().unwrap();
         let [answer] = <[_; 1]>::try_from(answers).expect("one node, one answer");
@@ -200,13 +200,13 @@ impl<'a> History<'a> {
 
     /// Sends a renewal without a node, which looks at the queue.
     pub(crate) async fn sweep(&self) {
-        let sweep = scripts::renew([(&self.queue, Vec::new())], Duration::from_secs(1), Some(self.now));
+        let sweep = scripts::renew([(&self.queue, Vec::new())], Duration::from_secs(1)).at(self.now);
         self.fixture.run(sweep).await;
     }
 
     /// Whether the script found the node of a request.
     pub(crate) async fn was_there(&self, call: Call) -> bool {
-        scripts::was_there(self.fixture.run(call).await).unwrap().0
+        scripts::was_done(self.fixture.run(call).await).unwrap().0
     }
 
     /// What has happened, for the panic of a check.

@@ -34,12 +34,12 @@ async fn the_scripts_and_core_read_the_same_from_any_bytes() {
         assert_eq!(read, core, "{stored:?}");
         let attempt = history.attempt(Claim::Permits(1), Limit::UnlessStored(3));
         let join = Join { patience: Patience::Try, ..attempt };
-        let call = scripts::join(queue, &join, FAR, fixture.inbox(), None);
+        let call = scripts::join(queue, &join, FAR, fixture.inbox());
         let (answer, ..) = scripts::joined(fixture.run(call).await).unwrap();
         match (join.settle(&core), answer) {
             (Ok(_), JoinAnswer::Admitted { sequence }) => {
                 limits += 1;
-                fixture.run(scripts::leave(queue, join.id, sequence, None)).await;
+                fixture.run(scripts::leave(queue, join.id, sequence)).await;
             }
             (Err(_), JoinAnswer::Conflict { stored }) => assert_eq!(stored, core),
             (settled, answer) => panic!("{stored:?}: {settled:?}, but {answer:?}"),

@@ -45,7 +45,7 @@ impl History<'_> {
         let Join { id, claim, limit, patience, .. } = contender.join;
         self.log.push(format!("join {id} {claim:?} {limit:?} {patience:?} ttl {}", contender.ttl));
         let ttl = Duration::from_micros(contender.ttl);
-        let call = scripts::join(&self.queue, &contender.join, ttl, self.fixture.inbox(), Some(self.now));
+        let call = scripts::join(&self.queue, &contender.join, ttl, self.fixture.inbox()).at(self.now);
         let (answer, _, time) = scripts::joined(self.fixture.run(call).await).unwrap();
         let ask = QueueJoin { id, claim, limit, ttl: contender.ttl, patience };
         let (twin, notified) = self.twin.join(self.now, &ask);
@@ -92,7 +92,7 @@ impl History<'_> {
         let Some((contender, sequence)) = self.pick() else { return };
         let id = contender.join.id;
         self.log.push(format!("leave {id} {sequence}"));
-        let there = self.was_there(scripts::leave(&self.queue, id, sequence, Some(self.now))).await;
+        let there = self.was_there(scripts::leave(&self.queue, id, sequence).at(self.now)).await;
         let (twin, notified) = self.twin.leave(self.now, id, sequence);
         self.check(Some(id), there, twin, notified).await;
     }
@@ -101,14 +101,14 @@ impl History<'_> {
         let Some(contender) = self.dice.pick(&self.contenders).cloned() else { return };
         let id = contender.join.id;
         self.log.push(format!("abandon {id}"));
-        let there = self.was_there(scripts::abandon(&self.queue, id, TOMBSTONE, Some(self.now))).await;
+        let there = self.was_there(scripts::abandon(&self.queue, id, TOMBSTONE).at(self.now)).await;
         let (twin, notified) = self.twin.abandon(self.now, id);
         self.check(Some(id), there, twin, notified).await;
     }
 
     pub(crate) async fn list(&mut self) {
         self.log.push("list".to_owned());
-        let call = scripts::list(&self.queue, 0, 1000, Some(self.now));
+        let call = scripts::list(&self.queue, 0, 1000).at(self.now);
         let (_, entries) = scripts::listed(self.fixture.run(call).await, true).unwrap();
         let notified = self.twin.prune(self.now);
         let listed =
@@ -130,7 +130,7 @@ impl History<'_> {
         let (id, data) = (contender.join.id, some_data(u8::try_from(self.dice.roll(5)).unwrap()));
         self.log.push(format!("data {id} {sequence} {data:?}"));
         let stands =
-            self.was_there(scripts::write_data(&self.queue, id, sequence, &data, Some(self.now))).await;
+            self.was_there(scripts::write_data(&self.queue, id, sequence, &data).at(self.now)).await;
         let notified = self.twin.prune(self.now);
         let twin = self.twin.find(id) == Some(sequence);
         if twin {
@@ -144,7 +144,7 @@ impl History<'_> {
     pub(crate) async fn look(&mut self) {
         self.log.push("look".to_owned());
         let (looked, ..) =
-            scripts::looked(self.fixture.run(scripts::look(&self.queue, Some(self.now))).await).unwrap();
+            scripts::looked(self.fixture.run(scripts::look(&self.queue).at(self.now)).await).unwrap();
         let notified = self.twin.prune(self.now);
         let ends = self.twin.iter().map(|(_, slot, _)| slot.expires - self.now).min();
         let twin = ends.map_or(Looked::Nothing, |ahead| Looked::Ends(Duration::from_micros(ahead)));
@@ -155,7 +155,7 @@ impl History<'_> {
         let Some((contender, sequence)) = self.pick() else { return };
         let id = contender.join.id;
         self.log.push(format!("downgrade {id} {sequence}"));
-        let is_shared = self.was_there(scripts::downgrade(&self.queue, id, sequence, Some(self.now))).await;
+        let is_shared = self.was_there(scripts::downgrade(&self.queue, id, sequence).at(self.now)).await;
         let (twin, notified) = self.twin.downgrade(self.now, id, sequence);
         self.check(None, is_shared, twin, notified).await;
     }
@@ -169,8 +169,8 @@ impl History<'_> {
             _ => ExpectedLimit::Exactly(u32::try_from(1 + self.dice.roll(8)).unwrap()),
         };
         let is_over = over.is_met_by(&self.twin.limit().into());
-        let call = scripts::set_limit(&self.queue, limit, over, Some(self.now));
-        let (was_stored, _) = scripts::limit_set(self.fixture.run(call).await).unwrap();
+        let call = scripts::set_limit(&self.queue, limit, over).at(self.now);
+        let (was_stored, _) = scripts::was_done(self.fixture.run(call).await).unwrap();
         assert_eq!(was_stored, is_over, "{limit} over {over:?}");
         if !is_over {
             // It has looked at nothing else.
@@ -186,7 +186,7 @@ impl History<'_> {
     pub(crate) async fn revoke(&mut self) {
         let Some((_, sequence)) = self.pick() else { return };
         self.log.push(format!("revoke {sequence}"));
-        let there = self.was_there(scripts::revoke(&self.queue, sequence, Some(self.now))).await;
+        let there = self.was_there(scripts::revoke(&self.queue, sequence).at(self.now)).await;
         let (twin, mut notified) = self.twin.remove(self.now, sequence);
         let victim = twin.as_ref().map(|slot| slot.id);
         notified.retain(|(other, _)| Some(*other) != victim);

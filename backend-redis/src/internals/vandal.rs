@@ -100,7 +100,7 @@ async fn rubbish_in_the_keys_of_a_queue_lets_no_two_hold() {
                 assert!(holders.len() <= 1, "{holders:?} hold {}", history.story());
                 held += holders.len();
                 waited += nodes.len() - holders.len();
-                let call = scripts::list(&history.queue, 0, 100, Some(history.now));
+                let call = scripts::list(&history.queue, 0, 100).at(history.now);
                 scripts::listed(history.fixture.run(call).await, true).unwrap();
             }
             history.fixture.notified().await;

@@ -30,10 +30,8 @@ const CELLS_AT_ONCE: usize = 2048;
 /// QUEUE-TOMBSTONE-FOR-UNKNOWN-JOIN).
 pub(super) fn removal(attempt: &Attempt) -> Call {
     match attempt.state() {
-        Some(state) if !attempt.repeated => {
-            scripts::leave(&attempt.queue, attempt.id, state.sequence(), None)
-        }
-        _ => scripts::abandon(&attempt.queue, attempt.id, TOMBSTONE, None),
+        Some(state) if !attempt.repeated => scripts::leave(&attempt.queue, attempt.id, state.sequence()),
+        _ => scripts::abandon(&attempt.queue, attempt.id, TOMBSTONE),
     }
 }
 
@@ -136,7 +134,7 @@ async fn remove(client: &Arc<Client>, lost: &[Arc<Attempt>]) {
         let answers = client.driver.run_all(&calls, client.renewal_bound()).await;
         let (mut silent, mut answered) = (false, false);
         for (attempt, answer) in burst.iter().zip(answers) {
-            match answer.and_then(|(_, reply)| scripts::was_there(reply)) {
+            match answer.and_then(|(_, reply)| scripts::was_done(reply)) {
                 Ok((_, flags)) => {
                     answered = true;
                     client.act_on(flags, &attempt.queue);

@@ -60,12 +60,12 @@ pub(super) async fn confirm(
 ) -> Result<()> {
     let until = client.clock.now() + within;
     // Of the last question.
-    let last = Mutex::new(None);
+    let last = Mutex::new(watch::channel(Heard::Nothing).1);
     let answered = async {
         loop {
             let server = client.confirmations.at(client.driver.place(attempt.queue.tag()));
             let (heard, mut hears) = watch::channel(Heard::Nothing);
-            *last.lock() = Some(hears.clone());
+            *last.lock() = hears.clone();
             let attempt = Arc::clone(attempt);
             server.asked.lock().push(Ask { attempt, replicas, until, written: false, heard });
             if let Some(answer) = answer(client, &server, &mut hears).await {
@@ -78,14 +78,7 @@ pub(super) async fn confirm(
         () = client.closing.cancelled() => Err(Error::closed()),
         answer = answered => answer,
         reason = state.until_lost() => Err(Error::lost(reason)),
-        () = client.clock.sleep_until(until) => {
-            let last = last.lock();
-            let nothing = Heard::Nothing;
-            Err(last.as_ref().map_or_else(
-                || nothing.late(replicas, within),
-                |last| last.borrow().late(replicas, within),
-            ))
-        }
+        () = client.clock.sleep_until(until) => Err(last.lock().borrow().late(replicas, within)),
     }
 }
 
@@ -96,7 +89,12 @@ async fn answer(
     hears: &mut watch::Receiver<Heard>,
 ) -> Option<Result<()>> {
     loop {
-        let rounds = server.rounds.run(&client.runtime, || rounds(Arc::clone(client), Arc::clone(server)));
+        let rounds = server.rounds.run(&client.runtime, || {
+            let (client, server, closing) = (Arc::clone(client), Arc::clone(server), client.closing.clone());
+            async move {
+                closing.run_until_cancelled(answer_all(&client, &server)).await;
+            }
+        });
         let answer = async {
             let heard = hears.wait_for(Heard::is_last).await.ok()?;
             Some(heard.answer())
@@ -115,11 +113,6 @@ async fn answer(
 }
 
 /// The task: rounds until nothing is asked any more, or the client closes.
-async fn rounds(client: Arc<Client>, server: Arc<OfServer>) {
-    let closing = client.closing.clone();
-    closing.run_until_cancelled(answer_all(&client, &server)).await;
-}
-
 async fn answer_all(client: &Arc<Client>, server: &OfServer) {
     let mut connection = server.connection.lock().take();
     let (mut asks, mut pauses) = (Vec::new(), Backoff::new(Pauses::IN_REQUEST));

@@ -1,7 +1,6 @@
 //! The acquisitions that replicas are to confirm, and what each hears.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,18 +33,20 @@ impl Confirmations {
                 Some(host) => self.settings.of_shard((**host).clone()),
                 None => self.settings.clone(),
             };
-            Arc::new(OfServer::new(settings, place.clone()))
+            let (asked, connection, rounds) = (Mutex::default(), Mutex::default(), SingleFlight::default());
+            Arc::new(OfServer { settings, place: place.clone(), asked, connection, rounds })
         };
         Arc::clone(self.servers.lock().entry(place.clone()).or_insert_with(new))
     }
 
     /// Disconnects. A round that is under way ends by itself when the client closes.
     pub(super) fn close(&self) {
-        self.servers.lock().values().for_each(|server| server.close());
+        self.servers.lock().values().for_each(|server| drop(server.connection.lock().take()));
     }
 }
 
 /// The acquisitions on one server that replicas are to confirm, and the connection for that.
+#[derive(Debug)]
 pub(super) struct OfServer {
     pub(super) settings: Settings,
     pub(super) place: Place,
@@ -53,23 +54,6 @@ pub(super) struct OfServer {
     // While no round is under way.
     pub(super) connection: Mutex<Option<ConfirmingConnection>>,
     pub(super) rounds: SingleFlight<()>,
-}
-
-impl OfServer {
-    fn new(settings: Settings, place: Place) -> Self {
-        let (asked, connection, rounds) = (Mutex::default(), Mutex::default(), SingleFlight::default());
-        Self { settings, place, asked, connection, rounds }
-    }
-
-    fn close(&self) {
-        drop(self.connection.lock().take());
-    }
-}
-
-impl fmt::Debug for OfServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OfServer").field("asked", &self.asked.lock().len()).finish_non_exhaustive()
-    }
 }
 
 /// What an acquisition hears of the replicas.
@@ -115,6 +99,7 @@ impl Heard {
 }
 
 /// One acquisition that asks.
+#[derive(Debug)]
 pub(super) struct Ask {
     pub(super) attempt: Arc<Attempt>,
     pub(super) replicas: u32,
@@ -127,7 +112,7 @@ pub(super) struct Ask {
 impl Ask {
     pub(super) fn renewal(&self, ttl: Duration) -> Option<Call> {
         let state = self.attempt.state().filter(|state| state.lost().is_none())?;
-        Some(scripts::renew([(&self.attempt.queue, vec![(self.attempt.id, state.sequence())])], ttl, None))
+        Some(scripts::renew([(&self.attempt.queue, vec![(self.attempt.id, state.sequence())])], ttl))
     }
 
     pub(super) fn hears(&self, heard: Heard) {

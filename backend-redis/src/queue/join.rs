@@ -22,7 +22,7 @@ pub(crate) async fn join(client: &Arc<Client>, join: &Join) -> Result<Joined> {
     cleanup::before_next_lease(client).await;
     let registration = Registration::new(client, queue, join);
     let notify = client.inbox.address(join.id);
-    let script = scripts::join(&registration.attempt.queue, join, client.ttl, notify, None);
+    let script = scripts::join(&registration.attempt.queue, join, client.ttl, notify);
     let answer = match client.run(&script).await {
         Ok((sent, reply)) => match scripts::joined(reply) {
             Ok(answer) => joined(client, &registration.attempt, join, sent, answer),
@@ -69,10 +69,8 @@ fn joined(
 
 pub(crate) async fn abandon(client: &Arc<Client>, join: &Join) -> Result<()> {
     let queue = QueueKeys::of(&join.queue)?;
-    let (_, reply) = client.run(&scripts::abandon(&queue, join.id, TOMBSTONE, None)).await?;
-    let (_, flags) = scripts::was_there(reply)?;
+    client.change(&queue, &scripts::abandon(&queue, join.id, TOMBSTONE)).await?;
     client.inbox.forget_id(join.id);
-    client.act_on(flags, &queue);
     Ok(())
 }
 

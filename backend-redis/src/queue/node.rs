@@ -11,7 +11,7 @@ use latchwork_core::{Address, Claim, Error, LostReason, Result};
 use super::{cleanup, confirm, wait};
 use crate::cells::access;
 use crate::client::Client;
-use crate::scripts::{self, Holder, WriteAnswer};
+use crate::scripts::{self, Call, Holder};
 use crate::watch::Attempt;
 
 /// Dropped without a leave, the node is renewed no more and runs out.
@@ -25,6 +25,15 @@ impl RedisNode {
     /// The join has settled `attempt`.
     pub(super) fn new(client: Arc<Client>, attempt: Arc<Attempt>, claim: Claim) -> Self {
         Self { client, attempt, claim }
+    }
+
+    /// Changes the node. If it is not changed it is gone, or no holder any more: something else has changed
+    /// the queue.
+    async fn change(&self, call: Call) -> Result<()> {
+        match self.client.change(&self.attempt.queue, &call).await? {
+            true => Ok(()),
+            false => Err(self.lost()),
+        }
     }
 
     /// The server has answered that the node is gone. Answers the error for the caller.
@@ -68,11 +77,9 @@ impl Node for RedisNode {
         // Before the leave is sent, or a lost leave's node would be renewed for ever
         // (QUEUE-STOP-RENEWAL-BEFORE-LEAVE).
         attempt.begin_leave();
-        let (_, reply) = client.run(&cleanup::removal(attempt)).await?;
-        let (was_there, flags) = scripts::was_there(reply)?;
+        let was_there = client.change(&attempt.queue, &cleanup::removal(attempt)).await?;
         // Not before the answer: a close meanwhile ends this request, and sends its own.
         client.forget(attempt);
-        client.act_on(flags, &attempt.queue);
         Ok(if was_there {
             Leave::Removed
         } else {
@@ -81,31 +88,20 @@ impl Node for RedisNode {
     }
 
     async fn downgrade(&self) -> Result<()> {
-        let (client, attempt) = (&self.client, &self.attempt);
-        attempt.queue.check(Claim::Shared)?;
-        let call = scripts::downgrade(&attempt.queue, attempt.id, self.state().sequence(), None);
-        let (_, reply) = client.run(&call).await?;
-        let (is_shared, flags) = scripts::was_there(reply)?;
-        client.act_on(flags, &attempt.queue);
-        // Else it is gone, or no holder any more: something else has changed the queue.
-        if is_shared { Ok(()) } else { Err(self.lost()) }
+        let queue = &self.attempt.queue;
+        queue.check(Claim::Shared)?;
+        self.change(scripts::downgrade(queue, self.attempt.id, self.state().sequence())).await
     }
 
     async fn write_data(&self, data: &Arc<[u8]>) -> Result<()> {
-        let (client, attempt) = (&self.client, &self.attempt);
-        let call = scripts::write_data(&attempt.queue, attempt.id, self.state().sequence(), data, None);
-        let (_, reply) = client.run(&call).await?;
-        let (stands, flags) = scripts::was_there(reply)?;
-        client.act_on(flags, &attempt.queue);
-        if stands { Ok(()) } else { Err(self.lost()) }
+        let Attempt { queue, id, .. } = &*self.attempt;
+        self.change(scripts::write_data(queue, *id, self.state().sequence(), data)).await
     }
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         let (queue, id, sequence) = (&self.attempt.queue, self.attempt.id, self.state().sequence());
-        match access::write_held(&self.client, cell, write, Holder { queue, id, sequence }).await? {
-            WriteAnswer::Done(written) => Ok(written),
-            WriteAnswer::Gone => Err(self.lost()),
-        }
+        let holder = Some(Holder { queue, id, sequence });
+        access::write(&self.client, cell, write, holder).await?.ok_or_else(|| self.lost())
     }
 
     async fn confirm(&self, replicas: u32, within: Duration) -> Result<()> {

@@ -32,7 +32,7 @@ pub(super) async fn admitted(
 ) -> Result<()> {
     let clock = &client.clock;
     loop {
-        let changed = attempt.changed().notified();
+        let changed = attempt.changed.notified();
         tokio::pin!(changed);
         changed.as_mut().enable();
         // The own deadline first: the admission of an expired node does not count

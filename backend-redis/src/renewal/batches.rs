@@ -55,7 +55,7 @@ pub(super) fn request(batch: &Batch, ttl: Duration) -> Call {
         attempt.state().map(|state| (attempt.id, state.sequence()))
     };
     let groups = batch.iter().map(|(queue, attempts)| (queue, attempts.iter().filter_map(named).collect()));
-    scripts::renew(groups, ttl, None)
+    scripts::renew(groups, ttl)
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ async fn renew_at(client: &Arc<Client>, mut left: Vec<Vec<Written>>) -> Result<(
         let sending = std::mem::take(&mut left).into_iter().map(async |part| {
             let call = scripts::renew_cells(part.iter().map(|(cell, nonce)| (cell, *nonce)), client.ttl);
             let answer = client.driver.run(&call, client.renewal_bound()).await;
-            (part, answer.and_then(|(sent, reply)| Ok((sent, scripts::cells_renewed(reply)?))))
+            (part, answer.and_then(|(sent, reply)| Ok((sent, scripts::bools(reply)?))))
         });
         let mut answers = stream::iter(sending).buffer_unordered(at_once);
         let mut misses = 0;

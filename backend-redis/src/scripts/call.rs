@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::Write as _;
 
 use super::script::Script;
+use crate::layout::QueueKeys;
 
 /// One invocation.
 #[derive(Clone, Debug)]
@@ -18,6 +19,25 @@ impl Call {
         let mut call = Self { script, keys: Words::sized(6, 300), args: Words::sized(10, 200) };
         keys.into_iter().for_each(|key| call.keys.push(key));
         call
+    }
+
+    /// A call whose first argument is the time that a test sets: nothing, for the server's own.
+    pub(super) fn timed(script: &'static Script, keys: impl IntoIterator<Item = impl Display>) -> Self {
+        Self::new(script, keys).arg("")
+    }
+
+    /// A timed call for all keys of a queue.
+    pub(super) fn of_queue(script: &'static Script, queue: &QueueKeys) -> Self {
+        Self::timed(script, queue.keys()).arg(queue.word())
+    }
+
+    /// The same at this time of the server's clock, in microseconds.
+    #[cfg(test)]
+    pub(crate) fn at(mut self, now: u64) -> Self {
+        let now = now.to_string();
+        self.args.text.splice(..0, now.bytes());
+        self.args.ends.iter_mut().for_each(|end| *end += now.len());
+        self
     }
 
     pub(super) fn arg(mut self, arg: impl Display) -> Self {
@@ -61,11 +81,4 @@ impl Words {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.ends.iter().scan(0, |start, &end| Some(&self.text[std::mem::replace(start, end)..end]))
     }
-}
-
-/// Replaces the server's time. Only the tests set it, which run histories against a model.
-pub(crate) type TimeOverride = Option<u64>;
-
-pub(super) fn time_word(time: TimeOverride) -> String {
-    time.map(|time| time.to_string()).unwrap_or_default()
 }

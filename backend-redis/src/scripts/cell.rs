@@ -6,7 +6,7 @@ use latchwork_core::backend::{CellWrite, CellWritten, NodeId, VersionedValue};
 use latchwork_core::{CellLife, Expected, Result, Version};
 
 use super::call::Call;
-use super::leased_cells::millis;
+use super::cell_lives::millis;
 use super::reply::{Fields, Flags, Reply, malformed};
 use super::script::{READ_CELL, WRITE_CELL};
 use crate::layout::{CellKey, QueueKeys};
@@ -17,14 +17,6 @@ pub(crate) struct Holder<'a> {
     pub(crate) queue: &'a QueueKeys,
     pub(crate) id: NodeId,
     pub(crate) sequence: u64,
-}
-
-/// What became of a write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum WriteAnswer {
-    Done(CellWritten),
-    /// The holder's node is gone: nothing was written.
-    Gone,
 }
 
 pub(crate) fn read_cell(cell: &CellKey) -> Call {
@@ -66,14 +58,15 @@ pub(crate) fn write_cell(
     }
 }
 
-pub(crate) fn cell_written(reply: Reply) -> Result<(WriteAnswer, Flags)> {
+/// What became of a write; `None` where the holder's node is gone, and nothing was written.
+pub(crate) fn cell_written(reply: Reply) -> Result<(Option<CellWritten>, Flags)> {
     let mut reply = Fields::of(reply)?;
     let (code, flags) = (reply.int()?, Flags(reply.int()?));
     let answer = match code {
-        0 => WriteAnswer::Gone,
-        1 => WriteAnswer::Done(CellWritten::Written(version_of(&reply.text()?)?)),
-        2 => WriteAnswer::Done(CellWritten::Deleted { was_there: reply.int()? == 1 }),
-        3 => WriteAnswer::Done(CellWritten::Refused(read(reply)?)),
+        0 => None,
+        1 => Some(CellWritten::Written(version_of(&reply.text()?)?)),
+        2 => Some(CellWritten::Deleted { was_there: reply.int()? == 1 }),
+        3 => Some(CellWritten::Refused(read(reply)?)),
         _ => return Err(malformed()),
     };
     Ok((answer, flags))

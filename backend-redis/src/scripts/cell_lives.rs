@@ -1,12 +1,12 @@
-//! `cell_lives.lua`.
+//! `cell_lives.lua`, `renew_cells.lua` and `end_cells.lua`: how long cells stay.
 
 use std::time::Duration;
 
 use latchwork_core::{CellLife, Result, TimeToIdle};
 
 use super::call::Call;
-use super::reply::{Fields, Reply, malformed};
-use super::script::CELL_LIVES;
+use super::reply::{Fields, Flags, Reply, malformed};
+use super::script::{CELL_LIVES, END_CELLS, RENEW_CELLS};
 use crate::layout::CellKey;
 
 pub(crate) fn cell_lives<'a>(cells: impl Iterator<Item = &'a CellKey>) -> Call {
@@ -27,4 +27,29 @@ pub(crate) fn lives_of_cells(reply: Reply) -> Result<Vec<Option<CellLife>>> {
         _ => Err(malformed()),
     };
     Fields::of(reply)?.0.map(life).collect()
+}
+
+/// Renews cells, each as long as the write with this nonce was the last. The answer: per cell, whether it
+/// was renewed ([`bools`](super::bools)).
+pub(crate) fn renew_cells<'a>(
+    cells: impl Iterator<Item = (&'a CellKey, u64)> + Clone,
+    ttl: Duration,
+) -> Call {
+    let call = Call::new(&RENEW_CELLS, cells.clone().map(|(cell, _)| cell)).arg(millis(ttl));
+    cells.fold(call, |call, (_, nonce)| call.arg(format_args!("{nonce:x}")))
+}
+
+/// Deletes cells, each if the write with this nonce was the last.
+pub(crate) fn end_cells<'a>(cells: impl Iterator<Item = (&'a CellKey, u64)> + Clone) -> Call {
+    let call = Call::new(&END_CELLS, cells.clone().map(|(cell, _)| cell));
+    cells.fold(call, |call, (_, nonce)| call.arg(format_args!("{nonce:x}")))
+}
+
+pub(crate) fn cells_ended(reply: Reply) -> Result<Flags> {
+    Fields::of(reply)?.int().map(Flags)
+}
+
+/// Whole milliseconds, none less than the TTL.
+pub(super) fn millis(ttl: Duration) -> u128 {
+    ttl.as_micros().div_ceil(1000)
 }

@@ -8,7 +8,7 @@ use latchwork_core::backend::decide::count::{Change, NotThisCount};
 use latchwork_core::{Result, TimeToIdle};
 
 use super::call::Call;
-use super::leased_cells::millis;
+use super::cell_lives::millis;
 use super::reply::{Fields, Flags, Reply, malformed};
 use super::script::COUNT;
 use crate::layout::CellKey;

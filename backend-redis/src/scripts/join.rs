@@ -6,7 +6,7 @@ use std::time::Duration;
 use latchwork_core::backend::{Join, Patience, StoredLimit};
 use latchwork_core::{Claim, Limit, Result};
 
-use super::call::{Call, TimeOverride, time_word};
+use super::call::Call;
 use super::limit::stored_limit;
 use super::reply::{Fields, Flags, Reply, ServerTime, malformed, unsigned};
 use super::script::JOIN;
@@ -24,20 +24,13 @@ pub(crate) enum JoinAnswer {
 
 /// `notify` is the node's secret and its client's inbox, `secret@channel`: the script that admits
 /// the node later publishes there.
-pub(crate) fn join(
-    queue: &QueueKeys,
-    join: &Join,
-    ttl: Duration,
-    notify: impl Display,
-    time: TimeOverride,
-) -> Call {
+pub(crate) fn join(queue: &QueueKeys, join: &Join, ttl: Duration, notify: impl Display) -> Call {
     let (claim, weight) = match join.claim {
         Claim::Exclusive => ("x", 1),
         Claim::Shared => ("s", 1),
         Claim::Permits(weight) => ("p", weight),
     };
-    let mut call = Call::new(&JOIN, queue.keys().chain([queue.left()]))
-        .arg(time_word(time))
+    let mut call = Call::timed(&JOIN, queue.keys().chain([queue.left()]))
         .arg(queue.word())
         .arg(join.id)
         .arg(claim)

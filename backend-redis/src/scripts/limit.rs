@@ -4,24 +4,18 @@ use crate::layout::QueueKeys;
 use latchwork_core::Result;
 use latchwork_core::backend::{ExpectedLimit, StoredLimit};
 
-use super::call::{Call, TimeOverride, time_word};
-use super::reply::{Fields, Flags, Reply, malformed};
+use super::call::Call;
+use super::reply::{Reply, malformed};
 use super::script::{LIMIT, SET_LIMIT};
 
-/// Stores the limit if `expected` is stored.
-pub(crate) fn set_limit(queue: &QueueKeys, limit: u32, expected: ExpectedLimit, time: TimeOverride) -> Call {
+/// Stores the limit if `expected` is stored. [`was_done`](super::was_done) reads the answer.
+pub(crate) fn set_limit(queue: &QueueKeys, limit: u32, expected: ExpectedLimit) -> Call {
     let expected = match expected {
         ExpectedLimit::Any => String::new(),
         ExpectedLimit::Absent => "-1".to_owned(),
         ExpectedLimit::Exactly(stored) => stored.to_string(),
     };
-    Call::new(&SET_LIMIT, queue.keys()).arg(time_word(time)).arg(limit).arg(expected)
-}
-
-/// Whether it was stored.
-pub(crate) fn limit_set(reply: Reply) -> Result<(bool, Flags)> {
-    let mut reply = Fields::of(reply)?;
-    Ok((reply.int()? == 1, Flags(reply.int()?)))
+    Call::timed(&SET_LIMIT, queue.keys()).arg(limit).arg(expected)
 }
 
 pub(crate) fn limit(queue: &QueueKeys) -> Call {

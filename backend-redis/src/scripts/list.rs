@@ -1,17 +1,22 @@
-//! `list.lua`.
+//! `list.lua` and `populated.lua`.
 
 use std::time::Duration;
 
 use latchwork_core::backend::{MAX_LABEL_BYTES, QueueEntry};
 use latchwork_core::{Claim, Result};
 
-use super::call::{Call, TimeOverride, time_word};
+use super::call::Call;
 use super::reply::{Fields, Flags, Reply, malformed, unsigned};
-use super::script::LIST;
+use super::script::{LIST, POPULATED};
 use crate::layout::QueueKeys;
 
-pub(crate) fn list(queue: &QueueKeys, after: u64, most: usize, time: TimeOverride) -> Call {
-    Call::new(&LIST, queue.keys()).arg(time_word(time)).arg(queue.word()).arg(after).arg(most)
+pub(crate) fn list(queue: &QueueKeys, after: u64, most: usize) -> Call {
+    Call::of_queue(&LIST, queue).arg(after).arg(most)
+}
+
+/// Asks of each queue whether it has a node: [`bools`](super::bools).
+pub(crate) fn populated<'a>(queues: impl Iterator<Item = &'a QueueKeys>) -> Call {
+    Call::timed(&POPULATED, queues.flat_map(QueueKeys::nodes))
 }
 
 /// With `leases` the entries tell how long their leases have left.

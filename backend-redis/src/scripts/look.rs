@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use latchwork_core::Result;
 
-use super::call::{Call, TimeOverride, time_word};
+use super::call::Call;
 use super::reply::{Fields, Flags, Reply, malformed, unsigned};
 use super::script::{LOOK, LOOK_CELL};
 use crate::layout::{CellKey, QueueKeys};
@@ -21,8 +21,8 @@ pub(crate) enum Looked {
     Nothing,
 }
 
-pub(crate) fn look(queue: &QueueKeys, time: TimeOverride) -> Call {
-    Call::new(&LOOK, queue.keys()).arg(time_word(time)).arg(queue.word())
+pub(crate) fn look(queue: &QueueKeys) -> Call {
+    Call::of_queue(&LOOK, queue)
 }
 
 /// What was found, and whether the watches were told of a change just now.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use latchwork_core::Result;
 use latchwork_core::backend::{NodeId, StoredLimit};
 
-use super::call::{Call, TimeOverride, time_word};
+use super::call::Call;
 use super::reply::{Fields, Flags, Reply, ServerTime, malformed, unsigned};
 use super::script::RENEW;
 use crate::layout::QueueKeys;
@@ -35,9 +35,8 @@ const UNSETTLED: i64 = -(1 << 40);
 pub(crate) fn renew<'a>(
     groups: impl IntoIterator<Item = (&'a QueueKeys, Vec<(NodeId, u64)>)>,
     ttl: Duration,
-    time: TimeOverride,
 ) -> Call {
-    let mut call = Call::new(&RENEW, None::<&str>).arg(time_word(time)).arg(ttl.as_micros());
+    let mut call = Call::timed(&RENEW, None::<&str>).arg(ttl.as_micros());
     for (queue, nodes) in groups {
         queue.keys().for_each(|key| call.keys.push(key));
         call = call.arg(queue.word()).arg(nodes.len());

@@ -65,7 +65,7 @@ impl Fields {
 }
 
 /// A list of ones and zeros.
-pub(super) fn bools(reply: Reply) -> Result<Vec<bool>> {
+pub(crate) fn bools(reply: Reply) -> Result<Vec<bool>> {
     let answer = |answer| if let Reply::Int(answer) = answer { Ok(answer == 1) } else { Err(malformed()) };
     Fields::of(reply)?.0.map(answer).collect()
 }

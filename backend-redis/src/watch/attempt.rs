@@ -19,7 +19,8 @@ pub(crate) struct Attempt {
     pub(crate) repeated: bool,
     state: OnceLock<NodeWriter>,
     standing: Mutex<AttemptState>,
-    changed: Notify,
+    /// Notified of every change but the lease's.
+    pub(crate) changed: Notify,
 }
 
 #[derive(Debug)]
@@ -189,10 +190,5 @@ impl Attempt {
 
     pub(crate) fn is_leaving(&self) -> bool {
         self.standing.lock().leaving
-    }
-
-    /// Notified of every change but the lease's.
-    pub(crate) fn changed(&self) -> &Notify {
-        &self.changed
     }
 }

@@ -54,7 +54,7 @@ impl Subject {
                 Ok((scripts::cell_looked(reply)?, false))
             }
             Subject::Queue(queue) => {
-                let (_, reply) = client.run(&scripts::look(queue, None)).await.map_err(only_read)?;
+                let (_, reply) = client.run(&scripts::look(queue)).await.map_err(only_read)?;
                 let (looked, told, flags) = scripts::looked(reply)?;
                 client.act_on(flags, queue);
                 Ok((looked, told))

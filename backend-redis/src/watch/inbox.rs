@@ -12,34 +12,15 @@ use tokio::sync::Notify;
 
 use super::attempt::Attempt;
 
-/// What an admission message must name beside the node. It stands in the node's data alone, so only
-/// a client that can read the queue knows it; ids and sequence numbers also stand in recheck
-/// messages, logs and listings. A published secret is of no more use, since its node is admitted
-/// then.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Secret(u64);
-
-impl Secret {
-    fn parse(text: &str) -> Option<Self> {
-        u64::from_str_radix(text, 16).ok().map(Self)
-    }
-}
-
-impl fmt::Display for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:x}", self.0)
-    }
-}
-
 /// Where the script that admits a node publishes that: `secret@channel`.
 pub(crate) struct InboxAddress<'a> {
-    secret: Secret,
+    secret: u64,
     channel: &'a str,
 }
 
 impl fmt::Display for InboxAddress<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{}", self.secret, self.channel)
+        write!(f, "{:x}@{}", self.secret, self.channel)
     }
 }
 
@@ -74,8 +55,12 @@ impl Inbox {
         InboxAddress { secret: self.secret(id), channel: &self.channel }
     }
 
-    fn secret(&self, id: NodeId) -> Secret {
-        Secret(self.secrets.hash_one(id))
+    /// What an admission message must name beside the node. It stands in the node's data alone, so only
+    /// a client that can read the queue knows it; ids and sequence numbers also stand in recheck
+    /// messages, logs and listings. A published secret is of no more use, since its node is admitted
+    /// then.
+    fn secret(&self, id: NodeId) -> u64 {
+        self.secrets.hash_one(id)
     }
 
     pub(crate) fn register(&self, attempt: &Arc<Attempt>) {
@@ -147,7 +132,7 @@ impl Inbox {
         let mut words = text.split_ascii_whitespace();
         while let (Some(id), Some(sequence)) = (words.next(), words.next()) {
             let (sequence, secret) = match sequence.split_once('.') {
-                Some((sequence, secret)) => (sequence, Secret::parse(secret)),
+                Some((sequence, secret)) => (sequence, u64::from_str_radix(secret, 16).ok()),
                 None => (sequence, None),
             };
             let (Some(id), Ok(sequence)) = (NodeId::parse(id), sequence.parse::<i64>()) else { return };
@@ -193,7 +178,7 @@ mod tests {
 
     /// As a client writes it that can read the queue.
     fn message(inbox: &Inbox, attempt: &Attempt, sequence: i64) -> Vec<u8> {
-        format!("{} {sequence}.{}", attempt.id, inbox.secret(attempt.id)).into_bytes()
+        format!("{} {sequence}.{:x}", attempt.id, inbox.secret(attempt.id)).into_bytes()
     }
 
     #[tokio::test(start_paused = true)]
@@ -233,7 +218,7 @@ mod tests {
         let (clock, inbox, attempt) = registered();
         settle(&clock, &inbox, &attempt, 5);
         let other = inbox.secret(NodeId::random());
-        for forged in ["5".to_owned(), "5.".to_owned(), "5.0".to_owned(), format!("5.{other}")] {
+        for forged in ["5".to_owned(), "5.".to_owned(), "5.0".to_owned(), format!("5.{other:x}")] {
             inbox.deliver(format!("{} {forged}", attempt.id).as_bytes());
             assert_eq!(attempt.admitted_at(), None, "{forged}");
         }

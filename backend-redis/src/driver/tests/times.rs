@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{Mode, Scripted};
 use crate::config::Settings;
+use crate::driver::Setup;
 use crate::driver::connection::Server;
 use crate::error::Answer;
 use crate::scripts::Reply;
@@ -26,9 +27,9 @@ async fn connect(options: &str) -> Answer<(Server, Arc<Notify>)> {
     let config = Config::from_url(&format!("redis://{HOST}?{options}")).expect("a good URL");
     let settings = Settings::of(&config).expect("good options");
     let reconnected = Arc::new(Notify::new());
-    let connected =
-        Server::connect(settings, Clock::tokio(), Arc::new(|_, _| {}), Arc::clone(&reconnected)).await;
-    connected.map(|(server, _)| (server, reconnected))
+    let (clock, told) = (Clock::tokio(), Arc::clone(&reconnected));
+    let setup = Setup { settings, clock, on_message: Arc::new(|_, _| {}), reconnected: told };
+    Server::connect(setup).await.map(|(server, _)| (server, reconnected))
 }
 
 async fn ask(server: &Server, command: &'static str, within: Duration) -> Result<Reply> {
