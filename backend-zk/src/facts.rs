@@ -7,7 +7,7 @@ use latchwork_core::facts::{ClockDifference, Fact, Persistence, Role, ServerFact
 use latchwork_core::{Error, ErrorKind, Result};
 
 use crate::error::Fault;
-use crate::probe::said;
+use crate::probe::{self, said};
 use crate::queue::Session;
 
 /// The server writes times in milliseconds.
@@ -51,17 +51,18 @@ async fn clock(session: &Session) -> Result<ClockDifference> {
 /// `servers`: each host, and its answer to `srvr`. `members`: the ensemble's configuration.
 fn of(servers: &[(&str, Option<String>)], members: Fact<Vec<u8>>) -> ServerFacts {
     let mut facts = ServerFacts::of("ZooKeeper");
-    let known: Vec<_> =
-        servers.iter().filter_map(|(host, answer)| Some((*host, State::read(answer.as_deref()?)?))).collect();
-    if known.is_empty() {
+    let state = |answer| Some((probe::version(answer)?, probe::role(answer)?));
+    let states = servers.iter().filter_map(|(host, answer)| Some((*host, state(answer.as_deref()?)?)));
+    let (versions, roles): (Vec<_>, Vec<_>) =
+        states.map(|(host, (version, role))| (version, (host, role))).unzip();
+    if roles.is_empty() {
         facts.version = Fact::Forbidden(SRVR.into());
         facts.role = Fact::Forbidden(SRVR.into());
     } else {
-        facts.version = Fact::Told(ServerFacts::named(known.iter().map(|(_, state)| state.version)));
-        facts.role = role(servers.len(), &known);
+        facts.version = Fact::Told(ServerFacts::named(versions));
+        facts.role = role(servers.len(), &roles);
     }
-    let is_alone = known.iter().any(|(_, state)| state.role == Role::Alone);
-    facts.topology = match is_alone {
+    facts.topology = match roles.iter().any(|(_, role)| *role == Role::Alone) {
         true => Fact::Told(Topology::Alone),
         false => members.and_then(|members| ensemble(&members)),
     };
@@ -72,37 +73,14 @@ fn of(servers: &[(&str, Option<String>)], members: Fact<Vec<u8>>) -> ServerFacts
 }
 
 /// A session does not show which of several servers it is on.
-fn role(hosts: usize, known: &[(&str, State<'_>)]) -> Fact<Role> {
-    if let (1, [(_, state)]) = (hosts, known) {
-        return Fact::Told(state.role);
+fn role(hosts: usize, known: &[(&str, Role)]) -> Fact<Role> {
+    if let (1, [(_, role)]) = (hosts, known) {
+        return Fact::Told(*role);
     }
-    let leader = known.iter().find(|(_, state)| state.role == Role::Leader);
+    let leader = known.iter().find(|(_, role)| *role == Role::Leader);
     let leads =
         leader.map_or("none of them says that it leads".to_owned(), |(host, _)| format!("{host} leads"));
     Fact::Untold(format!("a session is on one of the hosts, and does not show which; {leads}").into())
-}
-
-/// What a server says of itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct State<'a> {
-    version: &'a str,
-    role: Role,
-}
-
-impl<'a> State<'a> {
-    /// Reads an answer to `srvr`.
-    fn read(answer: &'a str) -> Option<Self> {
-        let value = |name: &str| answer.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-        let version = value("Zookeeper version:")?.split(['-', ',', ' ']).next()?;
-        let role = match value("Mode:")? {
-            "standalone" => Role::Alone,
-            "leader" => Role::Leader,
-            "follower" => Role::Follower,
-            "observer" => Role::Observer,
-            _ => return None,
-        };
-        Some(Self { version, role })
-    }
 }
 
 /// Reads the configuration: a line for each server, `server.1=host:2888:3888:participant;…`.

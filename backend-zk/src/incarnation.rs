@@ -17,11 +17,12 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use latchwork_core::backend::{Backoff, Pauses};
+use latchwork_core::facts::Role;
 use latchwork_core::seen;
 
 use crate::config::NAME;
 use crate::lease::SessionLease;
-use crate::probe::{ServerRole, ask};
+use crate::probe::ask;
 
 /// The pause between two questions of a disconnected client.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -48,12 +49,13 @@ pub(crate) async fn forgotten(lease: &SessionLease) {
 }
 
 /// Whether servers with these answers have never made the transaction `seen`. `None`: no answer.
-fn is_another(answers: &[Option<(ServerRole, i64)>], seen: i64) -> bool {
+fn is_another(answers: &[Option<(Role, i64)>], seen: i64) -> bool {
     let behind = || answers.iter().flatten().filter(|(_, last)| *last < seen);
     match answers {
-        [one] => one.is_some_and(|(role, last)| role == ServerRole::Alone && last < seen),
+        [one] => one.is_some_and(|(role, last)| role == Role::Alone && last < seen),
         several => {
-            behind().count() > several.len() / 2 && behind().any(|(role, _)| *role != ServerRole::Follower)
+            behind().count() > several.len() / 2
+                && behind().any(|(role, _)| matches!(role, Role::Alone | Role::Leader))
         }
     }
 }
@@ -64,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_server_that_lags_has_not_forgotten() {
-        use ServerRole::{Alone, Follower, Leader};
+        use Role::{Alone, Follower, Leader};
         for (answers, another) in [
             (&[Some((Alone, 4))][..], true),
             (&[Some((Alone, 5))], false),

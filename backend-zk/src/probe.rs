@@ -4,6 +4,7 @@
 use latchwork_core::backend::{
     Hosts, PATIENCE, Probed, Scheme, Transport, exchange, find_server, greet, is_of_zookeeper,
 };
+use latchwork_core::facts::Role;
 use latchwork_core::{Error, ErrorKind, Result, seen};
 use tokio::time::timeout;
 
@@ -38,14 +39,6 @@ pub(crate) async fn probe(settings: &Settings) -> Result<()> {
 const HUNG_UP: &str = "hangs up: it has no quorum, or takes no more connections (maxClientCnxns), or is a proxy \
                        whose ZooKeeper is down, or is no ZooKeeper";
 
-/// The role of a server in its ensemble.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ServerRole {
-    Alone,
-    Leader,
-    Follower,
-}
-
 /// What a server answers to [`WORD`]. `None` where it does not answer.
 pub(crate) async fn said(host: &str, transport: &Transport) -> Option<String> {
     let transport = transport.apart();
@@ -54,20 +47,34 @@ pub(crate) async fn said(host: &str, transport: &Transport) -> Option<String> {
 }
 
 /// The role of a server, and the number of its last transaction. `None` where it does not answer.
-pub(crate) async fn ask(host: &str, transport: &Transport) -> Option<(ServerRole, i64)> {
+pub(crate) async fn ask(host: &str, transport: &Transport) -> Option<(Role, i64)> {
     read_state(&said(host, transport).await?)
 }
 
-pub(crate) fn read_state(answer: &str) -> Option<(ServerRole, i64)> {
-    let value = |name: &str| answer.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    let role = match value("Mode:")? {
-        "standalone" => ServerRole::Alone,
-        "leader" => ServerRole::Leader,
-        "follower" | "observer" => ServerRole::Follower,
-        _ => return None,
-    };
-    let last = i64::from_str_radix(value("Zxid:")?.strip_prefix("0x")?, 16).ok()?;
-    Some((role, last))
+pub(crate) fn read_state(answer: &str) -> Option<(Role, i64)> {
+    let last = i64::from_str_radix(value(answer, "Zxid:")?.strip_prefix("0x")?, 16).ok()?;
+    Some((role(answer)?, last))
+}
+
+/// The role that an answer to [`WORD`] tells.
+pub(crate) fn role(answer: &str) -> Option<Role> {
+    match value(answer, "Mode:")? {
+        "standalone" => Some(Role::Alone),
+        "leader" => Some(Role::Leader),
+        "follower" => Some(Role::Follower),
+        "observer" => Some(Role::Observer),
+        _ => None,
+    }
+}
+
+/// The version that an answer to [`WORD`] tells: `3.8.0` of
+/// `3.8.0-5a02a05eddb59aee6ac762f7ea82e92a68eb9c0f, built on …`.
+pub(crate) fn version(answer: &str) -> Option<&str> {
+    value(answer, "Zookeeper version:")?.split(['-', ',', ' ']).next()
+}
+
+fn value<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
+    answer.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
 /// The meaning of an answer to [`WORD`].
@@ -82,11 +89,10 @@ pub(crate) fn judge(host: &str, answer: &str) -> Result<Probed> {
     if answer.starts_with("This ZooKeeper instance") {
         return waits("this server is not serving: it has no quorum");
     }
-    let version = answer.strip_prefix("Zookeeper version:").unwrap_or_default();
     if answer.contains("Mode: read-only") {
         return waits("this server is read-only: it is cut off from its quorum");
     }
-    match parse(version) {
+    match version(answer).and_then(parse) {
         Some(version) if version < OLDEST => {
             let dotted = |(major, minor, patch)| format!("{major}.{minor}.{patch}");
             let why =
@@ -97,10 +103,8 @@ pub(crate) fn judge(host: &str, answer: &str) -> Result<Probed> {
     }
 }
 
-/// `3.8.0-5a02a05eddb59aee6ac762f7ea82e92a68eb9c0f, built on …`
 fn parse(version: &str) -> Option<(u32, u32, u32)> {
-    let number = version.trim_start().split(['-', ',', ' ']).next()?;
-    let mut parts = number.split('.').map(|part| part.parse().ok());
+    let mut parts = version.split('.').map(|part| part.parse().ok());
     Some((parts.next()??, parts.next()??, parts.next()??))
 }
 
@@ -138,9 +142,9 @@ mod tests {
                 "Zookeeper version: 3.8.0\nConnections: 1\nZxid: {zxid}\nMode: {mode}\nNode count: 5\n"
             ))
         };
-        assert_eq!(answer("standalone", "0x1f"), Some((ServerRole::Alone, 31)));
-        assert_eq!(answer("leader", "0x100000000"), Some((ServerRole::Leader, 1 << 32)));
-        assert_eq!(answer("observer", "0x0"), Some((ServerRole::Follower, 0)));
+        assert_eq!(answer("standalone", "0x1f"), Some((Role::Alone, 31)));
+        assert_eq!(answer("leader", "0x100000000"), Some((Role::Leader, 1 << 32)));
+        assert_eq!(answer("observer", "0x0"), Some((Role::Observer, 0)));
         for (mode, zxid) in
             [("read-only", "0x1"), ("leader", "1"), ("leader", "0xfffffffffffffffff"), ("", "")]
         {
