@@ -40,7 +40,7 @@ impl SequentialNodes for ZooKeeperBackend {
         if !queue.kind().is_observed() {
             return Box::new(Unobserved::new(queue));
         }
-        Box::new(ZkChangeWatch::new(&self.client, Watched::Queue(queue.clone())))
+        Box::new(ZkChangeWatch::new(&self.client, Watched::Queue, queue))
     }
 
     async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
@@ -69,7 +69,7 @@ impl Cells for ZooKeeperBackend {
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
-        Box::new(ZkChangeWatch::new(&self.client, Watched::Cell(cell.clone())))
+        Box::new(ZkChangeWatch::new(&self.client, Watched::Cell, cell))
     }
 }
 

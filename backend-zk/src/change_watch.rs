@@ -30,28 +30,27 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
-use futures_util::future::{Either, select};
 use latchwork_core::backend::ChangeWatch;
 use latchwork_core::{Address, Error, Result};
 
 use crate::client::Client;
-use crate::driver::Connection;
-use crate::error::{Answer, Fault};
+use crate::driver::{Armed, Connection, Watch};
+use crate::error::Fault;
 use crate::layout::{CellPaths, QueuePaths};
-use crate::queue::{Session, Watcher};
-use crate::watch::Armed;
+use crate::queue::Session;
 
 /// What is watched.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Watched {
-    Cell(Address),
-    Queue(Address),
+    Cell,
+    Queue,
 }
 
 pub(crate) struct ZkChangeWatch {
     // Weak: a watch does not keep the client of a dead handle alive.
     client: Weak<Client>,
     watched: Watched,
+    address: Address,
     armed: Option<ArmedWatch>,
 }
 
@@ -74,81 +73,51 @@ impl ArmedWatch {
     }
 }
 
-/// What is watched, by its path.
-#[derive(Clone)]
-enum WatchedPath {
-    Cell(String),
-    Queue(String),
-}
-
-impl Watched {
-    fn path(&self) -> Result<WatchedPath> {
-        Ok(match self {
-            Watched::Cell(cell) => WatchedPath::Cell(CellPaths::of(cell)?.cell),
-            Watched::Queue(queue) => WatchedPath::Queue(QueuePaths::of(queue)?.directory),
-        })
-    }
-}
-
-impl WatchedPath {
-    /// The paths to watch, as often as they are watched.
-    fn paths(&self) -> impl Iterator<Item = &str> {
-        let (path, times) = match self {
-            WatchedPath::Cell(path) => (path, 1),
-            WatchedPath::Queue(path) => (path, 2),
-        };
-        std::iter::repeat_n(path.as_str(), times)
-    }
-
-    fn what(&self) -> &'static str {
-        match self {
-            WatchedPath::Cell(_) => "watch a cell",
-            WatchedPath::Queue(_) => "watch a queue",
-        }
-    }
-
-    async fn arm(&self, watcher: &Watcher<'_>) -> Answer<Armed> {
-        match self {
-            WatchedPath::Cell(path) => Ok(Box::pin(watcher.watch_changes(path).await?.event())),
-            WatchedPath::Queue(path) => {
-                let (own, children) = watcher.watch_directory(path).await?;
-                let Some(children) = children else { return Ok(Box::pin(own.event())) };
-                let any = select(Box::pin(own.event()), Box::pin(children.event()));
-                Ok(Box::pin(async move {
-                    match any.await {
-                        Either::Left((event, _)) | Either::Right((event, _)) => event,
-                    }
-                }))
-            }
-        }
-    }
-}
-
 impl ZkChangeWatch {
-    pub(crate) fn new(client: &Arc<Client>, watched: Watched) -> Self {
-        Self { client: Arc::downgrade(client), watched, armed: None }
+    pub(crate) fn new(client: &Arc<Client>, watched: Watched, address: &Address) -> Self {
+        Self { client: Arc::downgrade(client), watched, address: address.clone(), armed: None }
     }
 }
 
 /// Arms a watch on the session that there is now.
-async fn arm(client: Weak<Client>, path: WatchedPath) -> Result<ArmedWatch> {
+async fn arm(client: Weak<Client>, watched: Watched, address: Address) -> Result<ArmedWatch> {
+    let (path, times, what) = match watched {
+        Watched::Cell => (CellPaths::of(&address)?.cell, 1, "watch a cell"),
+        Watched::Queue => (QueuePaths::of(&address)?.directory, 2, "watch a queue"),
+    };
     loop {
         let client = client.upgrade().ok_or_else(Error::closed)?;
         let session = client.session().await?;
         drop(client);
-        let watcher = session.fast_path.watcher(&session.driver, path.paths()).await;
+        // As often as it is watched.
+        let paths = std::iter::repeat_n(path.as_str(), times);
+        let watcher = session.fast_path.watcher(&session.driver, paths).await;
         // Before the watch is armed, so that no break goes unnoticed.
         let connection = watcher.connection();
-        let armed = path.arm(&watcher).await;
+        let armed = match watched {
+            Watched::Cell => watcher.watch_changes(&path).await.map(Watch::boxed),
+            Watched::Queue => watcher.watch_directory(&path).await.map(either),
+        };
         drop(watcher);
         match armed {
             Ok(event) => return Ok(ArmedWatch { event, connection, session }),
             // With the lease lost, the next session is another one, or the client is closed.
             Err(Fault::SessionOver) if session.lease.over().is_some() => {}
             Err(Fault::SessionOver) => return Err(Error::closed()),
-            Err(fault) => return Err(fault.error_without_trace(path.what())),
+            Err(fault) => return Err(fault.error_without_trace(what)),
         }
     }
+}
+
+/// The first event of the watches on a directory.
+fn either((own, children): (Watch, Option<Watch>)) -> Armed {
+    let Some(children) = children else { return own.boxed() };
+    Box::pin(async move {
+        tokio::select! {
+            event = own.event() => event,
+            event = children.event() => event,
+        }
+    })
 }
 
 #[async_trait]
@@ -159,8 +128,7 @@ impl ChangeWatch for ZkChangeWatch {
         }
         // Where this is given up, the next call arms anew, and answers.
         self.armed = None;
-        let path = self.watched.path()?;
-        self.armed = Some(arm(Weak::clone(&self.client), path).await?);
+        self.armed = Some(arm(Weak::clone(&self.client), self.watched, self.address.clone()).await?);
         Ok(())
     }
 }
@@ -169,6 +137,7 @@ impl fmt::Debug for ZkChangeWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ZkChangeWatch")
             .field("watched", &self.watched)
+            .field("address", &self.address)
             .field("armed", &self.armed.is_some())
             .finish_non_exhaustive()
     }

@@ -35,6 +35,14 @@ pub(crate) enum Fault {
     NoLogin(Error),
 }
 
+/// The answer about a node. `None`: it is not there.
+pub(crate) fn if_there<T>(answer: Answer<T>) -> Answer<Option<T>> {
+    match answer {
+        Err(Fault::NoNode) => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
 /// Where a request was tried, and for how long.
 #[derive(Clone, Debug)]
 pub(crate) struct Tried {
@@ -138,9 +146,15 @@ impl Fault {
         }
     }
 
-    /// Whether it says that the session is over.
-    pub(crate) fn ends_session(&self) -> bool {
-        matches!(self, Fault::SessionOver | Fault::Forbidden(DriverError::AuthFailed))
+    /// The same of a request on a watch session. Its end says nothing about the session that the nodes hang
+    /// on: the caller asks again, elsewhere.
+    pub(crate) fn of_watch_session(self) -> Self {
+        match self {
+            Fault::SessionOver | Fault::Forbidden(DriverError::AuthFailed) => {
+                Fault::Unknown(Unanswered::default())
+            }
+            fault => fault,
+        }
     }
 
     /// Whether the same request may succeed later.
@@ -153,12 +167,15 @@ impl Fault {
 mod tests {
     use super::*;
 
+    /// `SessionOver` would end the lease.
     #[test]
-    fn the_end_of_a_session_is_known_by_its_errors() {
-        for ended in [Fault::from(DriverError::SessionExpired), Fault::from(DriverError::AuthFailed)] {
-            assert!(ended.ends_session());
+    fn the_end_of_a_watch_session_is_not_that_of_the_nodes_session() {
+        for ended in [DriverError::SessionExpired, DriverError::AuthFailed] {
+            assert!(Fault::from(ended).of_watch_session().is_transient());
         }
-        assert!(!Fault::NoNode.ends_session() && !Fault::from(DriverError::NoAuth).ends_session());
+        for other in [DriverError::NoNode, DriverError::NoAuth] {
+            assert!(!Fault::from(other).of_watch_session().is_transient());
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::config::{NAME, Settings};
 use crate::driver::{Driver, Grant, NodeMode, Stat};
 use crate::error::{Fault, Unanswered};
 use crate::layout::{RELEASED, cell_directories, directories, split};
-use crate::queue::{Trust, is_open};
+use crate::queue::{believes_announcements, is_open};
 
 /// Makes the missing directories, and this client's own node.
 pub(crate) async fn make_member(driver: &Driver, settings: &Settings, member: &str) -> Result<Stat> {
@@ -31,9 +31,9 @@ pub(crate) async fn make_member(driver: &Driver, settings: &Settings, member: &s
     made.map_err(|fault| fault.error_without_trace(&format!("create {}", shown(settings, member))))
 }
 
-/// Reads the identities that the namespace trusts. Warns where that is everybody, though there is a
-/// login.
-pub(crate) async fn trusted(driver: &Driver, settings: &Settings) -> Result<Trust> {
+/// Reads the identities that the namespace trusts, and answers whether announcements of releases are
+/// believed. Warns where everybody is trusted, though there is a login.
+pub(crate) async fn trusted(driver: &Driver, settings: &Settings) -> Result<bool> {
     let mut paths = directories(&settings.namespace);
     paths.extend(cell_directories(&settings.namespace));
     paths.push(format!("/{}", settings.namespace));
@@ -57,7 +57,7 @@ pub(crate) async fn trusted(driver: &Driver, settings: &Settings) -> Result<Trus
         let at = paths.iter().position(|path| split(path).1 == name)?;
         found[at].as_deref()
     };
-    Ok(Trust::of(grants(RELEASED), grants(Kind::Mutex.as_str())))
+    Ok(believes_announcements(grants(RELEASED), grants(Kind::Mutex.as_str())))
 }
 
 /// A path as the server has it.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use latchwork_core::backend::decide::ContactProof;
-use latchwork_core::backend::{Backoff, LeaseWriter, NamePool, Pauses, note_failure};
+use latchwork_core::backend::{Backoff, NamePool, Pauses, note_failure};
 use latchwork_core::{Error, ErrorKind, Result};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -13,7 +13,7 @@ use crate::driver::{Connected, Driver, Stat};
 use crate::layout::member_path;
 use crate::lease::SessionLease;
 use crate::namespace::{connect_error, make_member, trusted};
-use crate::queue::{FastPath, Session, Trust, Unsettled, WatchSessions};
+use crate::queue::{FastPath, Session, Unsettled, WatchSessions};
 use crate::renewal::renew;
 use crate::watch::HolderWatch;
 
@@ -45,10 +45,10 @@ pub(crate) async fn open_session(
             close(&driver, settings).await;
             break;
         };
-        let (made, trust, has_idle_cells) = match prepared {
+        let (made, believes_announcements, has_idle_cells) = match prepared {
             // A short session can end while a busy server makes the directories, and its connection is
             // given up sooner. Another, then: what is made here is the same, whoever makes it.
-            Err(error) if is_lost(driver.lease()) || is_unanswered(&error) => {
+            Err(error) if driver.lease().lost().is_some() || is_unanswered(&error) => {
                 note_failure(&error);
                 driver.close();
                 if ended.run_until_cancelled(pauses.wait(&settings.clock)).await.is_none() {
@@ -68,7 +68,7 @@ pub(crate) async fn open_session(
             names: Arc::clone(names),
             unsettled: Unsettled::default(),
             holders: Arc::new(HolderWatch::default()),
-            fast_path: FastPath::new(settings, trust, watch_sessions),
+            fast_path: FastPath::new(settings, believes_announcements, watch_sessions),
         });
         runtime.spawn(Arc::clone(&session.holders).run(Arc::clone(&lease.driver), runtime.clone()));
         let proof = ContactProof::new(sent, answered, granted, period);
@@ -84,7 +84,7 @@ async fn close(driver: &Driver, settings: &Settings) {
     let _ = tokio::time::timeout(settings.request_timeout, driver.closed()).await;
 }
 
-async fn prepare(driver: &Driver, settings: &Settings, member: &str) -> Result<(Stat, Trust, bool)> {
+async fn prepare(driver: &Driver, settings: &Settings, member: &str) -> Result<(Stat, bool, bool)> {
     let entered = driver.enter(settings.chroot.as_deref()).await;
     entered.map_err(|fault| connect_error(fault, settings))?;
     // Below a node that is not there.
@@ -99,10 +99,6 @@ async fn prepare(driver: &Driver, settings: &Settings, member: &str) -> Result<(
 
 fn is_unanswered(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::OutcomeUnknown)
-}
-
-fn is_lost(lease: &LeaseWriter) -> bool {
-    lease.lost().is_some()
 }
 
 /// Renews the lease until it is lost, and then closes the session.

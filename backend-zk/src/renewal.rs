@@ -3,10 +3,9 @@
 use latchwork_core::LostReason;
 use latchwork_core::backend::decide::ContactProof;
 
-use crate::driver::{Driver, NodeMode, Stat};
-use crate::error::{Answer, Fault};
+use crate::driver::NodeMode;
+use crate::error::Fault;
 use crate::incarnation::forgotten;
-use crate::layout::split;
 use crate::lease::SessionLease;
 
 /// Proves the lease by writes on its own node until it is lost, and answers the reason. `None`
@@ -44,7 +43,7 @@ async fn contact(lease: &SessionLease, mut proof: ContactProof) {
         writer.awaiting(sent, sent + period.min(writer.deadline().since(sent) / 2));
         let written = match driver.write_until_lost(member, label).await {
             // Removed by another client. The create is a write as good as any.
-            Err(Fault::NoNode) => make_again(driver, member, label).await,
+            Err(Fault::NoNode) => driver.create_with_directory(member, label, NodeMode::Ephemeral).await,
             written => written,
         };
         match written {
@@ -80,16 +79,5 @@ async fn believe_reads(lease: &SessionLease) {
             writer.proven(sent);
         }
         writer.clock().sleep_until(sent + lease.settings.tick).await;
-    }
-}
-
-/// Makes this client's node again, and its directory where that was removed too.
-async fn make_again(driver: &Driver, member: &str, label: &[u8]) -> Answer<Stat> {
-    match driver.create(member, label, NodeMode::Ephemeral).await {
-        Err(Fault::NoNode) => {
-            driver.make_path(split(member).0, NodeMode::Persistent).await?;
-            driver.create(member, label, NodeMode::Ephemeral).await
-        }
-        made => made,
     }
 }

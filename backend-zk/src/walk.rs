@@ -70,11 +70,7 @@ pub(crate) async fn names(
     if let Some(after) = after.filter(|after| of.queue(after).is_none()) {
         return Err(Error::invalid("after", format!("{after:?} is where no page of these {what} ended")));
     }
-    let names = match lease.children_by_majority(directory).await {
-        Ok(names) => names,
-        Err(Fault::NoNode) => return Ok(Vec::new()),
-        Err(fault) => return Err(failed(fault, what)),
-    };
+    let names = lease.children_by_majority(directory).await.map_err(|fault| failed(fault, what))?;
     let is_behind = |name: &String| after.is_none_or(|after| name.as_str() > after);
     let found = names.into_iter().filter(|name| name.starts_with(of.coded()) && is_behind(name));
     Ok(found.filter_map(|name| Some((of.queue(&name)?, in_directory(directory, &name)))).collect())

@@ -3,7 +3,7 @@
 use latchwork_core::Version;
 
 use super::kept::Kept;
-use crate::driver::CellStat;
+use crate::driver::Stat;
 
 /// The directory's generation and the cell's data version. See the [module](super) for why both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,9 +42,9 @@ pub(super) fn kept(version: Version) -> Kept {
 
 /// The version of a cell as it was read, behind its directory. A directory that was not there had
 /// made no cell.
-pub(super) fn version(directory: Option<CellStat>, cell: &CellStat) -> Version {
+pub(super) fn version(directory: Option<Stat>, cell: &Stat) -> Version {
     let generation = directory.map_or(0, |directory| directory.version);
-    Condition { generation, data_version: cell.version }.version(cell.mzxid, Kept::by(cell.owner))
+    Condition { generation, data_version: cell.version }.version(cell.mzxid, Kept::by(cell))
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use latchwork_core::CellLife;
 
+use crate::driver::Stat;
+
 /// What keeps a cell: a life without its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kept {
@@ -23,8 +25,8 @@ impl Kept {
     }
 
     /// By the session that a node hangs on. A server shows a container as a plain node.
-    pub(super) fn by(owner: i64) -> Self {
-        if owner == 0 { Kept::Stays } else { Kept::ByLease }
+    pub(super) fn by(stat: &Stat) -> Self {
+        if stat.ephemeral_owner == 0 { Kept::Stays } else { Kept::ByLease }
     }
 
     /// As the last two bits of a version's number.

@@ -2,7 +2,7 @@
 //!
 //! What is at each path shows in its stat and the names of its children.
 
-use crate::driver::CellStat;
+use crate::driver::Stat;
 use crate::lease::SessionLease;
 use crate::walk;
 use futures_util::FutureExt;
@@ -34,8 +34,8 @@ pub(crate) async fn page(
 }
 
 /// How long the cell at a node stays; `None` where it is a cell no more.
-fn life(lease: &SessionLease, children: &[String], stat: CellStat) -> Option<CellLife> {
-    match (Kept::by(stat.owner), &lease.cell_uses) {
+fn life(lease: &SessionLease, children: &[String], stat: Stat) -> Option<CellLife> {
+    match (Kept::by(&stat), &lease.cell_uses) {
         (Kept::ByLease, _) => Some(CellLife::Lease),
         (_, Some(_)) => idle::life(children, &stat),
         (_, None) => Some(CellLife::Stays),

@@ -2,7 +2,7 @@
 
 use latchwork_core::{Error, ErrorKind};
 
-use crate::driver::CellStat;
+use crate::driver::Stat;
 use crate::error::Fault;
 use crate::layout::CellPaths;
 use crate::lease::SessionLease;
@@ -23,7 +23,7 @@ impl From<Fault> for Trouble {
 }
 
 /// The stat of what a transaction has written, which the session has seen from then on.
-pub(super) fn written_stat(lease: &SessionLease, written: Option<CellStat>) -> Attempt<CellStat> {
+pub(super) fn written_stat(lease: &SessionLease, written: Option<Stat>) -> Attempt<Stat> {
     let Some(stat) = written else {
         let why = "the server has written a cell, and answered no stat of it";
         return Err(Trouble::Refused(Error::new(ErrorKind::OutcomeUnknown, why)));

@@ -11,7 +11,7 @@ use super::idle;
 use super::kept::Kept;
 use super::read::{cell_in, look};
 use super::trouble::{Attempt, Trouble, has_children, used_up, written_stat};
-use crate::driver::{Beside, CellStat, Commit, NodeMode, Operation, Refusal};
+use crate::driver::{Beside, Commit, NodeMode, Operation, Refusal, Stat};
 use crate::error::{Fault, Unanswered};
 use crate::layout::{CellPaths, in_directory};
 use crate::lease::SessionLease;
@@ -189,12 +189,7 @@ impl SimpleWrite<'_> {
 
     /// The answer to a change that was made. `written` is the cell, or the directory of a cell that
     /// was made: one transaction has one number.
-    fn made(
-        &self,
-        change: Change,
-        written: Option<CellStat>,
-        before: Option<CellStat>,
-    ) -> Attempt<CellWritten> {
+    fn made(&self, change: Change, written: Option<Stat>, before: Option<Stat>) -> Attempt<CellWritten> {
         match change {
             Change::Delete(_) => return Ok(CellWritten::Deleted { was_there: true }),
             Change::Nothing => return Ok(CellWritten::Deleted { was_there: false }),

@@ -2,8 +2,8 @@
 
 use zookeeper_client::{Acl, Permission};
 
-use super::Driver;
-use super::request::RequestKind;
+use super::request::answers;
+use super::{Driver, kind};
 use crate::error::{Answer, Fault};
 
 /// The rights of one identity on the children of a node.
@@ -35,19 +35,15 @@ impl Driver {
     /// The lists of these nodes, in one trip. `None` for a node that is not there, or whose list
     /// may not be read.
     pub(crate) async fn grants(&self, paths: &[String]) -> Answer<Vec<Option<Vec<Grant>>>> {
-        self.request(RequestKind::Acl, |client| async move {
-            let reads: Vec<_> = paths.iter().map(|path| client.get_acl(path)).collect();
-            let mut found = Vec::with_capacity(reads.len());
-            for read in reads {
-                found.push(match read.await {
-                    Ok((acls, _)) => Some(acls.into_iter().map(Grant::from).collect()),
-                    Err(error) => match Fault::from(error.clone()) {
-                        Fault::NoNode | Fault::Forbidden(_) => None,
-                        _ => return Err(error),
-                    },
-                });
-            }
-            Ok(found)
+        self.request(kind::ACL, async |client| {
+            answers(paths.iter().map(|path| client.get_acl(path)).collect(), |list| match list {
+                Ok((acls, _)) => Ok(Some(acls.into_iter().map(Grant::from).collect())),
+                Err(error) if matches!(Fault::from(error.clone()), Fault::NoNode | Fault::Forbidden(_)) => {
+                    Ok(None)
+                }
+                Err(error) => Err(error),
+            })
+            .await
         })
         .await
     }

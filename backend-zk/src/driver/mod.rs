@@ -1,4 +1,4 @@
-//! One session of the client crate, and its requests and watches. Only this module knows the crate.
+//! One session of the client crate, and its requests and watches. Only this module knows the crate, but for its [`Stat`].
 //!
 //! It adds three things. The crate queues requests without a bound while it is disconnected, so
 //! each is bounded here by the request timeout and by the lease. The crate reports an expired
@@ -6,6 +6,8 @@
 //! end a connection without closing the session, so the tasks that serve it are kept in hand.
 
 mod acls;
+mod kind;
+mod node_mode;
 mod reads;
 mod relay;
 mod request;
@@ -13,16 +15,16 @@ mod sasl;
 mod session;
 mod tasks;
 mod transaction;
-mod values;
 mod watch;
 mod watch_budget;
 mod writes;
 
 pub(crate) use acls::Grant;
+pub(crate) use node_mode::NodeMode;
 pub(crate) use reads::{CellReply, QueueReply};
 pub(crate) use session::{Connected, Driver};
 pub(crate) use transaction::{Beside, Commit, InDirectory, Operation, Refusal};
-pub(crate) use values::{CellStat, NodeMode, Stat};
-pub(crate) use watch::{Connection, Event, Watch};
+pub(crate) use watch::{Armed, Connection, Event, Watch};
 pub(crate) use watch_budget::WatchBudget;
 pub(crate) use writes::{JoinReply, JoinRequest};
+pub(crate) use zookeeper_client::Stat;

@@ -34,7 +34,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(super) use self::packets::SCHEME;
 use self::packets::{SASL, SET_WATCHES, answered, code_of, granted_in, packet, secret_of, session_of};
-use crate::config::{NAME, Settings};
+use crate::config::NAME;
 
 /// So many bytes of watches wait for a login: some ten thousand paths.
 const MOST_WATCHES: usize = 4 * 1024 * 1024;
@@ -51,13 +51,8 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// Listens, and relays on `runtime`.
-    pub(super) async fn open(settings: &Settings, runtime: &Handle) -> io::Result<Self> {
-        let Settings { hosts, transport, sasl, .. } = settings;
-        Self::before(hosts, transport, *sasl, runtime).await
-    }
-
-    async fn before(
+    /// Listens before these hosts, and relays on `runtime`.
+    pub(super) async fn open(
         hosts: &[String],
         transport: &Transport,
         sasl: bool,
@@ -232,7 +227,7 @@ mod tests {
     #[tokio::test]
     async fn only_who_shows_the_secret_reaches_the_server() {
         let (host, dialled) = server().await;
-        let relay = Relay::before(&[host], &Transport::default(), false, &Handle::current()).await.unwrap();
+        let relay = Relay::open(&[host], &Transport::default(), false, &Handle::current()).await.unwrap();
         let connect = [&3_i32.to_be_bytes()[..], b"abc"].concat();
         for stranger in
             [auth(1, AUTH, SCHEME, b"wrong"), auth(1, AUTH, "digest", relay.secret()), connect.clone()]
@@ -261,7 +256,7 @@ mod tests {
     #[tokio::test]
     async fn a_session_that_is_granted_less_than_at_its_opening_is_over() {
         let (host, _) = server().await;
-        let relay = Relay::before(&[host], &Transport::default(), false, &Handle::current()).await.unwrap();
+        let relay = Relay::open(&[host], &Transport::default(), false, &Handle::current()).await.unwrap();
         let (new, open) = (0_i64, 7);
         for (session, grants, over) in [
             (new, 9000, false),
@@ -286,7 +281,7 @@ mod tests {
     #[tokio::test]
     async fn nothing_but_a_login_passes_before_the_secret() {
         let (host, dialled) = server().await;
-        let relay = Relay::before(&[host], &Transport::default(), true, &Handle::current()).await.unwrap();
+        let relay = Relay::open(&[host], &Transport::default(), true, &Handle::current()).await.unwrap();
         let connect = [&3_i32.to_be_bytes()[..], b"abc"].concat();
         let login = auth(1, SASL, "", b"token");
         for stranger in [auth(2, AUTH, SCHEME, b"wrong"), auth(2, 1, SCHEME, b"create"), connect.clone()] {

@@ -2,71 +2,44 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use zookeeper_client::{Client, Error};
+use futures_util::future::OptionFuture;
+use zookeeper_client::{Client, Error, Stat};
 
 use super::Driver;
 use crate::error::{Answer, Fault, Tried, Unanswered};
-
-/// The kind of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RequestKind {
-    Acl,
-    Create,
-    /// A create before the requests that wait for the throttle.
-    CreateFirst,
-    Delete,
-    List,
-    Multi,
-    Read,
-    Stat,
-    /// A stat before the requests that wait for the throttle. The proof of contact needs it.
-    Contact,
-    Watch,
-    Write,
-}
-
-impl RequestKind {
-    /// The labels of all kinds.
-    pub(super) const LABELS: [&str; 9] =
-        ["acl", "create", "delete", "list", "multi", "read", "stat", "watch", "write"];
-
-    /// The label in metrics.
-    fn label(self) -> &'static str {
-        match self {
-            Self::Acl => "acl",
-            Self::Create | Self::CreateFirst => "create",
-            Self::Delete => "delete",
-            Self::List => "list",
-            Self::Multi => "multi",
-            Self::Read => "read",
-            Self::Stat | Self::Contact => "stat",
-            Self::Watch => "watch",
-            Self::Write => "write",
-        }
-    }
-}
 
 impl Driver {
     /// Sends one request, when the throttle lets it pass, while there is a connection, and within the request
     /// timeout. The crate queues a request when its method is called, not when its future is polled, so several calls
     /// in `send` are one round trip, carried out in that order.
-    pub(super) async fn request<T, F>(
+    pub(super) async fn request<T>(
         &self,
-        kind: RequestKind,
-        send: impl FnOnce(Arc<Client>) -> F,
-    ) -> Answer<T>
-    where
-        F: Future<Output = Result<T, Error>>,
-    {
-        let (_pass, time) = match kind {
-            RequestKind::Contact | RequestKind::CreateFirst => (None, self.request_timeout),
-            _ => match self.throttle.take(self.request_timeout).await {
-                Ok((pass, left)) => (Some(pass), left),
-                Err(_) => return Err(Fault::Throttled),
-            },
-        };
+        kind: &'static str,
+        send: impl AsyncFnOnce(Arc<Client>) -> Result<T, Error>,
+    ) -> Answer<T> {
+        let throttled = self.throttle.take(self.request_timeout).await;
+        let (_pass, left) = throttled.map_err(|_| Fault::Throttled)?;
+        let answer = self.request_within(left, kind, send).await;
+        answer.map_err(|fault| if self.only_watches { fault.of_watch_session() } else { fault })
+    }
+
+    /// The same before the requests that wait for the throttle, as a proof of contact needs it.
+    pub(super) async fn request_first<T>(
+        &self,
+        kind: &'static str,
+        send: impl AsyncFnOnce(Arc<Client>) -> Result<T, Error>,
+    ) -> Answer<T> {
+        self.request_within(self.request_timeout, kind, send).await
+    }
+
+    async fn request_within<T>(
+        &self,
+        time: Duration,
+        kind: &'static str,
+        send: impl AsyncFnOnce(Arc<Client>) -> Result<T, Error>,
+    ) -> Answer<T> {
         let begun = Instant::now();
         let tried = || Tried { hosts: self.link.host().to_owned(), took: begun.elapsed() };
         let timeout = tokio::time::sleep(time);
@@ -78,7 +51,7 @@ impl Driver {
             }
         }
         let client = self.client()?;
-        self.requests.sent(kind.label());
+        self.requests.sent(kind);
         tokio::select! {
             biased;
             answer = send(client) => answer.map_err(|error| Fault::from(error).after(tried())),
@@ -88,29 +61,38 @@ impl Driver {
     }
 }
 
-/// Asks, behind a `sync` in the same trip if `sync` is set.
-pub(super) async fn behind_sync<T, F>(
-    client: &Client,
-    path: &str,
-    sync: bool,
-    ask: impl FnOnce() -> F,
-) -> Result<T, Error>
-where
-    F: Future<Output = Result<T, Error>>,
-{
-    // Both are called, and so queued, before the first is awaited.
-    let synced = sync.then(|| client.sync(path));
-    let answer = ask();
-    if let Some(synced) = synced {
-        synced.await?;
-    }
+/// The answer to a request that was queued behind this `sync`, in the same trip.
+pub(super) async fn behind<T>(
+    sync: Option<impl Future<Output = Result<(), Error>>>,
+    answer: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    OptionFuture::from(sync).await.transpose()?;
     answer.await
 }
 
 /// The answer of an optional read.
-pub(super) async fn found<F>(read: Option<F>) -> Option<Answer<(Vec<u8>, super::Stat)>>
-where
-    F: Future<Output = Result<(Vec<u8>, zookeeper_client::Stat), Error>>,
-{
-    Some(read?.await.map(|(data, stat)| (data, stat.into())).map_err(Fault::from))
+pub(super) async fn found(
+    read: Option<impl Future<Output = Result<(Vec<u8>, Stat), Error>>>,
+) -> Option<Answer<(Vec<u8>, Stat)>> {
+    Some(read?.await.map_err(Fault::from))
+}
+
+/// The answer about a node. `None`: it is not there.
+pub(super) fn if_there<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+    match answer {
+        Err(Error::NoNode) => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
+/// The answers to requests that were all called, and so queued, before, as `read` takes each.
+pub(super) async fn answers<T, R>(
+    requests: Vec<impl Future<Output = Result<T, Error>>>,
+    read: impl Fn(Result<T, Error>) -> Result<R, Error>,
+) -> Result<Vec<R>, Error> {
+    let mut answers = Vec::with_capacity(requests.len());
+    for request in requests {
+        answers.push(read(request.await)?);
+    }
+    Ok(answers)
 }

@@ -13,12 +13,11 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use zookeeper_client::{Acls, Client, Connector, Error, SessionState, StateWatcher};
 
-use super::NodeMode;
 use super::relay::{self, Relay};
-use super::request::RequestKind;
 use super::sasl;
 use super::tasks::Tasks;
 use super::watch_budget::WatchedBytes;
+use super::{NodeMode, kind};
 use crate::config::{NAME, Settings};
 use crate::error::{Answer, Fault, Tried};
 
@@ -42,8 +41,8 @@ pub(crate) struct Driver {
     pub(super) acls: Acls<'static>,
     pub(super) watched: Arc<WatchedBytes>,
     // Set for a watch session. Its server may lag behind the one that answered the nodes' session,
-    // so it syncs before it watches.
-    pub(super) sync_first: bool,
+    // so it syncs before it watches. Its end is not that of the nodes' session.
+    pub(super) only_watches: bool,
     // The server's paths are longer than ours by this.
     pub(super) chroot_len: usize,
 }
@@ -105,11 +104,11 @@ impl Driver {
             request_timeout: settings.request_timeout,
             throttle: Throttle::default(),
             link: Arc::clone(&settings.link),
-            requests: Requests::new(NAME, RequestKind::LABELS),
+            requests: Requests::new(NAME, kind::ALL),
             rechecks: Rechecks::new(NAME),
             acls,
             watched: Arc::default(),
-            sync_first: beside.is_some(),
+            only_watches: beside.is_some(),
             chroot_len: settings.chroot.as_deref().map_or(0, str::len),
         };
         Ok(Connected { driver, sent, answered })
@@ -151,18 +150,14 @@ impl Driver {
         if self.client()?.state() == SessionState::SyncConnected {
             return Ok(());
         }
-        let mut watcher = self.state.clone();
-        let mut state = watcher.state();
-        loop {
-            match state {
-                SessionState::SyncConnected => return Ok(()),
-                state if state.is_terminated() => return Err(Fault::SessionOver),
-                _ => {}
-            }
-            tokio::select! {
-                next = watcher.changed() => state = next,
-                _ = self.lease.until_lost() => return Err(Fault::SessionOver),
-            }
+        let is_settled = |state: SessionState| state == SessionState::SyncConnected || state.is_terminated();
+        tokio::select! {
+            biased;
+            state = reached(self.state.clone(), is_settled) => match state.is_terminated() {
+                true => Err(Fault::SessionOver),
+                false => Ok(()),
+            },
+            _ = self.lease.until_lost() => Err(Fault::SessionOver),
         }
     }
 
@@ -202,11 +197,7 @@ impl Driver {
 
     /// Waits until the connection is lost.
     pub(crate) async fn disconnected(&self) {
-        let mut watcher = self.state.clone();
-        let mut state = watcher.state();
-        while state == SessionState::SyncConnected {
-            state = watcher.changed().await;
-        }
+        reached(self.state.clone(), |state| state != SessionState::SyncConnected).await;
     }
 
     /// Closes the session, in the background: the server then removes all that hangs on it. Callers
@@ -231,20 +222,12 @@ impl Driver {
 
     /// Waits until the server has confirmed the close.
     pub(crate) async fn closed(&self) {
-        let mut watcher = self.state.clone();
-        let mut state = watcher.state();
-        while !state.is_terminated() {
-            state = watcher.changed().await;
-        }
+        reached(self.state.clone(), SessionState::is_terminated).await;
     }
 
     /// Waits until no more events can come: the session is closed, expired or killed.
     pub(crate) async fn silent(&self) {
-        tokio::select! {
-            biased;
-            () = self.tasks.killed.cancelled() => {}
-            () = self.closed() => {}
-        }
+        self.tasks.killed.run_until_cancelled(self.closed()).await;
     }
 
     pub(crate) fn is_connected(&self) -> bool {
@@ -281,7 +264,7 @@ async fn relay(settings: &Settings, tasks: &Tasks) -> Answer<Option<Relay>> {
     if !settings.transport.is_tls() && !settings.sasl {
         return Ok(None);
     }
-    let opened = Relay::open(settings, &tasks.runtime).await;
+    let opened = Relay::open(&settings.hosts, &settings.transport, settings.sasl, &tasks.runtime).await;
     opened.map(Some).map_err(|error| {
         seen::relay_failed(NAME, &error);
         Fault::Unsent(Tried { hosts: Ipv4Addr::LOCALHOST.to_string(), took: Duration::ZERO })
@@ -290,18 +273,18 @@ async fn relay(settings: &Settings, tasks: &Tasks) -> Answer<Option<Relay>> {
 
 /// Keeps the relay until the client crate needs no connection any more, which is later than the last use
 /// of a client: its session is closed in the background.
-async fn end_with_session(relay: Relay, mut watcher: StateWatcher, killed: CancellationToken) {
-    let over = async {
-        let mut state = watcher.state();
-        while !state.is_terminated() {
-            state = watcher.changed().await;
-        }
-    };
-    tokio::select! {
-        () = killed.cancelled() => {}
-        () = over => {}
-    }
+async fn end_with_session(relay: Relay, state: StateWatcher, killed: CancellationToken) {
+    killed.run_until_cancelled(reached(state, SessionState::is_terminated)).await;
     drop(relay);
+}
+
+/// Waits until the crate reports such a state of the session.
+async fn reached(mut watcher: StateWatcher, is_wanted: impl Fn(SessionState) -> bool) -> SessionState {
+    let mut state = watcher.state();
+    while !is_wanted(state) {
+        state = watcher.changed().await;
+    }
+    state
 }
 
 impl fmt::Debug for Driver {

@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use zookeeper_client::{Error, MultiWriteError, MultiWriteResult, MultiWriter, Stat};
+use futures_util::future::OptionFuture;
+use zookeeper_client::{Client, Error, MultiWriteError, MultiWriteResult, MultiWriter};
 
-use super::request::RequestKind;
-use super::{CellStat, Driver, NodeMode};
-use crate::error::{Answer, Fault};
+use super::request::if_there;
+use super::{Driver, NodeMode, Stat, kind};
+use crate::error::Answer;
 
 /// A part of a transaction. `None` as a version means any.
 #[derive(Clone, Copy, Debug)]
@@ -27,9 +28,9 @@ pub(crate) enum Commit {
     Made {
         /// The stat of the node that its last [`Operation::Write`] wrote. All nodes that a transaction
         /// changes have the same number (`mzxid`).
-        written: Option<CellStat>,
+        written: Option<Stat>,
         /// The stat, before the transaction, of the node that was asked for.
-        before: Option<CellStat>,
+        before: Option<Stat>,
     },
     /// Nothing was made.
     Refused {
@@ -42,7 +43,7 @@ pub(crate) enum Commit {
 }
 
 /// The stat of a directory, and then a node in it, of those that are there.
-pub(crate) type InDirectory = (Option<CellStat>, Option<(Vec<u8>, CellStat)>);
+pub(crate) type InDirectory = (Option<Stat>, Option<(Vec<u8>, Stat)>);
 
 /// What is read in the same trip as a transaction.
 #[derive(Clone, Copy, Debug)]
@@ -97,65 +98,69 @@ impl Driver {
         beside: Beside<'_>,
         in_flight: &AtomicBool,
     ) -> Answer<Commit> {
-        let committed = self
-            .request(RequestKind::Multi, |client| async move {
-                let mut all = client.new_multi_writer();
-                for step in steps {
-                    self.add(&mut all, step)?;
+        self.request(kind::MULTI, async |client| {
+            let mut all = self.transaction(&client, steps)?;
+            // All are called, and so queued, before the first is awaited.
+            let before = match beside {
+                Beside::Before(path) => Some(client.check_stat(path)),
+                _ => None,
+            };
+            in_flight.store(true, Ordering::Release);
+            let committed = all.commit();
+            let behind = match beside {
+                Beside::Behind { directory, path } => {
+                    Some((client.check_stat(directory), client.get_data(path)))
                 }
-                // All are called, and so queued, before the first is awaited.
-                let before = match beside {
-                    Beside::Before(path) => Some(client.check_stat(path)),
-                    _ => None,
-                };
-                in_flight.store(true, Ordering::Release);
-                let committed = all.commit();
-                let behind = match beside {
-                    Beside::Behind { directory, path } => {
-                        Some((client.check_stat(directory), client.get_data(path)))
-                    }
-                    _ => None,
-                };
-                let before = match before {
-                    Some(before) => readable(before.await)?,
-                    None => None,
-                };
-                match committed.await {
-                    Ok(results) => Ok(Ok(Commit::Made { written: last_written(&results), before })),
-                    Err(MultiWriteError::OperationFailed { index, source }) => {
-                        in_flight.store(false, Ordering::Release);
-                        let found = match behind {
-                            Some((directory, node)) => in_directory(directory.await, node.await),
-                            None => None,
-                        };
-                        Ok(Err((index, source, found)))
-                    }
-                    Err(MultiWriteError::RequestFailed { source }) => Err(source),
+                _ => None,
+            };
+            let before = OptionFuture::from(before).await.map(readable).transpose()?.flatten();
+            match committed.await {
+                Ok(results) => {
+                    in_flight.store(false, Ordering::Release);
+                    Ok(Commit::Made { written: last_written(&results), before })
                 }
-            })
-            .await?;
-        in_flight.store(false, Ordering::Release);
-        committed.or_else(|(at, answer, found)| match Refusal::of(&answer) {
-            Some(why) => Ok(Commit::Refused { at, why, found }),
-            None => Err(Fault::from(answer)),
+                Err(MultiWriteError::OperationFailed { index: at, source }) => {
+                    in_flight.store(false, Ordering::Release);
+                    let found = match behind {
+                        Some((directory, node)) => in_directory(directory.await, node.await),
+                        None => None,
+                    };
+                    let why = Refusal::of(&source).ok_or(source)?;
+                    Ok(Commit::Refused { at, why, found })
+                }
+                Err(MultiWriteError::RequestFailed { source }) => Err(source),
+            }
         })
+        .await
     }
 
-    fn add(&self, all: &mut MultiWriter<'_>, step: &Operation<'_>) -> Result<(), Error> {
-        match *step {
-            Operation::Check { path, version } => all.add_check_version(path, version.unwrap_or(-1)),
-            Operation::Create { path, data, mode } => all.add_create(path, data, &mode.options(self.acls)),
-            Operation::Write { path, data, version } => all.add_set_data(path, data, version),
-            Operation::Delete { path, version } => all.add_delete(path, version),
+    /// The same for a caller that need not know which step was refused.
+    pub(super) async fn multi(&self, kind: &'static str, steps: &[Operation<'_>]) -> Answer<()> {
+        self.request(kind, async |client| Ok(self.transaction(&client, steps)?.commit().await.map(drop)?))
+            .await
+    }
+
+    fn transaction<'a>(&self, client: &'a Client, steps: &[Operation<'_>]) -> Result<MultiWriter<'a>, Error> {
+        let mut all = client.new_multi_writer();
+        for step in steps {
+            match *step {
+                Operation::Check { path, version } => all.add_check_version(path, version.unwrap_or(-1)),
+                Operation::Create { path, data, mode } => {
+                    all.add_create(path, data, &mode.options(self.acls))
+                }
+                Operation::Write { path, data, version } => all.add_set_data(path, data, version),
+                Operation::Delete { path, version } => all.add_delete(path, version),
+            }?;
         }
+        Ok(all)
     }
 }
 
 /// A stat that may not be read is as good as none. It must not pass for the transaction's answer.
-fn readable(stat: Result<Option<Stat>, Error>) -> Result<Option<CellStat>, Error> {
+fn readable(stat: Result<Option<Stat>, Error>) -> Result<Option<Stat>, Error> {
     match stat {
         Err(Error::NoAuth) => Ok(None),
-        stat => Ok(stat?.map(CellStat::from)),
+        stat => stat,
     }
 }
 
@@ -164,17 +169,12 @@ fn in_directory(
     directory: Result<Option<Stat>, Error>,
     node: Result<(Vec<u8>, Stat), Error>,
 ) -> Option<InDirectory> {
-    let directory = directory.ok()?.map(CellStat::from);
-    match node {
-        Ok((data, stat)) => Some((directory, Some((data, stat.into())))),
-        Err(Error::NoNode) => Some((directory, None)),
-        Err(_) => None,
-    }
+    Some((directory.ok()?, if_there(node).ok()?))
 }
 
-fn last_written(results: &[MultiWriteResult]) -> Option<CellStat> {
+fn last_written(results: &[MultiWriteResult]) -> Option<Stat> {
     results.iter().rev().find_map(|result| match result {
-        MultiWriteResult::SetData { stat } => Some(CellStat::from(*stat)),
+        MultiWriteResult::SetData { stat } => Some(*stat),
         _ => None,
     })
 }

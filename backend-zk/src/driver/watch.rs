@@ -1,6 +1,7 @@
 //! Watches: the events of nodes.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
@@ -14,6 +15,9 @@ pub(crate) struct Watch {
     killed: CancellationToken,
     budget: WatchBudget,
 }
+
+/// An armed watch, as the future of its event.
+pub(crate) type Armed = Pin<Box<dyn Future<Output = Event> + Send>>;
 
 /// What a watch saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +87,10 @@ impl Watch {
             () = killed.cancelled() => Event::SessionOver,
             event = settled(watcher) => event,
         }
+    }
+
+    pub(crate) fn boxed(self) -> Armed {
+        Box::pin(self.event())
     }
 
     /// The same for a caller that first checks whether the session [is silent](Driver::silent).

@@ -1,12 +1,15 @@
 //! Requests that write.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use zookeeper_client::{CreateMode, Error};
+use futures_util::future::OptionFuture;
+use zookeeper_client::{Client, CreateMode, Error};
 
-use super::request::{RequestKind, found};
-use super::{Driver, NodeMode, Stat};
+use super::request::{answers, found, if_there};
+use super::{Driver, NodeMode, Operation, Stat, kind};
 use crate::error::{Answer, Fault};
+use crate::layout::split;
 
 /// What a join sends.
 #[derive(Clone, Copy, Debug)]
@@ -49,12 +52,24 @@ impl Driver {
 
     pub(crate) async fn create(&self, path: &str, data: &[u8], mode: NodeMode) -> Answer<Stat> {
         let options = mode.options(self.acls);
-        let (stat, _) =
-            self.request(RequestKind::CreateFirst, |client| async move {
-                client.create(path, data, &options).await
-            })
-            .await?;
-        Ok(stat.into())
+        let create = async |client: Arc<Client>| client.create(path, data, &options).await;
+        Ok(self.request_first(kind::CREATE, create).await?.0)
+    }
+
+    /// As [`create`](Self::create). The directory is made where it is missing.
+    pub(crate) async fn create_with_directory(
+        &self,
+        path: &str,
+        data: &[u8],
+        mode: NodeMode,
+    ) -> Answer<Stat> {
+        match self.create(path, data, mode).await {
+            Err(Fault::NoNode) => {
+                self.make_path(split(path).0, NodeMode::Persistent).await?;
+                self.create(path, data, mode).await
+            }
+            made => made,
+        }
     }
 
     /// Whether the server has nodes with a time to live, by asking for one where none can be made.
@@ -73,7 +88,7 @@ impl Driver {
         let directory = CreateMode::Container.with_acls(self.acls);
         let node = CreateMode::EphemeralSequential.with_acls(self.acls);
         let path = &path;
-        self.request(RequestKind::Create, |client| async move {
+        self.request(kind::CREATE, async |client| {
             // All are called, and so queued, before the first is awaited.
             let directory = cold.then(|| client.create(queue, b"", &directory));
             let created = client.create(path, data, &node);
@@ -82,14 +97,11 @@ impl Driver {
             let children = client.list_children(queue);
             // A directory that another client made first, or a missing parent, shows in the create
             // behind it. A refusal does not.
-            let refused = match directory {
-                Some(directory) => directory.await.err().map(Fault::from),
-                None => None,
-            }
-            .filter(|fault| matches!(fault, Fault::Forbidden(_) | Fault::Refused(_)));
+            let refused = OptionFuture::from(directory).await.and_then(Result::err).map(Fault::from);
+            let refused = refused.filter(|fault| matches!(fault, Fault::Forbidden(_) | Fault::Refused(_)));
             Ok(JoinReply {
                 created: match (created.await, refused) {
-                    (Ok((stat, counter)), _) => Ok((format!("{path}{counter}"), stat.into())),
+                    (Ok((stat, counter)), _) => Ok((format!("{path}{counter}"), stat)),
                     (Err(Error::NoNode), Some(refused)) => Err(refused),
                     (Err(error), _) => Err(error.into()),
                 },
@@ -103,26 +115,20 @@ impl Driver {
     /// Makes a sequential ephemeral node, given its path up to the counter, and returns its full path.
     pub(crate) async fn create_sequential(&self, path: &str, data: &[u8]) -> Answer<(String, Stat)> {
         let options = CreateMode::EphemeralSequential.with_acls(self.acls);
-        let (stat, counter) = self
-            .request(RequestKind::Create, |client| async move { client.create(path, data, &options).await })
-            .await?;
-        Ok((format!("{path}{counter}"), stat.into()))
+        let create = async |client: Arc<Client>| client.create(path, data, &options).await;
+        let (stat, counter) = self.request(kind::CREATE, create).await?;
+        Ok((format!("{path}{counter}"), stat))
     }
 
     pub(crate) async fn write(&self, path: &str, data: &[u8]) -> Answer<Stat> {
-        Ok(self
-            .request(RequestKind::Write, |client| async move { client.set_data(path, data, None).await })
-            .await?
-            .into())
+        self.request(kind::WRITE, async |client| client.set_data(path, data, None).await).await
     }
 
     /// Writes over data of this version. Answers whether they stood.
     pub(crate) async fn write_over(&self, path: &str, data: &[u8], version: i32) -> Answer<bool> {
-        self.request(RequestKind::Write, |client| async move {
-            match client.set_data(path, data, Some(version)).await {
-                Err(Error::BadVersion | Error::NoNode) => Ok(false),
-                written => written.map(|_| true),
-            }
+        self.request(kind::WRITE, async |client| match client.set_data(path, data, Some(version)).await {
+            Err(Error::BadVersion | Error::NoNode) => Ok(false),
+            written => written.map(|_| true),
         })
         .await
     }
@@ -133,28 +139,21 @@ impl Driver {
         let client = self.client()?;
         tokio::select! {
             biased;
-            answer = client.set_data(path, data, None) => Ok(answer?.into()),
+            answer = client.set_data(path, data, None) => Ok(answer?),
             _ = self.lease().until_lost() => Err(Fault::SessionOver),
         }
     }
 
-    pub(crate) async fn delete(&self, path: &str) -> Answer<()> {
-        self.request(RequestKind::Delete, |client| async move { client.delete(path, None).await }).await
+    /// Deletes a node. Answers whether it was there.
+    pub(crate) async fn delete(&self, path: &str) -> Answer<bool> {
+        self.delete_all(&[path]).await
     }
 
     /// Deletes in this order, in one trip. Answers whether any of them was there.
-    pub(crate) async fn delete_all(&self, paths: &[String]) -> Answer<bool> {
-        self.request(RequestKind::Delete, |client| async move {
-            let deletions: Vec<_> = paths.iter().map(|path| client.delete(path, None)).collect();
-            let mut was_there = false;
-            for deletion in deletions {
-                match deletion.await {
-                    Ok(()) => was_there = true,
-                    Err(Error::NoNode) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            Ok(was_there)
+    pub(crate) async fn delete_all(&self, paths: &[impl AsRef<str>]) -> Answer<bool> {
+        self.request(kind::DELETE, async |client| {
+            let deletions = paths.iter().map(|path| client.delete(path.as_ref(), None)).collect();
+            Ok(answers(deletions, if_there).await?.iter().any(Option::is_some))
         })
         .await
     }
@@ -162,31 +161,23 @@ impl Driver {
     /// Deletes a node, and before that makes and deletes `announcement` in the same transaction. A
     /// client that watches for both sees the announcement first. Answers whether it could be done.
     pub(crate) async fn announce_and_delete(&self, announcement: &str, path: &str) -> Answer<bool> {
-        let options = CreateMode::Persistent.with_acls(self.acls);
-        self.request(RequestKind::Delete, |client| async move {
-            let mut all = client.new_multi_writer();
-            all.add_create(announcement, b"", &options)?;
-            all.add_delete(announcement, None)?;
-            all.add_delete(path, None)?;
-            match all.commit().await.map_err(Error::from) {
-                Ok(_) => Ok(true),
-                Err(Error::NoNode | Error::NodeExists) => Ok(false),
-                Err(error) => Err(error),
-            }
-        })
-        .await
+        let steps = [
+            Operation::Create { path: announcement, data: b"", mode: NodeMode::Persistent },
+            Operation::Delete { path: announcement, version: None },
+            Operation::Delete { path, version: None },
+        ];
+        match self.multi(kind::DELETE, &steps).await {
+            Err(Fault::NoNode | Fault::NodeExists) => Ok(false),
+            made => made.map(|()| true),
+        }
     }
 
     /// Makes an ephemeral node and deletes another: both, or neither.
     pub(crate) async fn replace(&self, old: &str, new: &str, data: &[u8]) -> Answer<()> {
-        let options = CreateMode::Ephemeral.with_acls(self.acls);
-        self.request(RequestKind::Multi, |client| async move {
-            let mut both = client.new_multi_writer();
-            both.add_create(new, data, &options)?;
-            both.add_delete(old, None)?;
-            both.commit().await?;
-            Ok(())
-        })
-        .await
+        let steps = [
+            Operation::Create { path: new, data, mode: NodeMode::Ephemeral },
+            Operation::Delete { path: old, version: None },
+        ];
+        self.multi(kind::MULTI, &steps).await
     }
 }

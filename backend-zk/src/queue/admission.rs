@@ -6,8 +6,9 @@ use latchwork_core::{Error, Result};
 
 use super::limit::WrittenLimit;
 use super::zk_node::ZkNode;
+use crate::driver::Armed;
 use crate::layout::admitted;
-use crate::watch::{Armed, NewHolder};
+use crate::watch::NewHolder;
 
 /// How a node came to be admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,18 +53,14 @@ impl ZkNode {
 
 /// Marks the node, so that its follower knows that it is the head, until that is confirmed
 /// (CHAIN-MARK-GUARDED).
-pub(super) async fn mark_admitted(node: Weak<ZkNode>) {
+pub(crate) async fn mark_admitted(node: Weak<ZkNode>) {
     while let Some(node) = node.upgrade().filter(|node| !node.is_leaving()) {
         let mut contents = node.contents.lock().await;
         contents.is_marked = true;
         let written = node.session.driver.write(&node.path, &admitted(&node.label, &contents.data)).await;
         drop(contents);
         match written {
-            Err(fault) if fault.is_transient() => {
-                if node.session.driver.recovered().await.is_err() {
-                    return;
-                }
-            }
+            Err(fault) if fault.is_transient() && node.driver().recovered().await.is_ok() => {}
             // Written, or refused for good. Where the node is gone, the follower sees that as well.
             _ => return,
         }

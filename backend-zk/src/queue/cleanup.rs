@@ -64,19 +64,17 @@ impl ZkNode {
 pub(crate) async fn abandon(session: &Session, join: &Join) -> Result<()> {
     let queue = QueuePaths::of(&join.queue)?;
     let name = session.names.of(join.id);
-    let answer = delete_all_of(session, &queue, name, None).await;
-    if answer.is_ok() {
-        session.unsettled.over(name).await;
-    }
-    if matches!(answer, Ok(()) | Err(Fault::SessionOver)) {
-        session.names.settle(join.id);
-    }
-    match answer {
+    let answer = match delete_all_of(session, &queue, name, None).await {
+        Ok(()) => {
+            session.unsettled.over(name).await;
+            Ok(())
+        }
         // All that there is goes with the session.
         Err(Fault::SessionOver) => session.lease.over().map(drop).ok_or_else(Error::closed),
-        Err(fault) => Err(session.error(fault, "abandon a join")),
-        Ok(()) => Ok(()),
-    }
+        Err(fault) => return Err(session.error(fault, "abandon a join")),
+    };
+    session.names.settle(join.id);
+    answer
 }
 
 /// Deletes the nodes of this name, except the one of the counter `spared`.
@@ -86,14 +84,10 @@ pub(super) async fn delete_all_of(
     name: NodeId,
     spared: Option<i32>,
 ) -> Answer<()> {
-    let children = match session.lease.children_by_majority(&queue.directory).await {
-        Ok(children) => children,
-        Err(Fault::NoNode) => return Ok(()),
-        Err(fault) => return Err(fault),
-    };
+    let children = session.lease.children_by_majority(&queue.directory).await?;
     let is_spared = |child: &str| spared.is_some() && counter(queue.kind, child) == spared;
     for child in has_id(&children, name).filter(|child| !is_spared(child)) {
-        session.delete(&queue.node(child)).await?;
+        session.driver.delete(&queue.node(child)).await?;
     }
     Ok(())
 }

@@ -2,9 +2,8 @@
 
 use super::limit::LimitReply;
 use super::session::Session;
-use crate::driver::{Connection, Stat};
+use crate::driver::{Armed, Connection, Stat};
 use crate::error::{Answer, Fault, Unanswered};
-use crate::watch::Armed;
 
 /// An own node, and what was seen behind its create.
 pub(crate) struct CreatedNode {
@@ -37,7 +36,7 @@ pub(crate) async fn or_undone(session: &Session, path: &str, shown: Answer<Shown
         // The node is there, and its listing is not. As an unknown outcome, it is found again.
         Err(fault) if fault.is_transient() => Err(Fault::Unknown(Unanswered::default())),
         Err(fault) => {
-            session.delete(path).await.map_err(|_| {
+            session.driver.delete(path).await.map_err(|_| {
                 session.unsettled.doom(path);
                 Fault::Unknown(Unanswered::default())
             })?;

@@ -82,26 +82,15 @@ impl ZkNode {
         }
         let before = Some(std::mem::replace(&mut contents.data, Arc::clone(data)));
         let mut replacing = Replacing { contents, before, in_flight };
-        let was_there = self.under_any_path(&replacing.contents, in_flight).await?;
-        if was_there {
+        let contents = &replacing.contents;
+        let write = |path: String| async move {
+            self.write_at(&path, &self.bytes_at(&path, contents), in_flight).await
+        };
+        let written = self.at_any_path(write).await?.is_some();
+        if written {
             replacing.before = None;
         }
-        Ok(was_there)
-    }
-
-    async fn under_any_path(&self, contents: &Contents, in_flight: &AtomicBool) -> Answer<bool> {
-        loop {
-            let paths = self.paths();
-            for path in &paths {
-                if self.write_at(path, &self.bytes_at(path, contents), in_flight).await? {
-                    return Ok(true);
-                }
-            }
-            // A downgrade that began meanwhile may have given it another path.
-            if self.paths() == paths {
-                return Ok(false);
-            }
-        }
+        Ok(written)
     }
 
     /// What the node holds if it is at this path.
@@ -114,13 +103,12 @@ impl ZkNode {
         }
     }
 
-    /// Writes the node at this path, and notifies those that watch the queue. Answers whether it was
-    /// there.
-    async fn write_at(&self, path: &str, data: &[u8], in_flight: &AtomicBool) -> Answer<bool> {
+    /// Writes the node at this path, and notifies those that watch the queue. `None`: it was not there.
+    async fn write_at(&self, path: &str, data: &[u8], in_flight: &AtomicBool) -> Answer<Option<()>> {
         let node = Operation::Write { path, data, version: None };
         let directory = Operation::Write { path: self.queue(), data: &[], version: None };
         let steps = if self.kind.is_observed() { &[node, directory][..] } else { &[node] };
         let committed = self.session.driver.commit(steps, Beside::Nothing, in_flight).await?;
-        Ok(matches!(committed, Commit::Made { .. }))
+        Ok(matches!(committed, Commit::Made { .. }).then_some(()))
     }
 }

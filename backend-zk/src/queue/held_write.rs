@@ -16,22 +16,14 @@ use crate::cells;
 
 impl ZkNode {
     pub(super) async fn write_while_held(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
-        loop {
-            if let Some(reason) = self.state.lost() {
-                return Err(Error::lost(reason));
+        let written = self.at_any_path(|path| async move {
+            match self.state.lost() {
+                Some(reason) => Err(Error::lost(reason)),
+                None => cells::write(&self.session.lease, cell, write, Some(&path)).await,
             }
-            let paths = self.paths();
-            for path in &paths {
-                match cells::write(&self.session.lease, cell, write, Some(path)).await {
-                    Ok(Some(written)) => return Ok(written),
-                    Ok(None) => {}
-                    Err(error) => return Err(self.lost_or(error)),
-                }
-            }
-            // A downgrade that began meanwhile may have given it another path.
-            if self.paths() == paths {
-                break;
-            }
+        });
+        if let Some(written) = written.await.map_err(|error| self.lost_or(error))? {
+            return Ok(written);
         }
         self.removed();
         Err(self.gone())

@@ -15,6 +15,7 @@ use super::fast_path::{self, WithoutListing};
 use super::late::CreateUnderWay;
 use super::limit::{LimitReply, WrittenLimit, settle_limit};
 use super::session::Session;
+use super::unsettled::Own;
 use super::zk_node::{FirstLook, Listing, ZkNode};
 use crate::config::Settings;
 use crate::driver::{JoinReply, JoinRequest, NodeMode, QueueReply};
@@ -63,7 +64,7 @@ async fn enter(session: &Arc<Session>, queue: &QueuePaths, join: &Join) -> Resul
     };
     match joined {
         Ok(Joined::Refused) => session.unsettled.over(name).await,
-        Ok(_) => session.unsettled.joined(name, own).await,
+        Ok(_) => session.unsettled.owns(name, Own::Known(own)).await,
         // It may be repeated.
         Err(_) => {}
     }
@@ -127,7 +128,7 @@ async fn create(session: &Session, queue: &QueuePaths, join: &Join, name: NodeId
     }
     let prefix = prefix(queue.kind, name, join.claim);
     let cold = match fast_path::create_without_listing(session, queue, join, &prefix).await? {
-        WithoutListing::Created(created) => return Ok(created),
+        WithoutListing::Created(created) => return Ok(*created),
         WithoutListing::NoDirectory => true,
         WithoutListing::NotTried => false,
     };
@@ -159,12 +160,11 @@ async fn create(session: &Session, queue: &QueuePaths, join: &Join, name: NodeId
 /// attempt are removed
 /// (CHAIN-SYNC-AFTER-UNKNOWN-CREATE).
 async fn adopt(session: &Session, queue: &QueuePaths, name: NodeId) -> Answer<Option<CreatedNode>> {
-    let children = match session.lease.children_by_majority(&queue.directory).await {
-        Ok(children) => children,
-        Err(Fault::NoNode) => return Ok(None),
-        Err(fault) => return Err(fault),
-    };
+    let children = session.lease.children_by_majority(&queue.directory).await?;
     let mine = Contenders::read(queue.kind, has_id(&children, name).cloned().collect());
+    if mine.0.is_empty() {
+        return Ok(None);
+    }
     let paths: Vec<_> = mine.0.iter().map(|contender| queue.node(&contender.name)).collect();
     let found = session.driver.read_all(&paths).await?;
     let mut kept = None;
@@ -172,18 +172,18 @@ async fn adopt(session: &Session, queue: &QueuePaths, name: NodeId) -> Answer<Op
         match found {
             Some((_, stat))
                 if kept.is_none()
-                    && stat.owner == session.driver.session()
+                    && stat.ephemeral_owner == session.driver.session()
                     && !session.unsettled.is_doomed(path) =>
             {
                 kept = Some((path.clone(), stat));
             }
-            Some(_) => session.delete(path).await?,
+            Some(_) => drop(session.driver.delete(path).await?),
             None => {}
         }
     }
     let Some((path, stat)) = kept else { return Ok(None) };
-    let look = session.driver.look(&queue.directory, queue.limit.as_deref(), false).await?;
-    let QueueReply { children, limit } = look;
+    let QueueReply { children, limit } =
+        session.driver.look(&queue.directory, queue.limit.as_deref(), false).await?;
     Ok(Some(CreatedNode { path, stat, shown: Shown::Queue(children), limit }))
 }
 

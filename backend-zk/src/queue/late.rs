@@ -100,11 +100,7 @@ async fn remove_late(session: &Session, queue: &QueuePaths, name: NodeId, own: &
     while Instant::now() < ends {
         sleep(pause.next()).await;
         let own = own.lock().await;
-        let spared = match *own {
-            Own::Unknown => continue,
-            Own::Node(counter) => counter,
-            Own::Nothing => None,
-        };
+        let Own::Known(spared) = *own else { continue };
         match delete_all_of(session, queue, name, spared).await {
             Ok(()) => {}
             Err(Fault::SessionOver) => return,

@@ -2,8 +2,8 @@
 //! as a decimal number.
 
 use crate::driver::{NodeMode, Stat};
-use crate::error::{Answer, Fault};
-use crate::layout::{QueuePaths, limits_directory, split};
+use crate::error::{Answer, Fault, if_there};
+use crate::layout::{QueuePaths, limits_directory};
 use crate::walk;
 use latchwork_core::backend::{ExpectedLimit, Join, StoredLimit};
 use latchwork_core::{Address, Claim, Error, Kind, ListedKey, Page, QueuePrefix, Result};
@@ -23,8 +23,8 @@ pub(crate) struct WrittenLimit {
 
 impl WrittenLimit {
     /// Data that are no limit admit nobody.
-    pub(crate) fn read(data: &[u8], stat: &Stat) -> Self {
-        Self { permits: StoredLimit::read(Some(data)).permits().unwrap_or(0), written: stat.mzxid }
+    pub(crate) fn read(data: &[u8], written: i64) -> Self {
+        Self { permits: StoredLimit::read(Some(data)).permits().unwrap_or(0), written }
     }
 }
 
@@ -35,14 +35,13 @@ pub(crate) async fn settle_limit(
     session: &Session,
     queue: &QueuePaths,
     join: &Join,
-    found: LimitReply,
+    mut found: LimitReply,
 ) -> Result<(WrittenLimit, bool)> {
     let (Some(path), Claim::Permits(_)) = (&queue.limit, join.claim) else {
         return Ok((WrittenLimit::default(), false));
     };
     let fail = |fault: Fault| session.error(fault, "read the stored limit");
     let read_later = !matches!(found, Some(Ok(_)));
-    let mut found = found;
     loop {
         match found.take() {
             Some(Ok((data, stat))) => {
@@ -65,17 +64,10 @@ pub(crate) async fn settle_limit(
 
 /// Stores a limit where there is none. `None` when one was there.
 async fn store_first(session: &Session, path: &str, limit: u32) -> Answer<Option<Stat>> {
-    let mut cold = false;
-    loop {
-        match session.driver.create(path, limit.to_string().as_bytes(), NodeMode::Persistent).await {
-            Ok(stat) => return Ok(Some(stat)),
-            Err(Fault::NodeExists) => return Ok(None),
-            Err(Fault::NoNode) if !cold => {
-                cold = true;
-                session.driver.make_path(split(path).0, NodeMode::Persistent).await?;
-            }
-            Err(fault) => return Err(fault),
-        }
+    let data = limit.to_string();
+    match session.driver.create_with_directory(path, data.as_bytes(), NodeMode::Persistent).await {
+        Err(Fault::NodeExists) => Ok(None),
+        stored => stored.map(Some),
     }
 }
 
@@ -101,12 +93,11 @@ pub(crate) async fn set_limit(
                 }
             },
             ExpectedLimit::Absent => first().await,
-            ExpectedLimit::Exactly(_) => match session.driver.sync_read(&path).await {
-                Ok((stored, version)) if expected.is_met_by(&StoredLimit::read(Some(&stored))) => {
-                    session.driver.write_over(&path, data.as_bytes(), version).await
+            ExpectedLimit::Exactly(_) => match session.driver.sync_read(&path).await? {
+                Some((stored, stat)) if expected.is_met_by(&StoredLimit::read(Some(&stored))) => {
+                    session.driver.write_over(&path, data.as_bytes(), stat.version).await
                 }
-                Ok(_) | Err(Fault::NoNode) => Ok(false),
-                Err(fault) => Err(fault),
+                _ => Ok(false),
             },
         }
     };
@@ -146,11 +137,8 @@ pub(crate) async fn limit(session: &Session, queue: &Address) -> Result<Option<u
 
 /// What is stored at this path, a limit or not.
 pub(crate) async fn stored(session: &Session, path: &str) -> Answer<StoredLimit> {
-    match session.driver.sync_read(path).await {
-        Ok((data, _)) => Ok(StoredLimit::read(Some(&data))),
-        Err(Fault::NoNode) => Ok(StoredLimit::Absent),
-        Err(fault) => Err(fault),
-    }
+    let stored = session.driver.sync_read(path).await?;
+    Ok(StoredLimit::read(stored.as_ref().map(|(data, _)| &**data)))
 }
 
 /// The stored limit in a reply. `None` where there is none, or none was asked for.
@@ -160,9 +148,6 @@ pub(crate) async fn stored(session: &Session, path: &str) -> Answer<StoredLimit>
 /// marked (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS). By a limit that is newer than its listing, a node
 /// could be admitted that those behind it can derive from neither sums nor marks.
 pub(crate) fn read_limit(found: LimitReply) -> Answer<Option<WrittenLimit>> {
-    match found {
-        Some(Ok((data, stat))) => Ok(Some(WrittenLimit::read(&data, &stat))),
-        Some(Err(Fault::NoNode)) | None => Ok(None),
-        Some(Err(fault)) => Err(fault),
-    }
+    let found = found.map(if_there).transpose()?.flatten();
+    Ok(found.map(|(data, stat)| WrittenLimit::read(&data, stat.mzxid)))
 }

@@ -9,7 +9,7 @@ use latchwork_core::{Address, Kind, Result};
 use super::limit::read_limit;
 use super::session::Session;
 use crate::driver::{QueueReply, Stat};
-use crate::error::{Answer, Fault};
+use crate::error::{Answer, Fault, if_there};
 use crate::layout::{Contenders, NodeData, QueuePaths, is_admitted};
 
 /// How many nodes are read in one trip.
@@ -24,12 +24,8 @@ pub(crate) async fn list(session: &Session, address: &Address, page: EntryPage) 
     let fail = |fault: Fault| fault.error_without_trace("list a queue");
     let driver = &session.driver;
     let data_of = |data: &[u8], stat: &Stat| data_of(&paths, data, stat);
-    let reply = match driver.look(&paths.directory, paths.limit.as_deref(), true).await {
-        Ok(reply) => reply,
-        Err(Fault::NoNode) => return Ok(Vec::new()),
-        Err(fault) => return Err(fail(fault)),
-    };
-    let QueueReply { children, limit } = reply;
+    let reply = if_there(driver.look(&paths.directory, paths.limit.as_deref(), true).await).map_err(fail)?;
+    let Some(QueueReply { children, limit }) = reply else { return Ok(Vec::new()) };
     let queue = Contenders::read(paths.kind, children);
     let limit = read_limit(limit).map_err(fail)?;
 
@@ -92,9 +88,8 @@ pub(crate) async fn revoke(session: &Session, address: &Address, sequence: u64) 
         // A writer may be downgraded, and so renamed, between two requests, but only once.
         for _ in 0..if paths.kind == Kind::RwLock { 2 } else { 1 } {
             let Some(path) = find(session, &paths, sequence).await? else { continue };
-            match session.driver.delete(&path).await {
-                Err(Fault::NoNode) => {}
-                deleted => return deleted.map(|()| true),
+            if session.driver.delete(&path).await? {
+                return Ok(true);
             }
         }
         Ok(false)
@@ -105,11 +100,7 @@ pub(crate) async fn revoke(session: &Session, address: &Address, sequence: u64) 
 /// The path of the node with a sequence number. It reads from the head on, where most of the nodes
 /// stand that an operator removes.
 async fn find(session: &Session, queue: &QueuePaths, sequence: u64) -> Answer<Option<String>> {
-    let children = match session.driver.sync_children(&queue.directory).await {
-        Ok(children) => children,
-        Err(Fault::NoNode) => return Ok(None),
-        Err(fault) => return Err(fault),
-    };
+    let children = session.driver.sync_children(&queue.directory).await?;
     for chunk in Contenders::read(queue.kind, children).0.chunks(CHUNK) {
         let mut paths: Vec<_> = chunk.iter().map(|one| queue.node(&one.name)).collect();
         let found = session.driver.read_all(&paths).await?;

@@ -21,14 +21,16 @@ mod wait;
 mod woken;
 mod zk_node;
 
+pub(crate) use admission::mark_admitted;
 pub(crate) use cleanup::abandon;
-pub(crate) use fast_path::{FastPath, Trust, WatchSessions, Watcher, is_open};
+pub(crate) use fast_path::{FastPath, WatchSessions, believes_announcements, is_open, verify_admission};
 pub(crate) use join::join;
 pub(crate) use limit::{limit, limited, set_limit};
 pub(crate) use list::{list, revoke};
 pub(crate) use queues::queues;
 pub(crate) use session::Session;
 pub(crate) use unsettled::Unsettled;
+pub(crate) use zk_node::ZkNode;
 
 #[cfg(test)]
 pub(crate) use {

@@ -1,20 +1,15 @@
-//! An own node, as the contracts and the holder watch use it.
+//! An own node, as the contracts use it.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::BoxFuture;
 use latchwork_core::backend::{CellWrite, CellWritten, Leave, Node, NodeState, no_replicas};
 use latchwork_core::{Address, Result};
 
-use super::admission::mark_admitted;
-use super::fast_path::verify_admission;
 use super::wait::Wait;
-use super::zk_node::{DowngradeState, ZkNode};
-use crate::driver::Driver;
-use crate::watch::HeldNode;
+use super::zk_node::ZkNode;
 
 #[async_trait]
 impl Node for ZkNode {
@@ -44,44 +39,6 @@ impl Node for ZkNode {
 
     async fn confirm(&self, _replicas: u32, _within: Duration) -> Result<()> {
         no_replicas()
-    }
-}
-
-impl HeldNode for ZkNode {
-    fn driver(&self) -> &Driver {
-        &self.session.driver
-    }
-
-    fn path(&self) -> &str {
-        &self.path
-    }
-
-    fn paths(&self) -> Vec<String> {
-        self.paths()
-    }
-
-    fn may_be_downgraded(&self) -> bool {
-        self.downgrade_state() != DowngradeState::None
-    }
-
-    fn limit_path(&self) -> Option<&str> {
-        self.limit.as_deref()
-    }
-
-    fn is_leaving(&self) -> bool {
-        self.is_leaving()
-    }
-
-    fn removed(&self) {
-        self.removed();
-    }
-
-    fn mark_admitted(self: Arc<Self>) -> BoxFuture<'static, ()> {
-        Box::pin(mark_admitted(Arc::downgrade(&self)))
-    }
-
-    fn verify_admission(self: Arc<Self>) -> BoxFuture<'static, ()> {
-        Box::pin(verify_admission(Arc::downgrade(&self)))
     }
 }
 

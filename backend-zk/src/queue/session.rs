@@ -12,7 +12,7 @@ use super::fast_path::FastPath;
 use super::unsettled::Unsettled;
 use crate::config::Settings;
 use crate::driver::Driver;
-use crate::error::{Answer, Fault};
+use crate::error::Fault;
 use crate::lease::SessionLease;
 use crate::watch::HolderWatch;
 
@@ -62,14 +62,6 @@ impl Session {
     pub(crate) async fn kill(&self) {
         self.driver.kill().await;
         self.fast_path.watch_sessions.kill().await;
-    }
-
-    /// Deletes a node. One that is gone already is no error.
-    pub(crate) async fn delete(&self, path: &str) -> Answer<()> {
-        match self.driver.delete(path).await {
-            Err(Fault::NoNode) => Ok(()),
-            answer => answer,
-        }
     }
 
     /// Our error for a request during which the session may have ended.

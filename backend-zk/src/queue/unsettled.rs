@@ -13,10 +13,8 @@ use crate::layout::{id_of, split};
 pub(super) enum Own {
     /// A create may be under way, or an earlier one be adopted.
     Unknown,
-    /// The node of this counter, though it may have left; a downgrade keeps the counter.
-    Node(Option<i32>),
-    /// Nothing: the attempt is over.
-    Nothing,
+    /// The node of this counter, though it may have left; a downgrade keeps the counter. `None`: nothing.
+    Known(Option<i32>),
 }
 
 pub(super) type SharedOwn = Arc<tokio::sync::Mutex<Own>>;
@@ -41,7 +39,7 @@ impl Unsettled {
     /// The attempt of this name is over: it was abandoned, or refused. It sends nothing more.
     pub(super) async fn over(&self, name: NodeId) {
         self.doomed.lock().retain(|path| id_of(split(path).1) != Some(name));
-        self.owns(name, Own::Nothing).await;
+        self.owns(name, Own::Known(None)).await;
     }
 
     /// The node at this path is not to be used any more: its deletion may be carried out at any time.
@@ -51,11 +49,6 @@ impl Unsettled {
 
     pub(super) fn is_doomed(&self, path: &str) -> bool {
         self.doomed.lock().contains(path)
-    }
-
-    /// The join of this name was answered by the node of this counter.
-    pub(super) async fn joined(&self, name: NodeId, counter: Option<i32>) {
-        self.owns(name, Own::Node(counter)).await;
     }
 
     pub(super) async fn owns(&self, name: NodeId, own: Own) {

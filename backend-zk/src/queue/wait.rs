@@ -28,11 +28,10 @@ use super::created::KnownPredecessor;
 use super::fast_path::{self, Shortcut};
 use super::limit::{WrittenLimit, read_limit, stored};
 use super::zk_node::{FirstLook, Listing, ZkNode};
-use crate::driver::{Event, QueueReply};
-use crate::error::{Answer, Fault};
+use crate::driver::{Armed, Event, QueueReply};
+use crate::error::{Answer, Fault, if_there};
 use crate::layout::is_admitted;
 use crate::queue::woken::Woken;
-use crate::watch::Armed;
 use events::{Ahead, QueueEvent, next_event};
 use head::HeadWatch;
 
@@ -127,14 +126,11 @@ impl<'a> Wait<'a> {
             return Ok(Some(listing));
         }
         let (node, sync) = (self.node, std::mem::take(&mut self.sync));
-        let reply = match node.session.driver.look(node.queue(), node.limit.as_deref(), sync).await {
-            Err(Fault::NoNode) => {
-                node.removed_while_waiting();
-                return Ok(None);
-            }
-            reply => reply?,
+        let reply = if_there(node.driver().look(node.queue(), node.limit.as_deref(), sync).await)?;
+        let Some(QueueReply { children, limit }) = reply else {
+            node.removed_while_waiting();
+            return Ok(None);
         };
-        let QueueReply { children, limit } = reply;
         fast_path::listed(node, children.len());
         let limit = read_limit(limit)?.unwrap_or_default();
         Ok(Some(Listing { contenders: node.contenders(children), limit }))
@@ -165,7 +161,7 @@ impl<'a> Wait<'a> {
                 self.listing = Some(listing);
                 return Ok(WaitStep::Again);
             }
-            Ok((_, _, watch)) => Box::pin(watch.event()),
+            Ok((_, _, watch)) => watch.boxed(),
             // It left before it could be watched, behind the watch on the own node: as good as its
             // event.
             Err(Fault::NoNode) if end_admits => Box::pin(future::ready(Event::Deleted)),
@@ -289,13 +285,9 @@ async fn outweighed(node: &ZkNode) -> Answer<Option<Error>> {
 
 /// Waits, after a request that failed, until it makes sense to ask again.
 async fn heal(node: &ZkNode, fault: Fault) -> Result<()> {
-    let fault = match fault {
-        fault if fault.is_transient() => match node.session.driver.recovered().await {
-            Ok(()) => return Ok(()),
-            Err(fault) => fault,
-        },
-        fault => fault,
-    };
-    let error = node.session.error(fault, "wait");
-    Err(node.state.lost().map_or(error, Error::lost))
+    let healed = if fault.is_transient() { node.driver().recovered().await } else { Err(fault) };
+    healed.map_err(|fault| {
+        let error = node.session.error(fault, "wait");
+        node.state.lost().map_or(error, Error::lost)
+    })
 }

@@ -10,12 +10,11 @@ use parking_lot::Mutex;
 use super::created::KnownPredecessor;
 use super::limit::WrittenLimit;
 use super::session::Session;
-use crate::driver::Stat;
-use crate::error::{Answer, Fault};
+use crate::driver::{Armed, Driver, Stat};
+use crate::error::{Answer, if_there};
 use crate::layout::{
     Contenders, DataLayout, QueuePaths, as_reader, in_directory, released_path, sequence, split,
 };
-use crate::watch::Armed;
 
 /// What this client has written into its node, beside the label.
 #[derive(Debug)]
@@ -113,6 +112,11 @@ impl ZkNode {
         })
     }
 
+    /// The session it hangs on.
+    pub(crate) fn driver(&self) -> &Driver {
+        &self.session.driver
+    }
+
     /// The path of its queue.
     pub(crate) fn queue(&self) -> &str {
         split(&self.path).0
@@ -170,17 +174,37 @@ impl ZkNode {
         self.leaving.store(true, Ordering::Release);
     }
 
-    pub(crate) fn downgrade_state(&self) -> DowngradeState {
-        *self.downgrade.lock()
+    /// Whether it may have left its first path by its own downgrade.
+    pub(crate) fn may_be_downgraded(&self) -> bool {
+        *self.downgrade.lock() != DowngradeState::None
     }
 
     /// All paths that it may have, in the order in which they are to be asked: once the writer is
     /// gone, no reader is made of it any more.
     pub(crate) fn paths(&self) -> Vec<String> {
-        let state = self.downgrade_state();
+        let state = *self.downgrade.lock();
         let writer = (state != DowngradeState::Done).then(|| self.path.to_string());
         let reader = (state != DowngradeState::None).then(|| as_reader(self.name())).flatten();
         writer.into_iter().chain(reader.map(|name| self.beside(&name))).collect()
+    }
+
+    /// What `ask` finds at any path that it may have. `None`: it is at none of them.
+    pub(crate) async fn at_any_path<T, E, F>(&self, ask: impl Fn(String) -> F) -> Result<Option<T>, E>
+    where
+        F: Future<Output = Result<Option<T>, E>>,
+    {
+        loop {
+            let paths = self.paths();
+            for path in paths.clone() {
+                if let Some(found) = ask(path).await? {
+                    return Ok(Some(found));
+                }
+            }
+            // A downgrade that began meanwhile may have given it another path.
+            if self.paths() == paths {
+                return Ok(None);
+            }
+        }
     }
 
     /// It was seen to be gone from the server (NODE-GONE).
@@ -201,10 +225,9 @@ impl ZkNode {
     /// Arms the watch of a wait on this node, unless it is armed.
     pub(crate) async fn arm_own(&self, own: &mut Option<Armed>) -> Answer<()> {
         if own.is_none() {
-            match self.session.driver.watch(&self.path).await {
-                Ok((_, _, watch)) => *own = Some(Box::pin(watch.event())),
-                Err(Fault::NoNode) => self.removed_while_waiting(),
-                Err(fault) => return Err(fault),
+            match if_there(self.driver().watch(&self.path).await)? {
+                Some((_, _, watch)) => *own = Some(watch.boxed()),
+                None => self.removed_while_waiting(),
             }
         }
         Ok(())

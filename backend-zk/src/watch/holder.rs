@@ -2,17 +2,16 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 use std::time::Duration;
 
-use futures_util::future::{Either, FutureExt};
+use futures_util::future::Either;
 use tokio::runtime::Handle;
 
-use super::Armed;
-use super::held_node::HeldNode;
-use super::unwatched::{Unwatched, under_any_path};
-use crate::driver::{Event, Watch, WatchBudget};
-use crate::error::Fault;
+use super::unwatched::Unwatched;
+use crate::driver::{Armed, Event, Watch, WatchBudget};
+use crate::error::{Fault, if_there};
+use crate::queue::{ZkNode, mark_admitted, verify_admission};
 
 /// How long permits are held, beyond the time before the node is watched, until the stored limit
 /// is.
@@ -20,7 +19,7 @@ const SHORT_HOLD: Duration = Duration::from_millis(100);
 
 /// An admitted node that is to be watched.
 pub(crate) struct NewHolder {
-    pub(crate) node: Weak<dyn HeldNode>,
+    pub(crate) node: Weak<ZkNode>,
     /// The watch on the own node, where the wait has armed one.
     pub(crate) own: Option<Armed>,
     /// The transaction that wrote the stored limit of the admission, where a later one is to be
@@ -51,12 +50,12 @@ pub(super) fn watch<'a>(
     let NewHolder { node, own, limit_written, verify } = holder;
     let held = node.upgrade()?;
     if verify {
-        runtime.spawn(Arc::clone(&held).verify_admission());
+        runtime.spawn(verify_admission(node.clone()));
     }
     let budgets = || {
-        let own = held.driver().dispensable_budget(held.path())?;
+        let own = held.driver().dispensable_budget(&held.path)?;
         // Counted for each holder, though the client crate names the limit's path once.
-        let limit = match (held.limit_path(), limit_written) {
+        let limit = match (held.limit.as_deref(), limit_written) {
             (Some(path), Some(written)) => Some((written, held.driver().dispensable_budget(path)?)),
             _ => None,
         };
@@ -85,7 +84,7 @@ pub(super) fn watch<'a>(
 /// is looked at from then on.
 #[expect(clippy::manual_async_fn, reason = "an async fn would keep its arguments twice")]
 fn watch_node<'a>(
-    node: Weak<dyn HeldNode>,
+    node: Weak<ZkNode>,
     own: Result<Armed, WatchBudget>,
     limit_written: Option<i64>,
     unwatched: &'a Unwatched,
@@ -119,8 +118,8 @@ fn watch_node<'a>(
             }
             // The budget went with the watch, and another watch may have it by now.
             let Some(held) = node.upgrade() else { return };
-            let Some(again) = held.driver().dispensable_budget(held.path()) else {
-                return unwatched.add(Weak::clone(&node), limit_written);
+            let Some(again) = held.driver().dispensable_budget(&held.path) else {
+                return unwatched.add(node, limit_written);
             };
             budget = Some(again);
         }
@@ -128,21 +127,19 @@ fn watch_node<'a>(
 }
 
 /// Arms the watch on a node. `None` where there is nothing more to watch.
-async fn arm(node: &Weak<dyn HeldNode>) -> Option<Watch> {
+async fn arm(node: &Weak<ZkNode>) -> Option<Watch> {
     loop {
         let node = node.upgrade()?;
-        let armed = under_any_path(&*node, |driver, path| {
-            async move { driver.watch(&path).await.map(|(_, _, watch)| watch) }.boxed()
-        });
-        match armed.await {
-            Ok(watch) => return Some(watch),
-            Err(Fault::NoNode) => {
+        let driver = node.driver();
+        match node.at_any_path(|path| async move { if_there(driver.watch(&path).await) }).await {
+            Ok(Some((_, _, watch))) => return Some(watch),
+            Ok(None) => {
                 node.removed();
                 return None;
             }
-            Err(fault) if fault.is_transient() => node.driver().recovered().await.ok()?,
+            Err(fault) if fault.is_transient() => driver.recovered().await.ok()?,
             Err(fault) => {
-                tracing::debug!(?fault, path = %node.path(), "an own node cannot be watched");
+                tracing::debug!(?fault, path = %node.path, "an own node cannot be watched");
                 return None;
             }
         }
@@ -152,12 +149,12 @@ async fn arm(node: &Weak<dyn HeldNode>) -> Option<Watch> {
 /// Marks the node once the stored limit was written after the admission. The contenders behind it
 /// cannot derive from the sums which nodes are admitted then (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS),
 /// even where the old limit was restored since.
-async fn mark_when_limit_changes(node: Weak<dyn HeldNode>, written: i64, budget: WatchBudget) {
+async fn mark_when_limit_changes(node: Weak<ZkNode>, written: i64, budget: WatchBudget) {
     // A short hold costs no watch. The read that arms it late shows a change in that time.
     tokio::time::sleep(SHORT_HOLD).await;
     loop {
         let Some(held) = node.upgrade() else { return };
-        let Some(path) = held.limit_path() else { return };
+        let Some(path) = &held.limit else { return };
         let watch = match held.driver().watch(path).await {
             Ok((_, stat, watch)) if stat.mzxid == written => watch,
             Ok(_) | Err(Fault::NoNode) => break,
@@ -174,7 +171,5 @@ async fn mark_when_limit_changes(node: Weak<dyn HeldNode>, written: i64, budget:
             Event::SessionOver => return,
         }
     }
-    if let Some(held) = node.upgrade() {
-        held.mark_admitted().await;
-    }
+    Box::pin(mark_admitted(node)).await;
 }

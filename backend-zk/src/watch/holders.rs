@@ -8,7 +8,6 @@
 //! [`WatchBudget`](crate::driver::WatchBudget)). Beyond the budget further holds are looked at
 //! instead, all of them in each three quarters of a TTL. That is soon enough for NODE-GONE.
 
-use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,11 +75,5 @@ impl HolderWatch {
             () = all => {}
             () = self.unwatched.look(driver.lease().ttl()) => {}
         }
-    }
-}
-
-impl fmt::Debug for HolderWatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HolderWatch").field("new", &self.new.lock().len()).finish_non_exhaustive()
     }
 }

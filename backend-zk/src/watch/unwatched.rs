@@ -3,14 +3,11 @@
 use std::sync::Weak;
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::{StreamExt, stream};
 use parking_lot::Mutex;
 use tokio::time::MissedTickBehavior;
 
-use super::held_node::HeldNode;
-use crate::driver::Driver;
-use crate::error::{Answer, Fault};
+use crate::queue::{ZkNode, mark_admitted};
 
 /// Looks under way at a time.
 const LOOKS_AT_ONCE: usize = 64;
@@ -20,13 +17,13 @@ const LOOKS_AT_ONCE: usize = 64;
 pub(super) struct Unwatched(Mutex<Vec<Look>>);
 
 struct Look {
-    node: Weak<dyn HeldNode>,
+    node: Weak<ZkNode>,
     /// As in [`NewHolder`](super::NewHolder), until the node was marked.
     limit_written: Option<i64>,
 }
 
 impl Unwatched {
-    pub(super) fn add(&self, node: Weak<dyn HeldNode>, limit_written: Option<i64>) {
+    pub(super) fn add(&self, node: Weak<ZkNode>, limit_written: Option<i64>) {
         self.0.lock().push(Look { node, limit_written });
     }
 
@@ -51,49 +48,18 @@ impl Look {
     async fn at(mut self) -> Option<Self> {
         let node = self.node.upgrade().filter(|node| !node.is_leaving())?;
         // Without an answer the next look shows it, or the lease.
-        if let Ok(false) = is_there(&*node).await {
+        let driver = node.driver();
+        if let Ok(None) = node.at_any_path(|path| async move { driver.stat(&path).await }).await {
             node.removed();
             return None;
         }
-        if let (Some(path), Some(written)) = (node.limit_path(), self.limit_written)
-            && let Ok(stat) = node.driver().stat(path).await
+        if let (Some(path), Some(written)) = (&node.limit, self.limit_written)
+            && let Ok(stat) = driver.stat(path).await
             && stat.is_none_or(|stat| stat.mzxid != written)
         {
             self.limit_written = None;
-            node.mark_admitted().await;
+            mark_admitted(self.node.clone()).await;
         }
         Some(self)
-    }
-}
-
-/// Whether the node is there, under any path that it may have.
-async fn is_there(node: &dyn HeldNode) -> Answer<bool> {
-    let found = under_any_path(node, |driver, path| {
-        async move { driver.stat(&path).await?.ok_or(Fault::NoNode) }.boxed()
-    })
-    .await;
-    match found {
-        Err(Fault::NoNode) => Ok(false),
-        found => found.map(|_| true),
-    }
-}
-
-/// Asks for a node by each path that it may have. `NoNode` where it has none of them.
-pub(super) async fn under_any_path<T>(
-    node: &dyn HeldNode,
-    ask: for<'a> fn(&'a Driver, String) -> BoxFuture<'a, Answer<T>>,
-) -> Answer<T> {
-    loop {
-        let paths = node.paths();
-        for path in &paths {
-            match ask(node.driver(), path.clone()).await {
-                Err(Fault::NoNode) => {}
-                answer => return answer,
-            }
-        }
-        // A downgrade that began meanwhile may have given it another path.
-        if node.paths() == paths {
-            return Err(Fault::NoNode);
-        }
     }
 }

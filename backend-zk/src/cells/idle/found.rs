@@ -7,7 +7,7 @@ use crate::cell_uses::Use;
 use crate::cells::condition::Condition;
 use crate::cells::kept::Kept;
 use crate::cells::trouble::Attempt;
-use crate::driver::{CellReply, CellStat};
+use crate::driver::{CellReply, Stat};
 use crate::error::Answer;
 use crate::layout::CellPaths;
 use crate::lease::SessionLease;
@@ -69,13 +69,13 @@ pub(super) async fn look(lease: &SessionLease, paths: &CellPaths) -> Attempt<Opt
     }
 }
 
-fn found(directory: Option<CellStat>, value: Vec<u8>, stat: CellStat, children: &[String]) -> Found {
+fn found(directory: Option<Stat>, value: Vec<u8>, stat: Stat, children: &[String]) -> Found {
     let generation = directory.map_or(0, |directory| directory.version);
     let condition = Condition { generation, data_version: stat.version };
     let uses: Vec<_> = children.iter().filter_map(|name| Use::parse(name)).collect();
     let stays = children.iter().any(|name| name == STAYS);
     let was_used = was_used(children, &stat);
-    let kept = match Kept::by(stat.owner) {
+    let kept = match Kept::by(&stat) {
         Kept::Stays if was_used || !stays && !uses.is_empty() => Kept::ByUse,
         kept => kept,
     };
@@ -93,13 +93,13 @@ fn found(directory: Option<CellStat>, value: Vec<u8>, stat: CellStat, children: 
 
 /// Whether a node is a container that has no use any more. Its last child has gone after it was
 /// written: no cell has that.
-fn was_used(children: &[String], stat: &CellStat) -> bool {
+fn was_used(children: &[String], stat: &Stat) -> bool {
     children.is_empty() && stat.pzxid > stat.mzxid
 }
 
 /// How long the cell stays that is at a node with these children, and on no lease; `None` where the
 /// node is a cell no more.
-pub(in crate::cells) fn life(children: &[String], stat: &CellStat) -> Option<CellLife> {
+pub(in crate::cells) fn life(children: &[String], stat: &Stat) -> Option<CellLife> {
     if was_used(children, stat) {
         return None;
     }

@@ -12,7 +12,7 @@ use crate::cell_uses::{CellUses, Use};
 use crate::cells::condition::Condition;
 use crate::cells::kept::Kept;
 use crate::cells::trouble::{Attempt, Trouble, has_children, used_up, written_stat};
-use crate::driver::{Beside, CellStat, Commit, NodeMode, Operation, Refusal};
+use crate::driver::{Beside, Commit, NodeMode, Operation, Refusal, Stat};
 use crate::layout::{CellPaths, in_directory};
 use crate::lease::SessionLease;
 
@@ -196,7 +196,7 @@ impl IdleWrite<'_> {
 
     /// The answer to what was made. `written` is the cell, or the directory of a cell that was made;
     /// `generation` is of before an overwrite.
-    fn made(&self, plan: Plan, generation: i32, written: Option<CellStat>) -> Attempt<CellWritten> {
+    fn made(&self, plan: Plan, generation: i32, written: Option<Stat>) -> Attempt<CellWritten> {
         let was_there = match plan {
             Plan::Delete => Some(true),
             Plan::Nothing | Plan::Refuse => Some(false),

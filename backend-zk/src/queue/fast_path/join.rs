@@ -14,7 +14,7 @@ use crate::queue::session::Session;
 /// What came of the attempt to join without a listing.
 pub(crate) enum WithoutListing {
     /// The node was made.
-    Created(CreatedNode),
+    Created(Box<CreatedNode>),
     /// The queue's directory is not there.
     NoDirectory,
     /// The history has no expectation. Nothing was sent.
@@ -65,7 +65,7 @@ pub(crate) async fn create_without_listing(
             match watcher.watch(&ahead).await {
                 Ok((_, _, watch)) => Ok(Shown::Behind(KnownPredecessor {
                     path: ahead,
-                    watched: Box::pin(watch.event()),
+                    watched: watch.boxed(),
                     connection: watcher.is_own().then_some(connection),
                 })),
                 Err(Fault::NoNode) => {
@@ -81,5 +81,5 @@ pub(crate) async fn create_without_listing(
 }
 
 fn created(path: String, stat: Stat, shown: Shown) -> WithoutListing {
-    WithoutListing::Created(CreatedNode { path, stat, shown, limit: None })
+    WithoutListing::Created(Box::new(CreatedNode { path, stat, shown, limit: None }))
 }

@@ -28,7 +28,7 @@ pub(crate) use known::{created, learn_position, left, listed};
 pub(crate) use release::{Release, announce_release};
 pub(crate) use shortcut::Shortcut;
 pub(crate) use state::FastPath;
-pub(crate) use trust::{Trust, is_open};
+pub(crate) use trust::{believes_announcements, is_open};
 pub(crate) use verify::verify_admission;
 pub(crate) use watch_sessions::{WatchSessions, Watcher};
 

@@ -10,11 +10,10 @@ use std::time::Duration;
 
 use latchwork_core::{Clock, Moment};
 
-use crate::driver::Event;
+use crate::driver::{Armed, Event};
 use crate::error::Answer;
 use crate::queue::woken::Woken;
 use crate::queue::zk_node::ZkNode;
-use crate::watch::Armed;
 
 /// Both events of a release come from one transaction, one right behind the other. A later deletion
 /// does not belong to the announcement.

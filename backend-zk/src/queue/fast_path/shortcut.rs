@@ -9,13 +9,12 @@
 use latchwork_core::{Claim, Kind};
 
 use super::release::Release;
-use crate::driver::Connection;
+use crate::driver::{Armed, Connection};
 use crate::error::Answer;
 use crate::layout::split;
 use crate::queue::admission::Admission;
 use crate::queue::woken::Woken;
 use crate::queue::zk_node::ZkNode;
-use crate::watch::Armed;
 
 /// What admits a waiter without a listing.
 pub(crate) struct Shortcut {
@@ -44,7 +43,7 @@ impl Shortcut {
         }
         // A writer that is downgraded makes a node with its own counter, ahead of a waiting writer.
         let may_be_downgraded = node.kind == Kind::RwLock && node.claim == Claim::Exclusive;
-        if !node.session.fast_path.is_on() || may_be_downgraded {
+        if !node.session.fast_path.on || may_be_downgraded {
             return Ok(None);
         }
         let budget = driver.dispensable_budget(&node.path);
@@ -73,7 +72,7 @@ impl Shortcut {
         let (own_armed, release) = tokio::join!(biased; node.arm_own(own), driver.watch_for(&released));
         own_armed?;
         Ok(release?.map(|watch| {
-            let release = Some(Release::new(Box::pin(watch.event())));
+            let release = Some(Release::new(watch.boxed()));
             Self { sole: false, release, connection }
         }))
     }

@@ -15,28 +15,13 @@ use crate::driver::Grant;
 /// Everybody, to ZooKeeper.
 const ANYONE: &str = "world:anyone";
 
-/// What a session may rely on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Trust {
-    /// Releases are announced, and announcements are believed.
-    pub(crate) believes_announcements: bool,
-}
-
-impl Trust {
-    /// From the lists of the directory of announcements and of that of the queues. `None`: it is
-    /// not there, or may not be read.
-    pub(crate) fn of(released: Option<&[Grant]>, queues: Option<&[Grant]>) -> Self {
-        let believes_announcements = match (released, queues) {
-            (Some(released), Some(queues)) => {
-                let powers = || queues.iter().filter(|to| to.delete || to.admin);
-                let may_delete =
-                    |identity: &str| powers().any(|to| to.identity == identity || to.identity == ANYONE);
-                released.iter().filter(|to| to.create || to.admin).all(|to| may_delete(&to.identity))
-            }
-            _ => false,
-        };
-        Self { believes_announcements }
-    }
+/// Whether a session announces releases and believes announcements: by the lists of the directory of
+/// announcements and of that of the queues. `None`: it is not there, or may not be read.
+pub(crate) fn believes_announcements(released: Option<&[Grant]>, queues: Option<&[Grant]>) -> bool {
+    let (Some(released), Some(queues)) = (released, queues) else { return false };
+    let powers = || queues.iter().filter(|to| to.delete || to.admin);
+    let may_delete = |identity: &str| powers().any(|to| to.identity == identity || to.identity == ANYONE);
+    released.iter().filter(|to| to.create || to.admin).all(|to| may_delete(&to.identity))
 }
 
 /// Whether everybody may make or delete children of a directory, or grant itself that right.
@@ -76,13 +61,13 @@ mod tests {
             (&ours, &[grant("digest:app:x", "rwa")][..], true),
         ] {
             assert_eq!(
-                Trust::of(Some(released), Some(queues)).believes_announcements,
+                believes_announcements(Some(released), Some(queues)),
                 believed,
                 "{released:?} {queues:?}"
             );
         }
-        assert!(!Trust::of(None, Some(&open)).believes_announcements);
-        assert!(!Trust::of(Some(&ours), None).believes_announcements);
+        assert!(!believes_announcements(None, Some(&open)));
+        assert!(!believes_announcements(Some(&ours), None));
     }
 
     #[test]

@@ -12,27 +12,20 @@ use crate::queue::zk_node::ZkNode;
 /// listing comes behind a `sync`, since a server that lags still shows what has left.
 pub(crate) async fn verify_admission(node: Weak<ZkNode>) {
     while let Some(held) = node.upgrade().filter(|held| !held.is_leaving() && held.state.lost().is_none()) {
-        match held.session.driver.sync_children(held.queue()).await {
+        match held.driver().sync_children(held.queue()).await {
             Ok(children) => match held.contenders(children).position(held.name()) {
                 // Where it is gone, its watch reports that.
                 Some(0) | None => return,
                 Some(_) => {
                     seen::intruder(NAME, &held.path);
                     held.state.gone(LostReason::Revoked);
-                    return remove(&held).await;
+                    // A node that is no longer held must stand in nobody's way.
+                    while held.leave_queue().await.is_err() && held.driver().recovered().await.is_ok() {}
+                    return;
                 }
             },
-            Err(fault) if fault.is_transient() && held.session.driver.recovered().await.is_ok() => {}
+            Err(fault) if fault.is_transient() && held.driver().recovered().await.is_ok() => {}
             Err(_) => return,
-        }
-    }
-}
-
-/// A node that is no longer held must stand in nobody's way.
-async fn remove(node: &ZkNode) {
-    while node.leave_queue().await.is_err() {
-        if node.session.driver.recovered().await.is_err() {
-            return;
         }
     }
 }

@@ -15,6 +15,7 @@
 //! is used for those. Nor do two servers lag alike, so the listing comes behind a `sync`: a server
 //! that still shows what has left would be asked again and again.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,8 +26,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{NAME, Settings};
-use crate::driver::{Connection, Driver, Stat, Watch, WatchBudget};
-use crate::error::{Answer, Fault, Unanswered};
+use crate::driver::{Driver, WatchBudget};
 
 /// How long a watch session whose connection broke is waited for.
 const A_BREAK: Duration = Duration::from_secs(1);
@@ -46,71 +46,28 @@ pub(crate) struct WatchSessions {
     not_before: Mutex<Option<Moment>>,
 }
 
-/// Where something is watched. It reserves the budget until the watch is armed, which has its own.
+/// The session from which something is watched. It reserves the budget until the watch is armed, which has its own.
 pub(crate) struct Watcher<'a> {
-    own: &'a Driver,
+    pub(super) own: &'a Driver,
     // `None`: the session that the node hangs on.
-    other: Option<Arc<Driver>>,
+    pub(super) other: Option<Arc<Driver>>,
     // `None` where the own session is used though its budget is spent.
-    _budget: Option<WatchBudget>,
+    pub(super) _budget: Option<WatchBudget>,
 }
 
-impl<'a> Watcher<'a> {
-    pub(super) fn own(own: &'a Driver, budget: Option<WatchBudget>) -> Self {
-        Self { own, other: None, _budget: budget }
-    }
+impl Deref for Watcher<'_> {
+    type Target = Driver;
 
-    pub(super) fn other(own: &'a Driver, (other, budget): (Arc<Driver>, WatchBudget)) -> Self {
-        Self { own, other: Some(other), _budget: Some(budget) }
+    fn deref(&self) -> &Driver {
+        self.other.as_deref().unwrap_or(self.own)
     }
+}
 
+impl Watcher<'_> {
     /// Whether the session watches that the node hangs on.
     pub(crate) fn is_own(&self) -> bool {
         self.other.is_none()
     }
-
-    /// As [`Driver::watch`].
-    pub(crate) async fn watch(&self, path: &str) -> Answer<(Vec<u8>, Stat, Watch)> {
-        match &self.other {
-            None => self.own.watch(path).await,
-            Some(other) => other.watch(path).await.map_err(of_watch_session),
-        }
-    }
-
-    /// As [`Driver::watch_changes`].
-    pub(crate) async fn watch_changes(&self, path: &str) -> Answer<Watch> {
-        match &self.other {
-            None => self.own.watch_changes(path).await,
-            Some(other) => other.watch_changes(path).await.map_err(of_watch_session),
-        }
-    }
-
-    /// As [`Driver::watch_directory`].
-    pub(crate) async fn watch_directory(&self, path: &str) -> Answer<(Watch, Option<Watch>)> {
-        match &self.other {
-            None => self.own.watch_directory(path).await,
-            Some(other) => other.watch_directory(path).await.map_err(of_watch_session),
-        }
-    }
-
-    /// The present connection of the session that watches.
-    pub(crate) fn connection(&self) -> Connection {
-        self.other.as_deref().unwrap_or(self.own).connection()
-    }
-
-    /// As [`Driver::children_watched`].
-    pub(crate) async fn children_watched(&self, path: &str) -> Answer<(Vec<String>, Watch)> {
-        match &self.other {
-            None => self.own.children_watched(path).await,
-            Some(other) => other.children_watched(path).await.map_err(of_watch_session),
-        }
-    }
-}
-
-/// The end of a watch session says nothing about the session that the node hangs on: the caller
-/// asks again, elsewhere.
-fn of_watch_session(fault: Fault) -> Fault {
-    if fault.ends_session() { Fault::Unknown(Unanswered::default()) } else { fault }
 }
 
 impl WatchSessions {
@@ -240,17 +197,5 @@ impl WatchSessions {
         for driver in open {
             driver.kill().await;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// `SessionOver` would end the lease.
-    #[test]
-    fn the_end_of_a_watch_session_is_not_that_of_the_nodes_session() {
-        assert!(of_watch_session(Fault::SessionOver).is_transient());
-        assert!(matches!(of_watch_session(Fault::NoNode), Fault::NoNode));
     }
 }

@@ -6,10 +6,9 @@ use std::task::{Context, Poll};
 use latchwork_core::Clock;
 use tokio::task::unconstrained;
 
-use crate::driver::Event;
+use crate::driver::{Armed, Event};
 use crate::queue::fast_path::Release;
 use crate::queue::woken::Woken;
-use crate::watch::Armed;
 
 /// The watch on what is ahead. On the fast path the release of the predecessor is watched beside
 /// it.

@@ -3,12 +3,12 @@
 
 use futures_util::future::{join_all, select_all};
 
-use crate::error::{Answer, Fault};
+use crate::driver::Armed;
+use crate::error::{Answer, if_there};
 use crate::layout::Contenders;
 use crate::queue::fast_path::Watcher;
 use crate::queue::limit::WrittenLimit;
 use crate::queue::zk_node::ZkNode;
-use crate::watch::Armed;
 
 /// Up to so many nodes ahead are watched one by one. Beyond, the directory is watched, which also
 /// reports joins.
@@ -43,12 +43,8 @@ pub(super) async fn arm(
 ) -> Answer<HeadWatch> {
     let arm_limit = async {
         let Some(path) = &node.limit else { return Ok(None) };
-        match watcher.watch(path).await {
-            Ok((data, stat, watch)) => Ok(Some((WrittenLimit::read(&data, &stat), watch))),
-            // Removed by another client. The look of the re-check shows a new one.
-            Err(Fault::NoNode) => Ok(None),
-            Err(fault) => Err(fault),
-        }
+        // Where another client has removed it, the look of the re-check shows a new one.
+        if_there(watcher.watch(path).await)
     };
     let mut watches = Vec::new();
     let mut now = None;
@@ -66,8 +62,8 @@ pub(super) async fn arm(
         watches.push(watch);
         stored?
     };
-    if let Some((stored, watch)) = stored {
-        if stored.permits != limit.permits {
+    if let Some((data, stat, watch)) = stored {
+        if WrittenLimit::read(&data, stat.mzxid).permits != limit.permits {
             return Ok(HeadWatch::Changed);
         }
         watches.push(watch);
@@ -77,6 +73,6 @@ pub(super) async fn arm(
         // The own session must make the listing that decides (CHAIN-OWN-NODE-AND-DEADLINE).
         return Ok(if watcher.is_own() { HeadWatch::Moved(now) } else { HeadWatch::Changed });
     }
-    let any = select_all(watches.into_iter().map(|watch| Box::pin(watch.event()) as Armed));
+    let any = select_all(watches.into_iter().map(|watch| watch.boxed()));
     Ok(HeadWatch::Armed(Box::pin(async move { any.await.0 })))
 }
