@@ -2,7 +2,7 @@
 
 use latchwork_core::CellLife;
 
-use crate::driver::Stat;
+use crate::driver::{NodeMode, Stat};
 
 /// What keeps a cell: a life without its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,15 @@ impl Kept {
     /// By the session that a node hangs on. A server shows a container as a plain node.
     pub(super) fn by(stat: &Stat) -> Self {
         if stat.ephemeral_owner == 0 { Kept::Stays } else { Kept::ByLease }
+    }
+
+    /// The node that is made for such a cell.
+    pub(super) fn mode(self) -> NodeMode {
+        match self {
+            Kept::Stays => NodeMode::Persistent,
+            Kept::ByLease => NodeMode::Ephemeral,
+            Kept::ByUse => NodeMode::Container,
+        }
     }
 
     /// As the last two bits of a version's number.

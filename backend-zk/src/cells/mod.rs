@@ -69,6 +69,7 @@ mod idle;
 mod kept;
 mod list;
 mod read;
+mod simple;
 mod trouble;
 mod write;
 

@@ -45,4 +45,4 @@ mod write;
 
 pub(super) use found::life;
 pub(super) use read::read;
-pub(super) use write::{IdleWrite, write};
+pub(super) use write::write;
