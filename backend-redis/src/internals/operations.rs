@@ -129,8 +129,7 @@ impl History<'_> {
         let Some((contender, sequence)) = self.pick() else { return };
         let (id, data) = (contender.join.id, some_data(u8::try_from(self.dice.roll(5)).unwrap()));
         self.log.push(format!("data {id} {sequence} {data:?}"));
-        let stands =
-            self.was_there(scripts::write_data(&self.queue, id, sequence, &data).at(self.now)).await;
+        let stands = self.was_there(scripts::write_data(&self.queue, id, sequence, &data).at(self.now)).await;
         let notified = self.twin.prune(self.now);
         let twin = self.twin.find(id) == Some(sequence);
         if twin {

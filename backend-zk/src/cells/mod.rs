@@ -67,9 +67,9 @@ mod change;
 mod condition;
 mod idle;
 mod kept;
+mod lasting;
 mod list;
 mod read;
-mod simple;
 mod trouble;
 mod write;
 

@@ -8,7 +8,7 @@ use latchwork_core::{Address, Error, ErrorKind, Result};
 use super::condition::Condition;
 use super::kept::Kept;
 use super::trouble::{Attempt, Trouble};
-use super::{idle, simple};
+use super::{idle, lasting};
 use crate::driver::{Beside, Commit, NodeMode, Operation, Stat};
 use crate::error::{Fault, Unanswered};
 use crate::layout::CellPaths;
@@ -40,7 +40,7 @@ pub(crate) async fn write(
     let decided = async {
         match &lease.cell_uses {
             Some(uses) => idle::write(&writing, uses).await,
-            None => simple::write(&writing).await,
+            None => lasting::write(&writing).await,
         }
     };
     let trouble = match tokio::time::timeout(lease.settings.request_timeout, decided).await {
