@@ -232,7 +232,7 @@ impl Node for EtcdNode {
     }
 
     async fn write_data(&self, data: &Arc<[u8]>) -> Result<()> {
-        data::write(self, data).await
+        self.replace_data(data).await
     }
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {

@@ -12,31 +12,14 @@
 //! was written before the node was created is an earlier node's of the same name, and counts as none.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
-use latchwork_core::Result;
 
 use super::list::Member;
-use super::node::EtcdNode;
 use crate::driver::{Driver, Found, Op, StoredKey};
 use crate::error::Answer;
 use crate::layout::{DataPlace, NodeData, Queue, beside};
 
 /// How many nodes one request reads: each value is as large as a request may be, at most.
 pub(crate) const VALUES: usize = 32;
-
-/// Replaces the data of a node: one request.
-pub(crate) async fn write(node: &EtcdNode, data: &[u8]) -> Result<()> {
-    let (key, value) = match node.place {
-        DataPlace::Beside => {
-            // Before it is sent: a write without an answer may have been made.
-            node.has_beside.store(true, Ordering::Release);
-            (beside(&node.own.key), data.to_vec())
-        }
-        place => (node.own.key.to_vec(), place.value(&node.data, data)),
-    };
-    node.put_while_there(String::from_utf8_lossy(&key).into_owned(), value).await
-}
 
 /// Whether data of a new node lies beside it.
 pub(super) fn is_beside(place: DataPlace, data: &[u8]) -> bool {

@@ -18,9 +18,10 @@
 use std::sync::Arc;
 
 use latchwork_core::backend::decide::chain::Standing;
-use latchwork_core::backend::{Join, Joined, NodeId, Patience, StoredLimit};
+use latchwork_core::backend::{Join, Joined, Patience, StoredLimit};
 use latchwork_core::{Claim, Error, ErrorKind, LostReason, Result};
 
+use super::attempt::Attempt;
 use super::context::NodeContext;
 use super::data;
 use super::limit::{LimitCompare, stored_limit};
@@ -28,8 +29,7 @@ use super::list::{self, Listing};
 use super::node::{EtcdNode, NodeName};
 use crate::driver::{Compare, Op, Order, Txn, TxnResult};
 use crate::error::{Answer, Failure};
-use crate::layout::{DataPlace, NodeData, Queue};
-use crate::session::Session;
+use crate::layout::{NodeData, Queue};
 
 /// How often a join is tried again when others write meanwhile. Each time one of them made
 /// progress.
@@ -71,18 +71,6 @@ pub(crate) async fn join(context: &Arc<NodeContext>, queue: Queue, join: &Join) 
     };
     context.names.joined(&prefix, join, &joined);
     joined
-}
-
-/// A join under way.
-pub(super) struct Attempt<'a> {
-    pub(super) context: &'a Arc<NodeContext>,
-    pub(super) join: &'a Join,
-    queue: Queue,
-    pub(super) session: Arc<Session>,
-    name: NodeId,
-    pub(super) own: String,
-    tombstone: String,
-    pub(super) data: NodeData,
 }
 
 /// The node was created, so a failure afterwards, even a refusal, leaves the outcome of the join
@@ -163,14 +151,6 @@ impl Attempt<'_> {
             listed = Some(listing.revision);
         }
         Err(self.contended())
-    }
-
-    pub(super) fn place(&self) -> DataPlace {
-        self.queue.data_place(self.join.claim)
-    }
-
-    fn permits(&self) -> bool {
-        self.data.is_of_permits()
     }
 
     /// The part of the transaction that every join has: about its own key, its tombstone, and a

@@ -1,5 +1,6 @@
 //! A queue of nodes: joining, waiting, leaving.
 
+mod attempt;
 pub(crate) mod cleanup;
 pub(crate) mod context;
 pub(crate) mod data;

@@ -9,15 +9,15 @@ use latchwork_core::{Claim, Error, LostReason, Result};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use super::attempt::Attempt;
 use super::context::NodeContext;
 use super::data;
 use super::fast_path::{FastWait, Handover, Successor};
-use super::join::Attempt;
 use super::list::Listing;
 use super::mark::{MarkWhen, mark_in_background};
 use crate::driver::{Op, Txn};
 use crate::error::Failure;
-use crate::layout::{DataPlace, NodeData, Queue};
+use crate::layout::{DataPlace, NodeData, Queue, beside};
 use crate::watch::OwnNode;
 
 /// A client may hold thousands of them, so what only a waiter needs is dropped at the admission.
@@ -150,9 +150,22 @@ impl EtcdNode {
         self.put_while_there(key(&self.own), self.rewritten(&shared)).await
     }
 
+    /// Replaces its data: one request.
+    pub(crate) async fn replace_data(&self, data: &[u8]) -> Result<()> {
+        let (key, value) = match self.place {
+            DataPlace::Beside => {
+                // Before it is sent: a write without an answer may have been made.
+                self.has_beside.store(true, Ordering::Release);
+                (beside(&self.own.key), data.to_vec())
+            }
+            place => (self.own.key.to_vec(), place.value(&self.data, data)),
+        };
+        self.put_while_there(String::from_utf8_lossy(&key).into_owned(), value).await
+    }
+
     /// Puts a value while the node is in its queue: into its own key, or beside it. It needs that
     /// condition: after a leave it would make a ghost (CHAIN-MARK-GUARDED).
-    pub(super) async fn put_while_there(&self, key: String, value: Vec<u8>) -> Result<()> {
+    async fn put_while_there(&self, key: String, value: Vec<u8>) -> Result<()> {
         self.check_lost()?;
         let put = self.put(key, value);
         match self.context.driver.txn(Txn::when(self.own.exists(), vec![put])).await {

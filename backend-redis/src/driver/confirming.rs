@@ -5,15 +5,16 @@
 use std::time::Duration;
 
 use latchwork_core::{Clock, Error, ErrorKind, Moment, Result};
+use redis::Value;
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Value};
 
 use super::command::{by_hash, reply};
 use super::dial::reach;
 use super::handshake::handshake_to_confirm;
 use super::open::within;
+use super::wait_command::{wait_for, wait_forbidden};
 use crate::config::Settings;
-use crate::error::{Again, Answer, Failure, from_redis, timed_out};
+use crate::error::{Again, Failure, from_redis, timed_out};
 use crate::layout::life;
 use crate::scripts::{Call, Reply};
 
@@ -105,27 +106,4 @@ impl ConfirmingConnection {
 /// A renewal without an answer does no harm, and is repeated: only the confirmation is missing.
 fn only_unavailable(error: Error) -> Error {
     error.of_harmless("no answer to a confirmation")
-}
-
-/// `WAIT`. Its time is in milliseconds, and zero would mean for ever.
-fn wait_for(replicas: u32, wait: Duration) -> Cmd {
-    let mut command = redis::cmd("WAIT");
-    command.arg(replicas).arg(wait.as_millis().max(1));
-    command
-}
-
-/// Whether this user may call `WAIT`: asked for no replica, it answers at once.
-pub(super) async fn may_wait(connection: &mut MultiplexedConnection) -> Answer<()> {
-    let answer = wait_for(0, Duration::ZERO).exec_async(connection).await;
-    answer.map_err(|error| wait_forbidden(from_redis(error, false)))
-}
-
-fn wait_forbidden(failure: Failure) -> Failure {
-    match failure.error.kind() {
-        ErrorKind::Forbidden => {
-            let words = failure.error.to_string();
-            Failure { error: Error::forbidden("WAIT (needed by min_replicas)", &words), ..failure }
-        }
-        _ => failure,
-    }
 }

@@ -8,9 +8,8 @@ use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{RedisResult, Value};
 
 use super::command::{by_hash, by_text, reply, sha1};
-use super::confirming::may_wait;
-use super::info;
-use super::slots;
+use super::wait_command::may_wait;
+use super::{info, slots};
 use crate::config::{Servers, Settings};
 use crate::error::{Again, Answer, Failure, from_redis};
 use crate::layout::life;

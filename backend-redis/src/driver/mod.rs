@@ -30,6 +30,7 @@ mod sweep;
 mod switches;
 #[cfg(test)]
 mod tests;
+mod wait_command;
 
 pub(crate) use confirming::{Burst, ConfirmingConnection};
 pub(crate) use cursor::Cursor;

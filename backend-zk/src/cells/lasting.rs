@@ -7,7 +7,7 @@ use super::change::Change;
 use super::kept::Kept;
 use super::read::{cell_in, look};
 use super::trouble::{Attempt, Trouble};
-use super::write::Writing;
+use super::writing::Writing;
 use crate::driver::{Beside, Commit, NodeMode, Operation, Refusal};
 use crate::layout::in_directory;
 

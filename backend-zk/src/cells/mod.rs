@@ -72,6 +72,7 @@ mod list;
 mod read;
 mod trouble;
 mod write;
+mod writing;
 
 pub(crate) use list::page;
 pub(crate) use read::read;

@@ -11,7 +11,7 @@ use super::read::report;
 use crate::cell_uses::{CellUses, Use};
 use crate::cells::condition::Condition;
 use crate::cells::trouble::{Attempt, Trouble};
-use crate::cells::write::Writing;
+use crate::cells::writing::Writing;
 use crate::driver::{Beside, Commit, NodeMode, Operation, Refusal};
 use crate::layout::in_directory;
 
