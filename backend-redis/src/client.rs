@@ -95,8 +95,12 @@ impl Client {
     /// Runs a script. A close ends it. Renewals do not come here: they never queue behind more requests than the
     /// throttle lets through.
     pub(crate) async fn run(&self, call: &Call) -> Result<(Moment, Reply)> {
-        let place = self.driver.place_of(call);
-        self.throttled(place, async |left| self.driver.run(call, left).await).await
+        let throttle = self.throttles.of(self.driver.place_of(call));
+        self.until_closed(async {
+            let (_pass, left) = throttle.take(self.request_timeout).await?;
+            self.driver.run(call, left).await
+        })
+        .await
     }
 
     /// A step of a walk over all keys: those that fit the pattern, and where the next step begins.
@@ -106,20 +110,10 @@ impl Client {
         pattern: &str,
         count: usize,
     ) -> Result<(Option<Cursor>, Vec<Vec<u8>>)> {
-        let place = Driver::place_of_step(from);
-        self.throttled(place, async |left| self.driver.scan(from, pattern, count, left).await).await
-    }
-
-    /// Sends a request to this server when the throttle lets it pass, with the time that is left then.
-    async fn throttled<T>(
-        &self,
-        place: Place,
-        request: impl AsyncFnOnce(Duration) -> Result<T>,
-    ) -> Result<T> {
-        let throttle = self.throttles.of(place);
+        let throttle = self.throttles.of(Driver::place_of_step(from));
         self.until_closed(async {
             let (_pass, left) = throttle.take(self.request_timeout).await?;
-            request(left).await
+            self.driver.scan(from, pattern, count, left).await
         })
         .await
     }

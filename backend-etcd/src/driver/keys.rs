@@ -2,7 +2,6 @@
 
 use etcd_client::{
     DeleteOptions, DeleteResponse, GetOptions, GetResponse, KvClient, ResponseHeader, TxnOpResponse,
-    TxnResponse,
 };
 
 use super::connection::Driver;
@@ -15,11 +14,13 @@ impl Driver {
     /// Runs a transaction.
     pub(crate) async fn txn(&self, txn: Txn) -> Answer<TxnResult> {
         let txn = txn_request(txn);
-        let answer = self.ask(RequestKind::TRANSACTION, TxnResponse::header, |mut kv| {
-            let txn = txn.clone();
+        let before = self.incarnations.known();
+        let request = || {
+            let (mut kv, txn) = (self.kv.clone(), txn.clone());
             async move { kv.txn(txn).await }
-        });
-        let answer = answer.await?;
+        };
+        let answer = self.send(RequestKind::TRANSACTION, request).await?;
+        self.answered(before, answer.header());
         let mut deleted = None;
         let reads = answer.op_responses().into_iter().filter_map(|response| match response {
             TxnOpResponse::Get(get) => Some(found(&get)),

@@ -1,13 +1,29 @@
-//! The kinds of requests, as metrics name them.
+//! The kinds of requests.
 
-pub(super) const ACL: &str = "acl";
-pub(super) const CREATE: &str = "create";
-pub(super) const DELETE: &str = "delete";
-pub(super) const LIST: &str = "list";
-pub(super) const MULTI: &str = "multi";
-pub(super) const READ: &str = "read";
-pub(super) const STAT: &str = "stat";
-pub(super) const WATCH: &str = "watch";
-pub(super) const WRITE: &str = "write";
+/// What metrics call a request, and whether it waits for its turn.
+#[derive(Clone, Copy)]
+pub(super) struct RequestKind {
+    pub(super) label: &'static str,
+    /// It comes before the requests that wait for the throttle.
+    pub(super) is_first: bool,
+}
 
-pub(super) const ALL: [&str; 9] = [ACL, CREATE, DELETE, LIST, MULTI, READ, STAT, WATCH, WRITE];
+const fn in_turn(label: &'static str) -> RequestKind {
+    RequestKind { label, is_first: false }
+}
+
+pub(super) const ACL: RequestKind = in_turn("acl");
+pub(super) const CREATE: RequestKind = in_turn("create");
+pub(super) const CREATE_FIRST: RequestKind = RequestKind { is_first: true, ..CREATE };
+pub(super) const DELETE: RequestKind = in_turn("delete");
+pub(super) const LIST: RequestKind = in_turn("list");
+pub(super) const MULTI: RequestKind = in_turn("multi");
+pub(super) const READ: RequestKind = in_turn("read");
+pub(super) const STAT: RequestKind = in_turn("stat");
+/// The proof of contact.
+pub(super) const CONTACT: RequestKind = RequestKind { is_first: true, ..STAT };
+pub(super) const WATCH: RequestKind = in_turn("watch");
+pub(super) const WRITE: RequestKind = in_turn("write");
+
+pub(super) const LABELS: [&str; 9] =
+    ["acl", "create", "delete", "list", "multi", "read", "stat", "watch", "write"];

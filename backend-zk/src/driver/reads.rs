@@ -83,7 +83,7 @@ impl Driver {
     }
 
     pub(crate) async fn stat(&self, path: &str) -> Answer<Option<Stat>> {
-        self.request_first(kind::STAT, async |client| client.check_stat(path).await).await
+        self.request(kind::CONTACT, async |client| client.check_stat(path).await).await
     }
 
     pub(crate) async fn read(&self, path: &str) -> Answer<(Vec<u8>, Stat)> {

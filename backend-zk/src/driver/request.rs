@@ -2,12 +2,13 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_util::future::OptionFuture;
 use zookeeper_client::{Client, Error, Stat};
 
 use super::Driver;
+use super::kind::RequestKind;
 use crate::error::{Answer, Fault, Tried, Unanswered};
 
 impl Driver {
@@ -16,48 +17,37 @@ impl Driver {
     /// in `send` are one round trip, carried out in that order.
     pub(super) async fn request<T>(
         &self,
-        kind: &'static str,
+        kind: RequestKind,
         send: impl AsyncFnOnce(Arc<Client>) -> Result<T, Error>,
     ) -> Answer<T> {
-        let throttled = self.throttle.take(self.request_timeout).await;
-        let (_pass, left) = throttled.map_err(|_| Fault::Throttled)?;
-        let answer = self.request_within(left, kind, send).await;
-        answer.map_err(|fault| if self.only_watches { fault.of_watch_session() } else { fault })
-    }
-
-    /// The same before the requests that wait for the throttle, as a proof of contact needs it.
-    pub(super) async fn request_first<T>(
-        &self,
-        kind: &'static str,
-        send: impl AsyncFnOnce(Arc<Client>) -> Result<T, Error>,
-    ) -> Answer<T> {
-        self.request_within(self.request_timeout, kind, send).await
-    }
-
-    async fn request_within<T>(
-        &self,
-        time: Duration,
-        kind: &'static str,
-        send: impl AsyncFnOnce(Arc<Client>) -> Result<T, Error>,
-    ) -> Answer<T> {
+        let (_pass, time) = match kind.is_first {
+            true => (None, self.request_timeout),
+            false => match self.throttle.take(self.request_timeout).await {
+                Ok((pass, left)) => (Some(pass), left),
+                Err(_) => return Err(Fault::Throttled),
+            },
+        };
         let begun = Instant::now();
         let tried = || Tried { hosts: self.link.host().to_owned(), took: begun.elapsed() };
         let timeout = tokio::time::sleep(time);
         tokio::pin!(timeout);
-        if !self.is_connected() {
-            tokio::select! {
-                connected = self.connected() => connected?,
-                () = &mut timeout => return Err(Fault::Unsent(tried())),
+        let answer = async {
+            if !self.is_connected() {
+                tokio::select! {
+                    connected = self.connected() => connected?,
+                    () = &mut timeout => return Err(Fault::Unsent(tried())),
+                }
             }
-        }
-        let client = self.client()?;
-        self.requests.sent(kind);
-        tokio::select! {
-            biased;
-            answer = send(client) => answer.map_err(|error| Fault::from(error).after(tried())),
-            _ = self.lease().until_lost() => Err(Fault::SessionOver),
-            () = &mut timeout => Err(Fault::Unknown(Unanswered { answer: None, tried: Some(tried()) })),
-        }
+            let client = self.client()?;
+            self.requests.sent(kind.label);
+            tokio::select! {
+                biased;
+                answer = send(client) => answer.map_err(|error| Fault::from(error).after(tried())),
+                _ = self.lease().until_lost() => Err(Fault::SessionOver),
+                () = &mut timeout => Err(Fault::Unknown(Unanswered { answer: None, tried: Some(tried()) })),
+            }
+        };
+        answer.await.map_err(|fault| if self.only_watches { fault.of_watch_session() } else { fault })
     }
 }
 

@@ -104,7 +104,7 @@ impl Driver {
             request_timeout: settings.request_timeout,
             throttle: Throttle::default(),
             link: Arc::clone(&settings.link),
-            requests: Requests::new(NAME, kind::ALL),
+            requests: Requests::new(NAME, kind::LABELS),
             rechecks: Rechecks::new(NAME),
             acls,
             watched: Arc::default(),

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::future::OptionFuture;
 use zookeeper_client::{Client, Error, MultiWriteError, MultiWriteResult, MultiWriter};
 
+use super::kind::RequestKind;
 use super::request::if_there;
 use super::{Driver, NodeMode, Stat, kind};
 use crate::error::Answer;
@@ -135,7 +136,7 @@ impl Driver {
     }
 
     /// The same for a caller that need not know which step was refused.
-    pub(super) async fn multi(&self, kind: &'static str, steps: &[Operation<'_>]) -> Answer<()> {
+    pub(super) async fn multi(&self, kind: RequestKind, steps: &[Operation<'_>]) -> Answer<()> {
         self.request(kind, async |client| Ok(self.transaction(&client, steps)?.commit().await.map(drop)?))
             .await
     }

@@ -53,7 +53,7 @@ impl Driver {
     pub(crate) async fn create(&self, path: &str, data: &[u8], mode: NodeMode) -> Answer<Stat> {
         let options = mode.options(self.acls);
         let create = async |client: Arc<Client>| client.create(path, data, &options).await;
-        Ok(self.request_first(kind::CREATE, create).await?.0)
+        Ok(self.request(kind::CREATE_FIRST, create).await?.0)
     }
 
     /// As [`create`](Self::create). The directory is made where it is missing.
