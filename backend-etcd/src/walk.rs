@@ -33,14 +33,15 @@ pub(crate) async fn page(
     let most = most.max(1);
     let mut page = Page::<ListedKey>::default();
     loop {
-        let wanted = most - page.items.len();
-        let found = driver.page(&next, end.clone(), 0, wanted.min(MOST) as i64, true).await?;
+        // Keys that are no items may be many: each request reads a whole page of keys.
+        let found = driver.page(&next, end.clone(), 0, most.min(MOST) as i64, true).await?;
         page.items.extend(found.keys.iter().filter_map(item));
-        let Some(last) = found.keys.last().filter(|_| found.more) else { return Ok(page) };
-        if page.items.len() == most {
+        if page.items.len() > most || found.more && page.items.len() == most {
+            page.items.truncate(most);
             page.next = page.items.last().map(|last| last.address.coded().to_owned());
             return Ok(page);
         }
+        let Some(last) = found.keys.last().filter(|_| found.more) else { return Ok(page) };
         next = behind(&last.key);
     }
 }

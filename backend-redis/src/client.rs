@@ -95,12 +95,16 @@ impl Client {
     /// Runs a script. A close ends it. Renewals do not come here: they never queue behind more requests than the
     /// throttle lets through.
     pub(crate) async fn run(&self, call: &Call) -> Result<(Moment, Reply)> {
-        let throttle = self.throttles.of(self.driver.place_of(call));
-        self.until_closed(async {
-            let (_pass, left) = throttle.take(self.request_timeout).await?;
-            self.driver.run(call, left).await
-        })
-        .await
+        tokio::select! {
+            biased;
+            () = self.closing.cancelled() => Err(Error::closed()),
+            // In place: each request is under way as this future, which is to be small.
+            answer = async {
+                let throttle = self.throttles.of(self.driver.place_of(call));
+                let (_pass, left) = throttle.take(self.request_timeout).await?;
+                self.driver.run(call, left).await
+            } => answer,
+        }
     }
 
     /// A step of a walk over all keys: those that fit the pattern, and where the next step begins.

@@ -58,6 +58,8 @@ impl Look {
             && stat.is_none_or(|stat| stat.mzxid != written)
         {
             self.limit_written = None;
+            // The mark does not keep it alive.
+            drop(node);
             mark_admitted(self.node.clone()).await;
         }
         Some(self)
