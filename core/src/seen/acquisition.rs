@@ -1,6 +1,5 @@
 //! One acquisition, as its span, its event and the metrics show it.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,8 +27,8 @@ pub(crate) struct SeenAcquisition<'a> {
 impl<'a> SeenAcquisition<'a> {
     /// It begins now.
     pub(crate) fn begin(meter: &'a Arc<RecipeMeter>, key: &'a Arc<str>, clock: Clock) -> Self {
-        meter.waiters(1);
-        let (span, begun) = (event::acquiring(meter.recipe(), key), clock.now());
+        meter.waiters.add(1);
+        let (span, begun) = (event::acquiring(meter.recipe, key), clock.now());
         Self { meter, key, clock, begun, span, open: true }
     }
 
@@ -41,8 +40,8 @@ impl<'a> SeenAcquisition<'a> {
     /// It has its hold.
     pub(crate) fn acquired(mut self, token: Token, waited: Duration) -> SeenHold {
         self.end(MeteredOutcome::Acquired, waited);
-        self.meter.waited(waited);
-        event::acquired(self.meter.recipe(), self.key, token, waited);
+        self.meter.wait.record(waited);
+        event::acquired(self.meter.recipe, self.key, token, waited);
         SeenHold::begin(Arc::clone(self.meter), Arc::clone(self.key), token, waited, self.clock.now())
     }
 
@@ -55,7 +54,7 @@ impl<'a> SeenAcquisition<'a> {
     pub(crate) fn failed(mut self, error: &Error) {
         let (outcome, waited) = (MeteredOutcome::of(error), self.waited());
         self.end(outcome, waited);
-        event::not_acquired(self.meter.recipe(), self.key, waited, outcome.as_str(), error);
+        event::not_acquired(self.meter.recipe, self.key, waited, outcome.as_str(), error);
     }
 
     fn waited(&self) -> Duration {
@@ -64,7 +63,7 @@ impl<'a> SeenAcquisition<'a> {
 
     fn end(&mut self, outcome: MeteredOutcome, waited: Duration) {
         if std::mem::take(&mut self.open) {
-            self.meter.waiters(-1);
+            self.meter.waiters.add(-1);
             self.meter.acquisition(outcome);
             if !self.span.is_disabled() {
                 self.span.record("waited", debug(waited)).record("outcome", display(outcome.as_str()));
@@ -78,11 +77,5 @@ impl Drop for SeenAcquisition<'_> {
         if self.open {
             self.end(MeteredOutcome::Dropped, self.waited());
         }
-    }
-}
-
-impl fmt::Debug for SeenAcquisition<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SeenAcquisition").field("key", &self.key).finish_non_exhaustive()
     }
 }

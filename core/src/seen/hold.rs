@@ -39,8 +39,8 @@ impl SeenHold {
         waited: Duration,
         begun: Moment,
     ) -> Self {
-        meter.holders(1);
-        let span = event::holding(meter.recipe(), &key, token, waited);
+        meter.holders.add(1);
+        let span = event::holding(meter.recipe, &key, token, waited);
         let phase = Mutex::new(HoldPhase::Held((!span.is_disabled()).then(|| Box::new(span))));
         Self { meter, key, begun, phase }
     }
@@ -59,7 +59,7 @@ impl SeenHold {
     /// Its owner gave it back in time.
     pub(crate) fn released(&self, token: Token, now: Moment) {
         if self.end(HoldPhase::Released, now).is_some() {
-            event::released(self.meter.recipe(), &self.key, token, now.since(self.begun));
+            event::released(self.meter.recipe, &self.key, token, now.since(self.begun));
         }
     }
 
@@ -78,13 +78,13 @@ impl SeenHold {
         let HoldPhase::Held(span) = &mut *phase else { return None };
         let span = span.take();
         *phase = end;
-        self.meter.holders(-1);
-        self.meter.held(now.since(self.begun));
+        self.meter.holders.add(-1);
+        self.meter.hold.record(now.since(self.begun));
         Some(span)
     }
 
     fn report(&self, token: Token, reason: LostReason) {
-        let (recipe, key) = (self.meter.recipe(), &*self.key);
+        let (recipe, key) = (self.meter.recipe, &*self.key);
         match reason {
             LostReason::Closed => event::hold_closed(recipe, key, token, reason),
             _ => event::hold_lost(recipe, key, token, reason),

@@ -10,13 +10,13 @@ use super::table::{METRICS, MetricKind};
 type Values<'a> = &'a [&'static str];
 
 #[derive(Clone, Debug)]
-pub(super) struct CounterMetric(#[cfg(feature = "metrics")] metrics::Counter);
+pub(in crate::seen) struct CounterMetric(#[cfg(feature = "metrics")] metrics::Counter);
 
 #[derive(Clone, Debug)]
-pub(super) struct Gauge(#[cfg(feature = "metrics")] metrics::Gauge);
+pub(in crate::seen) struct Gauge(#[cfg(feature = "metrics")] metrics::Gauge);
 
 #[derive(Clone, Debug)]
-pub(super) struct Histogram(#[cfg(feature = "metrics")] metrics::Histogram);
+pub(in crate::seen) struct Histogram(#[cfg(feature = "metrics")] metrics::Histogram);
 
 /// Describes all metrics to the recorder that is installed: name, unit and help. A connect does it
 /// too; a program calls it to have the texts before.
@@ -75,7 +75,7 @@ impl Gauge {
         Self(gauge)
     }
 
-    pub(super) fn add(&self, difference: i8) {
+    pub(in crate::seen) fn add(&self, difference: i8) {
         self.0.increment(f64::from(difference));
     }
 
@@ -90,7 +90,7 @@ impl Histogram {
         Self(metrics::with_recorder(|to| to.register_histogram(&key(metric, values), &metadata())))
     }
 
-    pub(super) fn record(&self, length: Duration) {
+    pub(in crate::seen) fn record(&self, length: Duration) {
         self.0.record(length.as_secs_f64());
     }
 }
@@ -110,7 +110,7 @@ impl Gauge {
         Self()
     }
 
-    pub(super) fn add(&self, _: i8) {}
+    pub(in crate::seen) fn add(&self, _: i8) {}
 
     pub(super) fn set(&self, _: f64) {}
 }
@@ -121,5 +121,5 @@ impl Histogram {
         Self()
     }
 
-    pub(super) fn record(&self, _: Duration) {}
+    pub(in crate::seen) fn record(&self, _: Duration) {}
 }

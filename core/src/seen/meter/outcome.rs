@@ -18,17 +18,18 @@ pub(crate) enum MeteredOutcome {
 }
 
 impl MeteredOutcome {
-    pub(super) const ALL: [MeteredOutcome; 10] = [
-        MeteredOutcome::Acquired,
-        MeteredOutcome::Refused,
-        MeteredOutcome::Timeout,
-        MeteredOutcome::Unavailable,
-        MeteredOutcome::Lost,
-        MeteredOutcome::Conflict,
-        MeteredOutcome::Forbidden,
-        MeteredOutcome::Closed,
-        MeteredOutcome::Dropped,
-        MeteredOutcome::Failed,
+    /// All outcomes with their labels, in the order of their declaration.
+    pub(super) const ALL: [(MeteredOutcome, &str); 10] = [
+        (MeteredOutcome::Acquired, "acquired"),
+        (MeteredOutcome::Refused, "refused"),
+        (MeteredOutcome::Timeout, "timeout"),
+        (MeteredOutcome::Unavailable, "unavailable"),
+        (MeteredOutcome::Lost, "lost"),
+        (MeteredOutcome::Conflict, "conflict"),
+        (MeteredOutcome::Forbidden, "forbidden"),
+        (MeteredOutcome::Closed, "closed"),
+        (MeteredOutcome::Dropped, "dropped"),
+        (MeteredOutcome::Failed, "failed"),
     ];
 
     /// The outcome of an acquisition that ended with this error.
@@ -45,18 +46,7 @@ impl MeteredOutcome {
     }
 
     pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            MeteredOutcome::Acquired => "acquired",
-            MeteredOutcome::Refused => "refused",
-            MeteredOutcome::Timeout => "timeout",
-            MeteredOutcome::Unavailable => "unavailable",
-            MeteredOutcome::Lost => "lost",
-            MeteredOutcome::Conflict => "conflict",
-            MeteredOutcome::Forbidden => "forbidden",
-            MeteredOutcome::Closed => "closed",
-            MeteredOutcome::Dropped => "dropped",
-            MeteredOutcome::Failed => "failed",
-        }
+        Self::ALL[self as usize].1
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -34,12 +33,12 @@ impl Recipes {
 /// The meter of one recipe. All its series exist from the beginning.
 #[derive(Debug)]
 pub(crate) struct RecipeMeter {
-    recipe: &'static str,
+    pub(in crate::seen) recipe: &'static str,
     outcomes: [CounterMetric; MeteredOutcome::ALL.len()],
-    wait: Histogram,
-    hold: Histogram,
-    holders: Gauge,
-    waiters: Gauge,
+    pub(in crate::seen) wait: Histogram,
+    pub(in crate::seen) hold: Histogram,
+    pub(in crate::seen) holders: Gauge,
+    pub(in crate::seen) waiters: Gauge,
     losses: [CounterMetric; REASONS.len()],
 }
 
@@ -49,7 +48,7 @@ impl RecipeMeter {
         Self {
             recipe,
             outcomes: MeteredOutcome::ALL
-                .map(|outcome| CounterMetric::new(&ACQUISITIONS, &[backend, recipe, outcome.as_str()])),
+                .map(|(_, outcome)| CounterMetric::new(&ACQUISITIONS, &[backend, recipe, outcome])),
             wait: Histogram::new(&WAIT, &labels),
             hold: Histogram::new(&HOLD, &labels),
             holders: Gauge::new(&HOLDERS, &labels),
@@ -58,28 +57,8 @@ impl RecipeMeter {
         }
     }
 
-    pub(crate) fn recipe(&self) -> &'static str {
-        self.recipe
-    }
-
-    pub(crate) fn waiters(&self, difference: i8) {
-        self.waiters.add(difference);
-    }
-
-    pub(crate) fn holders(&self, difference: i8) {
-        self.holders.add(difference);
-    }
-
     pub(crate) fn acquisition(&self, outcome: MeteredOutcome) {
         self.outcomes[outcome as usize].count();
-    }
-
-    pub(crate) fn waited(&self, length: Duration) {
-        self.wait.record(length);
-    }
-
-    pub(crate) fn held(&self, length: Duration) {
-        self.hold.record(length);
     }
 
     pub(crate) fn lost(&self, reason: LostReason) {
