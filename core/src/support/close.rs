@@ -1,6 +1,5 @@
 //! Closes a client once.
 
-use std::fmt;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ const GRACE: Duration = Duration::from_millis(100);
 
 /// The one close of a client. It runs in a task of its own, and every caller gets its answer: the
 /// close goes on when a caller gives up, or when a caller's runtime ends.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct CloseOnce(OnceLock<SharedTask<Result<()>>>);
 
 impl CloseOnce {
@@ -41,12 +40,6 @@ impl CloseOnce {
     {
         let closing = self.0.get_or_init(|| SharedTask::begin(runtime, begin())).clone();
         closing.wait_within(request_timeout.saturating_add(GRACE), "the close").await?
-    }
-}
-
-impl fmt::Debug for CloseOnce {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CloseOnce").field("begun", &self.0.get().is_some()).finish()
     }
 }
 

@@ -10,6 +10,7 @@ use crate::shown::in_millis;
 
 /// Logs when a client's connection breaks, why, and after how long it is back: once for each
 /// outage, however often it is noticed. Backends share it, so that their logs use the same words.
+#[derive(Debug)]
 pub struct LinkLog {
     backend: &'static str,
     host: String,
@@ -53,12 +54,5 @@ impl Drop for LinkLog {
         if self.down.get_mut().is_some() {
             self.links.given_up();
         }
-    }
-}
-
-impl fmt::Debug for LinkLog {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let down = self.down.lock().map(|since| since.elapsed());
-        f.debug_struct("LinkLog").field("host", &self.host).field("down", &down).finish()
     }
 }

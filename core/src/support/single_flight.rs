@@ -5,7 +5,6 @@
 //! still when nothing polls it. So a task of its own does it on the client's runtime, and callers
 //! share its result. (The name is that of Go's package `singleflight`.)
 
-use std::fmt;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -17,10 +16,11 @@ use tokio::task::AbortHandle;
 use crate::{Error, ErrorKind, Result};
 
 /// Runs one task at a time.
+#[derive(Debug)]
 pub struct SingleFlight<T: Clone>(Mutex<Option<SharedTask<T>>>);
 
 /// A task whose result many can wait for.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct SharedTask<T: Clone> {
     // `None` when the task died.
     result: Shared<BoxFuture<'static, Option<T>>>,
@@ -91,18 +91,6 @@ where
 impl<T: Clone> Default for SingleFlight<T> {
     fn default() -> Self {
         Self(Mutex::default())
-    }
-}
-
-impl<T: Clone> fmt::Debug for SingleFlight<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SingleFlight")
-    }
-}
-
-impl<T: Clone> fmt::Debug for SharedTask<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedTask").field("finished", &self.task.is_finished()).finish()
     }
 }
 

@@ -5,7 +5,6 @@
 //! server's, for longer than a lease lives. So a request needs a pass, and a renewal or proof of
 //! contact needs none: it never queues behind more than [`AT_ONCE`].
 
-use std::fmt;
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -19,6 +18,7 @@ pub const AT_ONCE: usize = 128;
 
 /// The passes of one client's requests, in the order in which they are asked for. Renewals, proofs
 /// of contact and the client's end need none.
+#[derive(Debug)]
 pub struct Throttle(Semaphore);
 
 /// One request's pass, until it is dropped.
@@ -57,12 +57,6 @@ impl Throttle {
 impl Default for Throttle {
     fn default() -> Self {
         Self(Semaphore::new(AT_ONCE))
-    }
-}
-
-impl fmt::Debug for Throttle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Throttle").field("free", &self.0.available_permits()).finish()
     }
 }
 

@@ -116,12 +116,6 @@ impl TlsParts {
     }
 }
 
-impl fmt::Debug for Tls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tls").field("paths", &self.shared.paths).finish_non_exhaustive()
-    }
-}
-
 /// A secured connection.
 #[derive(Debug)]
 pub(super) struct TlsStream {
