@@ -22,23 +22,16 @@ struct Table {
     hosts: Vec<String>,
     #[serde(default)]
     path: String,
-    #[serde(default)]
     user: Option<String>,
-    #[serde(default)]
     password: Option<Secret>,
     #[serde(default)]
     tls: bool,
-    #[serde(default)]
     ca: Option<PathBuf>,
-    #[serde(default)]
     cert: Option<PathBuf>,
-    #[serde(default)]
     key: Option<PathBuf>,
-    #[serde(default)]
     server_name: Option<String>,
     #[serde(default = "fields::default_namespace")]
     namespace: String,
-    #[serde(default)]
     name: Option<String>,
     #[serde(default = "fields::default_ttl", with = "humantime_serde")]
     ttl: Duration,
@@ -46,11 +39,9 @@ struct Table {
     connect_timeout: Duration,
     #[serde(default = "fields::default_request_timeout", with = "humantime_serde")]
     request_timeout: Duration,
-    #[serde(default)]
     label: Option<String>,
     #[serde(default)]
     min_replicas: u32,
-    #[serde(default)]
     moving: Option<Box<MoveConfig>>,
     #[serde(skip)]
     credentials: Provider,
