@@ -130,9 +130,7 @@ impl StoredLimit {
             Self::Absent | Self::Foreign(_) => None,
         }
     }
-}
 
-impl StoredLimit {
     /// The answer of [`limit`](super::SequentialNodes::limit).
     ///
     /// # Errors

@@ -1,6 +1,5 @@
 //! A backend's side of a node's state.
 
-use std::fmt;
 use std::ops::Deref;
 
 use super::lease::LeaseWriter;
@@ -9,6 +8,7 @@ use crate::error::LostReason;
 
 /// Writes a [`NodeState`], and reads it. The backend that made the node keeps it, and gives out the
 /// state.
+#[derive(Debug)]
 pub struct NodeWriter(NodeState);
 
 impl NodeWriter {
@@ -34,12 +34,6 @@ impl Deref for NodeWriter {
 
     fn deref(&self) -> &NodeState {
         &self.0
-    }
-}
-
-impl fmt::Debug for NodeWriter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

@@ -1,6 +1,5 @@
 //! A lease over several: that of a hold with nodes on two coordinators.
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -89,15 +88,6 @@ pub(super) async fn any_changed(before: &[(Arc<dyn Part>, LeaseState)]) {
         before => {
             select_all(before.iter().map(|(part, seen)| part.changed(*seen))).await;
         }
-    }
-}
-
-impl fmt::Debug for Joint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Joint")
-            .field("parts", &self.parts.read().len())
-            .field("lost_on", &self.lost_on)
-            .finish()
     }
 }
 

@@ -1,6 +1,5 @@
 //! The writing side of a lease.
 
-use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +13,7 @@ use crate::error::LostReason;
 
 /// Writes a [`Lease`], and reads it. The backend that renews the lease keeps it, and gives out the
 /// lease.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct LeaseWriter(Lease);
 
 impl LeaseWriter {
@@ -133,12 +132,6 @@ impl Deref for LeaseWriter {
 impl From<LeaseWriter> for Lease {
     fn from(writer: LeaseWriter) -> Self {
         writer.0
-    }
-}
-
-impl fmt::Debug for LeaseWriter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 
