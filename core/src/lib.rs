@@ -21,7 +21,7 @@
 //! contracts, decide              a backend's traits and their state; protocol decisions without I/O
 //! listing                        listings of any kind, page by page
 //! seen                           every event, span and metric, by name
-//! address, token, clock, error, capabilities, facts, credentials, secret, shown, until, runtime
+//! address, token, clock, error, capabilities, facts, credentials, secret, shown, until, runtime, when_dropped
 //! ```
 //!
 //! [`memory`] and the backend crates implement the [contracts](backend) and use no recipe; memory names
@@ -71,6 +71,7 @@ mod support;
 mod token;
 mod until;
 mod watched;
+mod when_dropped;
 
 pub use address::{Address, Key, Kind, MAX_KEY_BYTES, QueuePrefix, encode};
 pub use capabilities::{Capabilities, Eviction};

@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::seen;
 use crate::shown::in_millis;
 use crate::support::connect_within;
+use crate::when_dropped::WhenDropped;
 
 /// Connects and enters within `connect_timeout`, and keeps the `epoch` of the tokens. The client stays
 /// registered until it is closed.
@@ -28,7 +29,8 @@ pub(super) async fn connect_in_time(
     let entrance = Entrance::of(config, epoch)?;
     let connecting = async {
         let backend = connector.connect(config).await?;
-        let dropped = ClosedWhenDropped(Some(Arc::clone(&backend)));
+        let client = Arc::clone(&backend);
+        let dropped = WhenDropped::new(|| give_back(client));
         match entrance.enter_at_last(&backend).await {
             Ok(node) => {
                 dropped.disarm();
@@ -51,24 +53,14 @@ pub(super) async fn connect_in_time(
     Ok(entered)
 }
 
-/// A client that is entering, or is closed since it may not enter. It is given back in the background if
-/// the connect is dropped, or takes too long: otherwise its node would remain until the lease ends.
-struct ClosedWhenDropped(Option<Arc<dyn Backend>>);
-
-impl ClosedWhenDropped {
-    fn disarm(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for ClosedWhenDropped {
-    fn drop(&mut self) {
-        if let (Some(backend), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
-            runtime.spawn(async move {
-                if let Err(error) = backend.close(Close::Orderly).await {
-                    tracing::debug!(%error, "a dropped connect was not given back; its lease runs out");
-                }
-            });
-        }
+/// Gives a client back in the background whose connect was dropped, or took too long: otherwise its node
+/// would remain until the lease ends.
+fn give_back(backend: Arc<dyn Backend>) {
+    if let Ok(runtime) = Handle::try_current() {
+        runtime.spawn(async move {
+            if let Err(error) = backend.close(Close::Orderly).await {
+                tracing::debug!(%error, "a dropped connect was not given back; its lease runs out");
+            }
+        });
     }
 }

@@ -19,6 +19,7 @@ use crate::decide::{Claim, join_obsolete_at};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::label::default_label;
 use crate::support::{Backoff, Pauses, note_failure};
+use crate::when_dropped::WhenDropped;
 
 /// Whether a request may have been made, or the lease ended under it: the server was silent, or hung up.
 fn had_no_answer(error: &Error) -> bool {
@@ -108,16 +109,21 @@ impl Entrance {
         backend: &Arc<dyn Backend>,
     ) -> std::result::Result<Arc<dyn Node>, Refusal> {
         let node = self.register(backend).await.map_err(Refusal::Unregistered)?;
-        let registered = LeftWhenDropped { entrance: self, backend, node: Some(node) };
+        let left = Task::leave(&self.place.clients, &node);
+        // Given back if the stamp cannot be read, or this is dropped: otherwise the node would remain until
+        // its lease ends.
+        let registered = WhenDropped::new(|| self.undo(backend, left.clone()));
         let who = Who::of(self.operator, self.participates.as_deref());
         match check(&**backend, &self.place, self.layout, who).await {
             Ok(epoch) => {
                 self.epoch.store(epoch, Ordering::Release);
-                Ok(registered.entered())
+                registered.disarm();
+                Ok(node)
             }
             Err(refused @ (Refusal::Older(_) | Refusal::Moved(_))) => {
-                // Before the client is closed, which may be an abrupt one.
-                registered.leave().await;
+                // Before the client is closed, which may be an abrupt one. The server has just answered.
+                remove(&**backend, &left, self.request_timeout).await;
+                registered.disarm();
                 Err(refused)
             }
             Err(unread) => Err(unread),
@@ -171,35 +177,5 @@ impl Entrance {
 async fn remove(backend: &dyn Backend, task: &Task, request_timeout: Duration) {
     if let (_, Err(error)) = settle(backend, task, request_timeout).await {
         tracing::debug!(%error, "a place in the queue of clients is left to its lease");
-    }
-}
-
-/// A registration until the stamp is read. It is given back if that fails or is dropped: otherwise the node
-/// would remain until its lease ends.
-struct LeftWhenDropped<'a> {
-    entrance: &'a Entrance,
-    backend: &'a Arc<dyn Backend>,
-    node: Option<Arc<dyn Node>>,
-}
-
-impl LeftWhenDropped<'_> {
-    fn entered(mut self) -> Arc<dyn Node> {
-        self.node.take().expect("taken once")
-    }
-
-    /// Gives it back to a server that has just answered. Dropped, it does so in the background.
-    async fn leave(mut self) {
-        let Self { entrance, backend, node } = &self;
-        let task = Task::leave(&entrance.place.clients, node.as_ref().expect("it is there until then"));
-        remove(&***backend, &task, entrance.request_timeout).await;
-        self.node = None;
-    }
-}
-
-impl Drop for LeftWhenDropped<'_> {
-    fn drop(&mut self) {
-        if let Some(node) = self.node.take() {
-            self.entrance.undo(self.backend, Task::leave(&self.entrance.place.clients, &node));
-        }
     }
 }
