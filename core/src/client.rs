@@ -52,31 +52,26 @@ impl Client {
     /// A client over a connected backend. Starts its clean-up on the current runtime.
     pub(crate) fn new(backend: Arc<dyn Backend>, tokens: Tokens, config: &Config) -> Self {
         let cleanup = Cleanup::start(Arc::clone(&backend), config.request_timeout);
-        let label = config.label.as_deref().map_or_else(default_label, Arc::from);
-        let (live, request_timeout) = (LiveHolds::default(), config.request_timeout);
-        let (id, name) = (ClientId::next(), config.name.clone());
+        let live = LiveHolds::default();
+        cleanup.beside(live.report_losses(Arc::downgrade(&backend)));
         let rechecks = Arc::new(Rechecks::new(backend.name()));
         let closing = CancellationToken::new();
-        let (cells, queues) = (Watches::new(&rechecks, &closing), Watches::new(&rechecks, &closing));
-        let meters = Recipes::new(backend.name());
-        cleanup.beside(live.report_losses(Arc::downgrade(&backend)));
-        let (min_replicas, trial) = (config.min_replicas, ServerTrial::default());
         Self {
-            backend,
             tokens,
-            id,
-            name,
+            id: ClientId::next(),
+            name: config.name.clone(),
             cleanup,
             live,
-            meters,
-            trial,
-            cells,
-            queues,
+            meters: Recipes::new(backend.name()),
+            trial: ServerTrial::default(),
+            cells: Watches::new(&rechecks, &closing),
+            queues: Watches::new(&rechecks, &closing),
             closing,
-            label,
-            request_timeout,
-            min_replicas,
+            label: config.label.as_deref().map_or_else(default_label, Arc::from),
+            request_timeout: config.request_timeout,
+            min_replicas: config.min_replicas,
             ends_within: config.request_timeout,
+            backend,
         }
     }
 
@@ -159,7 +154,7 @@ impl Client {
                 );
             }
             self.closing.cancel();
-            let closed = cleanup.home().last(self.backend.close(Close::Orderly)).await;
+            let closed = cleanup.home.last(self.backend.close(Close::Orderly)).await;
             cleanup.closed();
             closed
         };
@@ -171,6 +166,6 @@ impl Client {
 
     /// Runs an operation; fails with `RuntimeGone` once the client's runtime has ended.
     pub(crate) async fn serve<T>(&self, operation: impl Future<Output = Result<T>>) -> Result<T> {
-        self.cleanup.home().serve(operation).await
+        self.cleanup.home.serve(operation).await
     }
 }

@@ -46,7 +46,7 @@ const LATE_SHARE: u32 = 4;
 pub(crate) async fn acquire(client: &Client, request: &Request) -> Result<Option<Admitted>> {
     let clock = client.clock();
     let started = clock.now();
-    let (home, obstacle) = (client.cleanup.home(), Obstacle::default());
+    let (home, obstacle) = (&client.cleanup.home, Obstacle::default());
     // A try has one request, which began a little later and has the same time: its outcome says
     // more than our deadline.
     let last_word = if request.patience == Patience::Try { LAST_WORD } else { Duration::ZERO };
@@ -87,7 +87,7 @@ async fn attempts(
     }
     // The first new attempt starts at once. Several in a row mean that no lease lasts, so they are
     // paced.
-    let (mut delay, mut backoff) = (Duration::ZERO, retries());
+    let (mut delay, mut backoff) = (Duration::ZERO, Backoff::new(Pauses::OUTAGE));
     loop {
         let mut attempt = Attempt::new(client, request, clock, obstacle);
         // However late it begins, an attempt has the time of one request, and hears its outcome.
@@ -112,10 +112,6 @@ async fn attempts(
         clock.sleep_until(clock.now() + delay).await;
         delay = backoff.next();
     }
-}
-
-fn retries() -> Backoff {
-    Backoff::new(Pauses::OUTAGE)
 }
 
 /// What became of an attempt.
@@ -231,7 +227,7 @@ impl<'a> Attempt<'a> {
     /// Joins, and joins again under the same id while the outcome is unknown or the server
     /// unreachable. Answers when the last join was sent, and what comes next.
     async fn join_until_answered(&mut self) -> Result<(Moment, Advance)> {
-        let mut backoff = retries();
+        let mut backoff = Backoff::new(Pauses::OUTAGE);
         self.obstacle.asks();
         loop {
             self.join.repeated = self.joining.sent();
@@ -296,7 +292,7 @@ impl Drop for Attempt<'_> {
                     // polls it: it is dropped where it would not be awaited at once.
                     Some(asked) if cleanup.has_room() => {
                         let until = now + self.request.request_timeout / LATE_SHARE;
-                        Task::Late(LateJoin::new(asked, join, until, obsolete_at))
+                        Task::Late(LateJoin::new(asked, join, self.clock.clone(), until, obsolete_at))
                     }
                     _ => Task::Abandon { join, obsolete_at },
                 });

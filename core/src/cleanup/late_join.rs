@@ -12,8 +12,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
-use parking_lot::Mutex;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
 
 use crate::clock::{Clock, Moment};
 use crate::contracts::{Join, Joined, Node};
@@ -25,13 +25,8 @@ use crate::error::Result;
 pub(crate) struct LateJoin {
     pub(super) join: Join,
     pub(super) obsolete_at: Moment,
-    until: Moment,
-    state: Arc<Mutex<LateState>>,
-}
-
-enum LateState {
-    Asked(BoxFuture<'static, Result<Joined>>),
-    Known(Remains),
+    // What is left of it, once that is known: by its answer, or after a while.
+    pub(super) remains: Shared<BoxFuture<'static, Remains>>,
 }
 
 /// What is left of it on the server.
@@ -47,35 +42,24 @@ impl LateJoin {
     pub(crate) fn new(
         asked: BoxFuture<'static, Result<Joined>>,
         join: Join,
+        clock: Clock,
         until: Moment,
         obsolete_at: Moment,
     ) -> Self {
-        Self { join, obsolete_at, until, state: Arc::new(Mutex::new(LateState::Asked(asked))) }
-    }
-
-    /// What is left of it: at its first call after its answer, or after a while.
-    pub(super) async fn remains(&self, clock: &Clock) -> Remains {
-        // One task at a time calls this. If that dies here, nothing is known.
-        let before = std::mem::replace(&mut *self.state.lock(), LateState::Known(Remains::Unknown));
-        let asked = match before {
-            LateState::Asked(asked) => asked,
-            LateState::Known(remains) => {
-                *self.state.lock() = LateState::Known(remains.clone());
-                return remains;
+        let own = join.clone();
+        let remains = async move {
+            let answer = tokio::select! {
+                biased;
+                answer = asked => answer,
+                () = clock.sleep_until(until) => return Remains::Unknown,
+            };
+            match answer {
+                Ok(Joined::Admitted(node) | Joined::Waiting(node)) => Remains::Node(node),
+                answer if Residue::of(&own, &answer) == Residue::Nothing => Remains::Nothing,
+                _ => Remains::Unknown,
             }
         };
-        let answer = tokio::select! {
-            biased;
-            answer = asked => Some(answer),
-            () = clock.sleep_until(self.until) => None,
-        };
-        let remains = match answer {
-            Some(Ok(Joined::Admitted(node) | Joined::Waiting(node))) => Remains::Node(node),
-            Some(answer) if Residue::of(&self.join, &answer) == Residue::Nothing => Remains::Nothing,
-            _ => Remains::Unknown,
-        };
-        *self.state.lock() = LateState::Known(remains.clone());
-        remains
+        Self { join, obsolete_at, remains: remains.boxed().shared() }
     }
 }
 

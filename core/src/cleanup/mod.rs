@@ -42,7 +42,8 @@ pub(crate) struct Cleanup {
     sender: mpsc::UnboundedSender<InFlight>,
     pending: Arc<Pending>,
     runtime: Handle,
-    home: HomeRuntime,
+    // The runtime that the worker lives on.
+    pub(crate) home: HomeRuntime,
     // What follows removals, and the removal of what a close has ended.
     tidying: TaskTracker,
     // Cancelled when the end of the lease does the rest.
@@ -60,11 +61,6 @@ impl Cleanup {
         runtime.spawn(worker.work(receiver));
         let (tidying, given_up) = (TaskTracker::new(), CancellationToken::new());
         Self { sender, pending, runtime, home, tidying, given_up }
-    }
-
-    /// The runtime that the worker lives on.
-    pub(crate) fn home(&self) -> &HomeRuntime {
-        &self.home
     }
 
     /// Spawns work for a hold on the worker's runtime: the caller's may end before, or not be

@@ -65,7 +65,7 @@ impl Task {
             Task::Leave { node, .. } => return leave(&**node).await,
             Task::Downgrade { node, .. } => node.downgrade().await,
             Task::Abandon { join, .. } => backend.abandon(join).await,
-            Task::Late(late) => match late.remains(backend.lease().clock()).await {
+            Task::Late(late) => match late.remains.clone().await {
                 Remains::Nothing => return (AfterTry::Done, Ok(())),
                 Remains::Node(node) => return leave(&*node).await,
                 Remains::Unknown => backend.abandon(&late.join).await,

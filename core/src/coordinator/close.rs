@@ -35,7 +35,7 @@ impl Coordinator {
         let cleanup = &self.client().cleanup;
         tokio::select! {
             () = cleanup.kept_out() => {}
-            _ = cleanup.home().gone() => {}
+            _ = cleanup.home.gone() => {}
         }
         self.close_now().await
     }

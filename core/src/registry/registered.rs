@@ -53,18 +53,15 @@ struct RegisteredParts {
 impl Registered {
     /// A client that connects at its first use. It belongs to the current runtime.
     pub(crate) fn lazy(connector: Arc<dyn Connector>, config: Config) -> Self {
-        let pending = LeaseWriter::pending(connector.clock(&config), config.ttl);
-        let (entered, connecting, first) = (OnceLock::new(), SingleFlight::default(), Mutex::default());
-        let (runtime, epoch) = (Handle::current(), Arc::default());
         Self(Arc::new(RegisteredParts {
+            pending: LeaseWriter::pending(connector.clock(&config), config.ttl),
             connector,
             config,
-            runtime,
-            epoch,
-            entered,
-            pending,
-            connecting,
-            first,
+            runtime: Handle::current(),
+            epoch: Arc::default(),
+            entered: OnceLock::new(),
+            connecting: SingleFlight::default(),
+            first: Mutex::default(),
         }))
     }
 
