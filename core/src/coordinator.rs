@@ -178,9 +178,7 @@ impl Coordinator {
     /// # Errors
     /// `InvalidArgument` naming `key`, also for an [exact address](Key::exact).
     pub fn group(&self, key: impl Into<Key>) -> Result<Group> {
-        let key = key.into().in_namespace("group")?;
-        self.check_stays("group")?;
-        self.handle("group", Kind::Group, key).map(Group::new)
+        self.handle("group", Kind::Group, self.staying("group", key)?).map(Group::new)
     }
 
     /// A barrier that so many `parties` pass together: validates key and parties, no I/O. All
@@ -189,8 +187,7 @@ impl Coordinator {
     /// # Errors
     /// `InvalidArgument` naming `parties` or `key`, also for an [exact address](Key::exact).
     pub fn barrier(&self, key: impl Into<Key>, parties: u32) -> Result<Barrier> {
-        let key = key.into().in_namespace("barrier")?;
-        self.check_stays("barrier")?;
+        let key = self.staying("barrier", key)?;
         let queue = self.handle("barrier", Kind::Barrier, key.clone())?;
         Barrier::new(queue, self.cell(Kind::Passage, key)?, parties)
     }
@@ -201,21 +198,19 @@ impl Coordinator {
     /// # Errors
     /// `InvalidArgument` naming `parties` or `key`, also for an [exact address](Key::exact).
     pub fn double_barrier(&self, key: impl Into<Key>, parties: u32) -> Result<DoubleBarrier> {
-        let key = key.into().in_namespace("double_barrier")?;
-        self.check_stays("double_barrier")?;
+        let key = self.staying("double_barrier", key)?;
         let queue = self.handle("double_barrier", Kind::DoubleBarrier, key.clone())?;
         DoubleBarrier::new(queue, self.cell(Kind::DoublePassage, key)?, parties)
     }
 
-    /// Refuses a recipe whose members are no holders while locks move.
-    fn check_stays(&self, recipe: &'static str) -> Result<()> {
-        match self.0.moving {
-            None => Ok(()),
-            Some(_) => Err(Error::unsupported(
-                recipe,
-                "it does not move between coordinators: use the side that has it",
-            )),
+    /// The key of a recipe that has no exact address, and whose members are no holders while locks move.
+    fn staying(&self, recipe: &'static str, key: impl Into<Key>) -> Result<String> {
+        let key = key.into().in_namespace(recipe)?;
+        if self.0.moving.is_some() {
+            let why = "it does not move between coordinators: use the side that has it";
+            return Err(Error::unsupported(recipe, why));
         }
+        Ok(key)
     }
 
     fn cell(&self, kind: Kind, key: impl Into<Key>) -> Result<CellHandle> {

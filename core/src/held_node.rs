@@ -17,10 +17,11 @@ use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::hold::{Ended, Tenure};
 use crate::seen::{self, SeenHold};
 use crate::token::Token;
+use crate::when_dropped::WhenDropped;
 
 /// One held node. The guard of one hold has one, or all guards of one owner share one.
 pub(crate) struct HeldNode {
-    client: Arc<Client>,
+    pub(crate) client: Arc<Client>,
     pub(crate) tenure: Arc<Tenure>,
     pub(crate) node: Arc<dyn Node>,
 }
@@ -100,17 +101,9 @@ impl HeldNode {
         self.node.state().is_kept()
     }
 
-    pub(crate) fn tenure(&self) -> &Arc<Tenure> {
-        &self.tenure
-    }
-
     /// The name of the backend that it is on.
     pub(crate) fn backend(&self) -> &'static str {
         self.client.backend.name()
-    }
-
-    pub(crate) fn client(&self) -> &Arc<Client> {
-        &self.client
     }
 
     fn queue(&self) -> &Address {
@@ -203,7 +196,7 @@ impl HeldNode {
         }
         let lease = self.node.state().lease();
         // Before the first await: a release that is dropped there goes on too.
-        let in_background = first.map(|_| GoesOn::when_dropped(self, HeldNode::take_back));
+        let in_background = first.map(|_| WhenDropped::new(|| self.take_back()));
         let confirmed = async {
             tokio::select! {
                 biased;
@@ -216,7 +209,7 @@ impl HeldNode {
 
     /// Leaves, at the first call, and waits until the node is gone: by this try, an earlier call's,
     /// or the background's.
-    async fn leave(&self, first: Option<GoesOn<'_>>) -> (Outcome, Option<Error>) {
+    async fn leave(&self, first: Option<WhenDropped<impl FnOnce()>>) -> (Outcome, Option<Error>) {
         let state = self.node.state();
         if let Some(in_background) = first {
             let (next, answer) = leave(&*self.node).await;
@@ -256,31 +249,6 @@ fn unknown(what: &'static str) -> Error {
 
 fn late() -> Error {
     unknown("the release was not confirmed before the hold's deadline")
-}
-
-/// A request under way, which others may wait for. Dropped before it is confirmed, it goes on in
-/// the background.
-struct GoesOn<'a> {
-    held: Option<&'a HeldNode>,
-    in_background: fn(&HeldNode),
-}
-
-impl<'a> GoesOn<'a> {
-    fn when_dropped(held: &'a HeldNode, in_background: fn(&HeldNode)) -> Self {
-        Self { held: Some(held), in_background }
-    }
-
-    fn disarm(mut self) {
-        self.held = None;
-    }
-}
-
-impl Drop for GoesOn<'_> {
-    fn drop(&mut self) {
-        if let Some(held) = self.held {
-            (self.in_background)(held);
-        }
-    }
 }
 
 impl Drop for HeldNode {

@@ -138,6 +138,12 @@ pub struct CellWrite {
     pub life: CellLife,
 }
 
+impl CellWrite {
+    pub(crate) fn deletion(expected: Expected) -> Self {
+        Self { expected, value: None, life: CellLife::Stays }
+    }
+}
+
 /// The answer to a [`CellWrite`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CellWritten {

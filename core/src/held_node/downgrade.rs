@@ -1,9 +1,10 @@
 //! The downgrade of a held node.
 
-use super::{GoesOn, HeldNode, unknown};
+use super::{HeldNode, unknown};
 use crate::cleanup::{Task, settle};
 use crate::decide::life::{AfterTry, Life};
 use crate::error::Result;
+use crate::when_dropped::WhenDropped;
 
 impl HeldNode {
     /// Turns a writer's node into a reader's, in its place. Retried until it is confirmed, or until
@@ -16,7 +17,7 @@ impl HeldNode {
         }
         self.tenure.check()?;
         let lease = state.lease();
-        let in_background = GoesOn::when_dropped(self, HeldNode::go_on_downgrading);
+        let in_background = WhenDropped::new(|| self.go_on_downgrading());
         let confirmed = async {
             let task = Task::downgrade(self.queue(), &self.node, true);
             tokio::select! {

@@ -1,13 +1,11 @@
 //! Barriers that members pass together.
 
-use std::fmt;
-
 use super::cell_handle::CellHandle;
 use super::gate::Gate;
 use super::guards::Inside;
+use super::handles::addressed;
 use super::hold::Hold;
 use super::queue_handle::QueueHandle;
-use crate::address::Address;
 use crate::decide::Claim;
 use crate::error::Result;
 
@@ -59,23 +57,9 @@ impl Barrier {
         // Its place is given back in the background.
         self.0.cell.in_context("wait", passed.map(drop))
     }
-
-    /// The key, as it was given.
-    pub fn key(&self) -> &str {
-        self.0.handle.queue.name()
-    }
-
-    /// The queue's address on the coordinator.
-    pub fn address(&self) -> &Address {
-        &self.0.handle.queue
-    }
 }
 
-impl fmt::Debug for Barrier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Barrier").field("address", self.address()).finish_non_exhaustive()
-    }
-}
+addressed!(Barrier, self => self.0.handle.queue);
 
 /// A barrier that members enter together and leave together: what one does in between, it does
 /// beside all the others.
@@ -127,23 +111,9 @@ impl DoubleBarrier {
         let place = self.0.cell.in_context("enter", self.0.pass("enter").await)?;
         Ok(Inside(Hold::of_composite(place, Claim::Shared, clock.now().since(begun))))
     }
-
-    /// The key, as it was given.
-    pub fn key(&self) -> &str {
-        self.0.handle.queue.name()
-    }
-
-    /// The queue's address on the coordinator.
-    pub fn address(&self) -> &Address {
-        &self.0.handle.queue
-    }
 }
 
-impl fmt::Debug for DoubleBarrier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DoubleBarrier").field("address", self.address()).finish_non_exhaustive()
-    }
-}
+addressed!(DoubleBarrier, self => self.0.handle.queue);
 
 impl Inside {
     /// Leaves, and waits until all who entered with it have left or died. It waits through outages;

@@ -10,7 +10,7 @@ use crate::client::Client;
 use crate::contracts::{
     CellLife, CellWrite, CellWritten, Expected, MAX_CELL_BYTES, Node, TimeToIdle, VersionedValue,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// The cell of one recipe's handle.
 #[derive(Clone)]
@@ -89,8 +89,10 @@ impl CellHandle {
 
     /// Deletes the cell, whatever it is. Answers whether it was there.
     pub(super) async fn delete(&self) -> Result<bool> {
-        let deletion = CellWrite { expected: Expected::Any, value: None, life: CellLife::Stays };
-        Ok(matches!(self.write(&deletion).await?, CellWritten::Deleted { was_there: true }))
+        Ok(matches!(
+            self.write(&CellWrite::deletion(Expected::Any)).await?,
+            CellWritten::Deleted { was_there: true }
+        ))
     }
 
     /// Watches it, for a recipe that looks at each change itself.
@@ -113,4 +115,9 @@ pub(super) fn check_bytes(argument: &'static str, value: &[u8], most: usize) -> 
         bytes if bytes <= most => Ok(()),
         bytes => Err(Error::invalid(argument, format!("has {bytes} bytes, at most {most} are allowed"))),
     }
+}
+
+/// The error if a backend broke its contract.
+pub(super) fn answered_nonsense() -> Error {
+    Error::new(ErrorKind::Misconfigured, "the backend answered what was not asked")
 }

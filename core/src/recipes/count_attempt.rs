@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::cell_handle::CellHandle;
+use super::cell_handle::{CellHandle, answered_nonsense};
 use super::count_tries::{CountTries, does_not_fit, untold};
 use crate::contracts::{CellWrite, CellWritten, Expected, VersionedValue};
 use crate::decide::count::{Change, Changed, Count, Operation, Told};
@@ -24,10 +24,8 @@ pub(super) struct CountAttempt<'a> {
     tries: CountTries<'a>,
 }
 
-enum CountStep {
-    Done(Result<Option<i64>>),
-    Again,
-}
+/// What a step found if there is a next one; otherwise, as its `Err`, the answer of the operation.
+type CountStep<T = ()> = std::result::Result<T, Result<Option<i64>>>;
 
 impl<'a> CountAttempt<'a> {
     pub(super) fn new(
@@ -44,9 +42,8 @@ impl<'a> CountAttempt<'a> {
     /// Sends requests until the outcome is known. Answers it, and the cell as it was seen last.
     pub(super) async fn finish(mut self) -> (Result<Option<i64>>, Option<VersionedValue>) {
         loop {
-            match self.once().await {
-                CountStep::Done(answer) => return (answer, self.seen.flatten()),
-                CountStep::Again => {}
+            if let Err(answer) = self.once().await {
+                return (answer, self.seen.flatten());
             }
         }
     }
@@ -55,9 +52,8 @@ impl<'a> CountAttempt<'a> {
     async fn once(&mut self) -> CountStep {
         let Some(seen) = self.seen.clone() else { return self.read().await };
         let (count, next) = match self.next(seen.as_ref()) {
-            Ok(next) => next,
             Err(_) if self.is_old => return self.read().await,
-            Err(done) => return CountStep::Done(done),
+            next => next?,
         };
         let result = next.value();
         let value: Arc<[u8]> = next.to_string().into_bytes().into();
@@ -66,19 +62,14 @@ impl<'a> CountAttempt<'a> {
         match self.handle.write(&write).await {
             Ok(CellWritten::Written(version)) => {
                 self.seen = Some(Some(VersionedValue { version, value }));
-                CountStep::Done(Ok(Some(result)))
+                Err(Ok(Some(result)))
             }
             Ok(CellWritten::Refused(cell)) => {
                 (self.seen, self.is_old) = (Some(cell), false);
                 // At once: whoever pauses after a collision starves beside one who does not collide.
-                self.tries
-                    .again_at_once()
-                    .map_or_else(|error| CountStep::Done(Err(error)), |()| CountStep::Again)
+                self.tries.again_at_once().map_err(Err)
             }
-            Ok(CellWritten::Deleted { .. }) => {
-                let why = "the backend answered what was not asked";
-                CountStep::Done(Err(Error::new(ErrorKind::Misconfigured, why)))
-            }
+            Ok(CellWritten::Deleted { .. }) => Err(Err(answered_nonsense())),
             Err(error) => self.failed(&count, error).await,
         }
     }
@@ -87,18 +78,15 @@ impl<'a> CountAttempt<'a> {
         match self.handle.read().await {
             Ok(cell) => {
                 (self.seen, self.is_old) = (Some(cell), false);
-                CountStep::Again
+                Ok(())
             }
             Err(error) if error.may_pass() => self.pause(error).await,
-            Err(error) => CountStep::Done(Err(error)),
+            Err(error) => Err(Err(error)),
         }
     }
 
     /// The count in this cell, and as it is to be; or the answer.
-    fn next(
-        &self,
-        seen: Option<&VersionedValue>,
-    ) -> std::result::Result<(Count, Count), Result<Option<i64>>> {
+    fn next(&self, seen: Option<&VersionedValue>) -> CountStep<(Count, Count)> {
         let count = Count::in_cell(seen.map(|cell| &*cell.value), self.initial)
             .map_err(|why| Err(self.tries.or_unknown(why.into())))?;
         if let Some(since) = self.in_doubt_since {
@@ -123,9 +111,6 @@ impl<'a> CountAttempt<'a> {
     }
 
     async fn pause(&mut self, error: Error) -> CountStep {
-        self.tries
-            .again_after(error)
-            .await
-            .map_or_else(|error| CountStep::Done(Err(error)), |()| CountStep::Again)
+        self.tries.again_after(error).await.map_err(Err)
     }
 }

@@ -1,11 +1,10 @@
 //! A latch that opens when it was counted down.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::cell_handle::CellHandle;
 use super::count_cell::CountCell;
-use crate::address::Address;
+use super::handles::addressed;
 use crate::decide::count::Change;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -128,24 +127,10 @@ impl CountDownLatch {
     pub async fn delete(&self) -> Result<bool> {
         self.count.handle.in_context("delete", self.count.delete().await)
     }
-
-    /// The key, as it was given.
-    pub fn key(&self) -> &str {
-        self.count.handle.cell.name()
-    }
-
-    /// Its address on the coordinator.
-    pub fn address(&self) -> &Address {
-        &self.count.handle.cell
-    }
 }
+
+addressed!(CountDownLatch, self => self.count.handle.cell);
 
 fn missing(count: i64) -> Result<u32> {
     u32::try_from(count).map_err(|_| Error::new(ErrorKind::Conflict, "something else than a latch is stored"))
-}
-
-impl fmt::Debug for CountDownLatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CountDownLatch").field("address", self.address()).finish_non_exhaustive()
-    }
 }

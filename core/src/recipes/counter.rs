@@ -1,11 +1,10 @@
 //! A number that all clients share.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::cell_handle::CellHandle;
 use super::count_cell::CountCell;
-use crate::address::Address;
+use super::handles::addressed;
 use crate::decide::count::Change;
 use crate::error::Result;
 
@@ -123,20 +122,6 @@ impl Counter {
     pub async fn delete(&self) -> Result<bool> {
         self.count.handle.in_context("delete", self.count.delete().await)
     }
-
-    /// The key, as it was given.
-    pub fn key(&self) -> &str {
-        self.count.handle.cell.name()
-    }
-
-    /// Its address on the coordinator.
-    pub fn address(&self) -> &Address {
-        &self.count.handle.cell
-    }
 }
 
-impl fmt::Debug for Counter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Counter").field("address", self.address()).finish_non_exhaustive()
-    }
-}
+addressed!(Counter, self => self.count.handle.cell);

@@ -1,21 +1,19 @@
 //! Leader election.
 
-use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::acquire::Acquire;
 use super::ask::Ask;
 use super::guards::Leadership;
+use super::handles::queued;
 use super::leadership::Leader;
 use super::node_data::write_data;
-use super::queue_handle::{QueueHandle, QueuePages};
+use super::queue_handle::QueueHandle;
 use super::watch::Watch;
-use crate::address::Address;
 use crate::contracts::QueueEntry;
 use crate::decide::Claim;
 use crate::error::{ErrorKind, Result};
-use crate::listing::Listing;
 
 /// An election: of all candidates one leads at a time, and everybody can see which.
 ///
@@ -156,41 +154,9 @@ impl Election {
         let leader = move |head: &Arc<[QueueEntry]>| handle.leading(head);
         Watch::open(client, self.address(), client.watch_queue(self.address()), leader).await
     }
-
-    /// The leader and the candidates, in order and with their data: no I/O.
-    pub fn queue(&self) -> Listing<QueueEntry> {
-        Listing::of(QueuePages(Arc::clone(&self.handle)))
-    }
-
-    /// Removes any client's leader or candidate: for operators. As
-    /// [`Mutex::force_release`](super::Mutex::force_release).
-    ///
-    /// # Errors
-    /// `Unavailable`; `OutcomeUnknown` when it may have been carried out (harmless to repeat);
-    /// `Forbidden`; `Closed`; `RuntimeGone`.
-    ///
-    /// # Cancel safety
-    /// A dropped call may or may not have been carried out.
-    pub async fn force_release(&self, sequence: u64) -> Result<bool> {
-        self.handle.force_release(sequence).await
-    }
-
-    /// The key, as it was given.
-    pub fn key(&self) -> &str {
-        self.handle.queue.name()
-    }
-
-    /// The queue's address on the coordinator.
-    pub fn address(&self) -> &Address {
-        &self.handle.queue
-    }
 }
 
-impl fmt::Debug for Election {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Election").field("address", &self.handle.queue).finish_non_exhaustive()
-    }
-}
+queued!(Election);
 
 /// Gives leadership up when it is dropped, whoever has kept the leader.
 struct Resigns<'a>(&'a Leadership);

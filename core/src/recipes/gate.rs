@@ -183,12 +183,7 @@ impl Gate {
         let tidied = async {
             let Some(cell) = self.cell.read().await? else { return Ok(()) };
             if self.page(0, 1).await?.is_empty() {
-                let deletion = CellWrite {
-                    expected: Expected::Version(cell.version),
-                    value: None,
-                    life: CellLife::Stays,
-                };
-                self.cell.write(&deletion).await?;
+                self.cell.write(&CellWrite::deletion(Expected::Version(cell.version))).await?;
             }
             Ok::<_, Error>(())
         };
@@ -236,7 +231,7 @@ impl Composite for GatePlace {
     }
 
     fn held_by(&self) -> HeldBy<'_> {
-        HeldBy::All(std::slice::from_ref(self.held().tenure()))
+        HeldBy::All(std::slice::from_ref(&self.held().tenure))
     }
 
     fn places(&self) -> Vec<Option<Token>> {

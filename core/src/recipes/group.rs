@@ -1,16 +1,15 @@
 //! Who is there.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::acquire::Take;
 use super::ask::Ask;
 use super::group_member::GroupMember;
 use super::guards::Membership;
+use super::handles::addressed;
 use super::node_data::write_data;
 use super::queue_handle::QueueHandle;
 use super::watch::Watch;
-use crate::address::Address;
 use crate::contracts::QueueEntry;
 use crate::decide::Claim;
 use crate::error::Result;
@@ -105,27 +104,13 @@ impl Group {
         let members = |entries: &Arc<[QueueEntry]>| Ok(members(entries));
         Watch::open(client, self.address(), client.watch_queue(self.address()), members).await
     }
-
-    /// The key, as it was given.
-    pub fn key(&self) -> &str {
-        self.handle.queue.name()
-    }
-
-    /// The queue's address on the coordinator.
-    pub fn address(&self) -> &Address {
-        &self.handle.queue
-    }
 }
+
+addressed!(Group, self => self.handle.queue);
 
 /// The members in a queue.
 fn members(entries: &[QueueEntry]) -> Vec<GroupMember> {
     entries.iter().map(GroupMember::of).collect()
-}
-
-impl fmt::Debug for Group {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Group").field("address", &self.handle.queue).finish_non_exhaustive()
-    }
 }
 
 impl Membership {

@@ -103,7 +103,7 @@ impl Hold {
     pub fn key(&self) -> &str {
         match &self.by {
             HoldKind::Composite(composite) => composite.key(),
-            HoldKind::Node(_) | HoldKind::Owner(_) => self.node().tenure().queue.name(),
+            HoldKind::Node(_) | HoldKind::Owner(_) => self.node().tenure.queue.name(),
         }
     }
 
@@ -111,7 +111,7 @@ impl Hold {
     pub fn address(&self) -> &Address {
         match &self.by {
             HoldKind::Composite(composite) => composite.address(),
-            HoldKind::Node(_) | HoldKind::Owner(_) => &self.node().tenure().queue,
+            HoldKind::Node(_) | HoldKind::Owner(_) => &self.node().tenure.queue,
         }
     }
 
@@ -245,7 +245,7 @@ impl Hold {
     pub(super) fn bind(&self, end: Option<Moment>, min_hold: Option<Duration>) {
         match &self.by {
             HoldKind::Node(held) => held.bind(end, min_hold),
-            HoldKind::Owner(share) if share.is_alone() => share.bind(end, min_hold),
+            HoldKind::Owner(share) if share.is_alone() => share.held.bind(end, min_hold),
             _ => {}
         }
     }
@@ -293,20 +293,20 @@ impl Hold {
     /// The tenure of a hold of one node.
     pub(super) fn tenure(&self) -> &Arc<Tenure> {
         match &self.by {
-            HoldKind::Owner(share) => share.tenure(),
-            _ => self.node().tenure(),
+            HoldKind::Owner(share) => &share.tenure,
+            _ => &self.node().tenure,
         }
     }
 
     /// The client of a hold of one node.
     pub(super) fn client(&self) -> &Arc<Client> {
-        self.node().client()
+        &self.node().client
     }
 
     fn node(&self) -> &HeldNode {
         match &self.by {
             HoldKind::Node(held) => held,
-            HoldKind::Owner(share) => share.held(),
+            HoldKind::Owner(share) => &share.held,
             HoldKind::Composite(_) => unreachable!("only guards of one node ask for it"),
         }
     }

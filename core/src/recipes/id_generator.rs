@@ -1,6 +1,5 @@
 //! Unique, rising ids.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,9 +8,8 @@ use tokio::sync::Mutex;
 
 use super::cell_handle::CellHandle;
 use super::count_cell::CountCell;
-use crate::address::Address;
+use super::handles::addressed;
 use crate::clock::Moment;
-use crate::contracts::CellLife;
 use crate::decide::count::Change;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -124,10 +122,7 @@ impl IdGenerator {
         if let Some(id) = reserved.next(now) {
             return Ok(id);
         }
-        let until = match self.count.handle.life {
-            CellLife::Idle(idle) => Some(now + idle.get()),
-            CellLife::Stays | CellLife::Lease => None,
-        };
+        let until = self.count.handle.time_to_idle().map(|idle| now + idle.get());
         let added = self.count.change(Change::Add(i64::from(self.block))).await;
         let block = added.and_then(|sum| self.block_up_to(sum.expect("an add always changes the count")));
         *reserved = Block { ids: self.count.handle.in_context("next_id", block)?, until };
@@ -155,20 +150,6 @@ impl IdGenerator {
         *reserved = Block::default();
         self.count.handle.in_context("delete", self.count.delete().await)
     }
-
-    /// The key, as it was given.
-    pub fn key(&self) -> &str {
-        self.count.handle.cell.name()
-    }
-
-    /// Its address on the coordinator.
-    pub fn address(&self) -> &Address {
-        &self.count.handle.cell
-    }
 }
 
-impl fmt::Debug for IdGenerator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IdGenerator").field("address", self.address()).finish_non_exhaustive()
-    }
-}
+addressed!(IdGenerator, self => self.count.handle.cell);

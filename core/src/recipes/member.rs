@@ -18,7 +18,7 @@ use crate::error::Result;
 /// A lock as a member of a [`MultiLock`](super::MultiLock), with the mode in which it is acquired.
 #[derive(Clone)]
 pub struct MultiMember {
-    handle: Arc<QueueHandle>,
+    pub(super) handle: Arc<QueueHandle>,
     claim: Claim,
     limit: Limit,
 }
@@ -51,10 +51,6 @@ impl MultiMember {
     /// The [name](crate::Config::name) of the lock's coordinator, if it has one.
     pub fn coordinator(&self) -> Option<&str> {
         self.handle.client().name.as_deref()
-    }
-
-    pub(super) fn handle(&self) -> &QueueHandle {
-        &self.handle
     }
 
     /// Acquires the member alone; claim and limit are the member's.

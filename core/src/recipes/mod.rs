@@ -16,6 +16,7 @@ mod group;
 mod group_changes;
 mod group_member;
 mod guards;
+mod handles;
 mod hold;
 mod id_generator;
 mod leadership;

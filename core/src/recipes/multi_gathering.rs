@@ -7,7 +7,6 @@ use futures_util::future::join_all;
 
 use super::ask::Ask;
 use super::hold::Hold;
-use super::member::MultiMember;
 use super::multi_guard::Several;
 use super::multi_members::MultiMembers;
 use crate::clock::{Clock, Moment};
@@ -32,10 +31,10 @@ pub(super) struct Gathering<'a> {
 
 impl<'a> Gathering<'a> {
     pub(super) fn new(members: &'a Arc<MultiMembers>, ask: Ask) -> Self {
-        let clock = members.all()[0].handle().client().clock();
+        let clock = members.members[0].handle.client().clock();
         let begun = clock.now();
         let deadline = ask.within.map(|within| begun + within);
-        let gather = Gather::new(members.all().len());
+        let gather = Gather::new(members.members.len());
         Self { members, ask, clock, begun, deadline, gather, held: Vec::new() }
     }
 
@@ -66,7 +65,7 @@ impl<'a> Gathering<'a> {
     /// The call of one member. The hold's own bounds begin when all are held.
     fn call(&self, patience: Patience) -> Ask {
         let mut ask = Ask { patience, ..self.ask.clone() };
-        if self.members.all().len() > 1 {
+        if self.members.members.len() > 1 {
             (ask.max_hold, ask.min_hold) = (None, None);
         }
         ask.within = match (patience, self.deadline) {
@@ -79,13 +78,9 @@ impl<'a> Gathering<'a> {
         ask
     }
 
-    fn members(&self) -> impl Iterator<Item = &'a MultiMember> + use<'a> {
-        self.members.in_order()
-    }
-
     /// Tries all at once. Answers whether all are held; if not, all are given back.
     async fn try_all(&mut self) -> Result<bool> {
-        let tries = join_all(self.members().map(|member| member.acquire(self.call(Patience::Try))));
+        let tries = join_all(self.members.in_order().map(|member| member.acquire(self.call(Patience::Try))));
         let answers = tokio::select! {
             answers = tries => answers,
             () = self.clock.sleep_until(self.deadline.unwrap_or(Moment::NEVER)) => return Err(self.late()),
@@ -117,7 +112,7 @@ impl<'a> Gathering<'a> {
 
     /// Waits for one while those before it are held. Answers `false` if it was a try, and refused.
     async fn wait_for(&mut self, place: usize) -> Result<bool> {
-        let member = self.members().nth(place).expect("a place in the order");
+        let member = self.members.in_order().nth(place).expect("a place in the order");
         let tenures: Vec<_> = self.held.iter().map(|held| Arc::clone(held.tenure())).collect();
         let lost = async {
             match &tenures[..] {
@@ -176,7 +171,7 @@ impl<'a> Gathering<'a> {
     fn late(&self) -> Error {
         Error::new(ErrorKind::Timeout, "not all were tried in time")
             .in_operation(self.ask.operation)
-            .on(self.members.name())
+            .on(&*self.members.name)
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Several {
 impl Several {
     /// `held` is in canonical order.
     pub(super) fn new(members: &Arc<MultiMembers>, held: Vec<Hold>) -> Self {
-        let mut held: Vec<_> = members.order().iter().copied().zip(held).collect();
+        let mut held: Vec<_> = members.order.iter().copied().zip(held).collect();
         held.sort_unstable_by_key(|(place, _)| *place);
         let held: Vec<_> = held.into_iter().map(|(_, held)| held).collect();
         let tenures = held.iter().map(|held| Arc::clone(held.tenure())).collect();
@@ -35,15 +35,15 @@ impl Several {
 
 impl Composite for Several {
     fn key(&self) -> &str {
-        self.members.name()
+        &self.members.name
     }
 
     fn address(&self) -> &Address {
-        self.members.all()[0].address()
+        self.members.members[0].address()
     }
 
     fn coordinator(&self) -> Option<&str> {
-        self.members.all()[0].coordinator()
+        self.members.members[0].coordinator()
     }
 
     fn held_by(&self) -> HeldBy<'_> {
@@ -57,7 +57,7 @@ impl Composite for Several {
     }
 
     fn addresses(&self) -> Vec<&Address> {
-        self.members.all().iter().map(MultiMember::address).collect()
+        self.members.members.iter().map(MultiMember::address).collect()
     }
 
     fn release(&self) -> BoxFuture<'_, Result<Ended>> {

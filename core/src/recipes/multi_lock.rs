@@ -86,25 +86,25 @@ impl MultiLock {
 
     /// The members, in the order in which they were given.
     pub fn members(&self) -> &[MultiMember] {
-        self.0.all()
+        &self.0.members
     }
 }
 
 impl Take for MultiMembers {
     fn take(self: Arc<Self>, ask: Ask) -> Acquiring {
         Box::pin(async move {
-            ask.check().map_err(|error| error.in_operation(ask.operation).on(self.name()))?;
+            ask.check().map_err(|error| error.in_operation(ask.operation).on(&*self.name))?;
             Gathering::new(&self, ask).run().await
         })
     }
 
     fn key(&self) -> &str {
-        self.name()
+        &self.name
     }
 }
 
 impl fmt::Debug for MultiLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MultiLock").field("members", &self.0.all()).finish_non_exhaustive()
+        f.debug_struct("MultiLock").field("members", &self.0.members).finish_non_exhaustive()
     }
 }

@@ -9,10 +9,11 @@ use crate::error::{Error, Result};
 /// The members of a lock over several: at least one, each given once.
 pub(super) struct MultiMembers {
     // In the order in which they were given.
-    members: Vec<MultiMember>,
+    pub(super) members: Vec<MultiMember>,
     // Their places, in canonical order.
-    order: Vec<usize>,
-    name: String,
+    pub(super) order: Vec<usize>,
+    // Their keys, joined by ` + `.
+    pub(super) name: String,
 }
 
 impl MultiMembers {
@@ -22,7 +23,7 @@ impl MultiMembers {
         }
         for (place, member) in members.iter().enumerate() {
             let is_twin = |other: &&MultiMember| {
-                !Arc::ptr_eq(other.handle().client(), member.handle().client())
+                !Arc::ptr_eq(other.handle.client(), member.handle.client())
                     && other.coordinator() == member.coordinator()
             };
             if let Some(other) = members[..place].iter().find(is_twin) {
@@ -43,24 +44,9 @@ impl MultiMembers {
         Ok(Self { members, order, name })
     }
 
-    /// As they were given.
-    pub(super) fn all(&self) -> &[MultiMember] {
-        &self.members
-    }
-
-    /// Their places, in canonical order.
-    pub(super) fn order(&self) -> &[usize] {
-        &self.order
-    }
-
     /// In canonical order.
     pub(super) fn in_order(&self) -> impl Iterator<Item = &MultiMember> {
         self.order.iter().map(|place| &self.members[*place])
-    }
-
-    /// Their keys, joined by ` + `.
-    pub(super) fn name(&self) -> &str {
-        &self.name
     }
 }
 
@@ -92,7 +78,7 @@ mod tests {
             let (moves, stays) = (of("b", moves), of("a", "middle"));
             let given = [(&moves, "y"), (&stays, "z"), (&moves, "x")];
             let members = given.map(|(of, key)| of.mutex(key).expect("a good key").into());
-            MultiMembers::new(members.into()).expect("good members").order().to_vec()
+            MultiMembers::new(members.into()).expect("good members").order.to_vec()
         };
         assert_eq!(order("before"), [1, 2, 0]);
         assert_eq!(order("the-new-one"), order("before"));

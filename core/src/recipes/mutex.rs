@@ -1,17 +1,13 @@
 //! A fair mutex.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::acquire::Acquire;
 use super::ask::Ask;
 use super::guards::MutexGuard;
-use super::queue_handle::{QueueHandle, QueuePages};
-use crate::address::Address;
-use crate::contracts::QueueEntry;
+use super::handles::queued;
+use super::queue_handle::QueueHandle;
 use crate::decide::Claim;
-use crate::error::Result;
-use crate::listing::Listing;
 use crate::reentrancy::Owner;
 
 /// A fair mutex on a coordinator: admitted in the order of joining. Each hold has a fencing token
@@ -115,41 +111,6 @@ impl Mutex {
     pub fn hold_count(&self, owner: &Owner) -> usize {
         self.handle.hold_count(owner)
     }
-
-    /// The key, as it was given.
-    pub fn key(&self) -> &str {
-        self.handle.queue.name()
-    }
-
-    /// The queue's address on the coordinator.
-    pub fn address(&self) -> &Address {
-        &self.handle.queue
-    }
-
-    /// The holders and waiters, in order: no I/O.
-    pub fn queue(&self) -> Listing<QueueEntry> {
-        Listing::of(QueuePages(Arc::clone(&self.handle)))
-    }
-
-    /// Removes any client's node from the queue, and admits those that it blocked: for operators.
-    /// Take its sequence number from [`queue`](Mutex::queue). Answers whether the node was there.
-    ///
-    /// Its owner hears `Revoked`, at once if the backend can notify it, and works on until then:
-    /// only fencing keeps its last writes out.
-    ///
-    /// # Errors
-    /// `Unavailable`; `OutcomeUnknown` when it may have been carried out (harmless to repeat);
-    /// `Forbidden`; `Closed`; `RuntimeGone`.
-    ///
-    /// # Cancel safety
-    /// A dropped call may or may not have been carried out.
-    pub async fn force_release(&self, sequence: u64) -> Result<bool> {
-        self.handle.force_release(sequence).await
-    }
 }
 
-impl fmt::Debug for Mutex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mutex").field("address", &self.handle.queue).finish_non_exhaustive()
-    }
-}
+queued!(Mutex);

@@ -18,7 +18,7 @@ use crate::contracts::{EntryPage, Patience, QueueEntry};
 use crate::decide::Claim;
 use crate::error::Result;
 use crate::held_node::HeldNode;
-use crate::listing::{Page, Pages, numbered, sequence};
+use crate::listing::{Listing, Page, Pages, numbered, sequence};
 use crate::moving::{self, Participant};
 use crate::reentrancy::{Bounds, Mode, Owner, Owners, Share};
 use crate::seen::{RecipeMeter, SeenAcquisition};
@@ -30,7 +30,7 @@ pub(crate) struct QueueHandle {
     pub(super) owners: Arc<Owners>,
     pub(super) queue: Address,
     // Of a client of both sides of a move.
-    moving: Option<Arc<Participant>>,
+    pub(super) moving: Option<Arc<Participant>>,
     meter: Arc<RecipeMeter>,
 }
 
@@ -50,11 +50,6 @@ impl QueueHandle {
     ) -> Self {
         let meter = owners.client().meters.of(recipe);
         Self { owners: Arc::clone(owners), queue, moving, meter }
-    }
-
-    /// Whether its client is one of both sides of a move.
-    pub(super) fn moves(&self) -> bool {
-        self.moving.is_some()
     }
 
     pub(super) fn client(&self) -> &Arc<Client> {
@@ -180,6 +175,11 @@ impl QueueHandle {
         Leader::of(head, |sequence| self.client().tokens.of(sequence))
     }
 
+    /// The holders and waiters, in order.
+    pub(super) fn listing(self: &Arc<Self>) -> Listing<QueueEntry> {
+        Listing::of(QueuePages(Arc::clone(self)))
+    }
+
     /// Lists all of it, page by page.
     pub(super) async fn list_all(&self) -> Result<Vec<QueueEntry>> {
         let client = self.client();
@@ -215,7 +215,7 @@ impl Take for QueueHandle {
 }
 
 /// The holders and waiters of a queue.
-pub(super) struct QueuePages(pub(super) Arc<QueueHandle>);
+struct QueuePages(Arc<QueueHandle>);
 
 #[async_trait]
 impl Pages<QueueEntry> for QueuePages {

@@ -52,8 +52,8 @@ struct MemberTried {
 
 impl<'a> Acquisition<'a> {
     pub(super) fn new(lock: &'a Arc<QuorumMembers>, ask: Ask) -> Self {
-        let clock = lock.members()[0].handle.client().clock();
-        let (begun, members) = (clock.now(), lock.members().len());
+        let clock = lock.members[0].handle.client().clock();
+        let (begun, members) = (clock.now(), lock.members.len());
         let deadline = match (ask.patience, ask.within) {
             (Patience::Wait, Some(within)) => begun + within,
             _ => Moment::NEVER,
@@ -102,7 +102,7 @@ impl<'a> Acquisition<'a> {
                     self.gathering.tried(tried.refused + tried.held);
                 }
                 NextStep::WaitFor(place) => {
-                    let (before, from_here) = self.lock.order().split_at(place);
+                    let (before, from_here) = self.lock.order.split_at(place);
                     self.keep_only(before);
                     late = self.wait_for(from_here[0]).await;
                     // Only where a majority has answered is any waited for.
@@ -119,6 +119,16 @@ impl<'a> Acquisition<'a> {
     fn keep_only(&mut self, kept: &[usize]) {
         let members = self.held.iter_mut().enumerate();
         members.filter(|(member, _)| !kept.contains(member)).for_each(|(_, held)| drop(held.take()));
+    }
+
+    /// Keeps a member's hold, or why the member is left out.
+    fn keep(&mut self, member: usize, answer: Result<Taken>) {
+        match answer {
+            Ok(Taken::Held(held)) => self.held[member] = Some(held),
+            Ok(Taken::Refused) => {}
+            Ok(Taken::After(time)) => self.left_out[member] = Some(LeftOut::After(time)),
+            Err(error) => self.left_out[member] = Some(LeftOut::Failed(error)),
+        }
     }
 
     /// How many members are held now.
@@ -146,18 +156,9 @@ impl<'a> Acquisition<'a> {
         while let Some((member, answer)) = next_of(&mut tried.late, &self.clock, until).await {
             asked.retain(|other| *other != member);
             self.left_out[member] = None;
-            match answer {
-                Ok(Taken::Held(held)) => self.held[member] = Some(held),
-                Ok(Taken::Refused) => tried.refused += 1,
-                Ok(Taken::After(time)) => {
-                    self.left_out[member] = Some(LeftOut::After(time));
-                    failed += 1;
-                }
-                Err(error) => {
-                    self.left_out[member] = Some(LeftOut::Failed(error));
-                    failed += 1;
-                }
-            }
+            tried.refused += usize::from(matches!(answer, Ok(Taken::Refused)));
+            self.keep(member, answer);
+            failed += usize::from(self.left_out[member].is_some());
             tried.held = self.live();
             let (possible, answered) = (tried.held + tried.late.len(), tried.held + tried.refused);
             if tried.held >= need || possible < need && (answered >= need || failed > members - need) {
@@ -201,7 +202,9 @@ impl<'a> Acquisition<'a> {
         if self.ask.patience == Patience::Try || self.ask.fail_fast {
             return Err(why);
         }
-        if self.clock.now().since(self.answered) > self.lock.longest_ttl() && self.deadline == Moment::NEVER {
+        if self.clock.now().since(self.answered) > self.lock.terms.longest_ttl
+            && self.deadline == Moment::NEVER
+        {
             return Err(why);
         }
         self.obstacle = Some(why);
@@ -218,7 +221,7 @@ impl<'a> Acquisition<'a> {
         let ask = Ask { fail_fast: true, ..self.call(Patience::Wait) };
         let mut waiting = self.lock.take_member(member, ask);
         loop {
-            let next = self.clock.now() + self.lock.longest_ttl();
+            let next = self.clock.now() + self.lock.terms.longest_ttl;
             let clock = self.clock.clone();
             let (_, answer) = tokio::select! {
                 biased;
@@ -236,12 +239,7 @@ impl<'a> Acquisition<'a> {
                     continue;
                 }
             };
-            match answer {
-                Ok(Taken::Held(held)) => self.held[member] = Some(held),
-                Ok(Taken::Refused) => {}
-                Ok(Taken::After(time)) => self.left_out[member] = Some(LeftOut::After(time)),
-                Err(error) => self.left_out[member] = Some(LeftOut::Failed(error)),
-            }
+            self.keep(member, answer);
             return Tries::default();
         }
     }

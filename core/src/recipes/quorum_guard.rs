@@ -60,7 +60,7 @@ impl QuorumHold {
     ) -> Self {
         let shared = QuorumParts::new(lock, held);
         shared.held.lock().iter().flatten().for_each(|held| shared.bind(held, bounds));
-        let client = shared.lock.members()[0].handle.client();
+        let client = shared.lock.members[0].handle.client();
         client.cleanup.beside(widen(Arc::clone(&shared), late, bounds, again));
         Self(shared)
     }
@@ -70,7 +70,7 @@ impl QuorumHold {
         let QuorumParts { lock, majority, held } = &*self.0;
         let ended = majority.end();
         let members: Vec<_> = held.lock().iter().flatten().cloned().collect();
-        if let ([_], [only]) = (lock.members(), &members[..]) {
+        if let ([_], [only]) = (&lock.members[..], &members[..]) {
             return only.give_back().await;
         }
         if let Ended::Lost(reason) = ended {
@@ -91,7 +91,7 @@ impl Composite for QuorumHold {
     }
 
     fn address(&self) -> &Address {
-        self.0.lock.members()[0].address()
+        self.0.lock.members[0].address()
     }
 
     fn coordinator(&self) -> Option<&str> {
@@ -135,7 +135,7 @@ impl QuorumParts {
     }
 
     fn bind(&self, held: &Hold, bounds: HoldBounds) {
-        let now = self.lock.members()[0].handle.client().clock().now();
+        let now = self.lock.members[0].handle.client().clock().now();
         let min_hold = bounds.kept_until.map(|until| until.since(now)).filter(|left| !left.is_zero());
         held.bind(bounds.end, min_hold);
     }
@@ -187,8 +187,8 @@ pub(super) async fn next_of(
 /// Adds the members that are answered late, and from time to time tries those that are missing,
 /// until the hold has ended. Gives back what is left of one that was lost.
 async fn widen(shared: Arc<QuorumParts>, mut late: Tries, bounds: HoldBounds, again: Ask) {
-    let clock = shared.lock.members()[0].handle.client().clock();
-    let period = renewal_period(shared.lock.longest_ttl());
+    let clock = shared.lock.members[0].handle.client().clock();
+    let period = renewal_period(shared.lock.terms.longest_ttl);
     let widening = async {
         loop {
             let until = clock.now() + shared.lock.tries_within();

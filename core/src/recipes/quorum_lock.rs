@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 
 use super::acquire::{Acquire, Acquiring, Take};
 use super::ask::Ask;
+use super::cell_handle::CellHandle;
 use super::guards::QuorumGuard;
 use super::hold::Hold;
 use super::mutex::Mutex;
@@ -15,9 +16,8 @@ use super::quorum_gathering::Acquisition;
 use super::quorum_guard::QuorumHold;
 use super::quorum_members::QuorumMembers;
 use super::server_count::vouch;
-use crate::address::{Address, Kind};
-use crate::client::Client;
-use crate::contracts::{CellLife, CellWrite, Expected, MAX_CELL_BYTES};
+use crate::address::Kind;
+use crate::contracts::MAX_CELL_BYTES;
 use crate::decide::Claim;
 use crate::decide::gather::canonical_order;
 use crate::decide::trial::{Marker, Terms};
@@ -108,7 +108,7 @@ impl QuorumLock {
         };
         let (key, several) = (first.key(), members.len() > 1);
         let invalid = |name, why: String| Err(Error::invalid(name, why).on(key));
-        if several && members.iter().any(|member| member.handle.moves()) {
+        if several && members.iter().any(|member| member.handle.moving.is_some()) {
             // The marker of one side says nothing of what the other one has forgotten.
             let why =
                 "a server of a quorum does not move between coordinators: it is replaced by another one";
@@ -121,26 +121,20 @@ impl QuorumLock {
                 "a coordinator has no name: the order of the members needs one".to_owned(),
             );
         }
-        let names = names.into_iter().map(Option::unwrap_or_default);
-        let order = match canonical_order(names.clone()) {
-            Ok(order) => order,
-            Err((_, twice)) => {
-                let name = members[twice].handle.client().name.as_deref();
-                return invalid(
-                    "name",
-                    format!("two coordinators have the name {:?}", name.unwrap_or_default()),
-                );
-            }
-        };
+        let names: Vec<_> = names.into_iter().map(Option::unwrap_or_default).collect();
+        let order = canonical_order(&names).map_err(|(_, twice)| {
+            Error::invalid("name", format!("two coordinators have the name {:?}", names[twice])).on(key)
+        })?;
         let longest = members.iter().map(|member| member.handle.client().lease().ttl()).max();
         if longest > Some(longest_ttl) {
             return invalid("longest_ttl", format!("is {longest_ttl:?}, and a lease has {longest:?}"));
         }
-        let markers: Option<_> =
-            members.iter().map(|member| member.address().beside(Kind::Quorum, MARKER)).collect();
-        let markers = markers.expect("a key of ours");
-        let ordered: Vec<_> = names.collect();
-        let terms = Terms::new(longest_ttl, order.iter().map(|place| ordered[*place]));
+        let marker = |member: &Mutex| {
+            let cell = member.address().beside(Kind::Quorum, MARKER).expect("a key of ours");
+            CellHandle::new(member.handle.client(), cell)
+        };
+        let markers = members.iter().map(marker).collect();
+        let terms = Terms::new(longest_ttl, order.iter().map(|place| names[*place]));
         if Marker::new(&terms, Some(&"x".repeat(255)), u64::MAX, false).to_string().len() > MAX_CELL_BYTES {
             return invalid("members", "their names are too long".to_owned());
         }
@@ -188,8 +182,7 @@ impl QuorumLock {
     /// # Cancel safety
     /// Some markers may be written; it may be called again.
     pub async fn initialize(&self) -> Result<()> {
-        let vouching =
-            self.members_and_markers().map(async |(client, cell)| vouch(client, cell, &self.0.terms).await);
+        let vouching = self.0.markers.iter().map(|marker| vouch(marker, &self.0.terms));
         self.of_all("initialize", join_all(vouching).await)
     }
 
@@ -203,10 +196,7 @@ impl QuorumLock {
     /// # Cancel safety
     /// Some markers may be deleted; it may be called again.
     pub async fn reset(&self) -> Result<()> {
-        let deletion = CellWrite { expected: Expected::Any, value: None, life: CellLife::Stays };
-        let deleting = self.members_and_markers().map(async |(client, cell)| {
-            client.serve(client.backend.write_cell(cell, &deletion)).await.map(drop)
-        });
+        let deleting = self.0.markers.iter().map(async |marker| marker.delete().await.map(drop));
         self.of_all("reset", join_all(deleting).await)
     }
 
@@ -220,10 +210,6 @@ impl QuorumLock {
         self.0.key()
     }
 
-    fn members_and_markers(&self) -> impl Iterator<Item = (&Arc<Client>, &Address)> {
-        self.0.members.iter().map(|member| member.handle.client()).zip(&self.0.markers)
-    }
-
     fn of_all(&self, operation: &'static str, answers: Vec<Result<()>>) -> Result<()> {
         let all: Result<()> = answers.into_iter().collect();
         all.map_err(|error| error.in_operation(operation).on(self.key()))
@@ -234,7 +220,7 @@ impl Take for QuorumMembers {
     fn take(self: Arc<Self>, ask: Ask) -> Acquiring {
         Box::pin(async move {
             ask.check().map_err(|error| error.in_operation(ask.operation).on(QuorumMembers::key(&self)))?;
-            let [only] = self.members() else { return Acquisition::new(&self, ask).run().await };
+            let [only] = &self.members[..] else { return Acquisition::new(&self, ask).run().await };
             let held = Arc::clone(&only.handle).take(ask).await?;
             Ok(held.map(|held| {
                 let (claim, waited) = (held.claim(), held.waited());

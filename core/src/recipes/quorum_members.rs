@@ -7,10 +7,10 @@ use futures_util::future::BoxFuture;
 
 use super::acquire::Take;
 use super::ask::Ask;
+use super::cell_handle::CellHandle;
 use super::hold::Hold;
 use super::mutex::Mutex;
 use super::server_count::{Counted, ask as ask_server};
-use crate::address::Address;
 use crate::contracts::Patience;
 use crate::decide::quorum::majority;
 use crate::decide::trial::Terms;
@@ -22,8 +22,8 @@ pub(super) struct QuorumMembers {
     pub(super) members: Vec<Mutex>,
     // Their places, in canonical order.
     pub(super) order: Vec<usize>,
-    // The address of each member's marker.
-    pub(super) markers: Vec<Address>,
+    // Each member's marker.
+    pub(super) markers: Vec<CellHandle>,
     pub(super) terms: Arc<Terms>,
     // Whether servers that may have forgotten are left out.
     pub(super) guarded: bool,
@@ -38,28 +38,14 @@ pub(super) enum Taken {
 }
 
 impl QuorumMembers {
-    pub(super) fn members(&self) -> &[Mutex] {
-        &self.members
-    }
-
     pub(super) fn key(&self) -> &str {
         self.members[0].key()
-    }
-
-    /// The longest TTL of any client's lease.
-    pub(super) fn longest_ttl(&self) -> Duration {
-        self.terms.longest_ttl
     }
 
     /// Longer than any try takes, by its own bounds.
     pub(super) fn tries_within(&self) -> Duration {
         let longest = self.members.iter().map(|member| member.handle.client().request_timeout).max();
-        self.longest_ttl().saturating_add(longest.unwrap_or_default().saturating_mul(3))
-    }
-
-    /// The members' places in canonical order.
-    pub(super) fn order(&self) -> &[usize] {
-        &self.order
+        self.terms.longest_ttl.saturating_add(longest.unwrap_or_default().saturating_mul(3))
     }
 
     /// How many members a hold needs.
@@ -94,7 +80,7 @@ impl QuorumMembers {
         let client = mutex.handle.client();
         let proves = |lease: &_| !guarded || client.trial.proves(&*client.backend, terms, lease);
         if !proves(&client.lease())
-            && let Counted::After(time) = ask_server(client, marker, terms).await?
+            && let Counted::After(time) = ask_server(marker, terms).await?
         {
             return Ok(Taken::After(time));
         }
@@ -103,7 +89,7 @@ impl QuorumMembers {
         let lease = node.state().lease();
         // The server may have come back between the two answers, or the lease be a new one.
         if !proves(lease) {
-            if let Counted::After(time) = ask_server(client, marker, terms).await? {
+            if let Counted::After(time) = ask_server(marker, terms).await? {
                 return Ok(Taken::After(time));
             }
             if !proves(lease) {

@@ -1,17 +1,13 @@
 //! A fair read/write lock.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::acquire::Acquire;
 use super::ask::Ask;
 use super::guards::{ReadGuard, WriteGuard};
-use super::queue_handle::{QueueHandle, QueuePages};
-use crate::address::Address;
-use crate::contracts::QueueEntry;
+use super::handles::queued;
+use super::queue_handle::QueueHandle;
 use crate::decide::Claim;
-use crate::error::Result;
-use crate::listing::Listing;
 
 /// A fair read/write lock on a coordinator: any number of readers, or one writer.
 ///
@@ -102,41 +98,6 @@ impl RwLock {
     pub fn try_write(&self) -> Acquire<Option<WriteGuard>> {
         Ask::try_new("try_write", Claim::Exclusive).of(self.handle.clone())
     }
-
-    /// The key, as it was given.
-    pub fn key(&self) -> &str {
-        self.handle.queue.name()
-    }
-
-    /// The queue's address on the coordinator.
-    pub fn address(&self) -> &Address {
-        &self.handle.queue
-    }
-
-    /// The holders and waiters, in order: no I/O.
-    pub fn queue(&self) -> Listing<QueueEntry> {
-        Listing::of(QueuePages(Arc::clone(&self.handle)))
-    }
-
-    /// Removes any client's node from the queue, and admits those that it blocked: for operators.
-    /// Take its sequence number from [`queue`](RwLock::queue). Answers whether the node was there.
-    ///
-    /// Its owner hears `Revoked`, at once if the backend can notify it, and works on until then:
-    /// only fencing keeps its last writes out.
-    ///
-    /// # Errors
-    /// `Unavailable`; `OutcomeUnknown` when it may have been carried out (harmless to repeat);
-    /// `Forbidden`; `Closed`; `RuntimeGone`.
-    ///
-    /// # Cancel safety
-    /// A dropped call may or may not have been carried out.
-    pub async fn force_release(&self, sequence: u64) -> Result<bool> {
-        self.handle.force_release(sequence).await
-    }
 }
 
-impl fmt::Debug for RwLock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RwLock").field("address", &self.handle.queue).finish_non_exhaustive()
-    }
-}
+queued!(RwLock);

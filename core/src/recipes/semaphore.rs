@@ -1,6 +1,5 @@
 //! A fair semaphore with weighted permits.
 
-use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -8,12 +7,11 @@ use parking_lot::Mutex;
 use super::acquire::{Acquire, Acquired};
 use super::ask::Ask;
 use super::guards::Permit;
-use super::queue_handle::{QueueHandle, QueuePages};
-use crate::address::Address;
-use crate::contracts::{ExpectedLimit, Limit, QueueEntry};
+use super::handles::queued;
+use super::queue_handle::QueueHandle;
+use crate::contracts::{ExpectedLimit, Limit};
 use crate::decide::Claim;
 use crate::error::{Error, Result};
-use crate::listing::Listing;
 
 /// A fair semaphore on a coordinator: at most `limit` permits are held at a time. It limits
 /// concurrency, not rate.
@@ -107,9 +105,9 @@ impl Semaphore {
     /// # Cancel safety
     /// Reads only.
     pub async fn stored_limit(&self) -> Result<Option<u32>> {
-        let in_context = |error: Error| error.in_operation("stored_limit").on(self.key());
         let client = self.handle.client();
-        client.serve(client.backend.limit(&self.handle.queue)).await.map_err(in_context)
+        let limit = client.serve(client.backend.limit(&self.handle.queue)).await;
+        self.handle.in_context("stored_limit", limit)
     }
 
     /// Replaces the stored limit. From now on this handle and its clones expect the new limit, or
@@ -128,13 +126,12 @@ impl Semaphore {
     /// # Cancel safety
     /// A dropped call may or may not have been carried out.
     pub async fn set_limit(&self, limit: u32) -> Result<()> {
-        let in_context = |error: Error| error.in_operation("set_limit").on(self.key());
         if limit == 0 {
-            return Err(in_context(Error::invalid("limit", "must not be zero")));
+            return self.handle.in_context("set_limit", Err(Error::invalid("limit", "must not be zero")));
         }
         let client = self.handle.client();
         let set = client.backend.set_limit(&self.handle.queue, ExpectedLimit::Any, limit);
-        client.serve(set).await.map_err(in_context)?;
+        self.handle.in_context("set_limit", client.serve(set).await)?;
         let mut expected = self.limit.lock();
         *expected = match *expected {
             Limit::Exactly(_) => Limit::Exactly(limit),
@@ -143,48 +140,9 @@ impl Semaphore {
         };
         Ok(())
     }
-
-    /// The key, as it was given.
-    pub fn key(&self) -> &str {
-        self.handle.queue.name()
-    }
-
-    /// The queue's address on the coordinator.
-    pub fn address(&self) -> &Address {
-        &self.handle.queue
-    }
-
-    /// The holders and waiters, in order: no I/O.
-    pub fn queue(&self) -> Listing<QueueEntry> {
-        Listing::of(QueuePages(Arc::clone(&self.handle)))
-    }
-
-    /// Removes any client's node from the queue, and admits those that it blocked: for operators.
-    /// Take its sequence number from [`queue`](Semaphore::queue). Answers whether the node was
-    /// there.
-    ///
-    /// Its owner hears `Revoked`, at once if the backend can notify it, and works on until then:
-    /// only fencing keeps its last writes out.
-    ///
-    /// # Errors
-    /// `Unavailable`; `OutcomeUnknown` when it may have been carried out (harmless to repeat);
-    /// `Forbidden`; `Closed`; `RuntimeGone`.
-    ///
-    /// # Cancel safety
-    /// A dropped call may or may not have been carried out.
-    pub async fn force_release(&self, sequence: u64) -> Result<bool> {
-        self.handle.force_release(sequence).await
-    }
 }
 
-impl fmt::Debug for Semaphore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Semaphore")
-            .field("address", &self.handle.queue)
-            .field("limit", &self.limit())
-            .finish_non_exhaustive()
-    }
-}
+queued!(Semaphore, limit);
 
 impl Permit {
     /// How many permits it holds.

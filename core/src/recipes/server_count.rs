@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::address::Address;
-use crate::client::Client;
-use crate::contracts::{CellLife, CellWrite, Expected, Incarnation, NodeId, Version, VersionedValue};
+use super::cell_handle::CellHandle;
+use crate::contracts::{CellLife, CellWrite, Incarnation, NodeId, Version, VersionedValue};
 use crate::decide::trial::{Marker, Terms, Verdict};
 use crate::error::{Error, ErrorKind, Result};
 use crate::server_trial::Proven;
@@ -32,14 +31,15 @@ pub(super) enum Counted {
 ///
 /// # Cancel safety
 /// A marker may be written or not.
-pub(super) async fn ask(client: &Client, cell: &Address, terms: &Arc<Terms>) -> Result<Counted> {
+pub(super) async fn ask(marker: &CellHandle, terms: &Arc<Terms>) -> Result<Counted> {
     // The whole of it: one task asks at a time, and the others would wait one after the other.
-    let asking = timeout(client.request_timeout, ask_now(client, cell, terms)).await;
+    let asking = timeout(marker.client.request_timeout, ask_now(marker, terms)).await;
     let late = |_| Err(Error::new(ErrorKind::Unavailable, "the server's marker was not read in time"));
     asking.unwrap_or_else(late)
 }
 
-async fn ask_now(client: &Client, cell: &Address, terms: &Arc<Terms>) -> Result<Counted> {
+async fn ask_now(handle: &CellHandle, terms: &Arc<Terms>) -> Result<Counted> {
+    let client = &handle.client;
     let (backend, clock) = (&*client.backend, client.clock());
     let mut trial = client.trial.trial.lock().await;
     for _ in 0..ROUNDS {
@@ -48,7 +48,7 @@ async fn ask_now(client: &Client, cell: &Address, terms: &Arc<Terms>) -> Result<
             // Found out by another task.
             return Ok(Counted::Now);
         }
-        let stored = read(client, cell).await?;
+        let stored = read(handle).await?;
         if backend.incarnation() != server {
             continue;
         }
@@ -63,8 +63,8 @@ async fn ask_now(client: &Client, cell: &Address, terms: &Arc<Terms>) -> Result<
             }
             Verdict::NotBefore(ripe_at) => return Ok(Counted::After(ripe_at.since(now))),
             Verdict::Write(marker) => {
-                tracing::debug!(cell = %cell, %marker, "a server's memory is on trial");
-                match write(client, cell, version, &marker).await {
+                tracing::debug!(cell = %handle.cell, %marker, "a server's memory is on trial");
+                match write(handle, version, &marker).await {
                     // Read again, whoever has written it. Each marker has a number of its own,
                     // so that one that lands late does no harm.
                     Err(error) if error.kind() != ErrorKind::OutcomeUnknown => return Err(error),
@@ -83,12 +83,12 @@ async fn ask_now(client: &Client, cell: &Address, terms: &Arc<Terms>) -> Result<
 }
 
 /// Declares that the server has nothing to forget. Changes no marker that is there.
-pub(super) async fn vouch(client: &Client, cell: &Address, terms: &Terms) -> Result<()> {
-    if read(client, cell).await?.is_none() {
+pub(super) async fn vouch(handle: &CellHandle, terms: &Terms) -> Result<()> {
+    if read(handle).await?.is_none() {
         // Connected by now.
-        let server = client.backend.incarnation();
+        let server = handle.client.backend.incarnation();
         let marker = Marker::new(terms, named(&server)?, NodeId::random().as_u64(), true);
-        write(client, cell, None, &marker).await?;
+        write(handle, None, &marker).await?;
     }
     Ok(())
 }
@@ -105,8 +105,8 @@ fn named(server: &Incarnation) -> Result<Option<&str>> {
     }
 }
 
-async fn read(client: &Client, cell: &Address) -> Result<Option<(Version, Marker)>> {
-    let Some(VersionedValue { version, value }) = client.serve(client.backend.read_cell(cell)).await? else {
+async fn read(handle: &CellHandle) -> Result<Option<(Version, Marker)>> {
+    let Some(VersionedValue { version, value }) = handle.read().await? else {
         return Ok(None);
     };
     let marker = std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok());
@@ -115,11 +115,11 @@ async fn read(client: &Client, cell: &Address) -> Result<Option<(Version, Marker
 }
 
 /// Writes over what was read. Whether that still stood shows at the next read.
-async fn write(client: &Client, cell: &Address, over: Option<Version>, marker: &Marker) -> Result<()> {
+async fn write(handle: &CellHandle, over: Option<Version>, marker: &Marker) -> Result<()> {
     let write = CellWrite {
-        expected: over.map_or(Expected::Absent, Expected::Version),
+        expected: over.into(),
         value: Some(marker.to_string().into_bytes().into()),
         life: CellLife::Stays,
     };
-    client.serve(client.backend.write_cell(cell, &write)).await.map(drop)
+    handle.write(&write).await.map(drop)
 }

@@ -1,14 +1,13 @@
 //! A value that all clients share.
 
-use std::fmt;
 use std::time::Duration;
 
-use super::cell_handle::{CellHandle, checked_value};
+use super::cell_handle::{CellHandle, answered_nonsense, checked_value};
+use super::handles::addressed;
 use super::hold::Hold;
 use super::watch::Watch;
-use crate::address::Address;
 use crate::contracts::{CellWrite, CellWritten, Expected, Version, VersionedValue};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 
 /// A value that all clients share: read, write, compare and set, watch.
 ///
@@ -181,17 +180,9 @@ impl SharedValue {
     fn checked_write(&self, expected: Expected, value: &[u8]) -> Result<CellWrite> {
         Ok(CellWrite { expected, value: Some(checked_value(value)?), life: self.handle.life })
     }
-
-    /// The key, as it was given.
-    pub fn key(&self) -> &str {
-        self.handle.cell.name()
-    }
-
-    /// Its address on the coordinator.
-    pub fn address(&self) -> &Address {
-        &self.handle.cell
-    }
 }
+
+addressed!(SharedValue, self => self.handle.cell);
 
 fn stored(written: CellWritten) -> Result<Compared> {
     match written {
@@ -205,15 +196,5 @@ fn unconditional(stored: Compared) -> Result<Version> {
     match stored {
         Compared::Stored(version) => Ok(version),
         Compared::Differs(_) => Err(answered_nonsense()),
-    }
-}
-
-fn answered_nonsense() -> Error {
-    Error::new(ErrorKind::Misconfigured, "the backend answered what was not asked")
-}
-
-impl fmt::Debug for SharedValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedValue").field("address", &self.handle.cell).finish_non_exhaustive()
     }
 }

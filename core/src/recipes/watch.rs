@@ -39,6 +39,7 @@ use crate::watched::Watched;
 #[must_use = "a watch that is dropped at once sees nothing"]
 #[derive(Clone)]
 pub struct Watch<T> {
+    address: Address,
     source: Box<dyn WatchSource<T>>,
     // The last answer of `changed`.
     answered: Option<T>,
@@ -46,7 +47,6 @@ pub struct Watch<T> {
 
 /// The state that a watch shows.
 trait WatchSource<T>: Send + Sync {
-    fn address(&self) -> &Address;
     fn latest(&self) -> Result<T>;
     fn is_current(&self) -> bool;
     /// Waits until the state differs from the last answer.
@@ -63,7 +63,6 @@ impl<T> Clone for Box<dyn WatchSource<T>> {
 /// A watcher of a state on the server, and the function that reads it.
 #[derive(Clone)]
 struct Read<S, F> {
-    address: Address,
     watcher: Watcher<S>,
     read: F,
 }
@@ -74,10 +73,6 @@ where
     S: Clone + Send + Sync + 'static,
     F: Fn(&S) -> Result<T> + Clone + Send + Sync + 'static,
 {
-    fn address(&self) -> &Address {
-        &self.address
-    }
-
     fn latest(&self) -> Result<T> {
         self.watcher.latest().and_then(|state| (self.read)(&state))
     }
@@ -106,8 +101,8 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Watch<T> {
     ) -> Result<Self> {
         let watcher = Watcher::open(client, watched).await;
         let watcher = watcher.map_err(|error| error.in_operation("watch").on(address.name()))?;
-        let source = Box::new(Read { address: address.clone(), watcher, read });
-        Ok(Self { source, answered: None })
+        let source = Box::new(Read { watcher, read });
+        Ok(Self { address: address.clone(), source, answered: None })
     }
 
     /// The state that was seen last, without a request. During an outage it may be old:
@@ -135,7 +130,7 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Watch<T> {
     /// Cancel-safe: the next call answers a change that a dropped one has not.
     pub async fn changed(&mut self) -> Result<T> {
         let next = self.source.next(&mut self.answered).await;
-        next.map_err(|error| error.in_operation("watch").on(self.source.address().name()))
+        next.map_err(|error| error.in_operation("watch").on(self.address.name()))
     }
 
     /// The answers of [`changed`](Self::changed) as a stream, which ends after an error.
@@ -168,7 +163,7 @@ impl Watch<Vec<GroupMember>> {
 impl<T: fmt::Debug> fmt::Debug for Watch<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Watch")
-            .field("address", self.source.address())
+            .field("address", &self.address)
             .field("answered", &self.answered)
             .finish_non_exhaustive()
     }

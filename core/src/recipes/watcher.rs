@@ -1,6 +1,5 @@
 //! One who watches a cell or a queue, over the one watch of its client.
 
-use std::fmt;
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -80,11 +79,5 @@ fn seen<S: Clone>(view: &View<S>) -> Result<S> {
         View::Read(state, _) => Ok(state.clone()),
         View::Ended(error) => Err(error.clone()),
         View::Unread => Err(Error::closed()),
-    }
-}
-
-impl<S: fmt::Debug> fmt::Debug for Watcher<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.views.borrow().fmt(f)
     }
 }

@@ -16,7 +16,6 @@ use crate::until::until;
 pub(crate) type OwnedKey = (Owner, Address);
 
 /// The owners of one client: its ledger, and the notification of their waiters.
-#[derive(Debug)]
 pub(crate) struct Owners {
     client: Arc<Client>,
     ledger: Mutex<Ledger<OwnedKey, Arc<HeldNode>>>,

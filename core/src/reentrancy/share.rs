@@ -1,16 +1,12 @@
 //! One hold of an owner: its share of the node that all holds of a generation use.
 
-use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use super::ledger::{Entrant, Generation, Left, Mode};
-use super::owner::Owner;
 use super::owners::{OwnedKey, Owners};
 use super::waiting::{Bounds, Waited, Waiting, give_back};
 use crate::attempt::OnQueue;
-use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::held_node::HeldNode;
 use crate::hold::{Ended, Tenure};
@@ -21,8 +17,10 @@ pub(crate) struct Share {
     key: OwnedKey,
     generation: Generation,
     mode: Mode,
-    held: Arc<HeldNode>,
-    tenure: Arc<Tenure>,
+    // All holds of the owner share it.
+    pub(crate) held: Arc<HeldNode>,
+    // The share's own, which its own release ends.
+    pub(crate) tenure: Arc<Tenure>,
     // What its end meant for the node.
     left: OnceLock<Left<Arc<HeldNode>>>,
 }
@@ -74,28 +72,9 @@ impl Share {
         Self { owners, key, generation, mode, held, tenure, left }
     }
 
-    pub(crate) fn owner(&self) -> &Owner {
-        &self.key.0
-    }
-
     /// Whether the owner has no other hold of it.
     pub(crate) fn is_alone(&self) -> bool {
         self.owners.count(&self.key) == 1
-    }
-
-    /// Bounds the hold, as [`HeldNode::bind`].
-    pub(crate) fn bind(&self, end: Option<Moment>, min_hold: Option<Duration>) {
-        self.held.bind(end, min_hold);
-    }
-
-    /// The node that all holds of the owner share.
-    pub(crate) fn held(&self) -> &HeldNode {
-        &self.held
-    }
-
-    /// The share's own tenure, which its own release ends.
-    pub(crate) fn tenure(&self) -> &Arc<Tenure> {
-        &self.tenure
     }
 
     /// Gives this hold back. The owner's last hold frees the node, and its last writing hold turns
@@ -173,15 +152,5 @@ impl Drop for Share {
         if let (true, left) = self.leave() {
             give_back(left);
         }
-    }
-}
-
-impl fmt::Debug for Share {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Share")
-            .field("owner", self.owner())
-            .field("mode", &self.mode)
-            .field("held", &self.held)
-            .finish_non_exhaustive()
     }
 }
