@@ -37,7 +37,7 @@ use latchwork_core::backend::{
 use latchwork_core::facts::{
     self, ClockDifference, MemoryPolicy, Persistence, Role, ServerFacts, Topology, WhenFull,
 };
-use latchwork_core::memory::{self, Link, Memory};
+use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::{
     Ask, Barrier, Compared, CountDownLatch, Counter, DoubleBarrier, Election, Group, GroupChanges,
     GroupMember, IdGenerator, Inside, Leader, Leadership, Membership, MultiGuard, MultiLock, MultiMember,
@@ -50,9 +50,11 @@ use latchwork_core::{
     CredentialsProvider, Ended, Error, ErrorKind, Eviction, Expected, Hold, HoldState, Key, Kind, Lease,
     LeaseState, Limit, ListedKey, Logins, Loss, LostReason, Moment, Move, MoveBlocker, MoveClient,
     MoveConfig, MoveLate, MoveOutsider, MovePlan, MovePromises, MoveState, MoveStatus, Operator, Options,
-    Owner, QueuePrefix, QueuesInUse, Result, Secret, TimeToIdle, Token, ValuesInUse, Version, connect,
+    Owner, QueuePrefix, QueuesInUse, Result, Secret, TimeToIdle, Token, ValuesInUse, Version,
 };
 use tokio::runtime::{Builder, Runtime};
+
+use crate::common::private;
 
 // Any progress and any scheme will do.
 type MoveProgress = latchwork_core::MoveProgress<'static>;
@@ -167,36 +169,18 @@ fn every_future_can_be_spawned() {
     let runtime = runtime();
     let _guard = runtime.enter();
     let mutex = runtime.block_on(private()).mutex("a").expect("a good key");
-    let futures: [futures_util::future::BoxFuture<'static, ()>; 4] = [
-        Box::pin({
-            let mutex = mutex.clone();
-            async move { drop(mutex.acquire().await) }
-        }),
-        Box::pin({
-            let mutex = mutex.clone();
-            async move { drop(mutex.try_acquire().await) }
-        }),
-        Box::pin({
-            let mutex = mutex.clone();
-            async move { drop(mutex.acquire().within(Duration::from_secs(1)).await) }
-        }),
-        Box::pin(async move {
-            if let Ok(guard) = mutex.acquire().await {
-                drop(guard.run(async {}).await);
-                drop(guard.release().await);
-            }
-        }),
-    ];
-    drop(is_send(futures));
+    drop(is_send(async move {
+        drop(mutex.try_acquire().await);
+        drop(mutex.acquire().within(Duration::from_secs(1)).await);
+        if let Ok(guard) = mutex.acquire().await {
+            drop(guard.run(async {}).await);
+            drop(guard.release().await);
+        }
+    }));
 }
 
 fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
-}
-
-async fn private() -> Coordinator {
-    let config = Config::from_url("memory://").expect("a good URL");
-    connect(&[memory::connector()], &config).await.expect("connected")
 }
 
 #[test]
@@ -238,14 +222,9 @@ fn a_dropped_acquire_outside_its_runtime_does_not_panic() {
     let coordinator = runtime.block_on(private());
     let mutex = coordinator.mutex("a").expect("a good key");
     let guard = runtime.block_on(mutex.acquire()).expect("acquired");
-    let waiting = {
-        let mutex = mutex.clone();
-        let mut waiting: futures_util::future::BoxFuture<'static, _> =
-            Box::pin(async move { mutex.acquire().await });
-        let polled = runtime.block_on(async { (&mut waiting).now_or_never() });
-        assert!(polled.is_none(), "it waits behind the guard");
-        waiting
-    };
+    let mut waiting = Box::pin(mutex.acquire().into_future());
+    let polled = runtime.block_on(async { (&mut waiting).now_or_never() });
+    assert!(polled.is_none(), "it waits behind the guard");
     std::thread::spawn(move || drop(waiting)).join().expect("no panic");
     runtime.block_on(guard.release()).expect("released");
     let again =

@@ -4,15 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use latchwork_core::memory::Memory;
-use latchwork_core::{Clock, Config, Coordinator, Owner};
+use latchwork_core::Owner;
+
+use crate::common::connected;
 
 /// Tokio lets a task do 128 operations in a row. An acquisition is at least one of them.
 const MOST: usize = 130;
-
-fn client() -> Coordinator {
-    Memory::new(Clock::tokio()).connect(&Config::new("memory")).expect("connected").0
-}
 
 /// How often `again` ran, on a runtime of one thread, before another ready task did.
 async fn before_others(mut again: impl AsyncFnMut()) -> usize {
@@ -32,7 +29,7 @@ async fn before_others(mut again: impl AsyncFnMut()) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn an_acquire_and_its_release_let_others_run() {
-    let mutex = client().mutex("a").expect("a good key");
+    let mutex = connected().0.mutex("a").expect("a good key");
     let count = before_others(async || {
         mutex.acquire().await.expect("acquired").release().await.expect("released");
     });
@@ -41,7 +38,7 @@ async fn an_acquire_and_its_release_let_others_run() {
 
 #[tokio::test(start_paused = true)]
 async fn a_try_that_is_refused_lets_others_run() {
-    let mutex = client().mutex("a").expect("a good key");
+    let mutex = connected().0.mutex("a").expect("a good key");
     let _held = mutex.acquire().await.expect("acquired");
     let count = before_others(async || assert!(mutex.try_acquire().await.expect("answered").is_none()));
     assert!(count.await <= MOST);
@@ -49,7 +46,7 @@ async fn a_try_that_is_refused_lets_others_run() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reentry_lets_others_run() {
-    let (mutex, owner) = (client().mutex("a").expect("a good key"), Owner::new("o"));
+    let (mutex, owner) = (connected().0.mutex("a").expect("a good key"), Owner::new("o"));
     let _held = mutex.acquire().by(&owner).await.expect("acquired");
     let count = before_others(async || {
         let again = mutex.acquire().by(&owner).await.expect("acquired");
@@ -60,7 +57,7 @@ async fn a_reentry_lets_others_run() {
 
 #[tokio::test(start_paused = true)]
 async fn a_listing_and_a_reading_let_others_run() {
-    let client = client();
+    let client = connected().0;
     let (mutex, semaphore) =
         (client.mutex("a").expect("a good key"), client.semaphore("a", 1).expect("a good key"));
     assert!(before_others(async || drop(mutex.queue().first(1).await.expect("listed"))).await <= MOST);

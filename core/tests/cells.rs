@@ -4,16 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::common::{Plant, planted};
-use async_trait::async_trait;
+use crate::common::{Clients, Plant, clients, connected, connected_to, fails, planted};
+use latchwork_core::backend::VersionedValue;
 use latchwork_core::backend::decide::count::WRITERS;
-use latchwork_core::backend::{Leave, Node, VersionedValue};
-use latchwork_core::memory::{Link, Memory};
-use latchwork_core::{Clock, Config, Coordinator, ErrorKind, LostReason, Result, Version};
-
-fn connected(store: &Memory) -> (Coordinator, Link) {
-    store.connect(&Config::new("memory")).expect("connected")
-}
+use latchwork_core::memory::Memory;
+use latchwork_core::{Clock, Config, ErrorKind, LostReason, Version};
 
 fn text(cell: Option<VersionedValue>) -> Option<String> {
     cell.map(|cell| String::from_utf8(cell.value.to_vec()).expect("text"))
@@ -22,8 +17,7 @@ fn text(cell: Option<VersionedValue>) -> Option<String> {
 /// Between two tries it asks nobody who could tell of the close.
 #[tokio::test(start_paused = true)]
 async fn a_close_in_an_outage_ends_a_watch_at_once() {
-    let store = Memory::new(Clock::tokio());
-    let (client, link) = connected(&store);
+    let (client, link) = connected();
     let value = client.shared_value("a").unwrap();
     let mut watch = value.watch().await.unwrap();
     assert_eq!(watch.changed().await.unwrap(), None);
@@ -33,24 +27,22 @@ async fn a_close_in_an_outage_ends_a_watch_at_once() {
     assert!(!watch.is_current());
     client.close().await.unwrap();
     let ended = tokio::time::timeout(Duration::from_millis(10), watch.changed()).await;
-    let error = ended.expect("at once").expect_err("closed");
-    assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+    fails(ended.expect("at once"), ErrorKind::Closed, "closed");
     assert!(watch.latest().is_err());
     assert_eq!(value.watch().await.expect_err("closed").kind(), ErrorKind::Closed);
 }
 
 #[tokio::test(start_paused = true)]
 async fn news_that_are_lost_are_read_within_a_ttl() {
-    let store = Memory::new(Clock::tokio());
-    let ((one, link), (two, _)) = (connected(&store), connected(&store));
-    let (watched, written) = (one.shared_value("a").unwrap(), two.shared_value("a").unwrap());
+    let Clients { client, link, other, .. } = clients();
+    let (watched, written) = (client.shared_value("a").unwrap(), other.shared_value("a").unwrap());
     let mut watch = watched.watch().await.unwrap();
     assert_eq!(watch.changed().await.unwrap(), None);
     link.drop_next_news(watched.address());
     written.write("unheard").await.unwrap();
     let early = tokio::time::timeout(Duration::from_secs(1), watch.changed()).await;
     assert!(early.is_err(), "the news were not lost: {early:?}");
-    let ttl = one.lease().ttl();
+    let ttl = client.lease().ttl();
     let seen = tokio::time::timeout(ttl, watch.changed()).await.expect("within a TTL").unwrap();
     assert_eq!(text(seen).as_deref(), Some("unheard"));
 }
@@ -58,7 +50,7 @@ async fn news_that_are_lost_are_read_within_a_ttl() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_dropped_leaves_nothing_and_one_that_stays_goes_on() {
     let store = Memory::new(Clock::tokio());
-    let (client, _) = connected(&store);
+    let (client, _) = connected_to(&store);
     let value = client.shared_value("a").unwrap();
     let (one, mut other) = (value.watch().await.unwrap(), value.watch().await.unwrap());
     let watches = || store.contents().iter().filter(|line| line.ends_with("watched")).count();
@@ -76,12 +68,7 @@ async fn a_watch_that_is_dropped_leaves_nothing_and_one_that_stays_goes_on() {
 #[derive(Debug)]
 struct Restored(AtomicU64);
 
-#[async_trait]
 impl Plant for Restored {
-    async fn leave(&self, node: &dyn Node) -> Result<Leave> {
-        node.leave().await
-    }
-
     fn read(&self, cell: Option<VersionedValue>) -> Option<VersionedValue> {
         let number = self.0.load(Ordering::Relaxed);
         cell.map(|cell| VersionedValue { version: Version::new(number, number), ..cell })
@@ -107,24 +94,22 @@ async fn a_version_that_falls_ends_the_watch_as_forgotten_and_another_begins_ane
 
 #[tokio::test(start_paused = true)]
 async fn an_add_that_was_surely_not_applied_says_so_after_one_ttl() {
-    let store = Memory::new(Clock::tokio());
-    let ((one, link), (two, _)) = (connected(&store), connected(&store));
-    let counter = one.counter("a").unwrap();
+    let Clients { client, link, other, .. } = clients();
+    let counter = client.counter("a").unwrap();
     counter.add(1).await.unwrap();
     link.cut();
     let begun = tokio::time::Instant::now();
-    let error = counter.add(1).await.expect_err("cut off");
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    assert!(begun.elapsed() <= one.lease().ttl(), "{:?}", begun.elapsed());
-    assert_eq!(two.counter("a").unwrap().get().await.unwrap(), 1);
+    fails(counter.add(1).await, ErrorKind::Unavailable, "cut off");
+    assert!(begun.elapsed() <= client.lease().ttl(), "{:?}", begun.elapsed());
+    assert_eq!(other.counter("a").unwrap().get().await.unwrap(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_add_that_too_many_others_followed_says_that_nobody_knows() {
     let store = Memory::new(Clock::tokio());
     for (others, known) in [(WRITERS - 1, true), (WRITERS, false)] {
-        let (one, link) = connected(&store);
-        let counter = one.counter("a").unwrap();
+        let (client, link) = connected_to(&store);
+        let counter = client.counter("a").unwrap();
         counter.add(1).await.unwrap();
         link.drop_next_reply();
         let adding = tokio::spawn({
@@ -134,7 +119,7 @@ async fn an_add_that_too_many_others_followed_says_that_nobody_knows() {
         link.reply_dropped().await;
         link.cut();
         for _ in 0..others {
-            connected(&store).0.counter("a").unwrap().add(1).await.unwrap();
+            connected_to(&store).0.counter("a").unwrap().add(1).await.unwrap();
         }
         link.heal();
         let added = adding.await.unwrap();

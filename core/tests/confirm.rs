@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::common::{Plant, planted};
+use crate::common::{Plant, connected, fails, planted};
 use async_trait::async_trait;
-use latchwork_core::backend::{Leave, Node};
+use latchwork_core::backend::Node;
 use latchwork_core::memory::{self, Memory};
 use latchwork_core::{
     Capabilities, Clock, Config, Coordinator, Error, ErrorKind, LostReason, Result, connect_lazy,
@@ -36,10 +36,6 @@ struct Replicas {
 impl Plant for Replicas {
     fn capabilities(&self, real: Capabilities) -> Capabilities {
         Capabilities { confirms_on_replicas: true, ..real }
-    }
-
-    async fn leave(&self, node: &dyn Node) -> Result<Leave> {
-        node.leave().await
     }
 
     async fn confirm(&self, node: &dyn Node, replicas: u32, within: Duration) -> Result<()> {
@@ -94,10 +90,9 @@ async fn what_is_not_confirmed_is_no_hold_and_goes_to_the_next() {
         let replicas = Replicas::new(Answer::Error(kind));
         let (client, other) = (replicas.client(&store), replicas.client(&store));
         let (mutex, there) = (client.mutex("a").expect("a key"), other.mutex("a").expect("a key"));
-        let error = mutex.acquire().min_replicas(1).await.expect_err("not confirmed");
-        assert_eq!((error.kind(), error.is_retryable(), error.key()), (kind, retryable, Some("a")));
-        let tried = mutex.try_acquire().min_replicas(1).await.expect_err("not confirmed");
-        assert_eq!(tried.kind(), kind);
+        let error = fails(mutex.acquire().min_replicas(1).await, kind, "not confirmed");
+        assert_eq!((error.is_retryable(), error.key()), (retryable, Some("a")));
+        fails(mutex.try_acquire().min_replicas(1).await, kind, "not confirmed");
         let next = tokio::time::timeout(SECOND, there.acquire()).await.expect("it was given back");
         assert!(next.expect("acquired").is_held());
     }
@@ -138,20 +133,18 @@ async fn a_place_that_is_lost_while_replicas_are_asked_is_joined_for_again() {
 
 #[tokio::test(start_paused = true)]
 async fn where_no_replica_can_be_asked_a_demand_is_refused_by_name() {
-    let store = Memory::new(Clock::tokio());
-    let (client, link) = store.connect(&Config::new("memory")).expect("connected");
+    let (client, link) = connected();
     let lazy = connect_lazy(&[memory::connector()], &Config::new("memory")).expect("no I/O");
     let refused = ErrorKind::Unsupported { capability: "confirms_on_replicas" };
     for client in [&client, &lazy] {
         let mutex = client.mutex("a").expect("a good key");
         for _ in 0..2 {
-            assert_eq!(mutex.acquire().min_replicas(1).await.expect_err("refused").kind(), refused);
-            assert_eq!(mutex.try_acquire().min_replicas(1).await.expect_err("refused").kind(), refused);
+            fails(mutex.acquire().min_replicas(1).await, refused, "refused");
+            fails(mutex.try_acquire().min_replicas(1).await, refused, "refused");
         }
         assert!(mutex.acquire().min_replicas(0).await.expect("nothing is demanded").is_held());
     }
     // Before anything is sent.
     link.cut();
-    let mutex = client.mutex("b").expect("a good key");
-    assert_eq!(mutex.acquire().min_replicas(1).await.expect_err("refused").kind(), refused);
+    fails(client.mutex("b").expect("a good key").acquire().min_replicas(1).await, refused, "refused");
 }

@@ -4,16 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::common::{Plant, planted};
-use async_trait::async_trait;
-use latchwork_core::backend::{Leave, Node, QueueEntry};
-use latchwork_core::memory::{Link, Memory};
+use crate::common::{Clients, Plant, clients, connected_to, planted};
+use latchwork_core::backend::QueueEntry;
+use latchwork_core::memory::Memory;
 use latchwork_core::recipes::{GroupMember, Leader};
-use latchwork_core::{Clock, Config, Coordinator, LostReason, Result};
-
-fn connected(store: &Memory) -> (Coordinator, Link) {
-    store.connect(&Config::new("memory")).expect("connected")
-}
+use latchwork_core::{Clock, Config, LostReason};
 
 fn data(leading: Option<Leader>) -> Option<Vec<u8>> {
     leading.map(|leading| leading.data.to_vec())
@@ -21,16 +16,15 @@ fn data(leading: Option<Leader>) -> Option<Vec<u8>> {
 
 #[tokio::test(start_paused = true)]
 async fn news_of_a_leader_that_are_lost_are_read_within_a_ttl() {
-    let store = Memory::new(Clock::tokio());
-    let ((one, link), (two, _)) = (connected(&store), connected(&store));
-    let (observed, stands) = (one.election("a").unwrap(), two.election("a").unwrap());
+    let Clients { client, link, other, .. } = clients();
+    let (observed, stands) = (client.election("a").unwrap(), other.election("a").unwrap());
     let mut observer = observed.watch().await.unwrap();
     assert_eq!(observer.changed().await.unwrap(), None);
     link.drop_next_news(observed.address());
     let leader = stands.campaign(b"unheard").await.unwrap();
     let early = tokio::time::timeout(Duration::from_secs(1), observer.changed()).await;
     assert!(early.is_err(), "the news were not lost: {early:?}");
-    let seen = tokio::time::timeout(one.lease().ttl(), observer.changed()).await.expect("within a TTL");
+    let seen = tokio::time::timeout(client.lease().ttl(), observer.changed()).await.expect("within a TTL");
     assert_eq!(data(seen.unwrap()), Some(b"unheard".to_vec()));
     drop(leader);
 }
@@ -38,7 +32,7 @@ async fn news_of_a_leader_that_are_lost_are_read_within_a_ttl() {
 #[tokio::test(start_paused = true)]
 async fn observers_share_a_watch_that_goes_with_the_last_of_them() {
     let store = Memory::new(Clock::tokio());
-    let (client, _) = connected(&store);
+    let (client, _) = connected_to(&store);
     let (election, group) = (client.election("a").unwrap(), client.group("a").unwrap());
     let watches = || store.contents().iter().filter(|line| line.ends_with("watched")).count();
     let (one, mut other) = (election.watch().await.unwrap(), election.watch().await.unwrap());
@@ -57,12 +51,7 @@ async fn observers_share_a_watch_that_goes_with_the_last_of_them() {
 #[derive(Debug, Default)]
 struct Restored(AtomicU64);
 
-#[async_trait]
 impl Plant for Restored {
-    async fn leave(&self, node: &dyn Node) -> Result<Leave> {
-        node.leave().await
-    }
-
     fn list(&self, entries: Vec<QueueEntry>) -> Vec<QueueEntry> {
         let lower = self.0.load(Ordering::Relaxed);
         let restored = |entry: QueueEntry| QueueEntry { sequence: entry.sequence - lower, ..entry };

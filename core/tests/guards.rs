@@ -4,25 +4,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
-use latchwork_core::memory::{Link, Memory};
-use latchwork_core::{Clock, Config, Coordinator, Ended, ErrorKind, HoldState, LostReason, Owner};
+use latchwork_core::memory::Memory;
+use latchwork_core::{Clock, Coordinator, Ended, ErrorKind, HoldState, LostReason, Owner};
 
-fn connected(store: &Memory) -> (Coordinator, Link) {
-    store.connect(&Config::new("memory")).expect("connected")
-}
+use crate::common::{Clients, clients, connected, connected_to, fails};
 
 #[tokio::test(start_paused = true)]
 async fn run_ends_when_one_of_an_owners_guards_is_released_by_another_task() {
-    let store = Memory::new(Clock::tokio());
-    let ((one, _), (two, _)) = (connected(&store), connected(&store));
-    let (lock, owner) = (one.rwlock("a").unwrap(), Owner::new("o"));
+    let Clients { client, other, .. } = clients();
+    let (lock, owner) = (client.rwlock("a").unwrap(), Owner::new("o"));
     let writer = Arc::new(lock.write().by(&owner).await.unwrap());
     let _reader = lock.read().by(&owner).await.unwrap();
     let same = Arc::clone(&writer);
     let work = tokio::spawn(async move { same.run(std::future::pending::<()>()).await });
     tokio::task::yield_now().await;
     writer.release().await.unwrap();
-    assert!(two.rwlock("a").unwrap().try_read().await.unwrap().is_some(), "others read now");
+    assert!(other.rwlock("a").unwrap().try_read().await.unwrap().is_some(), "others read now");
     assert!(!writer.is_held());
     let ended = tokio::time::timeout(Duration::from_secs(1), work).await;
     assert!(ended.is_ok(), "the work of a released writer goes on beside other readers");
@@ -30,15 +27,15 @@ async fn run_ends_when_one_of_an_owners_guards_is_released_by_another_task() {
 
 #[tokio::test(start_paused = true)]
 async fn lost_ends_with_the_release_of_one_of_an_owners_guards() {
-    let store = Memory::new(Clock::tokio());
-    let (one, _) = connected(&store);
-    let (lock, owner) = (one.mutex("a").unwrap(), Owner::new("o"));
+    let (client, _) = connected();
+    let (lock, owner) = (client.mutex("a").unwrap(), Owner::new("o"));
     let outer = lock.acquire().by(&owner).await.unwrap();
     let inner = lock.acquire().by(&owner).await.unwrap();
     let (loss, mut states) = (inner.lost(), inner.states());
     states.next().await;
     inner.release().await.unwrap();
     let ended = states.next().now_or_never();
+    assert_eq!((outer.state(), inner.state()), (HoldState::Held, HoldState::Ended(Ended::Released)));
     lock.force_release(outer.token().sequence()).await.unwrap();
     assert_eq!(
         (ended, loss.ended()),
@@ -49,9 +46,8 @@ async fn lost_ends_with_the_release_of_one_of_an_owners_guards() {
 
 #[tokio::test(start_paused = true)]
 async fn a_second_release_of_an_owners_last_hold_reports_no_success_before_the_server() {
-    let store = Memory::new(Clock::tokio());
-    let (one, link) = connected(&store);
-    let (lock, owner) = (one.mutex("a").unwrap(), Owner::new("o"));
+    let Clients { store, client, link, .. } = clients();
+    let (lock, owner) = (client.mutex("a").unwrap(), Owner::new("o"));
     let guard = lock.acquire().by(&owner).await.unwrap();
     link.cut();
     assert!(tokio::time::timeout(Duration::from_millis(100), guard.release()).await.is_err());
@@ -61,23 +57,21 @@ async fn a_second_release_of_an_owners_last_hold_reports_no_success_before_the_s
 
 #[tokio::test(start_paused = true)]
 async fn two_closes_both_wait_for_a_least_time() {
-    let store = Memory::new(Clock::tokio());
-    let ((one, _), (two, _)) = (connected(&store), connected(&store));
-    let guard = one.mutex("a").unwrap().acquire().min_hold(Duration::from_secs(5)).await.unwrap();
+    let Clients { client, other, .. } = clients();
+    let guard = client.mutex("a").unwrap().acquire().min_hold(Duration::from_secs(5)).await.unwrap();
     guard.release().await.unwrap();
-    assert!(tokio::time::timeout(Duration::from_millis(100), one.close()).await.is_err());
-    let again = tokio::time::timeout(Duration::from_millis(100), one.close()).await;
-    let taken = two.mutex("a").unwrap().try_acquire().await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_millis(100), client.close()).await.is_err());
+    let again = tokio::time::timeout(Duration::from_millis(100), client.close()).await;
+    let taken = other.mutex("a").unwrap().try_acquire().await.unwrap();
     assert!(again.is_err() && taken.is_none(), "{again:?}: left after 0.2 s of 5: {taken:?}");
 }
 
 /// At any instant one of the two tasks has a kept hold, since both acquire again.
 #[tokio::test(start_paused = true)]
 async fn a_close_waits_for_earlier_least_times_and_not_for_later_ones() {
-    let store = Memory::new(Clock::tokio());
-    let (one, _) = connected(&store);
+    let (client, _) = connected();
     for (key, after) in [("a", 0), ("b", 5)] {
-        let mutex = one.mutex(key).unwrap();
+        let mutex = client.mutex(key).unwrap();
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_secs(after)).await;
             while let Ok(guard) = mutex.acquire().min_hold(Duration::from_secs(10)).await {
@@ -86,29 +80,15 @@ async fn a_close_waits_for_earlier_least_times_and_not_for_later_ones() {
         });
     }
     tokio::time::sleep(Duration::from_secs(6)).await;
-    let closed = tokio::time::timeout(Duration::from_secs(12), one.close()).await;
+    let closed = tokio::time::timeout(Duration::from_secs(12), client.close()).await;
     assert!(matches!(closed, Ok(Ok(()))), "{closed:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_state_of_a_released_guard_is_not_live() {
-    let store = Memory::new(Clock::tokio());
-    let (one, _) = connected(&store);
-    let (lock, owner) = (one.mutex("a").unwrap(), Owner::new("o"));
-    let (outer, inner) = (lock.acquire().by(&owner).await.unwrap(), lock.acquire().by(&owner).await.unwrap());
-    inner.release().await.unwrap();
-    let released = HoldState::Ended(Ended::Released);
-    assert_eq!((outer.state(), inner.state()), (HoldState::Held, released));
-    outer.release().await.unwrap();
-    assert_eq!(outer.state(), released);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_try_of_an_owner_does_not_wait_for_its_other_task() {
-    let store = Memory::new(Clock::tokio());
-    let ((one, _), (two, _)) = (connected(&store), connected(&store));
-    let _held = two.mutex("a").unwrap().acquire().await.unwrap();
-    let (lock, owner) = (one.mutex("a").unwrap(), Owner::new("o"));
+    let Clients { client, other, .. } = clients();
+    let _held = other.mutex("a").unwrap().acquire().await.unwrap();
+    let (lock, owner) = (client.mutex("a").unwrap(), Owner::new("o"));
     let (first, same) = (lock.clone(), owner.clone());
     let _waiting = tokio::spawn(async move { first.acquire().by(&same).await });
     tokio::time::sleep(Duration::from_millis(10)).await;
@@ -119,9 +99,8 @@ async fn a_try_of_an_owner_does_not_wait_for_its_other_task() {
 
 #[tokio::test(start_paused = true)]
 async fn a_try_answers_within_the_request_timeout() {
-    let store = Memory::new(Clock::tokio());
-    let (one, link) = connected(&store);
-    let (lock, owner) = (one.mutex("a").unwrap(), Owner::new("o"));
+    let (client, link) = connected();
+    let (lock, owner) = (client.mutex("a").unwrap(), Owner::new("o"));
     link.hold();
     let (first, same) = (lock.clone(), owner.clone());
     let _waiting =
@@ -133,26 +112,11 @@ async fn a_try_answers_within_the_request_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_that_passed_in_an_outage_has_a_cause_and_behind_a_holder_none() {
-    let store = Memory::new(Clock::tokio());
-    let ((one, _), (two, link)) = (connected(&store), connected(&store));
-    let held = one.mutex("a").unwrap().acquire().await.unwrap();
-    let mutex = two.mutex("a").unwrap();
-    let busy = mutex.acquire().within(Duration::from_secs(1)).await.unwrap_err();
-    assert!(busy.kind() == ErrorKind::Timeout && busy.cause().is_none(), "{busy}");
-    held.release().await.unwrap();
-    link.cut();
-    let outage = mutex.acquire().within(Duration::from_secs(1)).await.unwrap_err();
-    assert!(outage.kind() == ErrorKind::Unavailable && outage.cause().is_some(), "{outage}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_remaining_time_of_a_hold_is_readable_until_it_is_lost_or_released() {
-    let store = Memory::new(Clock::tokio());
-    let (one, link) = connected(&store);
-    let (open, bounded) = (one.mutex("a").unwrap(), one.mutex("b").unwrap());
+    let (client, link) = connected();
+    let (open, bounded) = (client.mutex("a").unwrap(), client.mutex("b").unwrap());
     let hold = open.acquire().await.unwrap();
-    let (second, lease) = (Duration::from_secs(1), one.lease());
+    let (second, lease) = (Duration::from_secs(1), client.lease());
     let full = lease.ttl() - lease.margin();
     let fixed = bounded.acquire().max_hold(3 * second).await.unwrap();
     assert_eq!((hold.remaining(), fixed.remaining()), (full, 3 * second));
@@ -167,15 +131,14 @@ async fn the_remaining_time_of_a_hold_is_readable_until_it_is_lost_or_released()
     let hold = open.acquire().await.unwrap();
     assert!(hold.remaining() > 5 * second);
     hold.release().await.unwrap();
-    assert_eq!(hold.remaining(), Duration::ZERO);
+    assert_eq!((hold.remaining(), hold.state()), (Duration::ZERO, HoldState::Ended(Ended::Released)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_task_that_waits_for_its_owners_acquisition_distinguishes_an_outage_from_a_busy_lock() {
-    let store = Memory::new(Clock::tokio());
-    let ((one, _), (two, link)) = (connected(&store), connected(&store));
-    let _held = one.mutex("a").unwrap().acquire().await.unwrap();
-    let (lock, owner) = (two.mutex("a").unwrap(), Owner::new("o"));
+    let Clients { client, link, other, .. } = clients();
+    let _held = other.mutex("a").unwrap().acquire().await.unwrap();
+    let (lock, owner) = (client.mutex("a").unwrap(), Owner::new("o"));
     let (first, same) = (lock.clone(), owner.clone());
     let _waiting = tokio::spawn(async move { first.acquire().by(&same).await });
     tokio::task::yield_now().await;
@@ -183,17 +146,15 @@ async fn a_task_that_waits_for_its_owners_acquisition_distinguishes_an_outage_fr
     let busy = within(Duration::from_secs(1)).await.unwrap_err();
     assert!(busy.kind() == ErrorKind::Timeout && busy.cause().is_none(), "{busy}");
     link.cut();
-    let outage = within(two.lease().ttl() * 3 / 4).await.unwrap_err();
+    let outage = within(client.lease().ttl() * 3 / 4).await.unwrap_err();
     assert!(outage.kind() == ErrorKind::Unavailable && outage.cause().is_some(), "{outage}");
-    let fast = lock.acquire().by(&owner).fail_fast().await.unwrap_err();
-    assert_eq!(fast.kind(), ErrorKind::Unavailable, "{fast}");
+    fails(lock.acquire().by(&owner).fail_fast().await, ErrorKind::Unavailable, "cut off");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_writers_release_beside_a_readers_is_no_error() {
-    let store = Memory::new(Clock::tokio());
-    let (one, link) = connected(&store);
-    let (lock, owner) = (one.rwlock("a").unwrap(), Owner::new("o"));
+    let (client, link) = connected();
+    let (lock, owner) = (client.rwlock("a").unwrap(), Owner::new("o"));
     let writer = lock.write().by(&owner).await.unwrap();
     let reader = lock.read().by(&owner).await.unwrap();
     link.park_next_request(); // the downgrade's connection breaks; it is repeated after 20 ms
@@ -207,9 +168,8 @@ async fn a_writers_release_beside_a_readers_is_no_error() {
 #[tokio::test(start_paused = true)]
 async fn a_writers_second_release_answers_as_its_first_whatever_becomes_of_the_reader() {
     for removed in [true, false] {
-        let store = Memory::new(Clock::tokio());
-        let (one, link) = connected(&store);
-        let (lock, owner) = (one.rwlock("a").unwrap(), Owner::new("o"));
+        let (client, link) = connected();
+        let (lock, owner) = (client.rwlock("a").unwrap(), Owner::new("o"));
         let writer = lock.write().by(&owner).await.unwrap();
         let reader = lock.read().by(&owner).await.unwrap();
         writer.release().await.unwrap();
@@ -225,25 +185,21 @@ async fn a_writers_second_release_answers_as_its_first_whatever_becomes_of_the_r
 
 #[tokio::test(start_paused = true)]
 async fn a_writers_release_that_meets_a_removal_reports_it() {
-    let store = Memory::new(Clock::tokio());
-    let (one, link) = connected(&store);
-    let (lock, owner) = (one.rwlock("a").unwrap(), Owner::new("o"));
+    let Clients { store, client, link, .. } = clients();
+    let (lock, owner) = (client.rwlock("a").unwrap(), Owner::new("o"));
     let writer = lock.write().by(&owner).await.unwrap();
     let _reader = lock.read().by(&owner).await.unwrap();
     link.delay(Duration::from_millis(20));
     let released =
         tokio::join!(writer.release(), async { store.remove(lock.address(), writer.token().sequence()) });
-    assert!(
-        matches!(&released, (Err(error), true) if error.lost_reason() == Some(LostReason::Revoked)),
-        "{released:?}"
-    );
+    let (lost, removed) = (released.0.unwrap_err(), released.1);
+    assert!(removed && lost.lost_reason() == Some(LostReason::Revoked), "{lost}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_lost_all_holds_nothing() {
-    let store = Memory::new(Clock::tokio());
-    let (one, _) = connected(&store);
-    let (lock, owner) = (one.mutex("a").unwrap(), Owner::new("o"));
+    let (client, _) = connected();
+    let (lock, owner) = (client.mutex("a").unwrap(), Owner::new("o"));
     let guard = lock.acquire().by(&owner).await.unwrap();
     lock.force_release(guard.token().sequence()).await.unwrap();
     assert_eq!(guard.check().unwrap_err().lost_reason(), Some(LostReason::Revoked));
@@ -252,22 +208,23 @@ async fn an_owner_that_lost_all_holds_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_least_time_of_a_writer_keeps_readers_out_too() {
-    let store = Memory::new(Clock::tokio());
-    let ((one, _), (two, _)) = (connected(&store), connected(&store));
-    let (lock, owner) = (one.rwlock("a").unwrap(), Owner::new("o"));
+    let Clients { client, other, .. } = clients();
+    let (lock, owner) = (client.rwlock("a").unwrap(), Owner::new("o"));
     let writer = lock.write().by(&owner).min_hold(Duration::from_secs(5)).await.unwrap();
     let _reader = lock.read().by(&owner).await.unwrap();
     writer.release().await.unwrap();
-    assert!(two.rwlock("a").unwrap().try_read().await.unwrap().is_none(), "the least time keeps readers out");
+    assert!(
+        other.rwlock("a").unwrap().try_read().await.unwrap().is_none(),
+        "the least time keeps readers out"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_hold_whose_fixed_end_was_before_a_close_was_lost_by_its_fixed_end() {
-    let store = Memory::new(Clock::tokio());
-    let (one, _) = connected(&store);
-    let guard = one.mutex("a").unwrap().acquire().max_hold(Duration::from_secs(1)).await.unwrap();
+    let (client, _) = connected();
+    let guard = client.mutex("a").unwrap().acquire().max_hold(Duration::from_secs(1)).await.unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
-    one.close().await.unwrap();
+    client.close().await.unwrap();
     assert_eq!(guard.check().unwrap_err().lost_reason(), Some(LostReason::MaxHold));
 }
 
@@ -275,13 +232,12 @@ async fn a_hold_whose_fixed_end_was_before_a_close_was_lost_by_its_fixed_end() {
 #[tokio::test(start_paused = true)]
 async fn a_close_waits_for_a_hold_that_was_dropped_after_its_fixed_end() {
     for (released, how) in [(false, "dropped"), (true, "released")] {
-        let store = Memory::new(Clock::tokio());
-        let ((one, _), (two, _)) = (connected(&store), connected(&store));
+        let Clients { client, other, .. } = clients();
         let second = Duration::from_secs(1);
-        let guard = one.mutex("a").unwrap().acquire().max_hold(second).await.unwrap();
+        let guard = client.mutex("a").unwrap().acquire().max_hold(second).await.unwrap();
         let end = tokio::time::Instant::now() + second;
         let next = tokio::spawn(async move {
-            let _next = two.mutex("a").unwrap().acquire().await.unwrap();
+            let _next = other.mutex("a").unwrap().acquire().await.unwrap();
             tokio::time::Instant::now()
         });
         guard.lost().await;
@@ -289,8 +245,8 @@ async fn a_close_waits_for_a_hold_that_was_dropped_after_its_fixed_end() {
             true => assert_eq!(guard.release().await.unwrap_err().lost_reason(), Some(LostReason::MaxHold)),
             false => drop(guard),
         }
-        let margin = one.lease().margin();
-        one.close().await.unwrap();
+        let margin = client.lease().margin();
+        client.close().await.unwrap();
         assert_eq!(next.await.unwrap() >= end + margin, !released, "{how}");
     }
 }
@@ -298,25 +254,23 @@ async fn a_close_waits_for_a_hold_that_was_dropped_after_its_fixed_end() {
 /// The hold has left, so a later close has nothing to wait for.
 #[tokio::test(start_paused = true)]
 async fn a_close_does_not_wait_for_a_hold_that_left_after_its_fixed_end() {
-    let store = Memory::new(Clock::tokio());
-    let (one, _) = connected(&store);
+    let (client, _) = connected();
     let second = Duration::from_secs(1);
-    let guard = one.mutex("a").unwrap().acquire().max_hold(second).await.unwrap();
+    let guard = client.mutex("a").unwrap().acquire().max_hold(second).await.unwrap();
     let lost = guard.lost();
     lost.clone().await;
     drop(guard);
-    tokio::time::sleep(one.lease().margin() + second).await;
+    tokio::time::sleep(client.lease().margin() + second).await;
     let began = tokio::time::Instant::now();
-    one.close().await.unwrap();
-    assert!(began.elapsed() < one.lease().margin(), "{:?}", began.elapsed());
+    client.close().await.unwrap();
+    assert!(began.elapsed() < client.lease().margin(), "{:?}", began.elapsed());
     assert!(lost.ended().is_some());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_that_comes_after_the_fixed_end_is_lost() {
-    let store = Memory::new(Clock::tokio());
-    let (one, link) = connected(&store);
-    let writer = one.rwlock("a").unwrap().write().max_hold(Duration::from_millis(100)).await.unwrap();
+    let (client, link) = connected();
+    let writer = client.rwlock("a").unwrap().write().max_hold(Duration::from_millis(100)).await.unwrap();
     link.delay(Duration::from_millis(200));
     let reader = writer.downgrade().await;
     assert!(reader.as_ref().is_err() || reader.as_ref().unwrap().is_held(), "{reader:?}");
@@ -326,8 +280,7 @@ async fn a_downgrade_that_comes_after_the_fixed_end_is_lost() {
 #[tokio::test(start_paused = true)]
 async fn a_watcher_is_notified_of_the_release_and_keeps_nothing_alive() {
     for released in [true, false] {
-        let store = Memory::new(Clock::tokio());
-        let (coordinator, link) = connected(&store);
+        let (coordinator, link) = connected();
         let backend = Arc::downgrade(coordinator.backend());
         let guard = coordinator.mutex("a").unwrap().acquire().await.unwrap();
         let (idle, mut polled, task) = (guard.lost(), guard.lost(), tokio::spawn(guard.lost()));
@@ -362,8 +315,7 @@ async fn work_under_a_hold_need_not_be_send_and_the_errors_are_the_librarys() {
         hold.release().await?;
         Ok(done)
     }
-    let store = Memory::new(Clock::tokio());
-    let (coordinator, link) = connected(&store);
+    let (coordinator, link) = connected();
     let (mutex, local) = (coordinator.mutex("a").unwrap(), tokio::task::LocalSet::new());
     let (lock, other) = (mutex.clone(), coordinator.clone());
     local
@@ -409,7 +361,7 @@ async fn work_that_fails_or_panics_closes_its_coordinator() {
     let held =
         |coordinator: Coordinator| async move { coordinator.mutex("a").unwrap().acquire().await.unwrap() };
     for panics in [false, true] {
-        let (coordinator, _link) = connected(&store);
+        let (coordinator, _link) = connected_to(&store);
         let other = coordinator.clone();
         let failing = tokio::spawn(async move {
             other
@@ -427,7 +379,7 @@ async fn work_that_fails_or_panics_closes_its_coordinator() {
         assert_eq!(coordinator.lease().lost(), Some(LostReason::Closed));
         assert!(store.contents().is_empty(), "panics: {panics}");
     }
-    let (coordinator, _link) = connected(&store);
+    let (coordinator, _link) = connected_to(&store);
     let done = coordinator.clone().close_after(async |_| Ok::<_, latchwork_core::Error>(7)).await;
     assert_eq!((done.unwrap(), coordinator.lease().lost()), (7, Some(LostReason::Closed)));
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::common::fails;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use latchwork_core::backend::Backend;
@@ -216,6 +217,5 @@ async fn a_store_that_is_made_after_the_lazy_connect_must_be_on_the_same_clock()
     let config = Config::from_url("memory://made-after-the-lazy-connect").expect("a good URL");
     let coordinator = connect_lazy(&[memory::connector()], &config).expect("no I/O");
     let _store = Memory::named("made-after-the-lazy-connect", Clock::tokio()).expect("a new store");
-    let error = coordinator.mutex("a").expect("no I/O").acquire().await.expect_err("two clocks");
-    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    fails(coordinator.mutex("a").expect("no I/O").acquire().await, ErrorKind::Misconfigured, "two clocks");
 }

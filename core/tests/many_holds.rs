@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::common::{Plant, planted};
+use crate::common::{Plant, connected_to, planted};
 use async_trait::async_trait;
 use latchwork_core::backend::decide::{IN_ONE_STEP, LEAVES_AT_ONCE, giving_back_bound};
 use latchwork_core::backend::{self, Node};
@@ -18,16 +18,17 @@ const HOLDS: usize = 1000;
 /// Longer than any test here takes on the paused clock.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 enum Leave {
     Takes(Duration),
     Refused,
     /// Never answered.
+    #[default]
     Silent,
 }
 
 /// Counts the client's leaves.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Leaves {
     how: Leave,
     now: AtomicUsize,
@@ -95,14 +96,8 @@ struct ManyHolds {
 
 fn many_holds(how: Leave) -> ManyHolds {
     let (store, config) = (Memory::new(Clock::tokio()), Config::new("memory"));
-    let leaves = Arc::new(Leaves {
-        how,
-        now: AtomicUsize::new(0),
-        most: AtomicUsize::new(0),
-        all: AtomicUsize::new(0),
-        at_close: AtomicUsize::new(0),
-    });
-    let (other, _) = store.connect(&config).expect("connected");
+    let leaves = Arc::new(Leaves { how, ..Leaves::default() });
+    let (other, _) = connected_to(&store);
     let (client, link) = planted(&store, &config, &leaves);
     ManyHolds { client, other, leaves, link }
 }
@@ -129,11 +124,14 @@ async fn all_are_free(other: &Coordinator, count: usize) {
 
 #[tokio::test(start_paused = true)]
 async fn dropped_holds_leave_a_few_at_a_time_until_all_have_left() {
-    let ManyHolds { client, other, leaves, .. } = many_holds(Leave::Takes(Duration::from_millis(10)));
-    drop(hold_all(&client, HOLDS).await);
-    all_are_free(&other, HOLDS).await;
-    assert!(leaves.most() <= LEAVES_AT_ONCE, "{} requests at once", leaves.most());
-    assert_eq!(leaves.all(), HOLDS);
+    for client_stays in [true, false] {
+        let ManyHolds { client, other, leaves, .. } = many_holds(Leave::Takes(Duration::from_millis(10)));
+        drop(hold_all(&client, HOLDS).await);
+        let client = client_stays.then_some(client);
+        all_are_free(&other, HOLDS).await;
+        assert!(leaves.most() <= LEAVES_AT_ONCE, "{} requests at once", leaves.most());
+        assert!(client.is_none() || leaves.all() == HOLDS, "{} leaves", leaves.all());
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,15 +166,6 @@ async fn a_close_behind_many_leaves_keeps_its_bound_and_leaves_nothing() {
     let timeout = Config::new("memory").request_timeout;
     assert!(began.elapsed() <= giving_back_bound(MANY, timeout) + timeout, "{:?}", began.elapsed());
     all_are_free(&other, MANY).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dropped_client_leaves_all_its_nodes() {
-    let ManyHolds { client, other, leaves, .. } = many_holds(Leave::Takes(Duration::from_millis(10)));
-    drop(hold_all(&client, HOLDS).await);
-    drop(client);
-    all_are_free(&other, HOLDS).await;
-    assert!(leaves.most() <= LEAVES_AT_ONCE, "{} requests at once", leaves.most());
 }
 
 const BURSTS: usize = 3000;
@@ -356,7 +345,7 @@ impl Plant for PartAway {
 async fn what_is_dropped_on_a_server_that_is_there_does_not_wait_for_one_that_is_away() {
     let (store, config) = (Memory::new(Clock::tokio()), Config::new("memory"));
     let plant = Arc::new(PartAway::default());
-    let (other, _) = store.connect(&config).expect("connected");
+    let (other, _) = connected_to(&store);
     let (client, _link) = planted(&store, &config, &plant);
     let away = hold_all(&client, 4 * LEAVES_AT_ONCE).await;
     let last = away.iter().map(|guard| guard.token().sequence()).max().expect("some");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::common::{Plant, planted_on};
+use crate::common::{Plant, fails, planted_on};
 use async_trait::async_trait;
 use latchwork_core::backend::{Backend, Leave, Node};
 use latchwork_core::memory::Memory;
@@ -186,8 +186,7 @@ async fn values_that_the_other_side_cannot_have_are_named_before_they_are_frozen
     let stays = matches!(&plan.blockers[..], [MoveBlocker::ValuesStay { lacks: "held_writes", .. }]);
     assert!(stays, "{:?}", plan.blockers);
     let advanced = timeout(PATIENCE, moved.operator.advance(|_| {})).await.expect("it ends");
-    let error = advanced.expect_err("nobody could use them then");
-    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    let error = fails(advanced, ErrorKind::Conflict, "nobody could use them then");
     assert!(error.to_string().contains("held_writes"), "{error}");
     assert_eq!(counter.add(1).await.expect("it is used still"), 2);
     // Without values it goes on; on the new side they may be used, and stay.

@@ -6,7 +6,9 @@ use futures_util::StreamExt;
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::{MultiLock, MultiMember};
 use latchwork_core::{Clock, Config, Coordinator, Ended, ErrorKind, HoldState, LostReason};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
+
+use crate::common::{Clients, clients, fails};
 
 const TRIP: Duration = Duration::from_millis(100);
 
@@ -24,10 +26,17 @@ fn lock(coordinator: &Coordinator, keys: &[&str]) -> MultiLock {
     MultiLock::new(members(coordinator, keys)).expect("good members")
 }
 
+/// A lock of "a" at a coordinator, and "b" at another one, whose link this is.
+fn of_two_coordinators() -> (Coordinator, MultiLock, Link) {
+    let store = Memory::new(Clock::tokio());
+    let ((one, _), (two, link)) = (connected(&store, Some("one")), connected(&store, Some("two")));
+    let both = MultiLock::new([members(&one, &["a"]), members(&two, &["b"])].concat()).unwrap();
+    (one, both, link)
+}
+
 #[tokio::test(start_paused = true)]
 async fn members_that_have_no_order_are_refused_by_name() {
-    let store = Memory::new(Clock::tokio());
-    let ((one, _), (two, _)) = (connected(&store, None), connected(&store, None));
+    let Clients { store, client: one, other: two, .. } = clients();
     let named = [connected(&store, Some("a")).0, connected(&store, Some("a")).0];
     let refused = |members: Vec<MultiMember>| MultiLock::new(members).expect_err("no order").to_string();
 
@@ -72,8 +81,7 @@ async fn all_are_acquired_and_released_in_one_round_trip_each() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_lost_during_the_wait_begins_the_acquisition_again() {
-    let store = Memory::new(Clock::tokio());
-    let ((one, link), (two, _)) = (connected(&store, None), connected(&store, None));
+    let Clients { client: one, link, other: two, .. } = clients();
     let holder = two.mutex("b").unwrap().acquire().await.unwrap();
     let waiting = tokio::spawn({
         let lock = lock(&one, &["a", "b"]);
@@ -81,15 +89,15 @@ async fn a_lease_that_is_lost_during_the_wait_begins_the_acquisition_again() {
     });
     let queue = two.mutex("a").unwrap();
     while queue.queue().first(10).await.unwrap().is_empty() {
-        tokio::time::sleep(TRIP).await;
+        sleep(TRIP).await;
     }
     let first = queue.queue().first(10).await.unwrap()[0].sequence;
     link.cut();
-    tokio::time::sleep(2 * one.lease().ttl()).await;
+    sleep(2 * one.lease().ttl()).await;
     assert!(queue.queue().first(10).await.unwrap().is_empty(), "the lease has ended");
     link.heal();
     while queue.queue().first(10).await.unwrap().is_empty() {
-        tokio::time::sleep(TRIP).await;
+        sleep(TRIP).await;
     }
     assert!(!waiting.is_finished());
     holder.release().await.unwrap();
@@ -100,9 +108,7 @@ async fn a_lease_that_is_lost_during_the_wait_begins_the_acquisition_again() {
 
 #[tokio::test(start_paused = true)]
 async fn the_states_are_those_of_the_worst_member() {
-    let store = Memory::new(Clock::tokio());
-    let ((one, _), (two, link)) = (connected(&store, Some("one")), connected(&store, Some("two")));
-    let both = MultiLock::new([members(&one, &["a"]), members(&two, &["b"])].concat()).unwrap();
+    let (one, both, link) = of_two_coordinators();
     let guard = both.acquire().await.unwrap();
     let mut states = guard.states();
     assert_eq!(states.next().await, Some(HoldState::Held));
@@ -120,20 +126,17 @@ async fn the_states_are_those_of_the_worst_member() {
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_one_coordinator_is_waited_for_and_named() {
-    let store = Memory::new(Clock::tokio());
-    let ((one, _), (two, link)) = (connected(&store, Some("one")), connected(&store, Some("two")));
-    let both = MultiLock::new([members(&one, &["a"]), members(&two, &["b"])].concat()).unwrap();
+    let (one, both, link) = of_two_coordinators();
     link.cut();
-    let error = both.try_acquire().await.expect_err("no answer");
-    assert_eq!((error.kind(), error.key()), (ErrorKind::Unavailable, Some("b")), "{error}");
-    let fast = both.acquire().fail_fast().await.expect_err("no answer");
-    assert_eq!((fast.kind(), fast.key()), (ErrorKind::Unavailable, Some("b")), "{fast}");
+    for answer in [both.try_acquire().await.map(drop), both.acquire().fail_fast().await.map(drop)] {
+        assert_eq!(fails(answer, ErrorKind::Unavailable, "no answer").key(), Some("b"));
+    }
     assert!(one.mutex("a").unwrap().try_acquire().await.unwrap().is_some(), "nothing stays held");
     let waiting = tokio::spawn({
         let both = both.clone();
         async move { both.acquire().within(Duration::from_secs(60)).await }
     });
-    tokio::time::sleep(Duration::from_secs(30)).await;
+    sleep(Duration::from_secs(30)).await;
     link.heal();
     let guard = waiting.await.unwrap().expect("acquired after the outage");
     guard.release().await.unwrap();
@@ -141,19 +144,17 @@ async fn an_outage_of_one_coordinator_is_waited_for_and_named() {
 
 #[tokio::test(start_paused = true)]
 async fn a_close_ends_the_acquisition_as_closed_and_leaves_nothing() {
-    let store = Memory::new(Clock::tokio());
-    let ((one, _), (two, _)) = (connected(&store, None), connected(&store, None));
+    let Clients { store, client: one, other: two, .. } = clients();
     let holder = two.mutex("b").unwrap().acquire().await.unwrap();
     let waiting = tokio::spawn({
         let lock = lock(&one, &["a", "b"]);
         async move { lock.acquire().await }
     });
     while two.mutex("b").unwrap().queue().first(10).await.unwrap().len() < 2 {
-        tokio::time::sleep(TRIP).await;
+        sleep(TRIP).await;
     }
     one.close().await.unwrap();
-    let error = waiting.await.unwrap().expect_err("closed");
-    assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+    fails(waiting.await.unwrap(), ErrorKind::Closed, "closed");
     holder.release().await.unwrap();
     assert_eq!(store.contents(), Vec::<String>::new());
 }

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{Plant, planted_on};
+use crate::common::{Plant, fails, planted_on};
 use async_trait::async_trait;
-use latchwork_core::backend::{Backend, EntryPage, LAYOUT, Leave, Node, clients_address};
+use latchwork_core::backend::{Backend, EntryPage, LAYOUT, clients_address};
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::{
     Clock, Config, Connector, Coordinator, Ended, Error, ErrorKind, LostReason, Operator, Result, connect,
@@ -38,17 +38,9 @@ struct Plants {
 impl Plant for Plants {
     async fn before_join(&self) -> Result<()> {
         let failed = self.joins.lock().pop_front();
-        match failed {
-            Some(kind) => {
-                tokio::time::sleep(ROUND_TRIP).await;
-                Err(Error::new(kind, "planted"))
-            }
-            None => Ok(()),
-        }
-    }
-
-    async fn leave(&self, node: &dyn Node) -> Result<Leave> {
-        node.leave().await
+        let Some(kind) = failed else { return Ok(()) };
+        tokio::time::sleep(ROUND_TRIP).await;
+        Err(Error::new(kind, "planted"))
     }
 
     async fn before_change(&self) {
@@ -67,6 +59,13 @@ impl Stored {
 
     fn connectors(self: &Arc<Self>) -> Vec<Arc<dyn Connector>> {
         vec![Arc::<Self>::clone(self)]
+    }
+
+    /// A store, and a client of it.
+    async fn with_client() -> (Arc<Self>, Coordinator, Link) {
+        let stored = Self::new();
+        let (client, link) = stored.client(LAYOUT).await.expect("connected");
+        (stored, client, link)
     }
 
     async fn operator(self: &Arc<Self>, layout: u32) -> Operator {
@@ -108,8 +107,7 @@ fn config(layout: u32) -> Config {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_comes_back_too_old_ends_and_its_holds_run_out() {
-    let stored = Stored::new();
-    let (older, link) = stored.client(LAYOUT).await.expect("the first");
+    let (stored, older, link) = Stored::with_client().await;
     let (newer, _) = stored.client(LAYOUT + 1).await.expect("connected");
     let held = older.mutex("a").expect("a good key").acquire().await.expect("acquired");
     let ttl = older.lease().ttl();
@@ -124,16 +122,14 @@ async fn a_client_that_comes_back_too_old_ends_and_its_holds_run_out() {
     let error = older.mutex("b").expect("a good key").acquire().await.expect_err("too old");
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     assert!(error.to_string().contains("use a newer build"), "{error}");
-    let error = older.mutex("b").expect("a good key").queue().first(10).await.expect_err("it has ended");
-    assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+    fails(older.mutex("b").expect("a good key").queue().first(10).await, ErrorKind::Closed, "it has ended");
     tokio::time::sleep(2 * ttl).await;
     assert_eq!(newer.clients().first(10).await.expect("listed").len(), 1, "itself");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_client_sends_when_it_is_back_waits_until_it_has_read_again() {
-    let stored = Stored::new();
-    let (older, link) = stored.client(LAYOUT).await.expect("the first");
+    let (stored, older, link) = Stored::with_client().await;
     let (newer, _) = stored.client(LAYOUT + 1).await.expect("connected");
     let counter = older.counter("c").expect("a good key");
     link.cut();
@@ -143,9 +139,8 @@ async fn what_a_client_sends_when_it_is_back_waits_until_it_has_read_again() {
     // Before it has entered anew, which it tries with a back-off.
     let mutex = older.mutex("a").expect("a good key");
     let (join, write) = tokio::join!(mutex.acquire().into_future(), counter.add(1));
-    for error in [join.map(drop).expect_err("too old"), write.map(drop).expect_err("too old")] {
-        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
-    }
+    fails(join, ErrorKind::Misconfigured, "too old");
+    fails(write, ErrorKind::Misconfigured, "too old");
     let queue = newer.mutex("a").expect("a good key").queue().first(10).await.expect("listed");
     assert_eq!(queue, [], "the older one has made no node");
     assert_eq!(newer.counter("c").expect("a good key").get().await.expect("read"), 0);
@@ -154,8 +149,7 @@ async fn what_a_client_sends_when_it_is_back_waits_until_it_has_read_again() {
 /// The client is cut off while its change waits to be sent, loses its place, and comes back before it is sent: behind
 /// what an operator has done, or copied, meanwhile.
 async fn late<T>(change: impl AsyncFnOnce(&Coordinator) -> Result<T>) -> Result<T> {
-    let stored = Stored::new();
-    let (client, link) = stored.client(LAYOUT).await.expect("connected");
+    let (stored, client, link) = Stored::with_client().await;
     let ttl = client.lease().ttl();
     *stored.plants.change.lock() = Some(3 * ttl);
     let away = async {
@@ -174,15 +168,13 @@ async fn a_change_that_was_sent_before_the_client_lost_its_place_has_an_unknown_
     let limit = late(async |client| client.semaphore("s", 2).expect("a good key").set_limit(3).await).await;
     let count = late(async |client| client.counter("c").expect("a good key").add(1).await.map(drop)).await;
     for changed in [set, limit, count] {
-        let error = changed.expect_err("it may be too late");
-        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+        fails(changed, ErrorKind::OutcomeUnknown, "it may be too late");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_is_back_enters_as_soon_as_it_is_needed() {
-    let stored = Stored::new();
-    let (client, link) = stored.client(LAYOUT).await.expect("connected");
+    let (_, client, link) = Stored::with_client().await;
     link.cut();
     // By now it tries four times a TTL.
     tokio::time::sleep(3 * client.lease().ttl()).await;
@@ -197,8 +189,7 @@ async fn a_client_that_is_back_enters_as_soon_as_it_is_needed() {
 /// is what says the rest.
 #[tokio::test(start_paused = true)]
 async fn a_client_whose_lease_ends_as_it_enters_anew_tries_once_more_before_it_answers() {
-    let stored = Stored::new();
-    let (operator, _) = stored.client(LAYOUT).await.expect("connected");
+    let (stored, operator, _) = Stored::with_client().await;
     let (client, _) = stored.client(LAYOUT).await.expect("connected");
     let value = client.shared_value("v").expect("a good key");
     let clients = clients_address("latchwork").expect("a good namespace");
@@ -213,8 +204,7 @@ async fn a_client_whose_lease_ends_as_it_enters_anew_tries_once_more_before_it_a
         if failing == once {
             answer.expect("it has entered by its second try");
         } else {
-            let error = answer.expect_err("its second try has failed too");
-            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            fails(answer, ErrorKind::Unavailable, "its second try has failed too");
             value.write(b"x").await.expect("it has entered by its third try");
         }
         assert!(stored.plants.joins.lock().is_empty(), "each try has joined");
@@ -223,17 +213,14 @@ async fn a_client_whose_lease_ends_as_it_enters_anew_tries_once_more_before_it_a
 
 #[tokio::test(start_paused = true)]
 async fn a_client_without_its_place_says_so_within_the_request_timeout() {
-    let stored = Stored::new();
-    let (client, link) = stored.client(LAYOUT).await.expect("connected");
+    let (_, client, link) = Stored::with_client().await;
     link.cut();
     tokio::time::sleep(client.lease().ttl() + Duration::from_secs(1)).await;
     let began = tokio::time::Instant::now();
-    let error = client.mutex("a").expect("a good key").try_acquire().await.map(drop).expect_err("cut off");
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    fails(client.mutex("a").expect("a good key").try_acquire().await, ErrorKind::Unavailable, "cut off");
     assert!(began.elapsed() <= Duration::from_millis(2100), "{:?}", began.elapsed());
     client.close_now().await.expect("nothing is left to give back");
-    let error = client.mutex("a").expect("a good key").acquire().await.map(drop).expect_err("closed");
-    assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+    fails(client.mutex("a").expect("a good key").acquire().await, ErrorKind::Closed, "closed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -245,8 +232,7 @@ async fn an_operator_holds_nothing_and_changes_no_value() {
     let limited = operator.semaphore("s", 2).expect("a good key").set_limit(3).await;
     let counted = operator.counter("c").expect("a good key").add(1).await.map(drop);
     for answer in [acquired, wrote, limited, counted] {
-        let error = answer.expect_err("an operator");
-        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+        let error = fails(answer, ErrorKind::Misconfigured, "an operator");
         assert!(error.to_string().contains("operator"), "{error}");
     }
     let (plain, _) = stored.client(LAYOUT).await.expect("connected");
@@ -261,8 +247,7 @@ async fn a_lazy_client_is_refused_by_its_first_operation_and_enters_once_it_may(
     let stored = Stored::new();
     let (newer, _) = stored.client(LAYOUT + 1).await.expect("the first");
     let lazy = connect_lazy(&stored.connectors(), &config(LAYOUT)).expect("nothing is asked yet");
-    let error = lazy.mutex("a").expect("a good key").acquire().await.expect_err("a newer layout");
-    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    fails(lazy.mutex("a").expect("a good key").acquire().await, ErrorKind::Misconfigured, "a newer layout");
     let lazy = connect_lazy(&stored.connectors(), &config(LAYOUT + 1)).expect("nothing is asked yet");
     assert_eq!(newer.clients().first(10).await.expect("listed").len(), 1);
     let _held = lazy.mutex("a").expect("a good key").acquire().await.expect("acquired");
@@ -272,8 +257,7 @@ async fn a_lazy_client_is_refused_by_its_first_operation_and_enters_once_it_may(
 /// A server may stand still for longer than a request waits, and not as long as a connect may take.
 #[tokio::test(start_paused = true)]
 async fn a_connect_goes_on_while_the_server_is_silent_until_its_time_is_over() {
-    let stored = Stored::new();
-    let (watching, _) = stored.client(LAYOUT).await.expect("connected");
+    let (stored, watching, _) = Stored::with_client().await;
     let registered = async || watching.clients().first(10).await.expect("listed").len();
     let (request, all) = (config(LAYOUT).request_timeout, config(LAYOUT).connect_timeout);
     for silence in [request * 3 / 2, all * 2] {
@@ -321,8 +305,7 @@ async fn a_connect_tries_again_behind_a_try_without_an_answer_and_not_behind_a_r
     ]);
     let (client, _) = stored.client(LAYOUT).await.expect("connected at last");
     stored.plants.joins.lock().extend([ErrorKind::Unavailable]);
-    let error = stored.client(LAYOUT).await.expect_err("the server cannot serve it");
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let error = fails(stored.client(LAYOUT).await, ErrorKind::Unavailable, "the server cannot serve it");
     assert!(error.to_string().contains("planted"), "{error}");
     assert!(stored.plants.joins.lock().is_empty());
     assert_eq!(client.clients().first(10).await.expect("listed").len(), 1);
@@ -330,8 +313,7 @@ async fn a_connect_tries_again_behind_a_try_without_an_answer_and_not_behind_a_r
 
 #[tokio::test(start_paused = true)]
 async fn a_connect_that_is_dropped_or_late_leaves_nobody_registered() {
-    let stored = Stored::new();
-    let (watching, _) = stored.client(LAYOUT).await.expect("connected");
+    let (stored, watching, _) = Stored::with_client().await;
     for polls in 1..8 {
         let mut connecting = Box::pin(stored.client(LAYOUT));
         for _ in 0..polls {

@@ -1,4 +1,6 @@
-//! A memory backend with planted faults.
+//! Clients on memory, and a memory backend with planted faults.
+
+mod clients;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -15,6 +17,8 @@ use latchwork_core::memory::{Link, Memory};
 use latchwork_core::{
     Address, Capabilities, Config, Coordinator, Lease, ListedKey, Page, QueuePrefix, Result, TimeToIdle,
 };
+
+pub(crate) use self::clients::{Clients, clients, connected, connected_to, fails, private};
 
 /// What happens before a call of the memory backend, or instead of it.
 #[async_trait]
@@ -35,7 +39,9 @@ pub(crate) trait Plant: Debug + Send + Sync + 'static {
         Ok(())
     }
 
-    async fn leave(&self, node: &dyn Node) -> Result<Leave>;
+    async fn leave(&self, node: &dyn Node) -> Result<Leave> {
+        node.leave().await
+    }
 
     async fn before_change(&self) {}
 

@@ -1,0 +1,45 @@
+//! Clients on memory, and the errors that a test expects of them.
+
+use latchwork_core::memory::{self, Link, Memory};
+use latchwork_core::{Clock, Config, Coordinator, Error, ErrorKind, Result, connect};
+
+/// Two clients of a store on Tokio's clock.
+pub(crate) struct Clients {
+    pub(crate) store: Memory,
+    pub(crate) config: Config,
+    pub(crate) client: Coordinator,
+    /// The link of the first client.
+    pub(crate) link: Link,
+    pub(crate) other: Coordinator,
+}
+
+pub(crate) fn clients() -> Clients {
+    let (store, config) = (Memory::new(Clock::tokio()), Config::new("memory"));
+    let (client, link) = connected_to(&store);
+    let (other, _) = connected_to(&store);
+    Clients { store, config, client, link, other }
+}
+
+/// A client of a store, and its link.
+pub(crate) fn connected_to(store: &Memory) -> (Coordinator, Link) {
+    store.connect(&Config::new("memory")).expect("connected")
+}
+
+/// A client of a store of its own, and its link.
+pub(crate) fn connected() -> (Coordinator, Link) {
+    connected_to(&Memory::new(Clock::tokio()))
+}
+
+/// A client of a store that no other test has, connected as a service does it.
+pub(crate) async fn private() -> Coordinator {
+    let config = Config::from_url("memory://").expect("a good URL");
+    connect(&[memory::connector()], &config).await.expect("connected")
+}
+
+/// The error of an answer that fails in this way.
+#[track_caller]
+pub(crate) fn fails<T>(answer: Result<T>, kind: ErrorKind, why: &str) -> Error {
+    let error = answer.map(drop).expect_err(why);
+    assert_eq!(error.kind(), kind, "{error}");
+    error
+}
