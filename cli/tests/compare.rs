@@ -1,16 +1,15 @@
 //! `compare`: what it prints and keeps, what it refuses, and that nothing of it stays on a server of
 //! others.
 
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::common::{Fixture, keys, pid_of, program};
+use crate::common::{Fixture, gone, keys, parent, pid_of, program, ran};
 use crate::terminal::Terminal;
 use html5gum::Token;
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
-use tokio::process::Command;
 
 /// What begins a trial that contends for a while.
 const CONTESTS: &str = "hand-off, 16 contenders";
@@ -20,14 +19,8 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// `latchwork compare` with these arguments, where nobody can be asked.
-fn compare(arguments: &[&str]) -> Command {
-    let mut command = program("", ["compare"].iter().chain(arguments));
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-async fn compared(arguments: &[&str]) -> Output {
-    compare(arguments).output().await.expect("it starts")
+async fn compared(arguments: &[&str]) -> (Option<i32>, String, String) {
+    ran(program("", ["compare"].iter().chain(arguments))).await
 }
 
 #[tokio::test]
@@ -39,11 +32,11 @@ async fn memory_and_a_redis_are_compared_as_json_and_as_a_page_that_loads_nothin
     let arguments =
         ["memory", "redis", "--quick", "--rounds=1", only, "--json", "--page", &page, "--save", &saved];
     let begun = Instant::now();
-    let output = compared(&arguments).await;
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    let (code, out, said) = compared(&arguments).await;
+    assert_eq!(code, Some(0), "{said}");
     eprintln!("took {:?}", begun.elapsed());
 
-    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let json: Value = serde_json::from_str(&out).expect("JSON");
     let kept: Value = serde_json::from_str(&std::fs::read_to_string(&saved).expect("saved")).expect("JSON");
     assert_eq!(json, kept);
     assert_eq!((&json["schema"], &json["quick"], &json["rounds"]), (&1.into(), &true.into(), &1.into()));
@@ -140,9 +133,9 @@ async fn a_saved_run_is_a_baseline_of_the_same_kinds_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let saved = folder.path().join("saved.json").display().to_string();
     let run = ["memory", "--quick", "--rounds=3", "--only=alone", "--no-page"];
-    let first = compared(&[&run[..], &["--save", &saved]].concat()).await;
-    assert!(first.status.success(), "{}", text(&first.stderr));
-    assert!(text(&first.stdout).contains("A free lock: acquire and release"), "{}", text(&first.stdout));
+    let (code, out, said) = compared(&[&run[..], &["--save", &saved]].concat()).await;
+    assert_eq!(code, Some(0), "{said}");
+    assert!(out.contains("A free lock: acquire and release"), "{out}");
 
     // What was kept is made slower than this machine can be.
     let mut json: Value =
@@ -154,25 +147,24 @@ async fn a_saved_run_is_a_baseline_of_the_same_kinds_alone() {
         }
     }
     std::fs::write(&saved, json.to_string()).expect("written");
-    let marked = compared(&[&run[..], &["--baseline", &saved]].concat()).await;
-    assert!(text(&marked.stdout).contains("▼ better"), "{}", text(&marked.stdout));
+    let (_, marked, _) = compared(&[&run[..], &["--baseline", &saved]].concat()).await;
+    assert!(marked.contains("▼ better"), "{marked}");
 
-    let other = compared(&["memory", "redis", "--quick", "--only=alone", "--baseline", &saved]).await;
-    let said = text(&other.stderr);
-    assert_eq!(other.status.code(), Some(125), "{said}");
+    let (code, _, said) =
+        compared(&["memory", "redis", "--quick", "--only=alone", "--baseline", &saved]).await;
+    assert_eq!(code, Some(125), "{said}");
     assert!(said.contains("the baseline is of memory, and this run of memory, redis"), "{said}");
 
     std::fs::write(&saved, r#"{"schema": 99}"#).expect("written");
-    let other = compared(&[&run[..], &["--baseline", &saved]].concat()).await;
-    assert!(other.status.code() == Some(125) && text(&other.stderr).contains("the schema 99"));
+    let (code, _, said) = compared(&[&run[..], &["--baseline", &saved]].concat()).await;
+    assert!(code == Some(125) && said.contains("the schema 99"), "{said}");
 }
 
 #[tokio::test]
 async fn a_given_server_is_not_touched_where_nobody_can_be_asked() {
     let fixture = Fixture::new().await;
-    let output = compared(&[&fixture.url, "--quick"]).await;
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(125), "{said}");
+    let (code, _, said) = compared(&[&fixture.url, "--quick"]).await;
+    assert_eq!(code, Some(125), "{said}");
     assert!(said.contains("nobody is there to be asked; give --yes if it may be measured"), "{said}");
     assert!(keys(fixture.server.addr()).await.starts_with("*0"), "nothing was written");
 }
@@ -180,9 +172,8 @@ async fn a_given_server_is_not_touched_where_nobody_can_be_asked() {
 #[tokio::test]
 async fn an_option_that_names_a_coordinator_is_not_ignored() {
     for option in [["--url", "redis://localhost"], ["--coordinator", "main"]] {
-        let output = compared(&[&["memory", "--quick"][..], &option].concat()).await;
-        let said = text(&output.stderr);
-        assert!(output.status.code() == Some(125) && said.contains("as arguments"), "{said}");
+        let (code, _, said) = compared(&[&["memory", "--quick"][..], &option].concat()).await;
+        assert!(code == Some(125) && said.contains("as arguments"), "{said}");
     }
 }
 
@@ -206,21 +197,17 @@ async fn whoever_sits_at_a_terminal_is_asked_and_no_leaves_the_server_alone() {
 async fn nothing_stays_on_a_given_server_and_it_is_neither_stopped_nor_filled() {
     let fixture = Fixture::new().await;
     let pid = fixture.server.pid();
-    let output = compared(&[&fixture.url, "memory", "--yes", "--quick", "--rounds=1", "--json"]).await;
-    let said = text(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let arguments = [&fixture.url, "memory", "--yes", "--quick", "--rounds=1", "--json"];
+    let (code, out, said) = compared(&arguments).await;
+    assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("redis: the namespace latchwork-compare-"), "{said}");
     assert!(keys(fixture.server.addr()).await.starts_with("*0"), "{}", keys(fixture.server.addr()).await);
     assert_eq!(fixture.server.pid(), pid);
-    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let json: Value = serde_json::from_str(&out).expect("JSON");
     let redis = &json["coordinators"][0];
     assert_eq!((&redis["kind"], &redis["origin"]), (&"redis".into(), &"given".into()));
-    let left_out: Vec<_> = redis["left_out"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|left| left["what"].as_str().expect("a name"))
-        .collect();
+    let left_out = redis["left_out"].as_array().expect("a list").iter();
+    let left_out: Vec<_> = left_out.map(|left| left["what"].as_str().expect("a name")).collect();
     let named = [
         "hand-off, 128 contenders",
         "throughput, 64 tasks",
@@ -241,7 +228,8 @@ async fn nothing_stays_on_a_given_server_and_it_is_neither_stopped_nor_filled() 
 #[tokio::test]
 async fn ctrl_c_ends_it_and_cleans_up() {
     let fixture = Fixture::new().await;
-    let mut child = compare(&[&fixture.url, "redis", "--yes", "--no-page"]).spawn().expect("it starts");
+    let mut command = program("", ["compare", &fixture.url, "redis", "--yes", "--no-page"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let mut said = BufReader::new(child.stderr.take().expect("piped")).lines();
     let begins = async {
         while let Some(line) = said.next_line().await.expect("a line") {
@@ -252,7 +240,7 @@ async fn ctrl_c_ends_it_and_cleans_up() {
         panic!("no contest");
     };
     tokio::time::timeout(Duration::from_secs(60), begins).await.expect("in time");
-    let started = children(child.id().expect("it runs"));
+    let started = children(pid_of(child.id()));
     assert!(!started.is_empty(), "a Redis was started");
     kill_process(pid_of(child.id()), Signal::INT).expect("it runs");
     let status =
@@ -263,21 +251,17 @@ async fn ctrl_c_ends_it_and_cleans_up() {
     assert!(rest.contains("interrupted: ") && rest.contains("is deleted"), "{rest}");
     assert!(keys(fixture.server.addr()).await.starts_with("*0"), "{}", keys(fixture.server.addr()).await);
     for pid in started {
-        crate::common::gone(rustix::process::Pid::from_raw(pid).expect("a process")).await;
+        gone(pid).await;
     }
 }
 
 /// The processes that this one has started, of the kind that are servers.
-fn children(of: u32) -> Vec<i32> {
+fn children(of: Pid) -> Vec<Pid> {
     let processes = std::fs::read_dir("/proc").expect("/proc").filter_map(Result::ok);
     processes
         .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
-        .filter_map(|pid| Some((pid, rustix::process::Pid::from_raw(pid)?)))
-        .filter(|(_, pid)| {
-            crate::common::parent(*pid)
-                .is_some_and(|parent| parent.as_raw_nonzero().get().unsigned_abs() == of)
-        })
-        .map(|(pid, _)| pid)
+        .filter_map(Pid::from_raw)
+        .filter(|pid| parent(*pid) == Some(of))
         .collect()
 }
 

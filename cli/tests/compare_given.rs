@@ -1,8 +1,6 @@
 //! `compare` on servers that were given. Each is measured, and nothing stays on any of its servers.
 
-use std::process::Stdio;
-
-use crate::common::{keys, program};
+use crate::common::{keys, program, ran};
 use latchwork_servers::{Certificates, Kind, Options, Server, Validity};
 use serde_json::Value;
 
@@ -10,12 +8,10 @@ use serde_json::Value;
 pub(crate) async fn compared(url: &str) -> Value {
     let only = "--only=alone,link,wire,crash";
     let arguments = ["compare", url, "--yes", "--quick", "--rounds=1", only, "--json"];
-    let mut command = program("", arguments);
-    let output = command.stdout(Stdio::piped()).stderr(Stdio::piped()).output().await.expect("it starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let (code, out, said) = ran(program("", arguments)).await;
+    assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("the namespace latchwork-compare-") && said.contains("is deleted"), "{said}");
-    serde_json::from_slice(&output.stdout).expect("JSON")
+    serde_json::from_str(&out).expect("JSON")
 }
 
 /// The figure of this id, of the one coordinator that was measured.

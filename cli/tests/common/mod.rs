@@ -88,6 +88,13 @@ impl Fixture {
             ["lock", KEY].into_iter().chain(options.iter().copied()).chain(["--", "sh", "-c", script]);
         Run::start(self.program(arguments)).await
     }
+
+    /// The same, and another client that waits behind it.
+    pub(crate) async fn contended(&self, options: &[&str], script: &str) -> (Run, Next) {
+        let run = self.lock(options, script).await;
+        let next = Next::behind(self, run.command).await;
+        (run, next)
+    }
 }
 
 /// Every key of a Redis, as it answers.
@@ -95,12 +102,28 @@ pub(crate) async fn keys(server: &str) -> String {
     ask(server, "KEYS *\r\nQUIT\r\n").await.expect("an answer")
 }
 
-/// The program, on a server, without the settings of whoever runs the test.
+/// The program, on a server.
 pub(crate) fn program<S: AsRef<OsStr>>(url: &str, arguments: impl IntoIterator<Item = S>) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_latchwork"));
+    command(env!("CARGO_BIN_EXE_latchwork"), url, arguments)
+}
+
+/// Any command, on a server, without the settings of the user who runs the test.
+pub(crate) fn command<S: AsRef<OsStr>>(
+    program: &str,
+    url: &str,
+    arguments: impl IntoIterator<Item = S>,
+) -> Command {
+    let mut command = Command::new(program);
     command.args(arguments).env("LATCHWORK_URL", url).env("XDG_CONFIG_HOME", "/nonexistent");
     command.env_remove("LATCHWORK_CONFIG").stdin(Stdio::null()).kill_on_drop(true);
     command
+}
+
+/// The exit code of a command, its output and its errors.
+pub(crate) async fn ran(mut command: Command) -> (Option<i32>, String, String) {
+    let output = command.output().await.expect("it ran");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
 /// A running program and its command.
@@ -175,6 +198,18 @@ impl Run {
     /// Waits for its end.
     pub(crate) async fn over(self) -> Over {
         Over::of(self.child).await
+    }
+
+    /// Ends it by SIGTERM, which the command does not handle.
+    pub(crate) async fn terminate(self) {
+        self.signal(Signal::TERM);
+        assert_eq!(self.over().await.code(), 143);
+    }
+
+    /// Waits for its end after the loss of its hold, which it reports in these words.
+    pub(crate) async fn loses_its_hold(self, words: &str) {
+        let over = self.over().await;
+        assert!(over.code() == 121 && over.said.contains(words), "{over:?}");
     }
 
     /// Waits until the command is gone.

@@ -12,19 +12,27 @@ mod zookeeper;
 use latchwork_servers::{Kind, Options, Server, ask};
 use serde_json::Value;
 
-use crate::common::{Fixture, program};
+use crate::common::{Fixture, program, ran};
 
 /// What the doctor says: the exit code, and each finding as its level and its words.
 async fn examined(url: &str) -> (Option<i32>, Vec<(String, String)>) {
-    let output = program("", ["doctor", "--json", url]).output().await.expect("it ran");
-    let text = String::from_utf8_lossy(&output.stdout);
-    let findings: Value = serde_json::from_str(&text)
-        .unwrap_or_else(|error| panic!("{error}: {text}{}", String::from_utf8_lossy(&output.stderr)));
+    let (code, out, err) = ran(program("", ["doctor", "--json", url])).await;
+    let findings: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
     let finding = |finding: &Value| {
         let level = finding["level"].as_str().expect("a level").to_owned();
         (level, format!("{}: {} do: {}", finding["about"], finding["what"], finding["next"]))
     };
-    (output.status.code(), findings.as_array().expect("findings").iter().map(finding).collect())
+    (code, findings.as_array().expect("findings").iter().map(finding).collect())
+}
+
+/// The findings of the doctor at a right server, each of these words among them.
+async fn finds(url: &str, words: &[&str]) -> Vec<(String, String)> {
+    let (code, findings) = examined(url).await;
+    assert_eq!(code, Some(0), "{findings:#?}");
+    for words in words {
+        assert!(findings.iter().any(|(_, said)| said.contains(words)), "{words}: {findings:#?}");
+    }
+    findings
 }
 
 /// The doctor finds this fault, and tells what to do.
@@ -49,8 +57,7 @@ async fn redis(arguments: &[&str]) -> Server {
 #[tokio::test]
 async fn a_right_server_has_no_fault_and_nothing_is_left_there() {
     let fixture = Fixture::new().await;
-    let (code, findings) = examined(&fixture.url).await;
-    assert_eq!(code, Some(0), "{findings:#?}");
+    let findings = finds(&fixture.url, &[]).await;
     for about in [
         "connection",
         "server",
@@ -67,10 +74,8 @@ async fn a_right_server_has_no_fault_and_nothing_is_left_there() {
         "hand-off",
         "clients",
     ] {
-        assert!(
-            findings.iter().any(|(_, said)| said.starts_with(&format!("{about:?}"))),
-            "{about}: {findings:#?}"
-        );
+        let about = format!("{about:?}");
+        assert!(findings.iter().any(|(_, said)| said.starts_with(&about)), "{about}: {findings:#?}");
     }
     let keys = ask(fixture.server.addr(), "KEYS *latchwork-doctor*\r\nQUIT\r\n").await.expect("an answer");
     let left: Vec<_> = keys.lines().filter(|line| line.contains("doctor")).collect();
@@ -82,21 +87,18 @@ async fn a_right_server_has_no_fault_and_nothing_is_left_there() {
 #[tokio::test]
 async fn the_url_is_an_argument_or_the_option_of_all_subcommands() {
     let server = redis(&[]).await;
-    let option = program("", ["doctor", "--url", &patient(&server)]).output().await.expect("it ran");
-    let said = String::from_utf8_lossy(&option.stdout);
-    assert!(option.status.success() && said.contains(server.addr()), "{option:?}");
-    let both = program("", ["doctor", server.url(), "--url", server.url()]).output().await.expect("it ran");
-    assert_eq!(both.status.code(), Some(125), "{both:?}");
+    let (code, out, err) = ran(program("", ["doctor", "--url", &patient(&server)])).await;
+    assert!(code == Some(0) && out.contains(server.addr()), "{out}{err}");
+    let (code, out, err) = ran(program("", ["doctor", server.url(), "--url", server.url()])).await;
+    assert_eq!(code, Some(125), "{out}{err}");
 }
 
 #[tokio::test]
 async fn people_are_shown_what_to_do() {
     let server = redis(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]).await;
-    let output = program("", ["doctor", server.url()]).output().await.expect("it ran");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        said.contains("FAULT  eviction: ") && said.contains("do: set maxmemory-policy noeviction"),
-        "{said}"
-    );
+    let (_, said, _) = ran(program("", ["doctor", server.url()])).await;
+    for part in ["FAULT  eviction: ", "do: set maxmemory-policy noeviction"] {
+        assert!(said.contains(part), "{said}");
+    }
     assert!(!said.contains('\u{1b}'), "no colours where nobody sees them: {said}");
 }

@@ -1,7 +1,7 @@
 //! A namespace that is retired.
 
-use super::{examined, names};
-use crate::common::{Fixture, program};
+use super::{examined, finds, names};
+use crate::common::{Fixture, program, ran};
 
 #[tokio::test]
 async fn a_retired_namespace_is_named_with_the_url_to_use_and_the_server_is_examined_all_the_same() {
@@ -19,20 +19,16 @@ async fn a_retired_namespace_is_named_with_the_url_to_use_and_the_server_is_exam
 
     assert!(operator.reopen().await.expect("answered"));
     operator.coordinator().close().await.expect("a close");
-    let (code, findings) = examined(url).await;
-    assert!(
-        code == Some(0) && !findings.iter().any(|(_, said)| said.contains("\"namespace\"")),
-        "{findings:#?}"
-    );
+    let findings = finds(url, &[]).await;
+    assert!(!findings.iter().any(|(_, said)| said.contains("\"namespace\"")), "{findings:#?}");
 }
 
 /// A moving client has the settings of its sides, and none of the outer ones.
 #[tokio::test]
 async fn a_move_is_examined_side_by_side() {
     let url = "moving:?from=redis://app:secret@a/2&to=redis://b&move=m";
-    let refused = program("", ["doctor", url]).output().await.expect("it ran");
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(125), "{said}");
+    let (code, _, said) = ran(program("", ["doctor", url])).await;
+    assert_eq!(code, Some(125), "{said}");
     assert!(said.contains("by its own URL: redis://app@a/2 and redis://b"), "{said}");
 }
 
@@ -40,9 +36,6 @@ async fn a_move_is_examined_side_by_side() {
 #[tokio::test]
 async fn what_is_no_mark_is_named_as_before() {
     let fixture = Fixture::new().await;
-    names(
-        &format!("{}&min_replicas=7", fixture.url.replace("redis://", "redis-cluster://")),
-        "Redis Cluster",
-    )
-    .await;
+    let url = fixture.url.replace("redis://", "redis-cluster://");
+    names(&format!("{url}&min_replicas=7"), "Redis Cluster").await;
 }

@@ -31,15 +31,13 @@ async fn limited(without: &str) -> (Server, String) {
 }
 
 #[tokio::test]
-async fn a_login_that_may_run_no_scripts() {
-    let (_server, url) = limited("-eval -evalsha").await;
-    names(&url, "forbidden").await;
-}
-
-#[tokio::test]
-async fn a_login_for_other_keys() {
-    let (_server, url) = limited("resetkeys ~other:*").await;
-    names(&url, "forbidden").await;
+async fn a_login_for_no_scripts_or_for_other_keys_or_for_no_channels() {
+    for (without, words) in
+        [("-eval -evalsha", "forbidden"), ("resetkeys ~other:*", "forbidden"), ("resetchannels", "SUBSCRIBE")]
+    {
+        let (_server, url) = limited(without).await;
+        names(&url, words).await;
+    }
 }
 
 #[tokio::test]
@@ -59,12 +57,6 @@ async fn a_server_that_stands_still() {
     fixture.server.pause().await.expect("paused");
     names(&format!("{}?connect_timeout=1s", fixture.server.url()), "unavailable").await;
     fixture.server.resume().await.expect("resumed");
-}
-
-#[tokio::test]
-async fn a_login_that_may_subscribe_to_nothing() {
-    let (_server, url) = limited("resetchannels").await;
-    names(&url, "SUBSCRIBE").await;
 }
 
 /// What the doctor says about something, of this level.

@@ -3,7 +3,7 @@
 use latchwork_servers::{Clocks, Kind, Options, Server};
 use zookeeper_client::{Acl, AuthId, Client, Permission};
 
-use super::{examined, names, patient};
+use super::{finds, names, patient};
 use crate::common::Fixture;
 
 #[tokio::test]
@@ -16,12 +16,9 @@ async fn another_server_than_the_url_says() {
 async fn a_zookeeper_that_grants_shorter_sessions() {
     let options = Options::new().own().clocks(Clocks::Default);
     let server = Server::start(Kind::Zookeeper, options).await.expect("a ZooKeeper");
-    let (code, findings) = examined(&patient(&server)).await;
-    assert_eq!(code, Some(0), "{findings:#?}");
-    assert!(
-        findings.iter().any(|(_, said)| said.contains("1h is refused") && said.contains("40s")),
-        "{findings:#?}"
-    );
+    let findings = finds(&patient(&server), &[]).await;
+    let refuses = |said: &str| said.contains("1h is refused") && said.contains("40s");
+    assert!(findings.iter().any(|(_, said)| refuses(said)), "{findings:#?}");
     names(&format!("{}?ttl=10m&connect_timeout=20s", server.url()), "maxSessionTimeout").await;
 }
 
@@ -37,10 +34,6 @@ async fn a_zookeeper_without_the_chroot_where_none_may_be_made() {
 #[tokio::test]
 async fn version_topology_role_and_clock_are_facts() {
     let server = Server::start(Kind::Zookeeper, Options::new().own()).await.expect("a ZooKeeper");
-    let (code, findings) = examined(&patient(&server)).await;
-    assert_eq!(code, Some(0), "{findings:#?}");
-    for words in ["\"server\": \"ZooKeeper 3.", "one server alone", "the only server", "ours (±", "on disk"]
-    {
-        assert!(findings.iter().any(|(_, said)| said.contains(words)), "{words}: {findings:#?}");
-    }
+    let facts = ["\"server\": \"ZooKeeper 3.", "one server alone", "the only server", "ours (±", "on disk"];
+    finds(&patient(&server), &facts).await;
 }

@@ -15,7 +15,7 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout};
 use tokio::time::{sleep, timeout};
 
-use crate::common::{Fixture, KEY, SOON, WAITS, pid_of};
+use crate::common::{Fixture, KEY, SOON, WAITS, pid_of, program, ran};
 use crate::terminal::Terminal;
 
 /// So many processes contend.
@@ -24,6 +24,13 @@ const PROCESSES: usize = 50;
 /// What the library lists of the lock.
 async fn listed(lock: &latchwork::Mutex) -> Vec<QueueEntry> {
     lock.queue().first(1000).await.expect("a queue")
+}
+
+/// What the program prints, without an error.
+async fn shown(url: &str, arguments: &[&str]) -> String {
+    let (code, out, err) = ran(program(url, arguments)).await;
+    assert_eq!(code, Some(0), "{err}");
+    out
 }
 
 /// The nodes of the lock in JSON.
@@ -104,10 +111,10 @@ async fn a_watch_shows_what_the_server_has_while_fifty_processes_contend() {
     // Each holder that is ended lets the next one in, up to the last.
     for _ in 0..10 {
         let before = listed(&lock).await;
-        let output = fixture.program(["inspect", "--json"]).output().await.expect("it ran");
+        let (_, shown, _) = ran(fixture.program(["inspect", "--json"])).await;
         let after = listed(&lock).await;
         if before.iter().map(view).eq(after.iter().map(view)) {
-            let once = nodes(&String::from_utf8(output.stdout).expect("text"));
+            let once = nodes(&shown);
             assert!(
                 once.iter().map(view_of).eq(after.iter().map(view)),
                 "{once:?}, the server has {after:?}"
@@ -191,19 +198,16 @@ async fn each_kind_and_key_is_shown_with_its_reason_and_nothing_of_others() {
     while semaphore.queue().first(9).await.expect("a queue").len() < 2 {
         sleep(Duration::from_millis(5)).await;
     }
-    let shown = async |arguments: &[&str]| {
-        let output = fixture.program(arguments).output().await.expect("it ran");
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).expect("text")
-    };
-    let both = shown(&["inspect", "the/"]).await;
+    let both = shown(&fixture.url, &["inspect", "the/"]).await;
     assert!(both.contains("mutex/the/lock  1 holder, 0 waiters") && !both.contains('\u{1b}'), "{both}");
     assert!(both.contains("semaphore/the/lock  1 holder, 1 waiter, limit 3"), "{both}");
     assert!(both.contains("2 free, there is 1") && both.contains("2 permits"), "{both}");
-    assert!(!shown(&["inspect", "mutex/the/lock"]).await.contains("semaphore"));
-    assert_eq!(shown(&["inspect", "mutex/nothing"]).await, "nobody holds or waits at mutex/nothing\n");
+    assert!(!shown(&fixture.url, &["inspect", "mutex/the/lock"]).await.contains("semaphore"));
+    let nothing = shown(&fixture.url, &["inspect", "mutex/nothing"]).await;
+    assert_eq!(nothing, "nobody holds or waits at mutex/nothing\n");
     let namespaced = format!("{}&namespace=other", fixture.url);
-    assert_eq!(shown(&["inspect", "--url", &namespaced]).await, "nobody holds or waits\n");
+    let nothing = shown(&fixture.url, &["inspect", "--url", &namespaced]).await;
+    assert_eq!(nothing, "nobody holds or waits\n");
     waiting.abort();
 }
 
@@ -214,13 +218,9 @@ async fn a_forced_release_asks_says_what_it_does_and_takes_that_one_only() {
     let lock = fixture.client().await.mutex(KEY).expect("a lock");
     let sequence = listed(&lock).await[0].sequence.to_string();
     let queue = format!("mutex/{KEY}");
-    let release = async |more: &[&str]| {
-        let output =
-            fixture.program([&["release", &queue, "--sequence", &sequence], more].concat()).output().await;
-        let output = output.expect("it ran");
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
-    };
-    let (code, said) = release(&[]).await;
+    let release =
+        |more: &[&str]| ran(fixture.program([&["release", &queue, "--sequence", &sequence], more].concat()));
+    let (code, _, said) = release(&[]).await;
     assert!(code == Some(125) && said.contains("--yes"), "nobody to ask: {said}");
 
     let program = env!("CARGO_BIN_EXE_latchwork");
@@ -236,7 +236,7 @@ async fn a_forced_release_asks_says_what_it_does_and_takes_that_one_only() {
     assert!(crate::common::alive(run.command), "no means no");
 
     assert_eq!(release(&["--yes"]).await.0, Some(0));
-    assert_eq!(run.over().await.code(), 121);
-    let (code, said) = release(&["--yes"]).await;
+    run.loses_its_hold("").await;
+    let (code, _, said) = release(&["--yes"]).await;
     assert!(code == Some(120) && said.contains("any more"), "{said}");
 }

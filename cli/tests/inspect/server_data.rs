@@ -5,7 +5,7 @@ use std::time::Duration;
 use latchwork_servers::ask;
 use tokio::time::sleep;
 
-use super::{listed, nodes, view_of};
+use super::{listed, nodes, shown, view_of};
 use crate::common::{Fixture, KEY};
 
 /// The numbers in a server's answer, in order.
@@ -37,9 +37,9 @@ async fn what_is_shown_is_what_the_server_itself_has_in_its_keys() {
     let scores = async |key: &str| numbers(&fixture, &format!("ZRANGE {key} 0 -1 WITHSCORES")).await;
 
     let (before, expired) = (now(&fixture).await, scores(&expiries).await);
-    let output = fixture.program(["inspect", "--json"]).output().await.expect("it ran");
+    let json = shown(&fixture.url, &["inspect", "--json"]).await;
     let (renewed, after) = (scores(&expiries).await, now(&fixture).await);
-    let shown = nodes(&String::from_utf8(output.stdout).expect("text"));
+    let shown = nodes(&json);
     let sequences: Vec<_> = shown.iter().map(|node| view_of(node).0).collect();
     assert_eq!(sequences, scores(&order).await);
     for node in &shown {
@@ -60,13 +60,8 @@ async fn what_a_server_does_not_tell_is_shown_as_nothing() {
     let url = format!("{}?connect_timeout=20s&namespace=inspect-{}", server.url(), std::process::id());
     let coordinator = latchwork::connect(url.as_str()).await.expect("a client");
     let _held = coordinator.mutex(KEY).expect("a lock").acquire().await.expect("held");
-    let shown = async |arguments: &[&str]| {
-        let output = crate::common::program(&url, arguments).output().await.expect("it ran");
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).expect("text")
-    };
-    assert!(nodes(&shown(&["inspect", "--json"]).await)[0]["lease_left"].is_null());
-    let table = shown(&["inspect"]).await;
+    assert!(nodes(&shown(&url, &["inspect", "--json"]).await)[0]["lease_left"].is_null());
+    let table = shown(&url, &["inspect"]).await;
     let row = table.lines().find(|line| line.contains("exclusive")).expect("a row");
     assert!(row.split_whitespace().any(|word| word == "-"), "{table}");
     coordinator.close().await.expect("a close");

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{Fixture, KEY, Next, SHORT_TTL, SOON, TTL, WAITS, gone};
+use crate::common::{Fixture, KEY, Next, SHORT_TTL, SOON, TTL, WAITS, gone, ran};
 
 /// Says when it is asked to end, and does not.
 const STUBBORN: &str = "trap 'echo asked' TERM; echo $$; while :; do sleep 0.05; done";
@@ -35,22 +35,19 @@ async fn a_server_that_was_killed_costs_the_command_its_hold_after_its_grace() {
     assert!(last - asked > 1.0, "it had a grace: {asked} to {last}");
     // It is ended by the TTL, and the guard that does it may be late too.
     assert!(last - killed < SHORT_TTL.as_secs_f64() + 3.0, "{killed} to {last}");
-    let over = run.over().await;
-    assert_eq!(over.code(), 121, "{}", over.said);
-    assert!(over.said.contains("the lease expired"), "{}", over.said);
+    run.loses_its_hold("the lease expired").await;
 }
 
 #[tokio::test]
 async fn a_server_that_stands_still_past_the_ttl_costs_the_command_its_hold_before_another_holds() {
     let fixture = Fixture::short().await;
-    let run = fixture.lock(&["--grace", "500ms"], "echo $$; while :; do sleep 0.05; done").await;
-    let next = Next::behind(&fixture, run.command).await;
+    let script = "echo $$; while :; do sleep 0.05; done";
+    let (run, next) = fixture.contended(&["--grace", "500ms"], script).await;
     fixture.server.pause().await.expect("paused");
     run.command_is_gone().await;
     fixture.server.resume().await.expect("resumed");
     next.holds_alone().await;
-    let over = run.over().await;
-    assert_eq!(over.code(), 121, "{}", over.said);
+    run.loses_its_hold("").await;
 }
 
 #[tokio::test]
@@ -93,7 +90,7 @@ async fn what_the_command_has_started_goes_with_it_when_the_hold_is_lost() {
     gone(daemon).await;
     fixture.server.resume().await.expect("resumed");
     next.holds_alone().await;
-    assert_eq!(run.over().await.code(), 121);
+    run.loses_its_hold("").await;
 }
 
 #[tokio::test]
@@ -108,23 +105,16 @@ async fn a_fixed_end_asks_a_grace_before_and_kills_at_the_end() {
     // The hold began after `begun`, so nobody asks before 3 s are over, but for a tick of a clock.
     assert!(begun.elapsed() > Duration::from_millis(2900), "{:?}", begun.elapsed());
     next.holds_alone().await;
-    let over = run.over().await;
-    assert_eq!(over.code(), 121, "{}", over.said);
-    assert!(over.said.contains("fixed end"), "{}", over.said);
+    run.loses_its_hold("fixed end").await;
 }
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_said_in_one_line() {
     let fixture = Fixture::new().await;
     fixture.server.kill().await.expect("killed");
-    let output = fixture.program(["lock", KEY, "--", "echo", "ran"]).output();
-    let output = tokio::time::timeout(SOON, output).await.expect("in time").expect("it ran");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(
-        (output.status.code(), output.stdout.len(), said.lines().count()),
-        (Some(122), 0, 1),
-        "{said}"
-    );
+    let ran = ran(fixture.program(["lock", KEY, "--", "echo", "ran"]));
+    let (code, out, said) = tokio::time::timeout(SOON, ran).await.expect("in time");
+    assert_eq!((code, &*out, said.lines().count()), (Some(122), "", 1), "{said}");
     assert!(said.contains("no Redis answers") && !said.contains('\u{1b}'), "{said}");
 }
 
@@ -134,12 +124,10 @@ async fn a_lock_that_is_taken_is_tried_or_waited_for() {
     let run = fixture.lock(&[], WAITS).await;
     for options in [vec!["--try"], vec!["--within", "3s"]] {
         let arguments = ["lock", KEY].into_iter().chain(options).chain(["--", "echo", "ran"]);
-        let output = fixture.program(arguments).output().await.expect("it ran");
-        assert_eq!((output.status.code(), output.stdout.len()), (Some(120), 0));
+        let (code, out, _) = ran(fixture.program(arguments)).await;
+        assert_eq!((code, &*out), (Some(120), ""));
     }
-    let shared =
-        fixture.program(["lock", KEY, "--shared", "--", "echo", "ran"]).output().await.expect("it ran");
-    assert_eq!(String::from_utf8_lossy(&shared.stdout), "ran\n", "a read/write lock is another thing");
-    run.signal(rustix::process::Signal::TERM);
-    assert_eq!(run.over().await.code(), 143);
+    let (_, out, _) = ran(fixture.program(["lock", KEY, "--shared", "--", "echo", "ran"])).await;
+    assert_eq!(out, "ran\n", "a read/write lock is another thing");
+    run.terminate().await;
 }

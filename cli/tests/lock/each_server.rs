@@ -1,34 +1,23 @@
 //! The same on each kind of server that the build has.
 
 use latchwork_servers::{Kind, Options, Server};
-use rustix::process::Signal;
 
-use crate::common::{KEY, Run, WAITS, program};
+use crate::common::{KEY, Run, WAITS, program, ran};
 
 async fn keeps_others_out_and_shows_the_holder(kind: Kind) {
     let server = Server::start(kind, Options::new().own()).await.expect("a server");
     let url = format!("{}?ttl=30s&connect_timeout=20s", server.url());
     let lock = ["lock", KEY, "--owner-label", "the holder", "--", "sh", "-c", WAITS];
     let run = Run::start(program(&url, lock)).await;
-    let output = async |arguments: &[&str]| {
-        let output = program(&url, arguments).output().await.expect("it ran");
-        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
-    };
-    assert_eq!(
-        output(&["lock", KEY, "--try", "--", "echo", "ran"]).await,
-        (Some(120), String::new()),
-        "{kind}"
-    );
-    let (code, shown) = output(&["inspect", "the/"]).await;
+    let tries = ["lock", KEY, "--try", "--", "echo", "ran"];
+    let (code, out, _) = ran(program(&url, tries)).await;
+    assert_eq!((code, &*out), (Some(120), ""), "{kind}");
+    let (code, shown, _) = ran(program(&url, ["inspect", "the/"])).await;
     assert!(code == Some(0) && shown.contains("holds") && shown.contains("the holder"), "{kind}: {shown}");
-    run.signal(Signal::TERM);
-    assert_eq!(run.over().await.code(), 143, "{kind}");
-    assert_eq!(
-        output(&["lock", KEY, "--try", "--", "echo", "ran"]).await,
-        (Some(0), "ran\n".to_owned()),
-        "{kind}"
-    );
-    let (code, said) = output(&["doctor"]).await;
+    run.terminate().await;
+    let (code, out, _) = ran(program(&url, tries)).await;
+    assert_eq!((code, &*out), (Some(0), "ran\n"), "{kind}");
+    let (code, said, _) = ran(program(&url, ["doctor"])).await;
     assert_eq!(code, Some(0), "{kind}: {said}");
 }
 

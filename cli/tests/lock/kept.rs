@@ -4,12 +4,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::common::{Fixture, KEY, Run, WAITS};
-
-async fn output(fixture: &Fixture, arguments: &[&str]) -> (Option<i32>, String) {
-    let output = fixture.program(arguments).output().await.expect("it ran");
-    (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
-}
+use crate::common::{Fixture, KEY, Run, WAITS, ran};
 
 #[tokio::test]
 async fn a_semaphore_lets_so_many_run_and_no_more() {
@@ -17,35 +12,25 @@ async fn a_semaphore_lets_so_many_run_and_no_more() {
     let semaphore =
         |permits: &'static str| ["semaphore", KEY, "--permits", permits, "--of", "3", "--try", "--"];
     let two = Run::start(fixture.program(semaphore("2").into_iter().chain(["sh", "-c", WAITS]))).await;
-    assert_eq!(
-        output(&fixture, &[&semaphore("2")[..], &["echo", "ran"]].concat()).await,
-        (Some(120), String::new())
-    );
-    assert_eq!(
-        output(&fixture, &[&semaphore("1")[..], &["echo", "ran"]].concat()).await,
-        (Some(0), "ran\n".to_owned())
-    );
+    for (permits, expected) in [("2", (Some(120), "")), ("1", (Some(0), "ran\n"))] {
+        let (code, out, _) =
+            ran(fixture.program(semaphore(permits).into_iter().chain(["echo", "ran"]))).await;
+        assert_eq!((code, &*out), expected);
+    }
     let other_limit = ["lock", KEY, "--permits", "1", "--of", "9", "--", "echo", "ran"];
-    assert_eq!(output(&fixture, &other_limit).await.0, Some(122), "another limit is a conflict");
-    two.signal(Signal::TERM);
-    assert_eq!(two.over().await.code(), 143);
+    assert_eq!(ran(fixture.program(other_limit)).await.0, Some(122), "another limit is a conflict");
+    two.terminate().await;
 }
 
 #[tokio::test]
 async fn readers_run_beside_each_other_and_a_writer_alone() {
     let fixture = Fixture::new().await;
     let reader = fixture.lock(&["--shared"], WAITS).await;
-    assert_eq!(output(&fixture, &["lock", KEY, "--shared", "--try", "--", "echo", "ran"]).await.1, "ran\n");
-    assert_eq!(
-        output(&fixture, &["lock", KEY, "--exclusive", "--try", "--", "echo", "ran"]).await.0,
-        Some(120)
-    );
-    reader.signal(Signal::TERM);
-    assert_eq!(reader.over().await.code(), 143);
-    assert_eq!(
-        output(&fixture, &["lock", KEY, "--exclusive", "--try", "--", "echo", "ran"]).await.0,
-        Some(0)
-    );
+    let tries = |how: &'static str| ran(fixture.program(["lock", KEY, how, "--try", "--", "echo", "ran"]));
+    assert_eq!(tries("--shared").await.1, "ran\n");
+    assert_eq!(tries("--exclusive").await.0, Some(120));
+    reader.terminate().await;
+    assert_eq!(tries("--exclusive").await.0, Some(0));
 }
 
 #[tokio::test]
@@ -80,6 +65,5 @@ async fn the_next_candidate_leads_when_the_leader_dies() {
     let second = second.await.expect("it leads");
     assert!(!crate::common::alive(first.command), "one leads at a time");
     assert_eq!(&*election.leader().await.expect("an answer").expect("a leader").data, b"second");
-    second.signal(Signal::TERM);
-    assert_eq!(second.over().await.code(), 143);
+    second.terminate().await;
 }

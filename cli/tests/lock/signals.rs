@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, kill_process};
 
-use crate::common::{COUNTS, Fixture, Next, Run, SHORT_TTL, WAITS, gone};
+use crate::common::{COUNTS, Fixture, KEY, Next, Run, SHORT_TTL, WAITS, alive, command, gone, pid_of};
 
 /// The TTL where the guard alone ends a command: it has the margin, a tenth of this, and may be stalled for as long.
 const GUARDED_TTL: Duration = Duration::from_secs(10);
@@ -12,8 +12,8 @@ const GUARDED_TTL: Duration = Duration::from_secs(10);
 #[tokio::test]
 async fn a_command_that_ends_gives_its_code_and_the_lock_back() {
     let fixture = Fixture::new().await;
-    let run = fixture.lock(&[], "trap 'exit 7' USR1; echo $$; while :; do sleep 0.05; done").await;
-    let next = Next::behind(&fixture, run.command).await;
+    let (run, next) =
+        fixture.contended(&[], "trap 'exit 7' USR1; echo $$; while :; do sleep 0.05; done").await;
     kill_process(run.command, Signal::USR1).expect("it runs");
     assert_eq!(run.over().await.code(), 7);
     next.holds_alone().await;
@@ -27,42 +27,24 @@ async fn control_a_command_that_runs_on_is_noticed() {
     let mut unguarded =
         tokio::process::Command::new("sleep").arg("300").kill_on_drop(true).spawn().expect("it starts");
     let holder = fixture.client().await;
-    let held = holder.mutex(crate::common::KEY).expect("a lock").acquire().await.expect("it holds");
-    let next = Next::behind(&fixture, crate::common::pid_of(unguarded.id())).await;
+    let held = holder.mutex(KEY).expect("a lock").acquire().await.expect("it holds");
+    let next = Next::behind(&fixture, pid_of(unguarded.id())).await;
     drop(held);
     next.holds_alone().await;
     unguarded.kill().await.expect("killed");
 }
 
-async fn passed_on(signal: Signal) {
+#[tokio::test]
+async fn sigterm_sigint_sighup_and_sigquit_are_passed_on() {
     let fixture = Fixture::new().await;
-    let run = fixture.lock(&[], WAITS).await;
-    let next = Next::behind(&fixture, run.command).await;
-    run.signal(signal);
-    run.command_is_gone().await;
-    assert_eq!(run.over().await.status.code(), Some(128 + signal.as_raw()), "{signal:?}");
-    // The lock was given back, not left to its lease: that lasts for longer than this waits.
-    next.holds_alone().await;
-}
-
-#[tokio::test]
-async fn sigterm_is_passed_on() {
-    passed_on(Signal::TERM).await;
-}
-
-#[tokio::test]
-async fn sigint_is_passed_on() {
-    passed_on(Signal::INT).await;
-}
-
-#[tokio::test]
-async fn sighup_is_passed_on() {
-    passed_on(Signal::HUP).await;
-}
-
-#[tokio::test]
-async fn sigquit_is_passed_on() {
-    passed_on(Signal::QUIT).await;
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
+        let (run, next) = fixture.contended(&[], WAITS).await;
+        run.signal(signal);
+        run.command_is_gone().await;
+        assert_eq!(run.over().await.status.code(), Some(128 + signal.as_raw()), "{signal:?}");
+        // The lock was given back, not left to its lease: that lasts for longer than this waits.
+        next.holds_alone().await;
+    }
 }
 
 #[tokio::test]
@@ -77,8 +59,7 @@ async fn a_command_that_handles_a_signal_hears_it_once_and_gives_its_own_code() 
 #[tokio::test]
 async fn a_command_that_was_killed_gives_128_and_the_signal() {
     let fixture = Fixture::new().await;
-    let run = fixture.lock(&[], WAITS).await;
-    let next = Next::behind(&fixture, run.command).await;
+    let (run, next) = fixture.contended(&[], WAITS).await;
     kill_process(run.command, Signal::KILL).expect("it runs");
     assert_eq!(run.over().await.status.code(), Some(137));
     next.holds_alone().await;
@@ -87,22 +68,20 @@ async fn a_command_that_was_killed_gives_128_and_the_signal() {
 #[tokio::test]
 async fn a_command_that_is_stopped_keeps_the_lock() {
     let fixture = Fixture::short().await;
-    let run = fixture.lock(&[], WAITS).await;
-    let next = Next::behind(&fixture, run.command).await;
+    let (run, next) = fixture.contended(&[], WAITS).await;
     kill_process(run.command, Signal::STOP).expect("it runs");
     tokio::time::sleep(SHORT_TTL + Duration::from_secs(1)).await;
-    assert!(crate::common::alive(run.command) && !next.holds_already());
+    assert!(alive(run.command) && !next.holds_already());
     kill_process(run.command, Signal::CONT).expect("it runs");
-    run.signal(Signal::TERM);
-    assert_eq!(run.over().await.code(), 143);
+    run.terminate().await;
     next.holds_alone().await;
 }
 
 #[tokio::test]
 async fn a_program_that_was_killed_takes_the_command_with_it_before_another_holds() {
     let fixture = Fixture::short().await;
-    let run = fixture.lock(&["--grace", "300ms"], "trap '' TERM; echo $$; sleep 300 & wait; sleep 300").await;
-    let next = Next::behind(&fixture, run.command).await;
+    let (run, next) =
+        fixture.contended(&["--grace", "300ms"], "trap '' TERM; echo $$; sleep 300 & wait; sleep 300").await;
     run.signal(Signal::KILL);
     run.command_is_gone().await;
     next.holds_alone().await;
@@ -111,21 +90,17 @@ async fn a_program_that_was_killed_takes_the_command_with_it_before_another_hold
 #[tokio::test]
 async fn a_guard_that_was_killed_takes_the_command_with_it() {
     let fixture = Fixture::new().await;
-    let run = fixture.lock(&[], WAITS).await;
-    let next = Next::behind(&fixture, run.command).await;
+    let (run, next) = fixture.contended(&[], WAITS).await;
     kill_process(run.guard(), Signal::KILL).expect("it runs");
     run.command_is_gone().await;
-    let over = run.over().await;
-    assert_eq!(over.code(), 121, "{}", over.said);
-    assert!(over.said.contains("guard"), "{}", over.said);
+    run.loses_its_hold("guard").await;
     next.holds_alone().await;
 }
 
 #[tokio::test]
 async fn a_program_and_a_guard_that_were_killed_together_take_the_command_with_them() {
     let fixture = Fixture::short().await;
-    let run = fixture.lock(&[], WAITS).await;
-    let next = Next::behind(&fixture, run.command).await;
+    let (run, next) = fixture.contended(&[], WAITS).await;
     let guard = run.guard();
     // The guard cannot act when the program goes.
     kill_process(guard, Signal::STOP).expect("it runs");
@@ -138,14 +113,12 @@ async fn a_program_and_a_guard_that_were_killed_together_take_the_command_with_t
 #[tokio::test]
 async fn a_program_that_is_stopped_past_the_ttl_has_its_command_ended_in_time() {
     let fixture = Fixture::with_ttl(GUARDED_TTL).await;
-    let run = fixture.lock(&["--grace", "300ms"], "trap '' TERM; echo $$; while :; do sleep 0.1; done").await;
-    let next = Next::behind(&fixture, run.command).await;
+    let (run, next) =
+        fixture.contended(&["--grace", "300ms"], "trap '' TERM; echo $$; while :; do sleep 0.1; done").await;
     run.signal(Signal::STOP);
     next.holds_alone().await;
     run.signal(Signal::CONT);
-    let over = run.over().await;
-    assert_eq!(over.code(), 121, "{}", over.said);
-    assert!(over.said.contains("the lease expired"), "{}", over.said);
+    run.loses_its_hold("the lease expired").await;
 }
 
 /// All of it stands still, as after Ctrl-Z: nobody can end the command in time, and it is ended as
@@ -159,14 +132,14 @@ async fn a_group_that_is_stopped_past_the_ttl_has_its_command_ended_at_once_when
         kill_process(process, Signal::STOP).expect("it runs");
     }
     let next = fixture.client().await;
-    let held = next.mutex(crate::common::KEY).expect("a lock").acquire().await.expect("it is free in time");
+    let held = next.mutex(KEY).expect("a lock").acquire().await.expect("it is free in time");
     let begun = Instant::now();
     for process in [run.pid(), guard, command] {
         kill_process(process, Signal::CONT).expect("it is there");
     }
     gone(command).await;
     assert!(begun.elapsed() < GUARDED_TTL / 2, "at once: {:?}", begun.elapsed());
-    assert_eq!(run.over().await.code(), 121);
+    run.loses_its_hold("").await;
     held.release().await.expect("a release");
 }
 
@@ -174,18 +147,16 @@ async fn a_group_that_is_stopped_past_the_ttl_has_its_command_ended_at_once_when
 async fn a_signal_while_it_waits_leaves_the_queue() {
     let fixture = Fixture::new().await;
     let holder = fixture.lock(&[], WAITS).await;
-    let mut waiting =
-        fixture.program(["lock", crate::common::KEY, "--", "echo", "never"]).spawn().expect("it starts");
-    let lock = fixture.client().await.mutex(crate::common::KEY).expect("a lock");
+    let mut waiting = fixture.program(["lock", KEY, "--", "echo", "never"]).spawn().expect("it starts");
+    let lock = fixture.client().await.mutex(KEY).expect("a lock");
     while lock.queue().first(9).await.expect("a queue").len() < 2 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    kill_process(crate::common::pid_of(waiting.id()), Signal::TERM).expect("it runs");
+    kill_process(pid_of(waiting.id()), Signal::TERM).expect("it runs");
     let status = waiting.wait().await.expect("a status");
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15));
     assert_eq!(lock.queue().first(9).await.expect("a queue").len(), 1);
-    holder.signal(Signal::TERM);
-    assert_eq!(holder.over().await.code(), 143);
+    holder.terminate().await;
 }
 
 /// `nohup`, and the background of a script: the command ignores it too.
@@ -193,25 +164,12 @@ async fn a_signal_while_it_waits_leaves_the_queue() {
 async fn a_signal_that_was_ignored_stays_ignored() {
     let fixture = Fixture::new().await;
     let program = env!("CARGO_BIN_EXE_latchwork");
-    let script = format!(
-        "trap '' HUP; exec {program} lock {} -- sh -c 'echo $$; read -r _; exec sleep 300'",
-        crate::common::KEY
-    );
-    let mut command = crate::common::program(&fixture.url, [""; 0]);
-    command = {
-        let mut shell = tokio::process::Command::new("sh");
-        shell
-            .arg("-c")
-            .arg(script)
-            .envs(command.as_std().get_envs().filter_map(|(name, value)| Some((name, value?))));
-        shell.stdin(std::process::Stdio::null()).kill_on_drop(true);
-        shell
-    };
-    let run = Run::start(command).await;
+    let script =
+        format!("trap '' HUP; exec {program} lock {KEY} -- sh -c 'echo $$; read -r _; exec sleep 300'");
+    let run = Run::start(command("sh", &fixture.url, ["-c", &script])).await;
     run.signal(Signal::HUP);
     kill_process(run.command, Signal::HUP).expect("it runs");
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(crate::common::alive(run.command));
-    run.signal(Signal::TERM);
-    assert_eq!(run.over().await.code(), 143);
+    assert!(alive(run.command));
+    run.terminate().await;
 }

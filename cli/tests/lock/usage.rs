@@ -2,27 +2,22 @@
 
 use std::fs;
 
-use crate::common::{Fixture, KEY, program};
-
-async fn output(url: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
-    let output = program(url, arguments).output().await.expect("it ran");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.code(), text(&output.stdout), text(&output.stderr))
-}
+use crate::common::{Fixture, KEY, program, ran};
 
 #[tokio::test]
 async fn the_command_finds_token_key_and_a_url_without_secrets() {
     let fixture = Fixture::new().await;
     let url = fixture.url.replace("redis://", "redis://:hunter2@");
     let script = "echo $LATCHWORK_KEY; echo $LATCHWORK_TOKEN; echo $LATCHWORK_URL";
-    let (code, said, complaint) = output(&fixture.url, &["lock", KEY, "--", "sh", "-c", script]).await;
+    let (code, said, complaint) = ran(program(&fixture.url, ["lock", KEY, "--", "sh", "-c", script])).await;
     assert_eq!(code, Some(0), "{complaint}");
     let lines: Vec<_> = said.lines().collect();
     assert_eq!((lines[0], lines[2]), (KEY, &*fixture.url));
     assert!(lines[1].parse::<u64>().expect("a token") > 0);
-    let (_, reader, _) = output(&fixture.url, &["lock", KEY, "--shared", "--", "sh", "-c", script]).await;
+    let (_, reader, _) =
+        ran(program(&fixture.url, ["lock", KEY, "--shared", "--", "sh", "-c", script])).await;
     assert_eq!(reader.lines().nth(1), Some(""), "a reader's number is no fence");
-    let (code, said, complaint) = output(&url, &["lock", KEY, "--", "env"]).await;
+    let (code, said, complaint) = ran(program(&url, ["lock", KEY, "--", "env"])).await;
     assert_eq!(code, Some(0), "a server without passwords takes any: {complaint}");
     assert!(
         said.contains("LATCHWORK_URL=") && !said.contains("hunter2") && !complaint.contains("hunter2"),
@@ -44,7 +39,7 @@ async fn bad_usage_is_125_and_says_what_to_do() {
         (&["lock", KEY, "--max-hold", "1s", "--grace", "1s", "--", "true"], "--grace"),
         (&["lok"], "lock"),
     ] {
-        let (code, _, said) = output(url, arguments).await;
+        let (code, _, said) = ran(program(url, arguments)).await;
         assert_eq!(code, Some(125), "{arguments:?}: {said}");
         assert!(said.contains(says), "{arguments:?}: {said}");
     }
@@ -53,9 +48,9 @@ async fn bad_usage_is_125_and_says_what_to_do() {
 #[tokio::test]
 async fn a_command_that_is_not_there_or_no_program_is_told_apart() {
     let fixture = Fixture::new().await;
-    let (code, _, said) = output(&fixture.url, &["lock", KEY, "--", "no-such-command"]).await;
+    let (code, _, said) = ran(program(&fixture.url, ["lock", KEY, "--", "no-such-command"])).await;
     assert!(code == Some(127) && said.contains("no-such-command"), "{code:?} {said}");
-    let (code, _, said) = output(&fixture.url, &["lock", KEY, "--", "/etc/passwd"]).await;
+    let (code, _, said) = ran(program(&fixture.url, ["lock", KEY, "--", "/etc/passwd"])).await;
     assert!(code == Some(126) && said.contains("/etc/passwd"), "{code:?} {said}");
 }
 
@@ -65,26 +60,14 @@ async fn a_file_names_coordinators() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("config.toml");
     let config = ["--config", path.to_str().expect("text")];
-    let of_file = |more: &[&str]| {
-        [&["lock", KEY][..], &config, more, &["--", "true"]]
-            .concat()
-            .into_iter()
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    };
     let run = async |more: &[&str]| {
-        let arguments = of_file(more);
-        let output = program("", &arguments).output().await.expect("it ran");
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+        let arguments = [&["lock", KEY][..], &config, more, &["--", "true"]].concat();
+        let (code, _, said) = ran(program("", arguments)).await;
+        (code, said)
     };
-    fs::write(
-        &path,
-        format!(
-            "default = \"here\"\n[coordinators]\nhere = {:?}\naway = \"redis://localhost:1\"\n",
-            fixture.url
-        ),
-    )
-    .expect("written");
+    let here = &fixture.url;
+    let coordinators = format!("[coordinators]\nhere = {here:?}\naway = \"redis://localhost:1\"\n");
+    fs::write(&path, format!("default = \"here\"\n{coordinators}")).expect("written");
     assert_eq!(run(&[]).await.0, Some(0));
     assert_eq!(run(&["-c", "here"]).await.0, Some(0));
     assert_eq!(run(&["-c", "away"]).await.0, Some(122));
@@ -99,11 +82,11 @@ async fn a_file_names_coordinators() {
 #[tokio::test]
 async fn completions_and_man_pages_have_every_subcommand() {
     for shell in ["bash", "zsh", "fish"] {
-        let (code, script, _) = output("", &["completions", shell]).await;
+        let (code, script, _) = ran(program("", ["completions", shell])).await;
         assert!(code == Some(0) && script.contains("semaphore") && !script.contains("\u{1b}["), "{shell}");
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let (code, ..) = output("", &["man", folder.path().to_str().expect("text")]).await;
+    let (code, ..) = ran(program("", ["man", folder.path().to_str().expect("text")])).await;
     assert_eq!(code, Some(0));
     for page in ["latchwork.1", "latchwork-lock.1", "latchwork-cron.1"] {
         assert!(fs::read_to_string(folder.path().join(page)).expect(page).contains("latchwork"), "{page}");

@@ -4,8 +4,6 @@ mod markers;
 mod played;
 mod reader;
 
-use std::process::Output;
-
 use latchwork_conformance::child::Child;
 use latchwork_servers::{Kind, Options, Server};
 use rustix::process::Signal;
@@ -14,7 +12,7 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use self::played::Played;
-use crate::common::{Over, SOON, program};
+use crate::common::{Over, SOON, program, ran};
 
 /// The two sides of a move, and their servers.
 pub(crate) struct Sides {
@@ -55,11 +53,7 @@ impl Sides {
     }
 
     async fn ran(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
-        let output = self.program(arguments).output();
-        let Output { status, stdout, stderr } =
-            timeout(SOON, output).await.expect("in time").expect("it ran");
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-        (status.code(), text(stdout), text(stderr))
+        timeout(SOON, ran(self.program(arguments))).await.expect("in time")
     }
 
     /// What it prints, where all is well.
@@ -99,14 +93,12 @@ async fn a_move_is_planned_made_and_finished(sides: Sides) {
     assert_eq!(sides.status().await["phase"], "both-by-old");
     assert!(sides.well(&["advance"]).await.contains("both-by-new"));
     for url in [&sides.from, &sides.to] {
-        let locked = program(url, ["lock", "a", "--", "true"]).output().await.expect("it ran");
-        assert_eq!(locked.status.code(), Some(122), "it moves: {locked:?}");
-        let said = String::from_utf8_lossy(&locked.stderr);
+        let (code, _, said) = ran(program(url, ["lock", "a", "--", "true"])).await;
+        assert_eq!(code, Some(122), "it moves: {said}");
         assert!(said.contains("moving:?from=") && said.contains("&move=there"), "both are told: {said}");
     }
-    let inspected = program(&sides.url(), ["inspect"]).output().await.expect("it ran");
-    let shown = String::from_utf8_lossy(&inspected.stdout);
-    assert!(inspected.status.success() && shown.contains("the move \"there\""), "{inspected:?}");
+    let (code, shown, said) = ran(program(&sides.url(), ["inspect"])).await;
+    assert!(code == Some(0) && shown.contains("the move \"there\""), "{shown}{said}");
     sides.well(&["abort"]).await;
     assert_eq!(sides.status().await["state"], "not-begun");
     let run = sides.well(&["run"]).await;
@@ -127,14 +119,12 @@ async fn a_move_is_planned_made_and_finished(sides: Sides) {
     assert!(sides.well(&["finish"]).await.contains("finished"));
     let (code, _, said) = sides.ran(&["abort"]).await;
     assert_eq!(code, Some(0), "nothing of it stands: {said}");
-    let late = program(&sides.from, ["lock", "a", "--", "true"]).output().await.expect("it ran");
-    let said = String::from_utf8_lossy(&late.stderr);
+    let (code, _, said) = ran(program(&sides.from, ["lock", "a", "--", "true"])).await;
     let host = sides.to.split('?').next().expect("an address");
-    assert!(late.status.code() == Some(122) && said.contains(host), "{said}");
+    assert!(code == Some(122) && said.contains(host), "{said}");
     // Its fence is above all that was given before: one of the third epoch.
-    let locked = program(&sides.to, ["lock", "a", "--", "sh", "-c", "echo $LATCHWORK_TOKEN"]).output().await;
-    let locked = locked.expect("it ran");
-    let token: u64 = String::from_utf8_lossy(&locked.stdout).trim().parse().expect("a token");
+    let says_token = ["lock", "a", "--", "sh", "-c", "echo $LATCHWORK_TOKEN"];
+    let token: u64 = ran(program(&sides.to, says_token)).await.1.trim().parse().expect("a token");
     assert_eq!(token >> 53, 3, "{token}");
     // And back, over the side that was retired.
     let (from, to) = (sides.to.clone(), sides.from.clone());
@@ -147,8 +137,8 @@ async fn a_move_is_planned_made_and_finished(sides: Sides) {
     }
     back.well(&["run"]).await;
     back.well(&["finish"]).await;
-    let locked = program(&back.to, ["lock", "a", "--", "true"]).output().await.expect("it ran");
-    assert!(locked.status.success(), "{locked:?}");
+    let (code, _, said) = ran(program(&back.to, ["lock", "a", "--", "true"])).await;
+    assert_eq!(code, Some(0), "{said}");
 }
 
 #[tokio::test]
@@ -201,15 +191,13 @@ async fn a_run_waits_for_a_late_member_and_ctrl_c_says_how_to_go_on() {
 
 #[tokio::test]
 async fn what_is_no_move_is_said_and_how_one_is_given() {
-    let ran = async |arguments: &[&str]| {
-        let output = program("redis://nowhere", arguments).output().await.expect("it ran");
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
-    };
-    let (code, said) = ran(&["migrate", "plan"]).await;
-    assert!(code == Some(125) && said.contains("moving:?from="), "{said}");
-    let (code, said) = ran(&["migrate", "plan", "--from", "redis://a"]).await;
-    assert!(code == Some(125) && said.contains("--to"), "{said}");
-    let same = ["migrate", "plan", "--from", "redis://a", "--to", "redis://a", "--move", "m"];
-    let (code, said) = ran(&same).await;
-    assert!(code == Some(125) && said.contains("the same namespace"), "{said}");
+    for (arguments, says) in [
+        (&[][..], "moving:?from="),
+        (&["--from", "redis://a"], "--to"),
+        (&["--from", "redis://a", "--to", "redis://a", "--move", "m"], "the same namespace"),
+    ] {
+        let (code, _, said) =
+            ran(program("redis://nowhere", [&["migrate", "plan"], arguments].concat())).await;
+        assert!(code == Some(125) && said.contains(says), "{said}");
+    }
 }
