@@ -57,13 +57,11 @@ impl Delay {
     /// Judges that no change delayed an acquisition by more than its bound and `allowed`.
     pub(super) fn judge(&self, allowed: Duration) -> Result<(), Broken> {
         let (bound, took) = (self.bound() + allowed, self.at_change);
-        match took > bound {
-            true => {
-                Err(Rule::Delay
-                    .broken(format!("an acquisition took {took:?} at a change: {bound:?} is allowed")))
-            }
-            false => Ok(()),
+        if took <= bound {
+            return Ok(());
         }
+        let why = format!("an acquisition took {took:?} at a change: {bound:?} is allowed");
+        Err(Rule::Delay.broken(why))
     }
 }
 

@@ -51,6 +51,11 @@ impl History {
         Self { heard, change: CHANGE, happenings, away: Duration::ZERO, total: 1 }
     }
 
+    /// Only these holds of the mutex: a token, and from when to when it was held.
+    fn mutex(holds: [(u64, u64, u64); 2]) -> Self {
+        Self::holds(MUTEX, &holds.map(|(token, from, to)| (Exclusive, token, from, to)))
+    }
+
     /// Only these holds of `key` instead.
     fn holds(key: usize, holds: &[(Claim, u64, u64, u64)]) -> Self {
         let mut history = Self::sound();
@@ -81,7 +86,7 @@ impl History {
     /// The first grant of a mutex after the change comes so long after the beginning of the change.
     fn granted_after(waited: Duration) -> Self {
         let from = 100 + nanos(waited);
-        Self::holds(MUTEX, &[(Exclusive, 1, 10, 20), (Exclusive, 2, from, from + 10)])
+        Self::mutex([(1, 10, 20), (2, from, from + 10)])
     }
 
     /// A step that takes ten times its bound, and a process that is killed so long before its end.
@@ -130,60 +135,41 @@ struct Pair {
 fn pairs() -> Vec<Pair> {
     let nano = Duration::from_nanos(1);
     let pair = |rule, accepted, refused| Pair { rule, accepted, refused };
+    let (mutex, holds, adds) = (History::mutex, History::holds, History::adds);
     let bound = DEAD + noise();
     let delay = Duration::from_nanos(5) + noise();
     let away = Duration::from_secs(1);
     let mut unseen = History::sound();
     unseen.happenings.clear();
     vec![
+        pair(Rule::Alone, mutex([(1, 10, 140), (2, 140, 150)]), mutex([(1, 10, 141), (2, 140, 150)])),
         pair(
             Rule::Alone,
-            History::holds(MUTEX, &[(Exclusive, 1, 10, 140), (Exclusive, 2, 140, 150)]),
-            History::holds(MUTEX, &[(Exclusive, 1, 10, 141), (Exclusive, 2, 140, 150)]),
+            holds(PERMITS, &[(Permits(2), 1, 10, 150), (Permits(1), 2, 140, 150)]),
+            holds(PERMITS, &[(Permits(2), 1, 10, 150), (Permits(2), 2, 140, 150)]),
         ),
         pair(
             Rule::Alone,
-            History::holds(PERMITS, &[(Permits(2), 1, 10, 150), (Permits(1), 2, 140, 150)]),
-            History::holds(PERMITS, &[(Permits(2), 1, 10, 150), (Permits(2), 2, 140, 150)]),
-        ),
-        pair(
-            Rule::Alone,
-            History::holds(RWLOCK, &[(Shared, 1, 10, 150), (Shared, 2, 140, 150)]),
-            History::holds(RWLOCK, &[(Shared, 1, 10, 150), (Exclusive, 2, 140, 150)]),
+            holds(RWLOCK, &[(Shared, 1, 10, 150), (Shared, 2, 140, 150)]),
+            holds(RWLOCK, &[(Shared, 1, 10, 150), (Exclusive, 2, 140, 150)]),
         ),
         // A hold of which only the beginning is known, inside another.
-        pair(
-            Rule::Alone,
-            History::holds(MUTEX, &[(Exclusive, 1, 10, 140), (Exclusive, 2, 140, 140)]),
-            History::holds(MUTEX, &[(Exclusive, 1, 10, 150), (Exclusive, 2, 140, 140)]),
-        ),
-        pair(
-            Rule::Order,
-            History::holds(MUTEX, &[(Exclusive, 1, 10, 20), (Exclusive, 2, 140, 150)]),
-            History::holds(MUTEX, &[(Exclusive, 2, 10, 20), (Exclusive, 1, 140, 150)]),
-        ),
+        pair(Rule::Alone, mutex([(1, 10, 140), (2, 140, 140)]), mutex([(1, 10, 150), (2, 140, 140)])),
+        pair(Rule::Order, mutex([(1, 10, 20), (2, 140, 150)]), mutex([(2, 10, 20), (1, 140, 150)])),
         // A writer that reads on keeps its token; two writers have two.
         pair(
             Rule::Order,
-            History::holds(RWLOCK, &[(Exclusive, 1, 10, 20), (Shared, 1, 140, 150)]),
-            History::holds(RWLOCK, &[(Exclusive, 1, 10, 20), (Exclusive, 1, 140, 150)]),
+            holds(RWLOCK, &[(Exclusive, 1, 10, 20), (Shared, 1, 140, 150)]),
+            holds(RWLOCK, &[(Exclusive, 1, 10, 20), (Exclusive, 1, 140, 150)]),
         ),
         pair(
             Rule::Order,
-            History::holds(RWLOCK, &[(Shared, 2, 10, 20), (Shared, 1, 140, 150)]),
-            History::holds(RWLOCK, &[(Shared, 2, 10, 20), (Exclusive, 1, 140, 150)]),
+            holds(RWLOCK, &[(Shared, 2, 10, 20), (Shared, 1, 140, 150)]),
+            holds(RWLOCK, &[(Shared, 2, 10, 20), (Exclusive, 1, 140, 150)]),
         ),
         // Of two in one instant the log alone says which came first.
-        pair(
-            Rule::Fence,
-            History::holds(MUTEX, &[(Exclusive, 1, 140, 140), (Exclusive, 2, 140, 140)]),
-            History::holds(MUTEX, &[(Exclusive, 2, 140, 140), (Exclusive, 1, 140, 140)]),
-        ),
-        pair(
-            Rule::Again,
-            History::holds(MUTEX, &[(Exclusive, 1, 10, 20), (Exclusive, 2, 121, 130)]),
-            History::holds(MUTEX, &[(Exclusive, 1, 10, 20), (Exclusive, 2, 120, 130)]),
-        ),
+        pair(Rule::Fence, mutex([(1, 140, 140), (2, 140, 140)]), mutex([(2, 140, 140), (1, 140, 140)])),
+        pair(Rule::Again, mutex([(1, 10, 20), (2, 121, 130)]), mutex([(1, 10, 20), (2, 120, 130)])),
         pair(Rule::Bound, History::granted_after(bound), History::granted_after(bound + nano)),
         pair(Rule::Happened, History::sound(), unseen),
         pair(
@@ -194,29 +180,13 @@ fn pairs() -> Vec<Pair> {
         // A server was away meanwhile.
         pair(Rule::Delay, History::delayed(delay + away, away), History::delayed(delay + away + nano, away)),
         pair(Rule::Step, History::killed_before_the_end(STEP), History::killed_before_the_end(STEP + nano)),
-        pair(
-            Rule::Once,
-            History::adds(&[(0, 1, 1), (2, 3, 2)], 0, 2),
-            History::adds(&[(0, 1, 1), (2, 3, 1)], 0, 2),
-        ),
+        pair(Rule::Once, adds(&[(0, 1, 1), (2, 3, 2)], 0, 2), adds(&[(0, 1, 1), (2, 3, 1)], 0, 2)),
         // Two at once may come in either order.
-        pair(
-            Rule::Forward,
-            History::adds(&[(0, 9, 2), (1, 8, 1)], 0, 2),
-            History::adds(&[(0, 1, 2), (2, 3, 1)], 0, 2),
-        ),
+        pair(Rule::Forward, adds(&[(0, 9, 2), (1, 8, 1)], 0, 2), adds(&[(0, 1, 2), (2, 3, 1)], 0, 2)),
         // An add whose answer was lost may count or not.
-        pair(
-            Rule::Total,
-            History::adds(&[(0, 1, 1), (2, 3, 3)], 1, 3),
-            History::adds(&[(0, 1, 1), (2, 3, 3)], 1, 4),
-        ),
-        pair(
-            Rule::Total,
-            History::adds(&[(0, 1, 1), (2, 3, 2)], 1, 2),
-            History::adds(&[(0, 1, 1), (2, 3, 2)], 1, 1),
-        ),
-        pair(Rule::Added, History::adds(&[(0, 1, 1)], 2, 2), History::adds(&[], 3, 2)),
+        pair(Rule::Total, adds(&[(0, 1, 1), (2, 3, 3)], 1, 3), adds(&[(0, 1, 1), (2, 3, 3)], 1, 4)),
+        pair(Rule::Total, adds(&[(0, 1, 1), (2, 3, 2)], 1, 2), adds(&[(0, 1, 1), (2, 3, 2)], 1, 1)),
+        pair(Rule::Added, adds(&[(0, 1, 1)], 2, 2), adds(&[], 3, 2)),
     ]
 }
 

@@ -10,7 +10,7 @@ use super::operates::{Operates, another, said};
 use super::run::Run;
 use super::side::MovingSide;
 use super::there_and_back::Plants;
-use super::walk::{Change, Walk};
+use super::walk::Change;
 use crate::failover::{TTL, noise, now};
 
 /// At which of their requests operators are killed.
@@ -74,8 +74,7 @@ pub async fn with_operators_killed(old: MovingSide, new: MovingSide, points: Poi
     if killed.contains(&0) || of_runs == 0 {
         return Err(format!("not each work had an operator who was killed: {killed:?}, {of_runs}"));
     }
-    let operator = another(&run.sides).await?;
-    run.walk = Walk { operator, changes: run.walk.changes };
+    run.walk.operator = another(&run.sides).await?;
     run.end(Ends { operators_die: true, finishes: true, ..Ends::default() }).await
 }
 

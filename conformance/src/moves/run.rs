@@ -43,7 +43,8 @@ impl Run {
         };
         println!("{}: {SEED}={seed}", sides.name());
         let fleet = Fleet::start(sides.participants(), plant).await;
-        let walk = Walk::connect(&operator(sides.connectors()), &sides.operators()).await.map_err(said)?;
+        let operator = Move::connect(&operator(sides.connectors()), &sides.operators()).await;
+        let walk = Walk { operator: operator.map_err(said)?, changes: Vec::new() };
         let run = Self { sides, fleet, walk, random: StdRng::seed_from_u64(seed), happenings: Vec::new() };
         // The processes have to start.
         run.fleet.all_are_granted(PATIENCE).await?;

@@ -157,14 +157,11 @@ pub(super) fn judge_steps(
         Duration::from_nanos(change.written - change.begun.max(away.unwrap_or_default()))
     };
     let longest = changes.iter().map(took).max().unwrap_or_default();
-    match longest > bound {
-        true => {
-            let why =
-                format!("a step came {longest:?} after the last process that died: {bound:?} is allowed");
-            Err(Rule::Step.broken(why))
-        }
-        false => Ok(longest),
+    if longest <= bound {
+        return Ok(longest);
     }
+    let why = format!("a step came {longest:?} after the last process that died: {bound:?} is allowed");
+    Err(Rule::Step.broken(why))
 }
 
 /// Half of the times, and all of them, in words.

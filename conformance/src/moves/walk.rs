@@ -1,10 +1,9 @@
 //! The operator of a run: it takes steps, and notes when.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_core::backend::decide::moving::MovePhase;
-use latchwork_core::{Connector, Error, Move, MoveConfig};
+use latchwork_core::{Error, Move};
 use tokio::time::{Instant, sleep};
 
 use super::operates::said;
@@ -35,13 +34,6 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    pub(super) async fn connect(
-        connectors: &[Arc<dyn Connector>],
-        sides: &MoveConfig,
-    ) -> Result<Self, Error> {
-        Ok(Self { operator: Move::connect(connectors, sides).await?, changes: Vec::new() })
-    }
-
     /// A step, forward or back. Answers the phase that the move is in; `None` where it was given up, by a step
     /// back from the first one.
     pub(super) async fn step(&mut self, back: bool) -> Result<Option<MovePhase>, Error> {
