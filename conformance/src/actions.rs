@@ -1,5 +1,6 @@
 //! What cases do with a client: by the recipes, and below them.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -131,6 +132,11 @@ impl<G> Drop for Waiter<G> {
     }
 }
 
+/// The outputs of these futures, one after the other.
+pub async fn in_turn<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    stream::iter(futures).then(|future| future).collect().await
+}
+
 /// A join below the recipes.
 pub fn join_of(queue: &Address, claim: Claim) -> Join {
     Join {
@@ -202,6 +208,16 @@ pub(crate) async fn promptly(node: &Arc<dyn Node>) {
 
 pub(crate) async fn leave(node: &Arc<dyn Node>) {
     soon("leave", node.leave()).await.expect("left");
+}
+
+/// The nodes leave, one after the other.
+///
+/// # Panics
+/// If one cannot leave.
+pub async fn leave_all(nodes: impl IntoIterator<Item = impl Borrow<Arc<dyn Node>>>) {
+    for node in nodes {
+        leave(node.borrow()).await;
+    }
 }
 
 /// Leaves, as core does: again and again through an outage.

@@ -3,8 +3,11 @@
 use latchwork_core::{Error, ErrorKind, LostReason, Result};
 
 /// Asserts that a request fails with this kind of error, and returns the error. `why` says why it cannot succeed.
+///
+/// # Panics
+/// If it succeeds, or fails with another kind of error.
 #[track_caller]
-pub(crate) fn fails<T>(outcome: Result<T>, kind: ErrorKind, why: &str) -> Error {
+pub fn fails<T>(outcome: Result<T>, kind: ErrorKind, why: &str) -> Error {
     let error = outcome.map(drop).expect_err(why);
     assert_eq!(error.kind(), kind, "{why}: {error}");
     error
@@ -19,14 +22,20 @@ pub(crate) fn fails_for<T>(outcome: Result<T>, kind: ErrorKind, key: &str, why: 
 }
 
 /// Asserts that an argument is refused by its name.
+///
+/// # Panics
+/// If it is not.
 #[track_caller]
-pub(crate) fn refuses<T>(outcome: Result<T>, argument: &'static str) -> Error {
+pub fn refuses<T>(outcome: Result<T>, argument: &'static str) -> Error {
     fails(outcome, ErrorKind::InvalidArgument { name: argument }, "a bad argument")
 }
 
 /// Asserts that a hold or a waiter is lost for this reason.
+///
+/// # Panics
+/// If it is not.
 #[track_caller]
-pub(crate) fn is_lost<T>(outcome: Result<T>, reason: LostReason) -> Error {
+pub fn is_lost<T>(outcome: Result<T>, reason: LostReason) -> Error {
     fails(outcome, ErrorKind::Lost(reason), "it was lost")
 }
 

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use latchwork_core::recipes::{Barrier, DoubleBarrier, Inside};
 use latchwork_core::{Address, ErrorKind, Key, Kind};
 
-use crate::actions::{Waiter, entries};
+use crate::actions::{Waiter, entries, in_turn};
 use crate::bounds::NOISE;
 use crate::case::cases;
 use crate::errors::refuses;
@@ -112,10 +112,7 @@ cases! {
             let (left, also) = soon("leave", async { tokio::join!(leaving, second.leave()) }).await;
             left.expect("left");
             also.expect("left");
-            let mut inside = Vec::new();
-            for other in others {
-                inside.push(other.guard().await);
-            }
+            let inside = in_turn(others.into_iter().map(async |other| other.guard().await)).await;
             for left in soon("the next leave", join_all(inside.into_iter().map(|inside| inside.leave()))).await {
                 left.expect("left");
             }

@@ -11,7 +11,7 @@ use super::multi::mutexes;
 use crate::actions::{acquire, close, mutex, release_all};
 use crate::case::cases;
 use crate::cell_actions::{self, as_text, ask, deleted, deletion, put, refused, shown, written};
-use crate::errors::refuses;
+use crate::errors::{fails, refuses};
 use crate::testbed::Client;
 use crate::waits::soon;
 
@@ -268,13 +268,9 @@ cases! {
         }
         for gone in [&closes, &dies] {
             let (backend, cell) = (gone.coordinator.backend(), context.queue_of(Kind::Value, "a"));
-            let errors = [
-                soon("read", backend.read_cell(&cell)).await.map(drop),
-                soon("write", backend.write_cell(&cell, &put(Expected::Any, "no"))).await.map(drop),
-            ];
-            for error in errors.map(|answer| answer.expect_err("it is closed")) {
-                assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
-            }
+            fails(soon("read", backend.read_cell(&cell)).await, ErrorKind::Closed, "it is closed");
+            let written = soon("write", backend.write_cell(&cell, &put(Expected::Any, "no"))).await;
+            fails(written, ErrorKind::Closed, "it is closed");
         }
     }
 

@@ -156,8 +156,7 @@ cases! {
         for (stands, initial) in others {
             write(&it, stands).await;
             let asked = CountRequest { initial, ..request(WRITER, 2, Change::Down) };
-            let error = send(&client, it.address(), asked).await.expect_err(stands);
-            assert_eq!(error.kind(), ErrorKind::Conflict, "{stands}: {error}");
+            fails(send(&client, it.address(), asked).await, ErrorKind::Conflict, stands);
             assert_eq!(text(&client, it.address()).await.as_deref(), Some(stands));
         }
         delete(&it).await;

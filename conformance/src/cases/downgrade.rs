@@ -11,8 +11,8 @@ use tokio::task::JoinHandle;
 
 use super::rwlock::{reading, rwlock, writing};
 use crate::actions::{
-    self, caught, enters, in_the_end, join_of, leave, leave_in_the_end, promptly, release, release_all,
-    settle, still_waits, tries, without_reply,
+    self, caught, enters, in_the_end, in_turn, join_of, leave, leave_all, leave_in_the_end, promptly,
+    release, release_all, settle, still_waits, tries, without_reply,
 };
 use crate::bounds::CLEAN_UP;
 use crate::case::cases;
@@ -71,10 +71,7 @@ cases! {
             let queue = context.queue_of(Kind::RwLock, &format!("behind-{readers}"));
             let (reads, writes) = (join_of(&queue, Claim::Shared), join_of(&queue, Claim::Exclusive));
             let (_, writer) = enters(&one, &queue, Claim::Exclusive).await;
-            let mut first = Vec::new();
-            for _ in 0..readers {
-                first.push(enters(&two, &queue, Claim::Shared).await.1);
-            }
+            let first = in_turn((0..readers).map(async |_| enters(&two, &queue, Claim::Shared).await.1)).await;
             let (_, second) = enters(&two, &queue, Claim::Exclusive).await;
             let (_, last) = enters(&one, &queue, Claim::Shared).await;
             assert!(still_waits(&two, &first[0]).await && still_waits(&one, &last).await);
@@ -98,9 +95,7 @@ cases! {
                 assert_eq!(page.expect("listed").iter().map(shown).collect::<Vec<_>>(), [*expected]);
                 after = expected.0;
             }
-            for node in &first {
-                leave(node).await;
-            }
+            leave_all(&first).await;
             assert!(still_waits(&two, &second).await, "the downgraded writer still reads");
             leave(&writer).await;
             promptly(&second).await;
@@ -109,9 +104,7 @@ cases! {
             promptly(&last).await;
             assert!(tries(&one, &writes).await.is_none(), "beside readers");
             let beside = tries(&two, &reads).await.expect("readers share");
-            for node in [&beside, &second, &last] {
-                leave(node).await;
-            }
+            leave_all([&beside, &second, &last]).await;
             assert_eq!(actions::entries(&one, &queue).await, []);
         }
     }

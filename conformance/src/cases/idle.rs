@@ -13,7 +13,7 @@ use crate::bounds::{LONG_TTL, SHORT_TTL};
 use crate::case::cases;
 use crate::cell_actions::{ask, delete, deleted, lasting as put, read, refused, text, write};
 use crate::context::Context;
-use crate::errors::{fails, fails_for};
+use crate::errors::{fails, fails_for, refuses};
 use crate::testbed::Client;
 use crate::waits::{soon, within};
 
@@ -234,15 +234,10 @@ cases! {
             return;
         }
         for bad in [Duration::ZERO, 2 * client.ttl() - Duration::from_millis(1), Duration::MAX] {
-            let errors = [
-                value("v").with_time_to_idle(bad).map(drop),
-                of.counter("c").and_then(|it| it.with_time_to_idle(bad)).map(drop),
-                of.id_generator("i").and_then(|it| it.with_time_to_idle(bad)).map(drop),
-                of.count_down_latch("l", 2).and_then(|it| it.with_time_to_idle(bad)).map(drop),
-            ];
-            for error in errors.map(|answer| answer.expect_err("out of bounds")) {
-                assert_eq!(error.argument(), Some("time_to_idle"), "{error}");
-            }
+            refuses(value("v").with_time_to_idle(bad), "time_to_idle");
+            refuses(of.counter("c").and_then(|it| it.with_time_to_idle(bad)), "time_to_idle");
+            refuses(of.id_generator("i").and_then(|it| it.with_time_to_idle(bad)), "time_to_idle");
+            refuses(of.count_down_latch("l", 2).and_then(|it| it.with_time_to_idle(bad)), "time_to_idle");
         }
         let good = "a good key and time";
         let goes = value("v").with_time_to_idle(time).expect(good);

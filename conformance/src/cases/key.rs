@@ -3,7 +3,7 @@
 use latchwork_core::{Claim, ErrorKind, Key, Kind, Limit, Owner};
 
 use super::semaphore::is_conflict;
-use crate::actions::{acquire, acquire_and_release, admitted, close, leave, release_all, try_acquire};
+use crate::actions::{acquire, acquire_and_release, admitted, close, leave_all, release_all, try_acquire};
 use crate::bounds::LONG_TTL;
 use crate::case::cases;
 use crate::context::Context;
@@ -57,9 +57,7 @@ cases! {
         ] {
             nodes.push(admitted(&client, &context.queue_of(kind, "a"), claim).await);
         }
-        for node in &nodes {
-            leave(node).await;
-        }
+        leave_all(&nodes).await;
     }
 
     "KEY-KINDS" =>

@@ -233,8 +233,8 @@ cases! {
         let member = Participant::new(context, "one").await;
         loop {
             let phase = member.meanwhile(operator.advance(ignored)).await.expect("a step");
-            let error = client(context, &sides.to, "early").await.map(drop).expect_err("it is not in use yet");
-            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{phase:?}: {error}");
+            let early = client(context, &sides.to, "early").await;
+            fails(early, ErrorKind::Misconfigured, &format!("{phase:?}: it is not in use yet"));
             if phase == MovePhase::New {
                 break;
             }

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use latchwork_core::{Ended, ErrorKind, LostReason};
 
 use crate::actions::{
-    Waiter, acquire, acquire_and_release, listing, queue_up, release, release_all, try_acquire,
+    Waiter, acquire, acquire_and_release, in_turn, listing, queue_up, release, release_all, try_acquire,
 };
 use crate::bounds::{LONG_TTL, NOISE};
 use crate::case::cases;
@@ -46,10 +46,7 @@ cases! {
     async fn mutex_is_fair(context) {
         let clients: [_; 2] = context.clients().await;
         let guard = acquire(&context.mutex(&clients[0], "a")).await;
-        let mut waiters = Vec::new();
-        for place in 0..6 {
-            waiters.push(queue_up(&context.mutex(&clients[place % 2], "a"), place + 2).await);
-        }
+        let waiters = in_turn((0..6).map(async |place| queue_up(&context.mutex(&clients[place % 2], "a"), place + 2).await)).await;
         let mut last = guard.token();
         guard.release().await.expect("released");
         for waiter in waiters {

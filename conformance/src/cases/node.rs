@@ -8,8 +8,8 @@ use latchwork_core::{Claim, Kind, Token};
 use tokio::time::Instant;
 
 use crate::actions::{
-    acquire, acquire_and_release, admitted, enters, entries, join_of, leave, promptly, still_waits, tries,
-    waiting,
+    acquire, acquire_and_release, admitted, enters, entries, join_of, leave, leave_all, promptly,
+    still_waits, tries, waiting,
 };
 use crate::bounds::QUIET_TTL;
 use crate::case::cases;
@@ -33,9 +33,7 @@ cases! {
                 last = sequence;
                 nodes.push(node);
             }
-            for node in &nodes {
-                leave(node).await;
-            }
+            leave_all(&nodes).await;
             assert!(entries(&one, &queue).await.is_empty());
         }
     }
@@ -114,9 +112,7 @@ cases! {
         promptly(&after).await;
         assert!(behind.state().lost().is_none());
         assert!(tries(&client, &writes).await.is_none(), "beside readers");
-        for node in [behind, last, after, beside] {
-            leave(&node).await;
-        }
+        leave_all([behind, last, after, beside]).await;
         leave(&tries(&client, &writes).await.expect("all readers have left")).await;
     }
 
@@ -163,9 +159,7 @@ cases! {
             let after = EntryPage::new(light.state().sequence(), 9);
             let page = soon("list", clients[1].coordinator.backend().list(&queue, after)).await.expect("listed");
             assert_eq!(page.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [beside.state().sequence()]);
-            for node in [light, beside] {
-                leave(&node).await;
-            }
+            leave_all([light, beside]).await;
             assert!(entries(&clients[0], &queue).await.is_empty());
         }
     }

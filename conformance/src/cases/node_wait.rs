@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use latchwork_core::{Claim, Kind};
 
 use super::node::counts;
-use crate::actions::{acquire, admitted, leave, listing, queue_up, release, waiting};
+use crate::actions::{acquire, admitted, in_turn, leave, listing, queue_up, release, waiting};
 use crate::bounds::QUIET_TTL;
 use crate::case::cases;
 use crate::testbed::Fault;
@@ -36,10 +36,7 @@ cases! {
         let mut costs = Vec::new();
         for (key, waiters) in [("few", 5), ("many", 30)] {
             let guard = acquire(&context.mutex(&one, key)).await;
-            let mut queue = Vec::new();
-            for place in 0..waiters {
-                queue.push(queue_up(&context.mutex(if place % 2 == 0 { &other } else { &one }, key), place + 2).await);
-            }
+            let queue = in_turn((0..waiters).map(async |place| queue_up(&context.mutex(if place % 2 == 0 { &other } else { &one }, key), place + 2).await)).await;
             let mut queue = queue.into_iter();
             let before = context.requests().await;
             guard.release().await.expect("released");

@@ -23,20 +23,9 @@ pub(super) async fn permits(semaphore: &Semaphore, weight: u32) -> Permit {
 
 /// Asserts that an acquisition of this weight is a conflict, and a try too.
 pub(super) async fn is_conflict(semaphore: &Semaphore, weight: u32, why: &str) -> [Error; 2] {
-    [
-        fails_for(
-            soon("acquire", semaphore.acquire(weight)).await,
-            ErrorKind::Conflict,
-            semaphore.key(),
-            why,
-        ),
-        fails_for(
-            soon("try", semaphore.try_acquire(weight)).await,
-            ErrorKind::Conflict,
-            semaphore.key(),
-            why,
-        ),
-    ]
+    let (conflict, key) = (ErrorKind::Conflict, semaphore.key());
+    let acquired = fails_for(soon("acquire", semaphore.acquire(weight)).await, conflict, key, why);
+    [acquired, fails_for(soon("try", semaphore.try_acquire(weight)).await, conflict, key, why)]
 }
 
 cases! {
