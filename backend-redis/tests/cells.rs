@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::common::cells::{delete, put, value, write, written};
+use crate::common::cells::{value, write};
 use crate::common::{
     LONG, Operator, admitted, ask, client, connect, expire, limited, operated, promptly, queue, served, soon,
-    until, waiting,
+    told, until, waiting,
 };
 use futures_util::FutureExt;
-use latchwork_core::backend::{Backend, CellWritten, ChangeWatch, KeysWith, Node};
+use latchwork_conformance::cell_actions::{deletion, put, written};
+use latchwork_conformance::errors::{fails, refuses};
+use latchwork_core::backend::{Backend, CellWritten, KeysWith, Node};
 use latchwork_core::{Address, CellLife, Claim, ErrorKind, Expected, Key, Kind, QueuePrefix, Version};
 
 fn cell(key: &str) -> Address {
@@ -73,10 +75,6 @@ async fn a_held_write_is_refused_once_the_lease_has_ended_on_the_server() {
     }
 }
 
-async fn told(watch: &mut Box<dyn ChangeWatch>) {
-    promptly(watch.changed()).await.unwrap();
-}
-
 #[tokio::test]
 async fn a_dropped_watch_leaves_no_subscription_and_another_of_the_cell_keeps_its_own() {
     let (_server, mut operator, backend) = served(LONG).await;
@@ -112,8 +110,8 @@ async fn a_channel_that_is_forbidden_ends_the_watch_and_not_the_write() {
     let (server, mut operator) = operated().await;
     operator.allow("app", "resetchannels &latchwork:inbox:* +@all").await;
     let backend = connect(&format!("redis://app:word@{}?ttl={LONG}", server.addr())).await;
-    let error = promptly(backend.watch_cell(&cell("a")).changed()).await.unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::Forbidden), "{error}");
+    let answer = promptly(backend.watch_cell(&cell("a")).changed()).await;
+    fails(answer, ErrorKind::Forbidden, "the channel is forbidden");
     written(backend.write_cell(&cell("a"), &put(Expected::Any, "x")).await);
     assert_eq!(value(&backend, &cell("a")).await.unwrap(), b"x");
 }
@@ -133,11 +131,9 @@ async fn a_cell_may_have_any_exact_name_without_braces() {
         assert_eq!(value(&backend, cell).await.unwrap(), cell.name().as_bytes());
     }
     for refused in ["a{b", "}"] {
-        let error = backend.read_cell(&exact(refused)).await.unwrap_err();
-        assert_eq!(error.argument(), Some("key"), "{error}");
-        let write = backend.write_cell(&exact(refused), &put(Expected::Any, "x")).await;
-        assert_eq!(write.unwrap_err().argument(), Some("key"));
-        assert_eq!(backend.watch_cell(&exact(refused)).changed().await.unwrap_err().argument(), Some("key"));
+        refuses(backend.read_cell(&exact(refused)).await, "key");
+        refuses(backend.write_cell(&exact(refused), &put(Expected::Any, "x")).await, "key");
+        refuses(backend.watch_cell(&exact(refused)).changed().await, "key");
     }
 }
 
@@ -157,12 +153,10 @@ async fn a_foreign_thing_in_the_place_of_a_cell_is_a_conflict_and_stays() {
     ] {
         operator.tell(made).await;
         let a = cell(key);
-        let error = backend.read_cell(&a).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Conflict, "{key}: {error}");
-        for write in [put(Expected::Any, "x"), put(Expected::Absent, "x"), delete(Expected::Any)] {
+        fails(backend.read_cell(&a).await, ErrorKind::Conflict, key);
+        for write in [put(Expected::Any, "x"), put(Expected::Absent, "x"), deletion(Expected::Any)] {
             for answer in [backend.write_cell(&a, &write).await, node.write_cell(&a, &write).await] {
-                let error = answer.unwrap_err();
-                assert_eq!(error.kind(), ErrorKind::Conflict, "{key} {write:?}: {error}");
+                fails(answer, ErrorKind::Conflict, &format!("{key} {write:?}"));
             }
         }
         assert!(operator.say::<bool>(&format!("EXISTS latchwork:value:{{{key}}}:cell")).await, "{key}");
@@ -175,10 +169,10 @@ async fn a_full_server_takes_no_write_but_reads_and_deletes() {
     let a = cell("a");
     let first = written(backend.write_cell(&a, &put(Expected::Any, "one")).await);
     operator.fill_memory().await;
-    let error = backend.write_cell(&a, &put(Expected::Any, "two")).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let answer = backend.write_cell(&a, &put(Expected::Any, "two")).await;
+    fails(answer, ErrorKind::Unavailable, "the memory is full");
     assert_eq!(backend.read_cell(&a).await.unwrap().unwrap().version, first);
-    let deleted = backend.write_cell(&a, &delete(Expected::Version(first))).await.unwrap();
+    let deleted = backend.write_cell(&a, &deletion(Expected::Version(first))).await.unwrap();
     assert_eq!(deleted, CellWritten::Deleted { was_there: true });
 }
 

@@ -1,6 +1,6 @@
 //! Connecting: how servers are told apart, and how long it takes.
 
-use crate::common::coordinators::{at, mistaken, refused, said};
+use crate::common::coordinators::{at, mistaken, refused, refused_as, said};
 use crate::common::{Operator, RIGHTS, admitted, ask, connect, operated, own, queue, says, soon, until};
 use latchwork_conformance::mistakes::{Mistakes, namespaces_are_named};
 use latchwork_conformance::proxy::Proxy;
@@ -33,8 +33,7 @@ async fn a_web_server_is_no_redis() {
             stream.write_all(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n").await.unwrap();
         }
     });
-    let error = refused(&format!("redis://{addr}")).await;
-    assert_eq!(error.kind(), ErrorKind::WrongServer, "{error}");
+    refused_as(&format!("redis://{addr}"), ErrorKind::WrongServer, &[]).await;
     web.abort();
 }
 
@@ -43,8 +42,8 @@ async fn a_silent_port_is_unavailable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
     // Silent: the system accepts into the backlog, and nothing answers. The driver's tests check the bound.
-    let error = refused(&format!("redis://{addr}?connect_timeout=500ms&request_timeout=1m")).await;
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let url = format!("redis://{addr}?connect_timeout=500ms&request_timeout=1m");
+    refused_as(&url, ErrorKind::Unavailable, &[]).await;
 }
 
 /// As a proxy or a balancer does whose server is down, which may be a Redis.
@@ -53,9 +52,8 @@ async fn one_that_hangs_up_is_unavailable() {
     let server = own(&[]).await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
     server.kill().await.unwrap();
-    let error = refused(&format!("redis://{}", proxy.addr())).await;
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    said(&error, &[&proxy.addr().to_string(), "hangs up"]);
+    let addr = proxy.addr().to_string();
+    refused_as(&format!("redis://{addr}"), ErrorKind::Unavailable, &[&addr, "hangs up"]).await;
 }
 
 #[tokio::test]
@@ -101,8 +99,8 @@ async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
     // Without INFO, eviction is unknown, and `strict` refuses that.
     let blind = connect(&format!("redis://blind:word@{}", server.addr())).await;
     assert_eq!(blind.capabilities().eviction, Eviction::Unknown);
-    let error = refused(&format!("redis://blind:word@{}?strict=true", server.addr())).await;
-    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    let strict = format!("redis://blind:word@{}?strict=true", server.addr());
+    refused_as(&strict, ErrorKind::Misconfigured, &[]).await;
 }
 
 #[tokio::test]
@@ -206,8 +204,7 @@ async fn a_reply_that_is_announced_as_a_gigabyte_is_not_collected() {
         drop(listener);
         sent
     });
-    let error = refused(&url).await;
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    refused_as(&url, ErrorKind::Unavailable, &[]).await;
     let sent = soon(server).await.unwrap();
     // The buffers of the two sockets.
     assert!(sent < 1 << 26, "{sent} bytes were taken");

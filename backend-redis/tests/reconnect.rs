@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    Operator, admitted, ask, client, connect, number_after, outlive, own, queue, served, until,
+    Operator, admitted, ask, client, close_all, connect, number_after, outlive, own, queue, served, until,
 };
-use latchwork_core::backend::Close;
+use latchwork_conformance::actions::in_turn;
 use latchwork_core::{Claim, Kind};
 
 /// The calls of scripts that the server did not know.
@@ -32,9 +32,7 @@ async fn a_connect_loads_what_is_missing_of_three_scripts_and_no_hold_meets_a_mi
         before,
         "a join, a renewal or a leave took a second trip"
     );
-    for client in [first, second, third] {
-        client.close(Close::Orderly).await.unwrap();
-    }
+    close_all([first, second, third]).await;
 }
 
 /// `cargo test -p latchwork-redis-tests what_a_thousand -- --ignored --nocapture`, with `CLIENTS`
@@ -46,10 +44,7 @@ async fn what_a_thousand_clients_cost_after_a_restart() {
     let count: usize = std::env::var("CLIENTS").ok().map_or(1000, |count| count.parse().unwrap());
     let server = own(&["--maxclients", "9000", "--tcp-backlog", "4096"]).await;
     let url = format!("{}?ttl=1h&connect_timeout=1m&request_timeout=1m", server.url());
-    let mut clients = Vec::new();
-    for _ in 0..count {
-        clients.push(connect(&url).await);
-    }
+    let _clients = in_turn((0..count).map(async |_| connect(&url).await)).await;
     server.stop().await.unwrap();
     // After this all clients wait for their next attempt.
     tokio::time::sleep(Duration::from_secs(3)).await;

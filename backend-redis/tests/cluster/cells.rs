@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::keys::{backend_of, key_of_cell, lock_at, migrate, operator, settled};
 use crate::common::cells::write;
-use crate::common::{LONG, SHORT, admitted, ask, outlive, queue, soon};
+use crate::common::{LONG, SHORT, admitted, ask, close_all, outlive, queue, soon};
 use futures_util::future::join_all;
 use latchwork_conformance::servers::ClusteredRedis;
 use latchwork_core::backend::{Backend, Close};
@@ -83,9 +83,7 @@ async fn many_cells_on_a_silent_server_cost_no_node_and_no_cell_on_another() {
     assert_eq!(gone(&reads, &beside).await, 0, "of {} cells on a server that answers", beside.len());
     cluster.resume(0).unwrap();
     settled(&writes).await;
-    for client in [writes, reads] {
-        soon(client.close(Close::Orderly)).await.unwrap();
-    }
+    close_all([writes, reads]).await;
 }
 
 /// They are on their way to a server that falls silent, and their old one sends each request there. They are
@@ -117,7 +115,5 @@ async fn cells_that_nobody_answers_for_cost_no_other_cell_of_their_server() {
     assert_eq!(gone(&reads, &others).await, 0, "of {OTHERS} cells on a server that answers");
     cluster.resume(1).unwrap();
     settled(&writes).await;
-    for client in [writes, reads] {
-        soon(client.close(Close::Orderly)).await.unwrap();
-    }
+    close_all([writes, reads]).await;
 }

@@ -6,6 +6,7 @@ use super::keys::{CALM, key_of, lock_at, of, operator};
 use crate::common::coordinators::{confirmed, uses};
 use crate::common::{LONG, Operator, PATIENCE, soon, until};
 use futures_util::StreamExt;
+use latchwork_conformance::actions::in_turn;
 use latchwork_conformance::servers::ClusteredRedis;
 use latchwork_core::{Ended, HoldState, LeaseState};
 
@@ -159,10 +160,7 @@ async fn a_server_that_falls_silent_costs_no_hold_of_the_others_and_its_own_go_o
     }
     let next = locks.pop().unwrap();
     let client = of(&cluster, &format!("ttl={LONG}")).await;
-    let mut holds = Vec::new();
-    for lock in &locks {
-        holds.push(confirmed(&client, lock, 1).await);
-    }
+    let mut holds = in_turn(locks.iter().map(async |lock| confirmed(&client, lock, 1).await)).await;
     let mut others = Vec::new();
     for hold in &holds[1..] {
         others.push(tokio::spawn(hold.states().collect::<Vec<_>>()));

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::keys::{CALM, PROMPT, key_of, lock_at, of, operator};
-use crate::common::coordinators::{confirmed, mistaken, refused, user, uses};
+use crate::common::coordinators::{confirmed, held, mistaken, refused, user, uses};
 use crate::common::{Operator, RIGHTS, outlive, own, soon};
+use latchwork_conformance::actions::in_turn;
+use latchwork_conformance::errors::fails;
 use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::servers::ClusteredRedis;
 use latchwork_core::{Ended, ErrorKind, Kind, LeaseState, LostReason};
@@ -25,10 +27,7 @@ async fn a_lost_shard_loses_its_own_holds_only() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
     let client = of(&cluster, "ttl=5s&request_timeout=4s").await;
     let locks = locks_of_all(&cluster).await;
-    let mut holds = Vec::new();
-    for lock in &locks {
-        holds.push(soon(client.mutex(lock.as_str()).unwrap().acquire()).await.unwrap());
-    }
+    let mut holds = in_turn(locks.iter().map(async |lock| held(&client, lock).await)).await;
     let (lease, mut taken) = (client.lease(), 100);
     let other = lock_at(&cluster, 2, &mut taken).await;
     // Its replica would take over before the end.
@@ -40,8 +39,8 @@ async fn a_lost_shard_loses_its_own_holds_only() {
     outlive(&lease, 2.0).await;
     assert!(holds[0].is_held() && holds[2].is_held(), "the other shards are well");
     uses(&client, &other).await;
-    let error = client.mutex(locks[1].as_str()).unwrap().try_acquire().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let answer = client.mutex(locks[1].as_str()).unwrap().try_acquire().await;
+    fails(answer, ErrorKind::Unavailable, "the shard is lost");
     for hold in [holds.remove(2), holds.remove(0)] {
         soon(hold.release()).await.unwrap();
     }
@@ -52,10 +51,7 @@ async fn a_hold_goes_on_at_the_replica_that_takes_over_and_one_that_it_does_not_
     let cluster = ClusteredRedis::start(PROMPT).await.unwrap();
     let client = of(&cluster, "ttl=20s").await;
     let locks = locks_of_all(&cluster).await;
-    let mut holds = Vec::new();
-    for lock in &locks {
-        holds.push(confirmed(&client, lock, 1).await);
-    }
+    let holds = in_turn(locks.iter().map(async |lock| confirmed(&client, lock, 1).await)).await;
     let replaced = async |server: usize| {
         let master = cluster.wait_until_replaced(&key_of(&locks[server]), server).await.unwrap();
         assert_eq!(master, server + 3);
@@ -136,10 +132,7 @@ async fn take_over(cluster: &ClusteredRedis, replica: usize, lock: &str) {
 async fn queues_of_all_shards_are_listed_page_by_page() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
     let client = of(&cluster, "ttl=60s").await;
-    let mut holds = Vec::new();
-    for key in 0..50 {
-        holds.push(soon(client.mutex(format!("job-{key}")).unwrap().acquire()).await.unwrap());
-    }
+    let _holds = in_turn((0..50).map(async |key| held(&client, &format!("job-{key}")).await)).await;
     let (mut found, mut after) = (BTreeSet::new(), None);
     loop {
         let page = client.list(Kind::Mutex, "job-").unwrap().page(after.as_deref(), 10).await.unwrap();

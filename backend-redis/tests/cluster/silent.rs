@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::keys::{backend_of, lock_at, operator};
-use crate::common::{LONG, admitted, ask, promptly, queue, soon, standing, waiting};
+use crate::common::{LONG, admitted, ask, close_all, promptly, queue, soon, standing, waiting};
+use latchwork_conformance::errors::fails;
 use latchwork_conformance::servers::ClusteredRedis;
 use latchwork_core::backend::Close;
 use latchwork_core::{Address, Claim, ErrorKind, Kind, LostReason};
@@ -67,8 +68,7 @@ async fn a_close_leaves_no_node_on_a_server_that_answers() {
     }
     assert_eq!(standing(&reads, &queues[1]).await.len(), MANY);
     cluster.pause(SILENT).await.unwrap();
-    let error = soon(closes.close(Close::Orderly)).await.expect_err("a server does not answer");
-    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    fails(soon(closes.close(Close::Orderly)).await, ErrorKind::Unavailable, "a server does not answer");
     assert_eq!(standing(&reads, &queues[1]).await.len(), 0);
     cluster.resume(SILENT).unwrap();
     soon(reads.close(Close::Orderly)).await.unwrap();
@@ -95,7 +95,5 @@ async fn a_recheck_keeps_none_of_another_server_waiting() {
     cluster.resume(SILENT).unwrap();
     soon(held.leave()).await.unwrap();
     soon(waits.admitted()).await.unwrap();
-    for client in [client, other] {
-        soon(client.close(Close::Orderly)).await.unwrap();
-    }
+    close_all([client, other]).await;
 }

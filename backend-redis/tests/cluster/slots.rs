@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::keys::{CALM, backend_of, key_of, lock_at, migrate, of, operator, settled};
 use crate::common::cells::write;
-use crate::common::{PATIENCE, outlive, queue, soon, until};
+use crate::common::coordinators::held;
+use crate::common::{PATIENCE, close_all, outlive, queue, soon, until};
+use latchwork_conformance::actions::in_turn;
 use latchwork_conformance::servers::ClusteredRedis;
-use latchwork_core::backend::Close;
 use latchwork_core::{CellLife, Kind};
 
 /// Keys are contended for while their slots move from server to server: in the long tier 64, each several times.
@@ -48,10 +49,8 @@ async fn no_hold_is_lost_while_the_slots_of_contended_keys_move() {
         }
     }
     // Beside them holds that stand all the time, and are renewed wherever they are.
-    let mut standing = Vec::new();
-    for key in 0..keys {
-        standing.push(soon(clients[0].mutex(format!("standing-{key}")).unwrap().acquire()).await.unwrap());
-    }
+    let stands = async |key| held(&clients[0], &format!("standing-{key}")).await;
+    let standing = in_turn((0..keys).map(stands)).await;
     // Of each slot, its master.
     let mut owners = BTreeMap::new();
     for lock in (0..keys).flat_map(|key| [format!("lock-{key}"), format!("standing-{key}")]) {
@@ -170,7 +169,5 @@ async fn a_slot_that_stands_open_for_long_costs_no_cell() {
     }
     settled(&writes).await;
     cluster.move_slot(slot, 0, 1).await.unwrap();
-    for client in [writes, reads] {
-        soon(client.close(Close::Orderly)).await.unwrap();
-    }
+    close_all([writes, reads]).await;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::keys::{CALM, PROMPT, key_of, lock_at, operator};
-use crate::common::coordinators::{confirmed, mistaken, refused, said, user, uses};
+use crate::common::coordinators::{confirmed, mistaken, refused_as, user, uses};
 use crate::common::{Operator, outlive, own, soon};
 use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::servers::{Certificates, ClusteredRedis, Validity};
@@ -85,11 +85,11 @@ async fn a_hold_goes_on_at_the_replica_that_takes_over() {
 async fn one_server_name_is_that_of_all_servers() {
     let (cluster, certificates) = secured(CALM, IP, &["redis.internal", NAME], false).await;
     // The first ones have the name that they are asked by, and all are named by an address that none has.
-    let error = refused(&url(&cluster, &certificates.trusting()).replace(IP, NAME)).await;
-    assert!(error.kind() == ErrorKind::WrongServer, "{error}");
-    said(&error, &["a server of the cluster", "the certificate is not for 127.0.0.1"]);
-    let error = refused(&url(&cluster, &format!("{}&server_name=other", certificates.trusting()))).await;
-    assert!(error.kind() == ErrorKind::WrongServer, "{error}");
+    let by_name = url(&cluster, &certificates.trusting()).replace(IP, NAME);
+    let words = ["a server of the cluster", "the certificate is not for 127.0.0.1"];
+    refused_as(&by_name, ErrorKind::WrongServer, &words).await;
+    let other = url(&cluster, &format!("{}&server_name=other", certificates.trusting()));
+    refused_as(&other, ErrorKind::WrongServer, &[]).await;
     let url = url(&cluster, &format!("{}&server_name=redis.internal", certificates.trusting()));
     let client = user(&url).await;
     uses_all_servers(&cluster, &client).await;
@@ -129,13 +129,11 @@ async fn what_is_wrong_with_tls_is_named() {
 
     // One server alone, and a server of a cluster for one that is alone.
     let single = own(&[]).await;
-    let error = refused(&format!("rediss-cluster://{}?{mutual}", single.addr())).await;
-    assert!(error.kind() == ErrorKind::WrongServer, "{error}");
+    refused_as(&format!("rediss-cluster://{}?{mutual}", single.addr()), ErrorKind::WrongServer, &[]).await;
     let one = by_name(&mutual).replace("rediss-cluster", "rediss");
     let (hosts, options) = one.split_once('?').unwrap();
-    let error = refused(&format!("{}?{options}", hosts.split(',').next().unwrap())).await;
-    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
-    said(&error, &["redis-cluster://"]);
+    let one = format!("{}?{options}", hosts.split(',').next().unwrap());
+    refused_as(&one, ErrorKind::Misconfigured, &["redis-cluster://"]).await;
 
     let client = user(&url(&cluster, &format!("{mutual}&server_name={NAME}"))).await;
     uses_all_servers(&cluster, &client).await;

@@ -1,8 +1,9 @@
 //! Coordinators at a URL, their acquisitions, and the errors of those that were refused.
 
+use latchwork_conformance::errors::fails;
 use latchwork_conformance::mistakes::Mistakes;
 use latchwork_core::recipes::{Acquire, Acquired, Mutex, MutexGuard};
-use latchwork_core::{Config, Coordinator, Error, Result, connect};
+use latchwork_core::{Config, Coordinator, Error, ErrorKind, Result, connect};
 use tokio::task::JoinHandle;
 
 use super::{PATIENCE, soon, until};
@@ -20,6 +21,11 @@ pub async fn refused(url: &str) -> Error {
     at(url).await.expect_err("connected")
 }
 
+/// Connects in vain: the error is of this kind, and has these words.
+pub async fn refused_as(url: &str, kind: ErrorKind, words: &[&str]) {
+    said(&fails(at(url).await, kind, url), words);
+}
+
 /// Checks the text of an error, and prints it.
 pub fn said(error: &Error, words: &[&str]) {
     let text = error.to_string();
@@ -34,10 +40,14 @@ pub async fn mistaken(guide: &mut Mistakes, mistake: &str, url: &str, words: &[&
     guide.made(mistake, &error);
 }
 
+/// Acquires the lock of this key.
+pub async fn held(client: &Coordinator, key: &str) -> MutexGuard {
+    soon(client.mutex(key).unwrap().acquire()).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
 /// Acquires the lock of this key, and gives it back.
 pub async fn uses(client: &Coordinator, key: &str) {
-    let hold = soon(client.mutex(key).unwrap().acquire()).await.unwrap_or_else(|error| panic!("{error}"));
-    soon(hold.release()).await.unwrap();
+    soon(held(client, key).await.release()).await.unwrap();
 }
 
 /// Acquires the lock of this key, confirmed by this number of replicas.

@@ -9,11 +9,13 @@ mod operator;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use latchwork_conformance::actions::join_of;
 use latchwork_conformance::servers::{Kind as ServerKind, Options, Server};
-use latchwork_core::backend::{Backend, EntryPage, Join, Joined, Node, NodeId, Patience};
+use latchwork_core::backend::{Backend, ChangeWatch, Close, EntryPage, Join, Joined, Node};
 use latchwork_core::{Address, Claim, Config, Connector, Kind, Lease, Limit};
 use latchwork_redis::RedisConnector;
-use tokio::time::sleep;
+
+pub use latchwork_conformance::patience::{PATIENCE, soon, until};
 
 pub use self::operator::{Operator, RIGHTS, number_after};
 
@@ -28,13 +30,6 @@ pub const ALL: EntryPage = EntryPage::new(0, 10_000);
 pub const KINDS: [(Kind, Claim); 3] =
     [(Kind::Mutex, Claim::Exclusive), (Kind::RwLock, Claim::Exclusive), (Kind::Semaphore, Claim::Permits(1))];
 
-/// Only a test without an end meets this bound.
-pub const PATIENCE: Duration = Duration::from_secs(60);
-
-pub async fn soon<F: Future>(what: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, what).await.expect("it never came")
-}
-
 /// Waits for what a message brings.
 pub async fn promptly<F: Future>(what: F) -> F::Output {
     let started = Instant::now();
@@ -43,14 +38,16 @@ pub async fn promptly<F: Future>(what: F) -> F::Output {
     output
 }
 
-/// Polls until a condition holds that no event reports.
-pub async fn until(mut holds: impl AsyncFnMut() -> bool) {
-    soon(async {
-        while !holds().await {
-            sleep(Duration::from_millis(10)).await;
-        }
-    })
-    .await;
+/// Waits for news by a message.
+pub async fn told(watch: &mut Box<dyn ChangeWatch>) {
+    promptly(watch.changed()).await.unwrap();
+}
+
+/// The clients close in order, one after the other.
+pub async fn close_all(clients: impl IntoIterator<Item = Arc<dyn Backend>>) {
+    for client in clients {
+        soon(client.close(Close::Orderly)).await.unwrap();
+    }
 }
 
 /// Waits for this number of TTLs.
@@ -103,16 +100,7 @@ pub fn queue(kind: Kind, key: &str) -> Address {
 }
 
 pub fn ask(queue: &Address, claim: Claim) -> Join {
-    Join {
-        queue: queue.clone(),
-        id: NodeId::random(),
-        claim,
-        limit: Limit::Stored,
-        label: "test".into(),
-        data: Default::default(),
-        patience: Patience::Wait,
-        repeated: false,
-    }
+    Join { limit: Limit::Stored, label: "test".into(), ..join_of(queue, claim) }
 }
 
 pub fn permits(queue: &Address, weight: u32) -> Join {

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use latchwork_conformance::actions::in_turn;
 use latchwork_conformance::proxy::Proxy;
 use latchwork_core::backend::decide::margin;
 use latchwork_core::{Claim, Config, ErrorKind, Kind, connect_lazy};
@@ -43,10 +44,7 @@ async fn a_confirmation_that_waits_holds_up_no_other_request() {
         begun.elapsed()
     };
     let twenty = async || {
-        let mut took = Vec::new();
-        for _ in 0..20 {
-            took.push(round().await);
-        }
+        let took = in_turn((0..20).map(async |_| round().await)).await;
         median(took)
     };
     let before = twenty().await;

@@ -3,13 +3,12 @@
 
 use std::time::Duration;
 
-use latchwork_core::backend::Close;
 use latchwork_core::{Claim, Kind};
 
 use super::replicas::Replicas;
 use super::{PATIENT, is_unconfirmed};
 use crate::common::coordinators::{queued, user};
-use crate::common::{Operator, PATIENCE, admitted, ask, connect, queue, soon, waiting};
+use crate::common::{Operator, PATIENCE, admitted, ask, close_all, connect, queue, soon, waiting};
 
 const SHORTLY: Duration = Duration::from_secs(2);
 
@@ -44,9 +43,7 @@ async fn the_winner_of_a_hand_off_is_not_confirmed_while_replication_is_held_bac
 
     replicas.let_through(1);
     soon(waits.confirm(1, PATIENCE)).await.unwrap();
-    for client in [holder, winner] {
-        client.close(Close::Orderly).await.unwrap();
-    }
+    close_all([holder, winner]).await;
 }
 
 #[tokio::test]

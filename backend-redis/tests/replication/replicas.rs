@@ -1,5 +1,6 @@
 //! A primary and two replicas, each behind a proxy that may hold its link back.
 
+use latchwork_conformance::actions::in_turn;
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_conformance::servers::Server;
 
@@ -18,10 +19,7 @@ impl Replicas {
     /// They follow, and have all that was written.
     pub(crate) async fn start() -> Self {
         let (primary, first, second) = tokio::join!(own(PROMPT), own(PROMPT), own(PROMPT));
-        let mut links = Vec::new();
-        for _ in 0..2 {
-            links.push(Proxy::start(primary.addr()).await.unwrap());
-        }
+        let links = in_turn((0..2).map(async |_| Proxy::start(primary.addr()).await.unwrap())).await;
         let links = links.try_into().unwrap();
         let replicas = Self { primary, servers: [first, second], links };
         replicas.follow().await;

@@ -1,7 +1,7 @@
 //! Sentinels and the servers that they watch, over TLS: a failover, whose names are checked, and what each
 //! mistake is called.
 
-use crate::common::coordinators::{confirmed, mistaken, refused, said, user, uses};
+use crate::common::coordinators::{confirmed, mistaken, refused_as, user, uses};
 use crate::common::{Operator, soon};
 use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::servers::{Certificates, Terminator, Validity, WatchedRedis};
@@ -73,9 +73,8 @@ async fn servers_that_are_named_by_names_are_checked_by_those() {
     let (watched, certificates) = secured(NAME, &[NAME], false).await;
     // The control: its address is no name of it.
     let by_address = url(&watched, &certificates.trusting()).replace(NAME, IP);
-    let error = refused(&by_address).await;
-    assert!(error.kind() == ErrorKind::WrongServer, "{error}");
-    said(&error, &["the Sentinel at 127.0.0.1:", "connect by a name that it has"]);
+    let words = ["the Sentinel at 127.0.0.1:", "connect by a name that it has"];
+    refused_as(&by_address, ErrorKind::WrongServer, &words).await;
     survives_a_failover(&watched, &certificates.trusting()).await;
 }
 
@@ -83,11 +82,11 @@ async fn servers_that_are_named_by_names_are_checked_by_those() {
 async fn one_server_name_is_that_of_all_servers() {
     let (watched, certificates) = secured(IP, &["redis.internal", NAME], false).await;
     // The Sentinels have the name that they are asked by, and name the master by an address that it has not.
-    let error = refused(&url(&watched, &certificates.trusting()).replace(IP, NAME)).await;
-    assert!(error.kind() == ErrorKind::WrongServer, "{error}");
-    said(&error, &["which the Sentinels name as the master", "the certificate is not for 127.0.0.1"]);
-    let error = refused(&url(&watched, &format!("{}&server_name=other", certificates.trusting()))).await;
-    assert!(error.kind() == ErrorKind::WrongServer, "{error}");
+    let by_name = url(&watched, &certificates.trusting()).replace(IP, NAME);
+    let words = ["which the Sentinels name as the master", "the certificate is not for 127.0.0.1"];
+    refused_as(&by_name, ErrorKind::WrongServer, &words).await;
+    let other = url(&watched, &format!("{}&server_name=other", certificates.trusting()));
+    refused_as(&other, ErrorKind::WrongServer, &[]).await;
     survives_a_failover(&watched, &format!("{}&server_name=redis.internal", certificates.trusting())).await;
 }
 

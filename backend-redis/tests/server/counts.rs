@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
+use latchwork_conformance::errors::fails;
 use latchwork_core::backend::Backend;
 use latchwork_core::backend::decide::count::request::{CountOutcome, CountRequest};
 use latchwork_core::backend::decide::count::{Change, Count, Operation};
@@ -88,8 +89,8 @@ async fn a_full_server_changes_no_count_and_answers_what_it_knows() {
     let add = request(1, 2, Change::Add(1));
     assert_eq!(change(&backend, &cell, add).await, CountOutcome::Applied(1));
     operator.fill_memory().await;
-    let error = backend.change_count(&cell, &request(1, 4, Change::Add(1)), None).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let answer = backend.change_count(&cell, &request(1, 4, Change::Add(1)), None).await;
+    fails(answer, ErrorKind::Unavailable, "the memory is full");
     assert_eq!(value(&backend, &cell).await, 1);
     assert_eq!(change(&backend, &cell, add).await, CountOutcome::Applied(1), "it writes nothing");
 }

@@ -1,5 +1,7 @@
 //! Entries and keys of other programs in the place of a queue.
 
+use latchwork_conformance::actions::leave_all;
+use latchwork_conformance::errors::fails;
 use latchwork_core::{Claim, ErrorKind, Kind, LeaseState, LostReason};
 
 use crate::common::{SHORT, admitted, ask, outlive, queue, served, soon};
@@ -14,15 +16,13 @@ async fn a_foreign_entry_does_no_harm_and_a_foreign_key_is_a_conflict() {
     let reader = admitted(&client, &ask(&queue(Kind::RwLock, "a"), Claim::Shared)).await;
     operator.tell("ZADD latchwork:rwlock:{a}:writers 2 stranger").await;
     let second = admitted(&client, &ask(&queue(Kind::RwLock, "a"), Claim::Shared)).await;
-    for node in [node, reader, second] {
-        node.leave().await.unwrap();
-    }
+    leave_all([node, reader, second]).await;
     operator.tell("SET latchwork:mutex:{b}:seq text").await;
     operator.tell("SET latchwork:mutex:{c}:node text").await;
     operator.tell("HSET latchwork:mutex:{d}:one a text").await;
     for key in ["b", "c", "d"] {
-        let error = client.join(&ask(&queue(Kind::Mutex, key), Claim::Exclusive)).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+        let answer = client.join(&ask(&queue(Kind::Mutex, key), Claim::Exclusive)).await;
+        fails(answer, ErrorKind::Conflict, "a foreign key");
     }
     // Refused before any write.
     assert_eq!(operator.keys("latchwork:mutex:{b}:*").await, ["latchwork:mutex:{b}:seq"]);

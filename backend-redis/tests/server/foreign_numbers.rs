@@ -1,6 +1,7 @@
 //! Numbers of other programs in the keys of a queue.
 
 use futures_util::FutureExt;
+use latchwork_conformance::errors::fails;
 use latchwork_core::backend::{Join, Joined, NodeId, Patience};
 use latchwork_core::{Claim, ErrorKind, Kind};
 
@@ -25,8 +26,7 @@ async fn a_number_out_of_range_is_refused_by_its_key_before_anything_is_written(
             operator.run(redis::cmd("SET").arg(&key).arg(&text)).await;
             for patience in [Patience::Wait, Patience::Try] {
                 let join = Join { patience, ..ask(&queue, Claim::Exclusive) };
-                let error = client.join(&join).await.unwrap_err();
-                assert_eq!(error.kind(), ErrorKind::Misconfigured, "{text}: {error}");
+                let error = fails(client.join(&join).await, ErrorKind::Misconfigured, &text);
                 assert!(error.to_string().contains(&key), "{error}");
             }
             let keys = operator.keys(&format!("latchwork:{}:*", kind.as_str())).await;
@@ -52,8 +52,7 @@ async fn a_last_number_out_of_range_is_refused_and_what_stands_is_listed_and_rev
         let next = waiting(&client, &join()).await;
         for number in ["9007199254740992", "1e300", "-1", "inf", "nan", "0.5", "x"] {
             operator.tell(&format!("HSET {meta} last {number}")).await;
-            let error = client.join(&join()).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{number}: {error}");
+            let error = fails(client.join(&join()).await, ErrorKind::Misconfigured, number);
             assert!(error.to_string().contains(&meta), "{error}");
             let listed = client.list(&queue, ALL).await.unwrap();
             let standing: Vec<_> = listed.iter().map(|entry| (entry.sequence, entry.admitted)).collect();

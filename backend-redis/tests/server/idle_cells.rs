@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use latchwork_core::backend::{CellWrite, CellWritten};
+use latchwork_conformance::cell_actions::lasting;
+use latchwork_core::backend::CellWritten;
 use latchwork_core::{CellLife, ErrorKind, Expected, Kind, TimeToIdle};
 
-use crate::common::cells::{put, write};
+use crate::common::cells::write;
 use crate::common::{LONG, Operator, SHORT, client, queue, served};
 
 const KEY: &str = "latchwork:value:{a}:cell";
@@ -34,7 +35,7 @@ async fn a_write_and_a_read_count_also_without_memory_and_a_refused_write_does_n
         assert!((50_000..=60_000).contains(&lives(&mut operator).await));
         age(&mut operator).await;
     }
-    let refused = CellWrite { life: idle(), ..put(Expected::Absent, "") };
+    let refused = lasting(Expected::Absent, "", idle());
     assert!(matches!(writes.write_cell(&a, &refused).await, Ok(CellWritten::Refused(Some(_)))));
     assert!(lives(&mut operator).await <= 9_000);
     operator.fill_memory().await;

@@ -3,6 +3,8 @@
 use crate::common::{
     LONG, SHORT, admitted, client, limited, permits, promptly, queue, served, soon, standing, until, waiting,
 };
+use latchwork_conformance::actions::leave_all;
+use latchwork_conformance::errors::{fails, refuses};
 use latchwork_core::backend::ExpectedLimit;
 use latchwork_core::{ErrorKind, Kind};
 
@@ -15,8 +17,7 @@ async fn a_limit_without_a_queue_is_stored_for_good() {
     assert_eq!(client.limit(&queue).await.unwrap(), Some(3));
     let lives: i64 = operator.say("TTL latchwork:semaphore:{a}:limit").await;
     assert_eq!(lives, -1, "it never expires");
-    let error = client.join(&limited(&queue, 1, 2)).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    fails(client.join(&limited(&queue, 1, 2)).await, ErrorKind::Conflict, "another limit");
     // The join names no limit: the stored one rules.
     let held = admitted(&client, &permits(&queue, 3)).await;
     held.leave().await.unwrap();
@@ -24,16 +25,12 @@ async fn a_limit_without_a_queue_is_stored_for_good() {
     let keys = operator.keys("*semaphore:{a}:*").await;
     assert_eq!(keys, ["latchwork:semaphore:{a}:limit", "latchwork:semaphore:{a}:meta"]);
     let mutex = crate::common::queue(Kind::Mutex, "a");
-    assert_eq!(client.set_limit(&mutex, ExpectedLimit::Any, 1).await.unwrap_err().argument(), Some("claim"));
-    assert_eq!(client.limit(&mutex).await.unwrap_err().argument(), Some("claim"));
+    refuses(client.set_limit(&mutex, ExpectedLimit::Any, 1).await, "claim");
+    refuses(client.limit(&mutex).await, "claim");
     operator.tell("HSET latchwork:semaphore:{b}:limit a 1").await;
     let other = crate::common::queue(Kind::Semaphore, "b");
-    for error in [
-        client.limit(&other).await.unwrap_err(),
-        client.set_limit(&other, ExpectedLimit::Any, 1).await.unwrap_err(),
-    ] {
-        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-    }
+    fails(client.limit(&other).await, ErrorKind::Conflict, "a foreign key");
+    fails(client.set_limit(&other, ExpectedLimit::Any, 1).await, ErrorKind::Conflict, "a foreign key");
 }
 
 #[tokio::test]
@@ -44,8 +41,7 @@ async fn a_limit_that_is_raised_again_lets_the_heavy_waiter_in() {
     let held = admitted(&ours, &limited(&queue, 3, 3)).await;
     let heavy = waiting(&others, &permits(&queue, 3)).await;
     ours.set_limit(&queue, ExpectedLimit::Any, 2).await.unwrap();
-    let error = promptly(heavy.admitted()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    fails(promptly(heavy.admitted()).await, ErrorKind::Conflict, "above the limit");
     // A waiter that has not given up yet follows the limit.
     ours.set_limit(&queue, ExpectedLimit::Any, 3).await.unwrap();
     held.leave().await.unwrap();
@@ -61,12 +57,9 @@ async fn without_the_stored_limit_waiters_give_up_and_a_join_with_a_limit_comes_
     let impatient = waiting(&ours, &permits(&queue, 1)).await;
     let patient = waiting(&others, &permits(&queue, 1)).await;
     assert_eq!(operator.say::<u32>("DEL latchwork:semaphore:{a}:limit").await, 1);
-    let error = soon(impatient.admitted()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    fails(soon(impatient.admitted()).await, ErrorKind::Conflict, "no limit is stored");
     assert_eq!(held.state().lost(), None);
-    for node in [impatient, held] {
-        node.leave().await.unwrap();
-    }
+    leave_all([impatient, held]).await;
     // It gets no message, since the first has left: the join with a limit lets it in.
     let newcomer = waiting(&ours, &limited(&queue, 1, 1)).await;
     assert_eq!(standing(&ours, &queue).await, [true, false]);

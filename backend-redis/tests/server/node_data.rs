@@ -1,5 +1,6 @@
 //! The data of nodes.
 
+use latchwork_conformance::errors::fails;
 use latchwork_core::backend::Join;
 use latchwork_core::{Claim, ErrorKind, Kind, LostReason};
 
@@ -53,8 +54,8 @@ async fn a_server_without_memory_refuses_data_and_keeps_what_was_there() {
             waiting(&client, &ask(&queue, Claim::Exclusive)).await;
         }
         operator.fill_memory().await;
-        let error = node.write_data(&b"second".as_slice().into()).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        let answer = node.write_data(&b"second".as_slice().into()).await;
+        fails(answer, ErrorKind::Unavailable, "the memory is full");
         operator.tell("CONFIG SET maxmemory 0").await;
         assert_eq!(*client.list(&queue, ALL).await.unwrap()[0].data, *b"first");
         node.write_data(&b"third".as_slice().into()).await.unwrap();

@@ -3,19 +3,16 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    ALL, LONG, RIGHTS, SHORT, admitted, ask, client, connect, operated, permits, promptly, queue, served,
-    soon, until, waiting,
+    ALL, LONG, RIGHTS, SHORT, admitted, ask, client, connect, operated, permits, queue, served, soon, told,
+    until, waiting,
 };
 use futures_util::FutureExt;
-use latchwork_core::backend::{Backend, ChangeWatch, Close, ExpectedLimit, KeysWith};
+use latchwork_conformance::errors::refuses;
+use latchwork_core::backend::{Backend, Close, ExpectedLimit, KeysWith};
 use latchwork_core::{Claim, ErrorKind, Kind, Page, QueuePrefix};
 
 /// What a watch of a node's end may take beyond its TTL, on a busy machine too.
 const BOUND: Duration = Duration::from_secs(4);
-
-async fn told(watch: &mut Box<dyn ChangeWatch>) {
-    promptly(watch.changed()).await.unwrap();
-}
 
 async fn keys(backend: &dyn Backend, kind: Kind, prefix: &str) -> Vec<String> {
     let of = QueuePrefix::new("latchwork", kind, prefix).unwrap();
@@ -126,8 +123,7 @@ async fn text_that_no_page_gave_is_refused_by_name() {
     let (_server, _operator, client) = served(LONG).await;
     let of = QueuePrefix::new("latchwork", Kind::Mutex, "").unwrap();
     for after in ["", "0", "-1", "+1", "01", "a", "18446744073709551616"] {
-        let error = client.list_keys(KeysWith::Nodes, &of, Some(after), 10).await.unwrap_err();
-        assert_eq!(error.argument(), Some("after"), "{after:?}: {error}");
+        refuses(client.list_keys(KeysWith::Nodes, &of, Some(after), 10).await, "after");
     }
     assert_eq!(client.list_keys(KeysWith::Nodes, &of, Some("1"), 10).await.unwrap(), Page::default());
 }

@@ -1,6 +1,7 @@
 //! The number of requests, commands and messages.
 
 use futures_util::future::join_all;
+use latchwork_conformance::actions::in_turn;
 use latchwork_core::backend::Close;
 use latchwork_core::{Claim, Kind};
 
@@ -32,10 +33,7 @@ async fn many_readers_are_notified_by_one_message_a_script() {
     let readers = client(&server, "1h").await;
     let queue = queue(Kind::RwLock, "a");
     let held = admitted(&writer, &ask(&queue, Claim::Exclusive)).await;
-    let mut nodes = Vec::new();
-    for _ in 0..600 {
-        nodes.push(waiting(&readers, &ask(&queue, Claim::Shared)).await);
-    }
+    let nodes = in_turn((0..600).map(async |_| waiting(&readers, &ask(&queue, Claim::Shared)).await)).await;
     let before = operator.calls("publish").await;
     held.leave().await.unwrap();
     for node in &nodes {

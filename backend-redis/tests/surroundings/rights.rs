@@ -1,5 +1,6 @@
 //! A server that takes rights away.
 
+use latchwork_conformance::errors::fails;
 use latchwork_core::{Ended, ErrorKind, LostReason};
 
 use super::outlive;
@@ -13,8 +14,8 @@ async fn rights_that_are_taken_away_are_reported_and_the_hold_ends_in_time() {
     let client = user(&format!("redis://app:hunter2@{}?ttl=1s", server.addr())).await;
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
     operator.tell("ACL SETUSER app resetkeys").await;
-    let error = client.mutex("b").unwrap().acquire().await.unwrap_err();
-    assert!(error.kind() == ErrorKind::Forbidden, "{error}");
+    let error =
+        fails(client.mutex("b").unwrap().acquire().await, ErrorKind::Forbidden, "the keys are forbidden");
     said(&error, &["ACL", "keys"]);
     assert!(!error.to_string().contains("hunter2"));
     assert_eq!(soon(hold.lost()).await, Ended::Lost(LostReason::Expired));

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use latchwork_conformance::actions::in_turn;
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_conformance::servers::Server;
 use latchwork_core::recipes::{Mutex, QuorumLock};
@@ -15,11 +16,8 @@ pub(crate) struct Links(pub(crate) Vec<Proxy>);
 
 impl Links {
     pub(crate) async fn to(servers: &[Server]) -> Self {
-        let mut links = Vec::new();
-        for server in servers {
-            links.push(Proxy::start(server.addr()).await.expect("a link"));
-        }
-        Self(links)
+        let link = async |server: &Server| Proxy::start(server.addr()).await.expect("a link");
+        Self(in_turn(servers.iter().map(link)).await)
     }
 
     /// Where the servers are, over these links.
