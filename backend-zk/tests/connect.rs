@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::request::{CREATE2, READ};
 use crate::common::{
-    config, coordinator, holds, owner, plant, promptly, server, soon, stranger, try_backend, with_login,
+    config, coordinator, holds, owner, plant, promptly, server, soon, stranger, try_backend, until,
+    with_login,
 };
 use futures_util::future::join_all;
 use latchwork_conformance::mistakes::{Mistakes, namespaces_are_named, says};
@@ -212,12 +213,7 @@ async fn closing_takes_the_clients_node_with_it_and_a_crash_leaves_it() {
     assert_eq!(clients(&orderly).await, 0);
     assert_eq!(clients(&abrupt).await, 1, "the server still counts on it");
     // The granted session, a tick for its expiry, and as much for a busy machine.
-    soon(async {
-        while clients(&abrupt).await > 0 {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    })
-    .await;
+    until(async || clients(&abrupt).await == 0).await;
     one.close(Close::Orderly).await.unwrap();
 }
 
@@ -233,10 +229,5 @@ async fn a_dropped_coordinator_is_closed_at_once_however_long_its_session() {
     }
     drop((coordinator, mutex));
     let clients = format!("/{}/client", config.namespace);
-    let gone = async {
-        while !stranger.list_children(&clients).await.unwrap().is_empty() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    promptly(gone).await;
+    promptly(until(async || stranger.list_children(&clients).await.unwrap().is_empty())).await;
 }

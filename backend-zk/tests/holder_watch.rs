@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::common::{address, admitted, join, place, promptly};
 use futures_util::future::try_join_all;
+use latchwork_conformance::actions::in_turn;
 use latchwork_core::Claim::Exclusive;
 use latchwork_core::{Kind, LostReason};
 
@@ -12,10 +13,7 @@ async fn of_many_holds_of_a_client_each_learns_its_own_removal_only() {
     let (config, backend, stranger) = place().await;
     let queues: Vec<_> = (0..40).map(|key| address(&config, Kind::Mutex, format!("m{key}"))).collect();
     let hold = async |queue| admitted(backend.join(&join(queue, Exclusive)).await);
-    let mut held = Vec::new();
-    for queue in &queues[..20] {
-        held.push(hold(queue).await);
-    }
+    let mut held = in_turn(queues[..20].iter().map(async |queue| hold(queue).await)).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     for queue in &queues[20..] {
         held.push(hold(queue).await);

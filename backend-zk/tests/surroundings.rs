@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::common::{at, config, owner, server, started, stranger};
+use latchwork_conformance::errors::fails;
 use latchwork_conformance::mistakes::says;
 use latchwork_conformance::servers::{Options, Server};
 use latchwork_core::{Config, ErrorKind, Secret};
@@ -48,8 +49,7 @@ async fn a_chroot_that_may_not_be_made_or_used_is_named() {
         }
         for path in [root.clone(), format!("{root}/deeper/still")] {
             config.path = path;
-            let error = at(&config).await.unwrap_err();
-            assert!(error.kind() == ErrorKind::Forbidden, "{error}");
+            let error = fails(at(&config).await, ErrorKind::Forbidden, "the chroot is closed");
             says(&error, &["connect", &root, "ACL"]);
         }
     }
@@ -62,9 +62,7 @@ async fn a_chroot_that_may_not_be_made_or_used_is_named() {
 async fn a_server_that_insists_on_a_login_says_so() {
     let server = with(&["enforce.auth.enabled=true", "enforce.auth.schemes=digest"]).await;
     let mut config = config(server.addr());
-    let error = at(&config).await.unwrap_err();
-    assert!(error.kind() == ErrorKind::Forbidden, "{error}");
-    says(&error, &["connect", "log in"]);
+    says(&fails(at(&config).await, ErrorKind::Forbidden, "there is no login"), &["connect", "log in"]);
     log_in(&mut config, "app");
     let client = at(&config).await.unwrap();
     client.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
@@ -83,8 +81,8 @@ async fn a_queue_that_is_closed_under_way_is_named() {
     let path = format!("/{}/mutex", config.namespace);
     let readers = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
     operator.set_acl(&path, &readers, None).await.unwrap();
-    let error = client.mutex("b").unwrap().acquire().await.unwrap_err();
-    assert!(error.kind() == ErrorKind::Forbidden, "{error}");
+    let error =
+        fails(client.mutex("b").unwrap().acquire().await, ErrorKind::Forbidden, "the directory is closed");
     assert_eq!(error.key(), Some("b"));
     says(&error, &["acquire", "ACL"]);
     operator.set_acl(&path, &Acls::anyone_all(), None).await.unwrap();

@@ -10,6 +10,7 @@ use crate::common::{
     ALL, address, admitted, backend, config, hear, holds, join, one_proxied, owner, place, server, soon,
     still_waits, stranger, waiting, with_login,
 };
+use latchwork_conformance::actions::leave_all;
 use latchwork_conformance::log::{self, Log};
 use latchwork_core::Claim::Exclusive;
 use latchwork_core::backend::{Backend, Node};
@@ -133,9 +134,7 @@ async fn a_hold_by_a_forged_release_is_no_proof_that_nobody_is_ahead() {
     line.is_deceived(&config, &stranger, &one).await;
     line.last.leave().await.unwrap();
     let again = waiting(one.join(&join(&line.queue, Exclusive)).await);
-    for node in [again, line.second, line.holder] {
-        node.leave().await.unwrap();
-    }
+    leave_all([again, line.second, line.holder]).await;
 }
 
 /// Where more identities may announce than may delete, no release is announced, and waiters list.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{cell, lease, put, put_value, seen, value, written};
 use crate::common::request::MULTI;
 use crate::common::{backend, holds, place, proxied, soon};
+use latchwork_conformance::errors::fails;
 use latchwork_core::backend::{Backend, CellWrite};
 use latchwork_core::{Address, ErrorKind, Expected};
 
@@ -53,8 +54,7 @@ async fn a_write_under_a_lease_whose_reply_was_lost_is_unknown_and_was_made_once
         (put(Expected::Any, b"3"), b"2"),
     ] {
         let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, MULTI));
-        let error = one.write_cell(&at, &write).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+        fails(one.write_cell(&at, &write).await, ErrorKind::OutcomeUnknown, "the reply is lost");
         soon(cut.fired()).await.unwrap();
         let now = cell(&other, &at).await;
         assert_eq!(&*now.value, shown);

@@ -2,6 +2,7 @@
 
 use super::{cell, deletion, lease, put, put_value, value, written};
 use crate::common::{address, backend, config, owner, place, plant, server, soon, stranger, with_login};
+use latchwork_conformance::errors::{fails, refuses};
 use latchwork_core::backend::CellWritten;
 use latchwork_core::{ErrorKind, Expected, Key, Kind};
 use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Error, Permission};
@@ -41,15 +42,9 @@ async fn an_address_where_no_cell_may_stand_is_refused() {
         address(&config, Kind::Mutex, "a"),
         address(&config, Kind::Semaphore, Key::exact("/a")),
     ] {
-        let answers = [
-            backend.read_cell(&at).await.map(drop),
-            backend.write_cell(&at, &put(Expected::Any, b"x")).await.map(drop),
-            backend.watch_cell(&at).changed().await,
-        ];
-        for answer in answers {
-            let error = answer.expect_err("no cell may stand there");
-            assert_eq!(error.argument(), Some("key"), "{at:?}: {error}");
-        }
+        refuses(backend.read_cell(&at).await, "key");
+        refuses(backend.write_cell(&at, &put(Expected::Any, b"x")).await, "key");
+        refuses(backend.watch_cell(&at).changed().await, "key");
     }
 }
 
@@ -78,8 +73,7 @@ async fn a_strangers_node_is_a_value_whether_it_stays_or_goes_with_a_session() {
     let version = written(backend.write_cell(&at, &put(Expected::Version(found.version), b"ours")).await);
     for expected in [Expected::Any, Expected::Version(version)] {
         for write in [deletion(expected), lease(expected, b"x")] {
-            let error = backend.write_cell(&at, &write).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+            fails(backend.write_cell(&at, &write).await, ErrorKind::Conflict, "it has children");
         }
     }
     stranger.delete(&of("plain/child"), None).await.unwrap();
@@ -121,20 +115,15 @@ async fn cells_are_their_logins_and_a_closed_directory_is_named() {
     put_value(&ours, &at, b"ours").await;
     let path = format!("/{}/counter", config.namespace);
     assert_eq!(plain.get_data(&format!("{path}/a")).await.unwrap_err(), Error::NoAuth);
-    for answer in [
-        open.read_cell(&at).await.map(drop),
-        open.write_cell(&at, &put(Expected::Any, b"x")).await.map(drop),
-        open.write_cell(&address(&config, Kind::Counter, "b"), &put(Expected::Any, b"x")).await.map(drop),
-    ] {
-        let error = answer.expect_err("it is another's");
-        assert!(matches!(error.kind(), ErrorKind::Forbidden), "{error}");
-    }
+    let (beside, write) = (address(&config, Kind::Counter, "b"), put(Expected::Any, b"x"));
+    fails(open.read_cell(&at).await, ErrorKind::Forbidden, "it is another login's");
+    fails(open.write_cell(&at, &write).await, ErrorKind::Forbidden, "it is another login's");
+    fails(open.write_cell(&beside, &write).await, ErrorKind::Forbidden, "it is another login's");
     // Who may write a cell, but not make another one.
     let owner = owner(server().await.addr()).await;
     let rights = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
     owner.set_acl(&path, &rights, None).await.unwrap();
     put_value(&ours, &at, b"again").await;
-    let made = ours.write_cell(&address(&config, Kind::Counter, "b"), &put(Expected::Any, b"x")).await;
-    assert!(matches!(made.unwrap_err().kind(), ErrorKind::Forbidden));
+    fails(ours.write_cell(&beside, &write).await, ErrorKind::Forbidden, "it may not create");
     owner.set_acl(&path, &Acls::anyone_all(), None).await.unwrap();
 }

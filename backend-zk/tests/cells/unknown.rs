@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{cell, deletion, lasting, put, put_value, value, written};
 use crate::common::request::{MULTI, READ};
 use crate::common::{backend, config, holds, one_proxied_with, proxied, server, soon, started};
+use latchwork_conformance::errors::fails;
 use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::Options;
 use latchwork_core::{CellLife, ErrorKind, Expected, TimeToIdle, Version};
@@ -19,8 +20,7 @@ async fn a_refused_write_whose_read_has_no_answer_is_unavailable() {
     for write in [put(Expected::Version(old), b"x"), put(Expected::Absent, b"x"), deletion(Expected::Absent)]
     {
         let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, READ));
-        let error = soon(one.write_cell(&at, &write)).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        fails(soon(one.write_cell(&at, &write)).await, ErrorKind::Unavailable, "the reply is lost");
         soon(cut.fired()).await.unwrap();
     }
     assert_eq!(cell(&other, &at).await.version.number(), now.number());

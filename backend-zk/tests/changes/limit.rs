@@ -2,6 +2,7 @@
 
 use super::names;
 use crate::common::{address, admitted, backend, config, join, place, promptly, server, waiting};
+use latchwork_conformance::actions::in_turn;
 use latchwork_core::Claim::Permits;
 use latchwork_core::backend::{ExpectedLimit, Join};
 use latchwork_core::{Kind, Limit};
@@ -16,10 +17,9 @@ async fn a_limit_that_is_set_between_the_look_and_the_arming_admits_the_head() {
     for holders in [1, 5] {
         let queue = address(&config, Kind::Semaphore, if holders == 1 { "few" } else { "many" });
         let with = |limit| Join { limit, ..join(&queue, Permits(1)) };
-        let mut held = Vec::new();
-        for _ in 0..holders {
-            held.push(admitted(backend.join(&with(Limit::Exactly(holders))).await));
-        }
+        let held =
+            in_turn((0..holders).map(async |_| admitted(backend.join(&with(Limit::Exactly(holders))).await)))
+                .await;
         let head = waiting(backend.join(&with(Limit::Stored)).await);
         backend.set_limit(&queue, ExpectedLimit::Any, holders + 1).await.unwrap();
         promptly(head.admitted()).await.unwrap();

@@ -3,6 +3,7 @@
 use super::names;
 use crate::common::request::DELETE;
 use crate::common::{ALL, address, admitted, holds, join, place, plant, promptly, proxied, soon, waiting};
+use latchwork_conformance::errors::fails;
 use latchwork_core::Claim::Exclusive;
 use latchwork_core::backend::NodeId;
 use latchwork_core::{ErrorKind, Kind, LostReason};
@@ -40,8 +41,7 @@ async fn a_revocation_whose_reply_was_lost_is_repeated_without_harm() {
     let holder = admitted(one.join(&join(&queue, Exclusive)).await);
     let next = waiting(one.join(&join(&queue, Exclusive)).await);
     let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, DELETE));
-    let error = operator.revoke(&queue, holder.state().sequence()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    fails(operator.revoke(&queue, holder.state().sequence()).await, ErrorKind::OutcomeUnknown, "no reply");
     soon(cut.fired()).await.unwrap();
     assert!(!soon(operator.revoke(&queue, holder.state().sequence())).await.unwrap());
     soon(next.admitted()).await.unwrap();

@@ -4,6 +4,8 @@ use latchwork_core::Coordinator;
 use latchwork_core::recipes::MutexGuard;
 use zookeeper_client::{Acl, Client, Error};
 
+use super::until;
+
 /// Each node below a path with its list, and the path itself.
 pub(crate) async fn lists(client: &Client, path: &str) -> Vec<(String, Vec<Acl>)> {
     let (mut found, mut open) = (Vec::new(), vec![path.to_owned()]);
@@ -50,9 +52,7 @@ async fn handed_on(client: &Coordinator) -> MutexGuard {
     for ahead in 1..4 {
         let behind = mutex.clone();
         waiting.push(tokio::spawn(async move { behind.acquire().await.unwrap() }));
-        while mutex.queue().first(10).await.unwrap().len() <= ahead {
-            tokio::task::yield_now().await;
-        }
+        until(async || mutex.queue().first(10).await.unwrap().len() > ahead).await;
     }
     for next in waiting {
         hold.release().await.unwrap();

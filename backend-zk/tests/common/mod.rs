@@ -18,6 +18,7 @@ use latchwork_zookeeper::connector;
 use tokio::task::JoinHandle;
 use zookeeper_client::{Acls, Client, Connector, CreateMode};
 
+pub(crate) use latchwork_conformance::patience::{PATIENCE, soon, until};
 pub(crate) use servers::{
     alone, beside_none, beside_others, count, own_server, server, sessions, settled_watches, started,
     try_count, watches,
@@ -41,9 +42,6 @@ pub(crate) mod request {
 
 /// The first page of a listing, which has all entries.
 pub(crate) const ALL: EntryPage = EntryPage::new(0, 1000);
-
-/// The bound of every wait. Only a wait that hangs reaches it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The configuration of a client in a namespace that no other test has. No pause of the machine ends its session, and
 /// no request of it takes longer than it may.
@@ -191,13 +189,6 @@ pub(crate) fn waiting(joined: Result<Joined>) -> Arc<dyn Node> {
         Ok(Joined::Waiting(node)) => node,
         other => panic!("not waiting: {other:?}"),
     }
-}
-
-/// Awaits what must come.
-pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, work)
-        .await
-        .unwrap_or_else(|_| panic!("it hangs: no end within {PATIENCE:?}"))
 }
 
 /// Waits until a client has noticed that it is cut off.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use latchwork_conformance::servers::{Clocks, Kind, Options, Server, ask};
 use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore};
 
-use super::soon;
+use super::{soon, until};
 
 /// How many tests are [`alone`] at the same time.
 const ALONE: usize = 3;
@@ -95,12 +95,7 @@ pub(crate) async fn sessions(server: &Server) -> u64 {
 
 /// Waits until a server watches so many times.
 pub(crate) async fn watches(server: &Server, expected: u64) {
-    soon(async {
-        while count(server, "zk_watch_count").await != expected {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    })
-    .await;
+    until(async || count(server, "zk_watch_count").await == expected).await;
 }
 
 /// Waits until a server watches at least so many times, and for a second no more and no fewer. Answers

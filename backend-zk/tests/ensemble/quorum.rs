@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::to_cut;
-use crate::common::{PATIENCE, beside_others, config, try_backend};
+use crate::common::{PATIENCE, beside_others, config, try_backend, until};
 use latchwork_conformance::mistakes::Mistakes;
 use latchwork_conformance::servers::Ensemble;
 use latchwork_core::backend::{Backend, Close};
@@ -35,9 +35,7 @@ async fn two_hold(ensemble: &Ensemble, connect: impl AsyncFn(Config) -> ZooKeepe
             (held.is_held(), next)
         }
     });
-    while holder.mutex("a").unwrap().queue().first(10).await.unwrap().len() < 2 {
-        tokio::task::yield_now().await;
-    }
+    until(async || holder.mutex("a").unwrap().queue().first(10).await.unwrap().len() == 2).await;
     // Healthy for a TTL first. Otherwise a deadline that counts from the creation would pass.
     assert!(timeout(config.ttl, held.lost()).await.is_err(), "healthy");
 

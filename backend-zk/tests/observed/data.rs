@@ -8,6 +8,7 @@ use crate::common::{
     address, admitted, backend, holds, is_marked, join, place, proxied, proxied_with, server, soon,
     still_waits, stored, stranger, suspended, waiting,
 };
+use latchwork_conformance::errors::fails;
 use latchwork_core::Claim::{Exclusive, Permits, Shared};
 use latchwork_core::backend::Join;
 use latchwork_core::{Config, ErrorKind, Key, Kind};
@@ -45,8 +46,7 @@ async fn a_node_that_was_adopted_has_its_data_and_takes_others() {
     admitted(one.join(&join(&queue, Shared)).await).leave().await.unwrap();
     let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, CREATE2));
     let request = with_data(&queue, Shared, b"first");
-    let error = one.join(&request).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    fails(one.join(&request).await, ErrorKind::OutcomeUnknown, "the reply is lost");
     soon(cut.fired()).await.unwrap();
     let node = admitted(soon(one.join(&Join { repeated: true, ..request })).await);
     assert_eq!(data(&other, &queue).await, texts(&["first"]));
@@ -111,8 +111,8 @@ async fn an_election_at_an_exact_address_holds_data_alone_and_takes_no_others() 
         assert_eq!(bytes(&stranger, &path).await, data);
         let name = stranger.list_children(&path).await.unwrap().remove(0);
         assert!(name.starts_with("_c_") && name.contains("-latch-"), "{name}");
-        let error = leader.write_data(&b"new"[..].into()).await.unwrap_err();
-        assert!(matches!(error.kind(), ErrorKind::Unsupported { capability: "write_data" }), "{error}");
+        let answer = leader.write_data(&b"new"[..].into()).await;
+        fails(answer, ErrorKind::Unsupported { capability: "write_data" }, "exact");
         assert_eq!(bytes(&stranger, &path).await, data);
         let shown = entries(&other, &queue).await.remove(0);
         assert_eq!((&*shown.data, shown.label), (data.as_bytes(), data.replace('\0', "\\u{0}")));
@@ -135,8 +135,7 @@ async fn data_that_were_surely_not_written_are_never_written() {
     proxy.refuse();
     proxy.cut();
     suspended(&one.lease()).await;
-    let error = head.write_data(&b"never"[..].into()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    fails(head.write_data(&b"never"[..].into()).await, ErrorKind::Unavailable, "the link is cut");
     first.leave().await.unwrap();
     proxy.resume();
     soon(head.admitted()).await.unwrap();

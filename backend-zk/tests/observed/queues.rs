@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::common::{address, admitted, join, place, plant, proxied, server, soon, stranger};
+use latchwork_conformance::errors::{fails, refuses};
 use latchwork_core::Claim::Exclusive;
 use latchwork_core::backend::{Backend, KeysWith};
 use latchwork_core::{Config, ErrorKind, Kind, QueuePrefix};
@@ -49,8 +50,7 @@ async fn directories_without_a_node_are_passed_over_in_bounded_pages() {
     assert!(pages(&backend, &config, "", 1).await.len() > keys.len());
     let of = QueuePrefix::new(&config.namespace, Kind::Mutex, "2").unwrap();
     for after in ["100", "%zz", "", "2%"] {
-        let error = backend.list_keys(KeysWith::Nodes, &of, Some(after), 1).await.unwrap_err();
-        assert_eq!(error.argument(), Some("after"), "{after:?}: {error}");
+        refuses(backend.list_keys(KeysWith::Nodes, &of, Some(after), 1).await, "after");
     }
     let nowhere = QueuePrefix::new("elsewhere", Kind::Mutex, "").unwrap();
     assert!(backend.list_keys(KeysWith::Nodes, &nowhere, None, 1).await.unwrap().items.is_empty());
@@ -61,12 +61,11 @@ async fn a_listing_that_cannot_be_made_is_unavailable_and_a_forbidden_one_is_nam
     let (config, proxy, [one, _]) = proxied().await;
     let of = QueuePrefix::new(&config.namespace, Kind::Mutex, "").unwrap();
     let mut cut = proxy.drop_next_reply();
-    let error = one.list_keys(KeysWith::Nodes, &of, None, 1).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    fails(one.list_keys(KeysWith::Nodes, &of, None, 1).await, ErrorKind::Unavailable, "the reply is lost");
     soon(cut.fired()).await.unwrap();
     let stranger = stranger(server().await.addr()).await;
     let rights = [Acl::new(Permission::ADMIN, AuthId::anyone())];
     stranger.set_acl(&format!("/{}/mutex", config.namespace), &rights, None).await.unwrap();
-    let error = soon(one.list_keys(KeysWith::Nodes, &of, None, 1)).await.unwrap_err();
-    assert!(error.kind() == ErrorKind::Forbidden, "{error}");
+    let answer = soon(one.list_keys(KeysWith::Nodes, &of, None, 1)).await;
+    fails(answer, ErrorKind::Forbidden, "the directory is closed");
 }

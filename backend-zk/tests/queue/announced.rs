@@ -7,6 +7,7 @@ use crate::common::request::{LIST, MULTI};
 use crate::common::{
     ALL, address, backend, hear, holds, join, place, proxied, server, soon, still_waits, stranger, waiting,
 };
+use latchwork_conformance::errors::is_lost;
 use latchwork_core::Claim::Exclusive;
 use latchwork_core::{ErrorKind, Key, Kind, LostReason};
 use zookeeper_client::Acls;
@@ -68,8 +69,7 @@ async fn a_release_admits_nobody_whose_own_node_was_removed() {
     let listed = proxy.request(|chunk| holds(chunk, LIST));
     stranger.delete(&format!("{directory}/{own}"), None).await.unwrap();
     all_hold_and_release(ahead).await;
-    let lost = soon(admission).await.unwrap_err();
-    assert_eq!(lost.lost_reason(), Some(LostReason::Revoked));
+    is_lost(soon(admission).await, LostReason::Revoked);
     assert!(!listed.has_fired(), "the event suffices");
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{all_hold_and_release, line_up};
 use crate::common::request::{LIST, READ};
 use crate::common::{ALL, address, admitted, hear, holds, join, proxied, soon, still_waits, waiting};
+use latchwork_conformance::actions::leave_all;
 use latchwork_conformance::proxy::Proxy;
 use latchwork_core::Claim::Exclusive;
 use latchwork_core::backend::{Backend, Node};
@@ -40,9 +41,7 @@ async fn a_waiter_behind_the_same_predecessor_again_joins_without_listing_and_li
         let mut ahead = line_up(&other, &queue, 4).await;
         learns_its_predecessor(&proxy, &queue, &one, &other, &mut ahead).await;
         if !is_there {
-            for node in ahead {
-                node.leave().await.unwrap();
-            }
+            leave_all(ahead).await;
             for expected in [true, false] {
                 let read = proxy.request(|chunk| holds(chunk, READ));
                 admitted(one.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
@@ -59,9 +58,7 @@ async fn a_waiter_behind_the_same_predecessor_again_joins_without_listing_and_li
         ahead.pop().unwrap().leave().await.unwrap();
         assert!(still_waits(&one, &queue, &mut admission).await);
         let last = ahead.pop().unwrap();
-        for node in ahead {
-            node.leave().await.unwrap();
-        }
+        leave_all(ahead).await;
         assert!(still_waits(&one, &queue, &mut admission).await);
         last.leave().await.unwrap();
         soon(admission).await.unwrap();

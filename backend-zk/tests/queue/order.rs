@@ -1,6 +1,7 @@
 //! Order, tokens, and the names of nodes.
 
 use crate::common::{ALL, address, admitted, config, coordinator, join, place, server, soon, stranger};
+use latchwork_conformance::actions::leave_all;
 use latchwork_core::Claim::{Exclusive, Permits};
 use latchwork_core::backend::Join;
 use latchwork_core::{ErrorKind, Kind, Limit};
@@ -60,7 +61,5 @@ async fn a_join_that_failed_behind_its_write_takes_its_id_with_it() {
     let next = admitted(client.join(&join(&queue, Permits(1))).await);
     let names = stranger.list_children(&format!("/{}/semaphore/a", config.namespace)).await.unwrap();
     assert!(names.len() == 2 && !names.iter().any(|name| name.contains(&other.id.hyphenated())), "{names:?}");
-    for node in [kept, next] {
-        node.leave().await.unwrap();
-    }
+    leave_all([kept, next]).await;
 }

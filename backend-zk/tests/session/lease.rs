@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::through;
 use crate::common::request::SET_DATA;
 use crate::common::{
-    address, admitted, backend, config, coordinator, holds, join, server, soon, stranger, waiting,
+    address, admitted, backend, config, coordinator, holds, join, server, soon, stranger, until, waiting,
 };
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::{Direction, Proxy};
@@ -106,12 +106,7 @@ async fn made_again_by_the_next_proof(with_its_directory: bool) {
         deletion.add_delete(&clients, None).unwrap();
     }
     deletion.commit().await.unwrap();
-    soon(async {
-        while stranger.list_children(&clients).await.ok().as_ref() != Some(&names) {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await;
+    until(async || stranger.list_children(&clients).await.ok().as_ref() == Some(&names)).await;
     // A proof from before ends earlier, by the margin.
     assert!(tokio::time::timeout(config.ttl, backend.lease().until_lost()).await.is_err());
     let queue = address(&config, Kind::Mutex, "a");

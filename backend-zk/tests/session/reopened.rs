@@ -9,6 +9,7 @@ use crate::common::{
     address, admitted, alone, backend, config, coordinator, holds, join, one_proxied_with, server, sessions,
     soon, suspended, waiting,
 };
+use latchwork_conformance::errors::fails;
 use latchwork_conformance::proxy::{Direction, Event, Proxy};
 use latchwork_conformance::servers::Server;
 use latchwork_core::Claim::Exclusive;
@@ -58,8 +59,7 @@ async fn a_lost_session_ends_on_the_server_though_a_request_of_it_is_not_polled(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_session_ends_on_the_server_though_a_request_of_it_is_not_polled() {
     a_session_ends_though_a_request_of_it_is_not_polled(async |client| {
-        let error = client.close(Close::Orderly).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "it has no answer");
+        fails(client.close(Close::Orderly).await, ErrorKind::Unavailable, "it has no answer");
     })
     .await;
 }
@@ -106,8 +106,7 @@ async fn a_session_that_is_being_opened_is_closed_when_its_client_ends_meanwhile
             if closed {
                 soon(client.close(Close::Orderly)).await.unwrap();
                 // Not when the opening is over.
-                let error = soon(joining).await.unwrap().unwrap_err();
-                assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+                fails(soon(joining).await.unwrap(), ErrorKind::Closed, "its client is closed");
                 assert_eq!(client.join(&elsewhere).await.unwrap_err().kind(), ErrorKind::Closed);
             } else {
                 joining.abort();
@@ -141,8 +140,7 @@ async fn a_close_waits_for_the_end_of_the_session_that_is_being_opened_and_nobod
         soon(made.fired()).await.unwrap();
         let closing = tokio::spawn(async move { client.close(Close::Orderly).await });
         let joined = tokio::time::timeout(config.request_timeout / 2, joining).await;
-        let error = joined.expect("it waits for the answer").unwrap().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+        fails(joined.expect("it waits for the answer").unwrap(), ErrorKind::Closed, "its client is closed");
         soon(async { while sessions(own).await > 0 {} }).await;
         assert!(!closing.is_finished(), "the server's answer is held back");
         proxy.resume();

@@ -9,6 +9,7 @@ use crate::common::{
     settled_watches, soon, stored, stranger, waiting, watches,
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
+use latchwork_conformance::actions::{in_turn, leave_all};
 use latchwork_core::Claim::{Exclusive, Permits};
 use latchwork_core::backend::{Backend, Close, ExpectedLimit};
 use latchwork_core::recipes::Permit;
@@ -74,9 +75,7 @@ async fn a_release_gives_its_watch_budget_back() {
             }
             // The node and the limit of each.
             watches(own, 60).await;
-            for node in held {
-                node.leave().await.unwrap();
-            }
+            leave_all(held).await;
             watches(own, 0).await;
         }
         client.close(Close::Orderly).await.unwrap();
@@ -98,10 +97,7 @@ async fn a_hold_is_watched_again_after_an_event_only_within_the_budget() {
         };
         // They need most of the budget for holds, and most of the whole budget.
         let (holds, waits) = (0..60, 60..140);
-        let mut held = Vec::new();
-        for number in holds.clone() {
-            held.push(admitted(enter(&client, number).await));
-        }
+        let held = in_turn(holds.clone().map(async |number| admitted(enter(&client, number).await))).await;
         watches(own, 60).await;
         let mut waiters = JoinSet::new();
         for number in waits {

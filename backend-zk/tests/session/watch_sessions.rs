@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{connects, end_session, opens_a_session, through};
 use crate::common::{
     address, admitted, alone, config, coordinator, join, long_key, one_proxied, server, sessions,
-    settled_watches, soon, stranger, waiting,
+    settled_watches, soon, stranger, until, waiting,
 };
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -53,12 +53,7 @@ async fn waits_outlive_a_cut<G: Guard>(
         };
         let before = places().await;
         // Each of them is watched, and not from the one session alone.
-        soon(async {
-            while sessions(own).await <= 3 {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        })
-        .await;
+        until(async || sessions(own).await > 3).await;
         settled_watches(own, u64::try_from(count).unwrap()).await;
         let (lease, (connects, _hear)) = (client.lease(), connects(&proxy));
         proxy.cut();
@@ -73,12 +68,7 @@ async fn waits_outlive_a_cut<G: Guard>(
             connects.remove(&stat.ephemeral_owner);
             connects.into_values().collect()
         };
-        soon(async {
-            while of_others().len() < 2 {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
+        until(async || of_others().len() >= 2).await;
         proxy.refuse();
         for connect in of_others() {
             end_session(own.addr(), &connect).await;
@@ -101,12 +91,7 @@ async fn waits_outlive_a_cut<G: Guard>(
         client.close().await.unwrap();
         holder.close().await.unwrap();
         // What is left is that of the stranger.
-        soon(async {
-            while sessions(own).await != 1 {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        })
-        .await;
+        until(async || sessions(own).await == 1).await;
     })
     .await;
 }
