@@ -3,6 +3,7 @@
 use crate::common::{cell, client, config, metric, proxied, served, server, soon, write_cell};
 use futures_util::FutureExt;
 use latchwork_conformance::cell_actions::{put, written};
+use latchwork_conformance::errors::fails;
 use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::Server;
 use latchwork_core::backend::{ChangeWatch, Close};
@@ -34,13 +35,11 @@ async fn a_server_that_cannot_be_reached_is_unavailable_and_the_watch_can_be_ask
     let (proxy, client) = proxied(&server, "request_timeout=3s&ttl=60s").await;
     let mut watch = client.backend().watch_cell(&cell("a"));
     proxy.hold(Direction::ToServer);
-    let error = soon(watch.changed()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    fails(soon(watch.changed()).await, ErrorKind::Unavailable, "the server is silent");
     proxy.resume();
     news_in_the_end(&mut *watch).await;
     proxy.cut();
-    let error = soon(watch.changed()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    fails(soon(watch.changed()).await, ErrorKind::Unavailable, "the link is cut");
     proxy.resume();
     news_in_the_end(&mut *watch).await;
     written(write_cell(&other, &cell("a"), &put(Expected::Any, "after it")).await);

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use crate::common::{
     ask, at, cell, client, config, contains, etcdctl, field, join, keys, lease_of, login_config, proxied,
-    require_log_in, served, server, soon, write_cell,
+    served, server, server_with_users, soon, write_cell,
 };
 use latchwork_conformance::cell_actions::{deletion, lasting, put, written};
+use latchwork_conformance::errors::{fails, refuses};
 use latchwork_conformance::proxy::{Direction, Proxy};
+use latchwork_conformance::servers::Options;
 use latchwork_core::backend::{CellWrite, CellWritten, Close, Joined, Node, Patience, VersionedValue};
 use latchwork_core::{
     Address, CellLife, Claim, Coordinator, Error, ErrorKind, Expected, Key, Kind, LostReason, Version,
@@ -75,8 +77,8 @@ async fn a_write_to_a_closed_port_is_surely_not_made() {
     drop(proxy);
     // The first request after the end may find the broken connection.
     assert_eq!(client.backend().read_cell(&a).await.unwrap_err().kind(), ErrorKind::Unavailable);
-    let refused = write_cell(&client, &a, &put(Expected::Any, "refused")).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+    let answer = write_cell(&client, &a, &put(Expected::Any, "refused")).await;
+    fails(answer, ErrorKind::Unavailable, "nobody listens");
 }
 
 #[tokio::test]
@@ -107,8 +109,7 @@ async fn a_cell_is_in_no_queue_and_no_queue_is_in_its_way() {
     assert_eq!(mutex.queue().first(9).await.unwrap().len(), 1);
     assert_eq!(text(&two, &of_two).await.as_deref(), Some("kept"));
     held.release().await.unwrap();
-    let refused = two.mutex(Key::exact("b/value")).unwrap_err();
-    assert_eq!(refused.argument(), Some("key"), "{refused}");
+    refuses(two.mutex(Key::exact("b/value")), "key");
     one.close().await.unwrap();
     two.close().await.unwrap();
 }
@@ -134,8 +135,7 @@ async fn a_key_with_a_long_value_is_a_conflict_and_a_short_one_is_a_cell() {
 
 #[tokio::test]
 async fn a_user_without_permission_is_told_so() {
-    let server = server().await;
-    require_log_in(&server).await;
+    let server = server_with_users(Options::new()).await;
     let client = at(&login_config(&server, "app:hunter2", "")).await.unwrap();
     // The role has the namespace and nothing else.
     let (ours, exact) = (cell("a"), cell(Key::exact("a")));
@@ -143,13 +143,10 @@ async fn a_user_without_permission_is_told_so() {
     let mut watch = client.backend().watch_cell(&ours);
     soon(watch.changed()).await.unwrap();
     let mut forbidden = client.backend().watch_cell(&exact);
-    for error in [
-        client.backend().read_cell(&exact).await.map(drop).unwrap_err(),
-        write_cell(&client, &exact, &put(Expected::Any, "no")).await.map(drop).unwrap_err(),
-        soon(forbidden.changed()).await.unwrap_err(),
-    ] {
-        assert!(matches!(error.kind(), ErrorKind::Forbidden), "{error}");
-    }
+    fails(client.backend().read_cell(&exact).await, ErrorKind::Forbidden, "another prefix");
+    let written = write_cell(&client, &exact, &put(Expected::Any, "no")).await;
+    fails(written, ErrorKind::Forbidden, "another prefix");
+    fails(soon(forbidden.changed()).await, ErrorKind::Forbidden, "another prefix");
     // The refusal costs the other watch its stream, and no news.
     set(&client, &ours, Expected::Any, "again").await;
     soon(watch.changed()).await.unwrap();

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    acquiring, as_root, at, config, etcdctl, login_config, patient, renewed, require_log_in, served, server,
-    soon, started,
+    acquiring, as_root, at, config, etcdctl, login_config, patient, renewed, served, server,
+    server_with_users, soon, started,
 };
 use futures_util::future::join_all;
 use latchwork_conformance::mistakes::{Mistakes, namespaces_are_named, says};
@@ -42,12 +42,6 @@ async fn a_server_that_hangs_up_is_unavailable() {
     assert!(text.contains(&proxy.addr().to_string()) && text.contains("hangs up"), "{text}");
 }
 
-async fn server_with_users() -> Server {
-    let server = server().await;
-    require_log_in(&server).await;
-    server
-}
-
 async fn app(server: &Server) -> Coordinator {
     at(&login_config(server, "app:hunter2", "")).await.unwrap()
 }
@@ -71,7 +65,7 @@ async fn what_is_wrong_with_the_server_is_named_and_a_user_that_may_serves_on() 
     let open = server().await;
     let error = refused(&format!("etcd://app:hunter2@{}?connect_timeout=20s", open.addr())).await;
     table.made("the URL has a login, and authentication is off on the server", &error);
-    let server = server_with_users().await;
+    let server = server_with_users(Options::new()).await;
     let refused_as = async |login: &str, namespace: &str| {
         let times = "connect_timeout=20s&request_timeout=10s";
         refused(&format!("etcd://{login}{}?{times}&namespace={namespace}", server.addr())).await
@@ -113,7 +107,7 @@ async fn what_is_wrong_with_the_namespace_is_named() {
 
 #[tokio::test]
 async fn waiters_and_holders_outlive_the_log_in_of_their_streams() {
-    let server = server_with_users().await;
+    let server = server_with_users(Options::new()).await;
     let (a, b) = (app(&server).await, app(&server).await);
     let turn = |first: Coordinator, second: Coordinator| async move {
         let (mutex, other) = (first.mutex("a").unwrap(), second.mutex("a").unwrap());

@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use crate::common::{
-    as_root, at, config, login_config, metric, require_log_in, server, signed_tokens, started,
+    as_root, at, config, login_config, metric, require_log_in, server, server_with_users, signed_tokens,
 };
+use latchwork_conformance::errors::fails;
 use latchwork_conformance::servers::Options;
 use latchwork_conformance::testbed::Testbed;
 use latchwork_conformance::testbeds::etcd_auth_testbed;
@@ -20,8 +21,7 @@ async fn use_a_lock(client: &Coordinator, key: &str) -> Result<()> {
 
 #[tokio::test]
 async fn a_password_that_is_changed_under_way_is_healed_at_the_next_log_in() {
-    let server = server().await;
-    require_log_in(&server).await;
+    let server = server_with_users(Options::new()).await;
     let vault = Vault::new("hunter2");
     let healed = at(&config(&server, "ttl=30s").with_credentials(vault.clone())).await.unwrap();
     let fixed = at(&login_config(&server, "app:hunter2", "ttl=30s")).await.unwrap();
@@ -34,8 +34,7 @@ async fn a_password_that_is_changed_under_way_is_healed_at_the_next_log_in() {
     hold.release().await.unwrap();
     healed.close().await.unwrap();
     // Without a provider there is nothing to heal it with.
-    let error = use_a_lock(&fixed, "c").await.unwrap_err();
-    assert!(error.kind() == ErrorKind::Forbidden, "{error}");
+    let error = fails(use_a_lock(&fixed, "c").await, ErrorKind::Forbidden, "the password is another");
     assert!(!error.to_string().contains("hunter2"), "{error}");
 }
 
@@ -50,8 +49,7 @@ async fn auth_that_is_switched_on_under_a_running_client_is_met_by_a_provider() 
     assert!(hold.is_held());
     hold.release().await.unwrap();
     provided.close().await.unwrap();
-    let error = use_a_lock(&anonymous, "c").await.unwrap_err();
-    assert!(error.kind() == ErrorKind::Forbidden, "{error}");
+    fails(use_a_lock(&anonymous, "c").await, ErrorKind::Forbidden, "there is no login");
 }
 
 #[tokio::test]
@@ -70,8 +68,7 @@ async fn a_simple_token_that_runs_out_is_renewed() {
 /// server whose tokens run out after 2 s.
 async fn a_token_that_runs_out_is_renewed(arguments: [String; 2]) {
     const LOG_INS: &str = r#"grpc_server_started_total{grpc_method="Authenticate","#;
-    let server = started(Options::new().args(arguments)).await;
-    require_log_in(&server).await;
+    let server = server_with_users(Options::new().args(arguments)).await;
     // A TTL that is longer than the wait: the re-check, once a TTL, would keep a simple token in use.
     let fixed = at(&login_config(&server, "app:hunter2", "ttl=6s")).await.unwrap();
     let provided = at(&config(&server, "ttl=6s").with_credentials(Vault::new("hunter2"))).await.unwrap();
@@ -96,8 +93,7 @@ async fn a_token_that_runs_out_is_renewed(arguments: [String; 2]) {
 
 #[tokio::test]
 async fn readwrite_on_the_namespace_is_enough_and_each_half_of_it_is_needed() {
-    let server = server().await;
-    require_log_in(&server).await;
+    let server = server_with_users(Options::new()).await;
     for (role, right, prefix) in [
         ("reads", "read", "latchwork/"),
         ("writes", "write", "latchwork/"),
@@ -107,8 +103,7 @@ async fn readwrite_on_the_namespace_is_enough_and_each_half_of_it_is_needed() {
         as_root(&server, &["role", "grant-permission", role, "--prefix=true", right, prefix]).await;
         as_root(&server, &["user", "add", &format!("{role}:word")]).await;
         as_root(&server, &["user", "grant-role", role, role]).await;
-        let error = at(&login_config(&server, &format!("{role}:word"), "")).await.unwrap_err();
-        assert!(error.kind() == ErrorKind::Forbidden, "{role}: {error}");
+        fails(at(&login_config(&server, &format!("{role}:word"), "")).await, ErrorKind::Forbidden, &role);
     }
     let client = at(&login_config(&server, "app:hunter2", "")).await.unwrap();
     use_a_lock(&client, "a").await.unwrap();

@@ -6,6 +6,7 @@ use crate::common::{
     cell, client, contains, etcdctl, keys, proxied, served, server, soon, until_keys, write_cell,
 };
 use latchwork_conformance::cell_actions::{lasting, written};
+use latchwork_conformance::errors::fails;
 use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::Server;
 use latchwork_core::{CellLife, Coordinator, ErrorKind, Expected, TimeToIdle};
@@ -99,8 +100,7 @@ async fn a_write_of_several_requests_ends_in_one_request_timeout() {
     tokio::time::sleep(Duration::from_secs(4).saturating_sub(begun.elapsed())).await;
     let written = proxy.hold_reply_to(|chunk| contains(chunk, KEY));
     proxy.resume();
-    let error = soon(writing).await.unwrap().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    fails(soon(writing).await.unwrap(), ErrorKind::OutcomeUnknown, "the reply is late");
     // With a timeout of its own, the second request would have ended 10 s after the beginning.
     assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
     assert!(written.has_fired());

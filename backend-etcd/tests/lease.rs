@@ -8,6 +8,7 @@ use crate::common::{
 };
 use futures_util::FutureExt;
 use futures_util::future::{join_all, select_all};
+use latchwork_conformance::actions::in_turn;
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_conformance::servers::Server;
 use latchwork_core::backend::{Joined, Patience};
@@ -44,10 +45,7 @@ async fn a_member_that_falls_silent_costs_no_lease_while_others_answer() {
     let each = (0..8).map(|number| {
         let server = Arc::clone(&server);
         async move {
-            let mut proxies = Vec::new();
-            for _ in 0..3 {
-                proxies.push(Proxy::start(server.addr()).await.unwrap());
-            }
+            let proxies = in_turn((0..3).map(async |_| Proxy::start(server.addr()).await.unwrap())).await;
             let mut config = config(&server, "ttl=10s");
             config.hosts = proxies.iter().map(|proxy| proxy.addr().to_string()).collect();
             let client = at(&config).await.unwrap();

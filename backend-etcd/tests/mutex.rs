@@ -8,6 +8,8 @@ use crate::common::{
     Running, acquiring, ask, client, config, contains, etcdctl, join, keys, lease_of, metric, proxied,
     renewed, served, server, soon, until_keys,
 };
+use latchwork_conformance::actions::in_turn;
+use latchwork_conformance::errors::fails;
 use latchwork_core::backend::{Join, Joined, Patience};
 use latchwork_core::{Claim, Connector, Ended, ErrorKind, Key, Kind, LostReason, connect};
 use tokio::sync::mpsc;
@@ -66,10 +68,7 @@ async fn hand_offs_without_the_fast_path_start_watches() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_queue_is_served_in_order() {
     let server = server().await;
-    let mut clients = Vec::new();
-    for _ in 0..40 {
-        clients.push(client(&server, "").await);
-    }
+    let clients = in_turn((0..40).map(async |_| client(&server, "").await)).await;
     let (sender, mut receiver) = mpsc::unbounded_channel();
     for client in &clients {
         let (mutex, sender) = (client.mutex("contended").unwrap(), sender.clone());
@@ -269,8 +268,7 @@ async fn a_leave_that_lands_late_spares_a_node_that_joined_since() {
     let named = keys(&server, "latchwork/mutex/").await;
     let of_the_node = named[0].clone();
     let mut parked = proxy.park_request(move |chunk| contains(chunk, &of_the_node));
-    let unknown = first.leave().await.unwrap_err();
-    assert_eq!(unknown.kind(), ErrorKind::OutcomeUnknown, "{unknown}");
+    fails(first.leave().await, ErrorKind::OutcomeUnknown, "the request is parked");
     parked.caught().await.unwrap();
     first.leave().await.unwrap();
     let (_, next) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;

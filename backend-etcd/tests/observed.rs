@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::common::{ask, etcdctl, field, keys, metric, queue, served, soon, value};
 use etcd_client::{Client, TxnOp};
+use latchwork_conformance::errors::{fails, is_lost, refuses};
 use latchwork_conformance::servers::Server;
 use latchwork_core::backend::{EntryPage, Join, Joined, KeysWith, Leave, Node, Patience, QueueEntry};
 use latchwork_core::{Claim, Coordinator, ErrorKind, Kind, LostReason, QueuePrefix};
@@ -66,8 +67,7 @@ async fn data_reaches_no_key_that_was_removed_and_made_anew() {
         );
         etcdctl(&server, &["del", &key]).await;
         etcdctl(&server, &["put", &key, &stored]).await;
-        let error = soon(node.write_data(&b"late"[..].into())).await.unwrap_err();
-        assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
+        is_lost(soon(node.write_data(&b"late"[..].into())).await, LostReason::Revoked);
         assert_eq!(node.state().lost(), Some(LostReason::Revoked), "its holder hears of it");
         assert_eq!(value(&server, &key).await, stored, "it is as it was made anew");
         // What lies beside the name was an earlier node's.
@@ -205,10 +205,9 @@ async fn keys_that_are_no_nodes_list_no_queue_and_hide_none() {
     }
     let of = QueuePrefix::new("latchwork", Kind::Mutex, "c").unwrap();
     for never in ["a", "c/", "%2f", ""] {
-        let error = soon(client.backend().list_keys(KeysWith::Nodes, &of, Some(never), 9)).await.unwrap_err();
-        assert_eq!(error.argument(), Some("after"), "{never:?}");
+        refuses(soon(client.backend().list_keys(KeysWith::Nodes, &of, Some(never), 9)).await, "after");
     }
     client.close().await.unwrap();
-    let error = client.backend().list_keys(KeysWith::Nodes, &of, None, 9).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+    let answer = client.backend().list_keys(KeysWith::Nodes, &of, None, 9).await;
+    fails(answer, ErrorKind::Closed, "the client is closed");
 }

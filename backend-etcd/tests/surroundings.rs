@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 
 use crate::common::{
     as_root, ask, at, cell, client, command, config, etcdctl, join, keys, login_config, metric, proxied,
-    renewed, require_log_in, revision, signed_tokens, soon, started, write_cell,
+    renewed, revision, server_with_users, signed_tokens, soon, started, write_cell,
 };
 use futures_util::future::join_all;
+use latchwork_conformance::actions::{in_turn, leave_all};
 use latchwork_conformance::cell_actions::{deletion, put, written};
+use latchwork_conformance::errors::fails;
 use latchwork_conformance::mistakes::says;
 use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::{Options, Server};
@@ -94,11 +96,10 @@ async fn a_full_server_takes_nothing_from_holders_and_waiters() {
         says(&error, &["space exceeded", "fresh"]);
     }
     // The limit may be stored: a server that becomes full stores a write that it refuses.
-    let error = b.semaphore("s", 2).unwrap().set_limit(3).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    let answer = b.semaphore("s", 2).unwrap().set_limit(3).await;
+    let error = fails(answer, ErrorKind::OutcomeUnknown, "there is no space");
     says(&error, &["space exceeded"]);
-    let error = at(&config(&server, "")).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Misconfigured);
+    let error = fails(at(&config(&server, "")).await, ErrorKind::Misconfigured, "there is no space");
     says(&error, &["connect", "space exceeded"]);
     renewed(&a.lease()).await;
     assert!(held.0.is_held() && held.1.is_held() && held.2.is_held());
@@ -151,9 +152,9 @@ async fn a_full_server_leaves_the_write_of_a_cell_unknown_and_deletes_one() {
     let cell = cell("a");
     let before = written(write_cell(&client, &cell, &put(Expected::Any, "before")).await);
     fill(&server).await;
-    let refused = write_cell(&client, &cell, &put(Expected::Any, "after")).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::OutcomeUnknown, "{refused}");
-    says(&refused, &["etcdctl alarm disarm"]);
+    let answer = write_cell(&client, &cell, &put(Expected::Any, "after")).await;
+    let error = fails(answer, ErrorKind::OutcomeUnknown, "there is no space");
+    says(&error, &["etcdctl alarm disarm"]);
     let read = client.backend().read_cell(&cell).await.unwrap().unwrap();
     assert_eq!((read.version, &*read.value), (before, &b"before"[..]));
     let deleted = write_cell(&client, &cell, &deletion(Expected::Version(before))).await.unwrap();
@@ -167,15 +168,11 @@ async fn a_full_server_leaves_the_write_of_a_cell_unknown_and_deletes_one() {
 #[tokio::test]
 async fn a_full_server_deletes_a_node_that_it_takes_no_release_notice_for() {
     let (server, client) = with_quota("2000000", "").await;
-    let mut queue = Vec::new();
-    for _ in 0..20 {
-        queue.push(join(&client, Lock::Mutex, Claim::Exclusive, None).await.1);
-    }
+    let mut queue =
+        in_turn((0..20).map(async |_| join(&client, Lock::Mutex, Claim::Exclusive, None).await.1)).await;
     let (last, first) = (queue.pop().unwrap(), queue.pop().unwrap());
     let removed = queue.pop().unwrap();
-    for node in queue {
-        node.leave().await.unwrap();
-    }
+    leave_all(queue).await;
     soon(removed.admitted()).await.unwrap();
     fill(&server).await;
     // Without an order the limit is of the first names, and only those are sorted.
@@ -236,20 +233,14 @@ async fn a_join_that_a_server_refuses_as_it_becomes_full_leaves_no_node() {
     assert_eq!(keys(&server, "latchwork/mutex/").await, [""; 0], "a refused join left its node");
 }
 
-async fn server_with_users(options: Options) -> Server {
-    let server = started(options).await;
-    require_log_in(&server).await;
-    server
-}
-
 #[tokio::test]
 async fn permissions_that_are_revoked_are_reported_and_held_locks_are_kept_until_they_are_granted_again() {
     let server = server_with_users(Options::new()).await;
     let client = at(&login_config(&server, "app:hunter2", "ttl=6s")).await.unwrap();
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
     as_root(&server, &["user", "revoke-role", "app", "locks"]).await;
-    let error = client.mutex("b").unwrap().acquire().within(Duration::from_secs(5)).await.unwrap_err();
-    assert!(error.kind() == ErrorKind::Forbidden, "{error}");
+    let answer = client.mutex("b").unwrap().acquire().within(Duration::from_secs(5)).await;
+    let error = fails(answer, ErrorKind::Forbidden, "the role is revoked");
     assert_eq!(error.key(), Some("b"));
     says(&error, &["permission denied"]);
     renewed(&client.lease()).await;

@@ -15,12 +15,11 @@ use latchwork_core::{Address, Claim, Config, Coordinator, Key, Kind as Lock, Lea
 use tempfile::NamedTempFile;
 use tokio::task::JoinHandle;
 
+pub(crate) use latchwork_conformance::patience::{soon, until};
+
 pub(crate) use etcdctl::{
     Running, as_root, command, etcdctl, field, keys, lease_of, require_log_in, revision, until_keys, value,
 };
-
-/// The bound of every wait. Only a wait that never ends reaches it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The server compares one password after the other, so it is to spend little on each.
 pub(crate) const QUICK_LOG_INS: &str = "--bcrypt-cost=4";
@@ -33,6 +32,13 @@ pub(crate) async fn server() -> Server {
 pub(crate) async fn started(options: Options) -> Server {
     let options = options.own().args([QUICK_LOG_INS]);
     Server::start(Kind::Etcd, options).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A server that asks for a log-in, as [`require_log_in`] has it.
+pub(crate) async fn server_with_users(options: Options) -> Server {
+    let server = started(options).await;
+    require_log_in(&server).await;
+    server
 }
 
 /// A server of a test's own, and a client of it.
@@ -96,17 +102,11 @@ pub(crate) async fn proxied(server: &Server, options: &str) -> (Proxy, Coordinat
 /// Waits for the answer to a renewal that is sent after this call. No event reports one, so it polls the client.
 pub(crate) async fn renewed(lease: &Lease) {
     let proven = lease.clock().now() + (lease.ttl() - lease.margin());
-    soon(async {
-        while lease.deadline() < proven {
-            assert_eq!(lease.lost(), None);
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+    until(async || {
+        assert_eq!(lease.lost(), None);
+        lease.deadline() >= proven
     })
     .await;
-}
-
-pub(crate) async fn soon<F: Future>(what: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, what).await.expect("no end in sight")
 }
 
 /// Whether these bytes are a part of a chunk.

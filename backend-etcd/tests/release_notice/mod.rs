@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::common::{
     contains, etcdctl, field, join, keys, proxied, revision, served, soon, still_waits, value, wait,
 };
+use latchwork_conformance::actions::{in_turn, leave_all};
 use latchwork_conformance::proxy::{Direction, Event, Proxy};
 use latchwork_conformance::servers::Server;
 use latchwork_core::backend::Node;
@@ -52,9 +53,7 @@ impl Crowd {
         // The watch misses notices from before its start, so the client lists.
         soon(lists.fired()).await.unwrap();
         gives_up(node, waiting).await;
-        for node in near {
-            node.leave().await.unwrap();
-        }
+        leave_all(near).await;
         crowd
     }
 
@@ -216,10 +215,7 @@ async fn a_node_that_gives_up_at_once_delays_nobody() {
 #[tokio::test]
 async fn the_last_node_that_watches_the_queue_notifies_when_it_gives_up() {
     let crowd = Crowd::new(0).await;
-    let mut near = Vec::new();
-    for _ in 0..NEAR {
-        near.push(place(&crowd.others).await);
-    }
+    let mut near = in_turn((0..NEAR).map(async |_| place(&crowd.others).await)).await;
     let (node, mut waiting) = crowd.waits().await;
     let inbox = last_inbox(&crowd.server).await.0;
     let mut lists = crowd.lists();
@@ -250,9 +246,7 @@ async fn a_node_that_was_not_admitted_admits_nobody() {
     first.leave().await.unwrap();
     let second = crowd.ahead.remove(0);
     soon(second.admitted()).await.unwrap();
-    for gives_up in crowd.ahead.drain(..) {
-        gives_up.leave().await.unwrap();
-    }
+    leave_all(crowd.ahead.drain(..)).await;
     still_waits(&mut waiting).await;
     second.leave().await.unwrap();
     soon(waiting).await.unwrap().unwrap();
