@@ -183,10 +183,42 @@ pub(crate) async fn enters(client: &Client, queue: &Address, claim: Claim) -> (b
 
 /// As [`enters`], by this join.
 pub(crate) async fn enters_by(client: &Client, join: &Join) -> (bool, Arc<dyn Node>) {
-    match soon("join", client.coordinator.backend().join(join)).await.expect("joined") {
+    entered(soon("join", client.coordinator.backend().join(join)).await)
+}
+
+/// Whether the node of a join is admitted, and the node.
+///
+/// # Panics
+/// If there is none.
+pub fn entered(joined: Result<Joined>) -> (bool, Arc<dyn Node>) {
+    match joined.expect("joined") {
         Joined::Admitted(node) => (true, node),
         Joined::Waiting(node) => (false, node),
         Joined::Refused => panic!("only a try is refused"),
+    }
+}
+
+/// The node of a join that must be admitted at once.
+///
+/// # Panics
+/// If it is not.
+#[track_caller]
+pub fn admitted_node(joined: Result<Joined>) -> Arc<dyn Node> {
+    match entered(joined) {
+        (true, node) => node,
+        (false, node) => panic!("it waits: {node:?}"),
+    }
+}
+
+/// The node of a join that must wait.
+///
+/// # Panics
+/// If it does not.
+#[track_caller]
+pub fn waiting_node(joined: Result<Joined>) -> Arc<dyn Node> {
+    match entered(joined) {
+        (true, node) => panic!("it is admitted: {node:?}"),
+        (false, node) => node,
     }
 }
 
@@ -208,6 +240,15 @@ pub(crate) async fn promptly(node: &Arc<dyn Node>) {
 
 pub(crate) async fn leave(node: &Arc<dyn Node>) {
     soon("leave", node.leave()).await.expect("left");
+}
+
+/// The node is admitted, and leaves.
+///
+/// # Panics
+/// If it is not admitted, or cannot leave.
+pub async fn take_a_turn(node: &Arc<dyn Node>) {
+    soon("the admission", node.admitted()).await.expect("admitted");
+    leave(node).await;
 }
 
 /// The nodes leave, one after the other.

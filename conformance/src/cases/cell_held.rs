@@ -5,7 +5,7 @@ use std::time::Duration;
 use latchwork_core::{CellLife, Claim, ErrorKind, Expected, Kind, LostReason};
 
 use super::cell::{delete, text, value, write};
-use crate::actions::{acquire, admitted, caught, close, leave, mutex, waiting};
+use crate::actions::{acquire, admitted, caught, close, leave, mutex, take_a_turn, waiting};
 use crate::case::cases;
 use crate::cell_actions::{self, deleted, deletion, lasting, put, refused, shown, written};
 use crate::errors::{fails, fails_for, is_lost};
@@ -70,8 +70,7 @@ cases! {
             assert_eq!(cell_actions::text(&two, &cell).await.as_deref(), Some("held"), "{key}");
             assert!(cell_actions::delete(&two, &cell).await);
             if let Some(next) = behind {
-                soon("the next", next.admitted()).await.expect("admitted");
-                leave(&next).await;
+                take_a_turn(&next).await;
             }
         }
         let (queue, cell) = (context.queue_of(Kind::Mutex, "closed"), context.queue_of(Kind::Value, "closed"));

@@ -5,7 +5,7 @@ use latchwork_core::{Address, Claim, Expected, Key, Kind};
 use super::cell::{delete, read, text, until_it_shows, value, write};
 use super::key::{of_two_namespaces, with_exact_addresses};
 use super::watch::{news, watching};
-use crate::actions::{acquire, admitted, leave, mutex, waiting};
+use crate::actions::{acquire, admitted, leave, mutex, take_a_turn, waiting};
 use crate::case::cases;
 use crate::cell_actions::{self, ask, deleted, deletion, put, refused, shown, written};
 use crate::testbed::Client;
@@ -111,7 +111,6 @@ cases! {
             assert!(cell_actions::delete(&one, &mine).await);
         }
         leave(&holder).await;
-        soon("the waiter", waiter.admitted()).await.expect("admitted");
-        leave(&waiter).await;
+        take_a_turn(&waiter).await;
     }
 }
