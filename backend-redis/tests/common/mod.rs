@@ -9,9 +9,9 @@ mod operator;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use latchwork_conformance::actions::join_of;
+use latchwork_conformance::actions::{admitted_node, join_of, waiting_node};
 use latchwork_conformance::servers::{Kind as ServerKind, Options, Server};
-use latchwork_core::backend::{Backend, ChangeWatch, Close, EntryPage, Join, Joined, Node};
+use latchwork_core::backend::{Backend, ChangeWatch, Close, EntryPage, Join, Node};
 use latchwork_core::{Address, Claim, Config, Connector, Kind, Lease, Limit};
 use latchwork_redis::RedisConnector;
 
@@ -122,17 +122,11 @@ pub async fn standing(backend: &Arc<dyn Backend>, queue: &Address) -> Vec<bool> 
 }
 
 pub async fn admitted(backend: &Arc<dyn Backend>, join: &Join) -> Arc<dyn Node> {
-    match backend.join(join).await {
-        Ok(Joined::Admitted(node)) => node,
-        other => panic!("not admitted: {other:?}"),
-    }
+    admitted_node(backend.join(join).await)
 }
 
 pub async fn waiting(backend: &Arc<dyn Backend>, join: &Join) -> Arc<dyn Node> {
-    match backend.join(join).await {
-        Ok(Joined::Waiting(node)) => node,
-        other => panic!("not waiting: {other:?}"),
-    }
+    waiting_node(backend.join(join).await)
 }
 
 /// Expires a holder's node on the server, as if its client had died and no client had looked at the queue since.
