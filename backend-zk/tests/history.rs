@@ -10,6 +10,7 @@ use crate::common::{
     address, admitted, alone, backend, config, holds, join, one_proxied, soon, still_waits, stranger, waiting,
 };
 use futures_util::future::try_join_all;
+use latchwork_conformance::actions::take_a_turn;
 use latchwork_conformance::proxy::Proxy;
 use latchwork_core::Claim::Exclusive;
 use latchwork_core::backend::{Backend, Join, Joined, Patience};
@@ -88,8 +89,7 @@ async fn a_client_that_comes_back_before_any_other_has_joined_creates_its_node_a
                     let node = waiting(Ok(joined));
                     assert!(still_waits(&one, &queue, node.admitted()).await);
                     holder.leave().await.unwrap();
-                    soon(node.admitted()).await.unwrap();
-                    node.leave().await.unwrap();
+                    take_a_turn(&node).await;
                 }
             }
         }
@@ -150,8 +150,7 @@ async fn the_number_behind_a_node_of_another_kind_admits_nobody() {
             let node = waiting(one.join(&join(&at(kind), Exclusive)).await);
             assert!(still_waits(&one, &at(kind), node.admitted()).await);
             holder.leave().await.unwrap();
-            soon(node.admitted()).await.unwrap();
-            node.leave().await.unwrap();
+            take_a_turn(&node).await;
         }
     })
     .await;

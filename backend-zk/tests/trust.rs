@@ -10,7 +10,7 @@ use crate::common::{
     ALL, address, admitted, backend, config, hear, holds, join, one_proxied, owner, place, server, soon,
     still_waits, stranger, waiting, with_login,
 };
-use latchwork_conformance::actions::leave_all;
+use latchwork_conformance::actions::{leave_all, take_a_turn};
 use latchwork_conformance::log::{self, Log};
 use latchwork_core::Claim::Exclusive;
 use latchwork_core::backend::{Backend, Node};
@@ -158,8 +158,7 @@ async fn announcements_that_others_may_make_are_not_believed() {
         let listed = proxy.request(|chunk| holds(chunk, LIST));
         line.holder.leave().await.unwrap();
         for ahead in [&line.second, &line.predecessor] {
-            soon(ahead.admitted()).await.unwrap();
-            ahead.leave().await.unwrap();
+            take_a_turn(ahead).await;
         }
         hear(&one, &config).await;
         soon(admission).await.unwrap();

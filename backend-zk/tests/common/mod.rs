@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use latchwork_conformance::actions::join_of;
 use latchwork_conformance::proxy::{Direction, Proxy};
-use latchwork_core::backend::{Backend, EntryPage, Join, Joined, Node, NodeId};
+use latchwork_core::backend::{Backend, EntryPage, Join, NodeId};
 use latchwork_core::recipes::{Mutex, MutexGuard};
 use latchwork_core::{
     Address, Claim, Config, Coordinator, Key, Kind, Lease, LeaseState, Result, Secret, connect,
@@ -18,6 +18,7 @@ use latchwork_zookeeper::connector;
 use tokio::task::JoinHandle;
 use zookeeper_client::{Acls, Client, Connector, CreateMode};
 
+pub(crate) use latchwork_conformance::actions::{admitted_node as admitted, waiting_node as waiting};
 pub(crate) use latchwork_conformance::patience::{PATIENCE, soon, until};
 pub(crate) use servers::{
     alone, beside_none, beside_others, count, own_server, server, sessions, settled_watches, started,
@@ -173,22 +174,6 @@ pub(crate) async fn acquiring_behind(mutex: &Mutex) -> JoinHandle<Result<MutexGu
     soon(async { while mutex.queue().first(10).await.unwrap().len() < 2 {} }).await;
     assert!(!waits.is_finished());
     waits
-}
-
-/// The node of a join that must be admitted at once.
-pub(crate) fn admitted(joined: Result<Joined>) -> Arc<dyn Node> {
-    match joined {
-        Ok(Joined::Admitted(node)) => node,
-        other => panic!("not admitted: {other:?}"),
-    }
-}
-
-/// The node of a join that must wait.
-pub(crate) fn waiting(joined: Result<Joined>) -> Arc<dyn Node> {
-    match joined {
-        Ok(Joined::Waiting(node)) => node,
-        other => panic!("not waiting: {other:?}"),
-    }
 }
 
 /// Waits until a client has noticed that it is cut off.

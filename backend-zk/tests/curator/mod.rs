@@ -11,6 +11,7 @@ use crate::common::{
     ALL, acquiring_behind, address, admitted, backend, config, coordinator, join, plant, server, soon,
     still_waits, stranger, waiting,
 };
+use latchwork_conformance::actions::take_a_turn;
 use latchwork_conformance::child::Child;
 use latchwork_core::Claim::{Exclusive, Shared};
 use latchwork_core::backend::{Backend, Join, QueueEntry};
@@ -136,8 +137,7 @@ async fn curators_readers_and_writers_and_ours_honour_each_other() {
     let reader = waiting(backend.join(&join(&queue, Shared)).await);
     assert!(still_waits(&backend, &queue, reader.admitted()).await);
     writes.does("release", "released").await;
-    soon(reader.admitted()).await.unwrap();
-    reader.leave().await.unwrap();
+    take_a_turn(&reader).await;
 }
 
 #[tokio::test]
@@ -165,8 +165,7 @@ async fn a_downgrade_of_ours_admits_curators_readers_and_keeps_its_writers_out()
     writes.says("acquired").await;
     assert!(still_waits(&backend, &queue, behind.admitted()).await);
     writes.does("release", "released").await;
-    soon(behind.admitted()).await.unwrap();
-    behind.leave().await.unwrap();
+    take_a_turn(&behind).await;
 
     // A node of Curator's is removed by its number, like one of ours.
     writes.does("acquire", "acquired").await;

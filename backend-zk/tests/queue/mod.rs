@@ -9,7 +9,8 @@ mod shortcut;
 
 use std::sync::Arc;
 
-use crate::common::{admitted, join, soon, waiting};
+use crate::common::{admitted, join, waiting};
+use latchwork_conformance::actions::take_a_turn;
 use latchwork_core::Address;
 use latchwork_core::Claim::Exclusive;
 use latchwork_core::backend::{Backend, Node};
@@ -26,7 +27,6 @@ async fn line_up(client: &Arc<dyn Backend>, queue: &Address, behind: usize) -> V
 /// All hold and leave, one after the other.
 async fn all_hold_and_release(line: Vec<Arc<dyn Node>>) {
     for node in line {
-        soon(node.admitted()).await.unwrap();
-        node.leave().await.unwrap();
+        take_a_turn(&node).await;
     }
 }
