@@ -103,7 +103,7 @@ async fn readwrite_on_the_namespace_is_enough_and_each_half_of_it_is_needed() {
         as_root(&server, &["role", "grant-permission", role, "--prefix=true", right, prefix]).await;
         as_root(&server, &["user", "add", &format!("{role}:word")]).await;
         as_root(&server, &["user", "grant-role", role, role]).await;
-        fails(at(&login_config(&server, &format!("{role}:word"), "")).await, ErrorKind::Forbidden, &role);
+        fails(at(&login_config(&server, &format!("{role}:word"), "")).await, ErrorKind::Forbidden, role);
     }
     let client = at(&login_config(&server, "app:hunter2", "")).await.unwrap();
     use_a_lock(&client, "a").await.unwrap();

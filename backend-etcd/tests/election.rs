@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::common::{Running, field, keys, served, soon, still_waits, until_keys, value, wait};
-use latchwork_conformance::actions::join_of;
+use latchwork_conformance::actions::{entered, join_of};
 use latchwork_conformance::errors::refuses;
 use latchwork_core::backend::{EntryPage, Join, Joined, Leave, MAX_LABEL_BYTES, Node, Patience, QueueEntry};
-use latchwork_core::{Address, Claim, Coordinator, Key, Kind};
+use latchwork_core::{Address, Claim, Coordinator, Key, Kind, Result};
 
 const NAME: &str = "jobs/leader";
 
@@ -14,18 +14,14 @@ fn exact() -> Address {
     Address::new("latchwork", Kind::Election, Key::exact(NAME)).unwrap()
 }
 
-async fn ask(client: &Coordinator, data: &[u8], patience: Patience) -> Joined {
+async fn ask(client: &Coordinator, data: &[u8], patience: Patience) -> Result<Joined> {
     let join = Join { data: data.into(), patience, ..join_of(&exact(), Claim::Exclusive) };
-    soon(client.backend().join(&join)).await.unwrap()
+    soon(client.backend().join(&join)).await
 }
 
 /// Stands for election: whether the node leads at once, and the node.
 async fn stand(client: &Coordinator, data: &[u8]) -> (bool, Arc<dyn Node>) {
-    match ask(client, data, Patience::Wait).await {
-        Joined::Admitted(node) => (true, node),
-        Joined::Waiting(node) => (false, node),
-        Joined::Refused => panic!("only a try is refused"),
-    }
+    entered(ask(client, data, Patience::Wait).await)
 }
 
 async fn list(client: &Coordinator) -> Vec<QueueEntry> {
@@ -49,14 +45,14 @@ async fn etcdctl_elect_waits_for_us_and_we_for_it() {
     let mut other = Running::start(&server, &["elect", NAME, "theirs"]);
     let waiting = until_keys(&server, "jobs/", 2).await;
     other.is_silent().await;
-    assert!(matches!(ask(&client, b"", Patience::Try).await, Joined::Refused));
+    assert!(matches!(ask(&client, b"", Patience::Try).await, Ok(Joined::Refused)));
     assert_eq!(keys(&server, "jobs/").await, waiting, "a refused try leaves nothing");
 
     assert_eq!(soon(ours.leave()).await.unwrap(), Leave::Removed);
     let (key, printed) = next(&mut other).await;
     assert!(waiting.contains(&key) && key != own, "{key}");
     assert_eq!(printed, "theirs");
-    assert!(matches!(ask(&client, b"", Patience::Try).await, Joined::Refused));
+    assert!(matches!(ask(&client, b"", Patience::Try).await, Ok(Joined::Refused)));
     let (leads, last) = stand(&client, b"last").await;
     assert!(!leads, "two lead");
     let mut wins = wait(&last);
@@ -136,7 +132,7 @@ async fn an_election_and_a_mutex_of_one_exact_name_exclude_each_other() {
     assert!(soon(mutex.try_acquire()).await.unwrap().is_none());
     assert_eq!(soon(node.leave()).await.unwrap(), Leave::Removed);
     let held = soon(mutex.try_acquire()).await.unwrap().expect("it is free");
-    assert!(matches!(ask(&client, b"", Patience::Try).await, Joined::Refused));
+    assert!(matches!(ask(&client, b"", Patience::Try).await, Ok(Joined::Refused)));
     held.release().await.unwrap();
     // Nor is one where this library keeps keys of its own.
     for own in ["latchwork/counter", "latchwork/data/semaphore/a", "latchwork/value"] {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::common::{ask, etcdctl, field, keys, metric, queue, served, soon, value};
 use etcd_client::{Client, TxnOp};
+use latchwork_conformance::actions::entered;
 use latchwork_conformance::errors::{fails, is_lost, refuses};
 use latchwork_conformance::servers::Server;
 use latchwork_core::backend::{EntryPage, Join, Joined, KeysWith, Leave, Node, Patience, QueueEntry};
@@ -13,10 +14,7 @@ use latchwork_core::{Claim, Coordinator, ErrorKind, Kind, LostReason, QueuePrefi
 async fn with_data(client: &Coordinator, kind: Kind, claim: Claim, data: &str) -> Arc<dyn Node> {
     let limit = matches!(claim, Claim::Permits(_)).then_some(2);
     let join = Join { data: data.as_bytes().into(), ..ask(kind, claim, limit, Patience::Wait) };
-    match soon(client.backend().join(&join)).await.unwrap() {
-        Joined::Admitted(node) | Joined::Waiting(node) => node,
-        Joined::Refused => panic!("only a try is refused"),
-    }
+    entered(soon(client.backend().join(&join)).await).1
 }
 
 async fn write(node: &Arc<dyn Node>, data: &str) {

@@ -8,7 +8,7 @@ use crate::common::{
     renewed, revision, server_with_users, signed_tokens, soon, started, write_cell,
 };
 use futures_util::future::join_all;
-use latchwork_conformance::actions::{in_turn, leave_all};
+use latchwork_conformance::actions::{in_turn, leave_all, take_a_turn};
 use latchwork_conformance::cell_actions::{deletion, put, written};
 use latchwork_conformance::errors::fails;
 use latchwork_conformance::mistakes::says;
@@ -190,10 +190,8 @@ async fn a_full_server_deletes_a_node_that_it_takes_no_release_notice_for() {
     // The refused leave may have removed it; a second one cannot have been the first.
     assert_eq!(removed.leave().await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
     assert!(matches!(removed.leave().await.unwrap(), Leave::Absent(_)));
-    soon(first.admitted()).await.unwrap();
-    first.leave().await.unwrap();
-    soon(last.admitted()).await.unwrap();
-    last.leave().await.unwrap();
+    take_a_turn(&first).await;
+    take_a_turn(&last).await;
     assert_eq!(keys(&server, "latchwork/mutex/").await, [""; 0]);
     assert_eq!(keys(&server, "latchwork/client/").await, [""; 0], "there is no release notice");
     make_space(&server).await;

@@ -6,7 +6,7 @@ pub(crate) mod losing;
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_conformance::actions::join_of;
+use latchwork_conformance::actions::{entered, join_of};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{self, Kind, Options, Server};
 use latchwork_core::backend::{CellWrite, CellWritten, Join, Joined, Node, Patience};
@@ -145,11 +145,7 @@ pub(crate) async fn join(
     claim: Claim,
     limit: Option<u32>,
 ) -> (bool, Arc<dyn Node>) {
-    match client.backend().join(&ask(kind, claim, limit, Patience::Wait)).await.unwrap() {
-        Joined::Admitted(node) => (true, node),
-        Joined::Waiting(node) => (false, node),
-        Joined::Refused => panic!("only a try is refused"),
-    }
+    entered(client.backend().join(&ask(kind, claim, limit, Patience::Wait)).await)
 }
 
 /// Tries: the node, if it is admitted.

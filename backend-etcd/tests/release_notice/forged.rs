@@ -1,7 +1,8 @@
 //! Release notices that other programs write, and successors that they make.
 
-use super::{Crowd, NODES, hold, last_inbox};
+use super::{Crowd, NODES, last_inbox};
 use crate::common::{etcdctl, keys, soon, still_waits};
+use latchwork_conformance::actions::take_a_turn;
 use latchwork_core::LostReason;
 use latchwork_core::backend::Leave;
 
@@ -26,7 +27,7 @@ async fn a_hold_that_a_forged_notice_began_is_lost_and_admits_nobody_as_it_leave
     still_waits(&mut waiting_too).await;
     first.leave().await.unwrap();
     let last = crowd.all_but_the_last().await;
-    hold(&last).await;
+    take_a_turn(&last).await;
     soon(waiting_too).await.unwrap().unwrap();
     next.leave().await.unwrap();
     crowd.end().await;
@@ -65,7 +66,7 @@ async fn a_text_that_is_no_notice_for_this_node_admits_nobody() {
         still_waits(&mut waiting).await;
     }
     let last = crowd.all_but_the_last().await;
-    hold(&last).await;
+    take_a_turn(&last).await;
     soon(waiting).await.unwrap().unwrap();
     node.leave().await.unwrap();
     crowd.end().await;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::common::{
     contains, etcdctl, field, join, keys, proxied, revision, served, soon, still_waits, value, wait,
 };
-use latchwork_conformance::actions::{in_turn, leave_all};
+use latchwork_conformance::actions::{in_turn, leave_all, take_a_turn};
 use latchwork_conformance::proxy::{Direction, Event, Proxy};
 use latchwork_conformance::servers::Server;
 use latchwork_core::backend::Node;
@@ -109,7 +109,7 @@ impl Crowd {
     async fn all_but_the_last(&mut self) -> Arc<dyn Node> {
         let last = self.ahead.pop().unwrap();
         for node in self.ahead.drain(..) {
-            hold(&node).await;
+            take_a_turn(&node).await;
         }
         last
     }
@@ -120,7 +120,7 @@ impl Crowd {
         let lists = self.lists();
         let last = self.all_but_the_last().await;
         still_waits(&mut waiting).await;
-        self.delivers_at_once(hold(&last)).await;
+        self.delivers_at_once(take_a_turn(&last)).await;
         soon(waiting).await.unwrap().unwrap();
         assert!(!lists.has_fired(), "it listed the queue");
         node.leave().await.unwrap();
@@ -147,12 +147,6 @@ async fn gives_up(node: Arc<dyn Node>, waiting: Waiting) {
     node.leave().await.unwrap();
 }
 
-/// Waits for its admission, and leaves.
-async fn hold(node: &Arc<dyn Node>) {
-    soon(node.admitted()).await.unwrap();
-    node.leave().await.unwrap();
-}
-
 /// The inbox of the node that joined last, and its create revision.
 async fn last_inbox(server: &Server) -> (String, u64) {
     let node = first_node(server, "DESCEND").await;
@@ -169,7 +163,7 @@ async fn the_next_node_is_notified_and_does_not_list() {
     let lists = crowd.lists();
     let last = crowd.all_but_the_last().await;
     still_waits(&mut waiting).await;
-    crowd.delivers_at_once(hold(&last)).await;
+    crowd.delivers_at_once(take_a_turn(&last)).await;
     soon(waiting).await.unwrap().unwrap();
     still_waits(&mut waiting_too).await;
     crowd.delivers_at_once(async { _ = node.leave().await.unwrap() }).await;
@@ -203,7 +197,7 @@ async fn a_node_that_gives_up_at_once_delays_nobody() {
     leaves.leave().await.unwrap();
     let waiting = wait(&node);
     for node in crowd.ahead.drain(..) {
-        hold(&node).await;
+        take_a_turn(&node).await;
     }
     soon(waiting).await.unwrap().unwrap();
     assert!(notice.has_fired(), "there was no release notice");
@@ -225,7 +219,7 @@ async fn the_last_node_that_watches_the_queue_notifies_when_it_gives_up() {
     assert!(notice.contains("look"), "{notice:?}");
     still_waits(&mut waiting).await;
     for node in near {
-        hold(&node).await;
+        take_a_turn(&node).await;
     }
     soon(waiting).await.unwrap().unwrap();
     node.leave().await.unwrap();
@@ -277,7 +271,7 @@ async fn a_removed_waiter_is_not_admitted() {
     let own = first_node(&crowd.server, "DESCEND").await;
     let last = crowd.all_but_the_last().await;
     etcdctl(&crowd.server, &["del", &own]).await;
-    hold(&last).await;
+    take_a_turn(&last).await;
     let ended = soon(waiting).await.unwrap();
     assert_eq!(ended.unwrap_err().kind(), ErrorKind::Lost(LostReason::Revoked));
     node.leave().await.unwrap();
