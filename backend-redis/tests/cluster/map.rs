@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::keys::{CALM, key_of, lock_at, of, operator};
+use super::keys::{CALM, PROMPT, key_of, lock_at, of, operator};
 use crate::common::coordinators::{confirmed, uses};
 use crate::common::{LONG, Operator, PATIENCE, soon, until};
 use futures_util::StreamExt;
@@ -184,5 +184,29 @@ async fn a_server_that_falls_silent_costs_no_hold_of_the_others_and_its_own_go_o
         let expected = [HoldState::Held, HoldState::Ended(Ended::Released)];
         assert_eq!(states, expected, "of a hold on a server that is well");
     }
+    soon(client.close()).await.unwrap();
+}
+
+/// It was emptied, and knows nobody; it answers first, since servers are asked in the order of their hosts.
+#[tokio::test]
+async fn the_map_of_a_server_that_has_left_the_cluster_is_none() {
+    let cluster = ClusteredRedis::start(PROMPT).await.unwrap();
+    let client = of(&cluster, "ttl=4s").await;
+    let servers = cluster.servers();
+    let port = |server: &usize| -> u16 { servers[*server].rsplit(':').next().unwrap().parse().unwrap() };
+    let first = (0..3).min_by_key(port).unwrap();
+    let lock = lock_at(&cluster, first, &mut 0).await;
+    let mutex = client.mutex(lock.as_str()).unwrap();
+    let before = soon(mutex.acquire()).await.unwrap();
+    let token = before.token();
+    before.release().await.unwrap();
+    let mut emptied = Operator::at(&format!("redis://{}", servers[first])).await;
+    emptied.say::<()>("FLUSHALL").await;
+    emptied.say::<()>("CLUSTER RESET HARD").await;
+    let mut replica = Operator::at(&format!("redis://{}", servers[first + 3])).await;
+    replica.say::<()>("CLUSTER FAILOVER TAKEOVER").await;
+    let hold = soon(mutex.acquire().within(PATIENCE)).await.unwrap();
+    assert!(hold.token() > token, "by the replica that took over");
+    hold.release().await.unwrap();
     soon(client.close()).await.unwrap();
 }

@@ -9,7 +9,8 @@ use latchwork_conformance::servers::Server;
 use latchwork_core::backend::decide::moving::MovePhase;
 use latchwork_core::backend::{Backend, Close, Node};
 use latchwork_core::{
-    Address, Claim, Config, Coordinator, ErrorKind, Kind, LeaseState, LostReason, Move, MoveConfig, connect,
+    Address, Claim, Config, Coordinator, Ended, ErrorKind, Kind, LeaseState, LostReason, Move, MoveConfig,
+    connect,
 };
 use tokio::time::timeout;
 
@@ -206,4 +207,30 @@ async fn a_lost_node_whose_removal_failed_is_removed_later() {
     let started = Instant::now();
     soon(next.admitted()).await.unwrap();
     assert!(started.elapsed() < other.lease().ttl() / 2, "it was left to its TTL");
+}
+
+#[tokio::test]
+async fn a_client_that_closes_leaves_a_kept_node_to_its_expiry() {
+    let server = own(&[]).await;
+    let (closing, other) = (client(&server, MORTAL).await, client(&server, LONG).await);
+    let (a, b) = (queue(Kind::Mutex, "a"), queue(Kind::Mutex, "b"));
+    // Longer than its TTL, which is not renewed after the close: no node outlives its client by
+    // more.
+    let coordinator = Coordinator::new(Arc::clone(&closing), &Config::new("redis"));
+    let kept = coordinator.mutex("a").unwrap().acquire().min_hold(Duration::from_secs(600)).await.unwrap();
+    let free = admitted(&closing, &ask(&b, Claim::Exclusive)).await;
+    let next = waiting(&other, &ask(&a, Claim::Exclusive)).await;
+    let (clock, margin) = (closing.lease().clock().clone(), closing.lease().margin());
+    let deadline = clock.now() + kept.remaining();
+    closing.close(Close::Orderly).await.unwrap();
+    assert_eq!(kept.lost().ended(), Some(Ended::Lost(LostReason::Closed)));
+    assert_eq!(free.state().lost(), Some(LostReason::Closed));
+    assert_eq!(standing(&other, &b).await, [false; 0]);
+    assert_eq!(standing(&other, &a).await, [true, false], "given back");
+    soon(next.admitted()).await.unwrap();
+    // The client would have lost it at its deadline, and the server one margin later, by a clock
+    // that may be set meanwhile.
+    let expiry = deadline + margin - Duration::from_millis(1);
+    assert!(clock.now() >= expiry, "let in {:?} before its expiry", expiry.since(clock.now()));
+    assert_eq!(standing(&other, &a).await, [true]);
 }

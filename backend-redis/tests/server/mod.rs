@@ -17,6 +17,7 @@ mod many_renewals;
 mod node_data;
 mod observed;
 mod operator;
+mod rechecks;
 mod reconnect;
 mod repair;
 mod requests;

@@ -1,8 +1,10 @@
-//! The server loses its scripts or a connection.
+//! The server loses its scripts, a connection or its data, and comes back.
 
-use latchwork_core::{Claim, Kind, LostReason};
+use latchwork_core::{Claim, Kind, LeaseState, LostReason};
 
-use crate::common::{LONG, SHORT, admitted, ask, client, outlive, promptly, queue, served, soon, waiting};
+use crate::common::{
+    LONG, SHORT, admitted, ask, client, outlive, own, promptly, queue, served, soon, waiting,
+};
 
 #[tokio::test]
 async fn flushed_scripts_are_sent_again_in_the_middle_of_everything() {
@@ -37,4 +39,29 @@ async fn a_cut_connection_is_made_again_and_every_node_looked_at() {
     for node in [held, next] {
         assert_eq!(promptly(node.state().until_lost()).await, LostReason::Revoked);
     }
+}
+
+#[tokio::test]
+async fn a_restarted_server_is_found_again_and_its_loss_is_reported() {
+    let server = own(&[]).await;
+    let client = client(&server, "2s").await;
+    let held = admitted(&client, &ask(&queue(Kind::Mutex, "a"), Claim::Exclusive)).await;
+    server.kill().await.unwrap();
+    let error = client.join(&ask(&queue(Kind::Mutex, "b"), Claim::Exclusive)).await.unwrap_err();
+    assert!(error.may_pass(), "{error}");
+    server.launch().await.unwrap();
+    // The server keeps nothing on disk: the node is gone, or has run out meanwhile.
+    let reason = soon(held.state().until_lost()).await;
+    assert!(matches!(reason, LostReason::Forgotten | LostReason::Expired), "{reason:?}");
+    let again = soon(async {
+        loop {
+            match client.join(&ask(&queue(Kind::Mutex, "c"), Claim::Exclusive)).await {
+                Ok(joined) => return joined,
+                Err(error) => assert!(error.may_pass(), "{error}"),
+            }
+        }
+    })
+    .await;
+    drop(again);
+    assert_eq!(client.lease().state(), LeaseState::Live);
 }
