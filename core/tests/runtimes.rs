@@ -266,7 +266,8 @@ fn a_try_that_is_dropped_with_its_runtime_leaves_nothing() {
 #[test]
 fn a_quorum_is_widened_though_the_runtime_of_its_acquisition_has_ended() {
     let [kept, passing] = runtimes();
-    let members = members(&kept, LONG, &["a", "b", "c"]);
+    // The first member answers late, but in time.
+    let members = members_of(&kept, LONG, LONG / 2, &["a", "b", "c"]);
     let lock = quorum(&members, LONG);
     // It is asked first.
     members[0].link.hold();
@@ -290,9 +291,14 @@ struct Member {
 
 /// One client of a server of its own for each name, on this runtime.
 fn members(runtime: &Runtime, ttl: Duration, names: &[&str]) -> Vec<Member> {
+    members_of(runtime, ttl, ttl / 10, names)
+}
+
+/// The same with a request timeout.
+fn members_of(runtime: &Runtime, ttl: Duration, request_timeout: Duration, names: &[&str]) -> Vec<Member> {
     let connected = names.iter().map(|&name| {
         let mut config = config_of(ttl);
-        (config.name, config.request_timeout) = (Some(name.to_owned()), ttl / 10);
+        (config.name, config.request_timeout) = (Some(name.to_owned()), request_timeout);
         let store = Memory::new(Clock::system());
         let (client, link) = connected(runtime, &store, &config);
         Member { store, client, link }
