@@ -22,7 +22,7 @@ async fn a_silence_suspends_a_short_lease_before_it_is_lost_and_another_is_admit
     direct.hosts = vec![server().await.addr().to_owned()];
     let other = backend(&direct).await;
     // It is suspended for a ninth of its TTL: for longer than a machine stands still.
-    config.ttl = Duration::from_secs(10);
+    config.ttl = Duration::from_secs(20);
     config.options.set("tick", "4s");
     let backend = backend(&config).await;
     let lease = backend.lease();
@@ -31,7 +31,7 @@ async fn a_silence_suspends_a_short_lease_before_it_is_lost_and_another_is_admit
     let next = waiting(other.join(&join(&queue, Exclusive)).await);
     // Shortly before the third proof, so that the loss comes before the connection is given up as
     // silent.
-    lease.clock().sleep_until(lease.opened() + Duration::from_millis(9700)).await;
+    lease.clock().sleep_until(lease.opened() + Duration::from_millis(19_400)).await;
     proxy.hold(Direction::ToServer);
     assert_eq!(soon(lease.changed(LeaseState::Live)).await, LeaseState::Suspended);
     tokio::select! {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::acquire::Acquire;
 use super::ask::Ask;
 use super::guards::Leadership;
-use super::handles::queued;
+use super::handles::addressed;
 use super::leadership::Leader;
 use super::node_data::write_data;
 use super::queue_handle::QueueHandle;
@@ -14,6 +14,7 @@ use super::watch::Watch;
 use crate::contracts::QueueEntry;
 use crate::decide::Claim;
 use crate::error::{ErrorKind, Result};
+use crate::listing::Listing;
 
 /// An election: of all candidates one leads at a time, and everybody can see which.
 ///
@@ -154,9 +155,27 @@ impl Election {
         let leader = move |head: &Arc<[QueueEntry]>| handle.leading(head);
         Watch::open(client, self.address(), client.watch_queue(self.address()), leader).await
     }
+
+    /// The holders and waiters, in order and with their data: no I/O.
+    pub fn queue(&self) -> Listing<QueueEntry> {
+        self.handle.listing()
+    }
+
+    /// Removes any client's node from the queue: for operators. As
+    /// [`Mutex::force_release`](super::Mutex::force_release).
+    ///
+    /// # Errors
+    /// `Unavailable`; `OutcomeUnknown` when it may have been carried out (harmless to repeat);
+    /// `Forbidden`; `Closed`; `RuntimeGone`.
+    ///
+    /// # Cancel safety
+    /// A dropped call may or may not have been carried out.
+    pub async fn force_release(&self, sequence: u64) -> Result<bool> {
+        self.handle.force_release(sequence).await
+    }
 }
 
-queued!(Election);
+addressed!(Election, self => self.handle.queue);
 
 /// Gives leadership up when it is dropped, whoever has kept the leader.
 struct Resigns<'a>(&'a Leadership);

@@ -25,34 +25,4 @@ macro_rules! addressed {
     };
 }
 
-/// As [`addressed`], for a recipe whose users see its queue, and may repair it.
-macro_rules! queued {
-    ($recipe:ident $(, $field:ident)?) => {
-        $crate::recipes::handles::addressed!($recipe, self => self.handle.queue $(, $field)?);
-
-        impl $recipe {
-            /// The holders and waiters, in order and with their data: no I/O.
-            pub fn queue(&self) -> $crate::listing::Listing<$crate::contracts::QueueEntry> {
-                self.handle.listing()
-            }
-
-            /// Removes any client's node from the queue, and admits those that it blocked: for operators.
-            /// Take its sequence number from [`queue`](Self::queue). Answers whether the node was there.
-            ///
-            /// Its owner hears `Revoked`, at once if the backend can notify it, and works on until then:
-            /// only fencing keeps its last writes out.
-            ///
-            /// # Errors
-            /// `Unavailable`; `OutcomeUnknown` when it may have been carried out (harmless to repeat);
-            /// `Forbidden`; `Closed`; `RuntimeGone`.
-            ///
-            /// # Cancel safety
-            /// A dropped call may or may not have been carried out.
-            pub async fn force_release(&self, sequence: u64) -> $crate::error::Result<bool> {
-                self.handle.force_release(sequence).await
-            }
-        }
-    };
-}
-
-pub(super) use {addressed, queued};
+pub(super) use addressed;

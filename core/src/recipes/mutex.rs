@@ -5,9 +5,12 @@ use std::sync::Arc;
 use super::acquire::Acquire;
 use super::ask::Ask;
 use super::guards::MutexGuard;
-use super::handles::queued;
+use super::handles::addressed;
 use super::queue_handle::QueueHandle;
+use crate::contracts::QueueEntry;
 use crate::decide::Claim;
+use crate::error::Result;
+use crate::listing::Listing;
 use crate::reentrancy::Owner;
 
 /// A fair mutex on a coordinator: admitted in the order of joining. Each hold has a fencing token
@@ -111,6 +114,27 @@ impl Mutex {
     pub fn hold_count(&self, owner: &Owner) -> usize {
         self.handle.hold_count(owner)
     }
+
+    /// The holders and waiters, in order and with their data: no I/O.
+    pub fn queue(&self) -> Listing<QueueEntry> {
+        self.handle.listing()
+    }
+
+    /// Removes any client's node from the queue, and admits those that it blocked: for operators.
+    /// Take its sequence number from [`queue`](Self::queue). Answers whether the node was there.
+    ///
+    /// Its owner hears `Revoked`, at once if the backend can notify it, and works on until then:
+    /// only fencing keeps its last writes out.
+    ///
+    /// # Errors
+    /// `Unavailable`; `OutcomeUnknown` when it may have been carried out (harmless to repeat);
+    /// `Forbidden`; `Closed`; `RuntimeGone`.
+    ///
+    /// # Cancel safety
+    /// A dropped call may or may not have been carried out.
+    pub async fn force_release(&self, sequence: u64) -> Result<bool> {
+        self.handle.force_release(sequence).await
+    }
 }
 
-queued!(Mutex);
+addressed!(Mutex, self => self.handle.queue);

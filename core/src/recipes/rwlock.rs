@@ -5,9 +5,12 @@ use std::sync::Arc;
 use super::acquire::Acquire;
 use super::ask::Ask;
 use super::guards::{ReadGuard, WriteGuard};
-use super::handles::queued;
+use super::handles::addressed;
 use super::queue_handle::QueueHandle;
+use crate::contracts::QueueEntry;
 use crate::decide::Claim;
+use crate::error::Result;
+use crate::listing::Listing;
 
 /// A fair read/write lock on a coordinator: any number of readers, or one writer.
 ///
@@ -98,6 +101,24 @@ impl RwLock {
     pub fn try_write(&self) -> Acquire<Option<WriteGuard>> {
         Ask::try_new("try_write", Claim::Exclusive).of(self.handle.clone())
     }
+
+    /// The holders and waiters, in order and with their data: no I/O.
+    pub fn queue(&self) -> Listing<QueueEntry> {
+        self.handle.listing()
+    }
+
+    /// Removes any client's node from the queue: for operators. As
+    /// [`Mutex::force_release`](super::Mutex::force_release).
+    ///
+    /// # Errors
+    /// `Unavailable`; `OutcomeUnknown` when it may have been carried out (harmless to repeat);
+    /// `Forbidden`; `Closed`; `RuntimeGone`.
+    ///
+    /// # Cancel safety
+    /// A dropped call may or may not have been carried out.
+    pub async fn force_release(&self, sequence: u64) -> Result<bool> {
+        self.handle.force_release(sequence).await
+    }
 }
 
-queued!(RwLock);
+addressed!(RwLock, self => self.handle.queue);

@@ -7,11 +7,12 @@ use parking_lot::Mutex;
 use super::acquire::{Acquire, Acquired};
 use super::ask::Ask;
 use super::guards::Permit;
-use super::handles::queued;
+use super::handles::addressed;
 use super::queue_handle::QueueHandle;
-use crate::contracts::{ExpectedLimit, Limit};
+use crate::contracts::{ExpectedLimit, Limit, QueueEntry};
 use crate::decide::Claim;
 use crate::error::{Error, Result};
+use crate::listing::Listing;
 
 /// A fair semaphore on a coordinator: at most `limit` permits are held at a time. It limits
 /// concurrency, not rate.
@@ -140,9 +141,27 @@ impl Semaphore {
         };
         Ok(())
     }
+
+    /// The holders and waiters, in order and with their data: no I/O.
+    pub fn queue(&self) -> Listing<QueueEntry> {
+        self.handle.listing()
+    }
+
+    /// Removes any client's node from the queue: for operators. As
+    /// [`Mutex::force_release`](super::Mutex::force_release).
+    ///
+    /// # Errors
+    /// `Unavailable`; `OutcomeUnknown` when it may have been carried out (harmless to repeat);
+    /// `Forbidden`; `Closed`; `RuntimeGone`.
+    ///
+    /// # Cancel safety
+    /// A dropped call may or may not have been carried out.
+    pub async fn force_release(&self, sequence: u64) -> Result<bool> {
+        self.handle.force_release(sequence).await
+    }
 }
 
-queued!(Semaphore, limit);
+addressed!(Semaphore, self => self.handle.queue, limit);
 
 impl Permit {
     /// How many permits it holds.
