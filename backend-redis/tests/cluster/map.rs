@@ -200,11 +200,11 @@ async fn the_map_of_a_server_that_has_left_the_cluster_is_none() {
     let before = soon(mutex.acquire()).await.unwrap();
     let token = before.token();
     before.release().await.unwrap();
-    let mut emptied = Operator::at(&format!("redis://{}", servers[first])).await;
-    emptied.say::<()>("FLUSHALL").await;
-    emptied.say::<()>("CLUSTER RESET HARD").await;
-    let mut replica = Operator::at(&format!("redis://{}", servers[first + 3])).await;
-    replica.say::<()>("CLUSTER FAILOVER TAKEOVER").await;
+    let mut emptied = operator(&cluster, first).await;
+    emptied.tell("FLUSHALL").await;
+    emptied.tell("CLUSTER RESET HARD").await;
+    let mut replica = operator(&cluster, first + 3).await;
+    replica.tell("CLUSTER FAILOVER TAKEOVER").await;
     let hold = soon(mutex.acquire().within(PATIENCE)).await.unwrap();
     assert!(hold.token() > token, "by the replica that took over");
     hold.release().await.unwrap();
