@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// To hand an owner down a chain of calls, pass a clone of it, or keep it in a `tokio::task_local!` of
 /// yours.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone)]
 pub struct Owner {
-    // No two owners have one id, so that owners are equal by it alone.
     id: u64,
     label: Arc<str>,
 }
@@ -34,6 +33,20 @@ impl Owner {
 
     pub(crate) fn shared_label(&self) -> &Arc<str> {
         &self.label
+    }
+}
+
+impl PartialEq for Owner {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for Owner {}
+
+impl std::hash::Hash for Owner {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.id.hash(state);
     }
 }
 
