@@ -1,10 +1,11 @@
 //! A change of a count by compare-and-set of its cell.
 
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
 
 use super::cell_handle::{CellHandle, answered_nonsense};
 use super::count_tries::{CountTries, does_not_fit, untold};
-use crate::contracts::{CellWrite, CellWritten, Expected, VersionedValue};
+use crate::contracts::{CellWrite, CellWritten, VersionedValue};
 use crate::decide::count::{Change, Changed, Count, Operation, Told};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -24,8 +25,13 @@ pub(super) struct CountAttempt<'a> {
     tries: CountTries<'a>,
 }
 
-/// What a step found if there is a next one; otherwise, as its `Err`, the answer of the operation.
-type CountStep<T = ()> = std::result::Result<T, Result<Option<i64>>>;
+/// A step ends with the answer of the operation, or goes on with what it has found.
+type CountStep<T = ()> = ControlFlow<Result<Option<i64>>, T>;
+
+/// Goes on unless the next try is refused.
+fn unless_refused(again: Result<()>) -> CountStep {
+    again.map_or_else(|error| Break(Err(error)), Continue)
+}
 
 impl<'a> CountAttempt<'a> {
     pub(super) fn new(
@@ -42,7 +48,7 @@ impl<'a> CountAttempt<'a> {
     /// Sends requests until the outcome is known. Answers it, and the cell as it was seen last.
     pub(super) async fn finish(mut self) -> (Result<Option<i64>>, Option<VersionedValue>) {
         loop {
-            if let Err(answer) = self.once().await {
+            if let Break(answer) = self.once().await {
                 return (answer, self.seen.flatten());
             }
         }
@@ -52,24 +58,24 @@ impl<'a> CountAttempt<'a> {
     async fn once(&mut self) -> CountStep {
         let Some(seen) = self.seen.clone() else { return self.read().await };
         let (count, next) = match self.next(seen.as_ref()) {
-            Err(_) if self.is_old => return self.read().await,
+            Break(_) if self.is_old => return self.read().await,
             next => next?,
         };
         let result = next.value();
         let value: Arc<[u8]> = next.to_string().into_bytes().into();
-        let expected = seen.map_or(Expected::Absent, |cell| Expected::Version(cell.version));
+        let expected = seen.map(|cell| cell.version).into();
         let write = CellWrite { expected, value: Some(Arc::clone(&value)), life: self.handle.life };
         match self.handle.write(&write).await {
             Ok(CellWritten::Written(version)) => {
                 self.seen = Some(Some(VersionedValue { version, value }));
-                Err(Ok(Some(result)))
+                Break(Ok(Some(result)))
             }
             Ok(CellWritten::Refused(cell)) => {
                 (self.seen, self.is_old) = (Some(cell), false);
                 // At once: whoever pauses after a collision starves beside one who does not collide.
-                self.tries.again_at_once().map_err(Err)
+                unless_refused(self.tries.again_at_once())
             }
-            Ok(CellWritten::Deleted { .. }) => Err(Err(answered_nonsense())),
+            Ok(CellWritten::Deleted { .. }) => Break(Err(answered_nonsense())),
             Err(error) => self.failed(&count, error).await,
         }
     }
@@ -78,28 +84,30 @@ impl<'a> CountAttempt<'a> {
         match self.handle.read().await {
             Ok(cell) => {
                 (self.seen, self.is_old) = (Some(cell), false);
-                Ok(())
+                Continue(())
             }
             Err(error) if error.may_pass() => self.pause(error).await,
-            Err(error) => Err(Err(error)),
+            Err(error) => Break(Err(error)),
         }
     }
 
     /// The count in this cell, and as it is to be; or the answer.
     fn next(&self, seen: Option<&VersionedValue>) -> CountStep<(Count, Count)> {
-        let count = Count::in_cell(seen.map(|cell| &*cell.value), self.initial)
-            .map_err(|why| Err(self.tries.or_unknown(why.into())))?;
+        let count = match Count::in_cell(seen.map(|cell| &*cell.value), self.initial) {
+            Ok(count) => count,
+            Err(why) => return Break(Err(self.tries.or_unknown(why.into()))),
+        };
         if let Some(since) = self.in_doubt_since {
             match count.told(self.operation, since) {
-                Told::Applied(result) => return Err(Ok(Some(result))),
+                Told::Applied(result) => return Break(Ok(Some(result))),
                 Told::NotApplied => {}
-                Told::Nothing => return Err(Err(untold())),
+                Told::Nothing => return Break(Err(untold())),
             }
         }
         match count.changed(self.change, self.operation) {
-            Changed::To(next) => Ok((count, next)),
-            Changed::Not => Err(Ok(None)),
-            Changed::Overflow => Err(Err(does_not_fit())),
+            Changed::To(next) => Continue((count, next)),
+            Changed::Not => Break(Ok(None)),
+            Changed::Overflow => Break(Err(does_not_fit())),
         }
     }
 
@@ -111,6 +119,6 @@ impl<'a> CountAttempt<'a> {
     }
 
     async fn pause(&mut self, error: Error) -> CountStep {
-        self.tries.again_after(error).await.map_err(Err)
+        unless_refused(self.tries.again_after(error).await)
     }
 }
