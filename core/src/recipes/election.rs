@@ -156,12 +156,12 @@ impl Election {
         Watch::open(client, self.address(), client.watch_queue(self.address()), leader).await
     }
 
-    /// The holders and waiters, in order and with their data: no I/O.
+    /// The leader and the candidates, in order and with their data: no I/O.
     pub fn queue(&self) -> Listing<QueueEntry> {
         self.handle.listing()
     }
 
-    /// Removes any client's node from the queue: for operators. As
+    /// Removes any client's leader or candidate: for operators. As
     /// [`Mutex::force_release`](super::Mutex::force_release).
     ///
     /// # Errors
