@@ -1,6 +1,6 @@
 //! A walk over keys of one range: a page of cells, or of stored limits.
 //!
-//! The next page begins behind the last item's encoded key, which is the token.
+//! The next page begins after the last item's encoded key, which is the token.
 
 use latchwork_core::{Address, Error, ListedKey, Page, QueuePrefix, Result};
 
@@ -8,6 +8,23 @@ use crate::driver::{Driver, StoredKey, end_of};
 
 /// The most keys that one request reads.
 const MOST: usize = 1000;
+
+/// Where a page begins: at the first key, or `behind` the token `after`.
+///
+/// # Errors
+/// `InvalidArgument` naming `after` for text that is the token of no page.
+pub(crate) fn start(
+    of: &QueuePrefix,
+    first: &str,
+    after: Option<&str>,
+    behind: impl FnOnce(&str) -> Vec<u8>,
+) -> Result<Vec<u8>> {
+    match after {
+        None => Ok(first.into()),
+        Some(after) if of.queue(after).is_some() => Ok(behind(after)),
+        Some(_) => Err(Error::invalid("after", "no page of this listing ended there")),
+    }
+}
 
 /// Reads at most `most` items from where the page before ended, without their values: one request, mostly. The keys
 /// are `root` and an encoded key of `of`; others under the root are no items.
@@ -21,11 +38,7 @@ pub(crate) async fn page(
     let begin = format!("{root}{}", of.coded());
     let end = end_of(&begin);
     let behind = |key: &[u8]| [key, b"\0"].concat();
-    let mut next = match after {
-        None => begin.into_bytes(),
-        Some(after) if of.queue(after).is_some() => behind(format!("{root}{after}").as_bytes()),
-        Some(_) => return Err(Error::invalid("after", "no page of this listing ended there")),
-    };
+    let mut next = start(of, &begin, after, |after| behind(format!("{root}{after}").as_bytes()))?;
     let item = |stored: &StoredKey| {
         let coded = std::str::from_utf8(&stored.key).ok()?.strip_prefix(root)?;
         Some(listed(of.queue(coded)?, stored))

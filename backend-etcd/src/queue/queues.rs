@@ -11,7 +11,8 @@
 
 use crate::driver::{Driver, StoredKey, end_of};
 use crate::layout::{Layout, Queue};
-use latchwork_core::{Address, Error, ListedKey, Page, QueuePrefix, Result};
+use crate::walk;
+use latchwork_core::{Address, ListedKey, Page, QueuePrefix, Result};
 
 /// How many keys one request reads.
 const FEWEST: usize = 32;
@@ -30,11 +31,7 @@ pub(crate) async fn page(
     let root = format!("{}/{}/", of.namespace(), of.kind().as_str());
     let begin = format!("{root}{}", of.coded());
     let end = end_of(&begin);
-    let mut next = match after {
-        None => begin.into_bytes(),
-        Some(after) if of.queue(after).is_some() => end_of(&format!("{root}{after}/")),
-        Some(_) => return Err(Error::invalid("after", "no page of these queues ended there")),
-    };
+    let mut next = walk::start(of, &begin, after, |after| end_of(&format!("{root}{after}/")))?;
     let most = most.max(1);
     let keys = most.saturating_mul(2).clamp(FEWEST, MOST) as i64;
     let mut scan = Scan { layout, of, root, most, within: None, queues: Vec::new() };

@@ -25,5 +25,14 @@ pub(super) const CONTACT: RequestKind = RequestKind { is_first: true, ..STAT };
 pub(super) const WATCH: RequestKind = in_turn("watch");
 pub(super) const WRITE: RequestKind = in_turn("write");
 
-pub(super) const LABELS: [&str; 9] =
-    ["acl", "create", "delete", "list", "multi", "read", "stat", "watch", "write"];
+pub(super) const LABELS: [&str; 9] = [
+    ACL.label,
+    CREATE.label,
+    DELETE.label,
+    LIST.label,
+    MULTI.label,
+    READ.label,
+    STAT.label,
+    WATCH.label,
+    WRITE.label,
+];
