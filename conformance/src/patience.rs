@@ -15,7 +15,8 @@ pub async fn soon<F: Future>(what: F) -> F::Output {
     within(PATIENCE, "what the test waits for", what).await
 }
 
-/// Polls until a condition holds that no event reports.
+/// Polls until a condition holds that no event reports. (The cases have a function of their own: their futures move
+/// between threads, and the condition here may borrow what it changes.)
 ///
 /// # Panics
 /// If it does not hold within [`PATIENCE`].
