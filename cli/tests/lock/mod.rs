@@ -1,5 +1,5 @@
-//! What becomes of the command, the lock and the exit code: each row of the table in
-//! `docs/command_line.md` is a test here, on a real Redis.
+//! The effect of each event on the command, the lock and the exit code: each row of the first table in
+//! `docs/command_line_failures.md` is a test here, on a real Redis.
 
 mod coordinator;
 mod each_server;
