@@ -1,4 +1,4 @@
-//! What is asked.
+//! The arguments of the program.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,8 +25,8 @@ const STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Cyan.on_default().bold())
     .placeholder(AnsiColor::Cyan.on_default());
 
-/// Distributed locks at a terminal: run a command while holding one, see who holds what, look after
-/// a coordinator (Redis, Valkey, ZooKeeper or etcd).
+/// Distributed locks from the command line: run a command while holding a lock, show holders and
+/// waiters, examine a coordinator (Redis, Valkey, ZooKeeper or etcd).
 #[derive(Debug, Parser)]
 #[command(name = "latchwork", version, styles = STYLES, after_help = EXAMPLES, after_long_help = after_long_help())]
 pub(crate) struct Cli {
@@ -44,25 +44,25 @@ pub(crate) enum Command {
     /// Runs a command while holding permits of a semaphore
     #[command(after_help = SEMAPHORE_EXAMPLES, after_long_help = format!("{SEMAPHORE_EXAMPLES}\n\n{}", exit::HELP))]
     Semaphore(SemaphoreOrder),
-    /// Runs a command that cron starts on many hosts, on one of them
+    /// Runs on one host a command that cron starts on many hosts
     #[command(after_help = CRON_EXAMPLES, after_long_help = format!("{CRON_EXAMPLES}\n\n{}", exit::HELP))]
     Cron(CronOrder),
-    /// Runs a command while leading: on one host at a time, and on the next when that one dies
+    /// Runs a command while leading an election: on one host, and on the next host if that one dies
     #[command(after_help = ELECT_EXAMPLES, after_long_help = format!("{ELECT_EXAMPLES}\n\n{}", exit::HELP))]
     Elect(ElectOrder),
-    /// Shows who holds, who waits, and why
+    /// Shows holders and waiters, and why each waiter waits
     #[command(after_help = INSPECT_EXAMPLES)]
     Inspect(InspectOrder),
-    /// Takes a holder or a waiter out of its queue, for operators
+    /// Removes a holder or a waiter from its queue, for operators
     #[command(after_help = RELEASE_EXAMPLES)]
     Release(ReleaseOrder),
-    /// Examines a coordinator: what a lock is worth there, and what to do about it
+    /// Examines a coordinator, and reports each fault with its remedy
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorOrder),
     /// Moves locks to another coordinator while they are held: plan, run, status, abort, finish
     #[command(after_help = migrate::EXAMPLES)]
     Migrate(MigrateOrder),
-    /// Compares coordinators: which for what, measured on the same machine in the same run
+    /// Measures several coordinators in one run, and reports which one fits which need
     #[cfg(feature = "compare")]
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareOrder),
@@ -81,7 +81,7 @@ pub(crate) enum Command {
         /// The folder
         folder: Option<PathBuf>,
     },
-    /// Keeps a command under a hold (lock starts it)
+    /// Guards the command of a hold (lock starts it)
     #[command(hide = true, name = "internal-guard")]
     Guard(GuardOrder),
     /// Holds a lock until it is killed (compare starts it)
@@ -96,18 +96,18 @@ pub(crate) enum Command {
 const EXAMPLES: &str = "\
 Examples:
   export LATCHWORK_URL=redis://localhost
-  latchwork lock backup -- ./backup.sh             one at a time, others wait their turn
-  latchwork cron report -- ./report.sh             in the crontab of every host, runs on one
-  latchwork semaphore export --of 3 -- ./export    three at a time
-  latchwork inspect --watch                        who holds, who waits, and why";
+  latchwork lock backup -- ./backup.sh             one at a time, the others wait their turn
+  latchwork cron report -- ./report.sh             in the crontab of every host; runs on one
+  latchwork semaphore export --of 3 -- ./export    at most three at a time
+  latchwork inspect --watch                        holders and waiters, once a second";
 
 const LOCK_EXAMPLES: &str = "\
 Examples:
   latchwork lock backup -- ./backup.sh
-  latchwork lock backup --try -- ./backup.sh       do not wait: exit 120 if another holds
+  latchwork lock backup --try -- ./backup.sh       do not wait: exit 120 if the lock is taken
   latchwork lock backup --within 30s -- ./backup.sh
   latchwork lock notes -- vim notes.txt
-  latchwork lock data --shared -- ./report.sh      beside readers; --exclusive: alone
+  latchwork lock data --shared -- ./report.sh      as a reader; --exclusive: as the writer
   latchwork lock deploy -- sh -c 'psql -v fence=$LATCHWORK_TOKEN -f deploy.sql'";
 
 const SEMAPHORE_EXAMPLES: &str = "\
@@ -127,46 +127,47 @@ Examples:
 
 const INSPECT_EXAMPLES: &str = "\
 Examples:
-  latchwork inspect                    all that is in use
+  latchwork inspect                    all queues in use
   latchwork inspect mutex/backup       one lock
-  latchwork inspect invoices/ --watch  all whose keys begin so, live
-  latchwork inspect semaphore/ --json  all semaphores, for programs";
+  latchwork inspect invoices/ --watch  all keys with this prefix, again each second
+  latchwork inspect semaphore/ --json  all semaphores, as JSON";
 
 const RELEASE_EXAMPLES: &str = "\
 Example:
-  latchwork inspect mutex/backup       shows 1795515830065004
+  latchwork inspect mutex/backup       shows the sequence number
   latchwork release mutex/backup --sequence 1795515830065004
 
-Exit codes: 120 when nobody has this number (any more), 122 when the coordinator does not answer";
+Exit codes: 120 if no holder or waiter has this number, 122 if the coordinator does not answer";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
   latchwork doctor redis://localhost
   latchwork doctor --json
 
-Exit codes: 0 when there is no fault, else 122";
+Exit codes: 0 without a fault, 122 with one";
 
 #[cfg(feature = "compare")]
 const COMPARE_EXAMPLES: &str = "\
 Examples:
-  latchwork compare --quick                      memory and what is installed here, within a minute
+  latchwork compare --quick                      memory and the installed servers, under a minute
   latchwork compare redis etcd                   these two, started for the run
-  latchwork compare redis redis://cache:6379     one started here beside one that is there
+  latchwork compare redis redis://cache:6379     a server started here and a running server
   latchwork compare --save before.json; latchwork compare --baseline before.json
 
-A server that is given by its URL is asked about first (--yes for scripts), gets a namespace of
-its own that is deleted at the end, and is never stopped, restarted or slowed: what would do that
-is left out. A server that already runs on this machine is compared when its URL is given.
+The program asks before it measures a server that you give by URL (in scripts: --yes). It uses a
+separate namespace there and deletes it at the end. It never stops, restarts or slows such a
+server: trials that would are left out. A server that already runs on this machine is compared
+only if you give its URL.
 
-Exit codes: 122 when a coordinator does not answer, or something could not be measured";
+Exit code: 122 if a coordinator does not answer, or a trial failed";
 
 fn after_long_help() -> String {
     format!("{EXAMPLES}\n\n{FILE}\n\n{}", exit::HELP)
 }
 
-/// Help and version are printed and end well; what is wrong is said, with our own code for it.
+/// Prints the help, the version or a usage error. Only an error gives the code of bad usage.
 pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
-    // A closed standard error can be told nothing.
+    // Standard error can be closed.
     let _ = error.print();
     match error.use_stderr() {
         true => exit::USAGE.into(),
@@ -197,7 +198,7 @@ mod tests {
         }
     }
 
-    /// What stands behind the options is not wrapped by hand: longer lines break in mid-sentence.
+    /// clap does not wrap this text: a longer line breaks in the middle of a sentence.
     #[test]
     fn examples_and_notes_fit_into_a_line_of_the_help() {
         let mut cli = Cli::command();

@@ -2,28 +2,28 @@
 
 use std::process::ExitCode;
 
-/// Not acquired: others hold or wait (`--try`, `--within`).
+/// Not acquired: other clients hold or wait (`--try`, `--within`).
 pub(crate) const NOT_ACQUIRED: u8 = 120;
-/// The hold was lost while the command ran, and the command was ended for it.
+/// The hold was lost while the command ran, so the program ended the command.
 pub(crate) const LOST: u8 = 121;
 /// The coordinator did not answer, or refused.
 pub(crate) const COORDINATOR: u8 = 122;
 /// Bad usage, or a fault of this program or its machine.
 pub(crate) const USAGE: u8 = 125;
-/// The command was found, and cannot be executed.
+/// The command cannot be executed.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// The command was not found.
 pub(crate) const NOT_FOUND: u8 = 127;
 /// Added to the number of the signal that ended the command, or this program before it held.
 pub(crate) const BY_SIGNAL: u8 = 128;
 
-/// A run that has done what was asked.
+/// The end of a run without a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// With this code.
     With(u8),
-    /// By this signal, which is for all programs of the terminal: a script that runs us should end by
-    /// it too.
+    /// By this signal, which the terminal sends to all its programs: a script that started this program
+    /// should end by it too.
     By(i32),
 }
 
@@ -36,8 +36,8 @@ impl From<Ended> for ExitCode {
         match ended {
             Ended::With(code) => code.into(),
             Ended::By(signal) => {
-                // Shells show 128 and the number, as in the code below, which stands in where the
-                // signal cannot end us.
+                // Shells show 128 + the number. The code below does the same if the signal does not
+                // end this process.
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
                 by_signal(signal).into()
             }
@@ -45,7 +45,7 @@ impl From<Ended> for ExitCode {
     }
 }
 
-/// The code that shells give a program that this signal has ended.
+/// The code that shells show for a program that this signal has ended.
 pub(crate) fn by_signal(signal: i32) -> u8 {
     BY_SIGNAL.saturating_add(u8::try_from(signal).unwrap_or(u8::MAX))
 }
@@ -53,10 +53,10 @@ pub(crate) fn by_signal(signal: i32) -> u8 {
 /// The codes, for the help.
 pub(crate) const HELP: &str = "\
 Exit codes:
-  the command's own, or 128 + n where signal n ended it
-  120  not acquired: others hold or wait
-  121  the hold was lost, and the command was ended for it
+  the command's code, or 128 + n if signal n ended it
+  120  not acquired: other clients hold or wait
+  121  the hold was lost or nearly lost, so the program ended the command
   122  the coordinator does not answer, or refuses
-  125  bad usage, or a fault of this program or its machine
+  125  bad usage, or a fault of this program or of this machine
   126  the command cannot be executed
   127  the command was not found";

@@ -1,4 +1,4 @@
-//! An error as one line, with the next step.
+//! An error in one line, with the next step.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -9,11 +9,11 @@ use latchwork::{Error, ErrorKind, LostReason};
 
 use crate::exit::{self, Ended};
 
-/// What a run comes to.
+/// The outcome of a run.
 pub(crate) type Outcome = Result<Ended, Failure>;
 
-/// What to do when another server answers.
-const WRONG_SERVER: &str = "give the URL of a server that its scheme names";
+/// The next step if another server answers.
+const WRONG_SERVER: &str = "give a URL whose scheme fits this server, or the address of the right server";
 
 /// Why a run has failed, the next step, and the exit code.
 #[derive(Debug)]
@@ -39,12 +39,12 @@ impl Failure {
         Self::new(exit::USAGE, what)
     }
 
-    /// A fault of this machine: `what` could not be done.
+    /// A fault of this machine: `what` failed.
     pub(crate) fn machine(what: &str, error: impl Display) -> Self {
         Self::new(exit::USAGE, format!("{what}: {error}"))
     }
 
-    /// What has failed, and the next step.
+    /// The failure, and the next step.
     pub(crate) fn into_parts(self) -> (String, Option<String>) {
         (self.what, self.next)
     }
@@ -54,7 +54,7 @@ impl Failure {
         self.code
     }
 
-    /// Says it on standard error.
+    /// Prints it on standard error.
     pub(crate) fn report(self) -> ExitCode {
         let next = self.next.map(|next| format!("; {next}")).unwrap_or_default();
         say("error", AnsiColor::Red, &format!("{}{next}", self.what));
@@ -62,12 +62,12 @@ impl Failure {
     }
 }
 
-/// Says something that the caller should know and that fails nothing.
+/// Prints a warning. The run continues.
 pub(crate) fn warn(what: impl Display) {
     say("warning", AnsiColor::Yellow, &what.to_string());
 }
 
-/// One line on standard error. Where nobody reads that any more, nothing can be said.
+/// One line on standard error. A failure to write it is ignored.
 fn say(level: &str, color: AnsiColor, line: &str) {
     let style = Style::new().bold().fg_color(Some(color.into()));
     let line = line.replace('\n', "; ");
@@ -79,43 +79,43 @@ impl From<Error> for Failure {
         let (code, next) = match error.kind() {
             ErrorKind::InvalidArgument { .. } | ErrorKind::Deadlock => (exit::USAGE, "see `latchwork help`"),
             ErrorKind::Timeout => {
-                (exit::NOT_ACQUIRED, "`latchwork inspect` shows who holds; a longer --within waits longer")
+                (exit::NOT_ACQUIRED, "`latchwork inspect` shows the holders; a longer --within waits longer")
             }
             ErrorKind::Lost(reason) => (exit::LOST, after_loss(reason)),
-            ErrorKind::NotHeld => (exit::LOST, "nothing is held any more"),
-            ErrorKind::Conflict => (exit::COORDINATOR, "agree with the other clients on one setting"),
-            ErrorKind::Unsupported { .. } => {
-                (exit::COORDINATOR, "use another backend, or leave the option out")
-            }
+            ErrorKind::NotHeld => (exit::LOST, "the hold has ended already: acquire the lock again"),
+            ErrorKind::Conflict => (exit::COORDINATOR, "use the same setting in all clients"),
+            ErrorKind::Unsupported { .. } => (exit::COORDINATOR, "use another backend, or remove the option"),
             ErrorKind::Forbidden => {
-                (exit::COORDINATOR, "give the login these rights, or the URL another login")
+                (exit::COORDINATOR, "grant the login these rights, or use another login in the URL")
             }
             ErrorKind::Unavailable | ErrorKind::RuntimeGone | ErrorKind::Closed => {
-                (exit::COORDINATOR, "check the address and that the server runs, then try again")
+                (exit::COORDINATOR, "check the address, and check that the server runs, then try again")
             }
-            ErrorKind::OutcomeUnknown => (exit::COORDINATOR, "look what became of it: `latchwork inspect`"),
+            ErrorKind::OutcomeUnknown => (exit::COORDINATOR, "check the outcome with `latchwork inspect`"),
             ErrorKind::Misconfigured => {
-                (exit::COORDINATOR, "change the setting that is named, on the server or here")
+                (exit::COORDINATOR, "change the named setting, on the server or in the URL")
             }
             ErrorKind::WrongServer => (exit::COORDINATOR, WRONG_SERVER),
-            _ => (exit::COORDINATOR, "see the guide's page on errors"),
+            _ => (exit::COORDINATOR, "see the page on errors in the guide"),
         };
         Self::new(code, error.to_string()).next(next)
     }
 }
 
-/// What to do after a loss.
+/// The next step after a loss.
 pub(crate) fn after_loss(reason: LostReason) -> &'static str {
     match reason {
         LostReason::Expired => {
-            "the coordinator was not reached in time: look at it and the network, then start anew"
+            "the coordinator did not answer in time: check it and the network, then start the command again"
         }
         LostReason::Revoked => {
-            "there was no time to end the command in peace: ask who removed it before you start anew"
+            "an operator removed the hold, so the command got no grace: ask why before you start it again"
         }
-        LostReason::Forgotten => "the server has lost data: look at its persistence, then start anew",
-        LostReason::MaxHold => "give a longer --max-hold, or the command less to do",
-        _ => "start anew",
+        LostReason::Forgotten => {
+            "the server has lost data: check its persistence, then start the command again"
+        }
+        LostReason::MaxHold => "use a longer --max-hold, or a shorter command",
+        _ => "start the command again",
     }
 }
 

@@ -1,19 +1,19 @@
-//! The program `latchwork`: what people do with a coordinator at a terminal.
+//! The program `latchwork`: locks and coordinators from the command line.
 //!
 //! ```text
-//! args, exit        what is asked, and how a run ends
-//! hold              run a command while holding: lock, semaphore, cron, elect
-//! inspect           who holds, who waits, and why; forced releases
-//! doctor            what a coordinator is worth for locks
-//! compare           coordinators beside each other: which for what
+//! args, exit        the arguments, and how a run ends
+//! hold              runs a command while holding: lock, semaphore, cron, elect
+//! inspect           holders, waiters and reasons; forced releases
+//! doctor            faults of a coordinator, with their remedies
+//! compare           measures several coordinators in one run
 //! migrate           a move to another coordinator, from the operator's side
 //! manual            completions and man pages
-//! settings          which coordinator
-//! failure           an error as one line, with the next step
+//! settings          selects the coordinator
+//! failure           an error in one line, with the next step
 //! terminal          standard output, and Ctrl-C
 //! ```
 //!
-//! How a command is kept under its hold is told in [`hold`].
+//! [`hold`] explains how a command is bound to its hold.
 
 mod args;
 #[cfg(feature = "compare")]

@@ -27,12 +27,12 @@ pub(crate) fn man(folder: Option<&Path>) -> Outcome {
         let mut page = Vec::new();
         clap_mangen::Man::new(command)
             .render(&mut page)
-            .map_err(|error| Failure::machine("the man page was not made", error))?;
+            .map_err(|error| Failure::machine("the man page cannot be generated", error))?;
         print(&page)?;
         return Ok(Ended::WELL);
     };
-    fs::create_dir_all(folder)
-        .and_then(|()| clap_mangen::generate_to(command, folder))
-        .map_err(|error| Failure::machine(&format!("no man pages in {}", folder.display()), error))?;
+    fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(command, folder)).map_err(|error| {
+        Failure::machine(&format!("the man pages cannot be written to {}", folder.display()), error)
+    })?;
     Ok(Ended::WELL)
 }

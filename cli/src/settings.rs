@@ -1,4 +1,4 @@
-//! Which coordinator: a URL, or one by its name in a file.
+//! Selects the coordinator: by a URL, or by its name in a file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,18 +16,18 @@ use crate::failure::Failure;
 pub(crate) struct Common {
     /// The coordinator: redis://host:port/db, zookeeper://a,b,c/chroot or etcd://a,b,c (with TLS
     /// rediss://, zookeeper+tls:// or etcd+tls://), with options such as
-    /// ?ttl=30s&namespace=billing. A password is better placed in the environment or
-    /// in the file, since others see a command line [env: LATCHWORK_URL]
+    /// ?ttl=30s&namespace=billing. Put a password into the environment or the file, since other
+    /// users can read a command line [env: LATCHWORK_URL]
     #[arg(long, global = true, value_name = "URL", conflicts_with = "coordinator")]
     url: Option<String>,
-    /// A coordinator by its name in the file; it takes precedence over the environment's URL
+    /// The name of a coordinator in the file; it takes precedence over the URL in the environment
     #[arg(long, short, global = true, value_name = "NAME")]
     coordinator: Option<String>,
-    /// The file with named coordinators [default: latchwork/config.toml in $XDG_CONFIG_HOME or
+    /// The file of named coordinators [default: latchwork/config.toml in $XDG_CONFIG_HOME or
     /// ~/.config]
     #[arg(long, global = true, env = "LATCHWORK_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Shows what the library logs on standard error; twice: with each acquisition and request
+    /// Prints the library's log on standard error; -vv adds each acquisition and request
     #[arg(long, short, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
 }
@@ -36,14 +36,14 @@ pub(crate) struct Common {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// The name of the one that is meant where none is named.
+    /// The name of the coordinator to use if none is named.
     #[serde(default)]
     default: Option<String>,
     coordinators: BTreeMap<String, Config>,
 }
 
 impl Common {
-    /// Shows the library's log, if that was asked for.
+    /// Prints the library's log, if `--verbose` is set.
     pub(crate) fn log(&self) {
         let filter = match self.verbose {
             0 => return,
@@ -53,13 +53,13 @@ impl Common {
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     }
 
-    /// Whether an option names a coordinator. The environment, which is for all subcommands, does not count.
+    /// Whether an option names a coordinator. The environment does not count, since all subcommands share it.
     #[cfg(feature = "compare")]
     pub(crate) fn names_one(&self) -> bool {
         self.url.is_some() || self.coordinator.is_some()
     }
 
-    /// The URL, where one was given to a subcommand in a place of its own.
+    /// The same options, with this URL if a subcommand has a separate argument for it.
     pub(crate) fn with_url(&self, url: Option<&str>) -> Self {
         let mut common = self.clone();
         if let Some(url) = url {
@@ -68,8 +68,8 @@ impl Common {
         common
     }
 
-    /// The configuration of the coordinator that is meant: by `--url`, by `--coordinator`, by the
-    /// environment's URL, or the file's default, in this order.
+    /// The configuration of the coordinator from the first of these that is set: `--url`,
+    /// `--coordinator`, the URL in the environment, the file's default.
     pub(crate) fn coordinator(&self) -> Result<Config, Failure> {
         let from_environment = || std::env::var("LATCHWORK_URL").ok().filter(|url| !url.is_empty());
         match (&self.url, &self.coordinator) {
@@ -81,8 +81,8 @@ impl Common {
 
     fn named(&self, name: &str) -> Result<Config, Failure> {
         let (path, mut file) = self.read()?.ok_or_else(|| {
-            Failure::usage(format!("{name:?} is a name, and there is no file of coordinators"))
-                .next("write one, or name it in --config")
+            Failure::usage(format!("coordinator {name:?}: no file of coordinators exists"))
+                .next("write the file (`latchwork --help` shows an example), or name it with --config")
         })?;
         file.coordinators.remove(name).ok_or_else(|| {
             let names = file.coordinators.into_keys().collect::<Vec<_>>().join(", ");
@@ -93,20 +93,21 @@ impl Common {
 
     fn default_one(&self) -> Result<Config, Failure> {
         let none = || {
-            Failure::usage("no coordinator is named").next(
-                "give --url redis://host, set LATCHWORK_URL, or write a file (`latchwork --help` shows one)",
-            )
+            Failure::usage("no coordinator is named")
+                .next("give --url redis://host, set LATCHWORK_URL, or write a file (see `latchwork --help`)")
         };
         let (path, mut file) = self.read()?.ok_or_else(none)?;
         match file.default {
             Some(name) => self.named(&name),
             None if file.coordinators.len() == 1 => Ok(file.coordinators.pop_first().expect("one").1),
-            None => Err(Failure::usage(format!("{} has no default among its coordinators", path.display()))
-                .next("name one with --coordinator, or set `default` there")),
+            None => {
+                Err(Failure::usage(format!("{} names several coordinators and no default", path.display()))
+                    .next("name one with --coordinator, or set `default` there"))
+            }
         }
     }
 
-    /// The file, if there is one. One that is named must be there.
+    /// The file, if it exists. A file that `--config` names must exist.
     fn read(&self) -> Result<Option<(PathBuf, File)>, Failure> {
         let Some(path) = self.config.clone().or_else(usual_place) else { return Ok(None) };
         let text = match fs::read_to_string(&path) {
@@ -123,19 +124,19 @@ impl Common {
     }
 }
 
-/// The configuration that a URL says.
+/// The configuration of a URL.
 pub(crate) fn at_url(url: &str) -> Result<Config, Failure> {
     Config::from_url(url)
         .map_err(|error| Failure::usage(error.to_string()).next("a URL looks like redis://host:6379"))
 }
 
-/// The error of the parser is not quoted whole: it shows the line, which may hold a password.
+/// The full error of the parser is not shown: it quotes the line, which can contain a password.
 fn parse(path: &Path, text: &str) -> Result<File, Failure> {
     toml::from_str(text).map_err(|error| {
         let line = error.span().map(|span| text[..span.start].matches('\n').count() + 1);
         let at = line.map(|line| format!(" line {line}")).unwrap_or_default();
         Failure::usage(format!("{}{at}: {}", path.display(), error.message()))
-            .next("it wants a table [coordinators] of names with a URL, or with the fields of one")
+            .next("write a table [coordinators]: for each name a URL, or a table of its parts")
     })
 }
 
@@ -145,7 +146,7 @@ fn usual_place() -> Option<PathBuf> {
     Some(folder.join("latchwork/config.toml"))
 }
 
-/// How a file looks, for the help.
+/// An example of the file, for the help.
 pub(crate) const FILE: &str = "\
 A file of coordinators (TOML), at ~/.config/latchwork/config.toml or where --config says:
 

@@ -8,7 +8,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::failure::Failure;
 
-/// Whether what was printed has a reader still. One that has closed its end has all it wants.
+/// Returns whether the reader of standard output is still there. A closed pipe is no error.
 pub(crate) fn was_read(printed: io::Result<()>) -> Result<bool, Failure> {
     match printed {
         Ok(()) => Ok(true),
@@ -17,19 +17,19 @@ pub(crate) fn was_read(printed: io::Result<()>) -> Result<bool, Failure> {
     }
 }
 
-/// Prints. Answers whether somebody still reads it.
+/// Prints a text. Returns whether the reader is still there.
 pub(crate) fn print(text: impl AsRef<[u8]>) -> Result<bool, Failure> {
     let mut stdout = io::stdout();
     was_read(stdout.write_all(text.as_ref()).and_then(|()| stdout.flush()))
 }
 
-/// Ctrl-C from now on, which ends this program by itself no more.
+/// Receives Ctrl-C from now on. It no longer ends this program.
 pub(crate) fn interrupts() -> Result<Signal, Failure> {
-    signal(SignalKind::interrupt()).map_err(|error| Failure::machine("no Ctrl-C", error))
+    signal(SignalKind::interrupt()).map_err(|error| Failure::machine("Ctrl-C cannot be handled", error))
 }
 
-/// Prints in a thread of its own, since a reader may stand still: Ctrl-C ends it also then. Answers
-/// whether to go on: somebody still reads it, and nobody pressed Ctrl-C.
+/// Prints in a separate thread, so that Ctrl-C works even if the reader has stopped reading. Returns
+/// whether to continue: the reader is still there, and Ctrl-C was not pressed.
 pub(crate) async fn print_until(
     interrupts: &mut Signal,
     print: impl FnOnce() -> Result<bool, Failure> + Send + 'static,
@@ -37,8 +37,8 @@ pub(crate) async fn print_until(
     printed(interrupts, spawn_blocking(print)).await
 }
 
-/// What is printed one after another in such a thread, whose reader holds nobody up. A reader who has
-/// gone stops nothing.
+/// Prints texts in order in a separate thread, so that a reader that has stopped reading delays no
+/// other work. A reader that is gone stops only the printing.
 pub(crate) struct Printing {
     texts: UnboundedSender<String>,
     thread: JoinHandle<Result<bool, Failure>>,
@@ -58,13 +58,13 @@ impl Printing {
         Self { texts, thread }
     }
 
-    /// Takes a text, which is printed behind those before.
+    /// Queues a text for printing.
     pub(crate) fn print(&self, text: String) {
-        // Nobody reads it, or it cannot be written, which the end says.
+        // The reader is gone, or the write has failed: `ended` reports it.
         let _ = self.texts.send(text);
     }
 
-    /// Waits until all is printed. Answers as [`print_until`].
+    /// Waits until all texts are printed. Returns the same as [`print_until`].
     pub(crate) async fn ended(self, interrupts: &mut Signal) -> Result<bool, Failure> {
         drop(self.texts);
         printed(interrupts, self.thread).await

@@ -1,4 +1,4 @@
-//! What the server says of itself, and what follows from it.
+//! The facts that the server reports, and their consequences.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use latchwork::facts::{ClockDifference, Fact, Role, ServerFacts, Topology};
 
 use super::finding::Finding;
 
-/// Version, topology, role and clock. `margin` is how much earlier than its server a holder gives up.
+/// Version, topology, role and clock. A holder gives up `margin` earlier than the server ends its lease.
 pub(super) fn of(facts: &ServerFacts, margin: Duration) -> Vec<Finding> {
     vec![
         judged("server", &facts.version, |version| {
@@ -19,13 +19,13 @@ pub(super) fn of(facts: &ServerFacts, margin: Duration) -> Vec<Finding> {
     ]
 }
 
-/// The finding about a fact, or why it is not known.
+/// The finding about a fact, or the reason why the fact is unknown.
 fn judged<T: fmt::Display>(about: &'static str, fact: &Fact<T>, judge: impl Fn(&T) -> Finding) -> Finding {
     match fact {
         Fact::Told(fact) => judge(fact),
         Fact::Untold(_) => Finding::good(about, fact.to_string()),
         Fact::Forbidden(right) => {
-            Finding::note(about, fact.to_string()).next(format!("allow {right}, to see it here"))
+            Finding::note(about, fact.to_string()).next(format!("allow {right} to show it"))
         }
     }
 }
@@ -34,23 +34,23 @@ fn topology_of(topology: Topology) -> Finding {
     let what = topology.to_string();
     let note = |next: &str| Finding::note("topology", what.clone()).next(next);
     match topology {
-        Topology::InProcess => note("nothing for tests; other processes need a server"),
+        Topology::InProcess => note("nothing in tests; several processes need a server"),
         Topology::Alone => note(
-            "nothing, if nobody may acquire while it is down; else three servers of an ensemble, a Redis with \
-             replicas and Sentinels, or a QuorumLock over several servers",
+            "nothing, if locks may be unavailable while it is down; otherwise use an ensemble of three servers, a Redis \
+             with replicas and Sentinels, or a QuorumLock over several servers",
         ),
         Topology::Primary { watched: false, .. } => note(
             "if Sentinels watch it, use redis-sentinel://, which follows a failover; a client of redis:// stays \
              with this server",
         ),
         Topology::Primary { replicas: 0, watched: true } => {
-            note("start a replica: without one there is nothing to fail over to")
+            note("start a replica: without one no failover is possible")
         }
-        Topology::Cluster { masters, replicas } if replicas < masters => {
-            note("give each master a replica: the keys of one without are gone while it is down")
-        }
+        Topology::Cluster { masters, replicas } if replicas < masters => note(
+            "give each master a replica: the keys of a master without one are unavailable while it is down",
+        ),
         Topology::Ensemble { voters, .. } if voters % 2 == 0 => {
-            note("add a server or remove one: an even number bears no more losses than one server less")
+            note("add or remove one server: an even number survives no more losses than one server less")
         }
         Topology::Primary { .. } | Topology::Cluster { .. } | Topology::Ensemble { .. } => {
             Finding::good("topology", what)
@@ -61,31 +61,34 @@ fn topology_of(topology: Topology) -> Finding {
 fn role_of(role: Role) -> Finding {
     let what = role.to_string();
     match role {
-        Role::Learner => Finding::note("role", what).next("promote it, or name members that vote in the URL"),
+        Role::Learner => Finding::note("role", what).next("promote it, or name voting members in the URL"),
         Role::Alone | Role::Primary | Role::Leader | Role::Follower | Role::Observer => {
             Finding::good("role", what)
         }
     }
 }
 
-/// A step of the server's clock within the margin ends no lease under its holder.
+/// A step of the server's clock by less than the margin ends no lease before its holder gives up.
 fn clock_of(clock: &ClockDifference, margin: Duration) -> Finding {
     let what = format!("{clock}");
     if clock.may_be_within(margin) {
         return Finding::good("clock", what);
     }
-    const MEND: &str = "find out which of the two is wrong, and keep both by NTP";
+    const MEND: &str = "find the wrong clock, and synchronize both by NTP";
     match clock.ends_leases {
         true => {
             let consequence = match clock.micros < 0 {
-                true => "the step that sets it right ends leases early, and two may hold then",
-                false => "after the step that sets it right, a dead holder's lock may stay held for longer",
+                true => "a correction in one step ends leases early, and then two clients can hold",
+                false => "after a correction in one step, the lock of a dead holder can stay held for longer",
             };
-            Finding::fault("clock", format!("{what}: no lock depends on the difference, but {consequence}"))
-                .next(format!("{MEND}, without steps (chronyd and ntpd slew), or while no lock is held"))
+            Finding::fault(
+                "clock",
+                format!("{what}: the difference alone affects no lock, but {consequence}"),
+            )
+            .next(format!("{MEND}, without steps (chronyd and ntpd slew), or while no lock is held"))
         }
         false => {
-            Finding::note("clock", format!("{what}: no lock depends on it, and ages in listings are wrong"))
+            Finding::note("clock", format!("{what}: it affects no lock, but the ages in listings are wrong"))
                 .next(MEND)
         }
     }
@@ -106,7 +109,7 @@ mod tests {
             assert_eq!(level(micros, true), Level::Fault);
             assert_eq!(level(micros, false), Level::Note);
         }
-        assert_eq!(level(1_000_500, true), Level::Good, "it is not known that well");
+        assert_eq!(level(1_000_500, true), Level::Good, "the difference is not known so exactly");
         assert_eq!(level(-1_002_000, true), Level::Fault);
     }
 
@@ -127,9 +130,6 @@ mod tests {
             assert_eq!(finding.next.is_some(), level != Level::Good, "{topology}");
         }
         let missing = judged("server", &Fact::<String>::Forbidden("INFO".into()), |_| unreachable!());
-        assert_eq!(
-            (missing.level, missing.next.as_deref()),
-            (Level::Note, Some("allow INFO, to see it here"))
-        );
+        assert_eq!((missing.level, missing.next.as_deref()), (Level::Note, Some("allow INFO to show it")));
     }
 }

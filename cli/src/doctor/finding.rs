@@ -1,4 +1,4 @@
-//! One thing that was found.
+//! One finding.
 
 use std::io::{self, Write};
 
@@ -9,23 +9,23 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::terminal::was_read;
 
-/// How it is.
+/// The level of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Level {
-    /// As it should be.
+    /// No action is needed.
     Good,
-    /// To be known.
+    /// The user should know it.
     Note,
-    /// To be mended.
+    /// The user should fix it.
     Fault,
 }
 
-/// What was found, and what to do.
+/// A finding, and the action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     pub(super) level: Level,
-    /// What was examined.
+    /// The examined property.
     pub(super) about: &'static str,
     pub(super) what: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,7 +45,7 @@ impl Finding {
         Self { level: Level::Fault, ..Self::good(about, what) }
     }
 
-    /// The library's error has the fault in its words, and its kind the next step.
+    /// A fault with the text of the library's error. The kind of the error gives the action.
     pub(super) fn of_error(about: &'static str, error: Error) -> Self {
         let (what, next) = Failure::from(error).into_parts();
         Self { next, ..Self::fault(about, what) }
@@ -57,12 +57,16 @@ impl Finding {
     }
 }
 
-/// Prints them, with styles where they are seen. Whoever reads them may have read enough.
+/// Prints the findings, with styles if the output shows them. A closed pipe is no error.
 pub(super) fn print_all(findings: &[Finding], json: bool) -> Result<(), Failure> {
     let printed = match json {
         true => {
             let text = serde_json::to_string_pretty(findings);
-            writeln!(anstream::stdout(), "{}", text.map_err(|error| Failure::machine("no JSON", error))?)
+            writeln!(
+                anstream::stdout(),
+                "{}",
+                text.map_err(|error| Failure::machine("the JSON cannot be generated", error))?
+            )
         }
         false => print_lines(findings),
     };

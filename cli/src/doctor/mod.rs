@@ -1,4 +1,4 @@
-//! What a coordinator is worth for locks, tried and told, with what to do about it.
+//! Examines a coordinator: reads its facts, tries its recipes, and reports faults with their remedies.
 
 mod facts;
 mod finding;
@@ -19,23 +19,22 @@ use crate::settings::Common;
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorOrder {
-    /// The coordinator [default: as for the other subcommands]
-    // Not `url`, which would take the place of the option `--url` of all subcommands.
+    /// The coordinator [default: the same as for the other subcommands]
+    // Not named `url`, which would replace the option `--url` of all subcommands.
     #[arg(value_name = "URL", conflicts_with_all = ["url", "coordinator"])]
     at: Option<String>,
-    /// As JSON
+    /// Prints JSON
     #[arg(long)]
     json: bool,
 }
 
 impl DoctorOrder {
-    /// Examines a coordinator. What it makes there for its trials has keys of its own, and is gone at
-    /// the end.
+    /// Examines a coordinator. The trials use separate keys, which are deleted at the end.
     pub(crate) fn run(&self, common: &Common) -> Outcome {
         let config = common.with_url(self.at.as_deref()).coordinator()?;
         if let Some(sides) = &config.moving {
             let [from, to] = [&sides.from, &sides.to].map(Config::url_without_secrets);
-            return Err(Failure::usage("a move has two coordinators, each with settings of its own")
+            return Err(Failure::usage("the URL of a move has two coordinators")
                 .next(format!("examine each side by its own URL: {from} and {to}")));
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -68,8 +67,8 @@ async fn examine(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// A client is refused. An operator's is let in where the namespace is retired or moves, and finds what
-/// stands there.
+/// Handles a refused client. An operator's client can connect to a namespace that is retired or moves,
+/// and reads its mark.
 async fn kept_out(config: &Config, refused: Error) -> Vec<Finding> {
     let is_marked = refused.kind() == ErrorKind::Misconfigured;
     let refused = vec![Finding::of_error("connection", refused)];
@@ -77,7 +76,7 @@ async fn kept_out(config: &Config, refused: Error) -> Vec<Finding> {
         return refused;
     }
     let begun = Instant::now();
-    // The setting that was refused is an operator's too, or there is a mark.
+    // Either the namespace has a mark, or the server refuses the setting of an operator too.
     let Ok(operator) = operator::connect(config.clone()).await else { return refused };
     let coordinator = operator.coordinator();
     let mut findings = match operator.marker().await {
@@ -89,12 +88,15 @@ async fn kept_out(config: &Config, refused: Error) -> Vec<Finding> {
             findings.extend(worth::of(coordinator, facts.as_ref()));
             findings.push(trials::others(coordinator).await);
             findings.push(
-                Finding::note("rights", "not tried, nor how long a lock takes: nobody may acquire here")
-                    .next("examine the URL that clients are sent to"),
+                Finding::note(
+                    "rights",
+                    "recipes and latency were not tried: no client can acquire in this namespace",
+                )
+                .next("examine the URL that clients are sent to"),
             );
             findings
         }
-        // It was taken back meanwhile, or cannot be read.
+        // The mark has just been removed, or cannot be read.
         Ok(None) | Err(_) => refused,
     };
     closed(coordinator, &mut findings).await;
@@ -121,18 +123,18 @@ fn lease_of(coordinator: &Coordinator, config: &Config) -> Finding {
     let granted = lease.ttl();
     let time = humantime::format_duration;
     let what = format!(
-        "a TTL of {} is granted; a holder that cannot reach the server gives up {} earlier",
+        "a TTL of {} is granted; a holder without an answer gives up {} earlier",
         time(granted),
         time(lease.margin())
     );
     match granted > asked {
-        true => Finding::note("lease", format!("{what} ({} was asked for)", time(asked)))
-            .next("nothing: a longer TTL only delays the next holder when one dies"),
+        true => Finding::note("lease", format!("{what} ({} was requested)", time(asked)))
+            .next("nothing: a longer TTL only delays the next holder after a holder dies"),
         false => Finding::good("lease", what),
     }
 }
 
-/// What the server grants at both ends of what may be asked for.
+/// The TTLs that the server grants for the shortest and the longest request.
 async fn ranges(config: &Config) -> Vec<Finding> {
     let mut findings = Vec::new();
     for ttl in [Duration::from_secs(1), Duration::from_secs(3600)] {
@@ -153,7 +155,7 @@ async fn ranges(config: &Config) -> Vec<Finding> {
                 if matches!(error.kind(), ErrorKind::Misconfigured | ErrorKind::InvalidArgument { .. }) =>
             {
                 Finding::note("TTL range", format!("a TTL of {} is refused: {error}", time(ttl)))
-                    .next("nothing, unless you need it")
+                    .next("nothing, unless you need this TTL")
             }
             Err(error) => Finding::of_error("TTL range", error),
         });

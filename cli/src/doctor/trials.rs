@@ -1,4 +1,4 @@
-//! Locks that are taken and given back, to see that the login may and how long it takes.
+//! Acquires and releases locks, to check the rights of the login and to measure times.
 
 use std::time::{Duration, Instant};
 
@@ -6,14 +6,14 @@ use latchwork::{Config, Coordinator, Kind, Result};
 
 use super::finding::Finding;
 
-/// So many locks are taken for the time of one.
+/// The number of acquisitions for the median time.
 const ROUNDS: usize = 21;
-/// So often a lock is handed over, as long as it is slow.
+/// The most hand-offs that are tried while they are slow.
 const HAND_OFFS: usize = 3;
 
-/// Tries each recipe, measures, and hands a lock over.
+/// Tries each recipe, measures, and hands over a lock.
 pub(super) async fn all(coordinator: &Coordinator, config: &Config) -> Vec<Finding> {
-    // Keys of this run alone.
+    // Keys that only this run uses.
     let key =
         format!("latchwork-doctor/{}-{:x}", std::process::id(), coordinator.lease().clock().now().as_nanos());
     let mut findings = Vec::new();
@@ -32,7 +32,7 @@ pub(super) async fn all(coordinator: &Coordinator, config: &Config) -> Vec<Findi
         }
     }
     if !work.is_empty() {
-        findings.push(Finding::good("rights", format!("the login may use: {}", work.join(", "))));
+        findings.push(Finding::good("rights", format!("the login can use: {}", work.join(", "))));
     }
     findings
         .push(latency(coordinator, &key).await.unwrap_or_else(|error| Finding::of_error("latency", error)));
@@ -67,11 +67,11 @@ async fn election(coordinator: &Coordinator, key: &str) -> Result<()> {
 async fn value(coordinator: &Coordinator, key: &str) -> Result<()> {
     let mut value = coordinator.shared_value(key)?;
     if coordinator.capabilities().idle_cells {
-        // It goes by itself where the deletion fails too.
+        // If the deletion fails too, the server deletes the value later.
         value = value.with_time_to_idle(2 * coordinator.lease().ttl())?;
     }
     let written = value.write("doctor").await;
-    // Also where the write has failed: it may have been carried out.
+    // Also after a failed write, which may have been executed.
     let deleted = value.delete().await;
     written?;
     deleted?;
@@ -95,19 +95,19 @@ async fn latency(coordinator: &Coordinator, key: &str) -> Result<Finding> {
     times.sort_unstable();
     let (median, worst) = (times[ROUNDS / 2], times[ROUNDS - 1]);
     let what =
-        format!("a free lock is taken in {} (median of {ROUNDS}, worst {})", shown(median), shown(worst));
-    // What a lease must bear several times over.
+        format!("a free lock is acquired in {} (median of {ROUNDS}, worst {})", shown(median), shown(worst));
+    // A lease must survive several such delays.
     match median < coordinator.lease().ttl() / 20 {
         true => Ok(Finding::good("latency", what)),
-        false => Ok(Finding::fault("latency", what).next("ask for a longer TTL, or a server that is nearer")),
+        false => Ok(Finding::fault("latency", what).next("use a longer TTL, or a server that is nearer")),
     }
 }
 
-/// A lock is handed over, again if that was slow: what else a machine does may fall on one time, and that is
-/// not the server's fault.
+/// Hands over a lock, and again if that was slow: other work on this machine can delay one hand-off, which
+/// is not a fault of the server.
 async fn hand_off(coordinator: &Coordinator, config: &Config, key: &str) -> Result<Finding> {
     let other = latchwork::connect(config).await?;
-    // A waiter that hears nothing looks by itself after a third of a TTL.
+    // A waiter without an event reads the queue again after a third of the TTL.
     let slow = coordinator.lease().ttl() / 10;
     let mut best = Duration::MAX;
     for _ in 0..HAND_OFFS {
@@ -117,15 +117,18 @@ async fn hand_off(coordinator: &Coordinator, config: &Config, key: &str) -> Resu
         }
     }
     other.close().await?;
-    let what = format!("a released lock is the next one's after {}", shown(best));
+    let what = format!("the next client holds {} after a release", shown(best));
     match best < slow {
         true => Ok(Finding::good("hand-off", what)),
-        false => Ok(Finding::fault("hand-off", what + ": the waiter was not told, and looked by itself")
-            .next("let the login publish and subscribe in the namespace, and look at the network")),
+        false => Ok(Finding::fault(
+            "hand-off",
+            what + ": the waiter got no event, and found the release by a re-check",
+        )
+        .next("allow the login to publish and subscribe in the namespace, and check the network")),
     }
 }
 
-/// How long it takes until one client has what another releases.
+/// The time from a release until the next client holds.
 async fn handed_off(coordinator: &Coordinator, other: &Coordinator, key: &str) -> Result<Duration> {
     let (held, next) = (coordinator.mutex(key)?.acquire().await?, other.mutex(key)?);
     let waits = next.acquire();
@@ -147,7 +150,7 @@ async fn handed_off(coordinator: &Coordinator, other: &Coordinator, key: &str) -
     Ok(took)
 }
 
-/// Who is connected.
+/// The connected clients.
 pub(super) async fn others(coordinator: &Coordinator) -> Finding {
     let clients = match coordinator.clients().first(1000).await {
         Ok(clients) => clients,
@@ -158,7 +161,7 @@ pub(super) async fn others(coordinator: &Coordinator) -> Finding {
     versions.dedup();
     Finding::good(
         "clients",
-        format!("{} connected, this one among them, of latchwork {}", clients.len(), versions.join(", ")),
+        format!("{} connected, including this one, with latchwork {}", clients.len(), versions.join(", ")),
     )
 }
 

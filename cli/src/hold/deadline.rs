@@ -1,4 +1,4 @@
-//! When a command must be gone, and when it is asked to end.
+//! The instants at which the guard sends SIGTERM and SIGKILL to a command.
 
 use std::time::Duration;
 
@@ -6,28 +6,28 @@ use latchwork::{Hold, HoldState, Moment};
 
 use super::message::Order;
 
-/// What bounds a hold, beside its lease.
+/// The bounds of a hold, in addition to its lease.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// How long the command has to end.
+    /// The time that the command has to end.
     pub(super) grace: Duration,
     /// The TTL of the lease.
     pub(super) ttl: Duration,
-    /// When `--max-hold` ends it.
+    /// The end of `--max-hold`.
     pub(super) fixed_end: Moment,
 }
 
 impl Bounds {
-    /// What the guard is told at `now` of a hold.
+    /// The order for the guard at `now`.
     pub(super) fn order(&self, now: Moment, hold: &Hold) -> Order {
         // In this order: the time left is read after `now`, so the end is not too late.
         let left = hold.remaining();
         self.of(now, hold.state(), left)
     }
 
-    /// The guard of a live hold is told anew long before the warning, as long as the program runs. A
-    /// warning as early as the grace would come between two renewals if the grace is long; so here it
-    /// is an eighth of the TTL at most.
+    /// While the program runs, the guard of a live hold gets a new order long before the warning. With a
+    /// long grace, a warning that early would come between two renewals. So the grace is at most an
+    /// eighth of the TTL here.
     fn of(&self, now: Moment, state: HoldState, left: Duration) -> Order {
         let end = now + left;
         let grace = match state {
@@ -37,7 +37,7 @@ impl Bounds {
         Order::Until { end, warn: (end - grace).min(self.fixed_end - self.grace) }
     }
 
-    /// How often the guard is told.
+    /// The time between two orders to the guard.
     pub(super) fn period(&self) -> Duration {
         (self.ttl / 10).clamp(Duration::from_millis(50), Duration::from_secs(1))
     }
@@ -53,7 +53,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn told(bounds: Bounds, state: HoldState, left: u64) -> (Duration, Duration) {
+    fn order(bounds: Bounds, state: HoldState, left: u64) -> (Duration, Duration) {
         let Order::Until { end, warn } = bounds.of(NOW, state, seconds(left)) else { panic!("no end") };
         (end.since(NOW), warn.since(NOW))
     }
@@ -61,19 +61,19 @@ mod tests {
     #[test]
     fn a_suspended_hold_is_warned_a_grace_before_its_end() {
         let bounds = Bounds { grace: seconds(3), ttl: seconds(16), fixed_end: Moment::NEVER };
-        assert_eq!(told(bounds, HoldState::Suspended, 9), (seconds(9), seconds(6)));
-        assert_eq!(told(bounds, HoldState::Suspended, 2), (seconds(2), Duration::ZERO), "at once");
-        assert_eq!(told(bounds, HoldState::Held, 9), (seconds(9), seconds(7)), "an eighth of the TTL");
+        assert_eq!(order(bounds, HoldState::Suspended, 9), (seconds(9), seconds(6)));
+        assert_eq!(order(bounds, HoldState::Suspended, 2), (seconds(2), Duration::ZERO), "at once");
+        assert_eq!(order(bounds, HoldState::Held, 9), (seconds(9), seconds(7)), "an eighth of the TTL");
     }
 
     #[test]
     fn a_fixed_end_is_warned_of_a_grace_before_it_while_the_lease_lives() {
         let bounds = Bounds { grace: seconds(3), ttl: seconds(16), fixed_end: NOW + seconds(5) };
-        assert_eq!(told(bounds, HoldState::Held, 5), (seconds(5), seconds(2)));
+        assert_eq!(order(bounds, HoldState::Held, 5), (seconds(5), seconds(2)));
     }
 
-    /// The longest silence between two proofs of a live lease, and the guard's own period, leave more
-    /// than the warning takes: else a healthy command would be asked to end.
+    /// The longest time between two proofs of a live lease, plus the period of the orders, is shorter
+    /// than the time until the warning. Otherwise a healthy command would get SIGTERM.
     #[test]
     fn no_warning_comes_while_all_is_well() {
         for ttl in [1, 2, 10, 60, 3600].map(seconds) {

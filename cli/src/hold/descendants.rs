@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};
 
-/// The pause between two rounds: a process that was killed takes a moment to go.
+/// The pause between two rounds: a killed process takes a moment to exit.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Makes this process the parent of its orphaned descendants, so that none leaves its sight (Linux).
+/// Makes this process the parent of its orphaned descendants, so that it can find all of them (Linux).
 #[cfg(target_os = "linux")]
 pub(super) fn adopt() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(getpid()))?)
@@ -21,17 +21,17 @@ pub(super) fn adopt() -> io::Result<()> {
     Ok(())
 }
 
-/// Kills all descendants, and those that they start meanwhile, until there is none. Where `/proc`
-/// does not show them, only `child` is killed.
+/// Kills all descendants, including processes that they start during this, until none is left. Without
+/// `/proc` it kills only `child`.
 pub(super) async fn kill_all(mut child: Option<Pid>, mut ended: impl FnMut(Pid, WaitStatus)) {
     loop {
         let mut any = false;
         for pid in of(getpid()).into_iter().chain(child).collect::<HashSet<_>>() {
-            // One that has ended meanwhile is reaped below.
+            // A process that has just exited is reaped below.
             any |= kill_process(pid, Signal::KILL).is_ok();
         }
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-            // Its number may be another's from now on.
+            // From now on another process can get its number.
             child = child.filter(|child| *child != pid);
             ended(pid, status);
         }
@@ -42,7 +42,7 @@ pub(super) async fn kill_all(mut child: Option<Pid>, mut ended: impl FnMut(Pid, 
     }
 }
 
-/// The descendants of a process that have not ended.
+/// The live descendants of a process.
 fn of(ancestor: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
@@ -64,8 +64,8 @@ fn of(ancestor: Pid) -> Vec<Pid> {
     found
 }
 
-/// The parent in a line of `/proc/PID/stat`, unless the process is a zombie. Its name, in
-/// parentheses, may hold anything.
+/// The parent in a line of `/proc/PID/stat`, unless the process is a zombie. The name in parentheses
+/// can contain any character.
 fn living_parent(stat: &str) -> Option<i32> {
     let mut words = stat[stat.rfind(')')? + 1..].split_whitespace();
     match words.next()? {

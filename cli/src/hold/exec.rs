@@ -1,4 +1,4 @@
-//! Becoming the command, bound to the guard that started it.
+//! Executes the command in this process, bound to the guard that started it.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,7 +10,7 @@ use clap::Args;
 use crate::exit;
 use crate::failure::Failure;
 
-/// What the guard asks.
+/// The arguments from the guard.
 #[derive(Debug, Args)]
 pub(crate) struct ExecOrder {
     /// The guard's process.
@@ -28,28 +28,27 @@ pub(super) fn arguments(command: &[OsString]) -> Vec<OsString> {
     arguments
 }
 
-/// Becomes the command. On Linux it dies with its guard, should that be killed.
+/// Executes the command in this process. On Linux the command dies if its guard is killed.
 ///
-/// The setting is made here, since it binds the process that makes it, and stays when it becomes
-/// another program (unless that has privileges of its own, as `sudo` has).
+/// The setting applies to the process that makes it. It stays after `exec`, unless the new program has
+/// more privileges (`sudo`).
 pub(crate) fn run(order: &ExecOrder) -> Failure {
     if let Err(error) = die_with_parent() {
         return Failure::machine("the command cannot be bound to its guard", error);
     }
-    // The guard may have died before the setting was made.
+    // The guard can have died before the setting was made.
     let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get());
     if parent != Some(order.guard) {
-        return Failure::new(exit::LOST, "the guard of the command is gone").next("start anew");
+        return Failure::new(exit::LOST, "the guard of the command is gone").next("start the command again");
     }
     let name = &order.command[0];
     let error = Command::new(name).args(&order.command[1..]).exec();
     let shown = name.to_string_lossy();
     match error.kind() {
-        io::ErrorKind::NotFound => {
-            Failure::new(exit::NOT_FOUND, format!("no command {shown:?}")).next("check its name and the PATH")
-        }
+        io::ErrorKind::NotFound => Failure::new(exit::NOT_FOUND, format!("command {shown:?} was not found"))
+            .next("check its name and the PATH"),
         _ => Failure::new(exit::NOT_EXECUTABLE, format!("{shown:?} cannot be executed: {error}"))
-            .next("check its rights and its first line"),
+            .next("check its permissions and its first line"),
     }
 }
 

@@ -1,9 +1,9 @@
-//! The guard: a process between this program and its command, which ends the command in time
-//! whatever becomes of the program.
+//! The guard: a process between this program and its command. It ends the command in time, even if the
+//! program is stopped or killed.
 //!
-//! It is told until when the hold is surely good, and told anew while it is. When it is not, the
-//! command gets SIGTERM and then SIGKILL, without a further word: also while the program is stopped,
-//! or when it was killed. The guard is in the process group of both, and takes no signal itself.
+//! The program reports to it again and again until when the hold is valid. If no later report arrives,
+//! the guard sends SIGTERM and then SIGKILL to the command. The guard is in the process group of both,
+//! and no passed-on signal ends it.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -25,12 +25,12 @@ use super::{descendants, exec, signals};
 use crate::exit::Ended;
 use crate::failure::{Failure, Outcome};
 
-/// What the program asks.
+/// The arguments from the program.
 #[derive(Debug, Args)]
 pub(crate) struct GuardOrder {
-    /// Where the program listens.
+    /// The socket on which the program listens.
     socket: PathBuf,
-    /// How long the command has to end, once the program is gone.
+    /// The time that the command has to end when the program is gone.
     #[arg(value_parser = humantime::parse_duration)]
     grace: Duration,
     /// The command and its arguments.
@@ -38,7 +38,7 @@ pub(crate) struct GuardOrder {
     command: Vec<OsString>,
 }
 
-/// Runs the command, and answers when it has ended.
+/// Runs the command until it ends.
 pub(crate) fn run(order: GuardOrder) -> Outcome {
     let failed = |error: std::io::Error| Failure::machine("the command cannot be guarded", error);
     let _signals = signals::shrug_off().map_err(failed)?;
@@ -48,18 +48,18 @@ pub(crate) fn run(order: GuardOrder) -> Outcome {
     Ok(Ended::WELL)
 }
 
-/// What the guard knows.
+/// The state of the guard.
 struct Guard {
     clock: Clock,
     lines: Lines<BufReader<OwnedReadHalf>>,
     says: OwnedWriteHalf,
     child: Option<Pid>,
-    /// How the command has ended.
+    /// How the command ended.
     status: Option<WaitStatus>,
     end: Moment,
     warn: Moment,
     grace: Duration,
-    /// The command was asked to end, for the sake of the hold.
+    /// The command got SIGTERM because of its hold.
     warned: bool,
     /// The program is gone.
     abandoned: bool,
@@ -81,7 +81,7 @@ async fn guard(order: GuardOrder) -> std::io::Result<()> {
         abandoned: false,
     };
     let mut children = on_signal(SignalKind::child())?;
-    // Nothing runs before its end is known.
+    // The command does not start before its deadline is known.
     let first = guard.lines.next_line().await;
     guard.obey(first).await?;
     if guard.abandoned {
@@ -102,7 +102,7 @@ async fn guard(order: GuardOrder) -> std::io::Result<()> {
         }
     }
     if guard.warned {
-        // What the command has left behind would work on under a hold that ends.
+        // Processes that the command has left would continue although the hold ends.
         guard.kill().await;
     }
     guard.conclude().await;
@@ -110,14 +110,14 @@ async fn guard(order: GuardOrder) -> std::io::Result<()> {
 }
 
 impl Guard {
-    /// Does what a line orders. Without a program that gives orders, the command is asked to end,
-    /// and has its grace, but not beyond the end that was told last.
+    /// Executes an order. If the program is gone, the command gets SIGTERM and its grace, but no time
+    /// after the last reported end.
     async fn obey(&mut self, line: std::io::Result<Option<String>>) -> std::io::Result<()> {
         match line.ok().flatten().map(|line| line.parse::<Order>()) {
             Some(Ok(Order::Until { end, warn })) => (self.end, self.warn) = (end, warn),
             Some(Ok(Order::Signal(number))) => self.send(signals::signal(number)),
             Some(Ok(Order::Kill)) => self.kill().await,
-            Some(Err(_)) => return Err(std::io::Error::other("an order that is none")),
+            Some(Err(_)) => return Err(std::io::Error::other("an order of the program is malformed")),
             None => {
                 self.warn().await;
                 self.end = self.end.min(self.clock.now() + self.grace);
@@ -127,7 +127,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Asks the command to end, once.
+    /// Sends SIGTERM to the command, once.
     async fn warn(&mut self) {
         self.warn = Moment::NEVER;
         if !self.warned {
@@ -138,13 +138,13 @@ impl Guard {
     }
 
     fn send(&self, signal: Option<Signal>) {
-        // A command that has ended meanwhile is not reaped yet, so its number is no other's.
+        // If the command has just exited, it is not reaped yet, so no other process has its number.
         if let (Some(child), Some(signal), None) = (self.child, signal, self.status) {
             let _ = kill_process(child, signal);
         }
     }
 
-    /// Kills the command and all that it has started.
+    /// Kills the command and all its descendants.
     async fn kill(&mut self) {
         let child = self.child.filter(|_| self.status.is_none());
         let (own, mut status) = (self.child, self.status);
@@ -158,7 +158,7 @@ impl Guard {
         (self.end, self.warn) = (Moment::NEVER, Moment::NEVER);
     }
 
-    /// Takes the ends of the command, and of orphans that are ours now.
+    /// Reaps the command, and orphans that this process has adopted.
     fn reap(&mut self) {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             if Some(pid) == self.child {
@@ -176,7 +176,7 @@ impl Guard {
         self.say(report).await;
     }
 
-    /// A program that is gone hears nothing.
+    /// The program can be gone: an error is ignored.
     async fn say(&mut self, report: GuardReport) {
         let _ = self.says.write_all(format!("{report}\n").as_bytes()).await;
     }

@@ -1,11 +1,11 @@
-//! A command to run under a hold, and how the hold is acquired.
+//! A command to run under a hold, and the acquisition of that hold.
 
 use std::ffi::OsString;
 use std::time::Duration;
 
 use latchwork::{Acquire, Acquired, Coordinator, ErrorKind, Fenced, Guard, Hold, Limit, Result, Token};
 
-/// Which recipe.
+/// The recipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Recipe {
     /// A mutex.
@@ -14,31 +14,31 @@ pub(crate) enum Recipe {
     Reader,
     /// A read/write lock, to write.
     Writer,
-    /// Permits of a semaphore; without a limit, of the stored one.
+    /// Permits of a semaphore.
     Semaphore {
-        /// How many.
+        /// The number of permits.
         permits: u32,
-        /// Of how many.
+        /// The limit; without one, the stored limit.
         limit: Option<u32>,
     },
-    /// A mutex for a job of many hosts.
+    /// A mutex for a job that many hosts start.
     Cron {
-        /// How long the job stays taken.
+        /// The least time that the lock is kept.
         min_hold: Duration,
     },
     /// Leadership.
     Election {
-        /// What others see of the leader.
+        /// The data that clients see of the leader.
         data: String,
     },
 }
 
-/// How long to wait.
+/// The time to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
     /// Not at all.
     Try,
-    /// At most so long; without a time as long as others hold.
+    /// Waits at most this time; without a time until the lock is free.
     Wait {
         /// The longest.
         within: Option<Duration>,
@@ -52,7 +52,7 @@ pub(crate) struct Job {
     pub(crate) recipe: Recipe,
     pub(crate) patience: Patience,
     pub(crate) max_hold: Option<Duration>,
-    /// How long before it must be gone the command is asked to end.
+    /// The time between SIGTERM and the instant at which the command must be gone.
     pub(crate) grace: Duration,
     pub(crate) owner_label: Option<String>,
     pub(crate) command: Vec<OsString>,
@@ -79,7 +79,7 @@ impl Held {
 }
 
 impl Job {
-    /// Acquires. `None` if others hold or wait, and it is not to wait.
+    /// Acquires the lock. Returns `None` if other clients hold or wait and the job does not wait.
     ///
     /// # Errors
     /// As the recipe's acquisition; `Timeout` after the longest wait.
@@ -115,7 +115,7 @@ impl Job {
         })
     }
 
-    /// By waiting or by a try, as the patience says.
+    /// Waits or tries, by the patience of the job.
     async fn taken<G: Guard>(&self, waits: Acquire<G>, tries: Acquire<Option<G>>) -> Result<Option<G>> {
         match self.patience {
             Patience::Wait { within: Some(within) } => {
@@ -126,13 +126,13 @@ impl Job {
         }
     }
 
-    /// One tick of a job that starts on many hosts.
+    /// One run of a job that many hosts start.
     async fn tick(&self, coordinator: &Coordinator, taken: Duration) -> Result<Option<Held>> {
         let lock = coordinator.mutex(&self.key)?;
         let tried = self.with_options(lock.try_acquire()).min_hold(taken).await?;
         let acquired = match tried {
-            // Where all of several tries may be refused, one host is first in the queue. The others
-            // give up long before the tick is free again.
+            // Several tries at once can all be refused on this backend. So the hosts join the queue: one
+            // is first, and the others give up long before the lock is free again.
             None if !coordinator.capabilities().clean_try => {
                 match self.with_options(lock.acquire()).min_hold(taken).within(taken / 4).await {
                     Err(error) if error.kind() == ErrorKind::Timeout => None,
@@ -205,7 +205,7 @@ mod tests {
         let cron = || job(Recipe::Cron { min_hold: Duration::from_millis(300) }, Patience::Try);
         let first = cron().acquire(&coordinator).await?.expect("free");
         first.hold.release().await?;
-        assert!(cron().acquire(&coordinator).await?.is_none(), "it has run already");
+        assert!(cron().acquire(&coordinator).await?.is_none(), "it has already run");
         coordinator.close().await
     }
 }

@@ -1,4 +1,4 @@
-//! What the program and the guard of its command say to each other, a line each.
+//! The messages between the program and the guard of its command, one line each.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,11 +8,11 @@ use latchwork::Moment;
 /// To the guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// The hold is good until `end`; unless this is said anew, the command is asked to end at `warn`.
+    /// The hold is valid until `end`. Without a later order, the command gets SIGTERM at `warn`.
     Until {
-        /// When the command must be gone.
+        /// The instant at which the command must be gone.
         end: Moment,
-        /// When it gets SIGTERM.
+        /// The instant of SIGTERM.
         warn: Moment,
     },
     /// Pass this signal on.
@@ -26,11 +26,11 @@ pub(super) enum Order {
 pub(super) enum GuardReport {
     /// The command runs.
     Started,
-    /// The command was asked to end, for the sake of the hold.
+    /// The command got SIGTERM because of its hold.
     Warned,
-    /// The command has ended, with this code.
+    /// The command exited with this code.
     Exited(i32),
-    /// The command was ended by this signal.
+    /// This signal ended the command.
     Signalled(i32),
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for GuardReport {
     }
 }
 
-/// A line that none of ours has written.
+/// A malformed line.
 #[derive(Debug)]
 pub(super) struct Garbled;
 

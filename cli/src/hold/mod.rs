@@ -1,19 +1,19 @@
 //! Running a command while holding.
 //!
 //! ```text
-//! the program ---- leases, renews, releases
-//!    |  ^ until when the hold is good, signals; how the command ended (a socket)
+//! the program ---- acquires, renews, releases
+//!    |  ^ down: the deadline of the hold, signals; up: how the command ended (a socket)
 //!    v  |
-//! the guard ------ ends the command in time, whatever becomes of the program
+//! the guard ------ ends the command in time, even if the program is stopped or killed
 //!    |
 //!    v
 //! the command ---- dies with its guard (Linux)
 //! ```
 //!
-//! All three are in one process group, so that the terminal treats them as one: what is typed goes to
-//! the command, and Ctrl-C and Ctrl-Z reach all. The program passes signals on, but not those that the
-//! terminal has sent to the command already. It has to be gone before another client can hold, so the
-//! guard ends it by the clock, at the deadline that the program has told it last.
+//! All three are in one process group, so the terminal treats them as one: the command gets the input,
+//! and Ctrl-C and Ctrl-Z reach all three. The program passes signals on, except a signal that the
+//! terminal has already sent to the command. The command must be gone before another client can hold,
+//! so the guard ends it by the clock, at the last deadline that the program reported.
 
 mod deadline;
 mod descendants;

@@ -1,4 +1,4 @@
-//! What the subcommands that run a command take, and the job that they come to.
+//! The arguments of the subcommands that run a command, and the resulting job.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -8,19 +8,19 @@ use clap::Args;
 use super::job::{Job, Patience, Recipe};
 use crate::failure::Failure;
 
-/// How long a command has to end, unless that is said.
+/// The default grace of a command.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Options of all that run a command.
+/// The options of all subcommands that run a command.
 #[derive(Debug, Args)]
 struct Running {
-    /// The most the hold may last; the command gets SIGTERM a grace before, SIGKILL at its end
+    /// The longest time to hold; the command gets SIGTERM a grace before the end, SIGKILL at the end
     #[arg(long, value_name = "TIME", value_parser = time)]
     max_hold: Option<Duration>,
-    /// How long before it must be gone the command gets SIGTERM [default: 2s, or half of --max-hold]
+    /// The time between SIGTERM and SIGKILL [default: 2s, or half of --max-hold if that is less]
     #[arg(long, value_name = "TIME", value_parser = time)]
     grace: Option<Duration>,
-    /// What others see as the holder [default: host, process and a number]
+    /// The label of this holder in listings [default: host, process and a number]
     #[arg(long, value_name = "TEXT")]
     owner_label: Option<String>,
     /// The command and its arguments
@@ -30,10 +30,10 @@ struct Running {
 
 #[derive(Debug, Args)]
 struct Waiting {
-    /// Do not wait: exit 120 if others hold or wait
+    /// Do not wait: exit 120 if other clients hold or wait
     #[arg(long = "try", conflicts_with = "within")]
     tries: bool,
-    /// The longest to wait (30s, 5m): then exit 120 [default: as long as others hold]
+    /// The longest time to wait (30s, 5m), then exit 120 [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = time)]
     within: Option<Duration>,
 }
@@ -42,14 +42,14 @@ struct Waiting {
 pub(crate) struct LockOrder {
     /// The lock's key: any text of 1 to 255 bytes
     key: String,
-    /// Beside other readers: as a reader of the read/write lock KEY
+    /// Hold the read/write lock KEY as a reader, at the same time as other readers
     #[arg(long, conflicts_with_all = ["permits", "of"])]
     shared: bool,
-    /// Alone, beside no reader: as the writer of the read/write lock KEY (without either option the
-    /// lock is a mutex, which excludes other mutexes only)
+    /// Hold the read/write lock KEY as the writer, alone (without --shared and --exclusive KEY is a
+    /// mutex, a separate lock that readers and writers ignore)
     #[arg(long, conflicts_with_all = ["shared", "permits", "of"])]
     exclusive: bool,
-    /// So many permits of a semaphore
+    /// Hold this number of permits of a semaphore
     #[arg(long, value_name = "N", requires = "of")]
     permits: Option<u32>,
     /// The semaphore's limit
@@ -65,11 +65,11 @@ pub(crate) struct LockOrder {
 pub(crate) struct SemaphoreOrder {
     /// The semaphore's key: any text of 1 to 255 bytes
     key: String,
-    /// So many permits
+    /// The number of permits
     #[arg(long, value_name = "N", default_value_t = 1)]
     permits: u32,
-    /// The semaphore's limit; the first to use it stores it, and another limit is then refused
-    /// [default: the stored one]
+    /// The semaphore's limit; the first client stores it, and another limit is then refused
+    /// [default: the stored limit]
     #[arg(long, value_name = "LIMIT")]
     of: Option<u32>,
     #[command(flatten)]
@@ -82,8 +82,8 @@ pub(crate) struct SemaphoreOrder {
 pub(crate) struct CronOrder {
     /// The job's key: any text of 1 to 255 bytes
     key: String,
-    /// The job stays taken so long, however soon it ends: more than the hosts' clocks differ, less
-    /// than the time from one run to the next
+    /// The least time to keep the lock, even if the job ends sooner: more than the clocks of the hosts
+    /// differ, less than the time between two runs
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
     min_hold: Duration,
     #[command(flatten)]
@@ -94,7 +94,7 @@ pub(crate) struct CronOrder {
 pub(crate) struct ElectOrder {
     /// The election's key: any text of 1 to 255 bytes
     key: String,
-    /// What others see of the leader, such as its address
+    /// The data that other clients see of the leader, such as its address
     #[arg(long, value_name = "TEXT", default_value = "")]
     data: String,
     #[command(flatten)]
@@ -124,9 +124,9 @@ impl Running {
             && grace >= most
         {
             return Err(Failure::usage(
-                "--grace is as long as --max-hold: the command would be ended at once",
+                "--grace is not shorter than --max-hold: the command would get SIGTERM at once",
             )
-            .next("make it shorter"));
+            .next("make --grace shorter"));
         }
         let grace = grace.unwrap_or_else(|| max_hold.map_or(GRACE, |most| GRACE.min(most / 2)));
         Ok(Job { key, recipe, patience, max_hold, grace, owner_label, command })
@@ -155,7 +155,9 @@ impl SemaphoreOrder {
 impl CronOrder {
     pub(crate) fn into_job(self) -> Result<Job, Failure> {
         if self.running.max_hold.is_some_and(|most| most < self.min_hold) {
-            return Err(Failure::usage("--max-hold is shorter than --min-hold").next("make it longer"));
+            return Err(
+                Failure::usage("--max-hold is shorter than --min-hold").next("make --max-hold longer")
+            );
         }
         let recipe = Recipe::Cron { min_hold: self.min_hold };
         self.running.job(self.key, recipe, Patience::Try)

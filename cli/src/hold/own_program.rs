@@ -1,9 +1,9 @@
-//! Where this program's file is.
+//! The path of this program's file.
 
 use std::io;
 use std::path::PathBuf;
 
-/// This program, to be started again. On Linux also when its file was replaced meanwhile.
+/// Returns a path that starts this program again. On Linux it works also if the file was replaced.
 pub(super) fn own_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
 }

@@ -1,4 +1,4 @@
-//! One run: connect, acquire, run the command, give the hold back.
+//! One run: connect, acquire, run the command, release.
 
 use latchwork::{Config, Coordinator, Ended as HoldEnded, ErrorKind};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -14,8 +14,10 @@ use crate::settings::Common;
 pub(crate) fn run(common: &Common, job: &Job) -> Outcome {
     let config = common.coordinator()?;
     if config.backend == "memory" {
-        return Err(Failure::usage("memory:// is of this process alone: it would keep nobody out")
-            .next("give the URL of a server"));
+        return Err(Failure::usage(
+            "memory:// exists only in this process: it would keep no other client out",
+        )
+        .next("give the URL of a server"));
     }
     let failed = |error| Failure::machine("the run cannot begin", error);
     let signals = signals::receive().map_err(failed)?;
@@ -34,11 +36,11 @@ async fn hold(config: &Config, job: &Job, mut signals: Signals) -> Outcome {
     let ran = under(&coordinator, config, job, &mut signals).await;
     let closed = tokio::select! {
         closed = coordinator.close() => closed,
-        // Somebody does not want to wait until a job of many hosts may be given back.
+        // A second signal ends the wait for the least time of a `cron` job.
         Some(_) = signals.recv() => coordinator.close_now().await,
     };
     if let Err(error) = closed {
-        warn(format_args!("{error}; the lease frees the rest within its TTL"));
+        warn(format_args!("{error}; the server releases the rest within the TTL"));
     }
     ran
 }
@@ -63,20 +65,20 @@ async fn under(coordinator: &Coordinator, config: &Config, job: &Job, signals: &
         }
         (None, Ending { warned: true, .. }) => Err(ended_early(job)),
         (None, Ending { code, .. }) => {
-            tell_of(job, &held, released);
+            warn_of(job, &held, released);
             Ok(code)
         }
     }
 }
 
-/// The command was asked to end while the hold stood, and has.
+/// The command got SIGTERM while it still held the lock, and has ended.
 fn ended_early(job: &Job) -> Failure {
     let (why, next) = match job.max_hold {
         Some(_) => (
-            "--max-hold was near, or the coordinator did not answer",
-            "give it more time, or a longer --max-hold",
+            "--max-hold was nearly over, or the coordinator did not answer",
+            "use a longer --max-hold, or check the coordinator",
         ),
-        None => ("the coordinator did not answer", "look at it and the network, then start anew"),
+        None => ("the coordinator did not answer", "check it and the network, then start the command again"),
     };
     Failure::new(
         exit::LOST,
@@ -85,17 +87,17 @@ fn ended_early(job: &Job) -> Failure {
     .next(next)
 }
 
-/// Says what is not as it should be about a release; the command has ended as it has.
-fn tell_of(job: &Job, held: &Held, released: latchwork::Result<()>) {
+/// Warns if a release was not normal. The exit code stays the code of the command.
+fn warn_of(job: &Job, held: &Held, released: latchwork::Result<()>) {
     match released {
         Ok(()) => {}
         Err(error) => match (error.lost_reason(), error.kind()) {
             (Some(reason), _) => warn(format_args!(
-                "the hold of {:?} (number {}) was lost before the command ended: {reason}",
+                "the hold of {:?} (sequence {}) was lost before the command ended: {reason}",
                 job.key, held.sequence
             )),
             (None, ErrorKind::OutcomeUnknown) => {
-                warn(format_args!("{error}; the lease frees it within its TTL"));
+                warn(format_args!("{error}; the server releases the lock within the TTL"));
             }
             _ => warn(error),
         },
@@ -105,20 +107,23 @@ fn tell_of(job: &Job, held: &Held, released: latchwork::Result<()>) {
 /// Not acquired, without waiting.
 fn taken(job: &Job) -> Outcome {
     match job.recipe {
-        // As it should be: another host runs it.
+        // Another host runs the job.
         Recipe::Cron { .. } => Ok(Ended::WELL),
         _ => {
             let next = match job.patience {
-                Patience::Try => "`latchwork inspect` shows who; leave --try out to wait",
-                Patience::Wait { .. } => "wait longer",
+                Patience::Try => "`latchwork inspect` shows them; remove --try to wait",
+                Patience::Wait { .. } => "use a longer --within",
             };
-            Err(Failure::new(exit::NOT_ACQUIRED, format!("{:?} is taken: others hold or wait", job.key))
-                .next(next))
+            Err(Failure::new(
+                exit::NOT_ACQUIRED,
+                format!("{:?} is taken: other clients hold or wait", job.key),
+            )
+            .next(next))
         }
     }
 }
 
-/// A signal before the hold.
+/// A signal arrived before the lock was acquired.
 fn interrupted(signal: Received) -> Ended {
     Ended::By(signal.number)
 }

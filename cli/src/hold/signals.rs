@@ -1,4 +1,4 @@
-//! The signals that end programs, as the program and the guard of its command take them.
+//! The signals that end programs, in the program and in the guard of its command.
 
 use std::fs;
 use std::io;
@@ -11,21 +11,21 @@ use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 use tokio::sync::mpsc;
 
-/// The signals that are passed on.
+/// The signals that the program passes on.
 const PASSED_ON: [i32; 4] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT];
 
-/// A signal that has come.
+/// A received signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Received {
     pub(super) number: i32,
-    /// It came from the terminal, which has sent it to the command too.
+    /// The terminal sent it, also to the command.
     pub(super) from_terminal: bool,
 }
 
-/// The signals of this process, from the call on.
+/// Receives the signals of this process, from the call on.
 ///
-/// One that was ignored when this process was started stays so, for the command too: `nohup` and
-/// jobs in the background of a script rely on it.
+/// A signal that was ignored when this process started stays ignored, also for the command: `nohup`
+/// and background jobs of scripts rely on it.
 pub(super) fn receive() -> io::Result<mpsc::UnboundedReceiver<Received>> {
     let mut signals = SignalsInfo::<WithOrigin>::new(heeded())?;
     let (sender, receiver) = mpsc::unbounded_channel();
@@ -41,14 +41,13 @@ pub(super) fn receive() -> io::Result<mpsc::UnboundedReceiver<Received>> {
     Ok(receiver)
 }
 
-/// Takes the signals, and does nothing at them. Unlike ignoring them, this is not inherited by the
-/// command.
+/// Receives the signals and does nothing. The command does not inherit this, unlike an ignored signal.
 pub(super) fn shrug_off() -> io::Result<SignalsInfo> {
     SignalsInfo::new(heeded())
 }
 
-/// A terminal that is closed tells only the leader of its session, which tells the others. That is
-/// the shell, or this program where it was started in its place (`ssh -t HOST latchwork …`).
+/// A terminal that closes sends SIGHUP only to the leader of its session, which passes it on. The leader
+/// is the shell, or this program if it was started without a shell (`ssh -t HOST latchwork …`).
 fn leads_session() -> bool {
     rustix::process::getsid(None).is_ok_and(|session| session == rustix::process::getpid())
 }
@@ -63,7 +62,7 @@ fn heeded() -> Vec<i32> {
     PASSED_ON.into_iter().filter(|number| ignored & (1 << (number - 1)) == 0).collect()
 }
 
-/// The signals that this process ignores, as bits. Only Linux tells.
+/// The signals that this process ignores, as bits. Only Linux reports them.
 fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

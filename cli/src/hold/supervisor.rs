@@ -1,4 +1,4 @@
-//! The program's side of a running command: it starts the guard, keeps it informed, and hears how the
+//! The program's side of a running command: it starts the guard, sends it orders, and receives how the
 //! command ended.
 
 use std::ffi::OsString;
@@ -27,15 +27,15 @@ use super::signals::Received;
 use crate::exit::{self, Ended};
 use crate::failure::Failure;
 
-/// How long a signal to all of a terminal's processes takes to reach the last of them.
+/// The time in which a signal of a terminal reaches all its processes.
 const A_MOMENT: Duration = Duration::from_millis(50);
 
-/// How the command has ended.
+/// How the command ended.
 #[derive(Debug)]
 pub(super) struct Ending {
-    /// As it would have without us.
+    /// The exit of the command itself.
     pub(super) code: Ended,
-    /// It was asked to end for the sake of the hold.
+    /// The command got SIGTERM because of its hold.
     pub(super) warned: bool,
 }
 
@@ -48,11 +48,11 @@ pub(super) struct Supervisor<'a> {
     bounds: Bounds,
     /// The last signal that came from the terminal.
     from_terminal: Option<i32>,
-    /// The guard has asked the command to end.
+    /// The guard has sent SIGTERM to the command.
     warned: bool,
 }
 
-/// The guard, as the program talks to it.
+/// The guard, as the program sees it.
 struct GuardProcess {
     process: Child,
     reports: Lines<BufReader<OwnedReadHalf>>,
@@ -75,17 +75,17 @@ impl<'a> Supervisor<'a> {
     /// Runs the command to its end.
     ///
     /// # Errors
-    /// When the guard cannot start, or was killed; the command is gone then.
+    /// If the guard cannot start, or was killed. The command is gone then.
     pub(super) async fn run(mut self, signals: &mut UnboundedReceiver<Received>) -> Result<Ending, Failure> {
         let failed = |error| Failure::machine("the command cannot be guarded", error);
-        // Orphans of a guard that is killed become ours.
+        // This process adopts the orphans of a killed guard.
         descendants::adopt().map_err(failed)?;
         let guard = self.start().await.map_err(failed)?;
         self.watch(guard, signals).await
     }
 
     async fn start(&self) -> io::Result<GuardProcess> {
-        // A socket with a name, since a descriptor cannot be handed down without unsafe code.
+        // A named socket, since passing on a descriptor needs unsafe code.
         let folder = tempfile::Builder::new().prefix("latchwork-").tempdir()?;
         let socket = folder.path().join("guard");
         let listener = UnixListener::bind(&socket)?;
@@ -99,7 +99,7 @@ impl<'a> Supervisor<'a> {
             tokio::select! {
                 came = listener.accept() => break came?.0,
                 _ = children.recv() => if process.try_wait()?.is_some() {
-                    return Err(io::Error::other("its guard did not start"));
+                    return Err(io::Error::other("the guard did not start"));
                 },
             }
         };
@@ -161,7 +161,7 @@ impl<'a> Supervisor<'a> {
 }
 
 impl Supervisor<'_> {
-    /// Tells the guard until when the hold is good.
+    /// Reports the deadline of the hold to the guard.
     async fn inform(&mut self, guard: &mut GuardProcess) {
         let now = self.coordinator.lease().clock().now();
         guard.order(self.bounds.order(now, &self.held.hold)).await;
@@ -175,7 +175,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// How the command has ended, if it has.
+    /// Returns how the command ended, if it has.
     async fn heard(
         &mut self,
         report: GuardReport,
@@ -195,8 +195,9 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Whether a signal was sent by the terminal to the command and to us: then Ctrl-C has ended the
-    /// command, and should end the script that has started us too. Ours may come a moment later.
+    /// Whether the terminal sent this signal to the command and to this program. Then Ctrl-C ended the
+    /// command, and should also end the script that started this program. The program's own signal can
+    /// arrive a moment later.
     async fn was_typed(&mut self, number: i32, signals: &mut UnboundedReceiver<Received>) -> bool {
         let typed = Received { number, from_terminal: true };
         while self.from_terminal != Some(number) {
@@ -210,24 +211,24 @@ impl Supervisor<'_> {
     }
 
     fn conclude(&self, mut guard: GuardProcess, code: Ended) -> Result<Ending, Failure> {
-        // It has said its last and ends by itself.
+        // The guard exits after its last report.
         guard.process.wait().map_err(|error| Failure::machine("the guard did not end", error))?;
         Ok(Ending { code, warned: self.warned })
     }
 }
 
 impl GuardProcess {
-    /// A guard that is gone is noticed by the silence of its reports.
+    /// Ignores an error: the end of the reports shows that the guard is gone.
     async fn order(&mut self, order: Order) {
         let _ = self.orders.write_all(format!("{order}\n").as_bytes()).await;
     }
 }
 
-/// The guard was killed. On Linux its command has died with it, and the command's children are ours:
-/// they go too, before the hold is given back.
+/// The guard was killed. On Linux its command has died with it, and this process has adopted the
+/// command's children: it kills them before the release.
 async fn abandoned(mut guard: Child) -> Failure {
     let _ = guard.wait();
     descendants::kill_all(None, |_, _| {}).await;
     Failure::new(exit::LOST, "the guard of the command was killed, and the command with it")
-        .next("start anew")
+        .next("start the command again")
 }

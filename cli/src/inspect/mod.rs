@@ -1,4 +1,4 @@
-//! Who holds, who waits, and why.
+//! Shows holders, waiters, and the reason why each waiter waits.
 
 mod client;
 mod reason;
@@ -28,24 +28,23 @@ use crate::terminal;
 
 #[derive(Debug, Args)]
 pub(crate) struct InspectOrder {
-    /// KIND/KEY (mutex/backup), KIND/ (all of a kind), or the beginning of keys of any kind
-    /// [default: all]
+    /// KIND/KEY (mutex/backup), KIND/ (all of a kind), or a prefix of keys of any kind [default: all]
     what: Option<String>,
-    /// Takes WHAT as the beginning of keys, also where it looks like KIND/KEY
+    /// Treats WHAT as a prefix of keys, even if it looks like KIND/KEY
     #[arg(long)]
     prefix: bool,
-    /// Shows it again and again, in place on a terminal, until Ctrl-C
+    /// Repeats the view until Ctrl-C; a terminal is updated in place
     #[arg(long, short)]
     watch: bool,
-    /// How often with --watch
+    /// The interval of --watch
     #[arg(long, value_name = "TIME", value_parser = crate::hold::order::time, default_value = "1s", requires = "watch")]
     every: Duration,
-    /// As JSON; with --watch a line each time
+    /// Prints JSON; with --watch one line for each view
     #[arg(long)]
     json: bool,
 }
 
-/// Shows what was asked for.
+/// Shows the queues that the arguments select.
 pub(crate) fn run(common: &Common, order: &InspectOrder) -> Outcome {
     let config = common.coordinator()?;
     on_a_server(&config, async |coordinator| show(coordinator, &config, order).await)
@@ -71,20 +70,20 @@ impl InspectOrder {
         }
         let json =
             if self.watch { serde_json::to_string(snapshot) } else { serde_json::to_string_pretty(snapshot) };
-        json.map(|json| json + "\n").map_err(|error| Failure::machine("no JSON", error))
+        json.map(|json| json + "\n").map_err(|error| Failure::machine("the JSON cannot be generated", error))
     }
 
     fn nothing(&self) -> String {
         match &self.what {
-            Some(what) => format!("nobody holds or waits at {}", table::printable(what)),
-            None => "nobody holds or waits".to_owned(),
+            Some(what) => format!("no holder and no waiter at {}", table::printable(what)),
+            None => "no holder and no waiter".to_owned(),
         }
     }
 }
 
-/// Prints, with styles where they are seen. Answers whether somebody still reads it.
+/// Prints a text, with styles if the output shows them. Returns whether the reader is still there.
 ///
-/// Styles are taken out here, since a terminal without colours still has a cursor to move.
+/// It removes the styles itself, since a terminal without colours still has a cursor to move.
 fn print(text: &str) -> Result<bool, Failure> {
     let text = match AutoStream::choice(&io::stdout()) {
         ColorChoice::Never => STYLES.iter().fold(text.to_owned(), |text, style| plain(&text, style)),

@@ -3,7 +3,7 @@
 use latchwork::Claim;
 use latchwork_core::backend::QueueEntry;
 
-/// Why the node at an index waits, or `None` if it holds. `limit` is that of a semaphore.
+/// The reason why the node at an index waits, or `None` if it holds. `limit` is the limit of a semaphore.
 pub(super) fn waits_for(entries: &[QueueEntry], at: usize, limit: Option<u32>) -> Option<String> {
     let (ahead, own) = (&entries[..at], &entries[at]);
     if own.admitted {
@@ -17,25 +17,25 @@ pub(super) fn waits_for(entries: &[QueueEntry], at: usize, limit: Option<u32>) -
             writer.map_or_else(about_to_hold, |writer| behind(writer, "writer"))
         }
         Claim::Permits(weight) => match ahead.iter().find(|entry| !entry.admitted) {
-            Some(first) => format!("its turn, behind waiter {}", first.sequence),
+            Some(first) => format!("its turn after waiter {}", first.sequence),
             None => {
                 let taken: u64 = ahead.iter().map(|entry| u64::from(entry.claim.weight())).sum();
                 let free = limit.map(|limit| u64::from(limit).saturating_sub(taken));
                 match free {
                     Some(free) if free >= u64::from(weight) => about_to_hold(),
                     Some(free) => {
-                        format!("{weight} free, there {} {free}", if free == 1 { "is" } else { "are" })
+                        format!("{weight} free permits, {free} {} free", if free == 1 { "is" } else { "are" })
                     }
-                    None => format!("{weight} free"),
+                    None => format!("{weight} free permits"),
                 }
             }
         },
     })
 }
 
-/// Nothing is in its way: the server has not noted it yet.
+/// No node blocks it: the server has not recorded the admission yet.
 fn about_to_hold() -> String {
-    "nothing any more: it is about to hold".to_owned()
+    "nothing: it is about to hold".to_owned()
 }
 
 fn who(entry: &QueueEntry) -> &'static str {
@@ -74,8 +74,8 @@ mod tests {
         assert_eq!(waits_for(&lock, 1, None).unwrap(), "reader 1 to leave");
         assert_eq!(waits_for(&lock, 3, None).unwrap(), "writer 2 to leave");
         let semaphore = queue(&[(Permits(2), true), (Permits(2), false), (Permits(1), false)]);
-        assert_eq!(waits_for(&semaphore, 1, Some(3)).unwrap(), "2 free, there is 1");
-        assert_eq!(waits_for(&semaphore, 2, Some(3)).unwrap(), "its turn, behind waiter 2");
-        assert_eq!(waits_for(&semaphore, 1, Some(9)).unwrap(), "nothing any more: it is about to hold");
+        assert_eq!(waits_for(&semaphore, 1, Some(3)).unwrap(), "2 free permits, 1 is free");
+        assert_eq!(waits_for(&semaphore, 2, Some(3)).unwrap(), "its turn after waiter 2");
+        assert_eq!(waits_for(&semaphore, 1, Some(9)).unwrap(), "nothing: it is about to hold");
     }
 }

@@ -17,11 +17,11 @@ use crate::settings::Common;
 pub(crate) struct ReleaseOrder {
     /// KIND/KEY, such as mutex/backup
     queue: QueueName,
-    /// The number of the holder or waiter, as `latchwork inspect` shows it. It is never given out
-    /// again, so a late release takes nothing from the next holder
+    /// The sequence number of the holder or waiter, as `latchwork inspect` shows it. The server never
+    /// uses it again, so a late release does not remove the next holder
     #[arg(long, value_name = "N")]
     sequence: u64,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
 }
@@ -56,27 +56,32 @@ impl ReleaseOrder {
     }
 
     fn gone(&self) -> Failure {
-        Failure::new(exit::NOT_ACQUIRED, format!("{} has no {} (any more)", self.name(), self.sequence))
-            .next(format!("`latchwork inspect {}` shows who is there", self.name()))
+        Failure::new(
+            exit::NOT_ACQUIRED,
+            format!("{} has no holder or waiter {} any more", self.name(), self.sequence),
+        )
+        .next(format!("`latchwork inspect {}` shows the queue", self.name()))
     }
 
-    /// Says what will happen, and asks.
+    /// Prints the consequences, and asks.
     async fn confirmed(&self, node: &QueueEntry) -> Result<bool, Failure> {
         if !io::stdin().is_terminal() {
-            return Err(Failure::usage("nobody is there to be asked").next("give --yes if it is meant"));
+            return Err(
+                Failure::usage("no terminal to ask at").next("add --yes to release without a question")
+            );
         }
         let warning = self.warning(node);
-        // In a thread of its own: the client is kept while somebody thinks, and a step of a move waits for it.
+        // In a separate thread: the client must go on while the user thinks, since a step of a move waits for it.
         let asked = tokio::task::spawn_blocking(move || {
             say(&warning)?;
             let mut answer = String::new();
             io::stdin()
                 .lock()
                 .read_line(&mut answer)
-                .map_err(|error| Failure::machine("no answer", error))?;
+                .map_err(|error| Failure::machine("the answer cannot be read", error))?;
             Ok(answer.trim().eq_ignore_ascii_case("yes"))
         });
-        asked.await.map_err(|error| Failure::machine("no answer", error))?
+        asked.await.map_err(|error| Failure::machine("the answer cannot be read", error))?
     }
 
     fn warning(&self, node: &QueueEntry) -> String {
@@ -84,11 +89,11 @@ impl ReleaseOrder {
         let mut text = format!("{who} {} of {}: {label}\n", self.sequence, self.name());
         text += match node.admitted {
             true => {
-                "It loses what it holds, and the next in the queue holds at once.\n\
-                 Its process is not stopped: it hears of the loss within a TTL, and works on until then.\n\
-                 Only fencing keeps its last writes out: a resource that refuses a token below the\n\
-                 highest it has seen.\n\
-                 If its process is dead, wait instead: its lease ends by itself.\n"
+                "It loses its hold, and the next waiter in the queue holds at once.\n\
+                 Its process is not stopped: it learns of the loss within a TTL, and works on until then.\n\
+                 Only fencing stops its last writes: the store refuses a token below the highest\n\
+                 one that it has seen.\n\
+                 If its process is dead, wait instead: the server ends its lease.\n"
             }
             false => "It loses its place in the queue, and its acquisition fails.\n",
         };

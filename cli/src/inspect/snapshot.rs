@@ -1,4 +1,4 @@
-//! What the server has at one moment.
+//! The queues of a server at one moment.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,29 +12,29 @@ use serde::Serialize;
 use super::reason::waits_for;
 use super::target::Target;
 
-/// So many nodes of one queue are shown.
+/// The most nodes of one queue that are shown.
 const MOST: usize = 1000;
 
-/// Queues, and who is in them.
+/// Queues with their nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Snapshot {
-    /// What is marked on the namespace: it is retired, or moves.
+    /// The mark of a namespace that is retired or moves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) marker: Option<Marker>,
     pub(crate) queues: Vec<Queue>,
 }
 
-/// Where the namespace's clients are sent.
+/// The mark of a namespace, with the URL that its clients are sent to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Marker {
     /// `leaves` or `arrives`.
     course: &'static str,
-    /// The move, if it is one.
+    /// The name of the move, unless the namespace is retired.
     #[serde(rename = "move")]
     name: Option<String>,
-    /// The other side.
+    /// The URL of the other side.
     url: String,
-    /// All of it, for people.
+    /// The mark as text.
     #[serde(skip)]
     pub(super) words: String,
 }
@@ -59,7 +59,7 @@ pub(crate) struct Queue {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) limit: Option<u32>,
     pub(crate) nodes: Vec<Node>,
-    /// There are more nodes than are shown.
+    /// The queue has more nodes than are shown.
     pub(crate) more: bool,
 }
 
@@ -71,16 +71,16 @@ pub(crate) struct Node {
     pub(crate) holds: bool,
     /// Its number on the server; of an exclusive holder, its fencing token.
     pub(crate) sequence: u64,
-    /// `exclusive`, `shared`, or how many permits.
+    /// `exclusive`, `shared`, or the number of permits.
     pub(crate) claim: Claim,
     pub(crate) label: String,
-    /// How long it has been there, where the server tells.
+    /// The age of the node, if the server reports it.
     #[serde(serialize_with = "seconds")]
     pub(crate) age: Option<Duration>,
-    /// How long the server goes on counting on it without another renewal, where the server tells.
+    /// The time until the lease ends without another renewal, if the server reports it.
     #[serde(serialize_with = "seconds")]
     pub(crate) lease_left: Option<Duration>,
-    /// Why it waits.
+    /// The reason why it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) waits_for: Option<String>,
 }
@@ -94,8 +94,8 @@ fn seconds<S: serde::Serializer>(
 }
 
 impl Snapshot {
-    /// Reads it: a request for the namespace's mark, one for each page of queues, and one for each queue
-    /// (two for a semaphore).
+    /// Reads a snapshot: one request for the mark of the namespace, one for each page of queues, and one
+    /// for each queue (two for a semaphore).
     ///
     /// # Errors
     /// `Unavailable`; `Forbidden`; `InvalidArgument` naming `key` or `prefix`.
@@ -104,7 +104,7 @@ impl Snapshot {
         Self::read(coordinator, &names, target).await
     }
 
-    /// Reads the queues of these names.
+    /// Reads these queues.
     ///
     /// # Errors
     /// As [`take`](Self::take).
@@ -117,7 +117,7 @@ impl Snapshot {
         let mut queues = Vec::new();
         for address in names {
             let queue = Queue::read(coordinator, address).await?;
-            // One that has emptied since it was listed is not in use.
+            // A queue that has become empty since the listing is not in use.
             if !queue.nodes.is_empty() || matches!(target, Target::Queue(_)) {
                 queues.push(queue);
             }
@@ -126,7 +126,7 @@ impl Snapshot {
     }
 }
 
-/// In a stable order, each once.
+/// The selected queues, sorted and without repetitions.
 pub(super) async fn addresses(
     coordinator: &Coordinator,
     config: &Config,

@@ -1,4 +1,4 @@
-//! A snapshot, for people.
+//! A snapshot as a table.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use super::snapshot::{Node, Queue, Snapshot};
 const KEY: Style = Style::new().bold();
 const HOLDS: Style = AnsiColor::Green.on_default();
 const WAITS: Style = AnsiColor::Yellow.on_default();
-/// All of them.
+/// All styles.
 pub(super) const STYLES: [Style; 3] = [KEY, HOLDS, WAITS];
 
 impl Snapshot {
-    /// Its lines, with styles. Labels and keys have nothing that acts on a terminal.
+    /// The lines of the table, with styles. Labels and keys contain no control characters.
     pub(super) fn table(&self, nothing: &str) -> String {
         let marked = self
             .marker
             .as_ref()
-            .map(|marker| format!("{WAITS}The namespace is marked:{WAITS:#} {}\n\n", marker.words));
+            .map(|marker| format!("{WAITS}Mark of the namespace:{WAITS:#} {}\n\n", marker.words));
         let queues = match self.queues.iter().all(|queue| queue.nodes.is_empty()) {
             true => format!("{nothing}\n"),
             false => self.queues.iter().map(Queue::table).collect::<Vec<_>>().join("\n"),
@@ -87,7 +87,7 @@ fn count_of(weight: u32) -> String {
     format!("{weight} {}", if weight == 1 { "permit" } else { "permits" })
 }
 
-/// A time of at most two parts: `3.2s`, `4m 5s`, `2h 7m`, `3d 4h`.
+/// A time in at most two parts: `3.2s`, `4m 5s`, `2h 7m`, `3d 4h`.
 pub(crate) fn short(age: Duration) -> String {
     let seconds = age.as_secs();
     match seconds {
@@ -98,7 +98,7 @@ pub(crate) fn short(age: Duration) -> String {
     }
 }
 
-/// A key may hold what acts on a terminal.
+/// Escapes control characters and direction marks, which would act on a terminal.
 pub(crate) fn printable(text: &str) -> String {
     let acts = |c: char| {
         c.is_control()

@@ -1,10 +1,10 @@
-//! Which queues are meant: a kind and a key, or the beginning of keys.
+//! The selected queues: a kind and a key, or a prefix of keys.
 
 use std::str::FromStr;
 
 use latchwork::Kind;
 
-/// The kinds that have holders and waiters: all of queues, but for the registry of clients.
+/// The kinds with holders and waiters: all kinds of queues except the registry of clients.
 fn kinds() -> impl Iterator<Item = Kind> {
     Kind::QUEUES.into_iter().filter(|kind| *kind != Kind::Clients)
 }
@@ -24,31 +24,31 @@ pub(crate) struct QueueName {
 impl FromStr for QueueName {
     type Err = String;
 
-    /// `KIND/KEY`; what follows the first slash is the key.
+    /// `KIND/KEY`. The key begins after the first slash.
     fn from_str(text: &str) -> Result<Self, String> {
         let names = || kinds().map(Kind::as_str).collect::<Vec<_>>().join(", ");
         let (kind, key) =
-            text.split_once('/').ok_or_else(|| format!("is not KIND/KEY, with a KIND of {}", names()))?;
+            text.split_once('/').ok_or_else(|| format!("is not KIND/KEY; the kinds are {}", names()))?;
         let kind =
-            kind_of(kind).ok_or_else(|| format!("{kind:?} is no kind of lock; there are {}", names()))?;
+            kind_of(kind).ok_or_else(|| format!("unknown kind {kind:?}; the kinds are {}", names()))?;
         if key.is_empty() {
-            return Err(format!("has no key behind {}/", kind.as_str()));
+            return Err(format!("has no key after {}/", kind.as_str()));
         }
         Ok(Self { kind, key: key.to_owned() })
     }
 }
 
-/// What to show.
+/// The queues to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// One queue, also when it is empty.
+    /// One queue, even if it is empty.
     Queue(QueueName),
-    /// The queues in use of these kinds whose keys begin so.
+    /// The queues in use of these kinds whose keys have this prefix.
     Prefix { kinds: Vec<Kind>, prefix: String },
 }
 
 impl Target {
-    /// `KIND/KEY`, `KIND/` (all of a kind), the beginning of keys of any kind, or nothing: all.
+    /// `KIND/KEY`, `KIND/` (all of a kind), a prefix of keys of any kind, or no text (all).
     pub(crate) fn of(text: Option<&str>) -> Self {
         let text = text.unwrap_or_default();
         if let Ok(queue) = text.parse() {
@@ -61,7 +61,7 @@ impl Target {
         }
     }
 
-    /// All kinds, of keys that begin so.
+    /// All kinds, with this prefix of keys.
     pub(crate) fn all(prefix: &str) -> Self {
         Target::Prefix { kinds: kinds().collect(), prefix: prefix.to_owned() }
     }

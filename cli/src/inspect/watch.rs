@@ -1,4 +1,4 @@
-//! The same view again and again.
+//! Repeats a view.
 
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal};
@@ -14,21 +14,21 @@ use crate::exit::Ended;
 use crate::failure::{Outcome, warn};
 use crate::terminal::{interrupts, print_until};
 
-/// Listing the names of queues may cost a server time for all of its keys (Redis has no index of
-/// them). It gets one hundredth of the time.
+/// A listing of queues can make the server walk over all its keys (Redis has no index of them). It
+/// gets one hundredth of the time.
 const LISTING: u32 = 100;
-/// Reading the queues that are known costs a request each. It gets a tenth of the time, most of which
-/// is the way there and back.
+/// Each known queue costs a request. The reads get a tenth of the time, most of which is the round
+/// trip.
 const READING: u32 = 10;
 
-/// Moves to the upper left corner, and does not break long lines.
+/// Moves the cursor to the upper left corner, and stops breaking long lines.
 const HOME: &str = "\u{1b}[H\u{1b}[?7l";
 const CLEAR_LINE: &str = "\u{1b}[K\n";
-/// Clears what is below, and breaks lines as ever.
+/// Clears the rest of the screen, and breaks long lines again.
 const END: &str = "\u{1b}[J\u{1b}[?7h";
 const CLEAR_ALL: &str = "\u{1b}[2J";
 
-/// A view, and what it knows from one time to the next.
+/// A repeated view, with its state.
 struct Watch<'a> {
     coordinator: &'a Coordinator,
     config: &'a Config,
@@ -37,7 +37,7 @@ struct Watch<'a> {
     list_again: Instant,
 }
 
-/// Shows it until Ctrl-C.
+/// Shows the view until Ctrl-C.
 pub(super) async fn run(
     coordinator: &Coordinator,
     config: &Config,
@@ -58,7 +58,7 @@ pub(super) async fn run(
         };
         let text = match shown {
             Ok(snapshot) => order.text(&snapshot)?,
-            // It may be back for the next view.
+            // The server may answer again at the next view.
             Err(error) if error.is_retryable() && in_place => format!("{error}\n"),
             Err(error) if error.is_retryable() => {
                 warn(&error);
@@ -89,7 +89,7 @@ impl Watch<'_> {
     }
 }
 
-/// A view in place: as many lines as the terminal has.
+/// A view for an update in place, with at most as many lines as the terminal.
 fn frame(config: &Config, every: Duration, text: &str) -> String {
     // A terminal that does not know its size says 0.
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_row > 0);
@@ -107,7 +107,7 @@ fn cut(text: &str, rows: usize) -> String {
     let mut lines = all.clone();
     let rest;
     if all.len() > rows {
-        rest = format!("… {} lines more: a longer WHAT shows less", all.len() - rows + 1);
+        rest = format!("… {} lines more: select fewer queues with a longer WHAT", all.len() - rows + 1);
         lines.truncate(rows - 1);
         lines.push(&rest);
     }

@@ -1,4 +1,4 @@
-//! A move from one coordinator to another, from the operator's side.
+//! The operator's side of a move from one coordinator to another.
 
 mod plan;
 mod progress;
@@ -24,38 +24,38 @@ pub(crate) struct MigrateOrder {
     step: Step,
     #[command(flatten)]
     sides: Sides,
-    /// As JSON; what goes on as a line each time
+    /// Prints JSON; progress as one line for each step
     #[arg(long, global = true)]
     json: bool,
 }
 
 #[derive(Clone, Copy, Debug, Subcommand)]
 enum Step {
-    /// Shows who takes part, who was forgotten, what is in use, and what is in the way; changes nothing
+    /// Lists participants, clients that were not redeployed, locks in use and obstacles; changes nothing
     Plan,
-    /// Makes the whole move, or what is left of it: old, both, new, done
+    /// Makes the whole move, or the rest of it: old, both, new, done
     Run,
-    /// Begins it: from old to both
+    /// Begins the move: from old to both
     Start,
-    /// Takes the next step, once all members have acknowledged the one before
+    /// Takes the next step after all members have acknowledged the previous one
     Advance,
-    /// Shows where it stands, and for whom it waits
+    /// Shows the phase of the move, and the members that the next step waits for
     Status {
-        /// Shows it again whenever it has changed, until Ctrl-C
+        /// Shows each change until Ctrl-C
         #[arg(long, short)]
         watch: bool,
-        /// How often it is read with --watch
+        /// The interval between two reads with --watch
         #[arg(long, value_name = "TIME", value_parser = crate::hold::order::time, default_value = "1s",
             requires = "watch")]
         every: Duration,
     },
-    /// Shuts both sides again where a server has lost the move's marker, and names who came in meanwhile
+    /// Closes both sides again after a server has lost the move's marker, and lists clients that connected since
     Repair,
-    /// Takes it back to the old side, step by step; a move that is done is final
+    /// Takes the move back to the old side, step by step; not possible in phase done
     Abort,
-    /// Takes the new side into use again, which an earlier move the other way has retired
+    /// Reopens the new side, if an earlier move in the other direction has retired it
     Reopen,
-    /// Shuts the old side for good, once all services use the new URL alone
+    /// Retires the old side, after all services use only the new URL
     Finish,
 }
 
@@ -68,12 +68,14 @@ impl MigrateOrder {
             let of = Move::connect(&latchwork::connectors(), &config).await.map_err(failed)?;
             let ended = self.work(&of).await;
             match of.close().await {
-                Err(error) if ended.is_ok() => warn(format!("a connection is left to its lease: {error}")),
+                Err(error) if ended.is_ok() => {
+                    warn(format!("a connection was not closed, so its lease must end: {error}"))
+                }
                 _ => {}
             }
             ended
         });
-        // A thread that prints for a reader who stands still is not waited for.
+        // Does not wait for a printing thread whose reader has stopped reading.
         runtime.shutdown_background();
         ended
     }
@@ -93,15 +95,15 @@ impl MigrateOrder {
             Step::Status { watch: true, every } => self.watch(of, every).await,
             Step::Repair => {
                 for side in of.repair().await.map_err(failed)? {
-                    warn(format!("the {} side was open, and is shut again", side.as_str()));
+                    warn(format!("the {} side was open, and is closed again", side.as_str()));
                 }
                 self.end(of).await
             }
             Step::Reopen => {
                 warn(match of.reopen().await.map_err(failed)? {
                     true => {
-                        "the new side was retired, and is in use again: clients with its URL alone are let in there \
-                         until the move begins"
+                        "the new side was retired, and is in use again: until the move begins, clients that have only its URL \
+                         can connect there"
                     }
                     false => "the new side is not retired: nothing was changed",
                 });
@@ -115,33 +117,33 @@ impl MigrateOrder {
         }
     }
 
-    /// Takes steps until they are taken, or Ctrl-C.
+    /// Takes the steps, until Ctrl-C.
     async fn walk(&self, of: &Move) -> Outcome {
         let mut interrupts = interrupts()?;
-        // The clients of the move are kept beside it: a reader may stand still, and Ctrl-C ends it also then.
+        // Prints in a separate thread, so that a reader that has stopped reading delays no client of the move, and no Ctrl-C.
         let printing = Printing::new();
-        let told = |progress: &latchwork::operator::MoveProgress<'_>| {
-            printing.print(progress::told(progress, self.json))
+        let report = |progress: &latchwork::operator::MoveProgress<'_>| {
+            printing.print(progress::line(progress, self.json))
         };
         let steps = async {
             match self.step {
-                Step::Run => of.run(told).await,
-                Step::Start => of.start(told).await.map(drop),
-                Step::Abort => of.abort(told).await,
-                _ => of.advance(told).await.map(drop),
+                Step::Run => of.run(report).await,
+                Step::Start => of.start(report).await.map(drop),
+                Step::Abort => of.abort(report).await,
+                _ => of.advance(report).await.map(drop),
             }
         };
         let walked = tokio::select! {
             walked = steps => walked.map_err(|error| match (self.step, error.kind()) {
-                // It says all: a plan is of the way forward.
+                // The error is complete: a plan shows only the way forward.
                 (Step::Abort, ErrorKind::Conflict) => Failure::new(exit::NOT_ACQUIRED, error.to_string()),
                 _ => failed(error),
             }),
             _ = interrupts.recv() => {
                 warn(
-                    "stopped, and nothing is lost: the move stands where it is; `latchwork migrate run` goes on, \
-                     from any machine, `migrate abort` takes it back, and `migrate status` says where it is. If \
-                     values were being copied, their requests wait until one of both is called",
+                    "stopped, and nothing is lost: the move stays in its phase. `latchwork migrate run` continues it \
+                     from any machine, `migrate abort` takes it back, and `migrate status` shows it. If values \
+                     were being copied, requests for them wait until you call `run` or `abort`",
                 );
                 return Ok(Ended::By(signal_hook::consts::SIGINT));
             }
@@ -157,7 +159,7 @@ impl MigrateOrder {
         ended.and_then(|well| printed.map(|_| well))
     }
 
-    /// Shows where the move stands at the end.
+    /// Shows the status of the move at the end.
     async fn end(&self, of: &Move) -> Outcome {
         let status = of.status().await.map_err(failed)?;
         print(self.line(&status)?)?;
@@ -181,7 +183,7 @@ impl MigrateOrder {
                     shown = Some(status);
                 }
                 Ok(_) => {}
-                // It may be back for the next look.
+                // The server may answer again at the next read.
                 Err(error) if error.may_pass() => warn(&error),
                 Err(error) => return Err(failed(error)),
             }
@@ -200,7 +202,7 @@ impl MigrateOrder {
         print(text).map(drop)
     }
 
-    /// Where it stands; as JSON in one line.
+    /// The status; as JSON in one line.
     fn line(&self, status: &MoveStatus) -> Result<String, Failure> {
         match self.json {
             true => serde_json::to_string(status).map(|json| json + "\n").map_err(no_json),
@@ -210,34 +212,34 @@ impl MigrateOrder {
 }
 
 fn no_json(error: serde_json::Error) -> Failure {
-    Failure::machine("no JSON", error)
+    Failure::machine("the JSON cannot be generated", error)
 }
 
-/// What is in the way of a move has a code of its own, and says what to do.
+/// An obstacle to a move has its own exit code, and names the action.
 fn failed(error: Error) -> Failure {
     match error.kind() {
         ErrorKind::Conflict => Failure::new(exit::NOT_ACQUIRED, error.to_string())
-            .next("`latchwork migrate plan` shows all that is in the way"),
-        // An operator runs no command under a hold.
+            .next("`latchwork migrate plan` shows everything that is in the way"),
+        // An operator has no command under a hold.
         ErrorKind::Lost(_) => Failure::new(exit::COORDINATOR, error.to_string())
-            .next("call it again: the move stands where it is"),
+            .next("call it again: the move stays in its phase"),
         _ => error.into(),
     }
 }
 
 /// For the help.
 pub(crate) const EXAMPLES: &str = "\
-Examples, with both coordinators in one URL as the services have it, or by --from, --to and --move:
+Examples, with the URL of the services, which names both coordinators, or --from, --to and --move:
   export LATCHWORK_URL='moving:?from=redis://old&to=zookeeper://a,b,c/locks&move=to-zookeeper'
-  latchwork migrate plan               who takes part, who was forgotten, what is in the way
-  latchwork migrate run                old, both, new, done; Ctrl-C at any time, run goes on
-  latchwork migrate status --watch     from another terminal: where it is, and for whom it waits
-  latchwork migrate abort              back to the old side, until it is done
-  latchwork migrate repair             a server has lost the move's marker: each step says so
-  latchwork migrate finish             once all services have the new URL alone
-  latchwork migrate reopen             before a move the other way: that side was retired by finish
+  latchwork migrate plan               participants, clients not redeployed, obstacles
+  latchwork migrate run                old, both, new, done; after Ctrl-C, run continues
+  latchwork migrate status --watch     in another terminal: the phase, and the late members
+  latchwork migrate abort              back to the old side, before phase done
+  latchwork migrate repair             if a step reports that a server has lost the move's marker
+  latchwork migrate finish             after all services have only the new URL
+  latchwork migrate reopen             before a move back: finish has retired that side
 
-Exit codes: 120 when something is in the way, 122 when a coordinator does not answer, or refuses";
+Exit codes: 120 if something is in the way, 122 if a coordinator does not answer, or refuses";
 
 #[cfg(test)]
 mod tests {

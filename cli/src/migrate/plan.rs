@@ -1,4 +1,4 @@
-//! A plan, for people.
+//! A plan as text.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use latchwork::operator::{MovePlan, MoveState};
 use super::status;
 use crate::inspect::table::printable;
 
-/// So many keys of what does not move are named.
+/// The most keys that are listed for a kind that does not move.
 const NAMED: usize = 5;
 
 pub(super) fn table(plan: &MovePlan) -> String {
@@ -24,7 +24,7 @@ pub(super) fn table(plan: &MovePlan) -> String {
         let left = plan.epochs_left;
         let _ = writeln!(
             text,
-            "epochs left for tokens: {left}, a move needs 2: one there, and one for a way back\n"
+            "epochs left for tokens: {left}; a move needs 2, one for the move and one for a way back\n"
         );
     }
     if plan.blockers.is_empty() {
@@ -41,7 +41,7 @@ pub(super) fn table(plan: &MovePlan) -> String {
 
 fn participants(text: &mut String, plan: &MovePlan) {
     let done = plan.status.phase == MovePhase::Done;
-    let what = if done { "participants still, with both URLs" } else { "participants" };
+    let what = if done { "participants that still have both URLs" } else { "participants" };
     let _ = writeln!(text, "{what}: {}", plan.participants.len());
     let label = width(plan.participants.iter().map(|client| &*client.label));
     let host = width(plan.participants.iter().map(|client| &*client.host));
@@ -51,11 +51,11 @@ fn participants(text: &mut String, plan: &MovePlan) {
             notes.push("not connected to the old side");
         }
         if !client.on_new {
-            notes.push("not connected to the new side: it can take no hold there");
+            notes.push("not connected to the new side: it cannot acquire there");
         }
-        // Behind a move that is done nobody needs to be one.
+        // After phase done no client needs to be a member.
         if !client.member && !done {
-            notes.push("no member yet: it holds nothing");
+            notes.push("no member yet: it holds no lock");
         }
         let row = format!(
             "  {:<label$}  {:<host$}  {:<8}  {}",
@@ -70,7 +70,7 @@ fn participants(text: &mut String, plan: &MovePlan) {
 }
 
 fn outsiders(text: &mut String, plan: &MovePlan) {
-    let _ = writeln!(text, "forgotten: {}", plan.outsiders.len());
+    let _ = writeln!(text, "not redeployed: {}", plan.outsiders.len());
     let label = width(plan.outsiders.iter().map(|outsider| &*outsider.client.label));
     for outsider in &plan.outsiders {
         let client = &outsider.client;
@@ -102,20 +102,20 @@ fn in_use(text: &mut String, plan: &MovePlan) {
     text.push('\n');
 }
 
-/// Only what differs: what both promise stays as it is.
+/// The promises that differ between the sides.
 fn promises(text: &mut String, plan: &MovePlan) {
     let rows = |of: &Capabilities| {
         [
             ("a refused try leaves nothing", of.clean_try),
-            ("a removed holder hears of it at once", of.prompt_revocation),
+            ("a removed holder learns of it at once", of.prompt_revocation),
             ("a least time outlives the client", of.minimum_outlives_close),
-            ("it survives the loss of a server", of.survives_failover),
+            ("a lock survives the loss of a server", of.survives_failover),
             ("replicas can confirm", of.confirms_on_replicas),
-            ("values can go when idle", of.idle_cells),
+            ("idle values can be deleted", of.idle_cells),
             ("values are written under a hold", of.held_writes),
         ]
     };
-    text.push_str("promises that differ (in both, the weaker side's hold)\n");
+    text.push_str("promises that differ (in phase both the weaker one holds)\n");
     let _ = writeln!(text, "  {:<40}  {:<3}  {:<4}  new", "", "old", "both");
     let of = &plan.promises;
     let word = |promised| if promised { "yes" } else { "no" };

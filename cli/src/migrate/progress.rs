@@ -1,12 +1,12 @@
-//! What goes on, as it goes on.
+//! The progress of a move.
 
 use std::fmt::Write;
 
 use latchwork::operator::MoveProgress;
 use serde_json::json;
 
-/// A step, in lines or as JSON in one.
-pub(super) fn told(progress: &MoveProgress<'_>, json: bool) -> String {
+/// A step as text, or as JSON in one line.
+pub(super) fn line(progress: &MoveProgress<'_>, json: bool) -> String {
     match json {
         true => format!("{}\n", as_json(progress)),
         false => as_text(progress),

@@ -1,4 +1,4 @@
-//! Which move.
+//! Selects the move.
 
 use clap::Args;
 use latchwork::{Config, MoveConfig};
@@ -8,13 +8,13 @@ use crate::settings::{Common, at_url};
 
 #[derive(Debug, Args)]
 pub(super) struct Sides {
-    /// The old coordinator, where the locks are
+    /// The old coordinator, which has the locks
     #[arg(long, global = true, value_name = "URL", requires = "to", requires = "name")]
     from: Option<String>,
     /// The new coordinator
     #[arg(long, global = true, value_name = "URL", requires = "from", requires = "name")]
     to: Option<String>,
-    /// The move's name, as the services have it
+    /// The name of the move, as in the URL of the services
     #[arg(
         long = "move",
         id = "name",
@@ -27,14 +27,14 @@ pub(super) struct Sides {
 }
 
 impl Sides {
-    /// The move that is meant: by its parts, or by the coordinator of both sides that is configured.
+    /// The move: by its three options, or by the configured `moving:` URL.
     pub(super) fn config(&self, common: &Common) -> Result<MoveConfig, Failure> {
         if let (Some(from), Some(to), Some(name)) = (&self.from, &self.to, &self.name) {
             let sides = MoveConfig::new(at_url(from)?, at_url(to)?, name.as_str());
             Config::of_move(sides.clone()).validate().map_err(Failure::from)?;
             return Ok(sides);
         }
-        let next = "give --from, --to and --move, or a URL as the services have it: \
+        let next = "give --from, --to and --move, or the URL of the services: \
                     moving:?from=<URL>&to=<URL>&move=<name>";
         let config = common.coordinator().map_err(|failure| {
             let (what, _) = failure.into_parts();
@@ -42,7 +42,7 @@ impl Sides {
         })?;
         match config.moving {
             Some(sides) => Ok(*sides),
-            None => Err(Failure::usage("one coordinator is named, and a move has two").next(next)),
+            None => Err(Failure::usage("the URL names one coordinator, but a move has two").next(next)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where a move stands, for people.
+//! The status of a move as text.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub(super) fn text(status: &MoveStatus) -> String {
         if status.phase.as_str() != status.word() {
             let _ = write!(text, " ({})", status.phase);
         }
-        // It is written in whole seconds.
+        // The server stores whole seconds.
         if let Some(age) = status.age() {
             let _ = write!(text, " for {}", short(Duration::from_secs(age.as_secs())));
         }
@@ -26,26 +26,26 @@ pub(super) fn text(status: &MoveStatus) -> String {
     }
     text.push('\n');
     if status.values.open().is_none() {
-        text += "  values are being copied, and requests of them wait: `latchwork migrate run` goes on, `abort` lets them be used\n";
+        text += "  values are being copied, and requests for them wait: call `latchwork migrate run` to continue, or `abort` to release them\n";
     }
     text += match status.state {
         MoveState::GivenUp => {
-            "  it was given up, and a marker stands still: `latchwork migrate abort` lifts it\n"
+            "  it was given up, but a marker remains: `latchwork migrate abort` removes it\n"
         }
         MoveState::GivenUpOrLost => {
-            "  it was given up, and a marker stands still: `latchwork migrate abort` lifts it\n  \
-             or the old side has lost the stage: participants may be in a later phase, and `abort` waits for their end\n"
+            "  it was given up, but a marker remains: `latchwork migrate abort` removes it\n  \
+             or the old side has lost the stage: participants can be in a later phase, and `abort` waits for their end\n"
         }
         MoveState::Opening => {
-            "  the new side is shut still for clients with the new URL alone: `latchwork migrate run` opens it\n"
+            "  the new side is still closed for clients that have only the new URL: `latchwork migrate run` opens it\n"
         }
         MoveState::Finishing => {
             "  `latchwork migrate finish` was begun, and clients with both URLs are refused already: call it again\n"
         }
         MoveState::Done => {
-            "  next: deploy the services with the new URL alone, and then `latchwork migrate finish`\n"
+            "  next: deploy the services with only the new URL, and then call `latchwork migrate finish`\n"
         }
-        MoveState::Finished => "  nobody connects to the old side any more: it may be shut down\n",
+        MoveState::Finished => "  no client can connect to the old side any more: you can shut it down\n",
         _ => "",
     };
     if !status.waits_for.is_empty() {

@@ -14,7 +14,7 @@ async fn a_retired_namespace_is_named_with_the_url_to_use_and_the_server_is_exam
     let has =
         |level: &str, words: &str| findings.iter().any(|(of, said)| of == level && said.contains(words));
     assert!(has("good", "answers an operator") && has("good", "2 connected"), "{findings:#?}");
-    assert!(has("good", "\"server\"") && has("note", "nobody may acquire here"), "{findings:#?}");
+    assert!(has("good", "\"server\"") && has("note", "no client can acquire"), "{findings:#?}");
     assert_eq!(findings.iter().filter(|(level, _)| level == "fault").count(), 1, "{findings:#?}");
 
     assert!(operator.reopen().await.expect("answered"));

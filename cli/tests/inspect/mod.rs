@@ -201,13 +201,13 @@ async fn each_kind_and_key_is_shown_with_its_reason_and_nothing_of_others() {
     let both = shown(&fixture.url, &["inspect", "the/"]).await;
     assert!(both.contains("mutex/the/lock  1 holder, 0 waiters") && !both.contains('\u{1b}'), "{both}");
     assert!(both.contains("semaphore/the/lock  1 holder, 1 waiter, limit 3"), "{both}");
-    assert!(both.contains("2 free, there is 1") && both.contains("2 permits"), "{both}");
+    assert!(both.contains("2 free permits, 1 is free") && both.contains("2 permits"), "{both}");
     assert!(!shown(&fixture.url, &["inspect", "mutex/the/lock"]).await.contains("semaphore"));
     let nothing = shown(&fixture.url, &["inspect", "mutex/nothing"]).await;
-    assert_eq!(nothing, "nobody holds or waits at mutex/nothing\n");
+    assert_eq!(nothing, "no holder and no waiter at mutex/nothing\n");
     let namespaced = format!("{}&namespace=other", fixture.url);
     let nothing = shown(&fixture.url, &["inspect", "--url", &namespaced]).await;
-    assert_eq!(nothing, "nobody holds or waits\n");
+    assert_eq!(nothing, "no holder and no waiter\n");
     waiting.abort();
 }
 

@@ -57,7 +57,7 @@ async fn a_status_says_what_is_left_to_do_behind_an_operator_who_was_killed() {
     let (code, plan, _) = sides.ran(&["plan"]).await;
     assert!(code == Some(120) && plan.contains("in the way: the new side is shut still"), "{plan}");
     let run = sides.well(&["run"]).await;
-    assert!(run.contains("with the new URL alone, and then"), "{run}");
+    assert!(run.contains("with only the new URL, and then"), "{run}");
 
     old.write(&left.replace("&move=there", "")).await;
     let status = sides.well(&["status"]).await;

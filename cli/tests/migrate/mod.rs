@@ -77,7 +77,7 @@ async fn a_move_is_planned_made_and_finished(sides: Sides) {
     let member = Played::new(&sides, "a-service", true).await;
     let (code, plan, _) = sides.ran(&["plan"]).await;
     assert_eq!(code, Some(120), "{plan}");
-    for part in ["a-service", "forgotten: 1", "the-forgotten-one", "in the way", "participants: 1"] {
+    for part in ["a-service", "not redeployed: 1", "the-forgotten-one", "in the way", "participants: 1"] {
         assert!(plan.contains(part), "{part:?} in {plan}");
     }
     let (code, plan, _) = sides.ran(&["plan", "--json"]).await;
@@ -108,8 +108,8 @@ async fn a_move_is_planned_made_and_finished(sides: Sides) {
     let (code, plan, _) = sides.ran(&["plan"]).await;
     for part in [
         "in the way: one client is connected to the old side: \"a-service\"",
-        "with both URLs: 1",
-        "forgotten: 0",
+        "have both URLs: 1",
+        "not redeployed: 0",
     ] {
         assert!(code == Some(120) && plan.contains(part), "{part:?} in {plan}");
     }
