@@ -8,7 +8,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::failure::Failure;
 
-/// Returns whether the reader of standard output is still there. A closed pipe is no error.
+/// Returns whether the reader of standard output is still there. A closed pipe is not an error.
 pub(crate) fn was_read(printed: io::Result<()>) -> Result<bool, Failure> {
     match printed {
         Ok(()) => Ok(true),

@@ -1,5 +1,5 @@
-//! `compare`: what it prints and keeps, what it refuses, and that nothing of it stays on a server of
-//! others.
+//! `compare`: its output, the runs that it saves, the arguments that it refuses, and the clean-up of a given
+//! server.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -11,14 +11,14 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
-/// What begins a trial that contends for a while.
+/// The beginning of a trial that contends for a while.
 const CONTESTS: &str = "hand-off, 16 contenders";
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// `latchwork compare` with these arguments, where nobody can be asked.
+/// `latchwork compare` with these arguments, without a terminal.
 async fn compared(arguments: &[&str]) -> (Option<i32>, String, String) {
     ran(program("", ["compare"].iter().chain(arguments))).await
 }
@@ -49,9 +49,9 @@ async fn memory_and_a_redis_are_compared_as_json_and_as_a_page_that_loads_nothin
         for name in ["memory", "redis"] {
             assert!(of(id, name) > Some(0.0), "{id} of {name}");
         }
-        assert_eq!(figure(id)["best"], "redis", "memory is no server");
+        assert_eq!(figure(id)["best"], "redis", "memory is not a server");
     }
-    // Acquire and release are a trip each, through a link that takes its time.
+    // Acquire and release each take one round trip through the slow link.
     for (id, ms) in [("link.1", 1.0), ("link.10", 10.0), ("link.50", 50.0)] {
         assert!(of(id, "redis") >= Some(2.0 * ms * 1000.0), "{id}");
         assert_eq!(of(id, "memory"), None);
@@ -61,7 +61,7 @@ async fn memory_and_a_redis_are_compared_as_json_and_as_a_page_that_loads_nothin
     assert_eq!(of("restart.kept", "redis"), Some(0.0), "it is started without a disk");
     assert!(of("restart.back", "redis") > of("restart.serves", "redis"));
     assert!(of("held.cpu", "redis").is_some() && of("held.keep", "redis").is_some());
-    // Only a server that grew says something of its memory.
+    // The memory is shown only if the server grew.
     if json["figures"].as_array().expect("figures").iter().any(|figure| figure["id"] == "held.memory") {
         assert!(of("held.memory", "redis") > Some(0.0));
     }
@@ -78,7 +78,7 @@ async fn memory_and_a_redis_are_compared_as_json_and_as_a_page_that_loads_nothin
     loads_nothing(&std::fs::read_to_string(&page).expect("a page"));
 }
 
-/// Nothing in the page makes a browser ask anybody for anything, and nothing in it runs.
+/// The page makes a browser load nothing and run nothing.
 fn loads_nothing(page: &str) {
     const LOADS: [&str; 12] = [
         "src",
@@ -137,7 +137,7 @@ async fn a_saved_run_is_a_baseline_of_the_same_kinds_alone() {
     assert_eq!(code, Some(0), "{said}");
     assert!(out.contains("A free lock: acquire and release"), "{out}");
 
-    // What was kept is made slower than this machine can be.
+    // The saved figures are made slower than this machine can be.
     let mut json: Value =
         serde_json::from_str(&std::fs::read_to_string(&saved).expect("saved")).expect("JSON");
     for figure in json["figures"].as_array_mut().expect("figures") {
@@ -165,7 +165,7 @@ async fn a_given_server_is_not_touched_where_nobody_can_be_asked() {
     let fixture = Fixture::new().await;
     let (code, _, said) = compared(&[&fixture.url, "--quick"]).await;
     assert_eq!(code, Some(125), "{said}");
-    assert!(said.contains("nobody is there to be asked; give --yes if it may be measured"), "{said}");
+    assert!(said.contains("needs a terminal; add --yes to measure it"), "{said}");
     assert!(keys(fixture.server.addr()).await.starts_with("*0"), "nothing was written");
 }
 
@@ -221,7 +221,7 @@ async fn nothing_stays_on_a_given_server_and_it_is_neither_stopped_nor_filled() 
     let crash =
         json["figures"].as_array().expect("figures").iter().find(|figure| figure["id"] == "crash.ttl");
     let ttls = crash.expect("it")["values"]["redis"]["spread"]["median"].as_f64().expect("a figure");
-    // Killed up to a third of a TTL after the last renewal; a busy machine renews late, and hears late of the end.
+    // The kill is up to a third of a TTL after the last renewal. A busy machine renews late, and sees the end late.
     assert!((0.25..2.5).contains(&ttls), "{ttls} TTLs");
 }
 
@@ -255,7 +255,7 @@ async fn ctrl_c_ends_it_and_cleans_up() {
     }
 }
 
-/// The processes that this one has started, of the kind that are servers.
+/// The servers that a process has started.
 fn children(of: Pid) -> Vec<Pid> {
     let processes = std::fs::read_dir("/proc").expect("/proc").filter_map(Result::ok);
     processes
@@ -265,13 +265,13 @@ fn children(of: Pid) -> Vec<Pid> {
         .collect()
 }
 
-/// The cases that the page names exist. They are the suite's promise, so a name that is gone is a lie.
+/// The cases that the page names exist in the suite.
 #[test]
 fn each_case_that_is_named_behind_a_promise_is_in_the_suite() {
     let source = include_str!("../src/compare/guarantees.rs");
     let all: Vec<_> = latchwork_conformance::cases::all().into_iter().map(|case| case.name).collect();
-    let table =
-        &source[source.find("const ALL").expect("the table")..source.find("/// What this").expect("its end")];
+    let table = &source[source.find("const ALL").expect("the table")
+        ..source.find("/// The promises of this").expect("its end")];
     let named: Vec<_> = table
         .split("&[")
         .skip(2)

@@ -1,10 +1,10 @@
-//! `compare` on servers that were given. Each is measured, and nothing stays on any of its servers.
+//! `compare` on given servers. Each is measured, and no key remains on its servers.
 
 use crate::common::{keys, program, ran};
 use latchwork_servers::{Certificates, Kind, Options, Server, Validity};
 use serde_json::Value;
 
-/// What `compare` finds at this URL, as JSON.
+/// The JSON report of `compare` for this URL.
 pub(crate) async fn compared(url: &str) -> Value {
     let only = "--only=alone,link,wire,crash";
     let arguments = ["compare", url, "--yes", "--quick", "--rounds=1", only, "--json"];
@@ -20,7 +20,7 @@ fn figure(json: &Value, id: &str) -> Option<f64> {
     figure["values"].as_object()?.values().next()?["spread"]["median"].as_f64()
 }
 
-/// It was measured through the proxy too: TLS goes on within.
+/// It was measured also through the proxy, which passes TLS through.
 fn is_measured_behind_a_link(json: &Value) {
     assert!(figure(json, "alone.p50") > Some(0.0) && figure(json, "crash.ttl") > Some(0.0), "{json:#}");
     assert!(figure(json, "link.10") >= Some(10_000.0), "{json:#}");
@@ -28,7 +28,7 @@ fn is_measured_behind_a_link(json: &Value) {
     assert!(json["coordinators"][0]["version"].as_str().is_some_and(|version| version.contains('.')));
 }
 
-/// What its servers name is out of the proxy's reach, and that is said.
+/// The proxy cannot be in the way of announced addresses, and the report says so.
 pub(crate) fn is_measured_without_a_link(json: &Value) {
     assert!(figure(json, "alone.p50") > Some(0.0) && figure(json, "crash.ttl") > Some(0.0), "{json:#}");
     let left_out = json["coordinators"][0]["left_out"].as_array().expect("a list");
@@ -39,7 +39,7 @@ pub(crate) fn is_measured_without_a_link(json: &Value) {
 }
 
 async fn secured(kind: Kind) -> (Server, Certificates, String) {
-    // For a name that is not the proxy's address.
+    // For a name that differs from the address of the proxy.
     let certificates = Certificates::of(&["localhost"], Validity::Now).expect("certificates");
     let server = Server::start(kind, Options::new().tls(certificates.server(true))).await.expect("a server");
     let (addr, options) = (server.tls_addr().expect("it speaks TLS"), certificates.mutual());

@@ -1,4 +1,4 @@
-//! `compare` on a Redis behind Sentinels.
+//! `compare` on a Redis with Sentinels.
 
 use latchwork_servers::WatchedRedis;
 

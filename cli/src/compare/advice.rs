@@ -1,4 +1,4 @@
-//! Which for what: answers from the figures and the promises of this run.
+//! The coordinators that fit each need, from the figures and the promises of this run.
 
 use serde::Serialize;
 
@@ -6,50 +6,50 @@ use super::column::Origin;
 use super::figures::Better;
 use super::report::{Figure, Report};
 
-/// Who is worse by less than this is level.
+/// Coordinators count as equal up to this ratio.
 const LEVEL: f64 = 1.1;
 
 /// An answer to one question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Answer {
     pub(super) question: &'static str,
-    /// Those that fit: one, several that are level, or none.
+    /// The coordinators that fit: one, several equal ones, or none.
     pub(super) names: Vec<String>,
-    /// Why, with figures.
+    /// The reason, with figures.
     pub(super) because: String,
 }
 
 enum By {
-    /// The best by this figure.
+    /// The coordinator that is best by this figure.
     Figure(&'static str),
-    /// Those that promise this, and what others do not.
+    /// The coordinators with this promise, and the consequence for the others.
     Promise(&'static str, &'static str),
-    /// Those that kept a hold over a restart.
+    /// The coordinators that kept a hold over a restart.
     Kept,
 }
 
 const QUESTIONS: [(&str, By); 11] = [
     (
         "A lock must survive the loss of a server",
-        By::Promise("survives_failover", "there a failover may forget a lock: fence your data"),
+        By::Promise("survives_failover", "a failover there can forget a lock: fence your data"),
     ),
     ("Held locks must survive a restart of the server", By::Kept),
-    ("A free lock, as quickly as can be", By::Figure("alone.p50")),
-    ("No slow outliers: the worst hundredth", By::Figure("alone.p99")),
-    ("Two that hand one lock to and fro", By::Figure("grants.2")),
-    ("A crowd that wants one lock", By::Figure("grants.128")),
-    ("Many locks, used at once by one client", By::Figure("throughput.64")),
-    ("A server that is far away (50 ms)", By::Figure("link.50")),
-    ("A holder dies: others go on soon", By::Figure("crash.ttl")),
+    ("A free lock in the shortest time", By::Figure("alone.p50")),
+    ("No slow outliers: the slowest 1 %", By::Figure("alone.p99")),
+    ("Two clients that pass one lock to and fro", By::Figure("grants.2")),
+    ("A crowd of clients that want one lock", By::Figure("grants.128")),
+    ("Many locks of one client at the same time", By::Figure("throughput.64")),
+    ("A distant server (round trip of 50 ms)", By::Figure("link.50")),
+    ("A holder dies: the next client holds soon", By::Figure("crash.ttl")),
     (
-        "Jobs of many hosts that try at the same minute",
-        By::Promise("clean_try", "there all may be refused at once: wait with a deadline instead"),
+        "A job that many hosts try at the same minute",
+        By::Promise("clean_try", "all tries can be refused at once there: wait with a deadline instead"),
     ),
-    ("A small server: its work for a thousand held locks", By::Figure("held.cpu")),
+    ("A small server: its work for 1,000 held locks", By::Figure("held.cpu")),
 ];
 
-/// The answers that this run can give, for servers: memory coordinates the tasks of one process, and is
-/// no choice between processes.
+/// The answers that this run can give, for servers. Memory coordinates only the tasks of one process, so
+/// it is left out.
 pub(super) fn of(report: &Report) -> Vec<Answer> {
     let servers: Vec<_> = report
         .coordinators
@@ -78,10 +78,10 @@ fn by_figure(figure: &Figure, servers: &[&str]) -> Option<(Vec<String>, String)>
     };
     let mut ranked: Vec<_> = servers.iter().filter_map(ranked).collect();
     ranked.sort_by(|one, other| one.1.median.total_cmp(&other.1.median));
-    // One alone is no choice.
+    // A single server gives no comparison.
     let (_, _, figure_of_best) =
         ranked.iter().find(|(name, ..)| name == best).filter(|_| ranked.len() > 1)?.clone();
-    // Level: hardly worse, or better in one of the rounds.
+    // Equal: hardly worse, or better in one of the rounds.
     let (level, worse): (Vec<_>, Vec<_>) = ranked
         .into_iter()
         .partition(|(name, ratio, _)| name == best || ratio.median <= LEVEL || ratio.min <= 1.0);
@@ -92,7 +92,7 @@ fn by_figure(figure: &Figure, servers: &[&str]) -> Option<(Vec<String>, String)>
         false => format!("{name} {} times that ({shown})", times(ratio.median)),
     });
     let others: Vec<_> = others.collect();
-    // Worse by their medians, but not in every round.
+    // Worse by the median, but not in every round.
     let unsure: Vec<_> = level
         .iter()
         .filter(|(name, ratio, _)| name != best && ratio.median > LEVEL)
@@ -100,14 +100,14 @@ fn by_figure(figure: &Figure, servers: &[&str]) -> Option<(Vec<String>, String)>
         .collect();
     let unsure = match unsure.is_empty() {
         true => String::new(),
-        false => format!("; {} not apart from it beyond the noise of this run", unsure.join(" and ")),
+        false => format!("; the difference to {} is within the noise of this run", unsure.join(" and ")),
     };
     let others = if others.is_empty() { String::new() } else { format!("; {}", others.join(", ")) };
-    let level = if others.is_empty() && unsure.is_empty() { "; all are level" } else { "" };
+    let level = if others.is_empty() && unsure.is_empty() { "; all are equal" } else { "" };
     Some((names, format!("{figure_of_best}{others}{unsure}{level}")))
 }
 
-/// A ratio for people.
+/// A ratio as text.
 pub(super) fn times(ratio: f64) -> String {
     match ratio {
         _ if ratio >= 100.0 => format!("{ratio:.0}"),
@@ -122,7 +122,7 @@ fn by_promise(report: &Report, id: &str, otherwise: &str, servers: &[&str]) -> O
     let (able, not): (Vec<&str>, Vec<&str>) =
         servers.iter().copied().partition(|name| promise.values.get(*name).is_some_and(|said| said == "yes"));
     let because = match not.is_empty() {
-        true => "all of them promise it".to_owned(),
+        true => "all of them promise this".to_owned(),
         false => format!("not {}: {otherwise}", not.join(" and ")),
     };
     Some((able.into_iter().map(str::to_owned).collect(), because))
@@ -153,7 +153,7 @@ mod tests {
     fn the_quickest_is_who_was_quickest_and_those_that_are_level_share_it() {
         let answers = of(&report(&[("memory", 1.0), ("redis", 100.0), ("etcd", 250.0)]));
         let quickest = answer(&answers, "A free lock");
-        assert_eq!(quickest.names, ["redis"], "memory is no choice");
+        assert_eq!(quickest.names, ["redis"], "memory is left out");
         assert!(
             quickest.because.contains("100 µs") && quickest.because.contains("etcd 2.50 times"),
             "{quickest:?}"
@@ -172,7 +172,7 @@ mod tests {
         let quickest = answer(&answers, "A free lock");
         assert_eq!(quickest.names, ["redis", "etcd"]);
         assert!(
-            quickest.because.ends_with("etcd not apart from it beyond the noise of this run"),
+            quickest.because.ends_with("the difference to etcd is within the noise of this run"),
             "{quickest:?}"
         );
     }

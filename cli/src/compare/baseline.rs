@@ -1,9 +1,9 @@
-//! What has changed since a saved run, beyond the noise.
+//! Changes since a saved run that are larger than the noise.
 //!
-//! A figure has changed if both are true:
-//! - its spreads do not meet: every round of one run is above every round of the other;
-//! - its median differs by more than what is noise: a tenth where both runs have three rounds or more of
-//!   it, a quarter where one has two, half where one has a single one, whose spread nobody knows.
+//! A figure has changed if both conditions hold:
+//! - its spreads do not overlap: every round of one run is above every round of the other;
+//! - its medians differ by more than the noise: a tenth if both runs have at least three rounds of the
+//!   figure, a quarter if one run has two rounds, half if one run has one round (its spread is unknown).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,18 +19,18 @@ pub(super) fn read(path: &Path) -> Result<Report, Failure> {
     let shown = path.display();
     let text = fs::read_to_string(path)
         .map_err(|error| Failure::usage(format!("{shown}: {error}")).next("check the file's name"))?;
-    let again = "save one anew with `latchwork compare --save FILE`";
+    let again = "save a new run with `latchwork compare --save FILE`";
     let broken = |error: serde_json::Error| {
-        Failure::usage(format!("{shown} is no saved run of `latchwork compare`: {error}")).next(again)
+        Failure::usage(format!("{shown} is not a saved run of `latchwork compare`: {error}")).next(again)
     };
     let json: serde_json::Value = serde_json::from_str(&text).map_err(broken)?;
     match json.get("schema").and_then(serde_json::Value::as_u64) {
         Some(schema) if schema == u64::from(SCHEMA) => serde_json::from_value(json).map_err(broken),
         Some(schema) => Err(Failure::usage(format!(
-            "{shown} has the schema {schema}, and this program compares with {SCHEMA}"
+            "{shown} has the schema {schema}, but this program reads schema {SCHEMA}"
         ))
         .next(again)),
-        None => Err(Failure::usage(format!("{shown} is no saved run of `latchwork compare`")).next(again)),
+        None => Err(Failure::usage(format!("{shown} is not a saved run of `latchwork compare`")).next(again)),
     }
 }
 
@@ -50,13 +50,13 @@ pub(super) fn check(baseline: &Report, kinds: &[&str]) -> Result<(), Failure> {
     }
 }
 
-/// Marks what has changed.
+/// Marks the changed figures.
 pub(super) fn mark(report: &mut Report, baseline: &Report) {
     if report.machine != baseline.machine {
-        warn("the baseline was made on another machine, so changes may be the machine's");
+        warn("the baseline was measured on another machine, which can be the reason for changes");
     }
     if report.quick != baseline.quick {
-        warn("one of the two runs is a quick one: its measurements are shorter");
+        warn("only one of the two runs is a quick run, with shorter measurements");
     }
     for figure in &mut report.figures {
         let Some(then) = baseline.figure(&figure.id) else { continue };
@@ -67,7 +67,7 @@ pub(super) fn mark(report: &mut Report, baseline: &Report) {
     }
 }
 
-/// All figures that have changed, with the coordinator's name.
+/// All changed figures, with the name of the coordinator.
 pub(super) fn changes(report: &Report) -> impl Iterator<Item = (&Figure, &str, Change)> {
     report.figures.iter().flat_map(|figure| {
         let values = figure.values.iter();
@@ -79,13 +79,13 @@ fn change(unit: Unit, better: Better, then: &Value, now: &Value) -> Option<Chang
     let meet = now.spread.min <= then.spread.max && then.spread.min <= now.spread.max;
     let ratio = now.spread.median / then.spread.median;
     let noise = match then.rounds.len().min(now.rounds.len()) {
-        // An answer has no noise.
+        // A yes or no has no noise.
         _ if unit == Unit::Yes => 0.0,
         0 | 1 => 0.5,
         2 => 0.25,
         _ => 0.1,
     };
-    // Of nothing there is no share: any change of it is one.
+    // A ratio to zero does not exist: each difference counts.
     let differs =
         if then.spread.median == 0.0 { now.spread.median != 0.0 } else { (ratio - 1.0).abs() > noise };
     (!meet && differs).then(|| Change {
@@ -114,12 +114,12 @@ mod tests {
         };
         assert_eq!(changed(&[98.0, 100.0, 102.0], &[118.0, 120.0, 122.0]), Some(false));
         assert_eq!(changed(&[118.0, 120.0, 122.0], &[98.0, 100.0, 102.0]), Some(true));
-        assert_eq!(changed(&[98.0, 100.0, 119.0], &[118.0, 120.0, 122.0]), None, "the spreads meet");
+        assert_eq!(changed(&[98.0, 100.0, 119.0], &[118.0, 120.0, 122.0]), None, "the spreads overlap");
         assert_eq!(changed(&[98.0, 100.0, 102.0], &[107.0, 108.0, 109.0]), None, "less than a tenth");
         assert_eq!(changed(&[98.0, 100.0], &[118.0, 120.0]), None, "two rounds: less than a quarter");
         assert_eq!(changed(&[100.0], &[140.0]), None, "one round: less than half");
         assert_eq!(changed(&[100.0], &[160.0]), Some(false));
-        assert_eq!(changed(&[0.0], &[3.0]), Some(false), "from nothing");
+        assert_eq!(changed(&[0.0], &[3.0]), Some(false), "from zero");
     }
 
     #[test]
@@ -148,9 +148,9 @@ mod tests {
         let file = folder.path().join("saved.json");
         for (text, says) in [
             (r#"{"schema": 2}"#, "has the schema 2"),
-            (r#"{"other": 1}"#, "is no saved run"),
-            (r#"{"schema": 1}"#, "is no saved run"),
-            ("x", "is no saved run"),
+            (r#"{"other": 1}"#, "is not a saved run"),
+            (r#"{"schema": 1}"#, "is not a saved run"),
+            ("x", "is not a saved run"),
         ] {
             fs::write(&file, text).unwrap();
             let (what, next) = read(&file).unwrap_err().into_parts();

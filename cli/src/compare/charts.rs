@@ -1,18 +1,18 @@
-//! The charts of the page, as SVG without scripts. Each colour stands for a variable of the page's style
-//! sheet, which knows light and dark; in a program that ignores the sheet they are those of the light.
+//! The charts of the page, as SVG without scripts. The style sheet of the page replaces each colour by a
+//! variable for the light or the dark theme. A program without the sheet shows the light colours.
 
 use plotters::coord::ranged1d::{IntoSegmentedCoord, SegmentValue};
 use plotters::prelude::*;
 use plotters::style::FontTransform;
 
-/// For a column of a phone as well as for two or three beside each other.
+/// Fits the column of a phone, and two or three columns side by side.
 const WIDTH: u32 = 400;
 const HEIGHT: u32 = 250;
 const ROW: u32 = 38;
 
 const TEXT: RGBColor = RGBColor(0x3F, 0x3F, 0x46);
 const GRID: RGBColor = RGBColor(0xE4, 0xE4, 0xE7);
-/// Those of the coordinators, in their order. They differ in lightness too.
+/// The colours of the coordinators, in order. They also differ in lightness.
 const SERIES: [RGBColor; 6] = [
     RGBColor(0x71, 0x71, 0x7A),
     RGBColor(0xC2, 0x41, 0x0C),
@@ -22,20 +22,20 @@ const SERIES: [RGBColor; 6] = [
     RGBColor(0xA1, 0x62, 0x07),
 ];
 
-/// Median, least and greatest.
+/// Median, minimum and maximum.
 pub(super) type Point = (f64, f64, f64);
 
-/// The points of one coordinator, by place on the axis or by row.
+/// The points of one coordinator, by position on the axis or by row.
 #[derive(Clone, Debug)]
 pub(super) struct Series {
-    /// Which coordinator: its colour.
+    /// The number of the coordinator, which selects its colour.
     pub(super) place: usize,
     pub(super) points: Vec<Option<Point>>,
 }
 
 type Drawn = Result<String, Box<dyn std::error::Error>>;
 
-/// A line for each coordinator over these places; upwards on a logarithmic scale.
+/// A line for each coordinator over these positions, with a logarithmic vertical scale.
 pub(super) fn lines(labels: &[&str], series: &[Series], shown: &dyn Fn(f64) -> String) -> Drawn {
     let (least, most) = range(series);
     let mut svg = String::new();
@@ -113,7 +113,7 @@ pub(super) fn dots(labels: &[&str], series: &[Series], shown: &dyn Fn(f64) -> St
             .y_label_formatter(&|place| match place {
                 // The first row is on top.
                 SegmentValue::CenterOf(place) if (last - place) % lines == lines / 2 => {
-                    // A label ends at the axis itself: blanks that stay keep it off.
+                    // A label ends at the axis: the blanks keep a distance.
                     at(labels, (last - place) / lines).unwrap_or_default().to_owned() + "\u{a0}\u{a0}"
                 }
                 _ => String::new(),
@@ -146,7 +146,7 @@ fn text() -> TextStyle<'static> {
     ("sans-serif", 13).into_font().transform(FontTransform::None).color(&TEXT)
 }
 
-/// From below the least to above the greatest figure; never empty.
+/// A range around all figures. It is never empty.
 fn range(series: &[Series]) -> (f64, f64) {
     let all = || series.iter().flat_map(|one| one.points.iter().flatten());
     let least = all().map(|(_, min, _)| *min).filter(|min| *min > 0.0).fold(f64::INFINITY, f64::min);

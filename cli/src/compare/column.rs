@@ -12,20 +12,20 @@ use super::plan::Plan;
 /// One coordinator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Column {
-    /// Tells it apart in this report.
+    /// The unique name in this report.
     pub(super) name: String,
     /// `memory`, `redis`, `zookeeper` or `etcd`.
     pub(super) kind: String,
     pub(super) origin: Origin,
-    /// As the server says it.
+    /// The version that the server reports.
     pub(super) version: Option<String>,
     /// Without a password.
     pub(super) url: String,
-    /// The TTL that it grants where nothing else is said.
+    /// The TTL that the server grants by default.
     pub(super) ttl_s: f64,
-    /// What was not measured here, and why.
+    /// The trials that were left out, with the reason.
     pub(super) left_out: Vec<LeftOut>,
-    /// What went wrong.
+    /// The trials that failed.
     pub(super) failed: Vec<LeftOut>,
 }
 
@@ -36,7 +36,7 @@ pub(super) enum Origin {
     Process,
     /// Started for this run, on the same machine.
     Started,
-    /// By its URL.
+    /// Given by its URL.
     Given,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct LeftOut {
 }
 
 impl Column {
-    /// What is known of a coordinator before it is measured, and what it promises.
+    /// The column of a coordinator before it is measured, and its promises.
     pub(super) async fn of(
         target: &Target,
         name: String,
@@ -58,7 +58,7 @@ impl Column {
         let ttl_s = client.lease().ttl().as_secs_f64();
         let version = match target.server() {
             Some(_) => version(&client).await,
-            // It is this program.
+            // Memory is a part of this program.
             None => None,
         };
         client.close().await?;
@@ -69,7 +69,7 @@ impl Column {
             })
             .collect();
         if target.is_given() {
-            let why = "a server that was given counts what others ask too".to_owned();
+            let why = "a given server also counts the requests of other clients".to_owned();
             left_out.push(LeftOut { what: "requests".to_owned(), why });
         }
         let origin = match target.server() {
@@ -91,7 +91,7 @@ impl Column {
     }
 }
 
-/// As the server says it, with its name where that is not the backend's; `None` where it does not say it.
+/// The reported version, with the product if it is not the name of the backend; `None` if it is unknown.
 async fn version(client: &Coordinator) -> Option<String> {
     let facts = client.server_facts().await.ok()?;
     let version = facts.version.told()?;

@@ -1,4 +1,4 @@
-//! The figures: what each is called, and where it is in the bench's lines.
+//! The figures: their names, and their places in the lines of the bench.
 
 use latchwork_bench::Line;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::group::Group;
 use super::unit::Unit;
 
-/// Which way is better.
+/// The better direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Better {
@@ -39,8 +39,8 @@ impl Spec {
         (self.of)(line).filter(|figure| figure.is_finite() && self.fits(line))
     }
 
-    /// Whether one may say how many times worse another is. An answer has no ratio, fairness is one
-    /// already, and a process' memory and small shares of its time are too coarse.
+    /// Whether a ratio to the best is useful. A yes or no has no ratio, fairness is already a ratio, and the
+    /// memory of a process and small shares of its time are too coarse.
     pub(super) fn has_ratio(&self) -> bool {
         self.group != Group::Fairness && !matches!(self.unit, Unit::Yes | Unit::Kibibytes | Unit::Percent)
     }
@@ -54,7 +54,7 @@ fn detail(line: &Line, name: &str) -> Option<f64> {
     line.detail.get(name).copied()
 }
 
-/// All of them, in the order in which they are shown.
+/// All figures, in the order of the report.
 pub(super) const ALL: [Spec; 35] = {
     use Better::{Higher, Lower};
     use Unit::{Bytes, Count, Kibibytes, Micros, Millis, PerSecond, Percent, Seconds, Ttls, Yes};

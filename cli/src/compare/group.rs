@@ -1,8 +1,8 @@
-//! Figures that are shown together, and how they are measured.
+//! Groups of figures, and how they are measured.
 
 use serde::{Deserialize, Serialize};
 
-/// Figures that are shown together.
+/// A group of figures in the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Group {
@@ -33,65 +33,65 @@ impl Group {
     pub(super) const fn title(self) -> &'static str {
         match self {
             Group::Alone => "A free lock: acquire and release",
-            Group::HandOff => "One lock from contender to contender",
-            Group::Wait => "How long the unlucky wait",
-            Group::Throughput => "Many tasks, each on a lock of its own",
+            Group::HandOff => "One lock, passed from contender to contender",
+            Group::Wait => "The longest waits",
+            Group::Throughput => "Many tasks, each with its own lock",
             Group::Fairness => "Fairness",
             Group::Recovery => "When a holder or the server dies",
-            Group::Link => "Behind a slow link",
-            Group::Wire => "What goes over the wire",
-            Group::Server => "What a thousand held locks cost the server",
+            Group::Link => "Through a slow link",
+            Group::Wire => "Traffic on the network",
+            Group::Server => "The cost of 1,000 held locks on the server",
         }
     }
 
     pub(super) const fn how(self) -> &'static str {
         match self {
             Group::Alone => {
-                "One task acquires and releases one mutex again and again over one connection; each pair is confirmed \
-                 by the server and timed. p99.9 is shown from 1,000 pairs a round on: below that it would be the worst \
-                 one or two."
+                "One task acquires and releases one mutex again and again over one connection. Each pair is confirmed \
+                 by the server and timed. p99.9 is shown only if a round has at least 1,000 pairs: with fewer pairs it \
+                 would be the worst one or two."
             }
             Group::HandOff => {
-                "So many contenders, each on a connection of its own, want one mutex; each releases at once and asks \
-                 again at once. Timed is from just before a release until another's acquire returns (the median), and \
-                 grants are counted. All contenders are in this process, so 128 are bound by its processor too."
+                "The contenders, each with its own connection, want one mutex. Each releases it at once and tries \
+                 again at once. The time is the median from just before a release until the acquire of another contender \
+                 returns. Grants are counted. All contenders are in this process, so its processor limits 128 of them."
             }
             Group::Wait => {
-                "In the same contests: from the call of acquire until it returns, the worst hundredth. It grows with \
-                 the queue, since everybody waits a turn."
+                "In the same contests: the time from the call of acquire until it returns, at the 99th percentile. It \
+                 grows with the queue, since each contender waits its turn."
             }
             Group::Throughput => {
-                "So many tasks over one connection, each acquiring and releasing a mutex of its own; finished pairs \
+                "Several tasks over one connection, each of which acquires and releases its own mutex. Finished pairs \
                  are counted."
             }
             Group::Fairness => {
-                "In the same contests: the grants of the contender that got most, divided by those of the one that got \
-                 fewest. 1 is perfectly fair; where there is no figure, one got none in the time of a round."
+                "In the same contests: the most grants of a contender, divided by the fewest grants of a contender. \
+                 1 is perfectly fair. Without a figure, one contender got no grant in a round."
             }
             Group::Recovery => {
-                "A process of its own holds a mutex (TTL 4 s) and is killed by SIGKILL while another client waits for \
-                 it: timed until that one holds. It may be less than a TTL, since the lease was last renewed before \
-                 the kill. In memory the holder's client falls silent instead. Then the server itself is killed and \
-                 started again on the same data: timed from the kill until a client that was connected holds a lock, \
-                 and looked whether a hold from before is still there. A Redis that is started here keeps nothing on \
-                 disk."
+                "A separate process holds a mutex (TTL 4 s) and is killed by SIGKILL while another client waits for \
+                 it. The time ends when that client holds. It can be less than a TTL, since the last renewal was \
+                 before the kill. In memory, the client of the holder stops instead. Then the server is killed and \
+                 started again on the same data. The time is from the kill until a connected client holds a lock. The \
+                 trial also checks whether a hold from before still exists. A Redis that is started here keeps \
+                 nothing on disk."
             }
             Group::Link => {
-                "The same pair of acquire and release through a proxy of this program that delays each way by half of \
-                 the time that is named. Figures close to twice the link's time mean one round trip each. The proxy \
-                 slows this client's way only, not the server."
+                "The same pair of acquire and release through a proxy in this program, which delays each direction by \
+                 half of the named time. Figures close to twice the time of the link mean one round trip each. The \
+                 proxy slows only this client, not the server."
             }
             Group::Wire => {
-                "Bytes are counted by a proxy in the way, both ways, for an acquire and release alone. Woken clients: \
-                 16 in one queue, each through a proxy of its own; of how many the connection had traffic after one \
-                 release, the releaser left out. 1 is the least: nobody wakes in vain. Requests are what the server \
-                 itself counts."
+                "A proxy counts the bytes of an acquire and a release without contention, in both directions. Woken \
+                 clients: 16 clients in one queue, each through its own proxy. The figure is the number of clients, \
+                 without the releaser, whose connection had traffic after one release. 1 is the minimum: no client wakes \
+                 in vain. The server counts the requests."
             }
             Group::Server => {
-                "One client opens 1,000 mutexes, keeps them, and closes. The server's process is looked at from \
-                 outside: processor time to open and close, its share of a core in between, and growth of its \
-                 resident memory. That is coarse: a process first uses what it has at hand from what came before, and \
-                 where it did not grow, there is no figure."
+                "One client acquires 1,000 mutexes, holds them, and closes. The figures are from the server's process: \
+                 processor time to open and close, its share of a core in between, and the growth of its resident \
+                 memory. The memory is coarse: a process first uses memory that it already has. Without growth no \
+                 figure is shown."
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What each coordinator promises, and the cases of the conformance suite behind that.
+//! The promises of each coordinator, and the cases of the conformance suite that check them.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,21 @@ use latchwork::{Coordinator, Eviction};
 use latchwork_core::backend::Incarnation;
 use serde::{Deserialize, Serialize};
 
-/// One promise, of all coordinators.
+/// One promise, with the answer of each coordinator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Guarantee {
     pub(super) id: String,
     pub(super) title: String,
-    /// Cases of the suite that check it on every backend.
+    /// The cases of the suite that check it on every backend.
     pub(super) cases: Vec<String>,
-    /// `yes`, `no`, or what the server said, by the coordinator's name.
+    /// `yes`, `no`, or words, by the name of the coordinator.
     pub(super) values: BTreeMap<String, String>,
 }
 
-/// What each coordinator says of itself, by its name.
+/// The promises of each coordinator, by its name.
 pub(super) type Promised = BTreeMap<String, BTreeMap<&'static str, String>>;
 
-/// Id, title, cases. What comes first every backend must give: a case that fails there is a fault.
+/// Id, title, cases. Every backend must give the first four: a case that fails there is a fault.
 const ALL: [(&str, &str, &[&str]); 14] = [
     (
         "excludes",
@@ -31,7 +31,7 @@ const ALL: [(&str, &str, &[&str]); 14] = [
     ("fences", "tokens rise from holder to holder", &["node_token_rises_from_holder_to_holder"]),
     (
         "loss_in_time",
-        "a holder knows of its lease's end before another holds",
+        "a holder learns of the end of its lease before another client holds",
         &["lease_deadline_is_known_before_another_is_admitted", "lease_deadline_loss_is_final"],
     ),
     (
@@ -39,7 +39,7 @@ const ALL: [(&str, &str, &[&str]); 14] = [
         "a lock survives the loss of one server of a group",
         &["capabilities_are_what_was_promised"],
     ),
-    ("restart", "what a restart of the server forgets, as it is set up", &[]),
+    ("restart", "locks that a restart of this server forgets", &[]),
     (
         "eviction",
         "the server evicts no locks when its memory is full",
@@ -47,51 +47,51 @@ const ALL: [(&str, &str, &[&str]); 14] = [
     ),
     (
         "clean_try",
-        "of several tries at one instant on a free lock one succeeds",
+        "one of several simultaneous tries on a free lock succeeds",
         &["mutex_try_of_several_at_one_instant"],
     ),
     (
         "prompt_revocation",
-        "a holder that an operator removes hears of it at once",
+        "a holder that an operator removes learns of it at once",
         &["node_gone_by_a_forced_release_is_reported"],
     ),
     (
         "confirms_on_replicas",
-        "an acquisition can ask that replicas confirm it",
+        "an acquisition can wait until replicas confirm it",
         &["node_confirm_is_demanded_or_refused"],
     ),
-    ("lease_per_node", "holds are lost one by one, not all of a client together", &[]),
+    ("lease_per_node", "a client loses single holds, not all holds together", &[]),
     (
         "minimum_outlives_close",
-        "a least time of holding outlives a client that is closed at once",
+        "the least time of a hold outlives a client that closes at once",
         &["mutex_at_least_outlives_a_close_as_promised"],
     ),
     (
         "idle_cells",
-        "values and counters can go when nobody uses them",
+        "unused values and counters can be deleted by the server",
         &["cell_idle_goes_when_nobody_uses_it"],
     ),
     (
         "exact_addresses",
-        "locks of other programs' layout can be shared",
+        "locks can be shared with other programs",
         &["key_exact_is_shared_across_namespaces"],
     ),
 ];
 
-/// What this coordinator says of itself.
+/// The promises of this coordinator.
 pub(super) fn of(client: &Coordinator) -> BTreeMap<&'static str, String> {
     let can = client.capabilities();
     let yes = |promised: bool| if promised { "yes" } else { "no" }.to_owned();
     let restart = match client.backend().incarnation() {
         _ if client.backend().name() == "memory" => "all: it ends with the process",
-        Incarnation::Durable => "nothing",
-        Incarnation::Started(_) => "locks, perhaps",
-        Incarnation::Unknown => "the server does not say",
+        Incarnation::Durable => "none",
+        Incarnation::Started(_) => "perhaps some",
+        Incarnation::Unknown => "the server does not report it",
     };
     let eviction = match can.eviction {
         Eviction::Never => "yes",
         Eviction::Possible => "no",
-        Eviction::Unknown => "the server does not say",
+        Eviction::Unknown => "the server does not report it",
     };
     [
         ("excludes", yes(true)),
@@ -112,7 +112,7 @@ pub(super) fn of(client: &Coordinator) -> BTreeMap<&'static str, String> {
     .into()
 }
 
-/// All of them, side by side.
+/// All promises, with the answers of all coordinators.
 pub(super) fn all(promised: &Promised) -> Vec<Guarantee> {
     let row = |(id, title, cases): &(&'static str, &str, &[&str])| {
         let values = promised.iter().filter_map(|(name, said)| Some((name.clone(), said.get(id)?.clone())));

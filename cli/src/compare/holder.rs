@@ -1,4 +1,4 @@
-//! A process that holds a lock, to be killed.
+//! A process that holds a lock until `compare` kills it.
 
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use latchwork::Config;
 use crate::exit::Ended;
 use crate::failure::{Failure, Outcome};
 
-/// The URL comes in the environment, since it may hold a password.
+/// The URL is in the environment, since it can contain a password.
 #[derive(Debug, Args)]
 pub(crate) struct HolderOrder {
     namespace: String,
@@ -20,7 +20,7 @@ pub(crate) struct HolderOrder {
 }
 
 impl HolderOrder {
-    /// Holds until the standard input ends, or this process is killed.
+    /// Holds until standard input ends, or this process is killed.
     pub(crate) fn run(&self) -> Outcome {
         let mut config = Config::from_url(&self.at)?;
         config.namespace.clone_from(&self.namespace);
@@ -29,7 +29,7 @@ impl HolderOrder {
         let runtime = runtime.map_err(|error| Failure::machine("the run cannot begin", error))?;
         let ended: latchwork::Result<()> = runtime.block_on(latchwork::with(&config, async |coordinator| {
             let hold = coordinator.mutex(self.key.as_str())?.acquire().await?;
-            // Who hears nothing of it has gone, and the input with it.
+            // If the reader is gone, standard input ends too.
             let _ = writeln!(io::stdout(), "held").and_then(|()| io::stdout().flush());
             let end = tokio::task::spawn_blocking(|| io::stdin().read_to_end(&mut Vec::new()));
             let _ = end.await;

@@ -1,18 +1,18 @@
-//! The same recipes on several coordinators, interleaved in one run, and what that says to somebody who
-//! decides between them.
+//! Measures the same recipes on several coordinators, interleaved in one run, and reports which one fits
+//! which need.
 //!
 //! ```text
-//! order             what is asked; the run from end to end
-//! sources           which coordinators: found, started, given; asking before a given one is used
-//! plan, run         which trials, for how long; playing them in turns, with progress
+//! order             the arguments; the run from end to end
+//! sources           the coordinators: found, started, given; the question before a given one is used
+//! plan, run         the trials and their times; running them in turns, with progress
 //! figures, group, unit, column, report   from lines of the bench to figures, with spread and ratios: the JSON
-//! guarantees        what each promises, and the cases of the suite behind that
-//! baseline          what has changed since a saved run, beyond the noise
-//! advice            which for what, from figures and guarantees
+//! guarantees        the promises of each coordinator, and the cases of the suite that check them
+//! baseline          changes since a saved run that are larger than the noise
+//! advice            the coordinators that fit each need, from figures and guarantees
 //! table, page, charts   the report for a terminal, and as one HTML page
 //! ```
 //!
-//! What is measured is in `latchwork-bench`, as [`Trial`](latchwork_bench::Trial)s.
+//! The measurements are [`Trial`](latchwork_bench::Trial)s of `latchwork-bench`.
 
 mod advice;
 mod baseline;

@@ -1,4 +1,4 @@
-//! What is asked of `compare`, and the run from end to end.
+//! The arguments of `compare`, and the run from end to end.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,25 +23,25 @@ use crate::failure::{Failure, Outcome, warn};
 use crate::settings::Common;
 use crate::terminal::{interrupts, was_read};
 
-/// How long what was under way may take to end after Ctrl-C.
+/// The time for running tasks to end after Ctrl-C.
 const ENDS: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareOrder {
-    /// URLs of coordinators, or kinds that are started here: memory, redis, zookeeper, etcd [default:
+    /// URLs of coordinators, or kinds of servers to start here: memory, redis, zookeeper, etcd [default:
     /// memory, and each kind whose program is on this machine]
     #[arg(value_name = "URL")]
     coordinators: Vec<String>,
-    /// Ends within a minute: two rounds, and short ones
+    /// Ends in under a minute: two short rounds
     #[arg(long)]
     quick: bool,
-    /// How many rounds [default: 7, with --quick 2]
+    /// The number of rounds [default: 7, with --quick 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: Option<u16>,
-    /// Measures only these, separated by commas
+    /// Measures only these groups, separated by commas
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     only: Vec<Family>,
-    /// Prints the run as JSON, and makes no page unless one is named
+    /// Prints the run as JSON, and writes no page unless --page names one
     #[arg(long)]
     json: bool,
     /// The page to write [default: latchwork-compare.html]
@@ -50,25 +50,25 @@ pub(crate) struct CompareOrder {
     /// Writes no page
     #[arg(long, conflicts_with = "page")]
     no_page: bool,
-    /// Keeps the run in a file, for --baseline
+    /// Saves the run in a file, for --baseline and --from
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Marks what has changed since a saved run, beyond the noise
+    /// Marks changes since a saved run that are larger than the noise
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
     /// Shows a saved run again, and measures nothing
     #[arg(long, value_name = "FILE", conflicts_with_all = ["coordinators", "quick", "rounds", "only", "save"])]
     from: Option<PathBuf>,
-    /// Do not ask before a server is measured that was given by its URL
+    /// Do not ask before a server given by URL is measured
     #[arg(long)]
     yes: bool,
 }
 
 impl CompareOrder {
-    /// Measures, and shows what it has come to.
+    /// Measures, and shows the report.
     pub(crate) fn run(&self, common: &Common) -> Outcome {
         if common.names_one() {
-            let next = "latchwork compare URL…, or a kind such as redis, which is started here";
+            let next = "call `latchwork compare URL…`, or name a kind such as redis, which is started here";
             return Err(Failure::usage("compare takes its coordinators as arguments").next(next));
         }
         let baseline = self.baseline.as_deref().map(baseline::read).transpose()?;
@@ -86,8 +86,8 @@ impl CompareOrder {
         }
         self.show(&report)?;
         match report.has_failed() {
-            true => Err(Failure::new(exit::COORDINATOR, "something could not be measured")
-                .next("see what is said of it above, and look at that server")),
+            true => Err(Failure::new(exit::COORDINATOR, "a trial failed")
+                .next("read its line in the report above, and check that server")),
             false => Ok(Ended::WELL),
         }
     }
@@ -104,7 +104,7 @@ impl CompareOrder {
 
     fn show(&self, report: &Report) -> Result<(), Failure> {
         let json = serde_json::to_string_pretty(report)
-            .map_err(|error| Failure::machine("the run was not written as JSON", error))?;
+            .map_err(|error| Failure::machine("the JSON cannot be generated", error))?;
         if let Some(path) = &self.save {
             write(path, &json)?;
         }
@@ -114,15 +114,15 @@ impl CompareOrder {
         let unnamed = (!self.json && !self.no_page).then_some(usual);
         if let Some(path) = self.page.as_deref().or(unnamed) {
             write(path, &page::html(report)?)?;
-            say(&format!("the page: {}", path.display()));
+            say(&format!("page: {}", path.display()));
         }
         say(&format!("measured in {:.0} s", report.took_s));
         Ok(())
     }
 }
 
-/// The run; `None` when Ctrl-C ended it. Either way what was started is stopped, and what was written on
-/// servers that were given is gone.
+/// The run; `None` when Ctrl-C ended it. In both cases the started servers are stopped, and the keys on
+/// given servers are deleted.
 fn measured(
     sources: &[Source],
     plan: &Plan,
@@ -153,7 +153,7 @@ fn measured(
     if report.is_none() {
         interrupted();
     }
-    // Contenders may be at work still, and would write again what is deleted.
+    // Contenders that still run would write deleted keys again.
     runtime.shutdown_timeout(ENDS);
     let cleaned = clean(&targets);
     let report = report.transpose()?;
@@ -171,7 +171,7 @@ fn or_interrupted<T>(runtime: &Runtime, interrupts: &mut Signal, work: impl Futu
 }
 
 fn interrupted() {
-    warn("interrupted: what was started here is stopped, what was written on given servers is deleted");
+    warn("interrupted: servers started here are stopped, and the namespace on each given server is deleted");
 }
 
 async fn look(targets: &[Target], plan: &Plan) -> Result<(Vec<Column>, Promised), Failure> {
@@ -179,7 +179,7 @@ async fn look(targets: &[Target], plan: &Plan) -> Result<(Vec<Column>, Promised)
     for (target, name) in targets.iter().zip(names(targets)) {
         let (column, promised) = Column::of(target, name.clone(), plan).await.map_err(|error| {
             Failure::new(exit::COORDINATOR, format!("{name}: {error}"))
-                .next("check the address and that the server runs, or leave it out")
+                .next("check the address, and check that the server runs, or leave it out")
         })?;
         columns.push(column);
         all.insert(name, promised);
@@ -187,8 +187,8 @@ async fn look(targets: &[Target], plan: &Plan) -> Result<(Vec<Column>, Promised)
     Ok((columns, all))
 }
 
-/// A name of its own for each: the kind; where there are several of it, with the address; where that is
-/// the same (two databases of one Redis), with a number too.
+/// A unique name for each: the kind. If several have the same kind, the address is added. If the address
+/// is the same (two databases of one Redis), a number is added.
 fn names(targets: &[Target]) -> Vec<String> {
     let mut times = BTreeMap::<String, usize>::new();
     let name = |target: &Target| {
@@ -204,10 +204,11 @@ fn names(targets: &[Target]) -> Vec<String> {
     targets.iter().map(name).collect()
 }
 
-/// Takes away what is left on each of the servers that were given. One that fails keeps no other from it.
+/// Deletes the namespace on each given server. A failure on one server does not stop the others.
 fn clean(targets: &[Target]) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::machine("nothing was cleaned up", error))?;
+    let runtime =
+        runtime.map_err(|error| Failure::machine("the given servers cannot be cleaned up", error))?;
     let mut left = false;
     for target in targets.iter().filter(|target| target.is_given()) {
         let (name, namespace) = (target.name(), &target.config().namespace);
@@ -220,8 +221,8 @@ fn clean(targets: &[Target]) -> Result<(), Failure> {
         }
     }
     match left {
-        true => Err(Failure::new(exit::COORDINATOR, "not all that was given was cleaned up")
-            .next("delete the namespaces that are named above")),
+        true => Err(Failure::new(exit::COORDINATOR, "not every given server was cleaned up")
+            .next("delete the namespaces that the warnings name")),
         false => Ok(()),
     }
 }
@@ -231,17 +232,17 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::usage(format!("{}: {error}", path.display())).next("name another file"))
 }
 
-/// Of the terminal that the standard output is.
+/// The width of the terminal, if standard output is one.
 fn width() -> Option<u16> {
     if !io::stdout().is_terminal() {
         return None;
     }
-    // One that does not know its size says 0.
+    // A terminal that does not know its size reports 0.
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     (size.ws_col > 0).then_some(size.ws_col)
 }
 
-/// On standard error, which nobody may read.
+/// Prints on standard error. An error is ignored.
 fn say(text: &str) {
     let _ = writeln!(anstream::stderr(), "{text}");
 }

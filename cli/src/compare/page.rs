@@ -23,13 +23,13 @@ const RATIOS: [(&str, &str); 9] = [
     ("grants.2", "grants, 2 contend"),
     ("grants.16", "grants, 16 contend"),
     ("grants.128", "grants, 128 contend"),
-    ("throughput.64", "64 tasks' locks"),
-    ("link.50", "behind 50 ms"),
+    ("throughput.64", "64 tasks, 64 locks"),
+    ("link.50", "link of 50 ms"),
     ("crash.wait", "holder killed"),
     ("restart.back", "server killed"),
 ];
 
-/// What the template is given.
+/// The data of the template.
 #[derive(Debug, Serialize)]
 struct View<'a> {
     style: &'static str,
@@ -86,7 +86,7 @@ fn render(report: &Report) -> Result<String, Box<dyn std::error::Error>> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
-    // The name's ending makes it escape all that is put in.
+    // The extension of the name makes the template escape all values.
     environment.add_template("page.html", include_str!("page.html"))?;
     let sections = Group::ALL.iter().filter_map(|group| section(report, *group).transpose());
     let has_started = report.coordinators.iter().any(|column| column.origin == Origin::Started);
@@ -144,7 +144,7 @@ fn row(report: &Report, figure: &Figure, title: &str) -> Row {
     Row { title: title.to_owned(), cells }
 }
 
-/// How many times worse than the best, by figure.
+/// The ratios to the best, by figure.
 fn ratios(report: &Report) -> Result<Option<Chart>, Box<dyn std::error::Error>> {
     let shown: Vec<_> = RATIOS.iter().filter(|(id, _)| report.figure(id).is_some()).collect();
     let labels: Vec<_> = shown.iter().map(|(_, label)| *label).collect();
@@ -152,7 +152,7 @@ fn ratios(report: &Report) -> Result<Option<Chart>, Box<dyn std::error::Error>> 
         let ratio = report.figure(id)?.values.get(name)?.ratio?;
         Some((ratio.median, ratio.min, ratio.max))
     };
-    // This process is no server, and would draw the scale out.
+    // Memory is not a server, and would stretch the scale.
     let servers =
         report.coordinators.iter().enumerate().filter(|(_, column)| column.origin != Origin::Process);
     let series: Vec<_> = servers
@@ -171,7 +171,7 @@ fn ratios(report: &Report) -> Result<Option<Chart>, Box<dyn std::error::Error>> 
     }))
 }
 
-/// A curve of these figures, and what stands below them.
+/// A curve of these figures, and the labels of the axis.
 type Curve = (&'static str, &'static [(&'static str, &'static str)]);
 
 fn charts_of(report: &Report, group: Group) -> Result<Vec<Chart>, Box<dyn std::error::Error>> {
@@ -190,7 +190,7 @@ fn charts_of(report: &Report, group: Group) -> Result<Vec<Chart>, Box<dyn std::e
             ),
         ],
         Group::Wait => &[(
-            "The worst hundredth of waits, by contenders",
+            "The 99th percentile of waits, by contenders",
             &[("wait.2", "2"), ("wait.16", "16"), ("wait.128", "128")],
         )],
         Group::Throughput => &[(
@@ -198,7 +198,7 @@ fn charts_of(report: &Report, group: Group) -> Result<Vec<Chart>, Box<dyn std::e
             &[("throughput.1", "1"), ("throughput.8", "8"), ("throughput.64", "64")],
         )],
         Group::Link => &[(
-            "Time of a pair, by the link's time there and back",
+            "Time of a pair, by the round trip of the link",
             &[("alone.p50", "none"), ("link.1", "1 ms"), ("link.10", "10 ms"), ("link.50", "50 ms")],
         )],
         Group::Fairness | Group::Recovery | Group::Wire | Group::Server => &[],
@@ -218,7 +218,7 @@ fn charts_of(report: &Report, group: Group) -> Result<Vec<Chart>, Box<dyn std::e
             .coordinators
             .iter()
             .enumerate()
-            // A curve of one point is none.
+            // Memory has only one point of this curve.
             .filter(|(_, column)| group != Group::Link || column.origin != Origin::Process)
             .map(|(place, column)| Series {
                 place,
@@ -247,7 +247,7 @@ mod tests {
     fn answers_come_first_and_each_section_says_how_it_was_measured() {
         let page = html(&report(&[("memory", 1.0), ("redis", 100.0), ("etcd", 250.0)])).unwrap();
         let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text} in {page}"));
-        assert!(place("A free lock, as quickly as can be") < place("How they compare"));
+        assert!(place("A free lock in the shortest time") < place("How they compare"));
         assert!(place("How they compare") < place("What each promises"));
         assert!(place("What each promises") < place(Group::Alone.how().split('.').next().unwrap()));
         assert!(place("2.50 ×") < place("How it was measured."), "ratios are before the details");
@@ -260,6 +260,9 @@ mod tests {
         assert!(!html(&now).unwrap().contains("since the baseline"));
         baseline::mark(&mut now, &then);
         let page = html(&now).unwrap();
-        assert!(page.contains("▲ worse, 3.00 times before") && page.contains("since the baseline"), "{page}");
+        assert!(
+            page.contains("▲ worse, 3.00 times the baseline") && page.contains("since the baseline"),
+            "{page}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Which trials, how often and for how long.
+//! The trials, their rounds and their times.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -8,15 +8,14 @@ use latchwork_bench::{Target, Terms, Trial};
 
 use crate::failure::Failure;
 
-/// A quick run ends within a minute. What is not yet played then, of a second round or a later one, is
-/// left out.
+/// The time of a quick run. Trials of the second and later rounds that would exceed it are left out.
 pub(super) const QUICK: Duration = Duration::from_secs(55);
-/// To start servers beside each other.
+/// The time to start the servers in parallel.
 const START: Duration = Duration::from_secs(4);
 
 const TASKS: [usize; 3] = [1, 8, 64];
 const CONTENDERS: [usize; 3] = [2, 16, 128];
-/// There and back, in milliseconds.
+/// Round trips, in milliseconds.
 const LINKS: [u64; 3] = [1, 10, 50];
 const HELD: usize = 1000;
 
@@ -25,11 +24,11 @@ const HELD: usize = 1000;
 pub(super) enum Family {
     /// Acquire and release of a free lock
     Alone,
-    /// One lock from contender to contender
+    /// One lock, passed from contender to contender
     HandOff,
-    /// Many tasks, each on a lock of its own
+    /// Many tasks, each with its own lock
     Throughput,
-    /// Behind a slow link
+    /// Through a slow link
     Link,
     /// Bytes and wake-ups
     Wire,
@@ -37,7 +36,7 @@ pub(super) enum Family {
     Crash,
     /// The server is killed and started again
     Restart,
-    /// A thousand locks held
+    /// 1,000 held locks
     Held,
 }
 
@@ -57,7 +56,7 @@ impl Family {
         }
     }
 
-    /// Whether it is quick, and varies from round to round.
+    /// Whether its trials are short and vary from round to round.
     fn in_each_round(self, quick: bool) -> bool {
         match self {
             Family::Alone | Family::HandOff | Family::Throughput => true,
@@ -67,15 +66,15 @@ impl Family {
     }
 }
 
-/// What a run plays.
+/// The plan of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) quick: bool,
     pub(super) rounds: usize,
     pub(super) terms: Terms,
-    /// Played in each round.
+    /// Run in each round.
     each: Vec<Trial>,
-    /// Played `few` times.
+    /// Run `few` times.
     seldom: Vec<Trial>,
     few: usize,
 }
@@ -85,7 +84,7 @@ impl Plan {
         let ms = Duration::from_millis;
         let (time, warm, held_time) = if quick { (200, 60, 500) } else { (500, 200, 2000) };
         let this = std::env::current_exe()
-            .map_err(|error| Failure::machine("this program's own file is not found", error))?;
+            .map_err(|error| Failure::machine("the file of this program cannot be found", error))?;
         let holder = vec![this.into_os_string(), OsString::from("internal-holder")];
         let wanted = |family: &Family| only.is_empty() || only.contains(family);
         let families = Family::value_variants().iter().filter(|family| wanted(family));
@@ -104,9 +103,8 @@ impl Plan {
         })
     }
 
-    /// What is played, in this order, and its round. A server is restarted last, since that cuts what
-    /// looks at it; the rest of what is played seldom comes after the first round, so that a quick run
-    /// has all of it.
+    /// The trials in order, with their rounds. The restart comes last, since it breaks the connections. The
+    /// other seldom trials come after the first round, so that a quick run has all of them.
     pub(super) fn steps(&self) -> Vec<(usize, Trial)> {
         let round = |number: usize| self.each.iter().map(move |trial| (number, *trial));
         let (last, seldom): (Vec<Trial>, Vec<Trial>) =
@@ -117,18 +115,18 @@ impl Plan {
         round(0).chain(few(seldom)).chain((1..self.rounds).flat_map(round)).chain(few(last)).collect()
     }
 
-    /// How often this trial is played.
+    /// The number of rounds of this trial.
     pub(super) fn rounds_of(&self, trial: Trial) -> usize {
         if self.each.contains(&trial) { self.rounds } else { self.few }
     }
 
-    /// How long a step takes on these coordinators. Those that only wait are tried beside each other.
+    /// The time of a step on these coordinators. Trials that only wait run in parallel.
     pub(super) fn takes(&self, trial: Trial, targets: usize) -> Duration {
         let once = trial.takes(&self.terms);
         if trial.waits() { once } else { once * u32::try_from(targets).unwrap_or(1) }
     }
 
-    /// About how long it takes in all on so many coordinators, `memory` of them in this process.
+    /// The approximate time of the run with this number of servers, and `memory` coordinators in this process.
     pub(super) fn budget(&self, servers: usize, memory: usize) -> Duration {
         let fits = |trial: Trial| match trial {
             Trial::Link(_) | Trial::Wire | Trial::Held(_) | Trial::Restart => servers,
@@ -137,7 +135,7 @@ impl Plan {
         START + self.steps().into_iter().map(|(_, trial)| self.takes(trial, fits(trial))).sum::<Duration>()
     }
 
-    /// Those that a trial fits, with their places.
+    /// The numbers of the coordinators that a trial fits.
     pub(super) fn fitting(trial: Trial, targets: &[Target]) -> Vec<usize> {
         (0..targets.len()).filter(|place| trial.unfit(&targets[*place]).is_none()).collect()
     }

@@ -1,4 +1,4 @@
-//! A run as data: what `--json` prints and `--save` keeps.
+//! A run as data, for `--json` and `--save`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::plan::Plan;
 use super::run::Played;
 use super::unit::Unit;
 
-/// The shape of this data. A field that is removed or means something else gets another number.
+/// The version of this data. It changes if a field is removed or gets another meaning.
 pub(super) const SCHEMA: u32 = 1;
 
 /// A run.
@@ -42,7 +42,7 @@ pub(super) struct Figure {
     pub(super) title: String,
     pub(super) unit: Unit,
     pub(super) better: Better,
-    /// The coordinator that ratios are to: the best of the servers.
+    /// The best of the servers. Ratios are relative to it.
     pub(super) best: Option<String>,
     /// By the coordinator's name.
     pub(super) values: BTreeMap<String, Value>,
@@ -51,23 +51,23 @@ pub(super) struct Figure {
 /// A figure of one coordinator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Value {
-    /// Over the rounds.
+    /// The spread over the rounds.
     pub(super) spread: Spread,
-    /// Round by round.
+    /// The figure of each round.
     pub(super) rounds: BTreeMap<usize, f64>,
-    /// How many times worse than the best, within one round: 1 is as good.
+    /// How many times worse than the best in the same round; 1 is equal.
     pub(super) ratio: Option<Spread>,
-    /// Since the baseline, where that is more than noise.
+    /// The change since the baseline, if it is larger than the noise.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) change: Option<Change>,
 }
 
-/// What has changed since the baseline.
+/// A change since the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Change {
-    /// The median then.
+    /// The median in the baseline.
     pub(super) before: f64,
-    /// The median now, divided by that.
+    /// The median now, divided by `before`.
     pub(super) ratio: f64,
     pub(super) better: bool,
 }
@@ -110,7 +110,7 @@ impl Report {
         self.figures.iter().find(|figure| figure.id == id)
     }
 
-    /// Whether rounds were left out, since the machine was too busy for the time that there was.
+    /// Whether rounds were left out because the machine was too slow for the planned time.
     pub(super) fn is_cut_short(&self) -> bool {
         let each_round =
             |figure: &&Figure| matches!(figure.group, Group::Alone | Group::HandOff | Group::Throughput);
@@ -118,13 +118,13 @@ impl Report {
         !self.has_failed() && values.any(|value| value.rounds.len() < self.rounds)
     }
 
-    /// Whether something went wrong in a trial.
+    /// Whether a trial failed.
     pub(super) fn has_failed(&self) -> bool {
         self.coordinators.iter().any(|column| !column.failed.is_empty())
     }
 }
 
-/// A figure; `None` where nobody has it.
+/// A figure; `None` if no coordinator has it.
 fn figure(spec: &figures::Spec, coordinators: &[Column], played: &[Played]) -> Option<Figure> {
     let mut by_place: BTreeMap<usize, BTreeMap<usize, Option<f64>>> = BTreeMap::new();
     for one in played {
@@ -135,7 +135,7 @@ fn figure(spec: &figures::Spec, coordinators: &[Column], played: &[Played]) -> O
     }
     let mut values = BTreeMap::new();
     for (place, rounds) in by_place {
-        // One that some rounds have, and others could not give, would be of the lucky rounds.
+        // A figure that is missing in some rounds would show only the lucky rounds.
         let rounds = rounds.into_iter().map(|(round, figure)| Some((round, figure?)));
         let Some(rounds) = rounds.collect::<Option<BTreeMap<_, _>>>() else { continue };
         let Some(spread) = Spread::of(rounds.values().copied()) else { continue };
@@ -159,8 +159,8 @@ fn figure(spec: &figures::Spec, coordinators: &[Column], played: &[Played]) -> O
     (!figure.values.is_empty()).then_some(figure)
 }
 
-/// The best server by its median; this process only where there is no server, since it coordinates
-/// nobody else.
+/// The best server by its median. Memory counts only in a run without a server, since it coordinates one
+/// process.
 fn best(better: Better, coordinators: &[Column], values: &BTreeMap<String, Value>) -> Option<String> {
     let servers = coordinators.iter().any(|column| column.origin != Origin::Process);
     let names = coordinators.iter().filter(|column| !servers || column.origin != Origin::Process);
@@ -194,7 +194,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A report of these medians of a free lock, each with a round more and one less of a hundredth.
+    /// A report of these medians of a free lock, with two more rounds that are 1 % higher and lower.
     pub(crate) fn report(medians: &[(&str, f64)]) -> Report {
         let plan = Plan::new(true, Some(3), &[]).unwrap();
         let mut played = Vec::new();
@@ -222,7 +222,7 @@ pub(crate) mod tests {
     fn ratios_are_within_a_round_and_to_the_best_server() {
         let report = report(&[("memory", 2.0), ("redis", 100.0), ("etcd", 250.0)]);
         let figure = report.figure("alone.p50").unwrap();
-        assert_eq!(figure.best.as_deref(), Some("redis"), "memory is no server");
+        assert_eq!(figure.best.as_deref(), Some("redis"), "memory is not a server");
         let ratio = |name: &str| figure.values[name].ratio.unwrap();
         assert!((ratio("etcd").median - 2.5).abs() < 1e-9 && (ratio("etcd").max - 2.5).abs() < 1e-9);
         assert!((ratio("redis").median - 1.0).abs() < 1e-9);

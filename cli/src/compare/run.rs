@@ -1,4 +1,4 @@
-//! Playing a plan: each trial on one coordinator after the other, round by round.
+//! Runs a plan: each trial on one coordinator after the other, round by round.
 
 use std::io::IsTerminal;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use latchwork_bench::{Line, Target, Trial};
 
 use super::plan::{Plan, QUICK};
 
-/// What one trial came to.
+/// The outcome of one trial.
 #[derive(Clone, Debug)]
 pub(super) struct Played {
     pub(super) coordinator: usize,
@@ -18,8 +18,7 @@ pub(super) struct Played {
     pub(super) outcome: Result<Vec<Line>, String>,
 }
 
-/// Plays all of it. In a quick run that is late, what remains of the second round and later ones is
-/// left out.
+/// Runs the whole plan. A quick run that is late leaves out the rest of its second and later rounds.
 pub(super) async fn play(targets: &[Target], plan: &Plan, since: Instant) -> Vec<Played> {
     let steps: Vec<_> = plan
         .steps()
@@ -38,7 +37,7 @@ pub(super) async fn play(targets: &[Target], plan: &Plan, since: Instant) -> Vec
             progress.bar.inc(places.len() as u64);
             continue;
         }
-        // Another begins in each round, so that none always comes after the same one.
+        // Each round begins with another coordinator, so that none always follows the same one.
         let mut places = places.clone();
         let begins = round % places.len();
         places.rotate_left(begins);
@@ -64,7 +63,7 @@ pub(super) async fn play(targets: &[Target], plan: &Plan, since: Instant) -> Vec
     played
 }
 
-/// A bar on a terminal, else a line for each trial.
+/// A bar on a terminal, otherwise a line for each trial.
 struct Progress {
     bar: ProgressBar,
     terminal: bool,
@@ -86,7 +85,7 @@ impl Progress {
             rounds => format!("{name}: {trial}, round {} of {rounds}", round + 1),
         };
         if !self.terminal {
-            // Where nobody reads it, nothing can be said.
+            // An error of standard error is ignored.
             let _ = std::io::Write::write_fmt(&mut anstream::stderr(), format_args!("{text}\n"));
         }
         self.bar.set_message(text);

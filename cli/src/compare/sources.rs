@@ -1,4 +1,4 @@
-//! Which coordinators are compared: this process, servers started here, and servers that were given.
+//! The compared coordinators: this process, servers started here, and given servers.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
@@ -12,30 +12,28 @@ use crate::exit;
 use crate::failure::{Failure, warn};
 use crate::settings::at_url;
 
-/// The namespace on servers of our own, and the beginning of those on others'.
+/// The namespace on servers started here, and the prefix of the namespace on given servers.
 const NAMESPACE: &str = "latchwork-compare";
 
-/// One coordinator that is asked for.
+/// One requested coordinator.
 #[derive(Clone, Debug)]
 pub(super) enum Source {
     /// The store of this process.
     Memory,
-    /// A server of this kind, started here; if `or_none`, only where its program is found.
+    /// A server of this kind, started here; with `or_none` only if its program is found.
     Started { kind: Kind, or_none: bool },
     /// A server by its URL.
     Given { kind: Kind, url: String, config: Box<Config> },
 }
 
-/// What is named, or memory and all that is found.
+/// The named coordinators; without names memory and all servers that are found.
 pub(super) fn chosen(named: &[String]) -> Result<Vec<Source>, Failure> {
     let compiled = latchwork::compiled_backends();
     if named.is_empty() {
         let (kinds, missing): (Vec<_>, Vec<_>) =
             Kind::ALL.into_iter().partition(|kind| compiled.contains(&kind.name()));
         for kind in missing {
-            warn(format!(
-                "this build has no {kind}: it is left out; --features {kind} adds it as the program is built"
-            ));
+            warn(format!("{kind} is left out: this build lacks it; build with --features {kind} to add it"));
         }
         let started = kinds.into_iter().map(|kind| Source::Started { kind, or_none: true });
         return Ok([Source::Memory].into_iter().chain(started).collect());
@@ -44,8 +42,8 @@ pub(super) fn chosen(named: &[String]) -> Result<Vec<Source>, Failure> {
     for source in &sources {
         let (Source::Started { kind, .. } | Source::Given { kind, .. }) = source else { continue };
         if !compiled.contains(&kind.name()) {
-            return Err(Failure::usage(format!("this build has no {kind}"))
-                .next(format!("install it with --features {kind}")));
+            return Err(Failure::usage(format!("this build lacks {kind}"))
+                .next(format!("build the program with --features {kind}")));
         }
     }
     Ok(sources)
@@ -57,21 +55,21 @@ fn source(name: &str) -> Result<Source, Failure> {
     }
     if !name.contains("://") {
         let unknown = |_| {
-            Failure::usage(format!("{name:?} is no URL, and no kind of coordinator"))
-                .next("give URLs such as redis://host, or some of memory, redis, zookeeper and etcd")
+            Failure::usage(format!("{name:?} is neither a URL nor a kind of coordinator"))
+                .next("give URLs such as redis://host, or the kinds memory, redis, zookeeper, etcd")
         };
         return Ok(Source::Started { kind: name.parse().map_err(unknown)?, or_none: false });
     }
     let config = at_url(name)?;
     let kind = config.backend.parse().map_err(|error: String| {
-        Failure::usage(error).next("give a URL of redis://, zookeeper:// or etcd://, or the word memory")
+        Failure::usage(error).next("give a URL with redis://, zookeeper:// or etcd://, or the word memory")
     })?;
     latchwork::check(&config)
-        .map_err(|error| Failure::usage(error.to_string()).next("correct the option, or leave it out"))?;
+        .map_err(|error| Failure::usage(error.to_string()).next("correct the option, or remove it"))?;
     Ok(Source::Given { kind, url: name.to_owned(), config: Box::new(config) })
 }
 
-/// Asks before anything is done on servers that were given.
+/// Asks before the first request to a given server.
 pub(super) fn ask(sources: &[Source], yes: bool, about: std::time::Duration) -> Result<(), Failure> {
     let given: Vec<_> = sources
         .iter()
@@ -84,23 +82,23 @@ pub(super) fn ask(sources: &[Source], yes: bool, about: std::time::Duration) -> 
         return Ok(());
     }
     if !io::stdin().is_terminal() {
-        return Err(Failure::usage(format!(
-            "{} was given, and nobody is there to be asked",
-            given.join(" and ")
-        ))
-        .next("give --yes if it may be measured"));
+        return Err(Failure::usage(format!("a question about {} needs a terminal", given.join(" and ")))
+            .next("add --yes to measure it without a question"));
     }
     let text = format!(
-        "{}\nwill be measured for about {} s in all: up to 16 requests at once, and a lock whose holder is killed.\n\
-         All keys are in a namespace {NAMESPACE}-… of its own, which is deleted at the end. It is not stopped,\n\
-         restarted or slowed, nor filled: what would do that is left out. Go on? Type yes:",
+        "{}\nwill be measured for about {} s: up to 16 requests at once, and a lock whose holder is killed.\n\
+         All keys are in a separate namespace {NAMESPACE}-…, which is deleted at the end. The server is not stopped,\n\
+         restarted, slowed or filled: trials that would do so are left out. Measure it? Type yes:",
         given.join("\n"),
         about.as_secs(),
     );
     let said = writeln!(anstream::stderr(), "{text}");
     said.map_err(|error| Failure::machine("the question cannot be asked", error))?;
     let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).map_err(|error| Failure::machine("no answer", error))?;
+    io::stdin()
+        .lock()
+        .read_line(&mut answer)
+        .map_err(|error| Failure::machine("the answer cannot be read", error))?;
     match answer.trim().eq_ignore_ascii_case("yes") {
         true => Ok(()),
         false => {
@@ -109,13 +107,13 @@ pub(super) fn ask(sources: &[Source], yes: bool, about: std::time::Duration) -> 
     }
 }
 
-/// Starts and reaches all of them, beside each other.
+/// Starts or connects to all of them, in parallel.
 pub(super) async fn open(sources: &[Source]) -> Result<Vec<Target>, Failure> {
     let opened = join_all(sources.iter().map(Source::open)).await;
     let targets = opened.into_iter().collect::<Result<Vec<_>, _>>()?;
     let targets: Vec<_> = targets.into_iter().flatten().collect();
     match targets.is_empty() {
-        true => Err(Failure::usage("there is nothing to compare").next("name a coordinator")),
+        true => Err(Failure::usage("no coordinator to compare").next("name a coordinator")),
         false => Ok(targets),
     }
 }
@@ -129,8 +127,8 @@ impl Source {
                 (config, None)
             }
             Source::Started { kind, or_none } => {
-                // As servers are out of the box: their ticks, and the disk that they wait for, are a
-                // part of what is measured.
+                // With default settings: the ticks of the servers, and their waits for the disk, belong to
+                // the measurement.
                 let options = Options::new().clocks(Clocks::Default).own();
                 let options = match kind {
                     Kind::Zookeeper => options.args(["-Dzookeeper.forceSync=yes"]),
@@ -138,14 +136,15 @@ impl Source {
                 };
                 let server = match Server::start(*kind, options).await {
                     Err(ServerError::NotFound { .. }) if *or_none => {
-                        warn(format!("no program of {kind} is on this machine: it is left out"));
+                        warn(format!("{kind} is left out: its program is not on this machine"));
                         return Ok(None);
                     }
-                    started => started.map_err(|error| Failure::machine(&format!("no {kind}"), error))?,
+                    started => started
+                        .map_err(|error| Failure::machine(&format!("{kind} cannot be started"), error))?,
                 };
                 let mut config = Config::from_url(server.url())?;
                 NAMESPACE.clone_into(&mut config.namespace);
-                // A hundred clients connect at once, on a machine that does much else.
+                // A hundred clients connect at once, and the machine can be busy.
                 config.connect_timeout = std::time::Duration::from_secs(30);
                 config.request_timeout = std::time::Duration::from_secs(10);
                 (config, Some(server))
@@ -158,7 +157,7 @@ impl Source {
         };
         let failed = |error: latchwork_bench::Error| {
             Failure::new(exit::COORDINATOR, format!("{self}: {error}"))
-                .next("check the address and that the server runs, or leave it out")
+                .next("check the address, and check that the server runs, or leave it out")
         };
         let target = Target::compared(config, server, latchwork::connectors()).await.map_err(failed)?;
         Ok(Some(target))
@@ -182,7 +181,7 @@ mod tests {
     #[test]
     fn what_is_no_coordinator_is_refused_by_its_name() {
         for (name, says) in [
-            ("mysql", "\"mysql\" is no URL"),
+            ("mysql", "\"mysql\" is neither a URL"),
             ("redis-sentinel://:pw@a", "names no service"),
             ("redis://h?tll=3s", "tll"),
         ] {

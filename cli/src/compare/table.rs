@@ -8,14 +8,14 @@ use super::figures::Better;
 use super::group::Group;
 use super::report::{Figure, Report, Value};
 
-/// Which for what, ratios and figures, promises, what was left out.
+/// Answers, ratios and figures, promises, and left-out trials.
 ///
-/// Lines are no longer than `width`, where there is one.
+/// No line is longer than `width`, if it is set.
 pub(super) fn text(report: &Report, width: Option<u16>) -> String {
     let answers = advice::of(report);
     let mut text = String::new();
     if !answers.is_empty() {
-        let mut table = table(["which for what", "fits", "because"].map(str::to_owned).into(), width);
+        let mut table = table(["need", "fits", "because"].map(str::to_owned).into(), width);
         for answer in answers {
             let names =
                 if answer.names.is_empty() { "none of these".to_owned() } else { answer.names.join(", ") };
@@ -35,7 +35,7 @@ pub(super) fn text(report: &Report, width: Option<u16>) -> String {
         }
     }
     if report.is_cut_short() {
-        text += "\nThis machine was too busy for all rounds: some figures are of one round alone.";
+        text += "\nThis machine was too slow for all rounds: some figures are from one round.";
     }
     text.trim_end().to_owned() + "\n"
 }
@@ -52,7 +52,7 @@ fn table(head: Vec<String>, width: Option<u16>) -> Table {
 }
 
 fn figures(report: &Report, width: Option<u16>) -> Table {
-    let mut head = vec!["times the best (1 is best), and the median".to_owned()];
+    let mut head = vec!["ratio to the best (1 is best), and median".to_owned()];
     head.extend(report.coordinators.iter().map(|column| match &column.version {
         Some(version) => format!("{} {version}", column.name),
         None => column.name.clone(),
@@ -79,15 +79,15 @@ fn cell(figure: &Figure, value: &Value) -> String {
     format!("{ratio}({}){}", figure.unit.shown(value.spread.median), mark(value, figure.better))
 }
 
-/// What has changed since the baseline: an arrow, and how much.
+/// The change since the baseline: an arrow, and the ratio.
 pub(super) fn mark(value: &Value, better: Better) -> String {
     let Some(change) = value.change else { return String::new() };
     let rose = change.better == (better == Better::Higher);
     let arrow = if rose { '▲' } else { '▼' };
     let word = if change.better { "better" } else { "worse" };
     match change.before == 0.0 {
-        true => format!(" {arrow} {word}, was 0"),
-        false => format!(" {arrow} {word}, {} times before", times(change.ratio)),
+        true => format!(" {arrow} {word}, baseline 0"),
+        false => format!(" {arrow} {word}, {} times the baseline", times(change.ratio)),
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
         let mut now = report(&[("redis", 50.0), ("etcd", 250.0)]);
         baseline::mark(&mut now, &then);
         let text = text(&now, None);
-        assert!(text.contains("1.00 (50.0 µs) ▼ better, 0.50 times before"), "{text}");
+        assert!(text.contains("1.00 (50.0 µs) ▼ better, 0.50 times the baseline"), "{text}");
         assert!(text.contains("5.00 (250 µs)"), "{text}");
         assert!(text.contains("survives the loss"), "{text}");
     }

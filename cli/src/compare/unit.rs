@@ -1,8 +1,8 @@
-//! What figures count, and how they are shown to people.
+//! The units of figures, and their text.
 
 use serde::{Deserialize, Serialize};
 
-/// What a figure counts.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Unit {
     #[serde(rename = "us")]
@@ -30,7 +30,7 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// A figure for people: three digits, and a unit of fitting size.
+    /// A figure as text: three digits, and a unit of fitting size.
     pub(super) fn shown(self, figure: f64) -> String {
         match self {
             Unit::Micros if figure >= 1e6 => format!("{} s", digits(figure / 1e6)),
@@ -47,12 +47,12 @@ impl Unit {
             Unit::Count => digits(figure),
             Unit::Yes if figure >= 1.0 => "yes".to_owned(),
             Unit::Yes if figure <= 0.0 => "no".to_owned(),
-            Unit::Yes => "at times".to_owned(),
+            Unit::Yes => "sometimes".to_owned(),
         }
     }
 }
 
-/// The same at an axis: without zeros that say nothing.
+/// The same for an axis: without trailing zeros.
 pub(super) fn at_axis(shown: &str) -> String {
     let (number, unit) = shown.split_at(shown.find(' ').unwrap_or(shown.len()));
     let number =
@@ -60,7 +60,7 @@ pub(super) fn at_axis(shown: &str) -> String {
     format!("{number}{unit}")
 }
 
-/// Three digits that count, thousands apart.
+/// Three significant digits, with separated thousands.
 fn digits(figure: f64) -> String {
     let size = figure.abs();
     if size < 0.0005 {

@@ -57,7 +57,7 @@ impl Finding {
     }
 }
 
-/// Prints the findings, with styles if the output shows them. A closed pipe is no error.
+/// Prints the findings, with styles if the output shows them. A closed pipe is not an error.
 pub(super) fn print_all(findings: &[Finding], json: bool) -> Result<(), Failure> {
     let printed = match json {
         true => {

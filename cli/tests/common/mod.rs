@@ -15,21 +15,21 @@ use rustix::process::{Pid, Signal};
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
-/// The TTL of what is held here: no test waits for it, and no stall of the machine ends a lease.
+/// The usual TTL: no test waits for its end, and no pause of the machine ends a lease.
 pub(crate) const TTL: Duration = Duration::from_secs(60);
-/// The TTL where a test waits for the end of a lease. A holder that is stalled for half of it goes on.
+/// The TTL of tests that wait for the end of a lease. A holder survives a pause of half of it.
 pub(crate) const SHORT_TTL: Duration = Duration::from_secs(6);
-/// For what must happen, on a machine that does much else.
+/// The bound for expected events, on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
-// What comes this soon was given back: it was not left to its lease.
+// A lock that is free within this time was released: its lease has not ended.
 const _: () = assert!(SOON.as_secs() < TTL.as_secs() * 2 / 3);
 /// The lock of the tests.
 pub(crate) const KEY: &str = "the/lock";
-/// Says its process, and waits to be ended.
+/// Prints its process id, and waits for a signal.
 pub(crate) const WAITS: &str = r#"ulimit -c 0; exec perl -e '$| = 1; print "$$\n"; sleep 300'"#;
 
-/// Counts signals until a moment after the first, says how many they were, and ends with the code 3. A
-/// shell would take two that come at once for one.
+/// Counts signals until a moment after the first, prints the count, and exits with 3. A shell would count
+/// two signals at the same time as one.
 pub(crate) const COUNTS: &str = r#"exec perl -e '$| = 1; $SIG{$_} = sub { $n++ } for qw(TERM INT HUP QUIT); print "$$\n";
     select(undef, undef, undef, .05) until $n; select(undef, undef, undef, .05) for 1..10; print "signals $n\n"; exit 3'"#;
 
@@ -40,12 +40,12 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
-    /// For what ends no lease; also for many clients at once, on a machine that does much else.
+    /// For tests that end no lease; also for many clients at once on a busy machine.
     pub(crate) async fn new() -> Self {
         Self::with(TTL, Duration::from_secs(20)).await
     }
 
-    /// For a test that counts requests: no lease is renewed, and no waiter looks again.
+    /// For a test that counts requests: no lease is renewed, and no waiter re-checks.
     pub(crate) async fn quiet() -> Self {
         Self::with(Duration::from_secs(3600), Duration::from_secs(20)).await
     }
@@ -55,12 +55,12 @@ impl Fixture {
         Self::with_ttl(SHORT_TTL).await
     }
 
-    /// Requests to a server that is gone or stands still end long before [`SOON`].
+    /// Requests to a dead or paused server end long before [`SOON`].
     pub(crate) async fn with_ttl(ttl: Duration) -> Self {
         Self::with(ttl, Duration::from_secs(3)).await
     }
 
-    /// The options of the URL are as the program shows them to its command.
+    /// The options of the URL have the form that the program passes to its command.
     async fn with(ttl: Duration, request_timeout: Duration) -> Self {
         let server = Server::start(Kind::Redis, Options::new().own()).await.expect("a Redis");
         let [ttl, request_timeout] = [ttl, request_timeout].map(humantime::format_duration);
@@ -72,7 +72,7 @@ impl Fixture {
         latchwork::connect(&self.url).await.expect("a client")
     }
 
-    /// An operator's client, which comes in where nobody else does.
+    /// An operator's client, which can connect to a retired namespace.
     pub(crate) async fn operator(&self) -> Operator {
         latchwork::operator::connect(&self.url).await.expect("a client")
     }
@@ -82,14 +82,14 @@ impl Fixture {
         program(&self.url, arguments)
     }
 
-    /// `latchwork lock KEY OPTION… -- sh -c SCRIPT`, up to the first line of the script: its process.
+    /// `latchwork lock KEY OPTION… -- sh -c SCRIPT`, until the script prints its first line, its process id.
     pub(crate) async fn lock(&self, options: &[&str], script: &str) -> Run {
         let arguments =
             ["lock", KEY].into_iter().chain(options.iter().copied()).chain(["--", "sh", "-c", script]);
         Run::start(self.program(arguments)).await
     }
 
-    /// The same, and another client that waits behind it.
+    /// The same, and another client that waits for the lock.
     pub(crate) async fn contended(&self, options: &[&str], script: &str) -> (Run, Next) {
         let run = self.lock(options, script).await;
         let next = Next::behind(self, run.command).await;
@@ -133,7 +133,7 @@ pub(crate) struct Run {
     pub(crate) command: Pid,
 }
 
-/// How a program has ended.
+/// The end of a program.
 #[derive(Debug)]
 pub(crate) struct Over {
     pub(crate) status: ExitStatus,
@@ -158,7 +158,7 @@ impl Run {
         Self::of(Child::of_text(command)).await
     }
 
-    /// A program whose command says its process in its first line.
+    /// A program whose command prints its process id in its first line.
     pub(crate) async fn of(mut child: Child<String>) -> Self {
         let line = child.next().await;
         let command = line.trim().parse().ok().and_then(Pid::from_raw);
@@ -170,12 +170,12 @@ impl Run {
         self.child.next().await
     }
 
-    /// All that the command still says, up to the end of the program.
+    /// The remaining lines of the command, until the program ends.
     pub(crate) async fn rest(&mut self) -> Vec<String> {
         timeout(SOON, self.child.events.rest()).await.expect("an end in time")
     }
 
-    /// Reads no more: a terminal is closed when nobody has it open.
+    /// Stops reading: a terminal closes when no process has it open.
     pub(crate) fn forget_lines(&mut self) {
         self.child.events.close();
     }
@@ -206,7 +206,7 @@ impl Run {
         assert_eq!(self.over().await.code(), 143);
     }
 
-    /// Waits for its end after the loss of its hold, which it reports in these words.
+    /// Waits for its end after the loss of its hold, which it reports with these words.
     pub(crate) async fn loses_its_hold(self, words: &str) {
         let over = self.over().await;
         assert!(over.code() == 121 && over.said.contains(words), "{over:?}");
@@ -222,7 +222,7 @@ pub(crate) fn pid_of(id: Option<u32>) -> Pid {
     id.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw).expect("it runs")
 }
 
-/// Whether a process is there and does anything.
+/// Whether a process exists and is not a zombie.
 pub(crate) fn alive(pid: Pid) -> bool {
     stat(pid).is_some_and(|(state, _)| state != 'Z')
 }
@@ -249,14 +249,14 @@ fn stat(pid: Pid) -> Option<(char, i32)> {
     Some((words.next()?.chars().next()?, words.next()?.parse().ok()?))
 }
 
-/// Another client, which waits for the lock and holds it as soon as it may.
+/// Another client, which waits for the lock and holds it as soon as possible.
 pub(crate) struct Next {
     holds: tokio::task::JoinHandle<(bool, MutexGuard)>,
     coordinator: Coordinator,
 }
 
 impl Next {
-    /// Stands in the queue. It notes whether `command` was alive when it got the lock.
+    /// Joins the queue. It records whether `command` was alive when it got the lock.
     pub(crate) async fn behind(fixture: &Fixture, command: Pid) -> Self {
         Self::stands(fixture.client().await, command).await
     }
@@ -271,7 +271,7 @@ impl Next {
                 let guard = loop {
                     match lock.acquire().await {
                         Ok(guard) => break guard,
-                        // The server is away; it comes back, or the test fails.
+                        // The server is away. It comes back, or the test fails.
                         Err(error) if error.may_pass() => sleep(Duration::from_millis(50)).await,
                         Err(error) => panic!("{error}"),
                     }
@@ -284,7 +284,7 @@ impl Next {
                 sleep(Duration::from_millis(5)).await;
             }
         };
-        timeout(SOON, stands).await.expect("it stands in the queue");
+        timeout(SOON, stands).await.expect("it joins the queue");
         Self { holds, coordinator }
     }
 

@@ -1,4 +1,4 @@
-//! A right server has no fault, and each wrong one is named.
+//! `doctor` reports no fault on a correct server, and a fault on each wrong one.
 
 #[cfg(feature = "etcd")]
 mod etcd;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::common::{Fixture, program, ran};
 
-/// What the doctor says: the exit code, and each finding as its level and its words.
+/// The output of `doctor`: the exit code, and the level and the text of each finding.
 async fn examined(url: &str) -> (Option<i32>, Vec<(String, String)>) {
     let (code, out, err) = ran(program("", ["doctor", "--json", url])).await;
     let findings: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
@@ -25,7 +25,7 @@ async fn examined(url: &str) -> (Option<i32>, Vec<(String, String)>) {
     (code, findings.as_array().expect("findings").iter().map(finding).collect())
 }
 
-/// The findings of the doctor at a right server, each of these words among them.
+/// The findings of `doctor` on a correct server, which contain each of these words.
 async fn finds(url: &str, words: &[&str]) -> Vec<(String, String)> {
     let (code, findings) = examined(url).await;
     assert_eq!(code, Some(0), "{findings:#?}");
@@ -35,7 +35,7 @@ async fn finds(url: &str, words: &[&str]) -> Vec<(String, String)> {
     findings
 }
 
-/// The doctor finds this fault, and tells what to do.
+/// `doctor` finds this fault, and names an action.
 async fn names(url: &str, words: &str) {
     let (code, findings) = examined(url).await;
     let faults: Vec<_> = findings.iter().filter(|(level, _)| level == "fault").collect();
@@ -43,8 +43,7 @@ async fn names(url: &str, words: &str) {
     assert!(code == Some(122) && named, "{code:?}, not {words:?}: {findings:#?}");
 }
 
-/// The URL of a right server, on terms that let a busy machine pass: times are judged by the TTL. Every server
-/// grants this one.
+/// The URL of a correct server, with a TTL that every server grants and that a busy machine can keep.
 fn patient(server: &Server) -> String {
     format!("{}?ttl=30s&connect_timeout=20s", server.url())
 }
@@ -83,7 +82,7 @@ async fn a_right_server_has_no_fault_and_nothing_is_left_there() {
     assert!(last_tokens_only, "{left:?}");
 }
 
-/// As with all other subcommands; two names at once contradict each other.
+/// `--url` works as with all subcommands. Two URLs at once are refused.
 #[tokio::test]
 async fn the_url_is_an_argument_or_the_option_of_all_subcommands() {
     let server = redis(&[]).await;
@@ -100,5 +99,5 @@ async fn people_are_shown_what_to_do() {
     for part in ["FAULT  eviction: ", "do: set maxmemory-policy noeviction"] {
         assert!(said.contains(part), "{said}");
     }
-    assert!(!said.contains('\u{1b}'), "no colours where nobody sees them: {said}");
+    assert!(!said.contains('\u{1b}'), "no colours without a terminal: {said}");
 }

@@ -7,7 +7,7 @@ use crate::common::{Fixture, program, ran};
 async fn a_retired_namespace_is_named_with_the_url_to_use_and_the_server_is_examined_all_the_same() {
     let fixture = Fixture::new().await;
     let operator = fixture.operator().await;
-    operator.retire("redis://the-new-one").await.expect("nobody is there");
+    operator.retire("redis://the-new-one").await.expect("no client is connected");
     let url = fixture.url.as_str();
     names(url, "\\\"latchwork\\\": it is retired: clients are sent to \\\"redis://the-new-one\\\"").await;
     let (_, findings) = examined(url).await;
@@ -23,7 +23,7 @@ async fn a_retired_namespace_is_named_with_the_url_to_use_and_the_server_is_exam
     assert!(!findings.iter().any(|(_, said)| said.contains("\"namespace\"")), "{findings:#?}");
 }
 
-/// A moving client has the settings of its sides, and none of the outer ones.
+/// A client of a move has the settings of its two sides, and no settings of the outer URL.
 #[tokio::test]
 async fn a_move_is_examined_side_by_side() {
     let url = "moving:?from=redis://app:secret@a/2&to=redis://b&move=m";
@@ -32,7 +32,7 @@ async fn a_move_is_examined_side_by_side() {
     assert!(said.contains("by its own URL: redis://app@a/2 and redis://b"), "{said}");
 }
 
-/// An operator's client is refused too where it is not a mark that keeps others out.
+/// An operator's client is also refused if the reason is not a mark.
 #[tokio::test]
 async fn what_is_no_mark_is_named_as_before() {
     let fixture = Fixture::new().await;

@@ -59,7 +59,7 @@ async fn a_server_that_stands_still() {
     fixture.server.resume().await.expect("resumed");
 }
 
-/// What the doctor says about something, of this level.
+/// Checks a finding of `doctor`: its subject, level and words.
 async fn says(url: &str, level: &str, about: &str, words: &str) {
     let (code, findings) = examined(url).await;
     let begins = format!("{about:?}");

@@ -1,5 +1,5 @@
-//! A Redis whose clock is wrong: a real one, which reads its wall clock through a library of ours.
-//! Whoever has built these tests has a C compiler: it links every Rust program.
+//! A real Redis with a wrong clock: a preloaded library changes the time that it reads.
+//! A machine that builds these tests has a C compiler, since it links every Rust program.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::{finds, names, patient};
 
-/// A Redis whose wall clock is wrong by so many seconds, and the folder of the library.
+/// A Redis with a wall clock that is wrong by `seconds`, and the folder of the library.
 async fn redis(seconds: i32) -> (Server, TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let library = folder.path().join("wrong_clock.so");

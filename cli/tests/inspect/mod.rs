@@ -1,4 +1,4 @@
-//! What is inspected is what the server has, and costs it little; a forced release is asked about.
+//! `inspect` shows the state of the server with few requests; a forced release asks first.
 
 mod operator;
 mod server_data;
@@ -18,15 +18,15 @@ use tokio::time::{sleep, timeout};
 use crate::common::{Fixture, KEY, SOON, WAITS, pid_of, program, ran};
 use crate::terminal::Terminal;
 
-/// So many processes contend.
+/// The number of contending processes.
 const PROCESSES: usize = 50;
 
-/// What the library lists of the lock.
+/// The queue of the lock, as the library lists it.
 async fn listed(lock: &latchwork::Mutex) -> Vec<QueueEntry> {
     lock.queue().first(1000).await.expect("a queue")
 }
 
-/// What the program prints, without an error.
+/// The output of the program, which must succeed.
 async fn shown(url: &str, arguments: &[&str]) -> String {
     let (code, out, err) = ran(program(url, arguments)).await;
     assert_eq!(code, Some(0), "{err}");
@@ -50,7 +50,7 @@ fn view_of(node: &Value) -> (u64, bool, String) {
     (node["sequence"].as_u64().expect("a number"), node["holds"].as_bool().expect("a truth"), label)
 }
 
-/// Processes that wait for the lock behind one that holds it.
+/// Processes that contend for the lock: one holds, the others wait.
 async fn contending(fixture: &Fixture) -> (Vec<Child>, latchwork::Coordinator, latchwork::Mutex) {
     let mut processes = Vec::new();
     for number in 0..PROCESSES {
@@ -78,7 +78,7 @@ async fn end(processes: &mut [Child]) {
 
 struct Watched {
     child: Child,
-    // Nobody need read them: Ctrl-C ends a watch also when its reader stands still.
+    // They can stay unread: Ctrl-C ends a watch even if its reader has stopped reading.
     lines: Lines<BufReader<ChildStdout>>,
 }
 
@@ -108,7 +108,7 @@ async fn a_watch_shows_what_the_server_has_while_fifty_processes_contend() {
     let mut watched = Watched::start(&fixture, "100ms");
     let mut seen = BTreeSet::new();
     let mut compared = 0;
-    // Each holder that is ended lets the next one in, up to the last.
+    // Each holder that ends admits the next one.
     for _ in 0..10 {
         let before = listed(&lock).await;
         let (_, shown, _) = ran(fixture.program(["inspect", "--json"])).await;
@@ -135,18 +135,18 @@ async fn a_watch_shows_what_the_server_has_while_fifty_processes_contend() {
         }
     }
     assert!(seen.len() >= PROCESSES - 1, "all were shown: {}", seen.len());
-    // Once nothing changes, view and server are the same.
+    // When no more changes happen, view and server are equal.
     let server: Vec<_> = listed(&lock).await.iter().map(view).collect();
     let same = async { while watched.next().await.iter().map(view_of).collect::<Vec<_>>() != server {} };
-    timeout(SOON, same).await.expect("the view is what the server has");
-    assert!(compared > 0, "the queue stood still for one view at least");
+    timeout(SOON, same).await.expect("the view shows the state of the server");
+    assert!(compared > 0, "the queue did not change during at least one view");
     watched.end().await;
     let mut left: Vec<_> = processes.into_iter().filter(|process| process.id().is_some()).collect();
     end(&mut left).await;
     coordinator.close().await.expect("a close");
 }
 
-/// The requests that the server has read. (Its count of commands has those inside of scripts, a few for each node.)
+/// The requests that the server has read. (Its count of commands includes the commands inside scripts.)
 async fn requests(fixture: &Fixture) -> u64 {
     let stats = ask(fixture.server.addr(), "INFO stats\r\nQUIT\r\n").await.expect("statistics");
     let count =
@@ -154,7 +154,7 @@ async fn requests(fixture: &Fixture) -> u64 {
     count.unwrap_or_else(|| panic!("no count of reads in {stats}"))
 }
 
-/// Each look reads the server again, so it must be cheap: ten requests, with many waiters too.
+/// Each view reads the server again, so it must be cheap: ten requests, also with many waiters.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watch_takes_few_requests_a_look_with_many_waiters() {
     const LOOKS: u64 = 20;
@@ -177,7 +177,7 @@ async fn watch_takes_few_requests_a_look_with_many_waiters() {
     }
     let sent = requests(&fixture).await - before;
     println!("{sent} requests in {LOOKS} looks");
-    // At least one request reads the queue, or nothing was counted. The next look may have begun.
+    // At least one request must read the queue. The next view can have begun.
     assert!((LOOKS..=10 * (LOOKS + 1)).contains(&sent), "{sent} requests in {LOOKS} looks");
     watched.end().await;
     waiters.iter().for_each(tokio::task::JoinHandle::abort);
@@ -221,7 +221,7 @@ async fn a_forced_release_asks_says_what_it_does_and_takes_that_one_only() {
     let release =
         |more: &[&str]| ran(fixture.program([&["release", &queue, "--sequence", &sequence], more].concat()));
     let (code, _, said) = release(&[]).await;
-    assert!(code == Some(125) && said.contains("--yes"), "nobody to ask: {said}");
+    assert!(code == Some(125) && said.contains("--yes"), "no terminal: {said}");
 
     let program = env!("CARGO_BIN_EXE_latchwork");
     let script = format!("echo $$; exec {program} release {queue} --sequence {sequence}");

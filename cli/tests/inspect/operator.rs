@@ -1,4 +1,4 @@
-//! Who inspects or releases is an operator.
+//! `inspect` and `release` connect as an operator.
 
 use super::{listed, nodes, shown};
 use crate::common::{Fixture, KEY, SOON, WAITS, ran};
@@ -8,7 +8,7 @@ use crate::terminal::Terminal;
 async fn a_retired_namespace_is_still_inspected_and_lets_nobody_else_in() {
     let fixture = Fixture::new().await;
     let operator = fixture.operator().await;
-    operator.retire("memory://after").await.expect("nobody is there");
+    operator.retire("memory://after").await.expect("no client is connected");
 
     let (code, _, said) = ran(fixture.program(["lock", KEY, "--", "true"])).await;
     assert!(code == Some(122) && said.contains("memory://after"), "{said}");
@@ -20,7 +20,7 @@ async fn a_retired_namespace_is_still_inspected_and_lets_nobody_else_in() {
     assert_eq!(snapshot["marker"], marker, "{snapshot}");
     let said = shown(&fixture.url, &["inspect"]).await;
     assert!(said.contains("it is retired: clients are sent to \"memory://after\""), "{said}");
-    // It gets as far as looking for the holder.
+    // It connects, and then finds no holder.
     let release = ["release", &format!("mutex/{KEY}"), "--sequence", "1", "--yes"];
     let (code, _, said) = ran(fixture.program(release)).await;
     assert_eq!(code, Some(120), "{said}");
@@ -36,7 +36,7 @@ async fn a_watch_keeps_nobody_from_retiring_the_namespace() {
     let mut watched = super::Watched::start(&fixture, "100ms");
     assert!(watched.next().await.is_empty());
     let operator = fixture.operator().await;
-    operator.retire("memory://after").await.expect("only operators are there");
+    operator.retire("memory://after").await.expect("only operators are connected");
     assert!(watched.next().await.is_empty(), "it goes on");
     assert!(operator.reopen().await.expect("answered"));
     let coordinator = fixture.client().await;
@@ -49,7 +49,7 @@ async fn a_watch_keeps_nobody_from_retiring_the_namespace() {
     operator.coordinator().close().await.expect("a close");
 }
 
-/// Under both URLs it takes part.
+/// With the URL of a move the program takes part in the move.
 #[tokio::test]
 async fn a_release_that_waits_for_its_answer_keeps_up_with_a_move() {
     let mut fixture = Fixture::new().await;
@@ -63,7 +63,7 @@ async fn a_release_that_waits_for_its_answer_keeps_up_with_a_move() {
     let (mut terminal, mut asked) = Terminal::run(&fixture, &["sh", "-c", &script]).await;
     while !asked.line().await.contains("Type yes:") {}
     let started = shown(&fixture.url, &["migrate", "start"]);
-    tokio::time::timeout(SOON, started).await.expect("it is acknowledged meanwhile");
+    tokio::time::timeout(SOON, started).await.expect("the step is acknowledged during the question");
     terminal.types(b"yes\n").await;
     assert_eq!(asked.over().await.code(), 0);
     run.loses_its_hold("").await;

@@ -1,4 +1,4 @@
-//! What is shown, beside the data of the server itself.
+//! Compares the output of `inspect` with the data on the server.
 
 use std::time::Duration;
 
@@ -43,8 +43,8 @@ async fn what_is_shown_is_what_the_server_itself_has_in_its_keys() {
     let sequences: Vec<_> = shown.iter().map(|node| view_of(node).0).collect();
     assert_eq!(sequences, scores(&order).await);
     for node in &shown {
-        // A renewal may come between.
-        let left = node["lease_left"].as_f64().expect("Redis tells it");
+        // A renewal can come in between.
+        let left = node["lease_left"].as_f64().expect("Redis reports it");
         let least = expired.iter().min().expect("an expiry").saturating_sub(after) as f64 / 1e6;
         let most = renewed.iter().max().expect("an expiry").saturating_sub(before) as f64 / 1e6;
         assert!(least <= left && left <= most, "{least} <= {left} <= {most}");

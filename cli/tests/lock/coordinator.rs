@@ -1,14 +1,14 @@
-//! What the coordinator does to a hold, and what becomes of the command.
+//! Events on the coordinator, and their effect on the command.
 
 use std::time::{Duration, Instant};
 
 use crate::common::{Fixture, KEY, Next, SHORT_TTL, SOON, TTL, WAITS, gone, ran};
 
-/// Says when it is asked to end, and does not.
+/// Prints a line at SIGTERM, and does not end.
 const STUBBORN: &str = "trap 'echo asked' TERM; echo $$; while :; do sleep 0.05; done";
 
-/// The same by the machine's clock, which it says again and again from then on: a test that is late to read
-/// a line would not know when it was written.
+/// From SIGTERM on, prints the machine's clock again and again: a test that reads a line late still knows
+/// when it was written.
 const STAMPS: &str = "asked=; stamp() { read -r up _ </proc/uptime; echo $up; }; \
     trap 'asked=1; stamp' TERM; echo $$; while :; do sleep 0.01; [ -z \"$asked\" ] || stamp; done";
 
@@ -31,9 +31,9 @@ async fn a_server_that_was_killed_costs_the_command_its_hold_after_its_grace() {
     run.command_is_gone().await;
     let stamps: Vec<_> = run.rest().await.iter().map(|stamp| seconds(stamp)).collect();
     let (asked, last) = (stamps[0], stamps[stamps.len() - 1]);
-    // Of its 3 s it may have got little from the machine; a hold that nothing threatens has an eighth of the TTL.
+    // A busy machine can shorten the grace of 3 s. Without the grace, the command would get an eighth of the TTL.
     assert!(last - asked > 1.0, "it had a grace: {asked} to {last}");
-    // It is ended by the TTL, and the guard that does it may be late too.
+    // The command ends within the TTL, but the guard can be late.
     assert!(last - killed < SHORT_TTL.as_secs_f64() + 3.0, "{killed} to {last}");
     run.loses_its_hold("the lease expired").await;
 }
@@ -71,14 +71,14 @@ async fn an_operators_removal_ends_the_command_at_once_and_it_is_said() {
     let begun = Instant::now();
     assert!(lock.force_release(holder.sequence).await.expect("released"));
     run.command_is_gone().await;
-    // Sooner than the next renewal would have told of it.
+    // Sooner than the next renewal would have reported it.
     assert!(begun.elapsed() < TTL / 4, "{:?}", begun.elapsed());
     let over = run.over().await;
     assert_eq!(over.code(), 121, "{}", over.said);
     assert!(over.said.contains("removed by another") && over.said.contains("no time"), "{}", over.said);
 }
 
-/// A daemon of the command, in a session of its own, goes with it when the hold is lost.
+/// A daemon of the command, in a separate session, also ends when the hold is lost.
 #[tokio::test]
 async fn what_the_command_has_started_goes_with_it_when_the_hold_is_lost() {
     let fixture = Fixture::short().await;
@@ -96,13 +96,13 @@ async fn what_the_command_has_started_goes_with_it_when_the_hold_is_lost() {
 #[tokio::test]
 async fn a_fixed_end_asks_a_grace_before_and_kills_at_the_end() {
     let fixture = Fixture::new().await;
-    // Connected before the hold begins, which ends by itself.
+    // Connects before the hold begins, since the hold has a fixed end.
     let next = fixture.client().await;
     let begun = Instant::now();
     let mut run = fixture.lock(&["--max-hold", "6s", "--grace", "3s"], STUBBORN).await;
     let next = Next::stands(next, run.command).await;
     assert_eq!(run.line().await, "asked");
-    // The hold began after `begun`, so nobody asks before 3 s are over, but for a tick of a clock.
+    // The hold began after `begun`, so SIGTERM comes after 3 s, except for a tick of a clock.
     assert!(begun.elapsed() > Duration::from_millis(2900), "{:?}", begun.elapsed());
     next.holds_alone().await;
     run.loses_its_hold("fixed end").await;

@@ -1,4 +1,4 @@
-//! The same on each kind of server that the build has.
+//! The basic behaviour on each kind of server in this build.
 
 use latchwork_servers::{Kind, Options, Server};
 

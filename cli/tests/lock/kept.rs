@@ -38,7 +38,7 @@ async fn a_job_in_the_crontab_of_many_hosts_runs_once() {
     let fixture = Fixture::new().await;
     let mut hosts = Vec::new();
     for _ in 0..5 {
-        // A host that the machine lets start later than that would run it again.
+        // A host that starts later than this would run the job again.
         let job = ["cron", KEY, "--min-hold", "8s", "--", "echo", "ran"];
         let host = fixture.program(job).stdout(std::process::Stdio::piped()).spawn().expect("it starts");
         hosts.push(host);

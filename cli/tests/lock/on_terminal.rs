@@ -34,7 +34,7 @@ async fn ctrl_c_reaches_the_command_once() {
     }
 }
 
-/// A program that sends it does not reach the command by itself.
+/// A signal from another program goes only to `latchwork`, which must pass it on.
 #[tokio::test]
 async fn a_signal_of_another_program_reaches_the_command_at_a_terminal_too() {
     let fixture = Fixture::new().await;
@@ -55,7 +55,7 @@ async fn a_command_that_ctrl_c_ends_ends_the_program_by_the_same_signal() {
     next.holds_alone().await;
 }
 
-/// The terminal tells the program alone, which is the leader of its session here.
+/// The terminal sends SIGHUP only to the program, which is the leader of its session here.
 #[tokio::test]
 async fn a_terminal_that_is_closed_ends_the_command() {
     let fixture = Fixture::new().await;

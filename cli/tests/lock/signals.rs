@@ -19,7 +19,7 @@ async fn a_command_that_ends_gives_its_code_and_the_lock_back() {
     next.holds_alone().await;
 }
 
-/// What the other tests rely on: a command without a guard, which outlives its hold, is noticed.
+/// A control for the other tests: a command without a guard outlives its hold, and the test detects it.
 #[tokio::test]
 #[should_panic(expected = "the command still ran when another held")]
 async fn control_a_command_that_runs_on_is_noticed() {
@@ -121,7 +121,7 @@ async fn a_program_that_is_stopped_past_the_ttl_has_its_command_ended_in_time() 
     run.loses_its_hold("the lease expired").await;
 }
 
-/// All of it stands still, as after Ctrl-Z: nobody can end the command in time, and it is ended as
+/// The whole group is stopped, as after Ctrl-Z: no process can end the command in time, and it ends as
 /// soon as it goes on.
 #[tokio::test]
 async fn a_group_that_is_stopped_past_the_ttl_has_its_command_ended_at_once_when_it_goes_on() {

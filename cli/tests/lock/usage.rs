@@ -1,4 +1,4 @@
-//! What the command finds, bad usage, and what is printed.
+//! The environment of the command, bad usage, and the generated files.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ async fn the_command_finds_token_key_and_a_url_without_secrets() {
     assert!(lines[1].parse::<u64>().expect("a token") > 0);
     let (_, reader, _) =
         ran(program(&fixture.url, ["lock", KEY, "--shared", "--", "sh", "-c", script])).await;
-    assert_eq!(reader.lines().nth(1), Some(""), "a reader's number is no fence");
+    assert_eq!(reader.lines().nth(1), Some(""), "the sequence of a reader does not fence");
     let (code, said, complaint) = ran(program(&url, ["lock", KEY, "--", "env"])).await;
     assert_eq!(code, Some(0), "a server without passwords takes any: {complaint}");
     assert!(

@@ -1,4 +1,4 @@
-//! What an operator has left who ended between two requests.
+//! The state after an operator was killed between two requests.
 
 use latchwork::{Address, Config, Coordinator, Kind};
 use latchwork_core::backend::{CellLife, CellWrite, Expected, stamp_address};
@@ -16,7 +16,7 @@ impl Stamp {
     }
 
     async fn text(&self) -> String {
-        let cell = self.0.backend().read_cell(&self.1).await.expect("read").expect("it stands");
+        let cell = self.0.backend().read_cell(&self.1).await.expect("read").expect("it exists");
         String::from_utf8(cell.value.to_vec()).expect("text")
     }
 
@@ -70,7 +70,7 @@ async fn a_status_says_what_is_left_to_do_behind_an_operator_who_was_killed() {
     );
     sides.well(&["finish"]).await;
     assert_eq!(sides.status().await["state"], "finished");
-    assert!(sides.well(&["run"]).await.contains("finished"), "what is finished is made");
+    assert!(sides.well(&["run"]).await.contains("finished"), "`run` accepts a finished move");
     for of in [old, new] {
         of.0.close().await.expect("a close");
     }

@@ -25,7 +25,7 @@ pub(crate) struct Sides {
 const OPTIONS: &str = "ttl=20s&connect_timeout=20s&request_timeout=5s";
 
 impl Sides {
-    /// Two namespaces of one Redis: the commonest move there is.
+    /// Two namespaces of one Redis: the most common move.
     async fn of_one_redis() -> Self {
         let server = Server::start(Kind::Redis, Options::new().own()).await.expect("a Redis");
         let url = |namespace| format!("{}?{OPTIONS}&namespace={namespace}", server.url());
@@ -42,7 +42,7 @@ impl Sides {
         Self { from, to, name: "there".to_owned(), _servers: vec![redis, zookeeper] }
     }
 
-    /// As the services have it, in one URL.
+    /// The URL of the services, which names both sides.
     fn url(&self) -> String {
         let coded = |url: &str| url.replace('%', "%25").replace('&', "%26");
         format!("moving:?from={}&to={}&move={}", coded(&self.from), coded(&self.to), self.name)
@@ -56,7 +56,7 @@ impl Sides {
         timeout(SOON, ran(self.program(arguments))).await.expect("in time")
     }
 
-    /// What it prints, where all is well.
+    /// The output of the program, which must succeed.
     async fn well(&self, arguments: &[&str]) -> String {
         let (code, out, err) = self.ran(arguments).await;
         assert_eq!(code, Some(0), "{arguments:?}: {out}{err}");
@@ -95,7 +95,10 @@ async fn a_move_is_planned_made_and_finished(sides: Sides) {
     for url in [&sides.from, &sides.to] {
         let (code, _, said) = ran(program(url, ["lock", "a", "--", "true"])).await;
         assert_eq!(code, Some(122), "it moves: {said}");
-        assert!(said.contains("moving:?from=") && said.contains("&move=there"), "both are told: {said}");
+        assert!(
+            said.contains("moving:?from=") && said.contains("&move=there"),
+            "both URLs are reported: {said}"
+        );
     }
     let (code, shown, said) = ran(program(&sides.url(), ["inspect"])).await;
     assert!(code == Some(0) && shown.contains("the move \"there\""), "{shown}{said}");
@@ -118,15 +121,15 @@ async fn a_move_is_planned_made_and_finished(sides: Sides) {
     member.leaves().await;
     assert!(sides.well(&["finish"]).await.contains("finished"));
     let (code, _, said) = sides.ran(&["abort"]).await;
-    assert_eq!(code, Some(0), "nothing of it stands: {said}");
+    assert_eq!(code, Some(0), "no move exists any more: {said}");
     let (code, _, said) = ran(program(&sides.from, ["lock", "a", "--", "true"])).await;
     let host = sides.to.split('?').next().expect("an address");
     assert!(code == Some(122) && said.contains(host), "{said}");
-    // Its fence is above all that was given before: one of the third epoch.
+    // Its token is above all earlier tokens: it has the third epoch.
     let says_token = ["lock", "a", "--", "sh", "-c", "echo $LATCHWORK_TOKEN"];
     let token: u64 = ran(program(&sides.to, says_token)).await.1.trim().parse().expect("a token");
     assert_eq!(token >> 53, 3, "{token}");
-    // And back, over the side that was retired.
+    // The way back, to the retired side.
     let (from, to) = (sides.to.clone(), sides.from.clone());
     let back = Sides { from, to, name: "back".to_owned(), _servers: Vec::new() };
     let (code, plan, _) = back.ran(&["plan"]).await;
@@ -172,7 +175,7 @@ async fn a_run_waits_for_a_late_member_and_ctrl_c_says_how_to_go_on() {
     run.process.signal(Signal::INT);
     let Over { said, .. } = Over::of(run).await;
     assert!(said.contains("nothing is lost") && said.contains("migrate run"), "{said}");
-    // Another machine goes on, and so do two at once.
+    // Another machine can continue, and so can two at once.
     let mut runs = [running(&sides, &["run", "--json"]), running(&sides, &["run", "--json"])];
     for run in &mut runs {
         run.says("\"waits\"").await;

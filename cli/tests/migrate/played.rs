@@ -46,7 +46,7 @@ impl Played {
             repeated: false,
         };
         let Joined::Admitted(node) = old.backend().join(&join).await.expect("a member") else {
-            panic!("the queue of members admits everybody");
+            panic!("the queue of members admits every member");
         };
         let (willing, told) = watch::channel(is_willing);
         let follows = tokio::spawn(follow(Arc::clone(old.backend()), stage, node, host, told));
@@ -83,7 +83,7 @@ async fn follow(
     loop {
         willing.wait_for(|willing| *willing).await.expect("the test goes on");
         if let Some(cell) = backend.read_cell(&stage).await.expect("it is read") {
-            node.write_data(&data(&host, Some(cell.version.number()))).await.expect("it stands");
+            node.write_data(&data(&host, Some(cell.version.number()))).await.expect("it exists");
         }
         watched.changed().await.expect("it is watched");
     }

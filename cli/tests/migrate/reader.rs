@@ -1,4 +1,4 @@
-//! A reader of what a walk prints, who stands still.
+//! A reader of the progress that stops reading.
 
 use std::io::{PipeReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -13,7 +13,7 @@ use super::Sides;
 use super::played::Played;
 use crate::common::{SOON, pid_of};
 
-/// What a pipe holds that nobody reads.
+/// The capacity of a pipe.
 const FULL: usize = 1 << 16;
 
 /// A run whose first line finds no room.
@@ -57,7 +57,7 @@ async fn ctrl_c_is_heard_meanwhile() {
     let late = Played::new(&sides, "late", false).await;
     let (run, reader) = stalled(&sides);
     let waits = async { while sides.status().await["waits_for"][0]["label"] != "late" {} };
-    timeout(SOON, waits).await.expect("the stage stands");
+    timeout(SOON, waits).await.expect("the stage exists");
     kill_process(pid_of(run.id()), Signal::INT).expect("it runs");
     let over = timeout(SOON, run.wait_with_output()).await.expect("in time").expect("a status");
     assert_eq!(over.status.signal(), Some(2), "{over:?}");

@@ -1,4 +1,4 @@
-//! A terminal, of which the program is the session's leader.
+//! A terminal with the program as the leader of its session.
 
 use std::process::Stdio;
 
@@ -16,18 +16,18 @@ pub(crate) const INTERRUPT: u8 = 3;
 /// Ctrl-\.
 pub(crate) const QUIT: u8 = 28;
 
-/// The side of whoever sits before it.
+/// The user's side of the terminal.
 pub(crate) struct Terminal(Sender);
 
 impl Terminal {
-    /// `latchwork lock …` with a shell's script at a terminal of its own. `setsid`, which every Linux
-    /// has, makes that its controlling one.
+    /// `latchwork lock …` with a shell script at a new terminal. `setsid`, which every Linux has, makes it
+    /// the controlling terminal.
     pub(crate) async fn lock(fixture: &Fixture, key: &str, script: &str) -> (Self, Run) {
         let program = env!("CARGO_BIN_EXE_latchwork");
         Self::run(fixture, &[program, "lock", key, "--", "sh", "-c", script]).await
     }
 
-    /// Any command at a terminal of its own.
+    /// Any command at a new terminal.
     pub(crate) async fn run(fixture: &Fixture, arguments: &[&str]) -> (Self, Run) {
         let ours =
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
@@ -41,7 +41,7 @@ impl Terminal {
         command.arg("--ctty").args(arguments).env("LATCHWORK_URL", &fixture.url).kill_on_drop(true);
         command.stdin(side().await).stdout(side().await);
         let ours = std::fs::File::from(ours);
-        // A terminal is no pipe, but is read and written as one, without a thread that keeps it open.
+        // A terminal can be read and written like a pipe, without a thread that keeps it open.
         let screen = Receiver::from_file_unchecked(ours.try_clone().expect("a copy")).expect("read");
         let run = Run::of(Child::on_terminal(command, screen)).await;
         (Self(Sender::from_file_unchecked(ours).expect("written")), run)
