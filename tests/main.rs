@@ -1,6 +1,7 @@
-//! Tests of the facade: what its users see, and what the guide says.
+//! Tests of the facade and of the pages for its users.
 
 mod blocking;
 mod guide;
+mod links;
 mod quickstart;
 mod surroundings;
