@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What ./test and .ci/run share: protoc and the servers' programs, fetched where the machine lacks them.
-# Source it in the repository's top folder.
+# Shared by ./test and .ci/run: fetches protoc and the programs of the servers if the machine lacks them.
+# Source it in the top folder of the repository.
 
 say() { printf '\n==> %s\n' "$*" >&2; }
 note() { printf '    %s\n' "$*" >&2; }
@@ -8,9 +8,9 @@ die() { printf '\nerror: %s\n' "$*" >&2; exit 1; }
 
 command -v cargo >/dev/null || die "cargo is not on the path: install Rust first (https://rustup.rs)"
 target=$(cargo metadata --format-version 1 --no-deps 2>/dev/null | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
-[[ -n $target ]] || die "cargo metadata does not say where the target folder is"
+[[ -n $target ]] || die "cargo metadata does not report the target folder"
 
-# Packages that this machine lacks and we may not install are unpacked here.
+# The folder for packages that are missing and cannot be installed without root.
 unpacked=$target/servers
 
 use_unpacked() {
@@ -23,7 +23,7 @@ use_unpacked() {
   fi
 }
 
-# The proof is a build of a file that imports one of the well-known ones, since etcd's client does just that.
+# Compiles a file that imports a well-known file, as etcd's client does.
 have_protoc() {
   local trial found=1
   trial=$(mktemp -d)
@@ -34,10 +34,10 @@ have_protoc() {
   return $found
 }
 
-# protoc from the registry of crates, for a machine without one: its build script is the only way in to etcd's client.
+# protoc from the registry of crates, for a machine without one. The build script of etcd's client finds it only by these variables.
 use_vendored_protoc() {
   local said
-  note "no protoc: taking the one that the crate protoc-bin-vendored has"
+  note "protoc is missing: using the one in the crate protoc-bin-vendored"
   said=$(cargo run --quiet --locked --manifest-path .ci/protoc/Cargo.toml --target-dir "$target/protoc") || return 1
   PROTOC=$(sed -n 's/^PROTOC=//p' <<<"$said") PROTOC_INCLUDE=$(sed -n 's/^PROTOC_INCLUDE=//p' <<<"$said")
   export PROTOC PROTOC_INCLUDE
@@ -61,7 +61,7 @@ have_program() {
   esac >/dev/null
 }
 
-# The Debian and Ubuntu packages of each. ZooKeeper's library package is enough to start it, and holds no service.
+# The Debian and Ubuntu packages of each. The library package of ZooKeeper is enough to start it, and contains no service.
 packages_of() {
   case $1 in
     redis) echo redis-server ;;
@@ -73,7 +73,7 @@ packages_of() {
   esac
 }
 
-# get_missing NAME…: gets what of protoc, redis, zookeeper, curator, etcd and prometheus is missing, and says how. Fails where it cannot.
+# get_missing NAME…: gets the missing ones of protoc, redis, zookeeper, curator, etcd and prometheus, and prints how. Fails if it cannot.
 get_missing() {
   local name packages=() missing=()
   use_unpacked
@@ -84,12 +84,12 @@ get_missing() {
       continue
     fi
     missing+=("$name")
-    # shellcheck disable=SC2207  # names of packages hold no spaces
+    # shellcheck disable=SC2207  # names of packages contain no spaces
     packages+=($(packages_of "$name"))
   done
   ((${#missing[@]})) || return 0
   if ! command -v apt-get >/dev/null || ! command -v dpkg >/dev/null; then
-    note "missing: ${missing[*]}. This machine has no apt-get; install them another way"
+    note "missing: ${missing[*]}. This machine has no apt-get: install them in another way"
     return 1
   fi
   if [[ $(id -u) == 0 ]]; then
@@ -102,13 +102,13 @@ get_missing() {
   fi
   for name in "${missing[@]}"; do
     if [[ $name == protoc ]]; then have_protoc; else have_program "$name"; fi || {
-      note "$name is still missing, though its packages (${packages[*]}) are there"
+      note "$name is still missing, although its packages (${packages[*]}) are installed"
       return 1
     }
   done
 }
 
-# The services that packages may bring and that run now or with the next start of the machine.
+# The services of these packages that run now or will run at the next start of the machine.
 services() {
   local service
   [[ -d /run/systemd/system ]] || return 0
@@ -117,7 +117,7 @@ services() {
   done
 }
 
-# Installs packages without letting them start services: a policy says no, and the one that was there comes back.
+# Installs packages without starting their services: a temporary policy forbids it, and the previous policy is restored.
 # shellcheck disable=SC2317  # the trap calls it
 install_packages() (
   policy=/usr/sbin/policy-rc.d
@@ -137,7 +137,7 @@ install_packages() (
   before=$(services | paste -sd" " -)
   log=$(mktemp)
   export DEBIAN_FRONTEND=noninteractive
-  apt-get -qq -o DPkg::Lock::Timeout=300 update </dev/null >&2 || note "apt-get update failed; trying with the lists there are"
+  apt-get -qq -o DPkg::Lock::Timeout=300 update </dev/null >&2 || note "apt-get update failed; trying with the existing lists"
   apt-get -qq -y -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 --no-install-recommends install "$@" </dev/null >"$log" 2>&1 || {
     tail -n 20 "$log" >&2
     exit 1
@@ -145,13 +145,13 @@ install_packages() (
   for service in $(services); do
     case " $before " in
       *" $service "*) ;;
-      *) note "the installation set up the service $service: stopping and disabling it" && systemctl disable --now "$service" >&2 ;;
+      *) note "the installation has started the service $service: stopping and disabling it" && systemctl disable --now "$service" >&2 ;;
     esac
   done
 )
 
-# Fetches packages, and what they need and the machine lacks, and unpacks them below the target folder. The lists of packages
-# are kept there too, since only root may renew the machine's.
+# Fetches packages with their missing dependencies, and unpacks them below the target folder. The lists of packages are also stored
+# there, since only root can update the lists of the machine.
 unpack_packages() {
   local apt=$unpacked/apt log=$unpacked/log package link to
   mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$unpacked/root" "$unpacked/bin"
@@ -166,7 +166,7 @@ unpack_packages() {
     dpkg -x "$package" "$unpacked/root" || return 1
   done
   rm -rf "$apt"
-  # Absolute links point out of the tree: into it with them, where their aim is in it.
+  # Absolute links point out of the tree: change them if their target exists in the tree.
   find "$unpacked/root" -type l -lname '/*' | while IFS= read -r link; do
     to=$unpacked/root$(readlink "$link")
     if [[ -e $to || -L $to ]]; then ln -sfn "$to" "$link"; fi
@@ -174,7 +174,7 @@ unpack_packages() {
   wrap_programs
 }
 
-# Programs of the tree, as scripts that know its libraries.
+# Scripts for the programs of the tree, with the path of its libraries.
 wrap_programs() {
   local libraries program
   libraries=$(find "$unpacked/root/usr/lib" "$unpacked/root/lib" -maxdepth 1 -name '*-linux-gnu*' -type d 2>/dev/null | paste -sd: -)

@@ -1,5 +1,5 @@
-//! Prints `PROTOC=…` and `PROTOC_INCLUDE=…` for the protoc of this crate's dependency. The build script of etcd's client reads
-//! both, and no other crate can set them for it.
+//! Prints `PROTOC=…` and `PROTOC_INCLUDE=…` for the protoc in this crate's dependency. The build script of etcd's client reads
+//! both variables, and no other crate can set them for it.
 
 fn main() {
     let paths = (protoc_bin_vendored::protoc_bin_path(), protoc_bin_vendored::include_path());
