@@ -13,8 +13,12 @@
 //! | [`errors`] | every error and every reason of loss, and what to do |
 //! | [`sharing`] | locks shared with Curator and `etcdctl`, and programs that cannot share them |
 //! | [`trust`] | what clients must trust each other with, and the access control that enforces it |
-//! | [`observing`] | every event, span and metric |
-//! | [`on_call`] | symptoms and what to do, how to find the holder, how to force a release |
+//! | [`observing`] | every event and span |
+//! | [`metrics`] | every metric and its labels |
+//! | [`on_call`] | symptoms, causes, commands; alerts; how to find a holder and force a release |
+//! | [`outages`] | causes of a broken connection, health checks, how long calls take |
+//! | [`on_call_servers`] | holders, limits and values with the server's own client |
+//! | [`rolling_upgrades`] | connected clients, newer builds, a namespace that has moved |
 //! | [`moving`] | moving to another coordinator while locks are held |
 //! | [`left_on_servers`] | what may stay on a server, and what idle keys cost |
 //! | [`own_backend`] | a backend of your own, and the one call that tests it |
@@ -56,10 +60,22 @@ pub mod trust {}
 #[doc = include_str!("observing.md")]
 pub mod observing {}
 
+#[doc = include_str!("metrics.md")]
+pub mod metrics {}
+
 #[doc = include_str!("on_call.md")]
+pub mod on_call {}
+
+#[doc = include_str!("outages.md")]
 // The picture `failover.png`, which a page of documentation cannot reach.
 #[doc = include_str!("failover.html")]
-pub mod on_call {}
+pub mod outages {}
+
+#[doc = include_str!("on_call_servers.md")]
+pub mod on_call_servers {}
+
+#[doc = include_str!("rolling_upgrades.md")]
+pub mod rolling_upgrades {}
 
 #[doc = include_str!("moving.md")]
 pub mod moving {}

@@ -1,7 +1,6 @@
-//! The guide's tables of events, spans and metrics, held against the vocabulary, what is emitted,
-//! and the sources.
+//! Compares the guide's tables of events, spans and metrics with the vocabulary, with what is emitted, and with the sources.
 //!
-//! A test that listens has a process of its own: a place in the sources that nobody listened to at first is silent.
+//! A test that listens runs in a separate process: a place in the sources without a listener at its first use stays silent.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,9 +14,19 @@ use latchwork_core::{Config, Move, MoveConfig, connect, memory};
 
 use crate::complete::places::{read, sources};
 
-/// The cells of each row of the tables in the guide's page whose first cell has such a name.
+/// The pages with tables of events, spans and metrics.
+const TABLES: [&str; 3] = ["observing", "observing_moves", "metrics"];
+/// The pages for the person on call, which name some of them.
+const ON_CALL: [&str; 4] = ["on_call", "outages", "on_call_servers", "rolling_upgrades"];
+
+/// The text of some pages of the guide.
+fn pages(names: &[&str]) -> String {
+    names.iter().map(|name| read(&format!("src/guide/{name}.md"))).collect()
+}
+
+/// The cells of each row of these tables whose first cell is a name with this prefix.
 fn rows(prefix: &str) -> Vec<Vec<String>> {
-    let text = read("src/guide/observing.md");
+    let text = pages(&TABLES);
     let rows = text.lines().filter(|line| line.starts_with(&format!("| `{prefix}")));
     rows.map(|line| line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()).collect()
 }
@@ -69,10 +78,10 @@ fn the_guide_has_the_metrics_as_they_are() {
     assert_in_guide(&expected, &found);
 }
 
-/// What the page for those who are called at night tells them to look at.
+/// The pages for the person on call name only events, spans and metrics that exist.
 #[test]
 fn the_page_on_call_names_what_there_is() {
-    let text = read("src/guide/on_call.md");
+    let text = pages(&ON_CALL);
     let names = text
         .split(['`', ' ', '|'])
         .filter(|word| word.starts_with("latchwork_") || word.starts_with("latchwork."));

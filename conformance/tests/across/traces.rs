@@ -38,7 +38,7 @@ async fn a_hold_is_a_span_and_its_loss_is_logged_once() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(lost.release().await.expect_err("its end has come").lost_reason().is_some());
     drop(lost);
-    let warned = log.lines("lost before it was given back");
+    let warned = log.lines("lost before its release");
     assert_eq!(warned.len(), 1, "{warned:?}");
     for word in ["WARN", "key=\"lost\"", &token, "its fixed end was reached"] {
         assert!(warned[0].contains(word), "{word} in {}", warned[0]);

@@ -1,4 +1,4 @@
-//! One acquisition, as its span, its event and the metrics show it.
+//! The span, the event and the metrics of one acquisition.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,31 +13,31 @@ use crate::clock::{Clock, Moment};
 use crate::error::Error;
 use crate::token::Token;
 
-/// An acquisition under way. Dropped before it has an outcome, it counts as dropped.
+/// An acquisition in progress. If it is dropped before its outcome, its outcome is `dropped`.
 pub(crate) struct SeenAcquisition<'a> {
     meter: &'a Arc<RecipeMeter>,
     key: &'a Arc<str>,
     clock: Clock,
     begun: Moment,
     span: Span,
-    // It has no outcome yet.
+    // `true` until the outcome is known.
     open: bool,
 }
 
 impl<'a> SeenAcquisition<'a> {
-    /// It begins now.
+    /// Begins now.
     pub(crate) fn begin(meter: &'a Arc<RecipeMeter>, key: &'a Arc<str>, clock: Clock) -> Self {
         meter.waiters.add(1);
         let (span, begun) = (event::acquiring(meter.recipe, key), clock.now());
         Self { meter, key, clock, begun, span, open: true }
     }
 
-    /// The span to run it in.
+    /// Returns the span in which the acquisition runs.
     pub(crate) fn span(&self) -> Span {
         self.span.clone()
     }
 
-    /// It has its hold.
+    /// Reports success, and begins the hold.
     pub(crate) fn acquired(mut self, token: Token, waited: Duration) -> SeenHold {
         self.end(MeteredOutcome::Acquired, waited);
         self.meter.wait.record(waited);
@@ -45,12 +45,12 @@ impl<'a> SeenAcquisition<'a> {
         SeenHold::begin(Arc::clone(self.meter), Arc::clone(self.key), token, waited, self.clock.now())
     }
 
-    /// A try found it held.
+    /// Reports a try that found the lock held.
     pub(crate) fn refused(mut self) {
         self.end(MeteredOutcome::Refused, self.waited());
     }
 
-    /// It failed.
+    /// Reports a failure.
     pub(crate) fn failed(mut self, error: &Error) {
         let (outcome, waited) = (MeteredOutcome::of(error), self.waited());
         self.end(outcome, waited);

@@ -14,38 +14,38 @@ pub const TARGET: &str = "latchwork";
 /// An event that the library writes to [`tracing`].
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
-    /// The name in its metadata. It stays as it is from release to release.
+    /// The name in its metadata. Later releases do not change it.
     pub name: &'static str,
-    /// Its level.
+    /// The level.
     pub level: Level,
-    /// What it says to a reader.
+    /// The text for readers.
     pub message: &'static str,
     sources: &'static str,
 }
 
-/// A span of the library; all are at debug.
+/// A span that the library opens; its level is debug.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
-    /// Its name.
+    /// The name in its metadata.
     pub name: &'static str,
     sources: &'static str,
 }
 
 impl Event {
-    /// The names of its fields, in their order.
+    /// Returns the names of the fields, in their order.
     pub fn fields(&self) -> impl Iterator<Item = &'static str> + use<> {
         names(self.sources)
     }
 }
 
 impl Span {
-    /// The names of its fields, in their order.
+    /// Returns the names of the fields, in their order.
     pub fn fields(&self) -> impl Iterator<Item = &'static str> + use<> {
         names(self.sources)
     }
 }
 
-/// The names in a list of fields as the macros of `tracing` take it.
+/// Returns the names in a list of fields, written as for the macros of `tracing`.
 fn names(sources: &'static str) -> impl Iterator<Item = &'static str> + use<> {
     sources.split(',').map(|field| field.trim().trim_start_matches(['?', '%']).trim())
 }
@@ -57,7 +57,7 @@ macro_rules! events {
             tracing::event!(name: $name, target: TARGET, Level::$level, { $($field)+ }, $message);
         })+
 
-        /// All events, in the order of the guide's table.
+        /// All events; the guide's tables have them too.
         pub const EVENTS: &[Event] = &[$(Event {
             name: $name,
             level: Level::$level,
@@ -68,180 +68,182 @@ macro_rules! events {
 }
 
 events! {
-    /// A client is connected.
+    /// Reports that a client is connected.
     pub(crate) fn connected(backend: &str, hosts: &str, took: impl Debug)
         = INFO "latchwork.connected" [backend, hosts, ?took] "connected";
 
-    /// A connection broke.
+    /// Reports a broken connection.
     pub(crate) fn broken(backend: &str, host: &str, cause: &dyn Display)
         = WARN "latchwork.disconnected" [backend, host, %cause] "disconnected";
 
-    /// A connection serves again.
+    /// Reports that a connection works again.
     pub(crate) fn mended(backend: &str, host: &str, after: impl Debug)
         = INFO "latchwork.reconnected" [backend, host, ?after] "reconnected";
 
-    /// A renewal has no answer when it is due.
+    /// Reports a renewal without an answer in its period.
     pub(crate) fn renewal_late(backend: &str, left: impl Debug)
         = DEBUG "latchwork.renewal.late" [backend, ?left] "a renewal was not answered in time";
 
-    /// A lease is suspended.
+    /// Reports a suspended lease.
     pub(crate) fn suspended(backend: &str, left: impl Debug)
         = WARN "latchwork.lease.suspended" [backend, ?left] "the coordinator does not answer: the lease is suspended";
 
-    /// A suspended lease is live again.
+    /// Reports that a suspended lease is live again.
     pub(crate) fn resumed(backend: &str, after: impl Debug)
-        = INFO "latchwork.lease.resumed" [backend, ?after] "the lease is live again";
+        = INFO "latchwork.lease.resumed" [backend, ?after] "the coordinator answered in time: the lease is live again";
 
-    /// A lease is lost.
+    /// Reports a lost lease.
     pub(crate) fn lease_lost(backend: &str, reason: LostReason)
-        = WARN "latchwork.lease.lost" [backend, %reason] "the lease is lost, and all that was held on it";
+        = WARN "latchwork.lease.lost" [backend, %reason] "the lease is lost, with all its holds";
 
-    /// An acquisition has its hold.
+    /// Reports an acquisition that succeeded.
     pub(super) fn acquired(recipe: &str, key: &str, token: Token, waited: impl Debug)
         = DEBUG "latchwork.acquired" [recipe, key, %token, ?waited] "acquired";
 
-    /// An acquisition failed.
+    /// Reports an acquisition that failed.
     pub(super) fn not_acquired(recipe: &str, key: &str, waited: impl Debug, outcome: &str, error: &Error)
         = DEBUG "latchwork.not_acquired" [recipe, key, ?waited, outcome, %error] "not acquired";
 
-    /// A holder gave its hold back.
+    /// Reports a hold that its owner released.
     pub(super) fn released(recipe: &str, key: &str, token: Token, held: impl Debug)
         = DEBUG "latchwork.released" [recipe, key, %token, ?held] "released";
 
-    /// A hold is lost.
+    /// Reports a lost hold.
     pub(super) fn hold_lost(recipe: &str, key: &str, token: Token, reason: LostReason)
-        = WARN "latchwork.hold.lost" [recipe, key, %token, %reason] "a hold was lost before it was given back";
+        = WARN "latchwork.hold.lost" [recipe, key, %token, %reason] "a hold was lost before its release";
 
-    /// A hold is lost by its own client's close.
+    /// Reports a hold that is lost because its client closes.
     pub(super) fn hold_closed(recipe: &str, key: &str, token: Token, reason: LostReason)
-        = DEBUG "latchwork.hold.closed" [recipe, key, %token, %reason] "a hold was lost by a close";
+        = DEBUG "latchwork.hold.closed" [recipe, key, %token, %reason] "a hold was lost because its coordinator was closed";
 
-    /// A release has no answer yet.
+    /// Reports a release without an answer.
     pub(crate) fn release_unconfirmed(key: &str, token: Token, error: &Error)
-        = DEBUG "latchwork.release.unconfirmed" [key, %token, %error] "a release was not confirmed at once";
+        = DEBUG "latchwork.release.unconfirmed" [key, %token, %error] "a release was not confirmed: the client tries it again";
 
-    /// The program ends by an error, and its coordinator is closed behind it.
+    /// Reports that the close after failed work has failed too.
     pub fn not_given_back(error: &Error)
-        = WARN "latchwork.not_given_back" [%error] "not everything was given back behind work that failed";
+        = WARN "latchwork.not_given_back" [%error] "the close after failed work did not release everything: leases free the rest";
 
-    /// A look that nothing asked for has found a change.
+    /// Reports a change that a re-check found without an event.
     pub(super) fn recheck_found(backend: &str, what: &str)
-        = DEBUG "latchwork.recheck.found" [backend, what] "a re-check found what no event told";
+        = DEBUG "latchwork.recheck.found" [backend, what] "a re-check found a change whose event was lost";
 
-    /// A client has a new place in the registry.
+    /// Reports that a client registers again.
     pub(crate) fn registered_anew(backend: &str, reason: LostReason)
-        = DEBUG "latchwork.registry.anew" [backend, %reason] "this client is not registered any more; it registers anew";
+        = DEBUG "latchwork.registry.anew" [backend, %reason] "this client is not registered any more: it registers again";
 
-    /// The first client of a namespace has written the layout.
+    /// Reports that the first client of a namespace has written the layout.
     pub(crate) fn layout_stamped(backend: &str, layout: u32)
-        = DEBUG "latchwork.layout.stamped" [backend, layout] "the namespace has its layout";
+        = DEBUG "latchwork.layout.stamped" [backend, layout] "the layout of a new namespace was stored";
 
-    /// An operator has raised the layout.
+    /// Reports that an operator has raised the layout.
     pub(crate) fn layout_raised(backend: &str, layout: u32)
-        = INFO "latchwork.layout.raised" [backend, layout] "the layout was raised";
+        = INFO "latchwork.layout.raised" [backend, layout] "the layout of the namespace was raised";
 
-    /// The layout of the namespace is too new for this client.
+    /// Reports that the layout of the namespace is too new for this client.
     pub(crate) fn layout_ended(backend: &str, error: &Error)
-        = ERROR "latchwork.layout.ended" [backend, %error] "the layout was raised while this client was away: it ends";
+        = ERROR "latchwork.layout.ended" [backend, %error]
+        "the layout was raised while this client was disconnected: this build is too old, and the client ends";
 
-    /// The namespace has moved away from this client.
+    /// Reports that the namespace of this client has moved to another server.
     pub(crate) fn move_ended(backend: &str, error: &Error)
-        = ERROR "latchwork.move.ended" [backend, %error] "the namespace was moved while this client was away: it ends";
+        = ERROR "latchwork.move.ended" [backend, %error]
+        "the namespace moved while this client was disconnected: the client ends";
 
-    /// An operator has retired the namespace. `to` is the URL that clients are sent to.
+    /// Reports that an operator has retired the namespace. `to` is the URL in the error of refused clients.
     pub(crate) fn retired(backend: &str, namespace: &str, to: &str)
-        = INFO "latchwork.namespace.retired" [backend, namespace, to] "the namespace is retired";
+        = INFO "latchwork.namespace.retired" [backend, namespace, to] "the namespace is retired: it refuses clients";
 
-    /// An operator has taken a namespace into use again.
+    /// Reports that an operator has reopened a namespace.
     pub(crate) fn reopened(backend: &str, namespace: &str)
-        = INFO "latchwork.namespace.reopened" [backend, namespace] "the namespace is in use again";
+        = INFO "latchwork.namespace.reopened" [backend, namespace] "the namespace accepts clients again";
 
-    /// A participant of a move has brought its holds to a phase, and has said so.
+    /// Reports that a participant of a move has acknowledged a phase.
     pub(crate) fn phase_reached(phase: MovePhase, epoch: u16, took: impl Debug)
-        = INFO "latchwork.move.reached" [%phase, epoch, ?took] "this client has brought its holds to a phase of its move";
+        = INFO "latchwork.move.reached" [%phase, epoch, ?took] "this client acknowledged a phase of its move: all its holds fit it";
 
-    /// The server shows an older stage of a move than it did before.
-    /// `seen` and `now` are versions of its cell.
+    /// Reports that the server shows an earlier stage of a move than before.
+    /// `seen` and `now` are versions of the cell of the move.
     pub(crate) fn stage_went_back(seen: u64, now: Option<u64>)
         = WARN "latchwork.move.went_back" [seen, now]
         "the old side shows an earlier stage of the move than before: it has lost data";
 
-    /// A participant is no member of its move any more.
+    /// Reports that a participant is not a member of its move any more.
     pub(crate) fn no_member(error: &Error)
         = WARN "latchwork.move.away" [%error]
-        "this client is no member of its move any more: what it held is lost, and it acquires nothing until it is back";
+        "this client is not a member of its move any more: its holds are lost, and it acquires nothing until it has rejoined";
 
-    /// A hold of a participant has ended with its lease on a side of the move, `old` or `new`.
+    /// Reports that a hold of a participant ended with its lease on a side of the move, `old` or `new`.
     pub(crate) fn move_lost(key: &str, token: Token, side: &str, backend: &str, reason: LostReason)
         = DEBUG "latchwork.move.lost" [key, %token, side, backend, %reason]
-        "a hold ended with its lease on this side of the move";
+        "a hold ended because its lease ended on one side of the move";
 
-    /// An operator has taken a move to its next phase, forward or back.
+    /// Reports that an operator has taken a move to its next phase, forward or back.
     pub(crate) fn move_phase(name: &str, phase: MovePhase, epoch: u16)
-        = INFO "latchwork.move.phase" [name, %phase, epoch] "the move is in this phase now";
+        = INFO "latchwork.move.phase" [name, %phase, epoch] "the move has entered a phase";
 
-    /// The next step of a move waits for so many members.
+    /// Reports how many members the next step of a move waits for.
     pub(crate) fn move_waits(name: &str, phase: MovePhase, members: usize)
         = INFO "latchwork.move.waits" [name, %phase, members]
-        "the move waits: members have not acknowledged this phase yet";
+        "the move waits for members that have not acknowledged its phase";
 
-    /// An operator has written the marker of a side again, which the server had lost in mid-move.
+    /// Reports that an operator has restored a marker that a server lost during the move.
     pub(crate) fn move_repaired(name: &str, side: Side)
         = WARN "latchwork.move.repaired" [name, ?side]
-        "the marker of the move had been lost on this side, and stands again: plain clients may have come in";
+        "the marker of the move was missing on one side and is restored: clients with one URL may have connected there";
 
-    /// An operator has copied the values to a side, where they are used from now on.
+    /// Reports that an operator has copied the values to a side, which serves them from now on.
     pub(crate) fn values_moved(name: &str, to: &str, values: usize)
-        = INFO "latchwork.move.values" [name, to, values] "the values have moved: they are used on this side now";
+        = INFO "latchwork.move.values" [name, to, values] "the values were copied to the other side of the move and are used there now";
 
-    /// An operator has given a move up.
+    /// Reports that an operator has given up a move.
     pub(crate) fn move_given_up(name: &str)
-        = INFO "latchwork.move.given_up" [name] "the move was given up: both namespaces are open";
+        = INFO "latchwork.move.given_up" [name] "the move was given up: both namespaces accept clients";
 
-    /// An operator has ended a move that was done. `to` is the URL that clients are sent to.
+    /// Reports that an operator has finished a move. `to` is the URL in the error of refused clients.
     pub(crate) fn move_finished(name: &str, to: &str)
-        = INFO "latchwork.move.finished" [name, to] "the move is finished: nobody connects to the old side any more";
+        = INFO "latchwork.move.finished" [name, to] "the move is finished: the old side refuses clients";
 
-    /// The server is another one than before, and says so by its identity: holds may be forgotten.
+    /// Reports that the server has another identity than before: holds may be forgotten.
     pub fn replaced(backend: &str, host: &str)
         = INFO "latchwork.server.replaced" [backend, host]
-        "the server is another one, or was restarted: it may have forgotten what was held";
+        "the server was replaced or restarted: it may have forgotten holds";
 
-    /// The server has surely forgotten what it knew. `seen` and `now` are its counters.
+    /// Reports that the server has forgotten holds. `seen` and `now` are its counters of writes.
     pub fn forgot(backend: &str, hosts: &str, seen: u64, now: Option<u64>)
         = WARN "latchwork.server.forgot" [backend, hosts, seen, now]
-        "the server has forgotten what it knew: it was started without its data, or set back to an earlier state";
+        "the server was started without its data, or set back to an earlier state: it has forgotten holds";
 
-    /// A server of a cluster is down while a client connects, which the others let in.
+    /// Reports that a server of a cluster is down while a client connects to the others.
     pub fn shard_down(backend: &str, host: &str, error: &Error)
         = WARN "latchwork.server.down" [backend, host, %error] "a server of the cluster is down";
 
-    /// Renewed certificates are no good: the connections go on with the last ones.
+    /// Reports renewed certificates that are not usable: connections use the previous ones.
     pub fn certificates_refused(error: &Error)
-        = WARN "latchwork.tls.refused" [%error] "the renewed certificates cannot be used: the last ones are";
+        = WARN "latchwork.tls.refused" [%error] "the renewed certificates are not usable: the client keeps the previous ones";
 
-    /// This machine gives no local port, or takes no connection, for the relay of secured connections.
+    /// Reports that this machine gives no local port, or accepts no connection, for the relay of TLS connections.
     pub fn relay_failed(backend: &str, error: &dyn Display)
-        = WARN "latchwork.tls.relay" [backend, %error] "the local relay of secured connections does not work";
+        = WARN "latchwork.tls.relay" [backend, %error] "the local relay of TLS connections does not work";
 
-    /// The server's wall clock was set.
+    /// Reports that the server's wall clock was changed.
     pub fn clock_set(backend: &str, step_ms: i64)
         = WARN "latchwork.server.clock_set" [backend, step_ms]
-        "the server's clock was set: leases may have expired early, and their holders learn it late";
+        "the server's clock was changed: leases may have expired early, and their holders notice it late";
 
-    /// A message to another client was refused.
+    /// Reports that the server refused a message to another client.
     pub fn publish_refused(backend: &str)
         = WARN "latchwork.server.publish_refused" [backend]
-        "the server refused to publish to another client: hand-offs and watches wait for the re-check (see its ACL)";
+        "the server refused to publish to another client: hand-offs and watches are slow until its ACL allows the channels";
 
-    /// Somebody else writes where only this library should. `at` is the queue or the node.
+    /// Reports that another program writes into the namespace. `at` is the queue or the node.
     pub fn intruder(backend: &str, at: &str)
         = WARN "latchwork.intruder" [backend, at]
-        "a hold that was not its turn is given up: another program writes into this namespace";
+        "a hold is lost because it was out of turn: another program writes into this namespace";
 
-    /// The server is not set up as it should be. `at` says where, `what` says what to do.
+    /// Reports a server that is not set up as locks need it. `at` is the place, `what` the advice.
     pub fn advice(backend: &str, at: &str, what: &dyn Display)
-        = WARN "latchwork.server.advice" [backend, at, %what] "the server should be set up otherwise";
+        = WARN "latchwork.server.advice" [backend, at, %what] "the server is not set up as locks need it";
 }
 
 macro_rules! spans {

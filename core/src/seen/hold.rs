@@ -1,4 +1,4 @@
-//! One hold, as its span, its events and the metrics show it.
+//! The span, the events and the metrics of one hold.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::clock::Moment;
 use crate::error::LostReason;
 use crate::token::Token;
 
-/// A hold from its admission until it is lost or given back, whichever is first. Its token is named at
-/// each call: the node knows it.
+/// A hold from its admission to its loss or release, whichever is first. Each call gets the token, because the node
+/// has it already.
 #[derive(Debug)]
 pub(crate) struct SeenHold {
     meter: Arc<RecipeMeter>,
@@ -25,7 +25,7 @@ pub(crate) struct SeenHold {
 
 #[derive(Debug)]
 enum HoldPhase {
-    /// With its span, while a subscriber listens. Boxed: a client holds thousands.
+    /// With its span if a subscriber listens. Boxed, because a client has thousands of holds.
     Held(Option<Box<Span>>),
     Released,
     Lost,
@@ -45,7 +45,7 @@ impl SeenHold {
         Self { meter, key, begun, phase }
     }
 
-    /// It is lost. Only the first call counts; one after the release is for
+    /// Reports a loss. Only the first call counts. For a loss that is known only after the release, see
     /// [`was_lost`](Self::was_lost).
     pub(crate) fn lost(&self, token: Token, reason: LostReason, now: Moment) {
         let Some(span) = self.end(HoldPhase::Lost, now) else { return };
@@ -56,14 +56,14 @@ impl SeenHold {
         }
     }
 
-    /// Its owner gave it back in time.
+    /// Reports a release by the owner, in time.
     pub(crate) fn released(&self, token: Token, now: Moment) {
         if self.end(HoldPhase::Released, now).is_some() {
             event::released(self.meter.recipe, &self.key, token, now.since(self.begun));
         }
     }
 
-    /// The server answers the release that the hold was lost before.
+    /// Reports a loss before the release, as the server's answer to the release shows it.
     pub(crate) fn was_lost(&self, token: Token, reason: LostReason) {
         let before = std::mem::replace(&mut *self.phase.lock(), HoldPhase::Lost);
         if !matches!(before, HoldPhase::Lost) {
@@ -72,7 +72,7 @@ impl SeenHold {
         }
     }
 
-    /// The span of the hold, if it was held until now.
+    /// Ends the hold. Returns its span if it was held until now.
     fn end(&self, end: HoldPhase, now: Moment) -> Option<Option<Box<Span>>> {
         let mut phase = self.phase.lock();
         let HoldPhase::Held(span) = &mut *phase else { return None };

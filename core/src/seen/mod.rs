@@ -1,18 +1,16 @@
-//! What one sees of the library from outside: its events and spans in [`tracing`], and its metrics.
+//! The events and spans of the library in [`tracing`], and its metrics.
 //!
-//! This is the only place that names them. [`EVENTS`], [`SPANS`] and [`METRICS`] list them all, and
-//! the guide's page for those who are called at night shows the same tables. Recipes and backends
-//! report what happens by calling a function of this module. A `tracing::debug!` elsewhere is a
-//! detail for developers: its text may change with any release.
+//! Only this module names them. [`EVENTS`], [`SPANS`] and [`METRICS`] list them all, and the guide has the same tables.
+//! Recipes and backends report through the functions of this module. A `tracing::debug!` elsewhere is a detail for
+//! developers: its text may change with any release.
 //!
-//! Events and spans have the target [`TARGET`]. A healthy client writes one line at info, when it
-//! connects, and nothing for an acquisition; what an operator should look at is a warning.
+//! Events and spans have the target [`TARGET`]. A healthy client writes one line at info, when it connects, and nothing for
+//! an acquisition. A warning needs the attention of an operator.
 //!
-//! The metrics go to the recorder of the [`metrics`](https://docs.rs/metrics) crate, with the cargo
-//! feature `metrics`. Without it they cost nothing. Install the recorder before the first connect: a
-//! client keeps the counters that it was given when it first needed them. Labels are bounded: the
-//! backend, the recipe, and an outcome, a reason, a kind, or a phase or side of a move. A key is never a label; the events have
-//! it.
+//! With the cargo feature `metrics`, the metrics go to the recorder of the [`metrics`](https://docs.rs/metrics) crate; without
+//! it they cost nothing. Install the recorder before the first connect: a client keeps the counters of the recorder that it
+//! finds at their first use. Each label has few values: the backend, the recipe, and an outcome, a reason, a kind, or a phase
+//! or side of a move. A key is never a label; events have the key.
 
 mod acquisition;
 mod event;

@@ -1,4 +1,4 @@
-//! What one client's lease, connection and requests count.
+//! Metrics of one client: its lease, connection and requests.
 
 use super::instrument::{CounterMetric, Gauge};
 use super::table::{CLIENTS, DISCONNECTED, RECHECKS_FOUND, RECONNECTS, RENEWALS_LATE, REQUESTS, SUSPENDED};
@@ -62,24 +62,24 @@ impl Links {
         self.reconnects.count();
     }
 
-    /// It was closed while it was broken.
+    /// Counts a broken connection that was closed.
     pub(crate) fn given_up(&self) {
         self.disconnected.add(-1);
     }
 }
 
-/// Counts the requests of one client by their kind. A backend's driver has one.
+/// Counts the requests of one client by kind. The driver of a backend has one.
 #[derive(Debug)]
 pub struct Requests(Vec<(&'static str, CounterMetric)>);
 
 impl Requests {
-    /// For the requests of these kinds, as the server's documentation calls them.
+    /// Creates counters for these kinds, named as in the server's documentation.
     pub fn new(backend: &'static str, kinds: impl IntoIterator<Item = &'static str>) -> Self {
         let counter = |kind| (kind, CounterMetric::new(&REQUESTS, &[backend, kind]));
         Self(kinds.into_iter().map(counter).collect())
     }
 
-    /// A request of this kind is sent.
+    /// Counts a request of this kind.
     pub fn sent(&self, kind: &'static str) {
         if cfg!(feature = "metrics") {
             let known = self.0.iter().find(|(known, _)| *known == kind);
@@ -91,7 +91,7 @@ impl Requests {
     }
 }
 
-/// What a client's re-checks find that no event has told.
+/// Counts the changes that a client's re-checks found because their events were lost.
 #[derive(Debug)]
 pub struct Rechecks {
     backend: &'static str,
@@ -101,25 +101,25 @@ pub struct Rechecks {
 }
 
 impl Rechecks {
-    /// For a client of this backend.
+    /// Creates the counters of a client of this backend.
     pub fn new(backend: &'static str) -> Self {
         let found = |what| CounterMetric::new(&RECHECKS_FOUND, &[backend, what]);
         Self { backend, admission: found("admission"), hold: found("hold"), watch: found("watch") }
     }
 
-    /// A waiter's look found that what it waits for has changed.
+    /// Counts a re-check of a waiter that found a change in its queue.
     pub fn found_admission(&self) {
         self.admission.count();
         event::recheck_found(self.backend, "admission");
     }
 
-    /// A look at what is held found that it is gone.
+    /// Counts a re-check of a hold that found it gone.
     pub fn found_loss(&self) {
         self.hold.count();
         event::recheck_found(self.backend, "hold");
     }
 
-    /// A look at a cell or a queue that is watched found a change.
+    /// Counts a re-check of a watched cell or queue that found a change.
     pub fn found_change(&self) {
         self.watch.count();
         event::recheck_found(self.backend, "watch");

@@ -1,4 +1,4 @@
-//! Counters, gauges and histograms of the `metrics` crate; nothing where the feature is off.
+//! Counters, gauges and histograms of the `metrics` crate; empty types if the feature is off.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ pub(in crate::seen) struct Gauge(#[cfg(feature = "metrics")] metrics::Gauge);
 #[derive(Clone, Debug)]
 pub(in crate::seen) struct Histogram(#[cfg(feature = "metrics")] metrics::Histogram);
 
-/// Describes all metrics to the recorder that is installed: name, unit and help. A connect does it
-/// too; a program calls it to have the texts before.
+/// Registers name, unit and description of all metrics at the installed recorder. Each connect does this too; call it to
+/// have the descriptions before the first connect.
 pub fn describe() {
     #[cfg(feature = "metrics")]
     metrics::with_recorder(|recorder| {
@@ -57,7 +57,7 @@ fn metadata() -> metrics::Metadata<'static> {
 impl CounterMetric {
     pub(super) fn new(metric: &'static Metric, values: Values<'_>) -> Self {
         let counter = metrics::with_recorder(|to| to.register_counter(&key(metric, values), &metadata()));
-        // It is shown from now on: of a counter that begins at one, no rate shows the first.
+        // The series must exist at zero: a rate does not show the first step of a counter that starts at one.
         counter.increment(0);
         Self(counter)
     }

@@ -1,4 +1,4 @@
-//! The metrics: what there is, and the handles through which it is counted.
+//! The table of metrics, and the handles that count them.
 
 mod client;
 mod instrument;

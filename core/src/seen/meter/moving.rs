@@ -1,4 +1,4 @@
-//! What a move counts: at those who take part in it, and at its operator.
+//! Metrics of a move: of its participants and of its operator.
 
 use std::time::SystemTime;
 
@@ -10,14 +10,14 @@ use super::table::{
 };
 use crate::decide::moving::{MovePhase, Side};
 
-/// What stands for a phase where a client is no member of its move.
+/// The label `phase` of a client that is not a member of its move.
 const AWAY: &str = "away";
 /// The phases, in their order.
 const PHASES: [MovePhase; 5] =
     [MovePhase::Old, MovePhase::BothByOld, MovePhase::BothByNew, MovePhase::New, MovePhase::Done];
 
-/// A client that takes part in a move. All its series exist from the beginning, and it counts no more once
-/// it is closed or dropped.
+/// The meter of a client that takes part in a move. All its series exist from the start. After it has ended or is dropped, the
+/// client is not counted any more.
 #[derive(Debug)]
 pub(crate) struct ParticipantMeter {
     phases: [Gauge; PHASES.len()],
@@ -27,11 +27,11 @@ pub(crate) struct ParticipantMeter {
     acknowledged: Gauge,
     losses: [CounterMetric; 2],
     sides: [&'static str; 2],
-    // `None`: it has ended.
+    // `None` after the end.
     shown: Mutex<Option<Shown>>,
 }
 
-/// What it counts as now.
+/// The phase, lateness and epoch that count now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shown {
     phase: Option<MovePhase>,
@@ -40,8 +40,8 @@ struct Shown {
 }
 
 impl ParticipantMeter {
-    /// It is no member yet. `backend`: of the client of both sides; `sides`: those of the old side and the
-    /// new one.
+    /// Creates the meter of a client that is not a member yet. `backend` is the backend of the client of both sides, `sides`
+    /// has the backends of the old and the new side.
     pub(crate) fn new(backend: &'static str, sides: [&'static str; 2]) -> Self {
         let gauge = |phase| Gauge::new(&MOVE_PARTICIPANTS, &[backend, phase]);
         let away = gauge(AWAY);
@@ -59,7 +59,7 @@ impl ParticipantMeter {
         }
     }
 
-    /// It acts by this phase now, or not at all; `late`: it has not acknowledged it yet.
+    /// Sets the phase (`None` if the client is not a member); `late` until the client has acknowledged it.
     pub(crate) fn shows(&self, phase: Option<MovePhase>, late: bool, epoch: u16) {
         let now = Shown { phase, late, epoch };
         let mut shown = self.shown.lock();
@@ -82,25 +82,25 @@ impl ParticipantMeter {
         }
     }
 
-    /// It takes part no more. Later calls change nothing.
+    /// Ends the participation. Later calls change nothing.
     pub(crate) fn ends(&self) {
         if let Some(shown) = self.shown.lock().take() {
             self.count(shown, -1);
         }
     }
 
-    /// It has acknowledged a phase.
+    /// Sets the time of the last acknowledgement to now.
     pub(crate) fn acknowledged(&self) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.acknowledged.set(now.as_secs_f64());
     }
 
-    /// The backend of a side.
+    /// Returns the backend of a side.
     pub(crate) fn backend(&self, side: Side) -> &'static str {
         self.sides[at_side(side)]
     }
 
-    /// A hold of it ended with its lease on this side.
+    /// Counts a hold that ended with its lease on this side.
     pub(crate) fn lost(&self, side: Side) {
         self.losses[at_side(side)].count();
     }
@@ -112,7 +112,7 @@ impl Drop for ParticipantMeter {
     }
 }
 
-/// An operator of a move.
+/// The meter of an operator of a move.
 #[derive(Debug)]
 pub(crate) struct OperatorMeter {
     steps: [CounterMetric; PHASES.len()],
@@ -125,23 +125,23 @@ impl OperatorMeter {
         Self { steps, waits_for: Gauge::new(&MOVE_WAITS_FOR, &[backend]) }
     }
 
-    /// It has taken the move to this phase.
+    /// Counts a step to this phase.
     pub(crate) fn step(&self, phase: MovePhase) {
         self.steps[at(phase)].count();
     }
 
-    /// A walk from step to step: it waits for nobody yet.
+    /// Starts a walk from step to step, which waits for no member yet.
     pub(crate) fn walks(&self) -> Walk<'_> {
         Walk(self)
     }
 }
 
-/// A walk of an operator. Dropped, it waits for nobody any more.
+/// A walk of an operator. When it is dropped, the gauge returns to zero.
 #[derive(Debug)]
 pub(crate) struct Walk<'a>(&'a OperatorMeter);
 
 impl Walk<'_> {
-    /// The next step waits for so many members.
+    /// Sets the number of members that the next step waits for.
     pub(crate) fn waits_for(&self, members: usize) {
         self.0.waits_for.set(members as f64);
     }

@@ -1,8 +1,8 @@
-//! How an acquisition ends, and why a hold does, as labels.
+//! Labels for the outcome of an acquisition and the reason of a loss.
 
 use crate::error::{Error, ErrorKind, LostReason};
 
-/// How an acquisition ended.
+/// The outcome of an acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MeteredOutcome {
     Acquired,
@@ -32,7 +32,7 @@ impl MeteredOutcome {
         (MeteredOutcome::Failed, "failed"),
     ];
 
-    /// The outcome of an acquisition that ended with this error.
+    /// Returns the outcome of an acquisition that ended with this error.
     pub(crate) fn of(error: &Error) -> Self {
         match error.kind() {
             ErrorKind::Timeout => MeteredOutcome::Timeout,
@@ -50,7 +50,7 @@ impl MeteredOutcome {
     }
 }
 
-/// The reasons that a loss can have, with their labels.
+/// All reasons of a loss, with their labels.
 pub(super) const REASONS: [(LostReason, &str); 5] = [
     (LostReason::Expired, "expired"),
     (LostReason::Revoked, "revoked"),

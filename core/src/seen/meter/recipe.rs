@@ -1,4 +1,4 @@
-//! What one client's acquisitions and holds by one recipe count.
+//! Metrics of one client's acquisitions and holds, by recipe.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl Recipes {
         Self { backend, meters: Mutex::default() }
     }
 
-    /// The meter of a recipe, made at its first use.
+    /// Returns the meter of a recipe, created at its first use.
     pub(crate) fn of(&self, recipe: &'static str) -> Arc<RecipeMeter> {
         let mut meters = self.meters.lock();
         let meter = meters.entry(recipe).or_insert_with(|| Arc::new(RecipeMeter::new(self.backend, recipe)));
@@ -30,7 +30,7 @@ impl Recipes {
     }
 }
 
-/// The meter of one recipe. All its series exist from the beginning.
+/// The meter of one recipe. All its series exist from the start.
 #[derive(Debug)]
 pub(crate) struct RecipeMeter {
     pub(in crate::seen) recipe: &'static str,

@@ -1,18 +1,18 @@
 //! All metrics, with their labels.
 
-/// What a metric is to its recorder.
+/// The kind of a metric, as its recorder treats it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
-    /// It only rises.
+    /// A sum that only rises.
     Counter,
-    /// It rises and falls.
+    /// A value that rises and falls.
     Gauge,
-    /// A distribution, in seconds.
+    /// A distribution of times, in seconds.
     Histogram,
 }
 
 impl MetricKind {
-    /// As Prometheus calls it.
+    /// Returns the name that Prometheus uses.
     pub fn as_str(self) -> &'static str {
         match self {
             MetricKind::Counter => "counter",
@@ -22,21 +22,21 @@ impl MetricKind {
     }
 }
 
-/// A metric of the library.
+/// A metric that the library records.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
-    /// Its name, by the conventions of Prometheus.
+    /// The name, by the conventions of Prometheus.
     pub name: &'static str,
-    /// What it is to its recorder.
+    /// The kind.
     pub kind: MetricKind,
-    /// The names of its labels; each has few values.
+    /// The names of the labels; each label has few values.
     pub labels: &'static [&'static str],
-    /// What it counts.
+    /// The description.
     pub help: &'static str,
 }
 
 /// Bounds for the buckets of the histograms, in seconds: from an uncontended acquisition on a near
-/// server to a long hold. The facade leaves buckets to the exporter, so give it these.
+/// server to a long hold. Pass them to the exporter, which defines the buckets.
 pub const SECONDS: &[f64] = &[
     0.000_1, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
     60.0, 300.0,
@@ -47,50 +47,50 @@ macro_rules! metrics {
         $(pub(super) const $metric: Metric =
             Metric { name: $name, kind: MetricKind::$kind, labels: &$labels, help: $help };)+
 
-        /// All metrics, in the order of the guide's table.
+        /// All metrics; the guide's tables have them too.
         pub const METRICS: &[Metric] = &[$($metric),+];
     };
 }
 
 metrics! {
     ACQUISITIONS = Counter "latchwork_acquisitions_total" ["backend", "recipe", "outcome"]
-        "Acquisitions that have ended, by their outcome";
+        "Ended acquisitions, by outcome";
     WAIT = Histogram "latchwork_wait_seconds" ["backend", "recipe"]
-        "The time from the call to the hold, of acquisitions that got it";
+        "Time from the call to the hold, of acquisitions that succeeded";
     HOLD = Histogram "latchwork_hold_seconds" ["backend", "recipe"]
-        "The time from the acquisition of a hold to its release or loss";
+        "Time from an acquisition to the release or loss of its hold";
     HOLDERS = Gauge "latchwork_holders" ["backend", "recipe"]
-        "Holds of this process, neither lost nor given back";
+        "Current holds of this process";
     WAITERS = Gauge "latchwork_waiters" ["backend", "recipe"]
-        "Acquisitions of this process that are under way";
+        "Acquisitions of this process in progress";
     LOSSES = Counter "latchwork_losses_total" ["backend", "recipe", "reason"]
-        "Holds that were lost before they were given back, by the reason";
+        "Holds lost before their release, by reason";
     CLIENTS = Gauge "latchwork_clients" ["backend"]
         "Connected clients of this process";
     SUSPENDED = Gauge "latchwork_clients_suspended" ["backend"]
-        "Clients of this process whose lease is suspended now";
+        "Clients of this process with a suspended lease";
     RENEWALS_LATE = Counter "latchwork_renewals_late_total" ["backend"]
-        "Suspensions because a renewal was not answered in its period";
+        "Suspensions of a lease because a renewal was not answered in its period";
     DISCONNECTED = Gauge "latchwork_clients_disconnected" ["backend"]
-        "Clients of this process whose connection is broken now; on a Redis Cluster their connections to its servers";
+        "Clients of this process with a broken connection; on a Redis Cluster, broken connections to its servers";
     RECONNECTS = Counter "latchwork_reconnects_total" ["backend"]
-        "Connections that serve again after they broke";
+        "Connections restored after a break";
     REQUESTS = Counter "latchwork_requests_total" ["backend", "kind"]
-        "Requests sent to the server, by their kind; those of a handshake are not counted";
+        "Requests sent to the server, by kind, without handshakes";
     RECHECKS_FOUND = Counter "latchwork_rechecks_found_total" ["backend", "what"]
-        "Re-checks that found what no event told";
+        "Changes found by a re-check because their event was lost";
     MOVE_PARTICIPANTS = Gauge "latchwork_move_participants" ["backend", "phase"]
-        "Clients of this process that take part in a move, by the phase that they act by";
+        "Clients of this process that take part in a move, by their phase";
     MOVE_LATE = Gauge "latchwork_move_participants_late" ["backend"]
-        "Those of them that have not acknowledged their phase yet, so that its next step waits for them";
+        "Clients of this process that have not acknowledged their phase of a move: its next step waits for them";
     MOVE_EPOCH = Gauge "latchwork_move_epoch" ["backend"]
-        "The epoch of the tokens that a client which takes part in a move gives";
+        "Epoch of the fencing tokens that a client of a move gives";
     MOVE_ACKNOWLEDGED = Gauge "latchwork_move_acknowledged_timestamp_seconds" ["backend"]
-        "When a client of this process has last acknowledged a phase of its move, in seconds since 1970";
+        "Time of the last acknowledgement of a phase of a move by this process, in seconds since 1970";
     MOVE_LOSSES = Counter "latchwork_move_losses_total" ["backend", "side"]
-        "Holds of clients which take part in a move that ended with their lease on this side";
+        "Holds of clients in a move that ended with their lease on one side, by side";
     MOVE_STEPS = Counter "latchwork_move_steps_total" ["backend", "phase"]
-        "Steps of a move that operators of this process have taken, forward or back, by the phase that each led to";
+        "Steps of a move, forward or back, by operators of this process, by the phase reached";
     MOVE_WAITS_FOR = Gauge "latchwork_move_waits_for" ["backend"]
         "Members of a move that an operator of this process waits for";
 }
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_conventions() {
+    fn names_follow_the_conventions() {
         for Metric { name, kind, labels, help } in METRICS {
             assert!(name.starts_with("latchwork_") && !help.ends_with('.'), "{name}: {help}");
             assert_eq!(name.ends_with("_total"), *kind == MetricKind::Counter, "{name}");
