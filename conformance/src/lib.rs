@@ -1,11 +1,11 @@
-//! The suite that every Latchwork backend passes, and the servers and faults it needs.
+//! The suite that every Latchwork backend passes, with the servers and faults that it needs.
 //!
-//! A backend crate adds a test target with `harness = false` that calls [`main`] with its testbed;
-//! each case is then a test of its own, named after the clause of the contract that it checks. A
-//! case plays on a [`Fixture`](testbed::Fixture): a place of its own on the server, with clients
-//! whose links can be cut. At its end nothing may be left on the server.
+//! A backend crate adds a test target with `harness = false` that calls [`main`] with its [`Testbed`](testbed::Testbed). Each
+//! case is a separate test, named after the clause of the contract that it checks. A case runs on a
+//! [`Fixture`](testbed::Fixture): a separate place on the server, and clients whose links can be cut. At the end of a case,
+//! nothing may be left on the server.
 
-// docs.rs shows which feature an item needs; everywhere else this is nothing.
+// docs.rs shows which feature an item needs. Other builds ignore this.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod actions;

@@ -1,4 +1,4 @@
-//! The suite for people and for third parties.
+//! The command line of the suite.
 
 mod cli;
 
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    // Cases with processes run this executable again, as a client.
+    // Cases with client processes start this executable again.
     if let Some(code) = latchwork_conformance::contender_main(&cli::backends::connectors()) {
         return code;
     }

@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 
 use super::Outcome;
 
-/// The connectors of this build.
+/// Returns the connectors of this build.
 pub(crate) fn connectors() -> Vec<Arc<dyn Connector>> {
     vec![
         memory::connector(),
@@ -26,7 +26,7 @@ pub(crate) fn connectors() -> Vec<Arc<dyn Connector>> {
     ]
 }
 
-/// An error for a backend that is not in this build, or whose name is unknown.
+/// Checks that a backend is known and in this build.
 pub(crate) fn check_compiled(backend: &str) -> Outcome<()> {
     if connectors().iter().any(|connector| connector.name() == backend) {
         return Ok(());
@@ -34,14 +34,14 @@ pub(crate) fn check_compiled(backend: &str) -> Outcome<()> {
     match backend.parse::<Kind>() {
         Ok(kind) => Err(not_compiled(kind)),
         Err(_) => Err(format!(
-            "no backend {backend:?}: expected memory, redis, zookeeper, etcd, or one of {}",
+            "no backend {backend:?}: expected memory, redis, zookeeper, etcd, or a topology ({})",
             selection::TOPOLOGIES.join(", ")
         )
         .into()),
     }
 }
 
-/// The kind of a server that is named, or that a URL is of, and the URL. `None` for memory.
+/// Returns the kind of a server, given by name or URL, and the URL. `None` for memory.
 pub(crate) fn server(backend: &str) -> Outcome<Option<(Kind, Option<&str>)>> {
     let url = backend.contains("://").then(|| Config::from_url(backend)).transpose()?;
     let name = url.as_ref().map_or(backend, |config| &config.backend);
@@ -49,8 +49,7 @@ pub(crate) fn server(backend: &str) -> Outcome<Option<(Kind, Option<&str>)>> {
     Ok(if name == "memory" { None } else { Some((name.parse()?, url.is_some().then_some(backend))) })
 }
 
-/// Opens the testbed of a backend or a topology by its name, or that of the server at a URL. The server lives on
-/// `runtime`.
+/// Opens the testbed of a backend, a topology, or the server at a URL. The server runs on `runtime`.
 pub(crate) fn open(
     runtime: &Runtime,
     backend: &str,
@@ -74,7 +73,7 @@ pub(crate) fn open(
     Ok(Box::new(testbed_on(server)?))
 }
 
-/// A second server of the same kind, for the cases that must be alone. `None` if this machine has no program to start.
+/// Opens a second server of the same kind, for the cases that must be alone. `None` if this machine has no program of it.
 pub(crate) fn open_alone(runtime: &Runtime, backend: &str) -> Outcome<Option<Box<dyn Testbed>>> {
     let Ok(kind) = backend.parse::<Kind>() else { return Ok(None) };
     match runtime.block_on(Server::start(kind, Options::new().own())) {
@@ -102,11 +101,11 @@ fn testbed_on(server: Server) -> Outcome<ServerTestbed> {
 #[cfg(feature = "redis")]
 const NODE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// Opens a topology. `rights` is the guide's page with the commands that make a user with the least rights.
+/// Opens a topology. `rights` is the guide's page with the commands that create a user with the least rights.
 async fn topology(name: &str, rights: Option<&Path>) -> Outcome<ServerTestbed> {
     #[cfg(any(feature = "redis", feature = "etcd"))]
     let page = || -> Outcome<String> {
-        let page = rights.ok_or("--rights is missing: name the page with the commands that make the user")?;
+        let page = rights.ok_or("--rights is missing: name the page with the commands that create the user (the guide's trust.md)")?;
         std::fs::read_to_string(page).map_err(|error| format!("--rights {}: {error}", page.display()).into())
     };
     #[cfg(not(any(feature = "redis", feature = "etcd")))]
@@ -142,7 +141,8 @@ async fn topology(name: &str, rights: Option<&Path>) -> Outcome<ServerTestbed> {
             let page = page()?;
             let command = page.lines().find(|line| line.starts_with("ACL SETUSER "));
             let server = Server::start(Kind::Redis, Options::new().own()).await?;
-            let command = command.ok_or("the page of --rights has no line `ACL SETUSER …`")?;
+            let command = command
+                .ok_or("the page of --rights has no line `ACL SETUSER …`: name the guide's trust.md")?;
             Ok(testbeds::redis_acl_testbed(server, command).await?)
         }
         #[cfg(feature = "etcd")]
@@ -151,15 +151,17 @@ async fn topology(name: &str, rights: Option<&Path>) -> Outcome<ServerTestbed> {
             let commands = page.split_once("# etcd\n").and_then(|(_, section)| {
                 section.split_once("```text\n")?.1.split_once("```").map(|(commands, _)| commands)
             });
-            let commands = commands.ok_or("the page of --rights has no section `# etcd` with commands")?;
-            // Each client of each case logs in, and the server compares one password after the other.
+            let commands = commands.ok_or(
+                "the page of --rights has no section `# etcd` with commands: name the guide's trust.md",
+            )?;
+            // Each client of each case logs in, and the server compares passwords one after the other.
             let server = Server::start(Kind::Etcd, Options::new().own().args(["--bcrypt-cost=4"])).await?;
             Ok(testbeds::etcd_auth_testbed(server, commands).await?)
         }
-        _ => {
-            Err(format!("this build has no {name}: build it with the feature of its backend, and `tls`")
-                .into())
-        }
+        _ => Err(format!(
+            "this build has no {name}: build it with the feature of its backend and, for TLS, `tls`"
+        )
+        .into()),
     }
 }
 

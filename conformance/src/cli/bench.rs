@@ -12,54 +12,52 @@ use tokio::process::Command;
 
 use super::{Outcome, backends};
 
-/// The environment variables of the peers' harness are the defaults of what they name.
+/// The environment variables of the peers' harness are defaults of some options.
 #[derive(Debug, clap::Args)]
 pub(super) struct BenchArgs {
-    /// Names (memory, redis, zookeeper, etcd: servers with default clocks are found or started) or
-    /// URLs of servers, separated by commas [default: all of this build].
+    /// Backends, separated by commas: memory, redis, zookeeper, etcd (a server with default clocks is found or started), or
+    /// the URL of a server [default: all of this build].
     #[arg(long, value_delimiter = ',')]
     backend: Vec<String>,
-    /// What is measured, separated by commas: M1 (uncontended), M2 (64 tasks), M3 (hand-off), RW,
-    /// PERMITS, GIVEUPS (some acquisitions are dropped), REENTRY, COUNTER (adds), LATCH and VALUE
-    /// (until the last of those who wait has heard), ELECTION (hand-over), QUORUM (of 3
-    /// and 5), MOVE (a client that takes part in a move, in each phase), M5 (held), MANY (opened, kept and closed beside another client) [default: all;
-    /// with --json M1,M2,M3].
+    /// Measures, separated by commas: M1 (uncontended), M2 (64 tasks), M3 (hand-off), RW, PERMITS, GIVEUPS (some acquisitions
+    /// are dropped), REENTRY, COUNTER (adds), LATCH and VALUE (until the last waiter is notified), ELECTION (hand-over),
+    /// QUORUM (of 3 and 5), MOVE (a client that takes part in a move, in each phase), M5 (held locks), MANY (locks that
+    /// are opened, kept and closed while another client works) [default: all; with --json M1,M2,M3].
     #[arg(long, value_delimiter = ',', env = "BENCH_MEASURES")]
     measures: Vec<Measure>,
-    /// Which recipes M1, M2, M3, GIVEUPS and MOVE are measured with: mutex, rw-write, semaphore [default:
-    /// mutex; with --json all].
+    /// Recipes of M1, M2, M3, GIVEUPS and MOVE, separated by commas: mutex, rw-write, semaphore [default: mutex; with --json
+    /// all].
     #[arg(long, value_delimiter = ',')]
     recipes: Vec<Recipe>,
-    /// How often everything but M5 and MANY is measured, in turns [default: 10; with --json 1].
+    /// Rounds of all measures except M5 and MANY. The measures of a round take turns [default: 10; with --json 1].
     #[arg(long)]
     rounds: Option<usize>,
-    /// How often M5 and MANY are measured, after everything else.
+    /// Rounds of M5 and MANY, after the other measures.
     #[arg(long, default_value = "1")]
     held_rounds: usize,
-    /// Seconds that each measurement of a round lasts.
+    /// Seconds of each measurement.
     #[arg(long, env = "BENCH_SECS", default_value = "0.5", value_parser = seconds)]
     secs: Duration,
-    /// Seconds that each is played before it counts.
+    /// Seconds of warm-up before each measurement.
     #[arg(long, env = "BENCH_WARM", default_value = "0.5", value_parser = seconds)]
     warm: Duration,
-    /// How many contend in M3, one measurement each.
+    /// Numbers of contenders in M3, one measurement each.
     #[arg(long, env = "BENCH_W", value_delimiter = ',', default_value = "2,16,128")]
     contenders: Vec<usize>,
-    /// Of how many per cent of the acquisitions the caller gives up in GIVEUPS, one measurement
-    /// each.
+    /// Percentages of acquisitions that are given up in GIVEUPS, one measurement each.
     #[arg(long, value_delimiter = ',', default_value = "0,5,20,50", value_parser = clap::value_parser!(u32).range(0..=100))]
     give_ups: Vec<u32>,
-    /// How many locks are held in M5 and MANY, one measurement each.
+    /// Numbers of held locks in M5 and MANY, one measurement each.
     #[arg(long, env = "BENCH_M5_N", value_delimiter = ',', default_value = "1000,10000")]
     held: Vec<usize>,
-    /// Seconds that they are held.
+    /// Seconds for which they are held.
     #[arg(long, env = "BENCH_M5_SECS", default_value = "30", value_parser = seconds)]
     held_secs: Duration,
-    /// Prints each result as a line of JSON, for the harness that runs the peers: then REDIS_URL,
-    /// ZK_ADDR and ETCD_URL name servers too, and nothing is sent raw.
+    /// Prints each result as a line of JSON, for the harness that runs the peers. Then REDIS_URL, ZK_ADDR and ETCD_URL name
+    /// servers too, and no raw requests are measured.
     #[arg(long)]
     json: bool,
-    /// This is the process of its own that M5 and MANY are measured in.
+    /// This is the separate process of M5 and MANY.
     #[arg(long, hide = true)]
     alone: bool,
 }
@@ -93,7 +91,7 @@ impl BenchArgs {
         let rounds = self.rounds.unwrap_or(if self.json { 1 } else { 10 });
         let all: Vec<_> = in_turns(rounds, &each).chain(in_turns(self.held_rounds, &held)).collect();
         if all.is_empty() {
-            return Err("nothing to measure".into());
+            return Err("nothing to measure: no chosen measure fits the chosen backends and recipes".into());
         }
 
         let progress = Progress::new(all.len(), self.alone);
@@ -124,7 +122,7 @@ impl BenchArgs {
     fn print(&self, line: &Line) -> Outcome<()> {
         let mut line = line.clone();
         if !self.alone {
-            // The harness takes the lines of one peer together, on whatever server.
+            // The harness combines the lines of one peer, over all servers.
             line.peer = format!("{}-{}", line.peer, line.server);
         }
         writeln!(io::stdout().lock(), "{}", serde_json::to_string(&line)?)?;
@@ -137,7 +135,7 @@ impl BenchArgs {
         }
         let compiled = backends::connectors().into_iter().map(|connector| connector.name().to_owned());
         let named = |backend: &String| backend.parse().is_ok_and(|kind| peers_url(kind).is_some());
-        // The harness names the servers that its peers use: no others then.
+        // If the harness names the servers of its peers, no others are measured.
         let harness = self.json && Kind::ALL.into_iter().any(|kind| peers_url(kind).is_some());
         compiled.filter(|backend| !harness || named(backend)).collect()
     }
@@ -158,8 +156,7 @@ impl BenchArgs {
         }
     }
 
-    /// Runs this program again for one measurement: what it costs must not be mixed with what
-    /// others left.
+    /// Runs this program again for one measurement, so that its cost does not include leftovers of others.
     async fn in_a_process(&self, bench: &Bench, job: &Job, measure: Measure, count: usize) -> Vec<Line> {
         let target = &bench.targets[job.target];
         let answer = async {
@@ -182,22 +179,21 @@ impl BenchArgs {
         };
         match answer.await {
             Ok(lines) if !lines.is_empty() => lines,
-            Ok(_) => vec![bench.failed(job, "the process that measures it said nothing")],
+            Ok(_) => vec![bench.failed(job, "the separate process of this measure printed no result")],
             Err(error) => vec![bench.failed(job, &error.to_string())],
         }
     }
 }
 
-/// All jobs of a round, and then those of the next.
+/// Returns all jobs of each round, one round after the other.
 fn in_turns(rounds: usize, jobs: &[Job]) -> impl Iterator<Item = (usize, &Job)> {
     (0..rounds).flat_map(move |round| jobs.iter().map(move |job| (round, job)))
 }
 
-/// Set for a process that measures alone: its server's URL. In the environment and not an argument,
-/// since it may hold a password.
+/// The URL of the server, for a process that measures alone. It is not an argument, because it may contain a password.
 const ALONE: &str = "LATCHWORK_BENCH_ALONE";
 
-/// A backend by its name, or a server by its URL.
+/// Returns the target of a backend's name or a server's URL.
 async fn target(backend: &str, json: bool) -> Outcome<Target> {
     let Some((kind, url)) = backends::server(backend)? else {
         return Ok(Target::memory(backends::connectors()));
@@ -210,7 +206,7 @@ async fn target(backend: &str, json: bool) -> Outcome<Target> {
             let pid = env::var(pid_variable(kind)).ok().and_then(|pid| pid.parse().ok());
             (Server::at(kind, url, Clocks::Default), pid)
         }
-        // As servers are out of the box: their ticks are a part of what is measured.
+        // Servers keep their default clocks: the ticks are part of the measurement.
         None => (Server::start(kind, Options::new().clocks(Clocks::Default)).await?, None),
     };
     eprintln!("{kind}: {} (from the {})", server.addr(), server.origin());
@@ -223,8 +219,8 @@ async fn on(server: Server, pid: Option<u32>) -> Outcome<Target> {
     Ok(target.map_err(|error| format!("{kind}: {error}"))?)
 }
 
-/// Each target with another side for MOVE: a second server of its kind, or where it was given, another
-/// namespace of the same one. From Redis locks move to ZooKeeper too, where both are measured.
+/// Adds another side for MOVE to each target: a second server of its kind or, for a given server, another namespace of it.
+/// From Redis, locks move to ZooKeeper too if both are measured.
 async fn with_other_sides(targets: Vec<Target>) -> Outcome<Vec<Target>> {
     let at = |target: &Target| target.server().map(|(url, pid)| (url.to_owned(), pid));
     let zookeeper = targets.iter().find(|target| target.name() == "zookeeper").and_then(at);
@@ -250,7 +246,7 @@ async fn with_other_sides(targets: Vec<Target>) -> Outcome<Vec<Target>> {
     Ok(sided)
 }
 
-/// The server that the peers' harness names.
+/// Returns the URL of the server that the peers' harness names.
 fn peers_url(kind: Kind) -> Option<String> {
     let (variable, scheme) = match kind {
         Kind::Redis => ("REDIS_URL", "redis://"),
@@ -273,11 +269,11 @@ fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().map_err(|error| format!("{error}"))?;
     match Duration::try_from_secs_f64(seconds) {
         Ok(time) if !time.is_zero() => Ok(time),
-        _ => Err("expected seconds, more than zero".to_owned()),
+        _ => Err("expected a number of seconds above zero".to_owned()),
     }
 }
 
-/// A bar on a terminal, else a line for each measurement.
+/// A progress bar on a terminal; otherwise one line for each measurement.
 struct Progress {
     bar: ProgressBar,
     silent: bool,

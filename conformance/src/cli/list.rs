@@ -7,7 +7,7 @@ use latchwork_conformance::Case;
 use latchwork_conformance::selection::{Selection, Tier, is_played_on};
 use latchwork_servers::Kind;
 
-/// The clock class: each clause that has a time in it, with its cases, and the servers that play them in real time.
+/// Lists the clock class: each clause with a time, its cases, and the servers that play them in real time.
 pub(super) fn clock(selection: &Selection) -> ExitCode {
     let mut cases: Vec<_> = selection.cases().into_iter().filter(Case::keeps_time).collect();
     cases.sort_by_key(|case| case.clause);
@@ -29,7 +29,7 @@ fn columns(rows: impl Iterator<Item = [String; 3]>) -> ExitCode {
     let (first, second) = (width(0), width(1));
     let mut out = std::io::stdout().lock();
     for [clause, name, more] in &rows {
-        // A pipe that is closed early (`| head`) is no failure.
+        // A pipe that closes early (`| head`) does not count as a failure.
         if writeln!(out, "{clause:first$}  {name:second$}  {more}").is_err() {
             break;
         }

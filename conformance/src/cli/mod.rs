@@ -21,7 +21,7 @@ use latchwork_conformance::summary::Expected;
 use latchwork_core::Config;
 use latchwork_servers::{Clocks, Kind, Options, serve};
 
-/// An error is a sentence.
+/// The result of a command. Its error is one sentence.
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Checks that a backend keeps Latchwork's contracts.
@@ -34,10 +34,9 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Shows every case: its name, the clause that it checks, and what it checks in a line.
+    /// Lists the cases: the clause, the name, and a line about the behavior.
     List {
-        /// Shows the clock class: each clause that has a time in it, its cases, and the servers that play them in
-        /// real time.
+        /// Lists the clock class: each clause with a time, its cases, and the servers that play them in real time.
         #[arg(long)]
         clock: bool,
         #[command(flatten)]
@@ -45,14 +44,14 @@ enum Command {
     },
     /// Runs the cases against a backend.
     Run(run::RunArgs),
-    /// Takes a lock, reports what it believes as lines of JSON, and obeys lines on its input:
-    /// `look`, `release` (or its end).
+    /// Acquires a lock, reports its state as lines of JSON, and obeys the lines `look` and `release` on its input. The end of
+    /// the input releases too.
     Hold(HoldArgs),
-    /// Puts the reports of one run or several together: a table of contracts and backends, the slowest plays, and each
-    /// case that was left out, excused or failed. A case that has failed in one report has failed. The exit code is 3
-    /// if no case failed, but the failure of one is excused.
+    /// Combines the reports of one or more runs: a table of contracts and backends, the slowest cases, and each case that was
+    /// left out, excused or failed. A failure in one report counts. The exit code is 3 if no case failed but a failure
+    /// is excused.
     Summary {
-        /// Files that `run --json` has written, or folders of reports (LATCHWORK_REPORTS).
+        /// Files from `run --json`, or folders of reports (LATCHWORK_REPORTS).
         #[arg(required = true, value_name = "FILE")]
         reports: Vec<PathBuf>,
         #[command(flatten)]
@@ -60,32 +59,28 @@ enum Command {
         /// The backends that must have a result for every case, separated by commas.
         #[arg(long, value_delimiter = ',')]
         backends: Vec<String>,
-        /// The backends, or topologies, that must have a result for their cases of tier 2 alone,
-        /// separated by commas.
+        /// The backends or topologies that must have a result only for their cases of tier 2, separated by commas.
         #[arg(long, value_delimiter = ',')]
         parts: Vec<String>,
-        /// The backends that were left out on purpose, separated by commas.
+        /// The backends without a run, on purpose, separated by commas.
         #[arg(long, value_delimiter = ',')]
         left_out: Vec<String>,
         /// Writes the table of all cases, adapters and backends to this file.
         #[arg(long, value_name = "FILE")]
         matrix: Option<PathBuf>,
     },
-    /// Measures what the recipes cost, beside the same requests sent raw: a table with the budgets
-    /// at its end.
+    /// Measures the cost of the recipes and of the same requests sent raw, and prints tables with budgets.
     #[cfg(feature = "bench")]
     Bench(bench::BenchArgs),
-    /// Draws the hand-off figures of stored results as SVG, and says how the mutex' stand beside
-    /// the raw ones.
+    /// Draws the hand-off figures of stored results as SVG, and compares the mutex with raw requests.
     #[cfg(feature = "bench")]
     Picture(picture::PictureArgs),
-    /// Starts servers, prints the lines that export their URLs, and keeps them until standard input
-    /// ends.
+    /// Starts servers, prints shell lines that export their URLs, and stops them when standard input ends.
     Serve {
-        /// Which kinds of server, separated by commas.
+        /// The kinds of server, separated by commas.
         #[arg(long, value_delimiter = ',', default_values_t = Kind::ALL)]
         kinds: Vec<Kind>,
-        /// With the clocks that servers have out of the box, and not fast ones.
+        /// Keeps the servers' default clocks instead of fast ones.
         #[arg(long)]
         default_clocks: bool,
     },
@@ -93,8 +88,8 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Chosen {
-    /// Only cases whose name or clause contains this, or fits it where it has a `*` or a `?`;
-    /// several times: cases that one of them fits.
+    /// Only cases whose name or clause contains this text. A pattern with `*` or `?` must match the whole name or clause. Repeat
+    /// the option to choose more cases.
     #[arg(long, alias = "filter", value_name = "PATTERN")]
     cases: Vec<Pattern>,
 }
@@ -107,14 +102,14 @@ impl Chosen {
 
 #[derive(Debug, Args)]
 struct HoldArgs {
-    /// Where to connect: redis://host, zookeeper://a,b,c/chroot, etcd://host or memory://.
+    /// The server: redis://host, zookeeper://a,b,c/chroot, etcd://host or memory://.
     url: String,
-    /// The mutex's key.
+    /// The key of the mutex.
     key: String,
-    /// The key is another program's name, used as it is.
+    /// Uses the key as an exact name on the server, for a lock that other programs share.
     #[arg(long)]
     exact: bool,
-    /// The lease's TTL in seconds, 1 to 3600, rather than the URL's.
+    /// The lease's TTL in seconds, 1 to 3600. It overrides the TTL of the URL.
     #[arg(long, value_name = "SECONDS")]
     ttl: Option<u64>,
 }
@@ -157,7 +152,7 @@ impl HoldArgs {
         let hold = Hold { contested, leads_as: None, reports_loss: true };
         let runtime = runtime()?;
         let held = runtime.block_on(hold.work(&backends::connectors(), &config));
-        // A read of standard input cannot be called back: it must not keep the end waiting.
+        // A read of standard input cannot be cancelled, so the end must not wait for it.
         runtime.shutdown_background();
         held?;
         Ok(ExitCode::SUCCESS)

@@ -9,8 +9,7 @@ use super::Outcome;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct PictureArgs {
-    /// Files with lines of `bench --json`, or of a harness that runs it beside others; what is no
-    /// such line is passed over.
+    /// Files with lines of `bench --json`, or of the harness that runs the peers. Other lines are ignored.
     #[arg(required = true)]
     results: Vec<PathBuf>,
     /// The SVG file to write.

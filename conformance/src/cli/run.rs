@@ -16,27 +16,27 @@ use super::{Chosen, Outcome, backends};
 /// The options of `run`.
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
-    /// A name (memory, redis, zookeeper or etcd: a server is found or started; or a topology such as redis-cluster: its
-    /// servers are started), or the URL of a server.
+    /// memory, redis, zookeeper or etcd (a server is found or started), a topology such as redis-cluster (its servers are
+    /// started), or the URL of a server.
     #[arg(long, default_value = "memory")]
     backend: String,
     #[command(flatten)]
     chosen: Chosen,
-    /// The tier. 1: each case except chaos, and client code on one of the three servers. 2: chaos, or on a topology the
-    /// cases in which it differs (a topology has no tier 1). 3: each case with each adapter.
+    /// The tier. 1: each case except chaos; cases of client code run on one of the three servers. 2: chaos; on a topology,
+    /// the cases in which it differs (a topology has no tier 1). 3: each case with each adapter.
     #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = Tier::from_str)]
     tier: Tier,
-    /// How many cases play at once.
+    /// The number of cases that run at once.
     #[arg(long, value_name = "NUMBER")]
     test_threads: Option<usize>,
-    /// Writes the results to this file, as JSON.
+    /// Writes the results to this file as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// The server behind the URL has fast clocks: ZooKeeper ticks every 100 ms.
+    /// The server at the URL has fast clocks (ZooKeeper: a tick of 100 ms).
     #[arg(long)]
     fast_clocks: bool,
-    /// The page with the commands that make a user with the least rights, for redis-acl and etcd-auth: the guide's
-    /// `trust.md`.
+    /// The page with the commands that create a user with the least rights: the guide's `trust.md`. Needed by redis-acl and
+    /// etcd-auth.
     #[arg(long, value_name = "FILE")]
     rights: Option<PathBuf>,
 }
@@ -46,7 +46,7 @@ impl RunArgs {
         let cases = self.chosen.selection()?.cases_on(&self.backend, self.tier);
         if cases.is_empty() {
             return Err(format!(
-                "{} plays none of these cases in this tier, or another server has their turn; --tier 3 plays each case",
+                "{} plays none of these cases in this tier: use --tier 3 to play each case on each backend",
                 self.backend
             )
             .into());
@@ -58,7 +58,7 @@ impl RunArgs {
             true => backends::open_alone(&runtime, &self.backend)?.map(leak),
             false => None,
         };
-        // A panic of a case is shown with its result.
+        // The result of a case shows its panic.
         std::panic::set_hook(Box::new(|_| {}));
         let arguments = Arguments { test_threads: self.test_threads, ..Arguments::default() };
         let Ended { rows, code } = latchwork_conformance::run(arguments, Beds { shared, alone }, cases);
@@ -69,7 +69,7 @@ impl RunArgs {
         if let Some(file) = self.json {
             let text = serde_json::to_string_pretty(&rows)?;
             fs::write(&file, text)
-                .map_err(|error| format!("{} cannot be written: {error}", file.display()))?;
+                .map_err(|error| format!("the results cannot be written to {}: {error}", file.display()))?;
         }
         Ok(code)
     }

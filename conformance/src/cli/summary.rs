@@ -12,14 +12,15 @@ use super::Outcome;
 pub(super) fn summary(reports: &[PathBuf], expected: Expected, matrix: Option<&Path>) -> Outcome<ExitCode> {
     let mut rows = Vec::new();
     for path in reports {
-        let read = report::read(path).map_err(|error| format!("no report can be read: {error}"))?;
+        let read = report::read(path).map_err(|error| format!("a report cannot be read: {error}"))?;
         rows.extend(read);
     }
     let summary = Summary::of(rows, expected);
     print!("{}", summary.brief());
     if let Some(file) = matrix {
         let shown = file.display();
-        fs::write(file, summary.matrix()).map_err(|error| format!("{shown} cannot be written: {error}"))?;
+        fs::write(file, summary.matrix())
+            .map_err(|error| format!("the matrix cannot be written to {shown}: {error}"))?;
         println!("the whole matrix: {shown}");
     }
     let Counts { passed, failed, excused, .. } = summary.counts();
@@ -27,7 +28,7 @@ pub(super) fn summary(reports: &[PathBuf], expected: Expected, matrix: Option<&P
     Ok(match (passed, failed, excused) {
         (1.., 0, 0) => ExitCode::SUCCESS,
         (_, 0, 1..) => ExitCode::from(EXCUSED),
-        // No result at all is no success either.
+        // A run without any result fails too.
         _ => ExitCode::FAILURE,
     })
 }
