@@ -1,5 +1,5 @@
-//! What else takes part as a mutex. A case about what a mutex does is played once with each
-//! adapter, on every backend.
+//! Recipes that take the place of a mutex. A case that checks what a mutex does is played once with each adapter, on each
+//! backend.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::exclusive::Lock;
 use crate::taken::{TAKEN, Taken};
 
-/// With what a case about a mutex is played.
+/// The recipe with which a case about a mutex is played.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Adapter {
     /// The mutex itself.
@@ -20,11 +20,11 @@ pub enum Adapter {
     Mutex,
     /// A semaphore of limit 1.
     SemaphoreOfOne,
-    /// A semaphore of limit 5, of which another client holds 4 all the time.
+    /// A semaphore of limit 5, of which another client always holds 4.
     SemaphoreOfFive,
     /// The writer of a read/write lock.
     Writer,
-    /// A reentrant mutex, by a fresh owner for each acquisition.
+    /// A reentrant mutex, with a new owner for each acquisition.
     Reentrant,
     /// A MultiLock of one mutex.
     Multi,
@@ -33,7 +33,7 @@ pub enum Adapter {
 }
 
 impl Adapter {
-    /// All of them, the mutex itself first.
+    /// All adapters; the mutex is first.
     pub const ALL: [Self; 7] = [
         Self::Mutex,
         Self::SemaphoreOfOne,
@@ -44,7 +44,7 @@ impl Adapter {
         Self::Quorum,
     ];
 
-    /// Its name in titles and in the summary.
+    /// Returns the name in titles and in the summary.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mutex => "mutex",
@@ -57,17 +57,17 @@ impl Adapter {
         }
     }
 
-    /// The title of a case that is played with it: `mutex_excludes@semaphore-1`, and with a plain mutex the name alone.
+    /// Returns the title of a case with this adapter: `mutex_excludes@semaphore-1`, or only the name for a plain mutex.
     pub(crate) fn title(self, case: &str) -> String {
         if self == Self::Mutex { case.to_owned() } else { format!("{case}@{self}") }
     }
 
-    /// Whether it is code of the client over the queue of a mutex, with no request of its own on the server.
+    /// Returns whether it is client code over the queue of a mutex, without other requests to the server.
     pub fn is_client_code(self) -> bool {
         matches!(self, Self::Reentrant | Self::Multi | Self::Quorum)
     }
 
-    /// The kind of its addresses.
+    /// Returns the kind of its addresses.
     pub(crate) fn kind(self) -> Kind {
         match self {
             Self::Mutex | Self::Reentrant | Self::Multi | Self::Quorum => Kind::Mutex,
@@ -76,7 +76,7 @@ impl Adapter {
         }
     }
 
-    /// How its contenders stand in the queue.
+    /// Returns the claim of its contenders.
     pub(crate) fn claim(self) -> Claim {
         match self {
             Self::Mutex | Self::Writer | Self::Reentrant | Self::Multi | Self::Quorum => Claim::Exclusive,
@@ -84,7 +84,7 @@ impl Adapter {
         }
     }
 
-    /// The limit that its joins are made with.
+    /// Returns the limit of its joins.
     pub(crate) fn limit(self) -> Limit {
         match self {
             Self::Mutex | Self::Writer | Self::Reentrant | Self::Multi | Self::Quorum => Limit::Stored,
@@ -93,7 +93,7 @@ impl Adapter {
         }
     }
 
-    /// What errors call a try.
+    /// Returns the operation that errors of a try name.
     pub(crate) fn try_operation(self) -> &'static str {
         match self {
             Self::Writer => "try_write",
@@ -101,8 +101,8 @@ impl Adapter {
         }
     }
 
-    /// A handle for `key`. `taken` has the permits that are to be held by another client; with
-    /// none, the caller has seen to it.
+    /// Returns a handle for `key`. `taken` has the permits that another client must hold. If it is `None`, the caller has
+    /// acquired them.
     pub(crate) fn lock(
         self,
         coordinator: &Coordinator,

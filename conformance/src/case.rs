@@ -10,52 +10,50 @@ use crate::context::Context;
 /// One case of the suite.
 #[derive(Clone, Copy)]
 pub struct Case {
-    /// The function's name. The test's is the [`title`](Case::title).
+    /// The name of the function. The name of the test is the [`title`](Case::title).
     pub name: &'static str,
     /// The clause of the contract that it checks.
     pub clause: &'static str,
-    /// What it checks, in a line.
+    /// One line that says what the case checks.
     pub line: &'static str,
-    /// With what it is played.
+    /// The recipe that takes the place of the mutex.
     pub adapter: Adapter,
-    /// Whether it is about what a mutex does, and played with every adapter.
+    /// Whether it checks what a mutex does, and is played with each adapter.
     pub adapted: bool,
-    /// Whether no other case may run beside it on the same server (it counts requests).
+    /// Whether no other case may run on the same server at the same time (it counts requests).
     pub alone: bool,
     /// Whether it belongs to the long tier: a soak.
     pub long: bool,
-    /// Whether it is one of those that last longest: these begin first, since one that begins last is
-    /// waited for.
+    /// Whether it is one of the longest cases. These start first, because the run waits for the last one.
     pub lasting: bool,
-    /// Whether it is of the clock class: with a plain mutex its leases run out by themselves, and not because the case
+    /// Whether it is of the clock class: with a plain mutex, its leases run out in real time. In other plays the case
     /// [ends them](crate::testbed::Fixture::end_lease).
     pub clock: bool,
-    /// Whether servers play it in tier 2, not in tier 1: chaos.
+    /// Whether servers play it in tier 2 and not in tier 1: chaos.
     pub faults: bool,
-    /// Whether it tests client code only, as some [adapters](Adapter::is_client_code) do: one of the servers plays it.
+    /// Whether it tests only client code, as some [adapters](Adapter::is_client_code) do. Then one of the servers plays it.
     pub client_code: bool,
-    /// Plays it; a failed assertion panics.
+    /// The function that plays the case. A failed assertion panics.
     pub play: for<'a> fn(&'a Context) -> BoxFuture<'a, ()>,
 }
 
 impl Case {
-    /// The name, and with what it is played when that is no plain mutex:
-    /// `mutex_excludes@semaphore-1`.
+    /// Returns the name, with the adapter unless that is a plain mutex: `mutex_excludes@semaphore-1`.
     pub fn title(&self) -> String {
         self.adapter.title(self.name)
     }
 
-    /// Whether this play of it keeps real time on a server: it is of the clock class, and played with a plain mutex.
+    /// Returns whether this play takes real time on a server: the case is of the clock class, played with a plain mutex.
     pub fn keeps_time(&self) -> bool {
         self.clock && self.adapter == Adapter::Mutex
     }
 
-    /// Whether this play tests client code only.
+    /// Returns whether this play tests only client code.
     pub fn is_client_code(&self) -> bool {
         self.client_code || self.adapter.is_client_code()
     }
 
-    /// The case as it is played: once, or once with every adapter.
+    /// Returns the plays of the case: one, or one for each adapter.
     pub(crate) fn plays(self) -> impl Iterator<Item = Self> {
         let adapters = Adapter::ALL.into_iter().take(if self.adapted { Adapter::ALL.len() } else { 1 });
         adapters.map(move |adapter| Self { adapter, ..self })
@@ -68,9 +66,8 @@ impl fmt::Debug for Case {
     }
 }
 
-/// Declares cases: each becomes a public async function, and a row of `CASES`. Between the clause
-/// and the arrow are its tags: `adapted`, `alone`, `long`, `lasting`, `clock`, `faults` and `client_code`, as the fields
-/// of [`Case`] say.
+/// Declares cases: each becomes a public async function and a row of `CASES`. Its tags are between the clause and the arrow:
+/// `adapted`, `alone`, `long`, `lasting`, `clock`, `faults` and `client_code`, which set the fields of [`Case`].
 macro_rules! cases {
     ($($clause:literal $($tag:ident)* => $(#[doc = $line:literal])+ async fn $name:ident($context:ident) $body:block)+) => {
         $(

@@ -1,4 +1,4 @@
-//! What a case is given: a fixture, clients of it, and what stands for a mutex.
+//! The context of a case: a fixture, its clients, and the recipe that takes the place of the mutex.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -17,22 +17,22 @@ use crate::taken::Taken;
 use crate::testbed::{Client, Fault, Fixture, Testbed, left_at};
 use crate::waits::{soon, within};
 
-/// The environment variable that repeats the random choices of a run that printed it.
+/// The environment variable that repeats the random choices of a run. Each run prints its value.
 pub(crate) const SEED: &str = "LATCHWORK_SEED";
 
-/// Where a case plays: its fixture, and the testbed behind it.
+/// The place where a case plays: its fixture and its testbed.
 pub struct Context {
     /// The testbed.
     pub(crate) testbed: &'static dyn Testbed,
-    /// The case's own fixture.
+    /// The fixture of this case.
     pub(crate) fixture: Box<dyn Fixture>,
-    /// What the case takes for a mutex.
+    /// The recipe that takes the place of the mutex.
     pub(crate) adapter: Adapter,
-    // What is to be held beside it by a client of its own.
+    // The permits that another client must hold.
     taken: Option<Arc<Taken>>,
     // The case is of the clock class.
     keeps_time: bool,
-    // Why the case is not played.
+    // The reason if the case is not played.
     left_out: OnceLock<&'static str>,
 }
 
@@ -49,7 +49,7 @@ impl Context {
     /// Opens a context on a testbed, for a case that [keeps real time](crate::Case::keeps_time) or not.
     ///
     /// # Errors
-    /// When the testbed has no fixture to give.
+    /// If the testbed creates no fixture.
     pub async fn open(
         testbed: &'static dyn Testbed,
         adapter: Adapter,
@@ -67,61 +67,60 @@ impl Context {
         Ok(Self { testbed, fixture, adapter, taken, keeps_time, left_out: OnceLock::new() })
     }
 
-    /// Whether the case waits until leases run out: in the clock class, and on a paused clock, which takes no time.
+    /// Returns whether the case waits until leases run out: in the clock class, and on a paused clock, where it takes no time.
     pub(crate) fn keeps_time(&self) -> bool {
         self.testbed.is_paused() || self.keeps_time
     }
 
-    /// Says that the fixture has not what the case needs.
+    /// Leaves the case out, because the fixture does not support it.
     pub(crate) fn leave_out(&self, why: &'static str) {
         self.left_out.get_or_init(|| why);
     }
 
-    /// Whether the case was played.
+    /// Returns whether the case was played.
     pub(crate) fn played(&self) -> Played {
         self.left_out.get().map_or(Played::Whole, |why| Played::LeftOut(why))
     }
 
-    /// What this case is played with, as a mutex.
+    /// Returns the recipe that takes the place of the mutex.
     pub(crate) fn mutex(&self, client: &Client, key: &str) -> Lock {
         self.adapter.lock(&client.coordinator, key, self.taken.clone()).expect("a good key")
     }
 
-    /// The queue of that mutex.
+    /// Returns the queue of that mutex.
     pub(crate) fn queue(&self, key: &str) -> Address {
         self.queue_of(self.adapter.kind(), key)
     }
 
-    /// The queue of a kind, under the fixture's namespace.
+    /// Returns a queue of this kind in the fixture's namespace.
     pub(crate) fn queue_of(&self, kind: Kind, key: &str) -> Address {
         Address::new(&self.fixture.config().namespace, kind, key).expect("a good key")
     }
 
-    /// Takes what is to be held of that mutex by another, before anything below or beside the
-    /// suite's handles touches it.
+    /// Acquires the permits that another client must hold, before anything except the suite's handles uses the queue.
     pub(crate) async fn take_others(&self, key: &str) {
         if let Some(taken) = &self.taken {
             soon("the other permits are taken", taken.take(key)).await.expect("taken");
         }
     }
 
-    /// The same for child processes, which take that mutex too.
+    /// Does the same for child processes that acquire that mutex.
     pub(crate) async fn contested(&self, key: &str) -> Contested {
         self.take_others(key).await;
         Contested::new(key, self.adapter)
     }
 
-    /// Joins the queue of that mutex below the recipes.
+    /// Joins the queue of that mutex directly at the backend.
     pub(crate) async fn join_mutex(&self, client: &Client, key: &str) -> Joined {
         self.take_others(key).await;
         let join = Join { limit: self.adapter.limit(), ..join_of(&self.queue(key), self.adapter.claim()) };
         soon("join", client.coordinator.backend().join(&join)).await.expect("joined")
     }
 
-    /// The end of a case: the context's own client gives back what it held.
+    /// Ends the case: the context's own client releases its permits.
     pub(crate) async fn end(&self) {
         if let Some(taken) = &self.taken {
-            soon("the other permits are given back", taken.give_back()).await.expect("given back");
+            soon("the other permits are released", taken.give_back()).await.expect("released");
         }
     }
 
@@ -131,35 +130,35 @@ impl Context {
         config
     }
 
-    /// A client with a TTL for cases that are not about loss.
+    /// Connects a client with a TTL for cases that are not about loss.
     pub(crate) async fn client(&self) -> Client {
         self.client_with(&self.config(LONG_TTL)).await
     }
 
-    /// A client whose renewals and re-checks hide nothing.
+    /// Connects a client with such a long TTL that renewals and re-checks hide no fault.
     pub(crate) async fn quiet(&self) -> Client {
         self.client_with(&self.config(QUIET_TTL)).await
     }
 
-    /// A client with a short TTL.
+    /// Connects a client with a short TTL.
     pub(crate) async fn mortal(&self) -> Client {
         self.client_with(&self.config(SHORT_TTL)).await
     }
 
-    /// A client that waits for an answer as long as for a connection: for cases in which each request must be
-    /// answered, so that a server which stands still for some seconds fails none.
+    /// Connects a client with a long request timeout, for cases in which each request must be answered: a server that pauses for
+    /// some seconds then fails no request.
     pub(crate) async fn patient(&self, ttl: Duration) -> Client {
         self.client_by(ttl, |config| config.request_timeout = CONNECT).await
     }
 
-    /// A client with this TTL. `set` changes the rest of its configuration.
+    /// Connects a client with this TTL. `set` changes the rest of its configuration.
     pub(crate) async fn client_by(&self, ttl: Duration, set: impl FnOnce(&mut Config)) -> Client {
         let mut config = self.config(ttl);
         set(&mut config);
         self.client_with(&config).await
     }
 
-    /// `N` clients with a TTL for cases that are not about loss.
+    /// Connects `N` clients with a TTL for cases that are not about loss.
     pub(crate) async fn clients<const N: usize>(&self) -> [Client; N] {
         let mut clients = Vec::new();
         for _ in 0..N {
@@ -172,59 +171,61 @@ impl Context {
         within(PATIENCE, "connect", self.fixture.client(config)).await.expect("a client connects")
     }
 
-    /// What the random choices of a case begin with; it says so.
+    /// Returns the seed of the random choices of a case, and prints it.
     pub(crate) fn seed(&self) -> u64 {
         let seed = match std::env::var(SEED) {
-            Ok(seed) => seed.parse().unwrap_or_else(|_| panic!("{SEED} is a number, not {seed:?}")),
+            Ok(seed) => seed.parse().unwrap_or_else(|_| {
+                panic!("{SEED}={seed:?} is not a number: use the value that a run printed")
+            }),
             Err(_) => rand::random(),
         };
         eprintln!("{}: {SEED}={seed}", self.testbed.name());
         seed
     }
 
-    /// Answers whether the fixture can lay a fault. Where it cannot, checks that it refuses.
+    /// Returns whether the fixture supports a fault.
     pub(crate) fn can(&self, fault: Fault) -> bool {
         self.fixture.can(fault)
     }
 
-    /// How late something may come, beyond the bound that is promised. On a paused clock nothing is late:
-    /// there the limit is as sharp as it may be, and tells broken backends from honest ones.
+    /// Returns how late an event may come beyond the promised bound. On a paused clock nothing is late, so the sharp limit there
+    /// distinguishes broken backends from correct ones.
     pub(crate) fn late(&self) -> Duration {
         if self.testbed.is_paused() { NOISE } else { LATE }
     }
 
-    /// A client whose lease ends in the case: by itself, and then soon; or by [`end_lease`](Context::end_lease), and
-    /// then no pause of the machine ends it before.
+    /// Connects a client whose lease ends during the case. If time is kept, the TTL is short. Otherwise
+    /// [`end_lease`](Context::end_lease) ends the lease, and the TTL is so long that no pause of the machine ends it before.
     pub(crate) async fn doomed(&self) -> Client {
         self.client_with(&self.config(self.doom())).await
     }
 
-    /// The TTL of such a client.
+    /// Returns the TTL of such a client.
     pub(crate) fn doom(&self) -> Duration {
         if self.keeps_time() { SHORT_TTL } else { QUIET_TTL }
     }
 
-    /// Within this after [`end_lease`](Context::end_lease) what hangs on the lease is gone, and others know: where the
-    /// case has ended it, before any renewal or re-check of a client with a [`QUIET_TTL`].
+    /// Returns the time after [`end_lease`](Context::end_lease) within which the nodes of the lease are gone and other clients
+    /// know it. If the case has ended the lease, that is before any renewal or re-check of a client with a [`QUIET_TTL`].
     pub(crate) fn over(&self, client: &Client) -> Duration {
         if self.keeps_time() { self.recovery(client) } else { CLEAN_UP }
     }
 
-    /// Ends the lease of a client on the server, as though it had run out: only of one that is dead or cut off, and
-    /// that [has outlasted it](Context::outlast) if it still believes in it. Where [time is kept](Context::keeps_time)
-    /// it is left to run out. A server that would not end it by itself in time is caught.
+    /// Ends the lease of a client on the server, as if it had run out. The client must be dead or cut off, and must
+    /// [have outlasted the lease](Context::outlast) if it is alive. If [time is kept](Context::keeps_time), the lease runs
+    /// out in real time. The remaining time on the server is checked: it must not exceed the bound.
     pub(crate) async fn end_lease(&self, client: &Client) {
         self.end_lease_of(client.coordinator.label(), client.ttl()).await;
     }
 
-    /// The same for a process that was killed: the client with this label and this granted TTL.
+    /// Does the same for a killed process: for the client with this label and this granted TTL.
     pub(crate) async fn end_lease_of(&self, label: &str, granted: Duration) {
         if self.keeps_time {
             return;
         }
         let bound = granted + self.fixture.expiry_bound();
         let ended = within(bound + PATIENCE, "the end of the lease", self.fixture.end_lease(label, granted));
-        for left in ended.await.expect("its lease is ended") {
+        for left in ended.await.expect("the server ends its lease") {
             assert!(!left.is_zero(), "the lease of {label:?} was over before it could be ended");
             assert!(
                 left <= bound + ROUNDED,
@@ -233,54 +234,54 @@ impl Context {
         }
     }
 
-    /// A client that is cut off sees its deadline pass, unless time is kept.
+    /// Lets the deadline of a client pass that is cut off, unless time is kept.
     pub(crate) fn outlast(&self, client: &Client) {
         self.passes(client, client.ttl());
     }
 
-    /// A client dies, and its lease ends.
+    /// Crashes a client, and ends its lease.
     pub(crate) async fn kill(&self, client: &Client) {
         latchwork_core::crash(&client.coordinator).await;
         self.outlast(client);
         self.end_lease(client).await;
     }
 
-    /// The link of a client is cut, and its lease ends.
+    /// Cuts the link of a client, and ends its lease.
     pub(crate) async fn cut_off(&self, client: &Client) {
         client.link.cut();
         self.outlast(client);
         self.end_lease(client).await;
     }
 
-    /// Removes a node past the library.
+    /// Removes a node without the library.
     pub(crate) async fn remove(&self, queue: &Address, sequence: u64) {
-        assert!(self.can(Fault::Remove), "every backend has an outside");
+        assert!(self.can(Fault::Remove), "every fixture must support Fault::Remove");
         self.fixture.remove(queue, sequence).await.expect("removed");
     }
 
-    /// How many requests the server got up to now.
+    /// Returns the number of requests that the server has received.
     pub(crate) async fn requests(&self) -> u64 {
         self.fixture.requests().await.expect("counted")
     }
 
-    /// The clock of a client jumps by this time, unless time is kept.
+    /// Lets the clock of a client jump by this time, unless time is kept.
     pub(crate) fn passes(&self, client: &Client, time: Duration) {
         if !self.keeps_time() {
             client.coordinator.lease().clock().jump(time);
         }
     }
 
-    /// The longest that a dead client's node may stand in the way, from its last contact.
+    /// Returns the longest time that a dead client's node may block others, from its last contact.
     pub(crate) fn recovery(&self, client: &Client) -> Duration {
         client.ttl() + self.fixture.expiry_bound() + self.late()
     }
 
-    /// Within this after its last use an idle cell is gone, and its watches are told (CELL-IDLE).
+    /// Returns the time after its last use within which an idle cell is gone and its watches are notified (CELL-IDLE).
     pub(crate) fn idle_bound(&self, idle: Duration) -> Duration {
         idle + idle / 4 + Duration::from_secs(1) + self.fixture.expiry_bound() + self.late()
     }
 
-    /// The end of a case: nothing may be left on the server.
+    /// Asserts that nothing is left on the server, at the end of a case.
     pub async fn assert_nothing_left(&self) {
         let left = left_at(&*self.fixture, CLEAN_UP).await.expect("the server can be read");
         assert!(left.is_empty(), "left behind on the server: {left:#?}");

@@ -1,8 +1,8 @@
-//! How a request must fail.
+//! Assertions about errors.
 
 use latchwork_core::{Error, ErrorKind, LostReason, Result};
 
-/// Asserts that a request fails with this kind of error, and returns the error. `why` says why it cannot succeed.
+/// Asserts that a request fails with this kind of error, and returns the error. `why` is the reason for the failure.
 ///
 /// # Panics
 /// If it succeeds, or fails with another kind of error.
@@ -13,7 +13,7 @@ pub fn fails<T>(outcome: Result<T>, kind: ErrorKind, why: &str) -> Error {
     error
 }
 
-/// As [`fails`], and the error names this key.
+/// Asserts the same as [`fails`], and that the error names this key.
 #[track_caller]
 pub(crate) fn fails_for<T>(outcome: Result<T>, kind: ErrorKind, key: &str, why: &str) -> Error {
     let error = fails(outcome, kind, why);
@@ -21,10 +21,10 @@ pub(crate) fn fails_for<T>(outcome: Result<T>, kind: ErrorKind, key: &str, why: 
     error
 }
 
-/// Asserts that an argument is refused by its name.
+/// Asserts that an argument is refused, and that the error names it.
 ///
 /// # Panics
-/// If it is not.
+/// If it does not hold.
 #[track_caller]
 pub fn refuses<T>(outcome: Result<T>, argument: &'static str) -> Error {
     fails(outcome, ErrorKind::InvalidArgument { name: argument }, "a bad argument")
@@ -33,7 +33,7 @@ pub fn refuses<T>(outcome: Result<T>, argument: &'static str) -> Error {
 /// Asserts that a hold or a waiter is lost for this reason.
 ///
 /// # Panics
-/// If it is not.
+/// If it does not hold.
 #[track_caller]
 pub fn is_lost<T>(outcome: Result<T>, reason: LostReason) -> Error {
     fails(outcome, ErrorKind::Lost(reason), "it was lost")

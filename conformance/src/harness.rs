@@ -1,4 +1,4 @@
-//! Plays one case, or work like a case, with a runtime, a bound and a context of its own.
+//! Plays one case, or similar work, with a separate runtime, a time limit and a context.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,15 +13,15 @@ use crate::played::Played;
 use crate::runtime::{STACK, runtime};
 use crate::testbed::Testbed;
 
-/// No case may take longer, on a busy machine either; a paused clock runs fast.
+/// The time limit of a case, also on a busy machine. A paused clock runs fast.
 const LIMIT: Duration = Duration::from_secs(300);
-/// Nor one of the long tier.
+/// The time limit of a case of the long tier.
 const LONG_LIMIT: Duration = Duration::from_secs(600);
 
-/// What a case that took too long may need to say so.
+/// The time in which a case that took too long must report it.
 const ENDING: Duration = Duration::from_secs(30);
 
-/// Plays one case on a runtime of its own.
+/// Plays one case on a separate runtime.
 ///
 /// # Errors
 /// The message of the failed assertion.
@@ -33,8 +33,8 @@ pub fn play(testbed: &'static dyn Testbed, case: &Case) -> Result<Played, String
     })
 }
 
-/// A paused clock stands still while anything is busy, so only a real one sees that a case has no
-/// end. Its thread is left alone then.
+/// Plays a case with a limit in real time: a paused clock stops while a task is busy, so it cannot find an endless case. The
+/// thread of such a case is abandoned.
 fn watched(
     limit: Duration,
     play: impl FnOnce() -> Result<Played, String> + Send + 'static,
@@ -47,15 +47,15 @@ fn watched(
 /// Starts a thread that plays cases.
 ///
 /// # Errors
-/// If the system starts no thread.
+/// If the system does not start a thread.
 pub(crate) fn on_thread<T: Send + 'static>(
     play: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, String> {
     let thread = std::thread::Builder::new().stack_size(STACK);
-    thread.spawn(play).map_err(|error| format!("no thread for the case: {error}"))
+    thread.spawn(play).map_err(|error| format!("the system starts no thread for the case: {error}"))
 }
 
-/// Plays what is no case of the suite, as [`play`] does.
+/// Plays a function that is not a case of the suite, as [`play`] does.
 pub(crate) fn play_with(
     testbed: &'static dyn Testbed,
     adapter: Adapter,
@@ -64,7 +64,7 @@ pub(crate) fn play_with(
     play_within(LIMIT, testbed, Context::open(testbed, adapter, false), case)
 }
 
-/// As [`play_with`], for so long and a while more.
+/// Plays like [`play_with`], with a limit of `lasts` and the usual time more.
 pub(crate) fn play_beside(
     lasts: Duration,
     testbed: &'static dyn Testbed,
@@ -82,7 +82,7 @@ fn play_within(
     let runtime = runtime(testbed.is_paused());
     let played = catch_unwind(AssertUnwindSafe(|| {
         runtime.block_on(async {
-            let context = open.await.map_err(|error| format!("no fixture: {error}"))?;
+            let context = open.await.map_err(|error| format!("the testbed gives no fixture: {error}"))?;
             let whole = async {
                 case(&context).await;
                 context.end().await;
@@ -93,7 +93,7 @@ fn play_within(
             tokio::time::timeout(limit, whole).await.map_err(|_| format!("took longer than {limit:?}"))
         })
     }));
-    // What a case leaves running (a backend's tasks after a crash) must not hold up the next.
+    // Tasks that a case leaves running (of a backend after a crash) must not delay the next case.
     runtime.shutdown_background();
     played.unwrap_or_else(|panic| Err(message(&*panic)))
 }
@@ -110,7 +110,7 @@ fn message(panic: &(dyn Any + Send)) -> String {
 mod tests {
     use super::*;
 
-    /// As of a paused clock that nothing moves.
+    /// As with a paused clock that does not advance.
     #[test]
     fn a_case_that_spins_is_reported() {
         let outcome = watched(Duration::from_millis(50), || {

@@ -1,20 +1,20 @@
-//! What others may have stored where a semaphore's limit stands, and is none.
+//! Texts at the place of a semaphore's stored limit that are not a limit.
 
 use crate::actions::join_of;
 use crate::waits::soon;
 use latchwork_core::backend::{Backend, EntryPage, ExpectedLimit, Join, Joined, Patience};
 use latchwork_core::{Address, Claim, Error, ErrorKind, Limit};
 
-/// Where a limit is stored on a server, as somebody else writes and reads it.
+/// The place of a stored limit on a server, written and read without the library.
 pub trait StoredLimit {
-    /// Writes this there.
+    /// Writes a text there.
     fn write(&mut self, text: &str) -> impl Future<Output = ()>;
 
-    /// What stands there.
+    /// Reads the text.
     fn read(&mut self) -> impl Future<Output = String>;
 }
 
-/// What is stored, and what is shown of it.
+/// Returns stored texts, and how an error shows each.
 fn none() -> Vec<(String, String)> {
     let as_it_is = ["abc", "", "-5", "+5", "0", "0x5", "5 ", "1e3", "inf", "nan", "5000000000"];
     let mut none: Vec<_> = as_it_is.into_iter().map(|text| (text.to_owned(), text.to_owned())).collect();
@@ -23,26 +23,26 @@ fn none() -> Vec<(String, String)> {
     none
 }
 
-/// An attempt to get one permit.
+/// Returns an attempt to acquire one permit.
 pub fn permit(queue: &Address, limit: Limit, patience: Patience) -> Join {
     Join { limit, patience, ..join_of(queue, Claim::Permits(1)) }
 }
 
-/// An error that shows what is stored, and how it is mended.
+/// Asserts that an error shows the stored text and how to fix it.
 ///
 /// # Panics
-/// Where it is another.
+/// If it is another error.
 pub fn shows_bad_limit(error: &Error, shown: &str) {
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     let text = error.to_string();
     assert!(text.contains(&format!("\"{shown}\"")) && text.contains("set_limit"), "{shown:?}: {text}");
 }
 
-/// Whatever is stored and is no limit is a conflict that shows it; it stays, no node is left, and a
-/// limit that is set mends it.
+/// Asserts that a stored text that is not a limit is a `Conflict` that shows it. The text stays, no node is left, and
+/// `set_limit` fixes it.
 ///
 /// # Panics
-/// Where it is otherwise.
+/// If the backend behaves otherwise.
 pub async fn bad_limits_are_reported_and_stay(
     backend: &dyn Backend,
     queue: &Address,
@@ -68,7 +68,7 @@ pub async fn bad_limits_are_reported_and_stay(
     }
 }
 
-/// A waiter ends at once when the stored text is not a limit, and a holder keeps its hold.
+/// Asserts that a waiter ends at once when the stored text is not a limit, and that a holder keeps its hold.
 ///
 /// # Panics
 /// If it does not.

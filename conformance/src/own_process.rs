@@ -1,11 +1,11 @@
-//! Runs a test in a process of its own, for tests that read or set state of the whole process.
+//! Runs a test in a separate process, for tests that read or set state of the whole process.
 
 use std::process::Command;
 
 /// Names the test that a child process runs.
 const VARIABLE: &str = "LATCHWORK_OWN_PROCESS";
 
-/// Starts the test that contains the call again, as the only test of a new process.
+/// Runs the test that contains the call again, as the only test of a new process.
 ///
 /// Returns true in that process. In the first process it returns false after the child has passed; a child that
 /// fails makes the caller panic with the child's output. The test program must use the standard test harness.
@@ -27,7 +27,7 @@ macro_rules! own_process {
     }};
 }
 
-/// The function of [`own_process!`](crate::own_process): `here` is the path of an item inside the test.
+/// The function of [`own_process!`](crate::own_process). `here` is the path of an item inside the test.
 #[doc(hidden)]
 pub fn is_own_process(here: &str) -> bool {
     let test = test_of(here);
@@ -47,12 +47,12 @@ pub fn is_own_process(here: &str) -> bool {
     false
 }
 
-/// The test that this process, or the one that started it, runs alone.
+/// Returns the name of the only test of this process or of its parent process.
 pub fn own_process_test() -> Option<String> {
     std::env::var(VARIABLE).ok()
 }
 
-/// The name by which the harness knows a test, out of the path of an item inside it.
+/// Returns the name of a test in the harness, from the path of an item inside it.
 fn test_of(here: &str) -> &str {
     let path = here.split_once("::").map_or(here, |(_, path)| path);
     let path = path.strip_suffix("::here").unwrap_or(path);

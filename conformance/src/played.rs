@@ -1,10 +1,10 @@
-//! What became of a case.
+//! The result of a case.
 
-/// What became of a case that did not fail.
+/// The result of a case that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Played {
-    /// It was played to its end.
+    /// The case passed.
     Whole,
-    /// The testbed said, as it must, that it has not what the case needs.
+    /// The testbed reported that it does not support the case.
     LeftOut(&'static str),
 }

@@ -1,4 +1,4 @@
-//! What became of the cases of a run, stored as JSON.
+//! The results of a run, stored as JSON.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -13,33 +13,33 @@ use crate::played::Played;
 /// The environment variable that names the folder in which a run stores its results.
 pub const VARIABLE: &str = "LATCHWORK_REPORTS";
 
-/// What became of one case, with one adapter, on one backend.
+/// The result of one case with one adapter on one backend.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
     /// The backend.
     pub backend: String,
     /// The case.
     pub case: String,
-    /// With what it was played.
+    /// The adapter.
     #[serde(default)]
     pub adapter: Adapter,
-    /// Its clause.
+    /// The clause of the case.
     pub clause: String,
-    /// The failure, or `None` when it did not fail.
+    /// The failure, or `None` if it did not fail.
     pub failure: Option<String>,
-    /// Why it was not played: what its testbed has not.
+    /// The missing feature of the testbed, if the case was left out.
     #[serde(default)]
     pub left_out: Option<String>,
-    /// Why the failure is excused: a pause of the machine that is longer than the case allows. Its second play has a row
-    /// of its own.
+    /// The reason if the failure is excused: a pause of the machine that is longer than the case allows. The second play has
+    /// another row.
     #[serde(default)]
     pub excused: Option<String>,
-    /// How long it took, in seconds.
+    /// The duration in seconds.
     pub seconds: f64,
 }
 
 impl Row {
-    /// What became of `case`.
+    /// Creates the row of a result of `case`.
     pub fn new(backend: &str, case: &Case, outcome: &Result<Played, String>, took: Duration) -> Self {
         let (failure, left_out) = match outcome {
             Ok(Played::Whole) => (None, None),
@@ -58,31 +58,30 @@ impl Row {
         }
     }
 
-    /// The case and its adapter, as the test is named.
+    /// Returns the name of the test: the case and its adapter.
     pub fn title(&self) -> String {
         self.adapter.title(&self.case)
     }
 }
 
-/// Stores the rows of a run where [`VARIABLE`] says, in a file of its own; nowhere when it is not
-/// set.
+/// Stores the rows of a run in a new file in the folder that [`VARIABLE`] names. Does nothing if the variable is not set.
 ///
 /// # Errors
-/// When the folder cannot be written.
+/// If the folder cannot be written.
 pub fn store(rows: &[Row]) -> io::Result<()> {
     let (Some(folder), Some(first)) = (std::env::var_os(VARIABLE), rows.first()) else { return Ok(()) };
     let folder = PathBuf::from(folder);
     fs::create_dir_all(&folder)?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
-    // The reports of several runs in one folder add up.
+    // Several runs may store reports in one folder.
     let file = folder.join(format!("{}-{now}-{}.json", first.backend, std::process::id()));
     fs::write(file, serde_json::to_string_pretty(rows)?)
 }
 
-/// The rows of one report, or of all reports in a folder.
+/// Returns the rows of one report, or of all reports in a folder.
 ///
 /// # Errors
-/// When a file cannot be read, or is no report.
+/// If a file cannot be read, or is not a report.
 pub fn read(path: &Path) -> io::Result<Vec<Row>> {
     if !path.is_dir() {
         let text = fs::read_to_string(path).map_err(|error| named(path, error))?;
@@ -91,7 +90,7 @@ pub fn read(path: &Path) -> io::Result<Vec<Row>> {
     let files: io::Result<Vec<_>> = fs::read_dir(path)?.map(|file| Ok(file?.path())).collect();
     let mut files = files?;
     files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
-    // Those of one backend are in the order of their runs then.
+    // Then the reports of a backend are in the order of their runs.
     files.sort();
     let rows: io::Result<Vec<_>> = files.iter().map(|file| read(file)).collect();
     Ok(rows?.concat())

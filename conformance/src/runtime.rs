@@ -6,7 +6,7 @@ use tokio::runtime::{Builder, Runtime};
 /// a thread by default.
 pub(crate) const STACK: usize = 16 << 20;
 
-/// A runtime whose clock is paused or not.
+/// Creates a runtime, with a paused clock or a real one.
 pub(crate) fn runtime(paused: bool) -> Runtime {
     let mut builder = if paused { Builder::new_current_thread() } else { Builder::new_multi_thread() };
     if paused {

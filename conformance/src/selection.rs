@@ -1,14 +1,14 @@
-//! Which cases a run plays: all of them, or those that its patterns name.
+//! Chooses the cases of a run: all, or the ones that its patterns match.
 
 use std::str::FromStr;
 
 use crate::case::Case;
 use crate::cases;
 
-/// The environment variable with the patterns of a run, separated by spaces.
+/// The environment variable with the patterns of a run. Spaces separate them.
 pub const VARIABLE: &str = "LATCHWORK_CASES";
 
-/// The servers that share the cases of client code among them.
+/// The servers that share the cases of client code.
 const IN_ROTATION: [&str; 3] = ["redis", "zookeeper", "etcd"];
 
 /// The names of the testbeds that are topologies: several servers, TLS, or a login.
@@ -25,12 +25,12 @@ pub const TOPOLOGIES: [&str; 10] = [
     "etcd-auth",
 ];
 
-/// Whether a testbed of this name is a topology.
+/// Returns whether a testbed of this name is a topology.
 pub fn is_topology(backend: &str) -> bool {
     TOPOLOGIES.contains(&backend)
 }
 
-/// A tier of the tests: how much of the suite a run plays.
+/// A tier of the tests: the part of the suite that a run plays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tier {
     /// Each case on each server, except the cases of tier 2. [Client code](Case::is_client_code) plays on one of the three
@@ -56,8 +56,8 @@ impl FromStr for Tier {
     }
 }
 
-/// Whether a run of this tier plays this case on the backend of this name. A topology plays its cases of tier 2 in tier 1
-/// too. With `LATCHWORK_LONG` each backend plays all cases.
+/// Returns whether a run of this tier plays this case on the backend of this name. A topology plays its cases of tier 2 in
+/// tier 1 too. With `LATCHWORK_LONG`, each backend plays all cases.
 pub fn is_played_on(case: &Case, backend: &str, tier: Tier) -> bool {
     if tier == Tier::Three || cases::is_long() {
         return true;
@@ -71,20 +71,19 @@ pub fn is_played_on(case: &Case, backend: &str, tier: Tier) -> bool {
     case.faults == (tier == Tier::Two) && (!case.is_client_code() || turn_of(case) == backend)
 }
 
-/// The server whose turn it is to play a case of client code. The title alone decides, so a new case
-/// moves no other.
+/// Returns the server that plays a case of client code. It depends only on the title, so a new case does not move others.
 fn turn_of(case: &Case) -> &'static str {
     let sum: usize = case.title().bytes().map(usize::from).sum();
     IN_ROTATION[sum % IN_ROTATION.len()]
 }
 
-/// A part of a case's title or clause. With a `*` (any characters) or a `?` (one character) it is
-/// compared with the whole of the title or the clause.
+/// A part of a case's title or clause. A pattern with `*` (any characters) or `?` (one character) is compared with the whole
+/// title or clause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(String);
 
 impl Pattern {
-    /// Whether the case's title or clause fits, in whatever case of letters.
+    /// Returns whether the pattern matches the case's title or clause. Upper and lower case are equal.
     pub fn fits(&self, case: &Case) -> bool {
         [case.title(), case.clause.to_lowercase()].iter().any(|text| match self.0.contains(['*', '?']) {
             true => fits_whole(self.0.as_bytes(), text.as_bytes()),
@@ -98,7 +97,9 @@ impl FromStr for Pattern {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text.is_empty() {
-            return Err("a pattern is a part of a case's name or clause, or has a * or a ?");
+            return Err(
+                "the pattern is empty: give a part of a case's name or clause, or a pattern with * or ?",
+            );
         }
         Ok(Self(text.to_lowercase()))
     }
@@ -119,16 +120,16 @@ fn fits_whole(pattern: &[u8], text: &[u8]) -> bool {
 pub struct Selection(Vec<Pattern>);
 
 impl Selection {
-    /// Those that one of the patterns fits; all of them when there is none.
+    /// Chooses the cases that one of the patterns matches; all cases if there is no pattern.
     ///
     /// # Errors
-    /// When a pattern fits no case of this tier.
+    /// If a pattern matches no case of this tier.
     pub fn new(patterns: Vec<Pattern>) -> Result<Self, String> {
         let cases = cases::all();
         match patterns.iter().find(|pattern| !cases.iter().any(|case| pattern.fits(case))) {
             Some(pattern) => Err(format!(
-                "no case fits {:?}: expected a part of a case's name or clause, or a pattern with * or ?, as \
-                 `latchwork-conformance list` shows them{}",
+                "no case matches {:?}: expected a part of a case's name or clause, or a pattern with * or ?; see \
+                 `latchwork-conformance list`{}",
                 pattern.0,
                 if cases::is_long() { "" } else { " (the long tier's with LATCHWORK_LONG=1)" }
             )),
@@ -136,7 +137,7 @@ impl Selection {
         }
     }
 
-    /// What [`VARIABLE`] names; all cases when it is not set.
+    /// Chooses the cases that [`VARIABLE`] names; all cases if it is not set.
     ///
     /// # Errors
     /// As [`new`](Selection::new).
@@ -146,19 +147,19 @@ impl Selection {
         Self::new(patterns).map_err(|error| format!("{VARIABLE}: {error}"))
     }
 
-    /// Whether it holds this case.
+    /// Returns whether this case is chosen.
     pub fn contains(&self, case: &Case) -> bool {
         self.0.is_empty() || self.0.iter().any(|pattern| pattern.fits(case))
     }
 
-    /// Its cases that [are played](is_played_on) on this backend, in the order of the suite.
+    /// Returns the chosen cases that [are played](is_played_on) on this backend, in the order of the suite.
     pub fn cases_on(&self, backend: &str, tier: Tier) -> Vec<Case> {
         let mut cases = self.cases();
         cases.retain(|case| is_played_on(case, backend, tier));
         cases
     }
 
-    /// Its cases, in the order of the suite.
+    /// Returns the chosen cases, in the order of the suite.
     pub fn cases(&self) -> Vec<Case> {
         let mut cases = cases::all();
         cases.retain(|case| self.contains(case));

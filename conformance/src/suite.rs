@@ -1,4 +1,4 @@
-//! Runs the cases of a testbed, each as its own reported test.
+//! Runs the cases of a testbed, each as a separate test.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -21,8 +21,8 @@ use crate::selection::{self, Selection};
 use crate::testbed::Testbed;
 use crate::witness;
 
-/// How many cases run at once on a real server: more than there are cores, since most of them wait. With 40 on each of
-/// three servers at once, a server on two cores was silent for longer than leases last.
+/// The number of cases that run at once on a real server: more than the number of cores, because most of them wait. With 40 on
+/// each of three servers, a server on two cores was silent for longer than the TTL of a lease.
 const AT_ONCE: usize = 12;
 /// The same on a topology: a run is short there.
 const AT_ONCE_ON_A_TOPOLOGY: usize = 16;
@@ -33,10 +33,10 @@ pub const EXCUSED: u8 = 3;
 /// The testbeds of a run.
 #[derive(Clone, Copy)]
 pub struct Beds {
-    /// Where cases play next to each other.
+    /// The testbed of cases that run at the same time.
     pub shared: &'static dyn Testbed,
-    /// A server for the cases that need one for themselves. Without it, such a case stops all others. A case about the
-    /// log or the metrics stops all others in any case: these are of the whole process.
+    /// A server for the cases that must be alone on it. Without it, such a case stops all others. A case about the log or the
+    /// metrics always stops all others, because these belong to the whole process.
     pub alone: Option<&'static dyn Testbed>,
 }
 
@@ -55,19 +55,18 @@ impl From<&'static dyn Testbed> for Beds {
     }
 }
 
-/// What became of a run.
+/// The results of a run.
 #[derive(Debug)]
 pub struct Ended {
     /// The result of each case that was not filtered out.
     pub rows: Vec<Row>,
-    /// Zero when each case passed.
+    /// Success if each case passed.
     pub code: ExitCode,
 }
 
-/// Runs the suite against one testbed, as the `main` of a test target with `harness = false`: all that a backend
-/// crate adds. Understands the arguments of `cargo test`, and
-/// [`selection::VARIABLE`](crate::selection::VARIABLE). The suite starts the same program again as a client process
-/// when a case asks for one.
+/// Runs the suite against one testbed, as the `main` of a test target with `harness = false`. A backend crate needs nothing
+/// more. The arguments of `cargo test` and [`selection::VARIABLE`](crate::selection::VARIABLE) choose the cases. The suite
+/// starts the same program again for a case with client processes.
 ///
 /// ```no_run
 /// // tests/conformance.rs
@@ -87,7 +86,7 @@ pub fn main(
     let ended = Selection::from_environment().and_then(|selection| {
         let runtime = runtime(false);
         let testbed =
-            open(&runtime).map_err(|error| format!("the backend under test cannot be opened: {error}"))?;
+            open(&runtime).map_err(|error| format!("the backend under test does not open: {error}"))?;
         let testbed: &'static dyn Testbed = Box::leak(testbed);
         let ended = run(Arguments::from_args(), testbed, selection.cases());
         runtime.block_on(testbed.close());
@@ -100,10 +99,10 @@ pub fn main(
     })
 }
 
-/// Runs `cases`, each as a test of its own.
+/// Runs `cases`, each as a separate test.
 ///
-/// A pause of the machine that is longer than the bounds of a [clock case](Case::clock) allow excuses its failure.
-/// An excused case plays once more at the end. The run ends with [`EXCUSED`] when it is excused again.
+/// A pause of the machine that is longer than the bounds of a [clock case](Case::clock) allow excuses the failure of the
+/// case. An excused case plays once more at the end. The run ends with [`EXCUSED`] if it is excused again.
 pub fn run(mut arguments: Arguments, beds: impl Into<Beds>, mut cases: Vec<Case>) -> Ended {
     let stage = Arc::new(Stage::new(beds.into()));
     witness::begin();
@@ -131,7 +130,7 @@ pub fn run(mut arguments: Arguments, beds: impl Into<Beds>, mut cases: Vec<Case>
 }
 
 impl Ended {
-    /// Whether each case passed.
+    /// Returns whether each case passed.
     pub fn has_passed(&self) -> bool {
         self.code == ExitCode::SUCCESS
     }
@@ -150,9 +149,9 @@ struct Stage {
     beds: Beds,
     rows: Mutex<Vec<Row>>,
     excused: Mutex<Vec<Case>>,
-    /// Held to read by cases that bear others, and to write by one that must be alone on a shared server.
+    /// Cases that may run with others hold it as readers. A case that must be alone on the shared server holds it as writer.
     quiet: RwLock<()>,
-    /// Held by the case that plays on the server for one.
+    /// Held by the case that uses the server for single cases.
     alone: Mutex<()>,
 }
 
@@ -175,14 +174,14 @@ impl Stage {
         for testbed in
             [Some(self.beds.shared), self.beds.alone].into_iter().flatten().filter(|bed| !bed.is_paused())
         {
-            // The results are those of the cases that follow, which meet the same fault.
+            // The result does not count: the cases that follow meet the same fault.
             if let Err(why) = play(testbed, &first) {
                 eprintln!("{}: the warm-up case failed: {why}", testbed.name());
             }
         }
     }
 
-    /// Whether no other case of this process may play at the same time.
+    /// Returns whether no other case of this process may play at the same time.
     fn stops_others(&self, case: &Case) -> bool {
         case.alone && (self.beds.alone.is_none() || case.clause.starts_with("SEEN-"))
     }
@@ -219,7 +218,7 @@ impl Stage {
         again
     }
 
-    /// Answers the outcome and its row, which says so if the machine excuses a failure.
+    /// Returns the outcome and its row. The row says if a pause of the machine excuses a failure.
     fn play_once(&self, case: &Case) -> (Result<(), String>, Row) {
         let timed = |testbed| {
             let started = Instant::now();
@@ -242,7 +241,7 @@ impl Stage {
             }
         };
         let still = witness::stood_still_since(started);
-        // A paused clock does not run on during a pause of the machine.
+        // A paused clock does not advance during a pause of the machine.
         let stood_still = !shared.is_paused() && still > NOISE;
         let outcome = outcome.map_err(|why| match stood_still {
             true => format!(
@@ -268,10 +267,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How many cases run at once on a testbed.
+/// Returns the number of cases that run at once on a testbed.
 fn at_once(testbed: &dyn Testbed) -> usize {
     match testbed.is_paused() {
-        // They compute.
+        // These cases compute all the time.
         true => thread::available_parallelism().map_or(1, usize::from),
         false if selection::is_topology(testbed.name()) => AT_ONCE_ON_A_TOPOLOGY,
         false => AT_ONCE,

@@ -1,4 +1,4 @@
-//! The reports of one run or several: in short for a reader, and as one table of backends x cases x adapters.
+//! Combines the reports of one or more runs: a short form, and one table of backends x cases x adapters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -9,35 +9,35 @@ use crate::cases;
 use crate::report::Row;
 use crate::selection::{self, Selection, Tier};
 
-/// What became of the cases, in numbers.
+/// The numbers of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Played to their end.
+    /// Cases that passed.
     pub passed: usize,
-    /// Failed, or expected and without a result.
+    /// Cases that failed, or that have no expected result.
     pub failed: usize,
-    /// Failed during a pause of the machine, and not played since.
+    /// Cases that failed during a pause of the machine, without a later result.
     pub excused: usize,
-    /// Not played, since the testbed has not what they need.
+    /// Cases that the testbed does not support.
     pub left_out: usize,
-    /// Neither expected nor run.
+    /// Cases that were neither expected nor run.
     pub not_run: usize,
 }
 
-/// What a summary expects: a result of every case of the selection on every backend.
+/// The expected results: one of each case of the selection on each backend.
 #[derive(Clone, Debug, Default)]
 pub struct Expected {
-    /// These, and those that have a result.
+    /// The backends, in addition to the ones with a result.
     pub backends: Vec<String>,
-    /// Of these the cases of tier 2 alone, unless they are among `backends`.
+    /// The backends with only their cases of tier 2, unless they are in `backends`.
     pub parts: Vec<String>,
-    /// These cases.
+    /// The expected cases.
     pub cases: Selection,
-    /// Shown as left out, unless they have a result.
+    /// The backends that are shown as left out, unless they have a result.
     pub left_out: Vec<String>,
 }
 
-/// What there is to say of one case on one backend.
+/// The state of one case on one backend.
 enum Cell<'a> {
     Passed(&'a Row),
     Failed(&'a str),
@@ -47,16 +47,16 @@ enum Cell<'a> {
     NotRun,
 }
 
-/// The slowest plays that the short form names.
+/// The number of slowest plays in the short form.
 const SLOWEST: usize = 10;
-/// The lines of a list that the short form has at most: all of them are in the matrix.
+/// The most lines of a list in the short form. The matrix has all of them.
 const LISTED: usize = 4;
 
 /// The summary of reports.
 #[derive(Debug)]
 pub struct Summary {
     rows: BTreeMap<(String, Adapter, String), Row>,
-    /// Each failure that a pause of the machine excuses. The case may have been played again since.
+    /// Each failure that a pause of the machine excuses. The case may have a later result.
     excused: Vec<Row>,
     backends: BTreeSet<String>,
     parts: BTreeSet<String>,
@@ -66,8 +66,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Puts rows together. Of several rows of one case a failure counts, otherwise the last; an excused failure
-    /// does not count. Cases of the long tier are part of it when one has a result, or in the long tier.
+    /// Combines rows. If a case has several rows, a failure counts, otherwise the last row; an excused failure does not count.
+    /// Cases of the long tier are included in the long tier, or if they have a result.
     pub fn of(rows: impl IntoIterator<Item = Row>, expected: Expected) -> Self {
         let mut backends: BTreeSet<_> = expected.backends.into_iter().collect();
         let parts: BTreeSet<_> = expected.parts.into_iter().filter(|name| !backends.contains(name)).collect();
@@ -84,7 +84,7 @@ impl Summary {
                 merged.insert(key, row);
             }
         }
-        // A result that is there is shown, whatever was said before.
+        // A backend with a result is shown, even if it was declared as left out.
         let left_out = expected.left_out.into_iter().filter(|name| !backends.contains(name)).collect();
         let mut cases = cases::of_both_tiers();
         let names: BTreeSet<_> = merged.keys().map(|(case, ..)| case.as_str()).collect();
@@ -112,7 +112,7 @@ impl Summary {
         self.expected.contains(case) && selection::is_played_on(case, backend, tier)
     }
 
-    /// A backend's name, and of a part how much was played.
+    /// Returns a backend's name, and for a part the number of played cases.
     fn title(&self, backend: &String) -> String {
         if !self.parts.contains(backend) {
             return backend.clone();
@@ -122,8 +122,8 @@ impl Summary {
         format!("{backend}\n{played} of {}", self.cases.len())
     }
 
-    /// The sums. A missing result of what was expected is a failure, so that nothing is left out in
-    /// silence; a row of a case that there is no more counts for nothing.
+    /// Returns the sums. A missing expected result is a failure, so that no case is silently left out. The row of a case that
+    /// does not exist any more does not count.
     pub fn counts(&self) -> Counts {
         self.counts_of(self.plays())
     }
@@ -146,8 +146,8 @@ impl Summary {
         counts
     }
 
-    /// The short form: a table of contracts x backends, the slowest plays, the cases that were left out or
-    /// excused, and the failures in full. Without failures it has at most 60 lines.
+    /// Returns the short form: a table of contracts x backends, the slowest plays, the cases that were left out or excused, and the
+    /// failures in full. Without failures it has at most 60 lines.
     pub fn brief(&self) -> String {
         let mut text = format!("{}\n", self.contracts());
         let mut slowest: Vec<_> = self.rows.values().filter(|row| row.left_out.is_none()).collect();
@@ -174,7 +174,7 @@ impl Summary {
         text
     }
 
-    /// An excused failure, and what became of the case since.
+    /// Returns an excused failure, with the later result of the case.
     fn excuse(&self, row: &Row) -> String {
         let why = row.excused.as_deref().unwrap_or_default();
         let last = self.rows.get(&(row.case.clone(), row.adapter, row.backend.clone()));
@@ -186,12 +186,12 @@ impl Summary {
         format!("  {}::{}: {why}, {since}", row.backend, row.title())
     }
 
-    /// Contracts x backends: how many plays passed, failed, were excused and were left out.
+    /// Returns a table of contracts x backends: the numbers of plays that passed, failed, were excused or left out.
     fn contracts(&self) -> comfy_table::Table {
         let mut table = comfy_table::Table::new();
         table.load_style(comfy_table::presets::NOTHING);
         let mut header = vec!["contract".to_owned()];
-        // One word a line keeps the columns narrow.
+        // One word in each line keeps the columns narrow.
         header.extend(self.backends.iter().map(|backend| backend.replace('-', "\n")));
         table.set_header(header);
         let mut contracts = Vec::new();
@@ -219,7 +219,7 @@ impl Summary {
         table
     }
 
-    /// The failures in full, and the results that are missing.
+    /// Returns the failures in full, and the missing results.
     fn failures(&self) -> String {
         let (mut failures, mut missing) = (String::new(), String::new());
         for (case, backend) in self.plays() {
@@ -239,7 +239,7 @@ impl Summary {
         }
     }
 
-    /// The whole matrix: a table of cases x backends with a line for each adapter, the failures, and the cases that no
+    /// Returns the whole matrix: a table of cases x backends with a line for each adapter, the failures, and the cases that no
     /// backend has played. [`counts`](Summary::counts) has the sums.
     pub fn matrix(&self) -> String {
         let mut table = comfy_table::Table::new();
@@ -249,7 +249,7 @@ impl Summary {
         header.extend(self.left_out.iter().cloned());
         table.set_header(header);
         let mut nowhere = Vec::new();
-        // All of a case in one row of the table, a line for each adapter.
+        // One row of the table for each case, with a line for each adapter.
         for plays in self.cases.chunk_by(|case, next| case.name == next.name) {
             let not_run = |case: &Case, backend| matches!(self.cell(case, backend), Cell::NotRun);
             if plays.iter().all(|case| self.backends.iter().all(|backend| not_run(case, backend))) {
@@ -269,7 +269,7 @@ impl Summary {
                     Cell::Failed(_) => "FAILED".to_owned(),
                     Cell::Excused => "excused".to_owned(),
                     Cell::Missing => "MISSING".to_owned(),
-                    // Most of a part's column.
+                    // Most cells of a part's column.
                     Cell::NotRun if self.parts.contains(backend) => "·".to_owned(),
                     Cell::NotRun => "not run".to_owned(),
                 }));
@@ -301,12 +301,12 @@ impl Summary {
     }
 }
 
-/// The contract of a clause: its first word.
+/// Returns the contract of a clause: its first word.
 fn contract(clause: &str) -> &str {
     clause.split('-').next().unwrap_or(clause)
 }
 
-/// `7`, `7 -2` where two were left out; failures and excused ones come first. Empty where nothing was run.
+/// Returns `7`, or `7 -2` if two were left out; failed and excused cases come first. Empty if no case was run.
 fn shown(counts: Counts) -> String {
     let Counts { passed, failed, excused, left_out, .. } = counts;
     let part = |count: usize, text: String| (count > 0).then_some(text);
@@ -319,7 +319,7 @@ fn shown(counts: Counts) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// Adds a heading and lines below it, of which the matrix has more than the first few.
+/// Adds a heading and the first lines of a list. The matrix has all lines.
 fn list(text: &mut String, heading: &str, lines: impl ExactSizeIterator<Item = String>) {
     let left = lines.len().saturating_sub(LISTED);
     if lines.len() > 0 {

@@ -1,4 +1,4 @@
-//! A backend under test: how to get clients of it, and what faults it lets a case lay.
+//! A backend under test: its clients, and the faults that a case may inject.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use latchwork_core::{Address, Capabilities, Config, Connector, Coordinator, Erro
 use latchwork_servers::proxy::EventLost;
 use tokio::time::{Instant, sleep};
 
-/// A fault or an outside hand that a case may ask for. A testbed answers "can you?" by
-/// [`Fixture::can`], and the suite checks the answer: what it cannot do, it must refuse.
+/// A fault or an outside change that a case may ask for. [`Fixture::can`] reports which of them a fixture supports. The
+/// suite checks the answer: a fixture must refuse an unsupported fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fault {
@@ -19,110 +19,109 @@ pub enum Fault {
     Cut,
     /// Lose the reply to one request.
     DropReply,
-    /// Deliver one request late, after others that were sent since.
+    /// Deliver one request late, after later requests.
     Park,
     /// Remove a node from outside.
     Remove,
-    /// Put something foreign under a queue.
+    /// Put a foreign entry into a queue.
     Plant,
-    /// Let the task that renews the lease die.
+    /// Kill the task that renews the lease.
     KillRenewal,
-    /// Run clients as processes of their own, to be stopped and killed.
+    /// Run clients as separate processes, which can be stopped and killed.
     Processes,
-    /// Count the requests that the server got.
+    /// Count the requests that the server received.
     CountRequests,
-    /// Lose the message that would wake one waiter, while its connection lives.
+    /// Lose the message that would wake one waiter, without breaking its connection.
     DropWake,
-    /// Make the way of a client's requests so narrow that many take their time.
+    /// Limit the bandwidth of a client's requests, so that many requests take long.
     Narrow,
-    /// Forget the server's history of what is there now.
+    /// Compact the server's history up to now.
     Compact,
 }
 
-/// A backend under test. One exists for a run; each case gets a [`Fixture`] of its own.
+/// A backend under test. A run has one testbed; each case gets a new [`Fixture`].
 #[async_trait]
 pub trait Testbed: Send + Sync {
-    /// The name that the summary shows.
+    /// Returns the name in the summary.
     fn name(&self) -> &str;
 
-    /// Whether cases run under tokio's paused clock.
+    /// Returns whether cases run under tokio's paused clock.
     fn is_paused(&self) -> bool {
         false
     }
 
-    /// What the backend is expected to promise: compared with what a connected client says.
+    /// Returns the expected capabilities of the backend. The suite compares them with the capabilities of a client.
     fn capabilities(&self) -> Capabilities;
 
-    /// A place of its own for one case: a random namespace, or a store of its own.
+    /// Creates a separate place for one case: a random namespace, or a new store.
     async fn fixture(&self) -> Result<Box<dyn Fixture>>;
 
-    /// The run is over: ends what the testbed has started. It lives as long as the process else.
+    /// Stops the servers that the testbed has started. The suite calls it at the end of a run; without it they run until
+    /// the process exits.
     async fn close(&self) {}
 
-    /// The connectors by which a client process of this testbed, or a case about connecting,
-    /// reaches a server.
+    /// Returns the connectors for client processes of this testbed and for cases about connecting.
     fn connectors(&self) -> Vec<Arc<dyn Connector>>;
 }
 
-/// The place where one case plays.
+/// The place of one case on a server, and the faults that it may inject.
 #[async_trait]
 pub trait Fixture: Send + Sync {
-    /// Whether it can lay this fault.
+    /// Returns whether this fixture supports a fault.
     fn can(&self, fault: Fault) -> bool;
 
-    /// The configuration of a client here: change TTL, label or namespace and hand it to
+    /// Returns the configuration of a client here. A case changes TTL, label or namespace and passes it to
     /// [`client`](Fixture::client).
     fn config(&self) -> Config;
 
-    /// Connects a client, over a link of its own.
+    /// Connects a client over a separate link.
     async fn client(&self, config: &Config) -> Result<Client>;
 
-    /// The nodes (of holders and waiters) and whatever else must not stay on the server: empty at
-    /// the end of every case.
+    /// Lists the data that must not stay on the server, such as nodes of holders and waiters. It must be empty at the end of
+    /// each case.
     async fn contents(&self) -> Result<Vec<String>>;
 
-    /// Removes the node at `sequence` from outside, past the library.
+    /// Removes the node at `sequence` on the server, without the library.
     async fn remove(&self, queue: &Address, sequence: u64) -> Result<()>;
 
-    /// Puts an entry under the queue that is no node of ours, such that it must do no harm.
+    /// Puts a foreign entry into the queue, in a form that must do no harm.
     async fn plant(&self, queue: &Address) -> Result<()>;
 
-    /// The server forgets its history up to now, so that no watch can begin in the past. The default
-    /// is of a server that keeps none.
+    /// Compacts the server's history up to now, so that no watch can start in the past. The default is for a server without
+    /// a history.
     async fn compact(&self) -> Result<()> {
-        Err(Error::new(ErrorKind::Unsupported { capability: "compact" }, "no history is kept"))
+        Err(Error::new(ErrorKind::Unsupported { capability: "compact" }, "this server keeps no history"))
     }
 
-    /// How many requests the server got up to now, from all clients.
+    /// Returns the number of requests that the server has received from all clients.
     async fn requests(&self) -> Result<u64>;
 
-    /// Ends on the server, now, what hangs on the lease of the client with this label, which is dead or cut off; and
-    /// answers how long each part of it had left. Whole seconds are rounded up. The default is of a server on which no
-    /// lease can be ended: it waits until this one has run out.
+    /// Ends the lease of the client with this label, which is dead or cut off, on the server at once. Returns the remaining
+    /// time of each part of the lease; whole seconds are rounded up. The default is for a server that cannot end a lease: it
+    /// waits until the lease has run out.
     async fn end_lease(&self, _label: &str, granted: Duration) -> Result<Vec<Duration>> {
         sleep(granted + self.expiry_bound()).await;
         Ok(Vec::new())
     }
 
-    /// How long after its TTL a dead client's node may stay, beyond the TTL that was granted
-    /// (LEASE-EXPIRY).
+    /// Returns how long after the granted TTL a dead client's node may stay (LEASE-EXPIRY).
     fn expiry_bound(&self) -> Duration;
 
-    /// A name for `Key::exact`, unused so far.
+    /// Returns an unused name for `Key::exact`.
     fn exact_name(&self) -> String;
 
-    /// A configuration with which another process reaches the same server without a fault proxy.
+    /// Returns a configuration with which another process reaches the same server without a fault proxy.
     fn process_config(&self) -> Option<Config>;
 
-    /// The configuration with which another process reaches the same server over a link of its own,
-    /// and that link; `None` where there are no processes.
+    /// Returns a configuration with which another process reaches the same server over a separate link, and that link. `None`
+    /// if the testbed has no processes.
     async fn process_link(&self) -> Result<Option<(Config, Arc<dyn Link>)>> {
         Ok(None)
     }
 }
 
-/// What is on the server at last: nothing, as soon as that is so, or what is left after this time. No reading is an
-/// instant: one that began before the time was over may show in part what has gone since.
+/// Waits until nothing is left on the server. After this time, returns the rest. A listing takes time: one that started
+/// before the end may show data that is gone by now, so the last listing starts after the end.
 pub(crate) async fn left_at(fixture: &dyn Fixture, time: Duration) -> Result<Vec<String>> {
     let deadline = Instant::now() + time;
     loop {
@@ -131,36 +130,36 @@ pub(crate) async fn left_at(fixture: &dyn Fixture, time: Duration) -> Result<Vec
         if contents.is_empty() || began >= deadline {
             return Ok(contents);
         }
-        // What was dropped goes in the background, and the server has no event for it.
+        // Dropped guards are released in the background, without an event of the server.
         sleep(Duration::from_millis(50)).await;
     }
 }
 
-/// The namespaces of one case: its fixture's, and those of cases that need several.
+/// Returns the namespaces of one case: the fixture's, and two more for cases that need several.
 pub(crate) fn of_a_case(namespace: &str) -> [String; 3] {
     ["", "-2", "-3"].map(|suffix| format!("{namespace}{suffix}"))
 }
 
-/// The cells that stay in a fixture's `namespace`, and in those that a case makes of it: their
-/// layouts. [`Fixture::contents`] leaves them out, and nothing beside them.
+/// Returns the cells that stay in a fixture's `namespace` and in the namespaces that a case derives from it: their layouts.
+/// [`Fixture::contents`] must list everything except these.
 ///
 /// # Errors
-/// `InvalidArgument` for what is no namespace.
+/// `InvalidArgument` if `namespace` is not valid.
 pub fn stamps(namespace: &str) -> Result<Vec<Address>> {
     of_a_case(namespace).iter().map(|namespace| stamp_address(namespace)).collect()
 }
 
-/// A client of the backend under test, and the link that it talks over.
+/// A client of the backend under test, and its link.
 #[derive(Clone)]
 pub struct Client {
     /// The client.
     pub coordinator: Coordinator,
-    /// Its link.
+    /// The link to the server.
     pub link: Arc<dyn Link>,
 }
 
 impl Client {
-    /// The TTL of its lease.
+    /// Returns the TTL of its lease.
     pub(crate) fn ttl(&self) -> Duration {
         self.coordinator.lease().ttl()
     }
@@ -175,57 +174,56 @@ impl fmt::Debug for Client {
 /// The link between one client and its server.
 #[async_trait]
 pub trait Link: Send + Sync {
-    /// Nothing passes any more.
+    /// Stops all traffic.
     fn cut(&self);
 
-    /// Everything passes again.
+    /// Lets all traffic pass again.
     fn heal(&self);
 
-    /// Open connections are served, and new ones are refused until [`heal`](Link::heal): a client that loses its connection
-    /// cannot reconnect. Does nothing on a link without connections.
+    /// Refuses new connections until [`heal`](Link::heal), and serves open ones: a client that loses its connection cannot
+    /// reconnect. Does nothing on a link without connections.
     fn refuse(&self) {}
 
-    /// Requests arrive, and replies are held until [`heal`](Link::heal). Returns false if the link cannot do that.
+    /// Delivers requests, and holds replies until [`heal`](Link::heal). Returns false if the link cannot do that.
     fn silence(&self) -> bool {
         false
     }
 
-    /// The reply to the next request that names `key`, and no mere read of ZooKeeper, is lost, after the server has carried it out.
+    /// Drops the reply to the next request that names `key`, after the server has executed it. Plain reads of ZooKeeper do not
+    /// count.
     fn drop_reply(&self, key: &str) -> Box<dyn Armed>;
 
-    /// The next request that names `key`, and no mere read of ZooKeeper, is caught, and delivered late.
+    /// Catches the next request that names `key`, to deliver it late. Plain reads of ZooKeeper do not count.
     fn park(&self, key: &str) -> Box<dyn Armed>;
 
-    /// Every request and its reply take so long from now on, half of it on each way, until
-    /// [`heal`](Link::heal).
+    /// Delays each request and its reply by `delay` in total, half in each direction, until [`heal`](Link::heal).
     fn delay(&self, delay: Duration);
 
-    /// The next message that would wake the waiter at `sequence` is lost; false where that cannot
-    /// be done.
+    /// Drops the next message that would wake the waiter at `sequence`. Returns false if the link cannot do that.
     fn drop_wake(&self, queue: &Address, sequence: u64) -> bool;
 
-    /// Requests pass one after the other, so many bytes in a second, until [`heal`](Link::heal);
-    /// false where that cannot be done.
+    /// Limits requests to this many bytes a second, one after the other, until [`heal`](Link::heal). Returns false if the link
+    /// cannot do that.
     fn narrow(&self, _bytes_a_second: u32) -> bool {
         false
     }
 
-    /// How much has been asked on it up to now: bytes, or requests if they take no bytes. Each request adds to it.
+    /// Returns the traffic of requests up to now: bytes, or requests if they have no bytes. Each request adds to it.
     fn asked(&self) -> u64;
 
-    /// Kills the task that renews the lease; false where that cannot be done.
+    /// Kills the task that renews the lease. Returns false if the link cannot do that.
     fn kill_renewal(&self) -> bool;
 }
 
 /// A fault that waits for its request.
 #[async_trait]
 pub trait Armed: Send {
-    /// Waits until the request came (and, for a dropped reply, was carried out).
+    /// Waits until the request has come (and, for a dropped reply, was executed).
     ///
     /// # Errors
-    /// [`EventLost`] when its connection broke otherwise.
+    /// [`EventLost`] if its connection broke for another reason.
     async fn caught(&mut self) -> std::result::Result<(), EventLost>;
 
-    /// Delivers a parked request, and waits until the server has carried it out.
+    /// Delivers a parked request, and waits until the server has executed it.
     async fn deliver(self: Box<Self>);
 }
