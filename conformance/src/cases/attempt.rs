@@ -29,7 +29,7 @@ async fn held(joined: Joined) -> Arc<dyn Node> {
 
 cases! {
     "NODE-IDEMPOTENT" adapted =>
-    /// a join whose reply was lost is sent again and makes one node
+    /// a join is sent again after a lost reply, and makes one node
     async fn node_idempotent_a_lost_reply_makes_one_node(context) {
         let [client, other] = context.clients().await;
         let key = "lost-reply-of-a-join";
@@ -43,7 +43,7 @@ cases! {
     }
 
     "NODE-IDEMPOTENT" adapted =>
-    /// a join that lands after its attempt was cancelled makes no ghost
+    /// a join that arrives after its attempt was cancelled leaves no node
     async fn node_idempotent_a_late_join_makes_no_ghost(context) {
         let [client, other] = context.clients().await;
         let key = "a-late-join";
@@ -59,7 +59,7 @@ cases! {
     }
 
     "NODE-IDEMPOTENT" adapted =>
-    /// a join that lands after its attempt was sent again, admitted and released makes no ghost
+    /// a join that arrives after its attempt was sent again, admitted and released leaves no node
     async fn node_idempotent_a_late_join_after_the_release_makes_no_ghost(context) {
         let [client, other] = context.clients().await;
         let key = "a-very-late-join";
@@ -74,8 +74,8 @@ cases! {
     }
 
     "NODE-IDEMPOTENT" =>
-    /// below the recipes: a join that is repeated after a lost reply finds its node, admitted or waiting; an abandoned join
-    /// leaves none, and an abandon may be repeated
+    /// directly at the backend: a join that is repeated after a lost reply finds its node, admitted or waiting; an
+    /// abandoned join leaves none, and an abandon may be repeated
     async fn node_idempotent_a_repeated_join_is_the_same_node(context) {
         let (one, two) = (context.quiet().await, context.quiet().await);
         let key = "a-repeated-join";
@@ -111,8 +111,8 @@ cases! {
     }
 
     "NODE-LEAVE-OWN" adapted =>
-    /// a release whose reply was lost is retried, and removes nothing newer; the answer says that
-    /// it was held only where that is known
+    /// a release is retried after a lost reply, and removes no newer node; it reports success only if the server knows
+    /// that the lock was held
     async fn node_leave_own_and_nothing_newer(context) {
         let [client, other] = context.clients().await;
         let key = "lost-reply-of-a-leave";
@@ -129,7 +129,7 @@ cases! {
     }
 
     "NODE-CANCEL" adapted =>
-    /// a waiter that is dropped in mid-queue frees its place
+    /// a waiter that is dropped in the middle of the queue leaves it
     async fn node_cancel_a_dropped_wait_leaves_nothing(context) {
         let [holder, client] = context.clients().await;
         let guard = acquire(&context.mutex(&holder, "a")).await;
@@ -188,7 +188,7 @@ cases! {
     }
 
     "NODE-CANCEL" adapted =>
-    /// a release that is dropped at any instant goes on, and frees the lock
+    /// a release that is dropped at any instant continues, and frees the lock
     async fn node_cancel_a_dropped_release_goes_on(context) {
         let [client, other] = context.clients().await;
         client.link.delay(Duration::from_millis(20));

@@ -43,7 +43,7 @@ async fn until_standing(client: &Client, queue: &Address, expected: usize) {
 
 cases! {
     "BARRIER-PASS" =>
-    /// nobody passes before as many wait as there are parties, in every round
+    /// no member passes before the number of waiters equals the number of parties, in each round
     async fn barrier_pass_together_round_by_round(context) {
         const ROUNDS: usize = 5;
         let clients: [_; 3] = context.clients().await;
@@ -69,7 +69,7 @@ cases! {
     }
 
     "BARRIER-PASS" =>
-    /// a member that died, or gave up, is not counted: the others pass with the next one
+    /// a member that died or gave up does not count: the others pass with the next member
     async fn barrier_pass_without_the_dead(context) {
         let (dies, waits, comes) = (context.doomed().await, context.client().await, context.client().await);
         let queue = context.queue_of(Kind::Barrier, "a");
@@ -93,8 +93,8 @@ cases! {
     }
 
     "BARRIER-LEAVE" =>
-    /// nobody leaves a double barrier before all who entered are ready to, and the next enter when
-    /// all have left
+    /// no member leaves a double barrier before all entered members are ready to leave, and the next members enter
+    /// after all have left
     async fn barrier_leave_together_and_enter_again(context) {
         let [one, two, late] = context.clients().await;
         for _ in 0..3 {
@@ -120,7 +120,7 @@ cases! {
     }
 
     "BARRIER-LEAVE" =>
-    /// one who dies inside a double barrier is waited for until its lease has ended, and no longer
+    /// the others wait for a member that died inside a double barrier until its lease has ended, and no longer
     async fn barrier_leave_without_the_dead(context) {
         let (dies, stays) = (context.doomed().await, context.client().await);
         let (first, second) = enter(&dies, &stays).await;

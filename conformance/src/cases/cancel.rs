@@ -32,8 +32,8 @@ const TASKS: usize = 48;
 
 cases! {
     "NODE-CANCEL" =>
-    /// thousands of acquisitions of every recipe, dropped at random instants by contending clients and
-    /// owners, let no two in together and leave no node and no stuck waiter
+    /// contending clients and owners drop thousands of acquisitions of each recipe at random instants: holds never
+    /// overlap, and no node and no stuck waiter remains
     async fn node_cancel_thousands_at_random_instants(context) {
         let seed = context.seed();
         let drops = if context.testbed.is_paused() || is_long() { DROPS } else { FEWER };
@@ -89,43 +89,43 @@ cases! {
     }
 
     "NODE-CANCEL" =>
-    /// every future of a mutex, and every future of no recipe, dropped at each of its await points: no node stays, and
-    /// the next acquires at once
+    /// each future of a mutex, and each future without a recipe, is dropped at each of its await points: no node stays,
+    /// and the next acquisition succeeds at once
     async fn node_cancel_every_future_of_a_mutex(context) {
         every_future(context, Adapter::Mutex).await;
     }
 
     "NODE-CANCEL" client_code =>
-    /// every future of a MultiLock, dropped at each of its await points: no node stays, and
-    /// the next acquires at once
+    /// each future of a MultiLock is dropped at each of its await points: no node stays, and the next acquisition
+    /// succeeds at once
     async fn node_cancel_every_future_of_a_multi_lock(context) {
         every_future(context, Adapter::Multi).await;
     }
 
     "NODE-CANCEL" client_code =>
-    /// every future of a QuorumLock, dropped at each of its await points: no node stays, and
-    /// the next acquires at once
+    /// each future of a QuorumLock is dropped at each of its await points: no node stays, and the next acquisition
+    /// succeeds at once
     async fn node_cancel_every_future_of_a_quorum_lock(context) {
         every_future(context, Adapter::Quorum).await;
     }
 
     "NODE-CANCEL" client_code =>
-    /// every future of a reentrant mutex, dropped at each of its await points: no node stays, and
-    /// the next acquires at once
+    /// each future of a reentrant mutex is dropped at each of its await points: no node stays, and the next acquisition
+    /// succeeds at once
     async fn node_cancel_every_future_of_a_reentrant_mutex(context) {
         every_future(context, Adapter::Reentrant).await;
     }
 
     "NODE-CANCEL" =>
-    /// every future of a read/write lock, dropped at each of its await points: no node stays, and
-    /// the next acquires at once
+    /// each future of a read/write lock is dropped at each of its await points: no node stays, and the next acquisition
+    /// succeeds at once
     async fn node_cancel_every_future_of_a_rwlock(context) {
         every_future(context, Adapter::Writer).await;
     }
 
     "NODE-CANCEL" =>
-    /// every future of a semaphore, dropped at each of its await points: no node stays, and
-    /// the next acquires at once
+    /// each future of a semaphore is dropped at each of its await points: no node stays, and the next acquisition
+    /// succeeds at once
     async fn node_cancel_every_future_of_a_semaphore(context) {
         every_future(context, Adapter::SemaphoreOfOne).await;
     }

@@ -58,8 +58,8 @@ pub(super) fn rise(versions: &[Version]) -> bool {
 
 cases! {
     "CELL-CAS" =>
-    /// a write under "absent" or under a version is made only if that is so, and a refused one
-    /// answers what is there
+    /// a write with the condition "absent" or a version is made only if the condition holds; a refused write returns
+    /// the stored value
     async fn cell_cas_writes_only_over_what_is_expected(context) {
         let [one, two] = context.clients().await;
         let (mine, theirs) = (value(&one, "a"), value(&two, "a"));
@@ -84,8 +84,8 @@ cases! {
     }
 
     "CELL-CAS" =>
-    /// each condition decides about a write and a deletion, with no cell and with any bytes; a refused request changes
-    /// nothing and shows the cell
+    /// each condition decides a write and a deletion, without a cell and with any bytes; a refused request changes
+    /// nothing and returns the cell
     async fn cell_cas_decides_by_each_condition(context) {
         let (one, two, cell) = (context.client().await, context.client().await, context.queue_of(Kind::Value, "a"));
         let never = Expected::Version(Version::new(1 << 50, 5));
@@ -122,8 +122,8 @@ cases! {
     }
 
     "CELL-CAS" =>
-    /// a version never comes again, also when the cell is deleted and made anew: what expects the
-    /// old one is refused, a deletion too
+    /// a version is never used again, also after the cell is deleted and created again: a write or deletion that
+    /// expects the old version is refused
     async fn cell_cas_no_version_comes_again(context) {
         let [client, other] = context.clients().await;
         let (it, theirs, beside) = (value(&client, "a"), value(&other, "a"), value(&client, "b"));
@@ -165,7 +165,7 @@ cases! {
     }
 
     "CELL-CAS" =>
-    /// of clients that set one version at once, one succeeds each time
+    /// if several clients replace one version at once, exactly one succeeds
     async fn cell_cas_of_many_at_once_is_made_by_one(context) {
         const ROUNDS: usize = 25;
         let clients: [_; 4] = context.clients().await;
@@ -207,7 +207,7 @@ cases! {
     }
 
     "CELL-CAS" =>
-    /// clients write, delete and create one cell at once: one write makes each version, and at most one uses it up
+    /// clients write, delete and create one cell at once: one write makes each version, and at most one replaces it
     async fn cell_cas_each_version_is_used_up_once(context) {
         const TURNS: usize = 60;
         let clients: [_; 4] = context.clients().await;
@@ -250,7 +250,7 @@ cases! {
     }
 
     "CELL-STAY" =>
-    /// a cell outlives the client that wrote it, however that ends
+    /// a cell outlives its writer's client, after a close and after a crash
     async fn cell_stay_outlives_its_client(context) {
         let (closes, dies, stays) = (context.mortal().await, context.doomed().await, context.client().await);
         write(&value(&closes, "a"), "of one that closed").await;
@@ -275,8 +275,7 @@ cases! {
     }
 
     "VALUE-ARGUMENTS" =>
-    /// what cannot be a value, and a hold that cannot guard it, are refused by name, and nothing is
-    /// written
+    /// a bad value, and a hold that cannot guard it, are refused by name, and nothing is written
     async fn value_arguments_are_refused_by_name(context) {
         let [one, two] = context.clients().await;
         let it = value(&one, "a");

@@ -16,8 +16,9 @@ const SLOW: Duration = Duration::from_millis(300);
 
 cases! {
     "CELL-HELD" =>
-    /// a write under a hold is made during the hold, and never after its release, its removal or the close of its client:
-    /// for each kind of hold, with and without a waiter, with the cell's own condition, for lasting and ephemeral cells
+    /// a write under a hold is made during the hold, and never after its release, its removal or the close of its
+    /// client: for each kind of hold, with and without a waiter, with a condition on the cell, for lasting and
+    /// ephemeral cells
     async fn cell_held_is_written_only_while_the_hold_stands(context) {
         let [one, two] = context.clients().await;
         let it = value(&one, "a");
@@ -83,7 +84,7 @@ cases! {
     }
 
     "CELL-HELD" =>
-    /// the server decides: a removed hold writes nothing, even before its client hears of the removal
+    /// the server decides: a removed hold writes nothing, even before its client notices the removal
     async fn cell_held_is_decided_by_the_server(context) {
         let (one, two) = (context.quiet().await, context.client().await);
         let (queue, cell) = (context.queue_of(Kind::Mutex, "a"), context.queue_of(Kind::Value, "a"));
@@ -141,8 +142,7 @@ cases! {
     }
 
     "CELL-HELD" =>
-    /// a write under a hold of another key is made where that is promised, and else refused as
-    /// unsupported
+    /// a write under a hold of another key is made if the backend promises it, and is otherwise refused as unsupported
     async fn cell_held_by_another_key_is_written_or_refused(context) {
         let client = context.client().await;
         // Several: in a cluster some of them may happen to be in one slot with the value.

@@ -16,8 +16,8 @@ const KINDS: [Kind; 4] = [Kind::Value, Kind::Counter, Kind::Ids, Kind::Latch];
 
 cases! {
     "KEY-KINDS" =>
-    /// values, counters, ids and latches of one key are four things, and none is a lock; so are
-    /// values of keys that look alike
+    /// values, counters, ids and latches of one key are separate, also from a lock of that key; so are values of
+    /// similar keys
     async fn key_kinds_of_cells_never_meet(context) {
         let client = context.client().await;
         let held = acquire(&mutex(&client, "a")).await;
@@ -47,7 +47,7 @@ cases! {
     }
 
     "KEY-KINDS" =>
-    /// cells of odd keys are separate in each kind, and so are their watches, below the recipes too
+    /// cells of unusual keys are separate in each kind, and so are their watches, also directly at the backend
     async fn key_kinds_of_odd_cells_have_separate_watches(context) {
         let [one, two] = context.clients().await;
         let keys = ["a", "a/b", "/", "a}b", "a:cell", "%2E", "..", "\0", "*"];
@@ -64,8 +64,7 @@ cases! {
     }
 
     "KEY-EXACT" =>
-    /// a cell at an exact address is shared by clients of all namespaces, where the backend has
-    /// such addresses
+    /// clients of all namespaces share a cell at an exact address, if the backend has such addresses
     async fn key_exact_cells_are_shared_by_namespaces(context) {
         let ([one, two], name) = (of_two_namespaces(context).await, context.fixture.exact_name());
         let of = |client: &Client| client.coordinator.shared_value(Key::exact(name.as_str()));
@@ -82,8 +81,8 @@ cases! {
     }
 
     "KEY-EXACT" =>
-    /// cells of each kind at one exact address are separate from each other and from a queue of that address, whose holder
-    /// writes them
+    /// cells of each kind at one exact address are separate from each other and from a queue at that address, whose
+    /// holder writes them
     async fn key_exact_cells_and_a_queue_are_separate(context) {
         let Some([one, two]) = with_exact_addresses(context).await else {
             return context.leave_out("no exact addresses");

@@ -18,8 +18,8 @@ use super::ephemeral::write;
 
 cases! {
     "CELL-LIST" =>
-    /// the cells of a kind are listed by the beginning of their keys, in pages, and no others: not
-    /// those of another kind or namespace, nor those that were deleted, nor queues
+    /// the cells of a kind are listed by a prefix of their keys, in pages, without other kinds, namespaces, deleted
+    /// cells or queues
     async fn cell_list_is_by_the_beginning_of_keys(context) {
         let client = context.client().await;
         let odd = ["a", "a/", "a/b*c", "a/[b]", "a/b{c}", "b/a", "a%2Fb", "ä/a", ".", "..a", "cell", "a}:cell"];
@@ -54,8 +54,8 @@ cases! {
     }
 
     "CELL-LIST" =>
-    /// a listing tells how long each cell stays, by its last write; it is no use of a cell, so one that
-    /// nobody uses goes though it is listed all the time
+    /// a listing shows how long each cell stays, by its last write; a listing does not use a cell, so an unused cell
+    /// expires although it is listed all the time
     async fn cell_list_tells_how_long_each_stays(context) {
         let client = context.client().await;
         let of = (KeysWith::Cell, Kind::Value);

@@ -17,8 +17,8 @@ use crate::waits::{soon, until};
 
 cases! {
     "CELL-UNKNOWN" =>
-    /// a write whose reply is lost is unknown, or the backend finds out, and it is made once: with each condition, with and
-    /// without a hold
+    /// a write whose reply is lost is reported as unknown, or the backend finds out its outcome; it is made once, with
+    /// each condition, with and without a hold
     async fn cell_unknown_is_told_and_made_once(context) {
         // No renewal names the node while a reply is to be lost.
         let (one, two) = (context.quiet().await, context.client().await);
@@ -133,7 +133,7 @@ cases! {
     }
 
     "CELL-UNKNOWN" =>
-    /// while the server is silent a write is unknown and a read unavailable; a request that could not be sent is
+    /// while the server is silent, a write is unknown and a read is unavailable; a request that was not sent is
     /// unavailable, and is never made
     async fn cell_unknown_only_for_requests_that_were_sent(context) {
         let one = context.client_by(QUIET_TTL, |config| config.request_timeout = Duration::from_secs(2)).await;

@@ -46,23 +46,22 @@ const PAUSED_LOOK: Duration = Duration::from_millis(20);
 
 cases! {
     "MUTEX-EXCLUSION" lasting faults =>
-    /// random faults and crashes while 48 tasks of 12 clients contend and drop what they begin:
-    /// none overlap, tokens rise, and all are served when it is over
+    /// random faults and crashes while 48 tasks of 12 clients contend and drop futures: holds never overlap, tokens
+    /// rise, and all tasks are served afterwards
     async fn mutex_under_chaos(context) {
         chaos(context, SoakKind::Exclusive, length(context)).await;
     }
 
     "RWLOCK-EXCLUSION" lasting faults =>
-    /// random faults and crashes while 48 tasks of 12 clients read, write and downgrade: nobody
-    /// beside a writer, writers and readers in the order of their tokens, and all are served when
-    /// it is over
+    /// random faults and crashes while 48 tasks of 12 clients read, write and downgrade: a writer is always alone,
+    /// tokens order readers and writers, and all tasks are served afterwards
     async fn rwlock_under_chaos(context) {
         chaos(context, SoakKind::ReadWrite, length(context)).await;
     }
 
     "SEMAPHORE-LIMIT" lasting faults =>
-    /// random faults and crashes while 48 tasks of 12 clients take permits in all weights: never
-    /// more than the limit, and all are served when it is over
+    /// random faults and crashes while 48 tasks of 12 clients acquire permits of all weights: the limit is never
+    /// exceeded, and all tasks are served afterwards
     async fn semaphore_under_chaos(context) {
         chaos(context, SoakKind::Permits { limit: LIMIT }, length(context)).await;
     }

@@ -79,8 +79,8 @@ fn says_layout(text: &str, layout: u32) -> bool {
 
 cases! {
     "CLIENT-LISTED" =>
-    /// the connected clients of a namespace are listed in the order of connecting, each with its
-    /// record, page by page, and none of another namespace; a closed one is not listed any more
+    /// the connected clients of a namespace are listed in the order of their connects, each with its record, page by
+    /// page, without other namespaces; a closed client is not listed
     async fn client_listed_in_order_with_its_record(context) {
         let mut clients = Vec::new();
         for label in ["first", "second", "third"] {
@@ -112,7 +112,7 @@ cases! {
     }
 
     "CLIENT-GONE" clock =>
-    /// a dead client is listed no longer than its TTL and the bound; idle ones stay
+    /// a dead client is listed for at most its TTL and the bound; idle clients stay listed
     async fn client_gone_within_its_lease_after_a_death(context) {
         // A late renewal is no death.
         let watching = context.client_with(&context.config(STAYING_TTL)).await;
@@ -126,8 +126,7 @@ cases! {
     }
 
     "CLIENT-AGAIN" =>
-    /// an idle client that was removed from the registry, by an operator or from outside, registers
-    /// anew by itself
+    /// an idle client that was removed from the registry, by an operator or on the server, registers again
     async fn client_again_registered_after_its_removal(context) {
         let (operator, idle) = (context.client().await, context.mortal().await);
         let queue = clients_address(&context.fixture.config().namespace).expect("a good namespace");
@@ -147,7 +146,7 @@ cases! {
     }
 
     "CLIENT-AGAIN" =>
-    /// an idle client that was cut off until its lease was lost registers anew when it is back
+    /// an idle client that was cut off until its lease was lost registers again when it is reconnected
     async fn client_again_registered_after_a_loss(context) {
         let (operator, idle) = (context.client().await, context.doomed().await);
         let last = record(&operator, &idle).await.expect("registered").sequence;
@@ -160,8 +159,8 @@ cases! {
     }
 
     "LAYOUT-STAMP" =>
-    /// the first clients of a namespace stamp it, once, however many come at once; later ones leave
-    /// the stamp as it is
+    /// the first clients of a namespace write its layout once, also if many connect at once; later clients do not
+    /// change it
     async fn layout_stamp_is_written_once(context) {
         let clients = join_all((0..8).map(|_| context.client())).await;
         let written = stamp(context, &clients[0]).await;
@@ -174,8 +173,8 @@ cases! {
     }
 
     "LAYOUT-STAMP" =>
-    /// a client that meets a newer layout is refused as it connects, by an error that says what to
-    /// do, and is not registered
+    /// a client that finds a newer layout is refused at its connect, by an error that says what to do, and is not
+    /// registered
     async fn layout_stamp_refuses_an_older_build(context) {
         let newer = build(context, LAYOUT + 1, "newer").await.expect("the first");
         assert!(says_layout(&stamp(context, &newer).await.0, LAYOUT + 1));
@@ -188,8 +187,8 @@ cases! {
     }
 
     "LAYOUT-STAMP" =>
-    /// a newer build works on an older layout, and leaves it so: both stand side by side, whichever
-    /// comes first
+    /// a newer build works with an older layout and does not change it: both builds work at the same time, in any order
+    /// of connects
     async fn layout_stamp_is_not_raised_by_a_newer_build(context) {
         let older = build(context, LAYOUT, "older").await.expect("the first");
         let newer = build(context, LAYOUT + 1, "newer").await.expect("it works with the older layout");
@@ -203,8 +202,8 @@ cases! {
     }
 
     "LAYOUT-STAMP" =>
-    /// of an older and a newer build that are the first at once, the older one is refused, or both
-    /// work on the older layout
+    /// if an older and a newer build connect first at the same time, the older one is refused, or both work with the
+    /// older layout
     async fn layout_stamp_of_two_builds_at_once_is_one(context) {
         let (older, newer) = join(brief_build(context, LAYOUT, "older"), build(context, LAYOUT + 1, "newer")).await;
         let newer = newer.expect("it works with both");
@@ -219,8 +218,8 @@ cases! {
     }
 
     "LAYOUT-RAISE" =>
-    /// a layout is raised when no older client is registered, and not before: the call names those
-    /// that are, and lets them work and come as before
+    /// a layout is raised only if no older client is registered: the refused call names these clients, and they
+    /// continue and connect as before
     async fn layout_raise_waits_for_older_clients(context) {
         let older = build(context, LAYOUT, "the-older-one").await.expect("the first");
         let newer = build(context, LAYOUT + 1, "newer").await.expect("connected");
@@ -244,8 +243,7 @@ cases! {
     }
 
     "LAYOUT-RAISE" =>
-    /// while a layout is raised, older clients connect all the time: whenever it is raised, none of
-    /// them is there
+    /// a layout is raised while older clients connect all the time: after each raise, no older client is connected
     async fn layout_raise_among_older_clients_that_come_and_go(context) {
         let first = build(context, LAYOUT, "first").await.expect("the first");
         let newer = operator_build(context, LAYOUT + 1).await;

@@ -29,8 +29,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 cases! {
     "LEASE-CLOSE" alone =>
-    /// while a client closes that holds thousands, the tries of another are answered, and it gives
-    /// back in bursts: some locks are free and then others still held; in the end all are free
+    /// while a client with thousands of holds closes, tries of another client are answered, and the holds are released
+    /// in bursts: some locks are free while others are still held; at the end all are free
     async fn lease_close_of_many_stalls_nobody(context) {
         // What its last requests have in all: a backend may send them one behind the other.
         let timeout = 3 * NOISE;
@@ -66,8 +66,8 @@ cases! {
     }
 
     "LEASE-CLOSE" alone =>
-    /// a close of thousands whose server is away answers a margin and two request timeouts later, as
-    /// one of a few does; the lease gives all of them back
+    /// without a server, a close with thousands of holds returns after a margin and two request timeouts, as a close
+    /// with few holds does; the lease frees all of them
     async fn lease_close_of_many_is_bounded_while_the_server_is_away(context) {
         let (client, other) = (context.mortal().await, context.client().await);
         let held = hold_many(&client).await;

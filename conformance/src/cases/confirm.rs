@@ -12,8 +12,8 @@ const NEVER: u32 = 1_000;
 
 cases! {
     "NODE-CONFIRM" adapted =>
-    /// what too few replicas confirm is no hold, and is given back; where none can be asked, the
-    /// demand is refused by name
+    /// an acquisition that too few replicas confirm is released and fails; on a backend without replicas, the option is
+    /// refused by name
     async fn node_confirm_is_demanded_or_refused(context) {
         let mut config = context.config(LONG_TTL);
         config.request_timeout = 2 * NOISE;

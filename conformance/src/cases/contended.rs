@@ -61,22 +61,20 @@ async fn waits(client: Coordinator, kind: Kind, number: usize) -> Result<Hold> {
 
 cases! {
     "NODE-WAIT" alone =>
-    /// 1,000 waiters of ten clients released one by one: a grant costs as many requests at the end
-    /// as at the beginning, and as among 100
+    /// 1,000 waiters of ten clients are released one by one: a grant costs as many requests at the end as at the start,
+    /// and as with 100 waiters
     async fn node_wait_a_thousand_released_one_by_one(context) {
         costs_do_not_grow(context, &MUTEX, [100, 1000]).await;
     }
 
     "NODE-WAIT" alone =>
-    /// 150 readers and writers in turn released one by one: a grant costs as many requests as among
-    /// 50
+    /// 150 alternating readers and writers are released one by one: a grant costs as many requests as with 50
     async fn node_wait_readers_and_writers_released_one_by_one(context) {
         costs_do_not_grow(context, &READERS_AND_WRITERS, [50, 150]).await;
     }
 
     "NODE-WAIT" alone =>
-    /// 150 waiters for one of two permits released one by one: a grant costs as many requests as
-    /// among 50
+    /// 150 waiters for one of two permits are released one by one: a grant costs as many requests as with 50
     async fn node_wait_for_permits_released_one_by_one(context) {
         costs_do_not_grow(context, &SEMAPHORE, [50, 150]).await;
     }

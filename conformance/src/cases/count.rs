@@ -166,7 +166,7 @@ fn opens(latch: &CountDownLatch) -> Waiter<()> {
 
 cases! {
     "COUNTER-ADD" =>
-    /// add, get, compare and set, delete; what does not fit is refused
+    /// add, get, compare-and-set and delete work; bad arguments are refused
     async fn counter_add_changes_what_is_there(context) {
         let [one, two] = context.clients().await;
         let (mine, theirs) = (counter(&one, "a"), counter(&two, "a"));
@@ -192,8 +192,7 @@ cases! {
     }
 
     "COUNTER-ADD" =>
-    /// adds that are dropped at any await point are applied once or not at all, and hinder no
-    /// other
+    /// adds that are dropped at any await point are applied once or not at all, and do not block other adds
     async fn counter_add_dropped_is_applied_once_at_most(context) {
         let [one, two] = context.clients().await;
         let (mine, theirs) = (counter(&one, "a"), counter(&two, "a"));
@@ -216,7 +215,7 @@ cases! {
     }
 
     "COUNTER-ADD" =>
-    /// a change that changes nothing is answered by the server, not from what the handle saw last
+    /// the server answers a change that changes nothing, not the state that the handle saw last
     async fn counter_add_answers_nothing_from_memory(context) {
         let [one, two] = context.clients().await;
         let (here, there) = (counter(&one, "c"), counter(&two, "c"));
@@ -254,7 +253,7 @@ cases! {
     }
 
     "IDS-UNIQUE" =>
-    /// no id comes twice from four processes that are killed again and again
+    /// no id comes twice from four processes that are killed repeatedly
     async fn ids_unique_across_killed_processes(context) {
         take_ids_and_die(context, 3).await;
     }
@@ -266,8 +265,8 @@ cases! {
     }
 
     "IDS-UNIQUE" =>
-    /// no id comes twice, from whichever handles, with blocks of whichever size, lost replies and
-    /// dropped calls; those of a handle rise
+    /// no id comes twice, from any handle, with blocks of any size, lost replies and dropped calls; the ids of a handle
+    /// rise
     async fn ids_unique_across_clients_and_faults(context) {
         let clients = context.clients::<3>().await;
         let generating = clients.iter().enumerate().flat_map(|(number, client)| {
@@ -301,8 +300,7 @@ cases! {
     }
 
     "LATCH-OPEN" =>
-    /// a latch opens for all who wait when it was counted down, and stays open; another count is a
-    /// conflict
+    /// a latch opens for all waiters when its count is zero, and stays open; another initial count is a conflict
     async fn latch_open_once_it_was_counted_down(context) {
         let [one, two] = context.clients().await;
         let (mine, theirs) = (latch(&one, "a", 3), latch(&two, "a", 3));
@@ -326,7 +324,7 @@ cases! {
     }
 
     "LATCH-OPEN" =>
-    /// a count-down whose reply is lost counts once, and whoever was cut off learns that it is open
+    /// a count-down whose reply is lost counts once, and a waiter that was cut off notices that the latch is open
     async fn latch_open_beside_lost_replies_and_cuts(context) {
         let (one, two) = (context.client().await, context.mortal().await);
         let (mine, theirs) = (latch(&one, "sum", 3), latch(&two, "sum", 3));

@@ -64,8 +64,7 @@ async fn delete_count(client: &Client) {
 
 cases! {
     "CELL-COUNT" =>
-    /// a request that arrives again is answered from the record, and one of an operation that has
-    /// ended is refused
+    /// a request that arrives again is answered from the record, and a request of an ended operation is refused
     async fn cell_count_repeated_request_is_applied_once(context) {
         let Some((client, cell)) = fixture(context).await else { return };
         let other = context.client().await;
@@ -99,7 +98,7 @@ cases! {
     }
 
     "CELL-COUNT" =>
-    /// an operation whose record may have been pushed out is not applied
+    /// an operation is not applied if its record may have been replaced
     async fn cell_count_forgotten_is_not_applied_again(context) {
         let Some((client, cell)) = fixture(context).await else { return };
         let add = request(WRITER, 2, Change::Add(1));
@@ -124,7 +123,7 @@ cases! {
     }
 
     "CELL-COUNT" =>
-    /// what it leaves in the cell is what a compare-and-set would, and each goes on from the other's
+    /// a count and a compare-and-set leave the same content in the cell, and each continues from the other
     async fn cell_count_agrees_with_compare_and_set(context) {
         let Some((client, cell)) = fixture(context).await else { return };
         let other = context.client().await;
@@ -147,7 +146,7 @@ cases! {
     }
 
     "CELL-COUNT" =>
-    /// what is no count, or began with another number, is a conflict, and stays
+    /// a cell that is not a count, or that began with another number, is a conflict, and stays
     async fn cell_count_of_another_thing_is_a_conflict(context) {
         let Some((client, _)) = fixture(context).await else { return };
         delete_count(&client).await;

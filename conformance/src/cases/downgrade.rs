@@ -29,8 +29,8 @@ async fn downgrade(node: &Arc<dyn Node>) {
 
 cases! {
     "RWLOCK-DOWNGRADE" =>
-    /// W R W R: the first turns reader in its place, with its token, and lets in the readers up to
-    /// the next writer
+    /// W R W R: the first writer becomes a reader in its place, with its token, and admits the readers before the next
+    /// writer
     async fn rwlock_downgrade_keeps_place_and_token(context) {
         let [one, two] = context.clients().await;
         let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));
@@ -63,8 +63,8 @@ cases! {
     }
 
     "RWLOCK-DOWNGRADE" =>
-    /// an event lets in the readers before the next writer, few or many, and no other waiter; a repetition does nothing; a
-    /// later client finds a reader in its place
+    /// an event admits the readers before the next writer, few or many, and no other waiter; a repeated downgrade does
+    /// nothing; a later client finds a reader in that place
     async fn rwlock_downgrade_lets_in_readers_and_no_writer(context) {
         let (one, two) = (context.quiet().await, context.quiet().await);
         for readers in [1, 24] {
@@ -110,8 +110,8 @@ cases! {
     }
 
     "RWLOCK-DOWNGRADE" =>
-    /// without its node it is an error and makes nothing: after a leave, after a removal, as a late request, and at the
-    /// same time as a leave
+    /// a downgrade without its node is an error and creates nothing: after a leave, after a removal, as a late request,
+    /// and at the same time as a leave
     async fn rwlock_downgrade_without_a_node_makes_nothing(context) {
         let (one, two) = (context.quiet().await, context.client().await);
         for how in ["left-late", "left-unanswered", "left-beside", "left-before", "removed-late", "removed"] {
@@ -150,7 +150,7 @@ cases! {
     }
 
     "RWLOCK-DOWNGRADE" =>
-    /// it is not reported as a removal, and a removal after it is: for a writer that had to wait too
+    /// a downgrade is not reported as a removal, and a later removal is, also for a writer that had to wait
     async fn rwlock_downgrade_is_not_reported_as_a_removal(context) {
         let (one, two) = (context.quiet().await, context.client().await);
         let queue = context.queue_of(Kind::RwLock, "a");
@@ -178,7 +178,7 @@ cases! {
     }
 
     "RWLOCK-DOWNGRADE" =>
-    /// whose reply is lost, is repeated and stays one; the removal of a node after it is reported
+    /// a downgrade whose reply is lost is repeated and has one effect; a later removal of the node is reported
     async fn rwlock_downgrade_survives_a_lost_reply(context) {
         let [one, two] = context.clients().await;
         let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));
@@ -197,8 +197,7 @@ cases! {
     }
 
     "RWLOCK-DOWNGRADE" =>
-    /// dropped at any await, it gives the lock back; of one that is lost, or released, it is an
-    /// error
+    /// a downgrade that is dropped at any await releases the lock; a downgrade of a lost or released hold is an error
     async fn rwlock_downgrade_can_be_dropped(context) {
         let [one, two] = context.clients().await;
         let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));
@@ -223,8 +222,8 @@ cases! {
     }
 
     "RWLOCK-OWNER" =>
-    /// a call without an owner enters nothing again: five writers come in one by one; the owner that a
-    /// call names does
+    /// a call without an owner never re-enters: five writers are admitted one by one; a call with the holding owner
+    /// re-enters
     async fn rwlock_owner_that_no_call_names_is_excluded(context) {
         let client = context.client().await;
         let (lock, owner) = (rwlock(&client, "a"), Owner::new("one"));
@@ -279,8 +278,7 @@ cases! {
     }
 
     "RWLOCK-OWNER" =>
-    /// an owner that writes may write and read without a request; its last write guard turns the
-    /// node into a reader's
+    /// an owner that writes may write and read without a request; after its last write guard, the node is a reader
     async fn rwlock_owner_that_writes_may_read_and_keeps_that(context) {
         let [one, two] = context.clients().await;
         let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));

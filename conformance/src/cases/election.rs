@@ -60,8 +60,8 @@ async fn cost<F: Future<Output = ()>>(context: &Context, round: impl Fn() -> F) 
 
 cases! {
     "ELECTION-TERM" alone =>
-    /// to stand and resign, or to join a group and leave, costs as many requests as to acquire a
-    /// mutex and release it, and new data cost one
+    /// to stand and resign, or to join and leave a group, costs as many requests as to acquire and release a mutex; new
+    /// data costs one request
     async fn election_term_costs_what_a_mutex_costs(context) {
         let client = context.quiet().await;
         if !counts(context).await {
@@ -88,8 +88,8 @@ cases! {
     }
 
     "ELECTION-TERM" =>
-    /// candidates lead one at a time, in the order of their coming, and terms rise; a leader that
-    /// resigns is followed at once
+    /// candidates lead one at a time, in the order in which they joined, and terms rise; after a resignation the next
+    /// candidate leads at once
     async fn election_term_rises_from_leader_to_leader(context) {
         let clients: [_; 3] = context.clients().await;
         let [one, two, three] = [0, 1, 2].map(|at| election(&clients[at]));
@@ -117,8 +117,7 @@ cases! {
     }
 
     "ELECTION-TERM" =>
-    /// leader, first candidate and one in the middle die, and nobody waits for them longer than
-    /// their leases last
+    /// the leader, the first candidate and a candidate in the middle die: others wait only until the leases have ended
     async fn election_term_goes_on_without_the_dead(context) {
         let (leads_first, next) = (context.doomed().await, context.doomed().await);
         let (middle, last) = (context.doomed().await, context.client().await);
@@ -145,8 +144,7 @@ cases! {
     }
 
     "ELECTION-TERM" =>
-    /// a candidate whose replies are lost, or who is cut off for a while, stands once and leads when
-    /// it is its turn
+    /// a candidate that loses replies or is cut off for a while joins once, and leads in its turn
     async fn election_term_beside_lost_replies_and_cuts(context) {
         let [one, two] = context.clients().await;
         let (mine, theirs) = (election(&one), election(&two));
@@ -171,8 +169,8 @@ cases! {
     }
 
     "ELECTION-TERM" =>
-    /// a candidate that leads again and again does its work under each leadership, stands again when
-    /// it was lost, and resigns when it is dropped
+    /// a candidate that leads repeatedly does its work in each leadership, joins again after a loss, and resigns when
+    /// it is dropped
     async fn election_term_is_led_again_and_again(context) {
         let [one, two] = context.clients().await;
         let (candidate, removes) = (election(&one), election(&two));
@@ -215,7 +213,7 @@ cases! {
     }
 
     "ELECTION-LOSS" =>
-    /// a leader that was removed is told, and what it proclaims after that is not seen
+    /// a removed leader is notified, and its later proclamations are not visible
     async fn election_loss_is_told_and_nothing_is_proclaimed_after_it(context) {
         let [one, two] = context.clients().await;
         let leader = campaign(&election(&one), "one").await;
@@ -242,7 +240,7 @@ cases! {
     }
 
     "ELECTION-LOSS" =>
-    /// a leader that is cut off knows before another leads, and what it proclaims fails by then
+    /// a leader that is cut off knows its loss before another candidate leads, and its proclamations fail from then on
     async fn election_loss_is_told_to_one_who_is_cut_off(context) {
         let (is_cut, follows) = (context.doomed().await, context.client().await);
         let leader = campaign(&election(&is_cut), "cut off").await;

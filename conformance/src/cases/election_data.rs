@@ -13,7 +13,7 @@ use crate::waits::soon;
 
 cases! {
     "ELECTION-DATA" =>
-    /// what a candidate says of itself is seen with its place, also while it waits, and goes with it
+    /// a candidate's data is visible in its place, also while it waits, and disappears with it
     async fn election_data_stands_with_its_candidate(context) {
         let [one, two] = context.clients().await;
         let (mine, theirs) = (election(&one), election(&two));
@@ -43,8 +43,8 @@ cases! {
     }
 
     "ELECTION-DATA" =>
-    /// an election at an exact address is one thing for clients of different namespaces, who see
-    /// each other's data, and new data unless the other program would not bear that
+    /// clients of different namespaces share an election at an exact address and see each other's data, and new data
+    /// unless other programs do not support that
     async fn election_data_is_seen_at_an_exact_address(context) {
         let Some([one, other]) = with_exact_addresses(context).await else { return };
         let name = context.fixture.exact_name();

@@ -44,7 +44,7 @@ async fn terms_until(observer: &mut Watch<Option<Leader>>, data: &str) -> Vec<To
 
 cases! {
     "ELECTION-OBSERVE" =>
-    /// an observer sees each leader, what it proclaims, and that nobody leads, as it happens
+    /// an observer sees each leader, its proclamations, and the absence of a leader, as they happen
     async fn election_observe_sees_leaders_and_gaps(context) {
         // An observer looks by itself once in its TTL: not within this case.
         let observing = context.quiet().await;
@@ -75,7 +75,7 @@ cases! {
     }
 
     "ELECTION-OBSERVE" =>
-    /// the death of a leader is seen when its lease has ended: with the next one, or without
+    /// an observer sees the death of a leader when its lease has ended, with or without a next leader
     async fn election_observe_sees_a_death(context) {
         let observing = context.quiet().await;
         let (follows, followed, alone) =
@@ -102,8 +102,7 @@ cases! {
     }
 
     "ELECTION-OBSERVE" =>
-    /// an observer that was cut off sees who leads once it can reach the server again, and its terms
-    /// rise
+    /// an observer that was cut off sees the leader after it has reconnected, and its terms rise
     async fn election_observe_heals_a_gap(context) {
         let observing = context.mortal().await;
         let (one, two) = (context.patient(LONG_TTL).await, context.patient(LONG_TTL).await);
@@ -131,8 +130,7 @@ cases! {
     }
 
     "ELECTION-OBSERVE" alone =>
-    /// a hundred observers of one election on one client cost the server what one does, and all of
-    /// them see a change
+    /// a hundred observers of one election on one client cost the server the same as one observer, and all see a change
     async fn election_observe_is_shared_by_the_observers_of_a_client(context) {
         const OBSERVERS: usize = 100;
         let [one, two] = context.clients().await;

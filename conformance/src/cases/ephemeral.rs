@@ -24,7 +24,7 @@ pub(super) async fn write(client: &Client, cell: &Address, text: &str, life: Cel
 
 cases! {
     "CELL-EPHEMERAL" clock =>
-    /// an ephemeral cell is kept alive by its writer's client, and goes at once when that closes
+    /// the client that wrote an ephemeral cell keeps it alive; the cell is gone at once after the close of the client
     async fn cell_ephemeral_lives_as_long_as_its_client(context) {
         // A renewal may be late.
         let writes = context.client_with(&context.config(2 * SHORT_TTL)).await;
@@ -40,8 +40,8 @@ cases! {
     }
 
     "CELL-EPHEMERAL" clock =>
-    /// the ephemeral cell of a client that died is gone within its TTL and a bound, and its watches
-    /// are told, though nobody else touches it
+    /// the ephemeral cell of a dead client is gone within its TTL and a bound, and watches are notified without other
+    /// requests for it
     async fn cell_ephemeral_goes_with_a_dead_client(context) {
         let (dies, reads, cell) = (context.mortal().await, context.client().await, cell(context));
         write(&dies, &cell, "here", CellLife::Lease).await;
@@ -59,8 +59,8 @@ cases! {
     }
 
     "CELL-EPHEMERAL" =>
-    /// the last write decides how long a cell stays: any client takes any cell over, or makes it lasting; versions rise with
-    /// each write, and an earlier version is refused
+    /// the last write decides how long a cell stays: any client takes over any cell, or makes it lasting; versions rise
+    /// with each write, and an earlier version is refused
     async fn cell_ephemeral_is_decided_by_the_last_write(context) {
         let (clients, reads): ([_; 2], _) = (context.clients().await, context.client().await);
         // By which client's lease a cell lives, if it does not stay.
@@ -110,7 +110,7 @@ cases! {
     }
 
     "CELL-EPHEMERAL" =>
-    /// once the lease was lost, the next write hangs on the next lease
+    /// after the loss of a lease, the next write uses the next lease
     async fn cell_ephemeral_is_written_anew_after_a_loss(context) {
         let (one, two, cell) = (context.doomed().await, context.client().await, cell(context));
         let before = write(&one, &cell, "before", CellLife::Lease).await;
@@ -136,7 +136,7 @@ cases! {
     }
 
     "CELL-EPHEMERAL" =>
-    /// a write under a hold may be ephemeral too: it outlives the hold, and not the client
+    /// a write under a hold may be ephemeral: the cell outlives the hold, but not the client
     async fn cell_ephemeral_under_a_hold_outlives_it(context) {
         let (one, two, cell) = (context.client().await, context.client().await, cell(context));
         let queue = context.queue_of(Kind::Mutex, "ephemeral");

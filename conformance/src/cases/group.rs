@@ -65,8 +65,7 @@ fn expected(changes: [&[&str]; 3]) -> [Vec<String>; 3] {
 
 cases! {
     "GROUP-MEMBERS" =>
-    /// members are seen by all in the order of joining, with label and data, as they come, change
-    /// and go
+    /// all clients see members in the order of joining, with label and data, as they join, change and leave
     async fn group_members_are_seen_in_the_order_of_joining(context) {
         // A watch looks by itself once in its TTL: not within this case.
         let watching = context.quiet().await;
@@ -98,7 +97,7 @@ cases! {
     }
 
     "GROUP-MEMBERS" =>
-    /// members say anything of up to 4,096 bytes, and a group is at no exact address
+    /// data of a member has up to 4,096 bytes, and a group cannot be at an exact address
     async fn group_members_say_what_they_like(context) {
         let client = context.client().await;
         let group = group(&client);
@@ -120,8 +119,8 @@ cases! {
     }
 
     "GROUP-MEMBERS" =>
-    /// a member that died is seen to be gone when its lease has ended, and one that was cut off
-    /// learns that it is none
+    /// a dead member disappears when its lease has ended, and a member that was cut off notices that it is not a member
+    /// any more
     async fn group_members_go_with_their_lease(context) {
         let watching = context.quiet().await;
         let (stays, dies, is_cut) = (context.client().await, context.doomed().await, context.doomed().await);
@@ -144,7 +143,7 @@ cases! {
     }
 
     "GROUP-MEMBERS" =>
-    /// a member whose replies are lost is there once, with what it said last, and leaves
+    /// a member that loses replies is listed once, with its latest data, and leaves
     async fn group_members_beside_lost_replies(context) {
         let [one, two] = context.clients().await;
         let sees = group(&two);
@@ -159,7 +158,7 @@ cases! {
     }
 
     "GROUP-MEMBERS" =>
-    /// a group of more members than one page is seen whole
+    /// a group with more members than one page is listed whole
     async fn group_members_of_several_pages(context) {
         const MEMBERS: usize = 501;
         // A busy machine answers hundreds of requests late.
@@ -185,7 +184,7 @@ cases! {
     }
 
     "GROUP-WATCH" =>
-    /// a watch tells who joined, who says something else and who left since the last answer
+    /// a watch reports the members that joined, changed their data or left since the last answer
     async fn group_watch_tells_what_differs(context) {
         let watching = context.quiet().await;
         let (one, two) = (context.client().await, context.doomed().await);
@@ -206,7 +205,7 @@ cases! {
     }
 
     "GROUP-WATCH" =>
-    /// a watch that was cut off sees who is there once it can reach the server again
+    /// a watch that was cut off reports the members after it has reconnected
     async fn group_watch_heals_a_gap(context) {
         let (watching, one) = (context.quiet().await, context.client().await);
         let first = join(&one, "first").await;
@@ -231,8 +230,7 @@ cases! {
     }
 
     "GROUP-WATCH" alone =>
-    /// a change reaches a thousand watches of twenty clients, and costs the server what twenty
-    /// watches do
+    /// a change reaches a thousand watches of twenty clients, and costs the server the same as twenty watches
     async fn group_watch_is_shared_by_the_watches_of_a_client(context) {
         const CLIENTS: usize = 20;
         const WATCHES: usize = 50;

@@ -25,16 +25,14 @@ const BETWEEN: Duration = Duration::from_millis(100);
 
 cases! {
     "LEASE-ALIVE" alone =>
-    /// of many holds none is lost while others are dropped at once and the server is silent for
-    /// less than a third of their TTL
+    /// no hold is lost while many others are dropped at once and the server is silent for less than a third of the TTL
     async fn lease_alive_in_a_soak_of_many_holds(context) {
         soak(context, 300, 100, Duration::from_secs(8)).await;
     }
 
     "LEASE-ALIVE" alone long =>
-    /// of 10,000 holds none is lost in five minutes, while 2,000 are dropped at once again and
-    /// again, and the way is cut at random so that the server is silent for less than a third of
-    /// their TTL
+    /// none of 10,000 holds is lost in five minutes, while 2,000 others are repeatedly dropped at once, and the link is
+    /// cut at random for less than a third of the TTL
     async fn soak_ten_thousand_holds(context) {
         soak(context, 10_000, 2_000, Duration::from_secs(300)).await;
     }

@@ -114,8 +114,8 @@ async fn stays_for(context: &Context, clients: [&Client; 2], cell: &Address, idl
 
 cases! {
     "CELL-IDLE" clock =>
-    /// a cell goes when nobody has used it for its time, no earlier and no later, though its writer
-    /// has died: its watches are told, and no version of before comes again
+    /// a cell expires after its idle time, not earlier and not later, also after the death of its writer: watches are
+    /// notified, and no earlier version is used again
     async fn cell_idle_goes_when_nobody_uses_it(context) {
         let (dies, other, cell) = (context.patient(SHORT_TTL).await, context.patient(LONG_TTL).await, cell(context, "a"));
         if !has_idle_cells(context, &other).await {
@@ -148,7 +148,7 @@ cases! {
     }
 
     "CELL-IDLE" =>
-    /// a cell stays as long as any client reads it or writes it, with the version of its last write
+    /// a cell stays as long as any client reads or writes it, with the version of its last write
     async fn cell_idle_stays_while_it_is_used(context) {
         let (one, two, cell) = (context.patient(LONG_TTL).await, context.patient(LONG_TTL).await, cell(context, "a"));
         if !has_idle_cells(context, &one).await {
@@ -160,8 +160,8 @@ cases! {
     }
 
     "CELL-IDLE" =>
-    /// the last write decides: a cell that was let stay stays, one that is to go goes, and the close
-    /// of a client ends only what hangs on its lease
+    /// the last write decides: a lasting cell stays, a cell with an idle time expires, and the close of a client ends
+    /// only cells of its lease
     async fn cell_idle_is_decided_by_the_last_write(context) {
         let (closes, other) = (context.patient(LONG_TTL).await, context.patient(LONG_TTL).await);
         if !has_idle_cells(context, &other).await {
@@ -199,8 +199,7 @@ cases! {
     }
 
     "CELL-IDLE" =>
-    /// a write under a hold may set a time too: the cell outlives the hold, and goes when nobody uses
-    /// it
+    /// a write under a hold may set an idle time: the cell outlives the hold, and expires when it is not used
     async fn cell_idle_under_a_hold_outlives_it(context) {
         let (one, two, cell) = (context.patient(LONG_TTL).await, context.patient(LONG_TTL).await, cell(context, "a"));
         // It is to be read twice before it goes.
@@ -223,8 +222,8 @@ cases! {
     }
 
     "CELL-IDLE" =>
-    /// values, counters, latches and generators go when nobody uses them; what is watched is used, and
-    /// no id of a block is given out after its generator has gone
+    /// values, counters, latches and generators expire when they are not used; a watch is a use, and no id of a block
+    /// is given out after its generator has expired
     async fn cell_idle_is_an_option_of_recipes(context) {
         let client = context.patient(SHORT_TTL).await;
         let of = &client.coordinator;

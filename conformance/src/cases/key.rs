@@ -14,7 +14,7 @@ use crate::waits::soon;
 
 cases! {
     "KEY-OPAQUE" adapted =>
-    /// keys with separators, braces, dots, blanks and other scripts are held side by side
+    /// keys with separators, braces, dots, blanks and other scripts are held at the same time
     async fn key_opaque_odd_keys_are_all_different(context) {
         let client = context.client().await;
         let long = "k".repeat(255);
@@ -45,7 +45,7 @@ cases! {
     }
 
     "KEY-KINDS" =>
-    /// kinds never meet: a mutex and a semaphore of one key are two things
+    /// kinds are separate: a mutex and a semaphore of one key do not exclude each other
     async fn key_kinds_never_meet(context) {
         let client = context.client().await;
         let mut nodes = Vec::new();
@@ -61,7 +61,7 @@ cases! {
     }
 
     "KEY-KINDS" =>
-    /// namespaces never meet: one key in two namespaces is two things
+    /// namespaces are separate: one key in two namespaces is two locks
     async fn key_kinds_namespaces_never_meet(context) {
         let [one, other] = of_two_namespaces(context).await;
         let first = acquire(&context.mutex(&one, "a")).await;
@@ -71,8 +71,7 @@ cases! {
     }
 
     "KEY-EXACT" =>
-    /// an exact address is one thing for clients of different namespaces, and refused where it
-    /// cannot be
+    /// clients of different namespaces share an exact address; a backend without such addresses refuses it
     async fn key_exact_is_shared_across_namespaces(context) {
         let [one, other] = of_two_namespaces(context).await;
         let name = context.fixture.exact_name();
@@ -91,7 +90,7 @@ cases! {
     }
 
     "KEY-EXACT" =>
-    /// each kind of lock at an exact address is one thing for clients of different namespaces
+    /// clients of different namespaces share each kind of lock at an exact address
     async fn key_exact_of_every_kind_is_shared(context) {
         let Some([one, other]) = with_exact_addresses(context).await else { return };
         let (one, two) = (&one.coordinator, &other.coordinator);
@@ -119,8 +118,8 @@ cases! {
     }
 
     "KEY-EXACT" =>
-    /// a semaphore at an exact address has one limit for clients of different namespaces, and a set
-    /// one reaches both
+    /// a semaphore at an exact address has one limit for clients of different namespaces, and a changed limit reaches
+    /// both
     async fn key_exact_semaphores_share_a_limit(context) {
         let Some([one, other]) = with_exact_addresses(context).await else { return };
         let name = context.fixture.exact_name();
@@ -141,8 +140,7 @@ cases! {
     }
 
     "KEY-EXACT" =>
-    /// kinds never meet at an exact address either, nor do a semaphore and a mutex whose name looks
-    /// like that of its limit
+    /// kinds are separate at an exact address too, and so are a semaphore and a mutex with the name of its limit
     async fn key_exact_kinds_never_meet(context) {
         let client = context.client().await;
         if !client.coordinator.capabilities().exact_addresses {

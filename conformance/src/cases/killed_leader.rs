@@ -17,15 +17,14 @@ use crate::waits::{until_within, within};
 
 cases! {
     "ELECTION-TERM" =>
-    /// a leader process that is killed, again and again: terms rise, and an observer sees every
-    /// leader and every gap
+    /// a leader process is killed repeatedly: terms rise, and an observer sees each leader and each gap
     async fn process_killed_while_leading(context) {
         kill_leaders(context, 3).await;
     }
 
     "ELECTION-TERM" alone long =>
-    /// the leader process killed 50 times in a row: terms rise, an observer sees every leader and
-    /// every gap, and how long each hand-over took is printed
+    /// the leader process is killed 50 times: terms rise, an observer sees each leader and each gap, and the time of
+    /// each hand-over is printed
     async fn soak_leader_killed_fifty_times(context) {
         kill_leaders(context, 50).await;
     }

@@ -10,8 +10,7 @@ use crate::waits::soon;
 
 cases! {
     "NODE-LIST" adapted =>
-    /// a label of 4 KiB is listed whole for a holder and a waiter, and one that is longer refused
-    /// by name at connect
+    /// a label of 4 KiB is listed whole for a holder and a waiter, and a longer one is refused by name at the connect
     async fn node_list_shows_the_longest_label_whole(context) {
         let mut config = context.config(LONG_TTL);
         // Two bytes each, in no coding of a server's own.
@@ -32,8 +31,7 @@ cases! {
     }
 
     "NODE-LIST" adapted =>
-    /// a label that a client wrote past every check is listed cut and escaped: it does not act on
-    /// the terminal that lists
+    /// a label that a client wrote without checks is listed cut and escaped, so that it cannot control a terminal
     async fn node_list_cuts_and_escapes_what_others_wrote(context) {
         let client = context.client().await;
         context.take_others("a").await;

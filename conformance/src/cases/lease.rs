@@ -15,7 +15,7 @@ use crate::waits::{is_live, lease_state, soon, until, within};
 
 cases! {
     "LEASE-ALIVE" adapted clock =>
-    /// a hold lasts for two TTLs while nobody does anything, or is renewed twice
+    /// a hold lasts for two TTLs without any call, or for two renewals
     async fn lease_alive_is_renewed_in_the_background(context) {
         // A renewal may be late.
         let (client, other) = (context.client_with(&context.config(2 * SHORT_TTL)).await, context.client().await);
@@ -43,7 +43,8 @@ cases! {
     }
 
     "LEASE-STATE" adapted clock =>
-    /// suspended when the server does not answer, live again when it does, and held all the while
+    /// the lease is suspended when the server does not answer and live again when it does; the lock is held all the
+    /// time
     async fn lease_state_suspended_and_live_again(context) {
         let client = context.client().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
@@ -63,8 +64,8 @@ cases! {
     }
 
     "LEASE-STATE" adapted =>
-    /// a process that slept past its TTL sees the loss at its first call, before any timer or task
-    /// has run
+    /// a process that was paused for longer than its TTL sees the loss at its first call, before any timer or task has
+    /// run
     async fn lease_state_is_a_function_of_the_clock(context) {
         let client = context.client().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
@@ -84,8 +85,8 @@ cases! {
     }
 
     "LEASE-STATE" adapted =>
-    /// an acquisition that comes while suspended waits within its own deadline, and succeeds when
-    /// the server is back
+    /// an acquisition that starts while the lease is suspended waits within its own deadline, and succeeds when the
+    /// server answers again
     async fn lease_state_acquire_waits_while_suspended(context) {
         let client = context.client().await;
         client.link.cut();
@@ -100,8 +101,8 @@ cases! {
     }
 
     "LEASE-STATE" adapted =>
-    /// an acquisition that is to fail fast does so when the lease is suspended, in the queue and at
-    /// the start; another waits on
+    /// an acquisition with `fail_fast` fails when the lease is suspended, in the queue and at the start; another one
+    /// keeps waiting
     async fn lease_state_fail_fast_does_not_wait(context) {
         let [holder, client] = context.clients().await;
         let own = acquire(&context.mutex(&client, "b")).await;
@@ -128,7 +129,7 @@ cases! {
     }
 
     "LEASE-DEADLINE" adapted clock =>
-    /// a holder that is cut off knows of its loss before another is admitted
+    /// a holder that is cut off knows its loss before another client is admitted
     async fn lease_deadline_is_known_before_another_is_admitted(context) {
         let (holder, other) = (context.doomed().await, context.client().await);
         let guard = Arc::new(acquire(&context.mutex(&holder, "a")).await);
@@ -159,7 +160,7 @@ cases! {
     }
 
     "LEASE-DEADLINE" adapted =>
-    /// a loss is final: contact that comes back later does not revive the hold
+    /// a loss is final: later contact with the server does not restore the hold
     async fn lease_deadline_loss_is_final(context) {
         let client = context.doomed().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
@@ -178,8 +179,7 @@ cases! {
     }
 
     "LEASE-TTL" adapted =>
-    /// the granted TTL is readable and not less than what was asked; outside 1 s to 1 h is refused
-    /// by name
+    /// the granted TTL is readable and not less than the requested one; a TTL outside 1 s to 1 h is refused by name
     async fn lease_ttl_granted_is_readable(context) {
         let shortest = Duration::from_secs(1);
         let client = context.client_with(&context.config(shortest)).await;

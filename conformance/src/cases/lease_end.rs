@@ -18,7 +18,7 @@ use crate::waits::{is_live, soon, until, within};
 
 cases! {
     "LEASE-FIXED" adapted clock =>
-    /// a hold with a fixed end is renewed until then and not past it, and the next is admitted
+    /// a hold with a fixed end is renewed until then and no longer, and the next client is admitted
     async fn lease_fixed_end_is_kept(context) {
         // A late renewal must not end it before.
         let client = context.client_with(&context.config(2 * SHORT_TTL)).await;
@@ -42,8 +42,8 @@ cases! {
     }
 
     "LEASE-FIXED" adapted clock =>
-    /// the next behind a fixed end comes a margin after its holder has counted itself lost, as at
-    /// an expiry, whether its guard is kept or dropped; at once behind a release
+    /// the next client after a fixed end is admitted a margin after the holder has counted its hold as lost, as after
+    /// an expiry, whether the guard is kept or dropped; after a release, at once
     async fn lease_fixed_end_has_a_margin(context) {
         let other = &context.client().await;
         // Side by side, on keys of their own. Each lease is so long that no late renewal ends it before, and the last
@@ -79,8 +79,8 @@ cases! {
     }
 
     "LEASE-CLOSE" adapted clock =>
-    /// a close notifies a live guard first, and gives back what it held a margin later; where all
-    /// were released it waits for nothing
+    /// a close notifies a live guard first, and releases its hold a margin later; if all guards were released, it does
+    /// not wait
     async fn lease_close_has_a_margin(context) {
         let [client, other] = context.clients().await;
         let (guard, given_back) = (acquire(&context.mutex(&client, "a")).await, acquire(&context.mutex(&client, "b")).await);
@@ -105,8 +105,7 @@ cases! {
     }
 
     "LEASE-CLOSE" adapted =>
-    /// closing gives everything back at once, holders and waiters hear it, and later calls say
-    /// closed
+    /// a close releases everything at once, holders and waiters are notified, and later calls fail as closed
     async fn lease_close_gives_everything_back(context) {
         let [client, other] = context.clients().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
@@ -126,7 +125,7 @@ cases! {
     }
 
     "LEASE-CLOSE" adapted =>
-    /// a close takes back the node of an acquisition whose answer is still on its way
+    /// a close removes the node of an acquisition whose answer is still pending
     async fn lease_close_takes_back_what_is_in_flight(context) {
         let [client, other] = context.clients().await;
         // Half of it for the answer's way back.
@@ -144,8 +143,7 @@ cases! {
     }
 
     "LEASE-CLOSE" adapted =>
-    /// a close while the server cannot be reached gives everything back when it can be, within the
-    /// request timeout
+    /// a close without a connection releases everything when the server answers again within the request timeout
     async fn lease_close_outlasts_a_break(context) {
         let outage = Duration::from_millis(300);
         // A client may need a second to connect anew, on a machine that stands still for a while.
@@ -170,7 +168,7 @@ cases! {
     }
 
     "LEASE-CLOSE" adapted =>
-    /// dropping the last handle gives everything back in the background
+    /// dropping the last handle releases everything in the background
     async fn lease_close_by_dropping(context) {
         let [client, other] = context.clients().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
@@ -190,8 +188,7 @@ cases! {
     }
 
     "LEASE-REOPEN" adapted clock =>
-    /// after a loss the next acquisition opens a new lease, and does not wait behind our own old
-    /// node
+    /// after a loss the next acquisition opens a new lease, and does not wait for the client's own old node
     async fn lease_reopen_after_loss(context) {
         let client = context.doomed().await;
         let old_lease = client.coordinator.lease();
@@ -210,8 +207,8 @@ cases! {
     }
 
     "LEASE-REOPEN" adapted =>
-    /// the lost lease is given back: a new acquisition does not wait until the server has forgotten
-    /// our own old node
+    /// a lost lease is ended on the server: a new acquisition does not wait until the server has removed the client's
+    /// own old node
     async fn lease_reopen_does_not_wait_behind_our_own_old_node(context) {
         let client = context.client().await;
         let old = acquire(&context.mutex(&client, "a")).await;
@@ -234,7 +231,7 @@ cases! {
     }
 
     "LEASE-EXPIRY" adapted clock =>
-    /// what hangs on a dead client's lease is gone within TTL and the stated bound
+    /// the nodes of a dead client are gone within its TTL and the stated bound
     async fn lease_expiry_frees_what_a_dead_client_held(context) {
         let (dead, other) = (context.doomed().await, context.client().await);
         let guard = acquire(&context.mutex(&dead, "a")).await;
@@ -247,7 +244,7 @@ cases! {
     }
 
     "LEASE-RENEWAL" adapted clock =>
-    /// when the task that renews dies, the lease is lost at its deadline: silence is never life
+    /// when the renewal task dies, the lease is lost at its deadline: a missing failure does not count as a renewal
     async fn lease_renewal_death_is_a_loss(context) {
         let client = context.doomed().await;
         let guard = acquire(&context.mutex(&client, "a")).await;

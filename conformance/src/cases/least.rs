@@ -24,8 +24,8 @@ async fn hold_for(mutex: &Lock, least: Duration) -> Guard {
 
 cases! {
     "MUTEX-AT-LEAST" adapted clock =>
-    /// a hold that is released or dropped at once stays until its least time is over, and then goes
-    /// to the next
+    /// a hold that is released or dropped at once stays until its least time is over, and then the next client is
+    /// admitted
     async fn mutex_at_least_keeps_others_out(context) {
         // It does not end while the least time passes.
         let (client, other) = (&context.quiet().await, &context.client().await);
@@ -64,8 +64,7 @@ cases! {
     }
 
     "MUTEX-AT-LEAST" adapted =>
-    /// one that is held for longer anyway is given back at its release, and a close waits for what
-    /// is kept
+    /// a hold that lasts longer than its least time is released at once, and a close waits for kept holds
     async fn mutex_at_least_is_waited_for_by_close(context) {
         let [client, other] = context.clients().await;
         let guard = hold_for(&context.mutex(&client, "short"), Duration::from_millis(20)).await;
@@ -85,8 +84,7 @@ cases! {
     }
 
     "MUTEX-AT-LEAST" adapted clock =>
-    /// a client that is closed at once leaves it to its expiry where that is promised, and gives it
-    /// back elsewhere
+    /// the close of a client leaves a kept hold to its expiry if the backend promises that, and otherwise releases it
     async fn mutex_at_least_outlives_a_close_as_promised(context) {
         // What it leaves to its expiry must be there until it is looked at.
         let ttl = if context.keeps_time() { 2 * SHORT_TTL } else { LONG_TTL };
@@ -106,7 +104,7 @@ cases! {
     }
 
     "MUTEX-AT-LEAST" adapted clock =>
-    /// a hold that is lost before is not kept: nobody waits for what another may hold
+    /// a hold that is lost before its least time is not kept: a later hold of another client is not blocked
     async fn mutex_at_least_ends_with_the_lease(context) {
         let client = context.doomed().await;
         drop(hold_for(&context.mutex(&client, "a"), Duration::from_secs(60)).await);

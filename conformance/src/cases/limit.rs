@@ -49,8 +49,8 @@ async fn settle(semaphore: &Semaphore) {
 
 cases! {
     "SEMAPHORE-OR-STORED" =>
-    /// a limit that was set survives its clients: a client with the old one follows it, or gets an
-    /// error that names how it could
+    /// a limit that was set outlives its clients: a client with the old limit follows it, or gets an error that names
+    /// the option to do so
     async fn semaphore_or_stored_follows_a_limit_that_was_set(context) {
         let [one, two] = context.clients().await;
         let first = one.coordinator.semaphore("a", Limit::UnlessStored(2)).expect("a good key");
@@ -76,8 +76,8 @@ cases! {
     }
 
     "SEMAPHORE-OR-STORED" =>
-    /// several clients that find no limit at once store one, and all go by it; a client that asks
-    /// for more than its own limit stores none
+    /// several clients that find no limit at once store one, and all follow it; a client with a weight above its own
+    /// limit stores none
     async fn semaphore_or_stored_is_stored_once(context) {
         let clients: [_; 3] = context.clients().await;
         let heavy = clients[0].coordinator.semaphore("a", Limit::UnlessStored(2)).expect("a good key");
@@ -95,8 +95,8 @@ cases! {
     }
 
     "SEMAPHORE-RESIZE" =>
-    /// limit 1 to 2 while some wait: the first is admitted at once, the next is not, and a waiter
-    /// that follows the stored limit waits too; 2 to 4 admits the next two
+    /// limit 1 to 2 with waiters: the first is admitted at once, the next is not, and a waiter that follows the stored
+    /// limit waits too; 2 to 4 admits the next two
     async fn semaphore_resize_up_admits_at_once(context) {
         let (one, two, three) = (context.quiet().await, context.quiet().await, context.quiet().await);
         let resized = semaphore(&one, "a", 1);
@@ -126,7 +126,7 @@ cases! {
     }
 
     "SEMAPHORE-RESIZE" =>
-    /// 3 to 2 with 2 + 1 held: nobody is revoked, and nobody admitted until the sum fits
+    /// 3 to 2 with 2 + 1 held: no hold is revoked, and no waiter is admitted until the sum fits
     async fn semaphore_resize_down_revokes_nobody(context) {
         let (one, two) = (context.quiet().await, context.quiet().await);
         for heavy_leaves in [true, false] {
@@ -207,8 +207,8 @@ cases! {
     }
 
     "SEMAPHORE-RESIZE" =>
-    /// without a stored limit, a client that follows it gets `Conflict`; the limit can be set
-    /// first, and outlives its clients
+    /// without a stored limit, a client that follows it gets `Conflict`; the limit can be set before the first use, and
+    /// outlives its clients
     async fn semaphore_resize_before_anybody_joins(context) {
         let [one, two] = context.clients().await;
         let following = by_the_stored_limit(&two, "a");

@@ -13,8 +13,7 @@ use super::semaphore::{permits, semaphore};
 
 cases! {
     "NODE-LIMITS" =>
-    /// the queues that have a stored limit are listed by the beginning of their keys, in pages, whether
-    /// they are in use or not; and no others
+    /// the queues with a stored limit are listed by a prefix of their keys, in pages, used or not, without other queues
     async fn node_limits_are_listed_by_the_beginning_of_their_keys(context) {
         let client = context.client().await;
         let mut keys = keys(&["a", "a/b*c", "a/[b]", "a/b{c}", "a%2Fb", "ä/a", "..a"], 11);
@@ -34,7 +33,7 @@ cases! {
     }
 
     "NODE-LIMITS" =>
-    /// a limit is replaced where the one that is known is stored, and nowhere else; who waits follows it
+    /// a limit is replaced only if the expected one is stored; waiters follow the new limit
     async fn node_limits_are_replaced_where_they_are_known(context) {
         let client = context.client().await;
         let (queue, backend) = (context.queue_of(Kind::Semaphore, "a"), client.coordinator.backend());

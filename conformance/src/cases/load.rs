@@ -22,8 +22,7 @@ const TAKES: f64 = 1.4;
 
 cases! {
     "LEASE-ALIVE" alone =>
-    /// a hold is renewed while more guards are dropped at once than its way has room for in the
-    /// time of a lease
+    /// a hold is renewed while more guards are dropped at once than its link can release within a TTL
     async fn lease_alive_beside_many_dropped_at_once(context) {
         let (client, held, many) = holds(context).await;
         drop(many);
@@ -32,8 +31,7 @@ cases! {
     }
 
     "LEASE-ALIVE" alone =>
-    /// a hold is renewed while more is released at once than its way has room for in the time of a
-    /// lease
+    /// a hold is renewed while more guards are released at once than its link can release within a TTL
     async fn lease_alive_beside_many_released_at_once(context) {
         let (client, held, many) = holds(context).await;
         let mut calls = JoinSet::new();
@@ -48,8 +46,7 @@ cases! {
     }
 
     "LEASE-ALIVE" alone =>
-    /// a hold is renewed while more is tried at once than its way has room for in the time of a
-    /// lease
+    /// a hold is renewed while more tries are made at once than its link can send within a TTL
     async fn lease_alive_beside_many_tries_at_once(context) {
         let client = lives(context).await;
         let taken = mutex(&client, "held");

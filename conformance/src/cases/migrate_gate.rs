@@ -53,8 +53,8 @@ async fn add_to_stamp(context: &Context, operator: &Client, fields: &str) {
 
 cases! {
     "MIGRATE-GATE" =>
-    /// a retired namespace refuses plain clients as they connect, by an error that says where to go,
-    /// and does not list them; operators come and go, and one of them takes it into use again
+    /// a retired namespace refuses plain clients at their connect, by an error with the new URL, and does not list
+    /// them; operators connect, and one of them reopens it
     async fn migrate_gate_sends_plain_clients_on(context) {
         let (one, another) = (operator(context).await, operator(context).await);
         assert_eq!(soon("marker", operator_of(&one).marker()).await.expect("answered"), None, "it is in use");
@@ -78,8 +78,8 @@ cases! {
     }
 
     "MIGRATE-GATE" =>
-    /// a namespace is not retired while a client is connected that has been idle ever since: the
-    /// call names it, and lets it work, and others come, as before
+    /// a namespace is not retired while a client is connected, also an idle one: the call names it, and this client and
+    /// new ones work as before
     async fn migrate_gate_waits_for_a_forgotten_client(context) {
         let idle = client(context, "the-forgotten-one").await.expect("connected");
         let operator = operator(context).await;
@@ -96,8 +96,7 @@ cases! {
     }
 
     "MIGRATE-GATE" =>
-    /// while a namespace is retired, clients connect all the time: whenever it is retired, none of
-    /// them is there
+    /// a namespace is retired while clients connect all the time: after each retirement, no client is connected
     async fn migrate_gate_among_clients_that_come_and_go(context) {
         let first = client(context, "first").await.expect("the first");
         let operator = operator(context).await;
@@ -120,8 +119,8 @@ cases! {
     }
 
     "MIGRATE-GATE" =>
-    /// a namespace into which another is to move refuses plain clients until then, and says where
-    /// what they look for is still; a mark that this build cannot read keeps it out
+    /// a namespace that is the target of a move refuses plain clients until the move is done, and names the URL to use;
+    /// a mark that this build cannot read keeps it out
     async fn migrate_gate_keeps_the_new_side_shut_before_its_move(context) {
         let operator = operator(context).await;
         let url = ELSEWHERE.replace('?', "%3F").replace('=', "%3D");
@@ -132,7 +131,7 @@ cases! {
     }
 
     "MIGRATE-GATE" =>
-    /// what a later version writes beside the stamp about a move keeps this version out
+    /// data of a later version about a move, next to the stamp, keeps this version out
     async fn migrate_gate_of_a_later_version_keeps_this_one_out(context) {
         let operator = operator(context).await;
         add_to_stamp(context, &operator, "&moving=sideways").await;
@@ -141,8 +140,8 @@ cases! {
     }
 
     "MIGRATE-GATE" =>
-    /// a client that was cut off while its namespace was retired is sent on when it is back: it joins
-    /// no queue before that is clear
+    /// a client that was cut off while its namespace was retired gets the new URL when it reconnects, and joins no
+    /// queue before
     async fn migrate_gate_after_a_client_was_cut_off(context) {
         let (operator, away) = (operator(context).await, brief_build(context, LAYOUT, "away").await.expect("connected"));
         context.cut_off(&away).await;

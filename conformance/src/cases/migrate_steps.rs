@@ -155,9 +155,8 @@ async fn token(of: &Client) -> Token {
 
 cases! {
     "MIGRATE-GATE" =>
-    /// a plain client of either side, idle or not, keeps a move from beginning: it is named, and nothing
-    /// changes for it and for others; once it has gone, both sides refuse plain clients until the move
-    /// is given up
+    /// a plain client of either side, idle or not, prevents the start of a move: it is named, and it and others work as
+    /// before; after it has closed, both sides refuse plain clients until the move is given up
     async fn migrate_gate_begins_over_no_outsider(context) {
         let (sides, operator) = (sides(context), operator(context).await);
         for of in [&sides.from, &sides.to] {
@@ -186,8 +185,8 @@ cases! {
     }
 
     "MIGRATE-ACK-NAMES-VERSION" =>
-    /// a step waits for the member that has not acknowledged the phase, names it, and goes on when it
-    /// does; one that has died is waited for until its lease has ended
+    /// a step waits for the member that has not acknowledged the phase, names it, and continues after the
+    /// acknowledgement; for a dead member, it waits until the lease has ended
     async fn migrate_ack_names_version_a_step_waits_for_the_last_member(context) {
         let operator = operator(context).await;
         let (willing, late) = (Participant::new(context, "willing").await, Participant::mortal(context, "late").await);
@@ -223,8 +222,8 @@ cases! {
     }
 
     "MIGRATE-EPOCH-RECORDED" =>
-    /// plain clients give tokens above all of a move, behind one that was taken back, and behind one that
-    /// is done; nobody connects to the old side then
+    /// plain clients give tokens above all tokens of a move, after a move that was reversed and after one that is done;
+    /// then the old side refuses clients
     async fn migrate_epoch_recorded_plain_tokens_rise_behind_a_move(context) {
         let (sides, operator) = (sides(context), operator(context).await);
         let plain = client(context, &sides.from, "before").await.expect("connected");
@@ -258,7 +257,7 @@ cases! {
     }
 
     "MIGRATE-COMPARE-AND-SET" =>
-    /// two operators at once make one move: no phase is passed over, and no epoch is taken twice
+    /// two operators at once make one move: no phase is skipped, and no epoch is used twice
     async fn migrate_compare_and_set_two_operators_make_one_move(context) {
         let (one, other) = (operator_at(context, WAY).await, operator_at(context, WAY).await);
         let member = Participant::new(context, "one").await;
@@ -281,8 +280,8 @@ cases! {
     }
 
     "MIGRATE-LIMITS" =>
-    /// the stored limits of semaphores move with the locks, also of those that nobody uses meanwhile, over
-    /// what the new side had; and come back with a move that is taken back
+    /// the stored limits of semaphores move with the locks, also of unused ones, and replace the limits of the new
+    /// side; they come back with a reversed move
     async fn migrate_limits_move_with_the_locks(context) {
         let (sides, operator) = (sides(context), operator(context).await);
         let at = |of: &MoveConfig, key: &str| {

@@ -58,8 +58,8 @@ fn mixed(client: &Client) -> MultiLock {
 
 cases! {
     "MULTI-WHOLE" =>
-    /// locks of all recipes and modes are held together or not at all; each is held as its recipe
-    /// says, and tokens come in the given order
+    /// locks of all recipes and modes are held together or not at all; each keeps the rules of its recipe, and tokens
+    /// come in the given order
     async fn multi_holds_all_or_none(context) {
         let [one, two] = context.clients().await;
         let (lock, owner) = (mixed(&one), Owner::new("one"));
@@ -86,8 +86,7 @@ cases! {
     }
 
     "MULTI-WHOLE" =>
-    /// one deadline covers all; when it passes, the error names the key that was waited for, and
-    /// nothing stays
+    /// one deadline covers all members; when it passes, the error names the missing key, and no node stays
     async fn multi_within_is_one_deadline(context) {
         let [one, two] = context.clients().await;
         let lock = mutexes(&one, &["b", "c", "a"]);
@@ -104,7 +103,7 @@ cases! {
     }
 
     "MULTI-WHOLE" =>
-    /// what was acquired is given back when another member fails, and when the future is dropped
+    /// acquired members are released when another member fails, and when the future is dropped
     async fn multi_gives_back_what_it_held(context) {
         let [one, two] = context.clients().await;
         // The limit is another: a conflict, after the mutex was acquired.
@@ -124,8 +123,7 @@ cases! {
     }
 
     "MULTI-ORDER" =>
-    /// tasks of several clients that acquire random keys in random order: never two at once, and
-    /// never a deadlock
+    /// tasks of several clients acquire random keys in random order: never two holders at once, and never a deadlock
     async fn multi_in_any_order_never_deadlocks(context) {
         const KEYS: [&str; 4] = ["a", "b", "c", "d"];
         let clients: [_; 3] = context.clients().await;
@@ -156,7 +154,7 @@ cases! {
     }
 
     "MULTI-ORDER" =>
-    /// locks of several coordinators go by the names of these
+    /// locks of several coordinators are ordered by the names of the coordinators
     async fn multi_spans_coordinators_with_names(context) {
         let named = |name: &'static str| context.client_by(LONG_TTL, |config| config.name = Some(name.to_owned()));
         let (one, two) = (named("one").await, named("two").await);
@@ -172,7 +170,7 @@ cases! {
     }
 
     "MULTI-LOSS" =>
-    /// it is lost when one of its locks is lost, which it names; its release gives the others back
+    /// a hold is lost when one of its locks is lost, which the error names; its release releases the others
     async fn multi_is_lost_with_any(context) {
         // It is told: by itself it would ask later than the bound.
         let (one, operator) = (context.quiet().await, context.client().await);
@@ -193,8 +191,8 @@ cases! {
     }
 
     "MULTI-LOSS" =>
-    /// one that is removed by an operator while others are waited for ends the acquisition, and
-    /// names the key
+    /// the removal of one lock by an operator, while others are awaited, ends the acquisition, and the error names the
+    /// key
     async fn multi_hears_a_loss_while_it_waits(context) {
         // As above.
         let (one, operator) = (context.quiet().await, context.client().await);
@@ -210,8 +208,8 @@ cases! {
     }
 
     "MULTI-BOUNDS" =>
-    /// a fixed end begins when all are held, and ends all of them; a least time keeps all of them,
-    /// and nothing of an acquisition that was refused
+    /// a fixed end starts when all are held, and ends all of them; a least time keeps all of them, and no part of a
+    /// refused acquisition
     async fn multi_bounds_begin_when_all_are_held(context) {
         let [one, two] = context.clients().await;
         let lock = mutexes(&one, &["a", "b"]);

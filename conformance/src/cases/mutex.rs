@@ -18,7 +18,7 @@ use crate::waits::{contend, soon, until, within};
 
 cases! {
     "MUTEX-EXCLUSION" adapted =>
-    /// many tasks on several clients: never two at once, tokens strictly rising, everyone served
+    /// many tasks on several clients: never two holders at once, tokens strictly rising, all tasks served
     async fn mutex_excludes(context) {
         let clients: [_; 3] = context.clients().await;
         let (inside, last) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
@@ -58,7 +58,7 @@ cases! {
     }
 
     "MUTEX-TRY" adapted =>
-    /// a try on a held lock answers none, overtakes nobody and leaves nothing
+    /// a try on a held lock returns `None`, overtakes no waiter and leaves no node
     async fn mutex_try_never_waits_or_overtakes(context) {
         let [client, other] = context.clients().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
@@ -73,8 +73,7 @@ cases! {
     }
 
     "MUTEX-TRY" adapted =>
-    /// of several tries at one instant on a free lock one succeeds; at most one where a refused try
-    /// is seen by others
+    /// of several tries at one instant on a free lock, one succeeds; at most one if others see a refused try
     async fn mutex_try_of_several_at_one_instant(context) {
         let clients: [_; 6] = context.clients().await;
         let clean_try = context.testbed.capabilities().clean_try;
@@ -91,7 +90,7 @@ cases! {
     }
 
     "MUTEX-TRY" adapted =>
-    /// a try without a server answers Unavailable within the request timeout
+    /// a try without a server fails with `Unavailable` within the request timeout
     async fn mutex_try_answers_in_time_without_a_server(context) {
         let timeout = NOISE * 2;
         let client = context.client_by(LONG_TTL, |config| config.request_timeout = timeout).await;
@@ -113,7 +112,7 @@ cases! {
     }
 
     "MUTEX-WITHIN" adapted =>
-    /// a total deadline is kept, and nothing stays of what timed out
+    /// a total deadline is kept, and no node of a timed-out acquisition stays
     async fn mutex_within_times_out_and_leaves_nothing(context) {
         let [client, other] = context.clients().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
@@ -128,8 +127,8 @@ cases! {
     }
 
     "MUTEX-WITHIN" adapted =>
-    /// a deadline that passes behind others is a timeout; one that passes while nobody answers is
-    /// an outage, and says so
+    /// a deadline that passes while others hold is a timeout; a deadline that passes without an answer of the server is
+    /// reported as an outage
     async fn mutex_within_distinguishes_an_outage_from_contention(context) {
         let (holder, client, beside) = (context.client().await, context.mortal().await, context.client().await);
         let guard = acquire(&context.mutex(&holder, "a")).await;
@@ -152,7 +151,7 @@ cases! {
     }
 
     "MUTEX-RELEASE" adapted =>
-    /// a release is idempotent, and a released hold says that it is not held
+    /// a release is idempotent, and a released hold reports that it is not held
     async fn mutex_release_is_idempotent(context) {
         let client = context.client().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
@@ -172,7 +171,7 @@ cases! {
     }
 
     "MUTEX-RUN" adapted =>
-    /// run gives the work's output, and drops the work when the hold is lost
+    /// `run` returns the work's output, and drops the work when the hold is lost
     async fn mutex_run_is_dropped_at_the_loss(context) {
         let client = context.doomed().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
@@ -208,7 +207,7 @@ cases! {
     }
 
     "CAPABILITIES" =>
-    /// a client says of its backend what the testbed expects of it
+    /// the capabilities of a client equal the capabilities that the testbed expects
     async fn capabilities_are_what_was_promised(context) {
         let client = context.client().await;
         assert_eq!(client.coordinator.capabilities(), context.testbed.capabilities());

@@ -53,8 +53,8 @@ cases! {
     }
 
     "NODE-ADMIT" =>
-    /// exclusive: the first is admitted, the others wait, each for its predecessor; a leave in the middle admits no
-    /// waiter, and a refused try leaves nothing
+    /// exclusive: the first is admitted, and each other waits for its predecessor; a leave in the middle admits no
+    /// waiter, and a refused try leaves no node
     async fn node_admit_exclusive(context) {
         let (one, two) = (context.quiet().await, context.quiet().await);
         let queue = context.queue_of(Kind::Mutex, "a");
@@ -84,8 +84,8 @@ cases! {
     }
 
     "NODE-ADMIT" =>
-    /// shared and exclusive: readers together, behind the nearest earlier writer; a cancelled
-    /// writer lets the readers in, also during a read
+    /// shared and exclusive: readers hold together, after the nearest earlier writer; a cancelled writer admits the
+    /// later readers, also during a read
     async fn node_admit_shared_and_exclusive(context) {
         let (client, other) = (context.quiet().await, context.quiet().await);
         let queue = context.queue_of(Kind::RwLock, "a");
@@ -117,7 +117,7 @@ cases! {
     }
 
     "NODE-ADMIT" =>
-    /// permits: all or none and in order, and the next is admitted whichever leaves
+    /// permits: all or none, in order, and the next waiter is admitted after any holder leaves
     async fn node_admit_permits(context) {
         let clients = [context.quiet().await, context.quiet().await];
         for leaver in 0..2 {

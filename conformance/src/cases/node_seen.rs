@@ -12,8 +12,7 @@ use crate::waits::{is_live, within};
 
 cases! {
     "NODE-GONE" adapted clock =>
-    /// a holder whose node is removed from outside hears `Revoked` within one TTL, and its lease
-    /// may live on
+    /// a holder whose node is removed on the server gets `Revoked` within one TTL; its lease may stay live
     async fn node_gone_a_holder_hears_it(context) {
         let [client, other] = context.clients().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
@@ -30,7 +29,7 @@ cases! {
     }
 
     "NODE-GONE" adapted =>
-    /// a waiter whose node is removed from outside hears `Revoked` within one TTL
+    /// a waiter whose node is removed on the server gets `Revoked` within one TTL
     async fn node_gone_a_waiter_hears_it(context) {
         let [holder, client] = context.clients().await;
         let guard = acquire(&context.mutex(&holder, "a")).await;
@@ -43,7 +42,7 @@ cases! {
     }
 
     "NODE-GONE" adapted =>
-    /// a removal is reported at once where that is promised, and within one TTL elsewhere
+    /// a removal is reported at once if the backend promises it, and otherwise within one TTL
     async fn node_gone_is_reported_as_promptly_as_promised(context) {
         let ttl = if context.testbed.capabilities().prompt_revocation { QUIET_TTL } else { LONG_TTL };
         let client = context.client_with(&context.config(ttl)).await;
@@ -63,7 +62,7 @@ cases! {
     }
 
     "NODE-FOREIGN" adapted =>
-    /// an entry under the queue that is no node of ours does no harm
+    /// a foreign entry in the queue does no harm
     async fn node_foreign_entries_do_no_harm(context) {
         let [client, other] = context.clients().await;
         let queue = context.queue("a");
@@ -103,8 +102,8 @@ cases! {
     }
 
     "NODE-LIST" adapted clock =>
-    /// a listing tells how long a holder's lease has left: no less than its owner counts on, and the
-    /// next one holds when it is over; where the server does not tell, nothing
+    /// a listing shows the remaining time of a holder's lease: at least the time that its owner assumes, and the next
+    /// client holds after it; nothing if the server does not report it
     async fn node_list_tells_how_long_a_lease_has_left(context) {
         let (client, other) = (context.doomed().await, context.client().await);
         let (clock, queue) = (other.coordinator.lease().clock().clone(), context.queue("a"));

@@ -14,7 +14,7 @@ use crate::waits::{until, within};
 
 cases! {
     "NODE-WAIT" adapted =>
-    /// a hand-off comes by an event: well before the waiter would look again by itself
+    /// a hand-off comes by an event, well before the waiter's re-check
     async fn node_wait_a_handoff_is_an_event(context) {
         let (holder, waiting) = (context.quiet().await, context.quiet().await);
         for _ in 0..3 {
@@ -26,7 +26,7 @@ cases! {
     }
 
     "NODE-WAIT" alone adapted =>
-    /// what a departure costs does not grow with the number of waiters
+    /// the cost of a departure does not grow with the number of waiters
     async fn node_wait_a_departure_costs_the_same_behind_few_and_many(context) {
         if !counts(context).await {
             return;
@@ -59,8 +59,7 @@ cases! {
     }
 
     "NODE-WAIT" adapted =>
-    /// a departure admits the next and nobody else, and a waiter in mid-queue that leaves admits
-    /// nobody
+    /// a departure admits only the next waiter, and a waiter that leaves from the middle of the queue admits none
     async fn node_wait_a_departure_admits_the_next_alone(context) {
         let [holder, one, two, three] = context.clients().await;
         let guard = acquire(&context.mutex(&holder, "a")).await;
@@ -78,7 +77,7 @@ cases! {
     }
 
     "NODE-NO-LOST-WAKE" adapted clock =>
-    /// a waiter that was cut off while its turn came learns of it, within its re-check
+    /// a waiter that was cut off when its turn came notices it within its re-check
     async fn node_no_lost_wake(context) {
         let [holder, waiting] = context.clients().await;
         let guard = acquire(&context.mutex(&holder, "a")).await;
@@ -95,7 +94,7 @@ cases! {
     }
 
     "NODE-NO-LOST-WAKE" adapted =>
-    /// a wake-up that the server drops delays the waiter until its re-check, not for ever
+    /// a wake-up that the server drops delays the waiter until its re-check
     async fn node_no_lost_wake_when_it_is_dropped(context) {
         let [holder, waiting] = context.clients().await;
         let guard = acquire(&context.mutex(&holder, "a")).await;
@@ -116,7 +115,7 @@ cases! {
     }
 
     "NODE-DEATH" adapted clock =>
-    /// a dead waiter in mid-queue stands in nobody's way longer than its lease
+    /// a dead waiter in the middle of the queue blocks others no longer than its lease
     async fn node_death_in_mid_queue(context) {
         let (holder, dead, last) = (context.client().await, context.doomed().await, context.client().await);
         let guard = acquire(&context.mutex(&holder, "a")).await;
@@ -131,8 +130,8 @@ cases! {
     }
 
     "NODE-DEATH" clock =>
-    /// a waiter finds by itself that a dead client's lease has run out, whatever it waits for: a mutex,
-    /// a reader, a writer, permits
+    /// a waiter notices without an event that a dead client's lease has run out, for a mutex, a reader, a writer and
+    /// permits
     async fn node_death_is_found_by_waiters_of_each_kind(context) {
         let (dead, other) = (context.doomed().await, context.client().await);
         let claims = [

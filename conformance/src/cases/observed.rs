@@ -62,8 +62,8 @@ pub(super) async fn until_it_is(
 
 cases! {
     "NODE-DATA" =>
-    /// a node's data is in the listing from the join on, whatever bytes it has; its owner replaces
-    /// it, waiting or admitted, and place, number and label stay
+    /// a node's data is listed from the join on, with any bytes; its owner replaces the data, waiting or admitted, and
+    /// place, number and label stay
     async fn node_data_is_listed_and_replaced(context) {
         let [one, two] = context.clients().await;
         for kind in [Kind::Election, Kind::Group, Kind::Mutex, Kind::Semaphore] {
@@ -91,8 +91,7 @@ cases! {
     }
 
     "NODE-DATA" =>
-    /// data that is written to a node that is gone reaches no other node, also where the request
-    /// arrives late; the writer is told that it is lost
+    /// data for a node that is gone reaches no other node, also if the request arrives late; the writer gets the loss
     async fn node_data_reaches_no_other_node(context) {
         // No renewal names its node while the write is to be caught.
         let (one, two) = (context.quiet().await, context.client().await);
@@ -127,7 +126,7 @@ cases! {
     }
 
     "NODE-DATA" =>
-    /// new data admits no waiter of any kind; a leave and a downgrade do, and both keep the data
+    /// new data admits no waiter of any kind; a leave and a downgrade do, and keep the data
     async fn node_data_admits_no_waiter(context) {
         let (one, two) = (context.quiet().await, context.quiet().await);
         let election = context.queue_of(Kind::Election, "data");
@@ -192,7 +191,7 @@ cases! {
     }
 
     "NODE-DATA" =>
-    /// a write whose reply is lost is unknown, or found out, and was made
+    /// a write of data whose reply is lost is unknown, or its outcome is found out; it was made
     async fn node_data_of_a_lost_reply_is_unknown(context) {
         // No renewal names its node while the write is to lose its reply.
         let (one, two) = (context.quiet().await, context.client().await);
@@ -209,8 +208,8 @@ cases! {
     }
 
     "NODE-QUEUES" =>
-    /// the queues of a kind that have nodes are listed by the beginning of their keys, in pages, and
-    /// no others: not those of another kind or namespace, nor those that were left
+    /// the queues of a kind with nodes are listed by a prefix of their keys, in pages, without other kinds, namespaces
+    /// or empty queues
     async fn node_queues_are_listed_by_the_beginning_of_their_keys(context) {
         let client = context.client().await;
         let odd = ["a", "a/", "a/b*c", "a/[b]", "a/b{c}", "b/a", "a%2Fb", "ä/a", ".", "..a"];

@@ -16,8 +16,7 @@ use crate::waits::{soon, within};
 
 cases! {
     "NODE-GONE" adapted =>
-    /// a forced release frees the lock for the next; its victim, a holder or a waiter, hears
-    /// `Revoked` at once
+    /// a forced release frees the lock for the next client; its victim, a holder or a waiter, gets `Revoked` at once
     async fn node_gone_by_a_forced_release_is_reported(context) {
         // It is told: by itself it would ask later than the bound.
         let (client, operator) = (context.quiet().await, context.client().await);
@@ -52,7 +51,7 @@ cases! {
     }
 
     "NODE-GONE" =>
-    /// it is the same of readers and of permits: the node that it makes room for comes in
+    /// the same for readers and permits: the next waiters are admitted
     async fn node_gone_by_a_forced_release_makes_room(context) {
         // As above.
         let (client, operator) = (context.quiet().await, context.client().await);
@@ -85,7 +84,8 @@ cases! {
     }
 
     "NODE-LEAVE-OWN" adapted =>
-    /// a release reports the server's state: a hold that was removed from outside is lost, with and without a next holder
+    /// a release reports the server's state: a hold that was removed on the server is lost, with and without a next
+    /// holder
     async fn node_leave_own_reports_a_removal(context) {
         for (forced, followed) in [(true, true), (false, true), (false, false)] {
             let [client, operator] = context.clients().await;
@@ -106,8 +106,8 @@ cases! {
     }
 
     "NODE-LEAVE-OWN" adapted =>
-    /// a hold that was removed from outside, and whose release has lost its reply besides, never
-    /// hears that it was held until then
+    /// a hold that was removed on the server, and whose release lost its reply, is never reported as held until the
+    /// release
     async fn node_leave_own_never_guesses(context) {
         let [client, operator] = context.clients().await;
         let there = context.mutex(&operator, "a");

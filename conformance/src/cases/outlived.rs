@@ -19,8 +19,8 @@ use crate::waits::{soon, within};
 
 cases! {
     "LEASE-CLOSE" =>
-    /// a close from another runtime, while nobody drives the one that connected, answers within two
-    /// request timeouts
+    /// a close from another runtime, while the runtime of the connect is not driven, returns within two request
+    /// timeouts
     async fn lease_close_from_another_runtime_is_bounded(context) {
         let Some((home, client, guard)) = elsewhere(context) else { return };
         let (bound, began) = (context.fixture.config().request_timeout * 2 + context.late(), Instant::now());
@@ -35,8 +35,7 @@ cases! {
     }
 
     "LEASE-RENEWAL" =>
-    /// a client that outlives its runtime says so at once, and what it holds is lost at its
-    /// deadline
+    /// a client that outlives its runtime reports that at once, and its holds are lost at their deadline
     async fn lease_renewal_gone_with_its_runtime_is_reported_at_once(context) {
         let Some((home, client, guard)) = elsewhere(context) else { return };
         home.shutdown_background();
@@ -48,8 +47,8 @@ cases! {
     }
 
     "LEASE-STATE" adapted =>
-    /// from a server that stays away a waiter hears after a TTL and a request timeout, and a
-    /// release by the hold's deadline
+    /// without a server, a waiter gets an error after a TTL and a request timeout, and a release returns by the hold's
+    /// deadline
     async fn lease_state_silence_is_waited_for_within_its_bound(context) {
         // As short as it is by default: what Redis keeps of a node outlives it for as long as it stood.
         let (ttl, timeout) = (if context.keeps_time() { SHORT_TTL } else { LONG_TTL }, Duration::from_secs(2));

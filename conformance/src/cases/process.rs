@@ -55,7 +55,7 @@ fn victims(context: &Context, ttl: Duration) -> Option<Config> {
 
 cases! {
     "NODE-DEATH" adapted clock =>
-    /// a holder process that is killed is followed by the next within TTL and bound
+    /// after a holder process is killed, the next client holds within the TTL and the bound
     async fn process_killed_while_holding(context) {
         let Some(config) = victims(context, mortal(context)) else { return };
         let client = survivor(context).await;
@@ -70,8 +70,7 @@ cases! {
     }
 
     "NODE-DEATH" adapted clock =>
-    /// a process that is killed while waiting in mid-queue stands in nobody's way longer than its
-    /// lease
+    /// a process that is killed while it waits in the middle of the queue blocks others no longer than its lease
     async fn process_killed_while_waiting_in_mid_queue(context) {
         let Some(config) = victims(context, mortal(context)) else { return };
         let client = survivor(context).await;
@@ -88,8 +87,8 @@ cases! {
     }
 
     "LEASE-DEADLINE" clock =>
-    /// a holder process that is stopped past its TTL and continued knows at its first call, and its
-    /// fenced write is refused
+    /// a holder process that is stopped for longer than its TTL knows its loss at its first call, and its fenced write
+    /// is refused
     async fn process_stopped_past_its_ttl_knows_at_the_first_call(context) {
         let Some(config) = processes(context, MORTAL) else { return };
         let client = survivor(context).await;
@@ -116,7 +115,7 @@ cases! {
     }
 
     "LEASE-CLOSE" adapted =>
-    /// a process that ends in order leaves at once
+    /// a process that closes its client leaves the queue at once
     async fn process_that_ends_in_order_leaves_at_once(context) {
         let Some(config) = processes(context, LONG_TTL) else { return };
         let client = context.client().await;
@@ -130,15 +129,13 @@ cases! {
     }
 
     "LEASE-CLOSE" adapted =>
-    /// a process whose work ends early, by an error while it holds, gives everything back first
-    /// where it closes behind its work
+    /// a process whose work ends with an error while it holds releases everything if it uses `close_after`
     async fn process_whose_work_fails_leaves_at_once(context) {
         ends_early(context, WayOut::Error).await;
     }
 
     "LEASE-CLOSE" adapted =>
-    /// a process whose work panics while it holds gives everything back first where it closes
-    /// behind its work
+    /// a process whose work panics while it holds releases everything if it uses `close_after`
     async fn process_whose_work_panics_leaves_at_once(context) {
         ends_early(context, WayOut::Panic).await;
     }

@@ -14,7 +14,7 @@ use crate::waits::{soon, within};
 
 cases! {
     "WATCH-QUEUE" =>
-    /// a watch of a queue tells of nodes that come, leave and are admitted, and of new data
+    /// a watch of a queue reports nodes that join, leave and are admitted, and new data
     async fn watch_queue_tells_of_each_change(context) {
         let [one, two] = context.clients().await;
         for kind in [Kind::Election, Kind::Group, Kind::Clients] {
@@ -47,7 +47,7 @@ cases! {
     }
 
     "WATCH-QUEUE" clock =>
-    /// the death of a client is told once its node is gone, though nobody else touches the queue
+    /// a watch reports the death of a client after its node is gone, without other requests for the queue
     async fn watch_queue_tells_of_a_death(context) {
         let watcher = context.client().await;
         for kind in [Kind::Election, Kind::Group] {
@@ -63,8 +63,8 @@ cases! {
     }
 
     "WATCH-QUEUE" =>
-    /// after a gap the watch reports it, even if the queue is as before and if the lease was lost in the gap; then it is
-    /// quiet, and then it reports each change again
+    /// after a gap the watch reports it, even if the queue is unchanged and if the lease was lost in the gap; then it
+    /// is quiet, and then it reports each change again
     async fn watch_queue_heals_a_gap(context) {
         let (one, two) = (context.client().await, context.quiet().await);
         let queue = context.queue_of(Kind::Group, "watched");
@@ -129,7 +129,7 @@ cases! {
     }
 
     "WATCH-QUEUE" =>
-    /// a watch ends with its client, and a queue of a kind that is not observed is refused
+    /// a watch ends with its client, and a watch of a queue of a kind without watches is refused
     async fn watch_queue_ends_with_a_reason(context) {
         let client = context.client().await;
         for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Barrier, Kind::DoubleBarrier] {

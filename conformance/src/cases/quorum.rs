@@ -100,7 +100,7 @@ fn width(guard: &QuorumGuard) -> usize {
 
 cases! {
     "QUORUM-MAJORITY" =>
-    /// a majority that is free is acquired, whoever holds the others; without one nothing is
+    /// a free majority is acquired, although other members are held; without a majority nothing is acquired
     async fn quorum_holds_a_majority_or_nothing(context) {
         let (one, two) = (Quorum::initialized(context, LONG_TTL).await, Quorum::open(context, LONG_TTL).await);
         let first = acquire(&mutex(&two.clients[1], KEY)).await;
@@ -129,7 +129,7 @@ cases! {
     }
 
     "QUORUM-MAJORITY" =>
-    /// it answers with a majority, and not with the slowest member, which joins later
+    /// an acquisition returns with a majority, without waiting for the slowest member, which joins later
     async fn quorum_does_not_wait_for_a_minority(context) {
         // What goes the slow way is in time all the same: a request, and a renewal.
         let mut config = context.config(QUIET_TTL);
@@ -154,8 +154,7 @@ cases! {
     }
 
     "QUORUM-MAJORITY" =>
-    /// the loss of a minority does no harm; with the majority the hold is lost, and the rest of it
-    /// given back
+    /// the loss of a minority does not end the hold; the loss of the majority does, and the rest is released
     async fn quorum_is_lost_with_the_majority(context) {
         let (one, two) = (Quorum::initialized(context, LONG_TTL).await, Quorum::open(context, LONG_TTL).await);
         let guard = soon("acquire", one.lock().acquire()).await.expect("acquired");
@@ -179,7 +178,7 @@ cases! {
     }
 
     "QUORUM-VALIDITY" clock =>
-    /// it is valid as long as a majority of its members, and lost by then
+    /// a hold is valid as long as a majority of its members, and lost from then on
     async fn quorum_is_valid_as_long_as_a_majority(context) {
         if !context.can(Fault::Cut) {
             return context.leave_out("no link can be cut");
@@ -208,8 +207,8 @@ cases! {
     }
 
     "QUORUM-AMNESIA" clock =>
-    /// a server that has forgotten does not count before the longest TTL is over, nor does a new
-    /// one that nobody has declared new
+    /// a server that has lost its data does not count before the longest TTL is over, and neither does a new server
+    /// that was not declared new
     async fn quorum_leaves_out_a_server_that_forgot(context) {
         let (one, two) = (Quorum::open(context, SHORT_TTL).await, Quorum::open(context, SHORT_TTL).await);
         let ttl = one.ttl();
@@ -234,7 +233,7 @@ cases! {
     }
 
     "QUORUM-AMNESIA" =>
-    /// clients of other terms are refused
+    /// clients with another longest TTL or other members are refused
     async fn quorum_other_terms_are_a_conflict(context) {
         let one = Quorum::initialized(context, LONG_TTL).await;
         let longer = one.lock_with(3, KEY, 2 * one.ttl());
@@ -248,7 +247,7 @@ cases! {
     }
 
     "QUORUM-ORDER" =>
-    /// contenders hold one at a time, and none waits for ever
+    /// contenders hold one at a time, and none waits forever
     async fn quorum_contenders_never_deadlock(context) {
         let inside = Arc::new(AtomicBool::new(false));
         let first = Quorum::initialized(context, LONG_TTL).await;

@@ -13,8 +13,8 @@ use crate::waits::{soon, until, within};
 
 cases! {
     "REENTRY-OWNER" =>
-    /// only the owner that a call names enters again; another owner waits, in the same process too, and so does a call
-    /// without one
+    /// only the owner that a call names re-enters; another owner waits, in the same process too, and so does a call
+    /// without an owner
     async fn reentry_owner_is_explicit(context) {
         let client = context.client().await;
         let lock = reentrant(&client, "a");
@@ -29,8 +29,7 @@ cases! {
     }
 
     "REENTRY-OWNER" =>
-    /// bad options are refused at once, by name, also of an owner that holds and would only enter
-    /// again
+    /// bad options are refused at once, by name, also for an owner that holds and would only re-enter
     async fn reentry_owner_gets_bad_options_refused(context) {
         let client = context.client().await;
         let (held, owner) = (reentrant(&client, "held"), Owner::new("one"));
@@ -76,8 +75,7 @@ cases! {
     }
 
     "REENTRY-LOSS" =>
-    /// all holds of a lost node are lost together; what is acquired after that is new, and the old
-    /// guards do not touch it
+    /// all holds of a lost node are lost together; a later acquisition is new, and the old guards do not affect it
     async fn reentry_loss_is_common_and_final(context) {
         let client = context.client().await;
         let (lock, owner) = (reentrant(&client, "a"), Owner::new("one"));
@@ -103,8 +101,8 @@ cases! {
     }
 
     "REENTRY-RACE" =>
-    /// tasks of one owner that acquire at once make one node; it keeps its place when the one that
-    /// began is dropped, and goes when nobody waits for it any more
+    /// tasks of one owner that acquire at once make one node; it keeps its place when the task that started is dropped,
+    /// and leaves when no task waits for it any more
     async fn reentry_race_makes_one_node(context) {
         let [client, other] = context.clients().await;
         let (lock, owner) = (reentrant(&client, "a"), Owner::new("one"));
@@ -137,8 +135,7 @@ cases! {
     }
 
     "REENTRY-RACE" =>
-    /// an acquisition that is kept and not polled, in a `select!` say, keeps no other task of its
-    /// owner waiting
+    /// an acquisition that is kept but not polled, for example in a `select!`, does not block other tasks of its owner
     async fn reentry_race_with_one_that_nobody_polls(context) {
         let [client, other] = context.clients().await;
         let (lock, owner) = (reentrant(&client, "a"), Owner::new("one"));

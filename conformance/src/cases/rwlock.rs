@@ -26,7 +26,7 @@ pub(super) async fn writing(lock: &RwLock, place: usize) -> Waiter<WriteGuard> {
 
 cases! {
     "RWLOCK-ORDER" =>
-    /// W R R W R: admitted in order, the readers together
+    /// W R R W R: admitted in order, readers together
     async fn rwlock_admits_in_order_and_readers_together(context) {
         let [one, two] = context.clients().await;
         let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));
@@ -47,7 +47,7 @@ cases! {
     }
 
     "RWLOCK-CANCEL" =>
-    /// a writer that gives up in the middle lets the readers behind it in, beside those that hold
+    /// a writer that gives up in the middle admits the readers after it, together with the holding readers
     async fn rwlock_a_cancelled_writer_lets_readers_in(context) {
         let [one, two] = context.clients().await;
         let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));

@@ -19,8 +19,7 @@ use crate::waits::{contend, soon, until, within};
 
 cases! {
     "SEEN-ACQUISITIONS" =>
-    /// each acquisition counts once, by its outcome; the gauges show who holds and who waits, and
-    /// return to zero
+    /// each acquisition counts once, by its outcome; the gauges show holders and waiters, and return to zero
     async fn seen_acquisitions_are_counted_by_their_outcome(context) {
         let Some((recorder, client)) = recorded(context, LONG_TTL).await else { return };
         recorder.scope(async {
@@ -63,7 +62,7 @@ cases! {
     }
 
     "SEEN-LOSSES" =>
-    /// each loss counts once, when it happens and by its reason, though nobody looks at the guard
+    /// each loss counts once, when it happens and by its reason, also if the guard is not checked
     async fn seen_losses_are_counted_by_their_reason(context) {
         // None of its losses is of a late renewal.
         let Some((recorder, client)) = recorded(context, 2 * SHORT_TTL).await else { return };
@@ -95,8 +94,8 @@ cases! {
     }
 
     "SEEN-OUTAGE" =>
-    /// an outage shows while it lasts: suspended, then lost as expired, though nobody looks at the
-    /// guard; and at its end connected again
+    /// an outage is visible while it lasts: suspended, then lost as expired, also if the guard is not checked; and
+    /// connected again at its end
     async fn seen_outage_is_counted(context) {
         if !context.can(Fault::Cut) {
             return context.leave_out("its link cannot be cut");
@@ -134,8 +133,8 @@ cases! {
     }
 
     "SEEN-LEASE" alone =>
-    /// what befalls a lease is in the log: a renewal that is late, suspended, live again and after how
-    /// long, lost and why; and that the client is registered anew
+    /// the log has the events of a lease: a late renewal, suspended, live again with the duration, lost with the
+    /// reason; and that the client registers again
     async fn seen_lease_is_told_in_the_log(context) {
         if !context.can(Fault::Cut) {
             return context.leave_out("its link cannot be cut");
@@ -171,8 +170,8 @@ cases! {
     }
 
     "SEEN-RECHECKS" alone =>
-    /// a wake-up that is lost counts when the waiter's own look finds its admission, and is in the
-    /// log; one that comes is not
+    /// a lost wake-up counts when the waiter's re-check finds its admission, and is in the log; a wake-up that arrives
+    /// is not
     async fn seen_rechecks_that_find_an_admission_are_counted(context) {
         if !context.can(Fault::DropWake) {
             return context.leave_out("no wake-up can be lost");
@@ -197,7 +196,7 @@ cases! {
     }
 
     "SEEN-REQUESTS" alone =>
-    /// the requests that count are those that the server gets
+    /// the counted requests equal the requests that the server receives
     async fn seen_requests_are_those_of_the_server(context) {
         let Some((recorder, client)) = recorded(context, QUIET_TTL).await else { return };
         if !counts(context).await {
@@ -224,8 +223,8 @@ cases! {
     }
 
     "SEEN-LEVELS" alone =>
-    /// a client that holds, renews and contends in peace says that it is connected, and nothing more
-    /// at info or above; its acquisitions are at debug
+    /// a client that holds, renews and contends without faults logs one line at info, at its connect; its acquisitions
+    /// are at debug
     async fn seen_levels_of_a_healthy_client(context) {
         let log = Log::everywhere();
         // A renewal of a busy machine is not late at this TTL.

@@ -54,8 +54,7 @@ cases! {
     }
 
     "SEMAPHORE-ORDER" =>
-    /// with a limit of two, holders A and B and a waiter C: C is admitted whichever of the two
-    /// leaves
+    /// with a limit of two, holders A and B and a waiter C: C is admitted after either of the two leaves
     async fn semaphore_admits_whoever_leaves(context) {
         let [one, two, three] = context.clients().await;
         for first_leaves in [true, false] {
@@ -74,7 +73,7 @@ cases! {
     }
 
     "SEMAPHORE-CONFLICT" =>
-    /// a client with another limit than the stored one gets `Conflict`, and leaves nothing
+    /// a client with another limit than the stored one gets `Conflict`, and leaves no node
     async fn semaphore_another_limit_is_a_conflict(context) {
         let [one, other] = context.clients().await;
         let held = permits(&semaphore(&one, "a", 2), 1).await;
@@ -96,7 +95,7 @@ cases! {
     }
 
     "SEMAPHORE-ARGUMENTS" =>
-    /// no permits, no weight and a weight above the limit are refused at once, by name
+    /// zero permits, a zero weight and a weight above the limit are refused at once, by name
     async fn semaphore_bad_arguments_are_refused(context) {
         let client = context.client().await;
         client.link.cut();

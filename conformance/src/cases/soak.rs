@@ -29,8 +29,8 @@ cases! {
     }
 
     "RWLOCK-EXCLUSION" alone long =>
-    /// readers and writers by 200 tasks over 4 client processes for 30 seconds: nobody beside a
-    /// writer, writers and readers in the order of their tokens, both served everywhere
+    /// readers and writers of 200 tasks over 4 client processes for 30 seconds: a writer is always alone, tokens order
+    /// readers and writers, both served everywhere
     async fn soak_readers_and_writers_in_4_processes(context) {
         let records = soak(context, of(context, SoakKind::ReadWrite).await, PROCESSES).await;
         judged(in_order_of_tokens(&records));
@@ -38,16 +38,16 @@ cases! {
     }
 
     "SEMAPHORE-LIMIT" alone long =>
-    /// permits in weights from 1 to the limit of 5, by 200 tasks over 4 client processes for 30
-    /// seconds: never more than the limit, every weight served everywhere
+    /// permits of weights from 1 to the limit of 5, for 200 tasks over 4 client processes for 30 seconds: never more
+    /// than the limit, each weight served everywhere
     async fn soak_weighted_permits_in_4_processes(context) {
         let records = soak(context, of(context, SoakKind::Permits { limit: LIMIT }).await, PROCESSES).await;
         judged(none_overlap(&records, LIMIT));
     }
 
     "MULTI-ORDER" alone long =>
-    /// random pairs out of 6 keys in random order, by 8 client processes for 30 seconds: no
-    /// deadlock, nobody beside another, every key in the order of its tokens
+    /// random pairs of 6 keys in random order, by 8 client processes for 30 seconds: no deadlock, one holder of each
+    /// key, each key in the order of its tokens
     async fn soak_random_pairs_in_8_processes(context) {
         let pairs = Soak { tasks: 2, pairs_of: Some(KEYS), ..of(context, SoakKind::Exclusive).await };
         let records = soak(context, pairs, 8).await;

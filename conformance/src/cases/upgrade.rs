@@ -23,9 +23,9 @@ const NEWER: u32 = LAYOUT + 1;
 
 cases! {
     "LAYOUT-RAISE" =>
-    /// a fleet of processes that contend for one lock is rolled to a newer build, back, and forward
-    /// again, and its layout is raised, refused as long as an older process is there: all go on at
-    /// each step, nobody overlaps, tokens rise from build to build, and none of the older comes back
+    /// a fleet of processes that contend for one lock is rolled to a newer build, back, and forward again, and its
+    /// layout is raised, which is refused while an older process is connected: all continue at each step, holds never
+    /// overlap, tokens rise from build to build, and no older process returns
     async fn layout_raise_in_a_rolling_upgrade(context) {
         let Some(config) = processes(context, LONG_TTL) else { return };
         let begin = async |layout| Member::start(context, &config, layout).await;

@@ -53,8 +53,9 @@ pub(super) async fn end_of(watch: &mut dyn ChangeWatch) -> ErrorKind {
 
 cases! {
     "WATCH-ORDER" =>
-    /// below the recipes each watch reports each change, also right after an answer and during a dropped call: creation,
-    /// write, the same value again, write under a hold, deletion; it reports no refused write and no other cell
+    /// directly at the backend, each watch reports each change, also right after an answer and during a dropped call:
+    /// creation, write, the same value again, write under a hold, deletion; it reports no refused write and no other
+    /// cell
     async fn watch_order_reports_each_change(context) {
         let (one, two) = (context.client().await, context.quiet().await);
         let (cell, beside) = (context.queue_of(Kind::Value, "a"), context.queue_of(Kind::Value, "ab"));
@@ -144,8 +145,8 @@ cases! {
     }
 
     "WATCH-ORDER" =>
-    /// a watch goes on after each gap, even if the lease was lost in it: it reports the gap, is quiet, and then reports each
-    /// change again
+    /// a watch continues after each gap, even if the lease was lost in it: it reports the gap, is quiet, and then
+    /// reports each change again
     async fn watch_order_goes_on_after_each_gap(context) {
         let (one, two) = (context.client().await, context.quiet().await);
         let cell = context.queue_of(Kind::Value, "a");
@@ -175,7 +176,7 @@ cases! {
     }
 
     "WATCH-ORDER" =>
-    /// a watch shows what is there, then the latest of what is written, deleted and made anew, in
+    /// a watch returns the current value, then the latest of the values that are written, deleted and created again, in
     /// rising versions
     async fn watch_order_shows_the_latest_in_the_end(context) {
         // A watcher looks by itself once a TTL: not within this case.
@@ -203,7 +204,7 @@ cases! {
     }
 
     "WATCH-ORDER" =>
-    /// what was written while the watcher was cut off is seen once it can reach the server again
+    /// a watcher that was cut off sees later writes after it has reconnected
     async fn watch_order_heals_a_gap(context) {
         let (one, two) = (context.client().await, context.mortal().await);
         let (mine, theirs) = (value(&one, "a"), value(&two, "a"));
@@ -222,8 +223,8 @@ cases! {
     }
 
     "WATCH-ORDER" alone =>
-    /// what was written while the watcher was cut off is seen, though the server has forgotten its
-    /// history since
+    /// a watcher that was cut off sees later writes after it has reconnected, although the server has compacted its
+    /// history
     async fn watch_order_heals_a_compaction(context) {
         // A watcher looks by itself once a TTL: not within this case.
         let (one, two) = (context.client().await, context.quiet().await);
@@ -258,8 +259,7 @@ cases! {
     }
 
     "WATCH-ORDER" alone =>
-    /// a hundred watchers of one value on one client cost the server what one does, and all of them
-    /// see a change
+    /// a hundred watchers of one value on one client cost the server the same as one watcher, and all see a change
     async fn watch_order_is_shared_by_the_watchers_of_a_client(context) {
         const WATCHERS: usize = 100;
         let [one, two] = context.clients().await;
@@ -288,8 +288,7 @@ cases! {
     }
 
     "WATCH-END" =>
-    /// a watch ends with a reason: when its client is closed, or something else than a value stands
-    /// there
+    /// a watch ends with a reason: its client is closed, or the cell is not a value
     async fn watch_end_tells_why(context) {
         let client = context.client().await;
         let it = value(&client, "a");
@@ -308,8 +307,8 @@ cases! {
     }
 
     "WATCH-END" =>
-    /// a close, a death and a drop of a client end all its watches: of cells and of queues, waiting, asked before, and never
-    /// asked
+    /// a close, a death and a drop of a client end all its watches: of cells and of queues, waiting, asked before, and
+    /// never asked
     async fn watch_end_of_a_client_ends_all_its_watches(context) {
         for how in ["closed", "died", "dropped"] {
             let client = context.doomed().await;

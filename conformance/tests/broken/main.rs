@@ -168,7 +168,11 @@ fn caught(control: &Control) -> Result<(), String> {
     match play(leak(control.testbed()), &case(exists_for_it)?) {
         Ok(_) => return Err(format!("{exists_for_it} does not see it")),
         // These messages do not depend on the case.
-        Err(message) if ["the testbed gives no fixture", "took longer"].iter().any(|start| message.starts_with(start)) => {
+        Err(message)
+            if ["the testbed gives no fixture", "took longer"]
+                .iter()
+                .any(|start| message.starts_with(start)) =>
+        {
             return Err(format!("{exists_for_it} was not played to its end: {message}"));
         }
         Err(message) => println!("{name}: {exists_for_it} fails: {message}"),
