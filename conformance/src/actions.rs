@@ -1,4 +1,4 @@
-//! What cases do with a client: by the recipes, and below them.
+//! Actions of cases with a client: by recipes, and directly at the backend.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -16,8 +16,7 @@ use crate::exclusive::{Guard, Lock};
 use crate::testbed::{Armed, Client};
 use crate::waits::{soon, until, within};
 
-/// A plain mutex, in a case that is about something else too. A case about what a mutex does asks
-/// the context for one.
+/// Returns a plain mutex. A case that checks what a mutex does uses the mutex of its context instead.
 pub(crate) fn mutex(client: &Client, key: &str) -> Lock {
     Adapter::Mutex.lock(&client.coordinator, key, None).expect("a good key")
 }
@@ -26,7 +25,7 @@ pub(crate) fn reentrant(client: &Client, key: &str) -> Mutex {
     client.coordinator.mutex(key).expect("a good key")
 }
 
-/// The operator whose client this is.
+/// Returns the operator of this client.
 pub(crate) fn operator_of(client: &Client) -> Operator {
     Operator::of(&client.coordinator).expect("connected as an operator")
 }
@@ -49,12 +48,12 @@ pub(crate) async fn try_acquire(mutex: &Lock) -> Option<Guard> {
     soon("try_acquire", mutex.try_acquire()).await.expect("answered")
 }
 
-/// The queue of a mutex, as a listing shows it.
+/// Returns the listing of a mutex's queue.
 pub(crate) async fn listing(mutex: &Lock) -> Vec<QueueEntry> {
     soon("list", mutex.queue(1000)).await.expect("listed")
 }
 
-/// Acquires and releases, as the next one that comes.
+/// Acquires and releases.
 pub(crate) async fn acquire_and_release(mutex: &Lock) {
     release(acquire(mutex).await).await;
 }
@@ -80,15 +79,14 @@ pub(crate) async fn until_standing(queue: Listing<QueueEntry>, nodes: usize) {
     until("the queue has its nodes", listed).await;
 }
 
-/// Starts an acquire in the background, and waits until it stands in the queue as its `place`-th
-/// node (from 1).
+/// Starts an acquisition in the background, and waits until the queue has `place` nodes.
 pub(crate) async fn queue_up(mutex: &Lock, place: usize) -> Waiter {
     let waiter = Waiter::of(mutex.acquire());
-    until("the waiter stands in the queue", || async { listing(mutex).await.len() >= place }).await;
+    until("the waiter is in the queue", || async { listing(mutex).await.len() >= place }).await;
     waiter
 }
 
-/// As [`queue_up`], of any recipe.
+/// Does the same as [`queue_up`] for any recipe.
 pub(crate) async fn queued<G: Send + 'static>(
     acquisition: impl Future<Output = Result<G>> + Send + 'static,
     queue: Listing<QueueEntry>,
@@ -99,7 +97,7 @@ pub(crate) async fn queued<G: Send + 'static>(
     waiter
 }
 
-/// An acquisition in the background. Dropped, it is cancelled.
+/// An acquisition in the background. A drop cancels it.
 pub(crate) struct Waiter<G = Guard>(JoinHandle<Result<G>>);
 
 impl<G: Send + 'static> Waiter<G> {
@@ -115,7 +113,7 @@ impl<G: Send + 'static> Waiter<G> {
         self.outcome().await.expect("admitted")
     }
 
-    /// Cancels it, and waits for its end.
+    /// Cancels the acquisition, and waits for its end.
     pub(crate) async fn cancel(mut self) {
         self.0.abort();
         let _cancelled = (&mut self.0).await;
@@ -132,12 +130,12 @@ impl<G> Drop for Waiter<G> {
     }
 }
 
-/// The outputs of these futures, one after the other.
+/// Awaits these futures one after the other, and returns their outputs.
 pub async fn in_turn<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     stream::iter(futures).then(|future| future).collect().await
 }
 
-/// A join below the recipes.
+/// Creates a join, for use at the backend.
 pub fn join_of(queue: &Address, claim: Claim) -> Join {
     Join {
         queue: queue.clone(),
@@ -154,7 +152,7 @@ pub fn join_of(queue: &Address, claim: Claim) -> Join {
     }
 }
 
-/// Joins a queue that is free below the recipes.
+/// Joins a free queue at the backend, and returns the admitted node.
 pub(crate) async fn admitted(client: &Client, queue: &Address, claim: Claim) -> Arc<dyn Node> {
     match enters(client, queue, claim).await {
         (true, node) => node,
@@ -162,7 +160,7 @@ pub(crate) async fn admitted(client: &Client, queue: &Address, claim: Claim) -> 
     }
 }
 
-/// Joins a queue that is taken below the recipes.
+/// Joins a held queue at the backend, and returns the waiting node.
 pub(crate) async fn waiting(client: &Client, queue: &Address, claim: Claim) -> Arc<dyn Node> {
     match enters(client, queue, claim).await {
         (true, _) => panic!("{queue} is not taken"),
@@ -170,26 +168,26 @@ pub(crate) async fn waiting(client: &Client, queue: &Address, claim: Claim) -> A
     }
 }
 
-/// The first page of a queue below the recipes.
+/// Returns the first page of a queue, from the backend.
 pub(crate) async fn entries(client: &Client, queue: &Address) -> Vec<QueueEntry> {
     let page = EntryPage::new(0, 1000);
     soon("list", client.coordinator.backend().list(queue, page)).await.expect("listed")
 }
 
-/// Joins below the recipes: whether the node is admitted, and the node.
+/// Joins at the backend. Returns whether the node is admitted, and the node.
 pub(crate) async fn enters(client: &Client, queue: &Address, claim: Claim) -> (bool, Arc<dyn Node>) {
     enters_by(client, &join_of(queue, claim)).await
 }
 
-/// As [`enters`], by this join.
+/// Does the same as [`enters`] with this join.
 pub(crate) async fn enters_by(client: &Client, join: &Join) -> (bool, Arc<dyn Node>) {
     entered(soon("join", client.coordinator.backend().join(join)).await)
 }
 
-/// Whether the node of a join is admitted, and the node.
+/// Returns whether the node of a join is admitted, and the node.
 ///
 /// # Panics
-/// If there is none.
+/// If the join made no node.
 pub fn entered(joined: Result<Joined>) -> (bool, Arc<dyn Node>) {
     match joined.expect("joined") {
         Joined::Admitted(node) => (true, node),
@@ -198,7 +196,7 @@ pub fn entered(joined: Result<Joined>) -> (bool, Arc<dyn Node>) {
     }
 }
 
-/// The node of a join that must be admitted at once.
+/// Returns the node of a join that must be admitted at once.
 ///
 /// # Panics
 /// If it is not.
@@ -210,7 +208,7 @@ pub fn admitted_node(joined: Result<Joined>) -> Arc<dyn Node> {
     }
 }
 
-/// The node of a join that must wait.
+/// Returns the node of a join that must wait.
 ///
 /// # Panics
 /// If it does not.
@@ -222,7 +220,7 @@ pub fn waiting_node(joined: Result<Joined>) -> Arc<dyn Node> {
     }
 }
 
-/// A try below the recipes: the node, if it is admitted.
+/// Tries at the backend. Returns the node if it is admitted.
 pub(crate) async fn tries(client: &Client, join: &Join) -> Option<Arc<dyn Node>> {
     let tried = Join { patience: Patience::Try, id: NodeId::random(), ..join.clone() };
     match soon("try", client.coordinator.backend().join(&tried)).await.expect("answered") {
@@ -232,8 +230,8 @@ pub(crate) async fn tries(client: &Client, join: &Join) -> Option<Arc<dyn Node>>
     }
 }
 
-/// An admission that an event brings: at [`QUIET_TTL`](crate::bounds::QUIET_TTL) no look of the waiter itself comes as
-/// soon.
+/// Waits for an admission that comes by an event: at [`QUIET_TTL`](crate::bounds::QUIET_TTL) no re-check of the waiter comes
+/// as early.
 pub(crate) async fn promptly(node: &Arc<dyn Node>) {
     within(CLEAN_UP, "the admission", node.admitted()).await.expect("admitted");
 }
@@ -242,7 +240,7 @@ pub(crate) async fn leave(node: &Arc<dyn Node>) {
     soon("leave", node.leave()).await.expect("left");
 }
 
-/// The node is admitted, and leaves.
+/// Waits for the admission of a node, and lets the node leave.
 ///
 /// # Panics
 /// If it is not admitted, or cannot leave.
@@ -251,22 +249,22 @@ pub async fn take_a_turn(node: &Arc<dyn Node>) {
     leave(node).await;
 }
 
-/// The nodes leave, one after the other.
+/// Lets the nodes leave, one after the other.
 ///
 /// # Panics
-/// If one cannot leave.
+/// If a node cannot leave.
 pub async fn leave_all(nodes: impl IntoIterator<Item = impl Borrow<Arc<dyn Node>>>) {
     for node in nodes {
         leave(node.borrow()).await;
     }
 }
 
-/// Leaves, as core does: again and again through an outage.
+/// Leaves like core: repeats the request during an outage.
 pub(crate) async fn leave_in_the_end(node: &Arc<dyn Node>) {
     in_the_end(|| node.leave()).await.expect("left");
 }
 
-/// The answer to a request that is repeated through an outage.
+/// Repeats a request during an outage, and returns its answer.
 pub(crate) async fn in_the_end<T, F: Future<Output = Result<T>>>(request: impl Fn() -> F) -> Result<T> {
     soon("the answer", async {
         loop {
@@ -279,19 +277,19 @@ pub(crate) async fn in_the_end<T, F: Future<Output = Result<T>>>(request: impl F
     .await
 }
 
-/// The answer to a request that meets this fault on its way.
+/// Sends a request that meets this fault, and returns its answer.
 pub(crate) async fn caught<T>(fault: &mut dyn Armed, request: impl Future<Output = T>) -> T {
     let (answer, caught) = tokio::join!(soon("the answer", request), soon("the fault", fault.caught()));
     caught.expect("caught");
     answer
 }
 
-/// The answer to a request of this client that names `key`. Its first reply is lost.
+/// Sends a request of this client that names `key` and loses its first reply. Returns the answer.
 pub(crate) async fn without_reply<T>(client: &Client, key: &str, request: impl Future<Output = T>) -> T {
     caught(&mut *client.link.drop_reply(key), request).await
 }
 
-/// Whether a node of this client still waits, after [as much time](settle) as an event takes.
+/// Returns whether a node of this client still waits after [the time of an event](settle).
 pub(crate) async fn still_waits(client: &Client, node: &Arc<dyn Node>) -> bool {
     tokio::select! {
         biased;
@@ -300,7 +298,7 @@ pub(crate) async fn still_waits(client: &Client, node: &Arc<dyn Node>) -> bool {
     }
 }
 
-/// Whether a watch of this client reports nothing, for [as much time](settle) as an event takes.
+/// Returns whether a watch of this client reports nothing for [the time of an event](settle).
 pub(crate) async fn is_quiet(client: &Client, watch: &mut dyn ChangeWatch) -> bool {
     tokio::select! {
         biased;
@@ -314,8 +312,8 @@ pub(crate) async fn until_quiet(client: &Client, watch: &mut dyn ChangeWatch) {
     soon("a quiet watch", async { while !is_quiet(client, watch).await {} }).await;
 }
 
-/// The time of an event: round trips of the client, after which earlier messages of its server have arrived, and some
-/// time for events on another stream.
+/// Waits for the time of an event: some round trips of the client, after which earlier messages of its server have arrived, and
+/// some time for events on another stream.
 pub(crate) async fn settle(client: &Client) {
     let unused = client.coordinator.mutex("unused").expect("a good key");
     for _ in 0..5 {

@@ -1,4 +1,4 @@
-//! What cases do with a cell, below the recipes.
+//! Actions of cases with a cell, at the backend.
 
 use latchwork_core::backend::{CellWrite, CellWritten, VersionedValue};
 use latchwork_core::{Address, CellLife, Expected, Result, Version};
@@ -6,22 +6,22 @@ use latchwork_core::{Address, CellLife, Expected, Result, Version};
 use crate::testbed::Client;
 use crate::waits::soon;
 
-/// The cell with this version and value.
+/// Creates the state of a cell with this version and value.
 pub(crate) fn shown(version: Version, value: impl AsRef<[u8]>) -> VersionedValue {
     VersionedValue { version, value: value.as_ref().into() }
 }
 
-/// A write of a value that stays.
+/// Creates a write of a lasting value.
 pub fn put(expected: Expected, value: impl AsRef<[u8]>) -> CellWrite {
     lasting(expected, value, CellLife::Stays)
 }
 
-/// A write of a value that stays as long as this.
+/// Creates a write of a value with this life.
 pub fn lasting(expected: Expected, value: impl AsRef<[u8]>, life: CellLife) -> CellWrite {
     CellWrite { expected, value: Some(value.as_ref().into()), life }
 }
 
-/// A deletion.
+/// Creates a deletion.
 pub const fn deletion(expected: Expected) -> CellWrite {
     CellWrite { expected, value: None, life: CellLife::Stays }
 }
@@ -30,10 +30,10 @@ pub(crate) async fn ask(client: &Client, cell: &Address, write: &CellWrite) -> R
     soon("write", client.coordinator.backend().write_cell(cell, write)).await
 }
 
-/// The version that a write has made.
+/// Returns the version that a write has made.
 ///
 /// # Panics
-/// When the write was not made.
+/// If the write was not made.
 pub fn written(answer: Result<CellWritten>) -> Version {
     match answer.expect("answered") {
         CellWritten::Written(version) => version,
@@ -41,7 +41,7 @@ pub fn written(answer: Result<CellWritten>) -> Version {
     }
 }
 
-/// The cell that has refused a write.
+/// Returns the state of a cell that has refused a write.
 pub(crate) fn refused(answer: Result<CellWritten>) -> Option<VersionedValue> {
     match answer.expect("answered") {
         CellWritten::Refused(cell) => cell,
@@ -53,7 +53,7 @@ pub(crate) async fn write(client: &Client, cell: &Address, write: CellWrite) -> 
     written(ask(client, cell, &write).await)
 }
 
-/// Whether the cell was there that a deletion was asked for.
+/// Returns whether the cell of a deletion existed.
 pub(crate) fn deleted(answer: Result<CellWritten>) -> bool {
     match answer.expect("answered") {
         CellWritten::Deleted { was_there } => was_there,
@@ -61,7 +61,7 @@ pub(crate) fn deleted(answer: Result<CellWritten>) -> bool {
     }
 }
 
-/// Deletes a cell, and answers whether it was there.
+/// Deletes a cell, and returns whether it existed.
 pub(crate) async fn delete(client: &Client, cell: &Address) -> bool {
     deleted(ask(client, cell, &deletion(Expected::Any)).await)
 }
@@ -74,7 +74,7 @@ pub(crate) async fn text(client: &Client, cell: &Address) -> Option<String> {
     read(client, cell).await.map(as_text)
 }
 
-/// The value of a cell, as text.
+/// Returns the value of a cell as text.
 pub(crate) fn as_text(cell: VersionedValue) -> String {
     String::from_utf8(cell.value.to_vec()).expect("text")
 }

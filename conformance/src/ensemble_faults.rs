@@ -1,4 +1,4 @@
-//! What the servers of an ensemble suffer: cut off from each other, and killed.
+//! Faults of an ensemble: servers are cut off from each other, and killed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,20 +15,20 @@ use latchwork_servers::{Ensemble, ServerError};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// So many plays on new servers, where servers have diverged.
+/// The number of plays on new servers if servers have diverged.
 const PLAYS: usize = 3;
 
-/// How long a majority is lost.
+/// The time without a majority.
 const OUTAGE: Duration = Duration::from_secs(2);
 
-/// What two servers may need to start: those of ZooKeeper, which are the slowest, took 10.6 s at a load of 27.
+/// The time that two servers may need to start. ZooKeeper is the slowest: it took 10.6 s at a load of 27.
 const START: Duration = Duration::from_secs(15);
 
-/// What servers may need to elect a leader, or to notice that they are cut off, by a silence of three seconds at
-/// most: 3.7 s was the longest at a load of 27.
+/// The time that servers may need to elect a leader, or to notice that they are cut off (after at most three seconds without a
+/// message). The longest time was 3.7 s at a load of 27.
 const ELECTION: Duration = Duration::from_secs(5);
 
-/// How the servers fail, one after the other: the long tier has 24 leaders killed in 10 minutes.
+/// The kinds of failure, one after the other. The long tier kills 24 leaders in 10 minutes.
 #[derive(Clone, Copy, Debug)]
 enum Failure {
     LeaderKilled,
@@ -37,7 +37,7 @@ enum Failure {
     MajorityLost,
 }
 
-/// As often as this each in turns, in the long tier.
+/// The turns of the long tier.
 const TURNS: [Failure; 9] = [
     Failure::LeaderKilled,
     Failure::LeaderKilled,
@@ -50,15 +50,14 @@ const TURNS: [Failure; 9] = [
     Failure::MajorityLost,
 ];
 
-/// The short tier has one of each; the one that is over fastest comes last.
+/// The failures of the short tier: one of each, the shortest at the end.
 const EACH: [Failure; 4] =
     [Failure::MajorityLost, Failure::FollowerCutOff, Failure::MinorityLost, Failure::LeaderKilled];
 
-/// Cuts and kills of single servers, one thing after the other, at random, for so long; then they
-/// are well.
+/// Cuts off or kills single servers at random, one after the other, for `lasts`. Then all servers work again.
 ///
 /// # Panics
-/// When that cannot be done.
+/// If that is not possible.
 pub async fn cuts_and_kills(ensemble: &Ensemble, lasts: Duration) {
     let mut chance = StdRng::seed_from_u64(rand::random());
     let ends = Instant::now() + lasts;
@@ -85,25 +84,24 @@ pub async fn cuts_and_kills(ensemble: &Ensemble, lasts: Duration) {
         sleep(time).await;
         ensemble.heal();
         cuts += 1;
-        // Some time to serve in.
+        // Time in which the servers answer.
         pause(&mut chance, SECOND / 2..SECOND * 2).await;
     }
-    ensemble.leader().await.expect("one leads again");
+    ensemble.leader().await.expect("a server leads again");
     eprintln!("{cuts} cuts, {kills} kills");
 }
 
-/// As [`failover::play`](crate::failover::play), on an ensemble of three: leaders are killed, followers cut off or
-/// killed, and the majority is lost and comes back. These servers forget nothing, so no two may hold at once.
+/// Plays like [`failover::play`](crate::failover::play) on an ensemble of three: leaders are killed, followers are cut off or
+/// killed, and the majority is lost and comes back. These servers lose no data, so holds must not overlap.
 ///
-/// ZooKeeper before 3.9.3 can keep a node on one server alone, for good, after its leader was lost under
-/// load (ZOOKEEPER-4712: a server that lives on writes old transactions behind newer ones, and believes
-/// them when it is started again). Clients of that server wait behind that node for ever, or, where its
-/// session lives on, as long as that does; the server logs then that its data is not the leader's. So a play
-/// that fails where the servers [have diverged](Ensemble::divergence) when all sessions are over says nothing
-/// of the client: it is played again on new servers. A play that ends is judged in any case.
+/// ZooKeeper before 3.9.3 can keep a node on only one server, permanently, after a loss of the leader under load
+/// (ZOOKEEPER-4712: a surviving server writes old transactions after newer ones, and uses them after its next start). Clients of
+/// that server wait for that node forever, or as long as its session exists; the server then logs that its data differs from
+/// the leader's. So a play that fails is not judged if the servers [have diverged](Ensemble::divergence) after the end of all
+/// sessions: it is played again on new servers. A play that reaches its end is always judged.
 ///
 /// # Errors
-/// The verdict.
+/// The verdict of the play.
 pub fn failover(
     start: impl AsyncFn() -> Result<Ensemble, ServerError>,
     testbed_of: impl Fn(Arc<Ensemble>) -> latchwork_core::Result<ServerTestbed>,
@@ -120,7 +118,7 @@ pub fn failover(
         };
         let divergence = runtime.block_on(async {
             println!("{}", ensemble.report().await);
-            // Beyond the end of all sessions: what is left is of none.
+            // After the end of all sessions, remaining nodes belong to no session.
             sleep(TTL * 3).await;
             ensemble.divergence().await
         });
@@ -152,9 +150,9 @@ impl Failure {
             }
             Self::FollowerCutOff => {
                 ensemble.cut(follower);
-                ensemble.wait_until_not_serving(follower).await.expect("it gives up");
+                ensemble.wait_until_not_serving(follower).await.expect("the follower stops serving");
                 let failover = failover("follower cut off");
-                // Longer than any of its clients holds without it.
+                // Longer than its clients can hold without an answer.
                 sleep(TTL).await;
                 ensemble.heal();
                 failover
@@ -171,12 +169,12 @@ impl Failure {
                 tokio::try_join!(ensemble.kill(leader), ensemble.kill(follower)).expect("killed");
                 sleep(OUTAGE).await;
                 tokio::try_join!(ensemble.launch(leader), ensemble.launch(follower)).expect("started again");
-                ensemble.leader().await.expect("one leads again");
+                ensemble.leader().await.expect("a server leads again");
                 failover("majority lost and back")
             }
         };
         for server in 0..ensemble.size() {
-            ensemble.wait_until_serving(server).await.expect("all are well again");
+            ensemble.wait_until_serving(server).await.expect("the server serves again");
         }
         failover
     }

@@ -1,5 +1,4 @@
-//! What is acquired by one at a time, of whatever recipe: a handle and a guard that cases take for
-//! a mutex and its guard.
+//! A handle and a guard for cases about a mutex, over any recipe that one client holds at a time.
 
 use std::future::Future;
 use std::ops::Deref;
@@ -19,13 +18,12 @@ use latchwork_core::{Fenced, Hold, Owner, Result, Token};
 use crate::taken::Taken;
 use crate::wait::Wait;
 
-/// A handle of what a case takes for a mutex.
+/// The handle of a recipe that takes the place of a mutex.
 #[derive(Clone, Debug)]
 pub(crate) enum Lock {
     Mutex(Mutex),
     Writer(RwLock),
-    /// By a fresh owner each time, with the client's own label, so that a listing shows the same as
-    /// for a mutex.
+    /// With a new owner each time, which has the client's label, so that a listing shows the same as for a mutex.
     Owners {
         lock: Mutex,
         label: Arc<str>,
@@ -40,7 +38,7 @@ pub(crate) enum Lock {
         lock: QuorumLock,
         mutex: Mutex,
     },
-    /// So many permits at once, beside those that are taken all the time.
+    /// This many permits at once, in addition to the permits that another client holds.
     Permits {
         semaphore: Semaphore,
         weight: u32,
@@ -89,7 +87,7 @@ impl Lock {
         })
     }
 
-    /// Contenders only, in order: at most `most` of them.
+    /// Returns at most `most` contenders, in order.
     pub(crate) async fn queue(&self, most: usize) -> Result<Vec<QueueEntry>> {
         let others = self.others().await?;
         let queue = match self {
@@ -114,7 +112,7 @@ impl Lock {
         }
     }
 
-    /// The node that holds the permits that are taken all the time.
+    /// Returns the node of the client that always holds permits.
     async fn others(&self) -> Result<Option<u64>> {
         match self {
             Self::Permits { semaphore, taken: Some(taken), .. } => {
@@ -125,7 +123,7 @@ impl Lock {
     }
 }
 
-/// The options of a request of whatever recipe.
+/// The options of a request of any recipe.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     within: Option<Duration>,
@@ -147,7 +145,7 @@ impl Options {
         wait.take(self.clone().on(tries), self.on(waits)).await
     }
 
-    /// Sets all but `within`, which a try does not have.
+    /// Sets all options except `within`, which a try does not have.
     fn on<T: Acquired>(self, mut request: Acquire<T>) -> Acquire<T> {
         if let Some(time) = self.max_hold {
             request = request.max_hold(time);
@@ -168,7 +166,7 @@ impl Options {
     }
 }
 
-/// A request of whatever recipe: a future that starts at its first poll, as the library's.
+/// A request of any recipe: a future that starts at its first poll, as in the library.
 #[must_use = "an acquisition does nothing until it is awaited"]
 pub(crate) struct Request<T>(RequestState<T>);
 
@@ -187,7 +185,7 @@ impl<T> Request<T> {
     fn set(mut self, set: impl FnOnce(&mut Options)) -> Self {
         match &mut self.0 {
             RequestState::Asked(asked, _) => set(&mut asked.1),
-            RequestState::Running(_) => panic!("an option after the first poll"),
+            RequestState::Running(_) => panic!("an option was set after the first poll"),
         }
         self
     }
@@ -236,12 +234,12 @@ impl<T> Future for Request<T> {
     }
 }
 
-/// The guard of any of them.
+/// The guard of any recipe.
 #[must_use = "a guard that is dropped at once releases at once"]
 #[derive(Debug)]
 pub(crate) struct Guard {
     hold: Hold,
-    // A quorum that was lost as it was acquired has none.
+    // `None` for a quorum hold that was lost during its acquisition.
     token: Option<Token>,
 }
 
@@ -250,7 +248,7 @@ impl Guard {
         Self { token: Some(guard.token()), hold: guard.into() }
     }
 
-    /// Permits do not fence; the holder of the only one has the sequence of a mutex all the same.
+    /// Returns the guard of a permit. A permit does not fence, but the holder of the only permit has the sequence of a mutex.
     fn sole(permit: Permit) -> Self {
         Self { token: Some(permit.place()), hold: permit.into() }
     }
@@ -259,7 +257,7 @@ impl Guard {
         Self { token: guard.tokens()[0], hold: guard.into() }
     }
 
-    /// A quorum does not fence; that of one server has the sequence of its mutex all the same.
+    /// Returns the guard of a quorum. A quorum does not fence, but a quorum of one server has the sequence of its mutex.
     fn whole_quorum(guard: QuorumGuard) -> Self {
         let token = guard.sequences()[0].map(|sequence| Token::new(0, sequence).expect("a sequence"));
         Self { token, hold: guard.into() }

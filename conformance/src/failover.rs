@@ -1,4 +1,4 @@
-//! Processes that contend while servers are killed and others take over.
+//! Processes contend while servers are killed and others take over.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,34 +20,34 @@ use crate::testbeds::ServerTestbed;
 
 /// The TTL of the processes.
 pub const TTL: Duration = Duration::from_secs(3);
-/// What a machine may be late by at a move or a takeover, beside the bound: less than a TTL in the long tier, which has the
-/// sharp bounds. In the short one four programs and their servers share the machine: a step that takes 2.9 s alone
-/// took 6.8 s there.
+/// Returns the time that the machine may add to the bound of a move or a takeover. The long tier has sharp bounds: it is less
+/// than a TTL there. In the short tier four programs and their servers share the machine: a step that takes 2.9 s alone took
+/// 6.8 s there.
 pub(crate) fn noise() -> Duration {
     let alone = Duration::from_secs(2);
     if is_long() { alone } else { alone + LATE }
 }
 const LIMIT: u32 = 3;
 const TASKS: usize = 3;
-/// So many overlaps are named of each key.
+/// The number of overlaps that the report shows for each key.
 const NAMED: usize = 5;
-/// What contends, and how many processes of each.
+/// The loads, and their numbers of processes.
 const LOADS: [(&str, SoakKind, usize); 3] = [
     ("mutex", SoakKind::Exclusive, 3),
     ("rwlock", SoakKind::ReadWrite, 3),
     ("permits", SoakKind::Permits { limit: LIMIT }, 2),
 ];
 
-/// One failure of servers, on the clock of [`monotonic`].
+/// One failure of servers. Times are on the clock [`monotonic`].
 #[derive(Clone, Copy, Debug)]
 pub struct Failover {
-    /// What failed.
+    /// The kind of failure.
     pub what: &'static str,
-    /// When they were killed, or cut off.
+    /// The time at which the servers were killed or cut off.
     pub killed: u64,
-    /// When another had taken over, or they were given up.
+    /// The time at which another server had taken over, or the servers were given up.
     pub replaced: u64,
-    /// What the servers may need for that, on a machine that is never late; nothing where nobody takes over.
+    /// The time that a takeover may need on a machine without delays. `None` without a takeover.
     pub within: Option<Duration>,
 }
 
@@ -56,22 +56,22 @@ impl Failover {
         Duration::from_nanos(self.replaced - self.killed)
     }
 
-    /// What is to be said of a takeover that took longer than it may.
+    /// Returns a message if the takeover took longer than it may.
     fn is_late(&self) -> Option<String> {
         let (took, within) = (self.took(), self.within? + noise());
         (took > within)
-            .then(|| format!("{}: the servers took {took:?}, which is more than {within:?}", self.what))
+            .then(|| format!("{}: the servers took {took:?}, but at most {within:?} is allowed", self.what))
     }
 }
 
-/// What was seen of one key.
+/// The observations of one key.
 struct KeySummary {
     key: String,
     grants: usize,
-    // Who was inside at once, at each arrival that was one too many.
+    // The holders at each start of a hold that overlapped.
     overlaps: Vec<Vec<HoldRecord>>,
     refused: usize,
-    // The longest time without a grant at each failure, and its bound.
+    // For each failure, the longest time without a grant, and its bound.
     without: Vec<(Duration, Duration)>,
 }
 
@@ -86,25 +86,25 @@ impl fmt::Display for KeySummary {
             overlaps.len(),
             without.len()
         )?;
-        // The one that came nearest to its bound, which is of its own takeover.
+        // The time nearest to the bound of its takeover.
         let nearest = without.iter().min_by_key(|(waited, bound)| bound.saturating_sub(*waited));
         if let Some((waited, bound)) = nearest {
             write!(f, "; nearest to its bound: {waited:.1?} of {bound:.1?}")?;
         }
-        overlaps.iter().take(NAMED).try_for_each(|inside| write!(f, "\n  inside at once: {inside:?}"))
+        overlaps.iter().take(NAMED).try_for_each(|inside| write!(f, "\n  held at once: {inside:?}"))
     }
 }
 
-/// Eight processes contend for a mutex, a read/write lock and permits, beside failures of servers
-/// that `failures` causes and answers, which take `lasts` or somewhat more.
+/// Lets eight processes contend for a mutex, a read/write lock and permits while `failures` causes failures of servers and
+/// returns them. The failures take `lasts` or somewhat longer.
 ///
-/// Where `forgets`, the servers may forget what they had acknowledged: holds may overlap then, which
-/// is printed, and no fence may let two through in turns. Else none may overlap.
+/// If `forgets`, the servers may lose acknowledged data. Then holds may overlap, which is printed, but a fence must separate
+/// their writes. Otherwise holds must not overlap.
 ///
 /// # Errors
-/// What was wrong: an overlap, a takeover beyond [its own bound](Failover::within), a time without a grant above the
-/// bound (the time of the takeover, a TTL, the time by which a server may be late in ending a lease, and four seconds
-/// for the machine and its servers, some of which have just started), something left behind.
+/// An overlap; a takeover beyond [its bound](Failover::within); a time without a grant above the bound (the time of the
+/// takeover, a TTL, the delay of the server at the end of a lease, and four seconds for the machine and its servers, some of
+/// which have just started); data left on the server.
 pub fn play<F: Future<Output = Vec<Failover>>>(
     testbed: ServerTestbed,
     runtime: &Runtime,
@@ -115,18 +115,18 @@ pub fn play<F: Future<Output = Vec<Failover>>>(
     under_load(testbed, runtime, lasts, forgets, failures).and_then(|judged| judged)
 }
 
-/// The failures of one play, by what a test calls them.
+/// The failures of one play, by their names in a test.
 #[derive(Debug)]
 pub struct Plan<F> {
     failures: Vec<F>,
-    /// The time over which they are spread.
+    /// The time in which they happen.
     pub lasts: Duration,
 }
 
 impl<F: Copy> Plan<F> {
-    /// In the long tier 36 in ten minutes, by these turns: each comes equally often where there are 9 or 12 of them, and
-    /// where more than half kill a leader, 20 are killed at least. Else those of the short tier, over this time. There is
-    /// one at least.
+    /// Creates the failures of a play. In the long tier there are 36 in ten minutes, by `turns`: each of 9 or 12 turns comes
+    /// equally often, and if more than half of the turns kill a leader, at least 20 leaders are killed. The short tier has
+    /// the failures of `short`, in the time `lasts`. There is at least one failure.
     pub fn new(turns: &[F], short: &[F], lasts: Duration) -> Self {
         match is_long() {
             true => Self {
@@ -137,10 +137,10 @@ impl<F: Copy> Plan<F> {
         }
     }
 
-    /// Causes them one after the other, each with its number.
+    /// Causes the failures one after the other; each gets its number.
     ///
     /// # Panics
-    /// Without any.
+    /// If there is none.
     pub async fn carry_out(&self, mut cause: impl AsyncFnMut(usize, F) -> Failover) -> Vec<Failover> {
         let (mut next, mut caused) = (Instant::now(), Vec::new());
         let each = self.lasts / u32::try_from(self.failures.len()).expect("few");
@@ -153,7 +153,7 @@ impl<F: Copy> Plan<F> {
     }
 }
 
-/// One play as [`main`] has it, and then what is to be said of it. An error: it did not come to its end.
+/// Runs one play, and returns its verdict. An error means that the play did not reach its end.
 pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
     testbed: ServerTestbed,
     runtime: &Runtime,
@@ -162,18 +162,18 @@ pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
     failures: impl FnOnce() -> F,
 ) -> Result<Result<(), String>, String> {
     let (name, testbed): (_, &'static ServerTestbed) = (testbed.name, Box::leak(Box::new(testbed)));
-    // Beyond the time of the takeover.
+    // In addition to the time of the takeover.
     let allowed = TTL + testbed.expiry_bound + LATE;
     let (sender, receiver) = std::sync::mpsc::channel();
     let (begun, all_begun) = tokio::sync::oneshot::channel();
     let over = CancellationToken::new();
     let is_over = over.clone();
     let playing = on_thread(move || {
-        // Failures may take longer than they were given.
+        // Failures may take longer than the given time.
         play_beside(lasts * 2, testbed, async |context| {
             let mut config = context.fixture.process_config().expect("a server has processes");
             config.ttl = TTL;
-            // They are told when the failures are over, which may take longer than they were given.
+            // The parent ends the processes after the failures, which may take longer than the given time.
             let seconds = (lasts * 4).as_secs();
             let mut children = Vec::new();
             for (key, kind, processes) in LOADS {
@@ -190,32 +190,33 @@ pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
             for (_, child) in &mut children {
                 child.process.tell(Order::Release).await;
             }
-            // The last of them may wait for servers that are not back yet.
+            // The last processes may wait for servers that do not work yet.
             let ended = Mutex::new(Vec::new());
             let ends = children.into_iter().map(async |(key, child)| {
-                // The bound of all children together, below, is shorter.
+                // The bound of all children, below, is shorter.
                 let records = child.ends(patience * 2).await;
                 ended.lock().expect("not poisoned").push(key);
                 (key, records)
             });
             let Ok(rest) = timeout(patience, join_all(ends)).await else {
                 let contents = timeout(PATIENCE, context.fixture.contents()).await;
-                panic!("of the processes only these have ended: {ended:?}; on the server: {contents:#?}");
+                panic!("only these processes have ended: {ended:?}; on the server: {contents:#?}");
             };
             records.extend(rest);
-            // What is still sent of their ends, and what a failure left, goes within a TTL.
+            // Late requests of the processes, and leftovers of a failure, are gone within a TTL.
             sleep(TTL).await;
             sender.send(records).expect("they are awaited");
         })
     })?;
     let failovers = runtime.block_on(async {
-        // Each has held once: connecting has no time for servers that fail. Why they did not begin is said below.
+        // Each process has held once before the failures start, because a connect does not survive them. An error is reported
+        // below.
         if all_begun.await.is_err() {
             return Vec::new();
         }
         sleep(TTL).await;
         let failovers = failures().await;
-        // A grant may come as late as that after the last one.
+        // A grant may come this late after the last failure.
         sleep(allowed).await;
         failovers
     });
@@ -223,14 +224,17 @@ pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
     playing.join().expect("it catches panics")?;
     let records = receiver.recv().map_err(|_| "no records".to_owned())?;
     if failovers.is_empty() {
-        return Ok(Err("nothing has failed".to_owned()));
+        return Ok(Err("no failure has happened".to_owned()));
     }
     for what in failovers.iter().map(|failure| failure.what).collect::<BTreeSet<_>>() {
         let alike = || failovers.iter().filter(|failure| failure.what == what);
         let (median, worst) = median_and_worst(alike().map(Failover::took));
-        println!("{name}: {} times {what}: over after {median:.1?}, at most {worst:.1?}", alike().count());
+        println!(
+            "{name}: {} times {what}: recovered after {median:.1?}, at most {worst:.1?}",
+            alike().count()
+        );
     }
-    println!("{name}: without a grant at most that time and {allowed:.1?}");
+    println!("{name}: the time without a grant may be {allowed:.1?} longer");
     let mut wrong: Vec<_> = failovers.iter().filter_map(Failover::is_late).collect();
     for (key, ..) in LOADS {
         let of_key = records.iter().filter(|(of, _)| *of == key).flat_map(|(_, records)| records);
@@ -243,7 +247,7 @@ pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
     Ok(if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) })
 }
 
-/// Of one time at the least.
+/// Returns the median and the longest of at least one time.
 fn median_and_worst(times: impl Iterator<Item = Duration>) -> (Duration, Duration) {
     let mut times: Vec<_> = times.collect();
     times.sort_unstable();
@@ -272,7 +276,9 @@ fn judge(
         let waited = waited.ok_or_else(|| format!("no grant after {failure:?}"))?;
         let bound = failure.took() + allowed;
         if waited > bound {
-            return Err(format!("{waited:?} without a grant at {failure:?}, which is more than {bound:?}"));
+            return Err(format!(
+                "{waited:?} without a grant at {failure:?}, but at most {bound:?} is allowed"
+            ));
         }
         without.push((waited, bound));
     }
@@ -280,8 +286,8 @@ fn judge(
     Ok(KeySummary { key: key.to_owned(), grants: records.len(), overlaps, refused: fenced.refused, without })
 }
 
-/// The longest time without a grant from an instant to the first grant after another; `None` where none
-/// came. The `grants` rise.
+/// Returns the longest time without a grant, from one instant to the first grant after another. `None` if no grant came. The
+/// `grants` rise.
 pub(crate) fn longest_wait(grants: &[u64], begun: u64, over: u64) -> Option<Duration> {
     let next = *grants.iter().find(|from| **from > over)?;
     let within = grants.iter().copied().filter(|from| (begun..=next).contains(from));
@@ -289,7 +295,7 @@ pub(crate) fn longest_wait(grants: &[u64], begun: u64, over: u64) -> Option<Dura
     Some(Duration::from_nanos(waits.max().unwrap_or_default()))
 }
 
-/// Now, for a [`Failover`].
+/// Returns the current time for a [`Failover`].
 pub fn now() -> u64 {
     monotonic()
 }

@@ -1,28 +1,27 @@
-//! What a guarded resource makes of holds that may overlap: of a lock that a failover forgot, say.
+//! Replays holds that may overlap, for example after a failover that forgot a lock, against a fenced resource.
 //!
-//! Each hold writes once when it has begun and once before it ends. The resource refuses a write with
-//! a lower token than it has seen.
+//! Each hold writes once at its start and once before its end. The resource refuses a write with a lower token than it has
+//! seen.
 
 use latchwork_core::Claim;
 
 use crate::hold_record::HoldRecord;
 
-/// What became of the writes of exclusive holds.
+/// The results of the writes of exclusive holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fenced {
-    /// Exclusive holds.
+    /// The number of exclusive holds.
     pub holds: usize,
-    /// Of these, how many began before one that began earlier had ended: plain overlaps.
+    /// The number of holds that started before an earlier hold had ended.
     pub overlaps: usize,
-    /// Writes that the resource refused.
+    /// The number of writes that the resource refused.
     pub refused: usize,
 }
 
-/// Plays the writes of all exclusive holds of one key to a resource, in the order in which they came.
+/// Replays the writes of all exclusive holds of one key against a resource, in their order.
 ///
 /// # Errors
-/// The two holds whose writes the resource has taken in turns, where the fence did not keep them
-/// apart.
+/// Two holds whose writes the resource accepted alternately: the fence did not separate them.
 pub fn fenced(records: &[HoldRecord]) -> Result<Fenced, String> {
     let holds: Vec<_> = records.iter().filter(|record| record.claim == Claim::Exclusive).collect();
     let mut writes: Vec<_> = holds
@@ -49,10 +48,10 @@ pub fn fenced(records: &[HoldRecord]) -> Result<Fenced, String> {
             continue;
         }
         highest = token;
-        // Its second write follows its first one, with nobody's between.
+        // The second write must follow the first one, without another write between them.
         if !first && last != Some(hold) {
             let between = last.map(|other: usize| holds[other]);
-            return Err(format!("not kept apart: {:#?} and {between:#?}", holds[hold]));
+            return Err(format!("the fence did not separate {:#?} and {between:#?}", holds[hold]));
         }
         last = Some(hold);
     }
@@ -76,12 +75,12 @@ mod tests {
         assert_eq!(fenced(&overlapping), Ok(Fenced { holds: 3, overlaps: 1, refused: 1 }));
         let apart = [record(1, 0, 10), record(2, 11, 12)];
         assert_eq!(fenced(&apart), Ok(Fenced { holds: 2, overlaps: 0, refused: 0 }));
-        // One that went back to an older number is refused whole.
+        // Both writes of a hold with an older number are refused.
         let backwards = [record(5, 0, 10), record(2, 11, 12)];
         assert_eq!(fenced(&backwards), Ok(Fenced { holds: 2, overlaps: 0, refused: 2 }));
     }
 
-    /// One whose process was killed writes at its beginning alone.
+    /// A hold whose process was killed writes only at its start.
     #[test]
     fn a_hold_of_no_time_is_found_inside_another() {
         let inside = [record(2, 0, 10), record(1, 5, 5)];
@@ -92,7 +91,7 @@ mod tests {
         );
     }
 
-    /// The control: without tokens that differ there is no fence.
+    /// The control: equal tokens do not fence.
     #[test]
     fn two_holds_with_one_token_are_found() {
         assert!(fenced(&[record(1, 0, 10), record(1, 5, 8)]).is_err());

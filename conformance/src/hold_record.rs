@@ -1,56 +1,52 @@
-//! Who held what, and when: each process reports it of itself, on a clock that they share. The
-//! verdict comes afterwards, with nothing but arithmetic: neither the library nor what it is shared
-//! with has a say.
+//! Records of holds: each process reports its holds, on a clock that all processes share. The check comes afterwards and only
+//! compares numbers: it does not use the library or the programs that it is compared with.
 
 use latchwork_core::{Claim, Token};
 use serde::{Deserialize, Serialize};
 
-/// A time for which something was certainly held: the clock is read after the admission and before
-/// the release.
+/// A time in which a lock was certainly held: the clock is read after the admission and before the release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HoldRecord {
-    /// Which of the keys of its soak.
+    /// The number of the key in its soak.
     #[serde(default)]
     pub key: usize,
-    /// As what.
+    /// The claim.
     pub claim: Claim,
-    /// The token, where the holder's library has tokens.
+    /// The token, if the holder's library has tokens.
     #[serde(default)]
     pub token: Option<Token>,
-    /// From this instant of [`monotonic`].
+    /// The start, on the clock [`monotonic`].
     pub from: u64,
-    /// To this one.
+    /// The end, on the same clock.
     pub to: u64,
 }
 
-/// Nanoseconds on the clock that all processes of a machine share: Linux' `CLOCK_MONOTONIC`, which
-/// is Java's `System.nanoTime`.
+/// Returns nanoseconds on a clock that all processes of a machine share: Linux' `CLOCK_MONOTONIC`, which is Java's
+/// `System.nanoTime`.
 pub fn monotonic() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     u64::try_from(now.tv_sec * 1_000_000_000 + now.tv_nsec).expect("it counts up from the machine's start")
 }
 
-/// Judges that nobody was beside a writer, and that readers and permits together never had more
-/// than `limit`.
+/// Checks that each writer was alone, and that readers and permits together never exceeded `limit`.
 ///
 /// # Errors
-/// The holders that were inside at once, and when.
+/// The holders that held at the same time, and when.
 pub fn none_overlap(records: &[HoldRecord], limit: u32) -> Result<(), String> {
     match overlaps(records, limit).first() {
-        Some(inside) => Err(format!("inside at once, of {limit}: {inside:#?}")),
+        Some(inside) => Err(format!("held at once, with a limit of {limit}: {inside:#?}")),
         None => Ok(()),
     }
 }
 
-/// Who was inside at each arrival that was one too many, the one that came last: by the rule of
-/// [`none_overlap`].
+/// Returns the holders at each start of a hold that broke the rule of [`none_overlap`]; the new holder is the last.
 pub fn overlaps(records: &[HoldRecord], limit: u32) -> Vec<Vec<HoldRecord>> {
     let mut entries: Vec<_> = records.iter().collect();
-    // On a paused clock one may come and go in an instant, before the next.
+    // On a paused clock a hold may start and end at one instant, before the next one.
     entries.sort_unstable_by_key(|record| (record.from, record.to));
     let (mut inside, mut found): (Vec<&HoldRecord>, _) = (Vec::new(), Vec::new());
     for entry in entries {
-        // A holder that leaves at the instant at which another comes made room for it.
+        // A hold that ends when another starts does not overlap it.
         inside.retain(|other| other.to > entry.from);
         inside.push(entry);
         let alone = inside.iter().any(|record| record.claim == Claim::Exclusive);
@@ -69,12 +65,11 @@ fn weight(claim: Claim) -> u64 {
     }
 }
 
-/// Judges that the order of tokens is the order of holding: nobody held before a writer with a
-/// lower token had left, no writer before anybody with a lower token had, and no token was given to
-/// two writers.
+/// Checks that holds are in the order of their tokens: no hold starts before a writer with a lower token has ended, no writer
+/// starts before any hold with a lower token has ended, and no two writers have one token.
 ///
 /// # Errors
-/// The two that are out of order.
+/// The two holds that are out of order.
 pub fn in_order_of_tokens(records: &[HoldRecord]) -> Result<(), String> {
     let mut records: Vec<_> = records.iter().collect();
     records.sort_by_key(|record| (record.token, record.from));
@@ -136,7 +131,7 @@ mod tests {
         }
     }
 
-    /// One whose process was killed is known by its beginning alone.
+    /// Of a hold whose process was killed, only the start is known.
     #[test]
     fn a_hold_of_no_time_is_inside_another() {
         let long = record(Exclusive, 2, 10, 20);

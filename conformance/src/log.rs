@@ -1,4 +1,4 @@
-//! What the library writes to the log, read by a test, and held against its vocabulary.
+//! Reads the log of the library in a test, and compares it with the vocabulary.
 
 mod text;
 
@@ -16,20 +16,19 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 pub use self::text::Text;
 
-/// Only what never comes meets this bound.
+/// The time limit of a wait for an event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One line of the log.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// How loud it is.
+    /// The level.
     pub level: Level,
-    /// The name of the event, or of the span that begins; of a detail that is in no vocabulary, its
-    /// place in the sources.
+    /// The name of the event, or of the span that starts. For a detail outside the vocabulary, its place in the sources.
     pub name: &'static str,
-    /// What it says.
+    /// The text.
     pub message: String,
-    /// Its fields, as a reader sees them.
+    /// The fields, as text.
     pub fields: BTreeMap<String, String>,
 }
 
@@ -41,12 +40,12 @@ impl Line {
         line
     }
 
-    /// The text of a field; empty where there is none.
+    /// Returns the text of a field; empty if the field is missing.
     pub fn field(&self, name: &str) -> &str {
         self.fields.get(name).map_or("", String::as_str)
     }
 
-    /// Whether the vocabulary has this line as it was written.
+    /// Returns whether the vocabulary has exactly this line.
     pub fn is_known(&self) -> bool {
         let as_event = EVENTS.iter().any(|event| {
             let mut fields: Vec<_> = event.fields().collect();
@@ -73,17 +72,17 @@ impl Visit for Line {
 
 type Lines = Arc<watch::Sender<Vec<Line>>>;
 
-/// The lines of this library from now on.
+/// A listener for the lines of this library.
 #[derive(Debug)]
 pub struct Log {
     lines: Lines,
-    // Until this is dropped, a thread listens.
+    // The thread listens until this is dropped.
     _listening: Option<DefaultGuard>,
 }
 
 impl Log {
-    /// Listens on this thread until it is dropped. A test on a current-thread runtime hears all of its
-    /// clients, and no client of a test on another thread.
+    /// Listens on this thread until it is dropped. A test on a current-thread runtime sees the lines of all its clients, and no
+    /// lines of a test on another thread.
     pub fn listen() -> Self {
         enable_all_threads();
         let lines = Lines::default();
@@ -91,32 +90,34 @@ impl Log {
         Self { lines, _listening: Some(listening) }
     }
 
-    /// Listens on all threads of this process until it is dropped, or another listens so: for a
-    /// case that is alone.
+    /// Listens on all threads of this process until it is dropped, or until the next call: for a case that is alone.
     ///
     /// # Panics
-    /// Where the process has another subscriber.
+    /// If the process has another subscriber.
     pub fn everywhere() -> Self {
-        assert!(enable_all_threads(), "another subscriber listens to this process");
+        assert!(
+            enable_all_threads(),
+            "the process has another subscriber: start the test in a separate process"
+        );
         let lines = Lines::default();
         *everywhere().lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&lines));
         Self { lines, _listening: None }
     }
 
-    /// All lines up to now.
+    /// Returns all lines up to now.
     pub fn lines(&self) -> Vec<Line> {
         self.lines.borrow().clone()
     }
 
-    /// How many lines have this name up to now.
+    /// Returns the number of lines with this name up to now.
     pub fn count(&self, name: &str) -> usize {
         self.lines.borrow().iter().filter(|line| line.name == name).count()
     }
 
-    /// Waits until the event of this name has come so often, and answers the last of them.
+    /// Waits until the event of this name has come `count` times, and returns the last of them.
     ///
     /// # Panics
-    /// When it never comes.
+    /// If it does not come in time.
     pub async fn nth(&self, name: &str, count: usize) -> Line {
         let mut lines = self.lines.subscribe();
         let said = |lines: &Vec<Line>| lines.iter().filter(|line| line.name == name).count() >= count;
@@ -126,7 +127,7 @@ impl Log {
         self.lines().into_iter().filter(|line| line.name == name).nth(count - 1).expect("waited for")
     }
 
-    /// The lines at info and above that the vocabulary does not have as they were written.
+    /// Returns the lines at info and above that differ from the vocabulary.
     pub fn undocumented(&self) -> Vec<Line> {
         self.lines().into_iter().filter(|line| line.level <= Level::INFO && !line.is_known()).collect()
     }
@@ -140,12 +141,11 @@ impl Drop for Log {
     }
 }
 
-/// Enables the log statements of this library on every thread, so that a thread's own subscriber
-/// misses none. Returns whether [`Log::everywhere`] works: false if the process has another subscriber.
+/// Enables the log statements of this library on all threads, so that the subscriber of a thread misses none. Returns whether
+/// [`Log::everywhere`] works: false if the process has another subscriber.
 ///
-/// `tracing` asks once per log statement whether a subscriber wants it. While the process has a single
-/// subscriber, it asks only that of the thread which arrives first. If that thread has none, the statement
-/// stays disabled on all threads.
+/// `tracing` asks once for each log statement whether a subscriber wants it. While the process has a single subscriber, it asks
+/// only the subscriber of the first thread. If that thread has no subscriber, the statement stays disabled on all threads.
 pub fn enable_all_threads() -> bool {
     static IS_OURS: LazyLock<bool> = LazyLock::new(|| {
         let is_ours = tracing::subscriber::set_global_default(Ear(Arc::clone(everywhere()))).is_ok();
@@ -156,13 +156,13 @@ pub fn enable_all_threads() -> bool {
     *IS_OURS
 }
 
-/// The listener of [`Log::everywhere`].
+/// Returns the listener of [`Log::everywhere`].
 fn everywhere() -> &'static Arc<Mutex<Option<Lines>>> {
     static EVERYWHERE: LazyLock<Arc<Mutex<Option<Lines>>>> = LazyLock::new(Arc::default);
     &EVERYWHERE
 }
 
-/// Hears events, and the beginnings of spans.
+/// Receives events, and the starts of spans.
 struct Ear(Arc<Mutex<Option<Lines>>>);
 
 impl Ear {
@@ -180,7 +180,7 @@ impl Subscriber for Ear {
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
         self.hear(|| Line::of(span.metadata(), |line| span.record(line)));
-        // Spans are not distinguished here.
+        // This listener does not distinguish spans.
         Id::from_u64(1)
     }
 

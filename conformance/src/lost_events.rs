@@ -1,4 +1,4 @@
-//! Events that a relay loses on their way to a waiter.
+//! A relay that loses events on their way to a waiter.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,25 +9,26 @@ use tokio::sync::watch;
 use crate::patience::soon;
 use crate::recorder::Recorder;
 
-/// What a relay before a waiter does, and what it has seen.
+/// The state of a relay between the server and a waiter.
 #[derive(Debug, Default)]
 pub struct LostEvents {
-    /// Events are lost now.
+    /// Whether the relay loses events.
     pub losing: AtomicBool,
-    /// So many were.
+    /// The number of lost events.
     pub lost: AtomicUsize,
-    /// How often the waiter has begun to watch the holder's node.
+    /// How often the waiter has started to watch the holder's node.
     pub watched: watch::Sender<usize>,
-    /// The name of that node. Empty at first.
+    /// The name of that node; empty at the start.
     pub node: Mutex<String>,
 }
 
 impl LostEvents {
-    /// A waiter whose event is lost finds its admission by its own look, and that counts. A waiter whose event comes
-    /// counts nothing. `node` answers the name of the only node of the mutex `a`. `recorder` has the metrics of the waiter.
+    /// Asserts that a waiter whose event is lost finds its admission by a re-check, which counts, and that a waiter whose event
+    /// arrives counts none. `node` returns the name of the only node of the mutex `a`. `recorder` has the metrics of the
+    /// waiter.
     ///
     /// # Panics
-    /// If it is otherwise.
+    /// If it does not hold.
     pub async fn are_made_up_for(
         &self,
         [holder, waiting]: [Coordinator; 2],

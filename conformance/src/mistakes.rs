@@ -1,4 +1,4 @@
-//! The guide's tables of mistakes, beside the errors that a test makes.
+//! Compares the guide's tables of mistakes with the errors that a test makes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,15 +6,15 @@ use std::sync::Arc;
 use latchwork_core::backend::LAYOUT;
 use latchwork_core::{Config, Connector, Error, ErrorKind, Move, MoveConfig, connect};
 
-/// The rows of a table that no error was held against yet: what is wrong, the kind of error, what it says.
+/// The rows of a table that were not compared yet: the mistake, the kind of error, a part of its text.
 #[derive(Debug)]
 pub struct Mistakes(BTreeMap<&'static str, [&'static str; 2]>);
 
 impl Mistakes {
-    /// The table of a page that stands under this heading, alone.
+    /// Reads the table under this heading of a page. The section must have no other table.
     ///
     /// # Panics
-    /// When there is none, of three columns.
+    /// If there is no such table, or if it does not have three columns.
     pub fn of(page: &'static str, heading: &str) -> Self {
         let (_, section) = page.split_once(&format!("\n{heading}\n")).expect("the page has the heading");
         let section = section.split("\n#").next().unwrap_or_default();
@@ -28,29 +28,30 @@ impl Mistakes {
         Self(rows)
     }
 
-    /// Checks that the error of a mistake is what the table says.
+    /// Asserts that the error of a mistake equals its row.
     ///
     /// # Panics
-    /// When it is not, or when the table has no such row (any more).
+    /// If it does not, or if the table has no such row (any more).
     pub fn made(&mut self, mistake: &str, error: &Error) {
-        let [kind, says] = self.0.remove(mistake).unwrap_or_else(|| panic!("not in the guide: {mistake}"));
+        let [kind, says] =
+            self.0.remove(mistake).unwrap_or_else(|| panic!("the guide's table has no row for: {mistake}"));
         assert_eq!(kind_of(error), kind, "{mistake}: {error}");
         assert!(error.to_string().contains(says), "{mistake}: {error}");
     }
 
-    /// Checks that each row was made.
+    /// Asserts that each row was compared.
     ///
     /// # Panics
-    /// When one was not.
+    /// If a row was not.
     pub fn all_made(self) {
-        assert!(self.0.is_empty(), "no test makes these rows of the guide: {:?}", self.0);
+        assert!(self.0.is_empty(), "no test makes the mistakes of these rows of the guide: {:?}", self.0);
     }
 }
 
-/// Asserts that the text of an error has these words, as a reader of the log sees it, and not the password of the tests.
+/// Asserts that the text of an error contains these words, and not the password of the tests.
 ///
 /// # Panics
-/// When it is not so.
+/// If it does not hold.
 pub fn says(error: &Error, words: &[&str]) {
     println!("{error}");
     let text = format!("{error} {error:#?}");
@@ -58,10 +59,10 @@ pub fn says(error: &Error, words: &[&str]) {
     assert!(!text.contains("hunter2"), "{text}");
 }
 
-/// Makes each row of the table about namespaces, in namespaces beside that of `config`.
+/// Makes each mistake of the table about namespaces, in namespaces derived from the namespace of `config`.
 ///
 /// # Panics
-/// When an error is not what the table says, when a row is left, or when the server does not answer.
+/// If an error does not equal its row, if a row is left, or if the server does not answer.
 pub async fn namespaces_are_named(mut table: Mistakes, connector: Arc<dyn Connector>, config: &Config) {
     let connectors = [connector];
     let beside = |name: &str| {
@@ -69,24 +70,25 @@ pub async fn namespaces_are_named(mut table: Mistakes, connector: Arc<dyn Connec
         config.namespace.push_str(name);
         config
     };
-    let refused = async |config: &Config| connect(&connectors, config).await.expect_err("it is let in");
+    let refused =
+        async |config: &Config| connect(&connectors, config).await.expect_err("the connect must be refused");
 
     let stamped = beside("-stamped");
     let newer = connect(&connectors, &stamped.clone().as_of_layout(LAYOUT + 1)).await;
-    let newer = newer.expect("the first one there");
+    let newer = newer.expect("the first client connects");
     table.made("its layout is newer than the build's", &refused(&stamped).await);
     newer.close().await.expect("closed");
 
     let sides = MoveConfig::new(beside("-from"), beside("-to"), "m");
     let the_move = Move::connect(&connectors, &sides).await.expect("connected");
-    the_move.start(|_| {}).await.expect("nobody is in the way");
+    the_move.start(|_| {}).await.expect("no client prevents the start");
     table.made("it moves elsewhere, and the URL is not that of the move", &refused(&sides.from).await);
     table.made(
         "a move that is not done comes to it, and the URL is not that of the move",
         &refused(&sides.to).await,
     );
-    the_move.run(|_| {}).await.expect("nobody is waited for");
-    the_move.finish().await.expect("nobody takes part");
+    the_move.run(|_| {}).await.expect("the move waits for no member");
+    the_move.finish().await.expect("no client takes part");
     table.made(
         "it has moved: the move is finished, or an operator has retired it",
         &refused(&sides.from).await,
@@ -95,7 +97,7 @@ pub async fn namespaces_are_named(mut table: Mistakes, connector: Arc<dyn Connec
     table.all_made();
 }
 
-/// The name of a kind of error, with the argument that it names.
+/// Returns the name of a kind of error, with its argument.
 fn kind_of(error: &Error) -> String {
     match error.kind() {
         ErrorKind::InvalidArgument { name } => format!("`InvalidArgument` ({name})"),
@@ -137,7 +139,7 @@ mod tests {
         table.all_made();
     }
 
-    /// A backend with this name and these options.
+    /// A connector with this name and these options.
     #[derive(Debug)]
     struct Declares(&'static str, &'static [&'static str]);
 
@@ -211,7 +213,7 @@ mod tests {
                 }
             }
 
-            /// URLs, and the row of the guide's table that is about each in this build.
+            /// Returns URLs, and the row of the guide's table for each in this build.
             fn rows(self) -> [(&'static str, Option<&'static str>); 8] {
                 let lacks = |has: bool| (!has).then_some("the backend's own");
                 let tls = |has: bool| lacks(has).or((!self.tls).then_some("`tls`, and the URL asks for TLS"));

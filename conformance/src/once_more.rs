@@ -1,4 +1,4 @@
-//! Cases of the suite once more, as one test: on other servers, or on other clients.
+//! Runs cases of the suite again in one test, on other servers or with other clients.
 
 use libtest_mimic::Arguments;
 use tokio::runtime::Runtime;
@@ -13,29 +13,29 @@ use crate::{cases, play, run};
 const OF_CLOCKS: [&str; 2] =
     ["lease_alive_is_renewed_in_the_background", "lease_deadline_is_known_before_another_is_admitted"];
 
-/// The clauses about queues begin so.
+/// The prefixes of clauses about queues.
 const OF_QUEUES: [&str; 4] = ["NODE-", "MUTEX-", "RWLOCK-", "SEMAPHORE-"];
 
-/// What lasts, in names of cases: left to the long tier.
+/// Parts of the names of long cases, which only the long tier plays.
 const LASTING: [&str; 3] = ["under_chaos", "cancel_thousands", EACH_FUTURE];
 
 /// Cases with hundreds of waits. Without the fast path they get the time of the long tier.
 const EACH_FUTURE: &str = "node_cancel_every_future";
 
-/// Plays these cases next to each other. The test runs in a separate process, since the report of each case
-/// goes to standard output.
+/// Plays these cases at the same time. The test runs in a separate process, because the report of each case goes to standard
+/// output.
 ///
 /// # Panics
 /// If the list is empty, or a case fails.
 pub fn play_all(runtime: &Runtime, testbed: ServerTestbed, cases: Vec<Case>) {
     let testbed: &'static dyn Testbed = Box::leak(Box::new(testbed));
-    // The results stay out of the summary, which has a column for each backend.
+    // The summary has a column for each backend, so these results are not stored.
     let ended = run(Arguments::default(), testbed, cases);
     runtime.block_on(testbed.close());
     assert!(!ended.rows.is_empty() && ended.has_passed(), "a case failed");
 }
 
-/// On a server with its default clocks a lease is kept, and ends as stated.
+/// Asserts that a lease is renewed, and ends in time, on a server with its default clocks.
 ///
 /// # Panics
 /// If it does not.
@@ -48,11 +48,11 @@ pub fn a_lease_is_kept_and_ends_at_default_clocks(runtime: &Runtime, testbed: Se
     runtime.block_on(testbed.close());
 }
 
-/// The cases for clients that use only the plain protocol. The short tier has the short cases about queues that may
-/// play next to each other, each with one recipe. The long tier has all.
+/// Returns the cases for clients that use only the plain protocol. In the short tier, these are the short cases about queues
+/// that may play at the same time, each with one recipe. The long tier has all cases.
 ///
 /// # Panics
-/// When the suite has no such case.
+/// If the suite has no such case.
 pub fn without_fast_path() -> Vec<Case> {
     let mut cases = cases::all();
     let mut slow = cases.iter_mut().filter(|case| case.name.starts_with(EACH_FUTURE)).peekable();

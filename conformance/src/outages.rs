@@ -1,4 +1,4 @@
-//! Outages of a real server, as the log and the errors of a service show them.
+//! Checks the log and the errors of a service during outages of a real server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,32 +10,32 @@ use crate::log::Log;
 use latchwork_servers::proxy::{Direction, Proxy};
 use latchwork_servers::{Kind, Options, Server};
 
-/// A busy machine may stall a server for a second, and connecting has the time of a request too.
+/// On a busy machine a server may stall for a second. Connects use this timeout too.
 const REQUEST: Duration = Duration::from_secs(3);
-/// Longer than all outages: after the loss of the lease, the log says more than the outage.
+/// Longer than all outages: a lost lease would add other lines to the log.
 const TTL: Duration = Duration::from_secs(20);
 
-/// Words of which an error must have one.
+/// Words; the text of an error must contain one of them.
 pub type Words = &'static [&'static str];
 
-/// What a backend says of the three outages.
+/// The words of a backend for the three kinds of outage.
 #[derive(Clone, Copy, Debug)]
 pub struct OutageWords {
-    /// Connections are closed.
+    /// Connections were closed.
     pub closed: Words,
-    /// Nothing comes back.
+    /// The server does not answer.
     pub silent: Words,
-    /// Nobody listens on the port.
+    /// No process listens on the port.
     pub refused: Words,
 }
 
-/// A client of a server behind a proxy that closes its connections, falls silent, and goes: each
-/// outage stands in the log with host, port and cause, and so does its end; each request that fails
-/// names host and port, how long it tried, and why. What is logged at info and above, with its
-/// fields, stands in the guide's table. To be called on a current-thread runtime.
+/// Asserts that outages are reported. A client connects through a proxy, which closes its connections, then becomes silent, and
+/// then disappears. The log must have each outage with host, port and cause, and its end. The error of each request must have
+/// host and port, the time that it tried, and the cause. All events at info and above must be in the guide's tables. Call it
+/// on a current-thread runtime.
 ///
 /// # Panics
-/// Where it is otherwise, or no server can be had.
+/// If an outage is not reported so, or if no server starts.
 pub async fn are_reported(kind: Kind, connector: Arc<dyn Connector>, says: OutageWords) {
     let server = Server::start(kind, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"));
     let proxy = Proxy::start(server.addr()).await.expect("a port");
@@ -68,14 +68,14 @@ pub async fn are_reported(kind: Kind, connector: Arc<dyn Connector>, says: Outag
     drop(proxy);
     log.nth("latchwork.disconnected", 3).await;
     named(&outage(&client).await, &host, says.refused);
-    // The server cannot be reached: the lease takes what there is.
+    // A close cannot reach the server: the lease frees everything.
     latchwork_core::crash(&client).await;
     let undocumented = log.undocumented();
-    assert!(undocumented.is_empty(), "not in the guide's table: {undocumented:#?}");
+    assert!(undocumented.is_empty(), "not in the guide's tables: {undocumented:#?}");
 }
 
-/// The error of one request. A listing has only the deadline of its request. A try has a later deadline of its own,
-/// which a busy machine may see first.
+/// Returns the error of one request. It is a listing, because that has no deadline except the request timeout. A try also has a
+/// later one, which may come first on a busy machine.
 async fn outage(client: &Coordinator) -> Error {
     let mutex = client.mutex("a").expect("a good key");
     let error = mutex.queue().first(1).await.expect_err("no server answers");
@@ -85,13 +85,15 @@ async fn outage(client: &Coordinator) -> Error {
 
 async fn serves(client: &Coordinator) {
     let mutex = client.mutex("a").expect("a good key");
-    let hold = tokio::time::timeout(Duration::from_secs(60), mutex.acquire()).await.expect("it never came");
-    hold.expect("it serves again").release().await.expect("held until then");
+    let hold = tokio::time::timeout(Duration::from_secs(60), mutex.acquire())
+        .await
+        .expect("the client acquires within 60 s after the outage");
+    hold.expect("the server answers again").release().await.expect("held until then");
 }
 
 fn named(error: &Error, host: &str, words: Words) {
     let text = error.to_string();
     println!("{text}");
-    assert!(text.contains(&format!("at {host} after ")), "no host, port and length: {text}");
+    assert!(text.contains(&format!("at {host} after ")), "no host, port and duration in: {text}");
     assert!(words.iter().any(|word| text.contains(word)), "none of {words:?} in: {text}");
 }

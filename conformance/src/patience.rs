@@ -1,22 +1,22 @@
-//! Waits in the tests of backends: only a wait that never ends meets their bound.
+//! Waits with a bound, for tests of backends. Only an endless wait reaches the bound.
 
 use std::time::Duration;
 
 use crate::waits::within;
 
-/// The bound of every wait.
+/// The bound of each wait.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Awaits what must come.
+/// Awaits a future that must complete.
 ///
 /// # Panics
-/// If it does not come within [`PATIENCE`].
+/// If it does not complete within [`PATIENCE`].
 pub async fn soon<F: Future>(what: F) -> F::Output {
     within(PATIENCE, "what the test waits for", what).await
 }
 
-/// Polls until a condition holds that no event reports. (The cases have a function of their own: their futures move
-/// between threads, and the condition here may borrow what it changes.)
+/// Polls until a condition holds that has no event. (The cases have another function, whose futures move between threads; the
+/// condition here may borrow the data that it changes.)
 ///
 /// # Panics
 /// If it does not hold within [`PATIENCE`].

@@ -1,4 +1,4 @@
-//! The metrics of one case: what its own clients count, and no one else's.
+//! The metrics of one case, without clients of other cases.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,8 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use latchwork_core::seen::MetricKind;
 use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, SharedString, Unit};
 
-/// Records the metrics of the clients and handles that are made within its
-/// [`scope`](Recorder::scope).
+/// Records the metrics of the clients and handles that are created within its [`scope`](Recorder::scope).
 #[derive(Clone, Default)]
 pub struct Recorder(Arc<Mutex<Recorded>>);
 
@@ -21,34 +20,33 @@ struct Recorded {
     described: BTreeMap<String, (MetricKind, Option<Unit>, String)>,
 }
 
-/// A series, as it was registered.
+/// A registered series.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// The metric.
+    /// The name of the metric.
     pub name: String,
-    /// What it is.
+    /// The kind of the metric.
     pub kind: MetricKind,
-    /// Names and values of its labels.
+    /// Names and values of the labels.
     pub labels: Vec<(String, String)>,
 }
 
 impl Recorder {
-    /// Records nothing yet.
+    /// Creates an empty recorder.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Runs what makes clients and handles: these count here for all their life.
+    /// Runs a future that creates clients and handles. They count here for their whole life.
     pub async fn scope<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
         poll_fn(|context| metrics::with_local_recorder(self, || future.as_mut().poll(context))).await
     }
 
-    /// The sum of a metric over all series with these labels; of a histogram, how many values it
-    /// has.
+    /// Returns the sum of a metric over all series with these labels. For a histogram, returns its number of values.
     ///
     /// # Panics
-    /// Where there is no such series, which would be mistaken for zero.
+    /// If there is no such series: a sum of zero would hide that.
     pub fn sum(&self, metric: &str, labels: &[(&str, &str)]) -> f64 {
         let recorded = self.recorded();
         let has = |key: &Key| {
@@ -58,11 +56,11 @@ impl Recorder {
         };
         let found: Vec<_> =
             recorded.series.iter().filter(|(key, _)| key.name() == metric && has(key)).collect();
-        assert!(!found.is_empty(), "there is no {metric} with {labels:?}");
+        assert!(!found.is_empty(), "no series of {metric} has the labels {labels:?}");
         found.iter().map(|(_, (kind, value))| figure(*kind, value)).sum()
     }
 
-    /// All series.
+    /// Returns all series.
     pub fn series(&self) -> Vec<Series> {
         let recorded = self.recorded();
         let series = recorded.series.iter().map(|(key, (kind, _))| Series {
@@ -73,7 +71,7 @@ impl Recorder {
         series.collect()
     }
 
-    /// The metrics that were described: kind, unit and help.
+    /// Returns the described metrics: kind, unit and help.
     pub fn described(&self) -> BTreeMap<String, (MetricKind, Option<Unit>, String)> {
         self.recorded().described.clone()
     }

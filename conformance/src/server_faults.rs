@@ -1,4 +1,4 @@
-//! Chaos on a testbed whose servers fail too.
+//! Chaos on a testbed with failing servers.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use crate::testbeds::ServerTestbed;
 use latchwork_servers::Server;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// How long the chaos goes on when the servers are well again.
+/// The time that the chaos continues after the servers have recovered.
 const AFTERMATH: Duration = Duration::from_secs(10);
 
-/// Chaos beside the `faults` of the servers: both begin together, and the faults end within some
-/// seconds of the time that they are given, which is longer in the long tier.
+/// Runs chaos and the `faults` of the servers at the same time. The faults must end within some seconds of the given time,
+/// which is longer in the long tier.
 ///
 /// # Errors
-/// The verdict of the chaos, or that no thread could be started for it.
+/// The failures of the chaos, or that the system starts no thread for it.
 pub fn chaos_beside<F: Future<Output = ()>>(
     testbed: ServerTestbed,
     kind: SoakKind,
@@ -39,14 +39,14 @@ pub fn chaos_beside<F: Future<Output = ()>>(
     playing.join().expect("it catches panics").map(drop)
 }
 
-/// What a server suffers that keeps its data: it is killed and started again, and stopped and
-/// continued, at random. It is well again a few seconds after `lasts` at most.
+/// Kills and restarts, or stops and continues, a server that keeps its data, at random. The server works again at most a few
+/// seconds after `lasts`.
 ///
 /// # Cancel safety
 /// Not cancel safe: it may leave the server dead or stopped.
 ///
 /// # Panics
-/// When that cannot be done: it must be the process' own.
+/// If that is not possible: this process must have started the server.
 pub async fn restarts_and_stalls(server: &Server, lasts: Duration) {
     let mut chance = StdRng::seed_from_u64(rand::random());
     let ends = Instant::now() + lasts;

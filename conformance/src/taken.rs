@@ -1,15 +1,14 @@
-//! Permits that others hold all the time beside a semaphore that is played as a mutex.
+//! Permits that another client always holds while a semaphore takes the place of a mutex.
 
 use std::collections::HashMap;
 
 use latchwork_core::recipes::Permit;
 use latchwork_core::{Coordinator, Result};
 
-/// Of the five permits, so many are taken.
+/// The number of these permits, of five.
 pub(crate) const TAKEN: u32 = 4;
 
-/// The permits that a client of its own holds, of each key that a case touches, for as long as the
-/// case lasts.
+/// The permits that a separate client holds, of each key of a case, until the end of the case.
 #[derive(Debug)]
 pub(crate) struct Taken {
     coordinator: Coordinator,
@@ -21,7 +20,7 @@ impl Taken {
         Self { coordinator, permits: tokio::sync::Mutex::default() }
     }
 
-    /// Takes the permits of `key`, once, and answers with the node that holds them.
+    /// Acquires the permits of `key` once, and returns the number of their node.
     pub(crate) async fn take(&self, key: &str) -> Result<u64> {
         let mut permits = self.permits.lock().await;
         if let Some(permit) = permits.get(key) {
@@ -33,13 +32,12 @@ impl Taken {
         Ok(node)
     }
 
-    /// Gives all of them back. Whatever happened in the case, they were held until now: else it was
-    /// no mutex that was tried.
+    /// Releases all of them. They must have been held until now: otherwise the semaphore was not a mutex in this case.
     pub(crate) async fn give_back(&self) -> Result<()> {
         for (key, permit) in self.permits.lock().await.drain() {
             let released = permit.release().await;
             let lost = released.as_ref().err().and_then(latchwork_core::Error::lost_reason);
-            assert_eq!(lost, None, "the permits of {key:?} that were to be taken all the time");
+            assert_eq!(lost, None, "the permits of {key:?} must be held during the whole case");
             released?;
         }
         self.coordinator.close().await

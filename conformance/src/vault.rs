@@ -1,4 +1,4 @@
-//! A provider of logins whose password somebody else changes.
+//! A provider of logins with a password that changes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,23 +6,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use latchwork_core::{Credentials, CredentialsProvider, Result};
 
-/// The login of `app`. It counts how often it was asked.
+/// The login of the user `app`. Counts its requests.
 #[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "what shows it would show the password")]
+#[expect(missing_debug_implementations, reason = "its text would contain the password")]
 pub struct Vault(Arc<(Mutex<String>, AtomicUsize)>);
 
 impl Vault {
-    /// With this password at first.
+    /// Creates a login with this first password.
     pub fn new(password: &str) -> Self {
         Self(Arc::new((Mutex::new(password.to_owned()), AtomicUsize::new(0))))
     }
 
-    /// From now on it is this one.
+    /// Changes the password.
     pub fn change(&self, password: &str) {
         *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = password.to_owned();
     }
 
-    /// How often a client has asked for it.
+    /// Returns how often clients have asked for the login.
     pub fn asked(&self) -> usize {
         self.0.1.load(Ordering::SeqCst)
     }

@@ -1,22 +1,22 @@
-//! How long an acquisition waits.
+//! The patience of an acquisition.
 
 use std::time::Duration;
 
 use latchwork_core::Result;
 use latchwork_core::recipes::{Acquire, Guard};
 
-/// How long an acquisition waits for other holders.
+/// The time that an acquisition waits for other holders.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wait {
-    /// It is a try.
+    /// No time: it is a try.
     No,
-    /// Until this time is over.
+    /// At most this time.
     AtMost(Duration),
     Forever,
 }
 
 impl Wait {
-    /// Acquires by one of two requests. `None`: others hold, and it is a try.
+    /// Acquires by one of two requests. Returns `None` for a try if others hold.
     pub(crate) async fn take<G: Guard>(
         self,
         tries: Acquire<Option<G>>,

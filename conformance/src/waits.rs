@@ -18,13 +18,13 @@ pub(crate) async fn within<F: Future>(bound: Duration, what: &str, future: F) ->
     }
 }
 
-/// Awaits what must happen, with no bound of its own.
+/// Awaits a future that must complete, with the usual bound.
 pub(crate) async fn soon<F: Future>(what: &str, future: F) -> F::Output {
     within(PATIENCE, what, future).await
 }
 
-/// Runs tasks that report each of their holds. Each report has its own bound: on a slow machine all of them take
-/// longer.
+/// Runs tasks that report each of their holds. Each report has a bound; there is none for all of them, because a slow machine
+/// takes longer.
 pub(crate) async fn contend<F: Future<Output = ()> + Send + 'static>(
     tasks: usize,
     mut contender: impl FnMut(usize, UnboundedSender<()>) -> F,
@@ -38,14 +38,14 @@ pub(crate) async fn contend<F: Future<Output = ()> + Send + 'static>(
     }
 }
 
-/// Polls `future` so often, each time when it has been woken, and then drops it: `None` when it was
-/// not done by then. So a case goes through its await points one by one.
+/// Polls `future` this many times, each time after a wake-up, and then drops it. Returns `None` if it was not complete by then.
+/// With it, a case visits the await points one by one.
 pub(crate) async fn after_polls<F: Future>(polls: usize, future: F) -> Option<F::Output> {
     stepping(polls, false, future).await
 }
 
-/// As [`after_polls`], and drops it when it has been woken once more, but not polled: what woke it
-/// is lost with it.
+/// Does the same as [`after_polls`], but drops the future after one more wake-up without a poll, so that the cause of the
+/// wake-up is lost with it.
 pub(crate) async fn after_polls_and_a_wake<F: Future>(polls: usize, future: F) -> Option<F::Output> {
     stepping(polls, true, future).await
 }
@@ -67,7 +67,7 @@ async fn stepping<F: Future>(polls: usize, and_a_wake: bool, future: F) -> Optio
     soon("the next step", stepping).await
 }
 
-/// Polls until something holds that there is no event for.
+/// Polls until a condition holds that has no event.
 pub(crate) async fn until<F: Future<Output = bool>>(what: &str, holds: impl FnMut() -> F) {
     until_within(CLEAN_UP, what, holds).await;
 }

@@ -1,7 +1,7 @@
-//! A thread that does nothing but look at the clock: it sees when the machine stands still.
+//! A thread that only reads the clock, to detect pauses of the machine.
 //!
-//! The cases' bounds allow for a machine that is busy, by [`NOISE`]. One that gave nobody any time for longer has
-//! ended leases and missed deadlines by itself. Who reads of a failure is to know that.
+//! The bounds of cases allow a busy machine [`NOISE`]. A longer pause of the machine ends leases and misses deadlines without a
+//! fault of the backend. The failure report says so.
 
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 
 use crate::bounds::NOISE;
 
-/// How often it looks.
+/// The time between two reads of the clock.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What the thread has seen.
+/// The observations of the thread.
 static SEEN: Mutex<Standstills> = Mutex::new(Standstills { looked: None, still: Vec::new() });
 static LOOKS: Once = Once::new();
 
 struct Standstills {
-    /// When it looked last.
+    /// The time of the last read.
     looked: Option<Instant>,
-    /// From when until when the machine stood still, for longer than [`NOISE`].
+    /// Start and end of each pause that was longer than [`NOISE`].
     still: Vec<(Instant, Instant)>,
 }
 
@@ -33,7 +33,7 @@ impl Standstills {
         self.looked = Some(now);
     }
 
-    /// The longest standstill from then until now. The thread may have to look still, behind the last one.
+    /// Returns the longest pause from an instant until now. During a pause, the last read of the thread is old.
     fn longest(&self, begin: Instant, now: Instant) -> Duration {
         let under_way = self.looked.map(|looked| (looked, now));
         let all = self.still.iter().copied().chain(under_way);
@@ -45,7 +45,7 @@ fn seen() -> MutexGuard<'static, Standstills> {
     SEEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Begins to look, unless it does already.
+/// Starts the thread, unless it runs already.
 pub(crate) fn begin() {
     LOOKS.call_once(|| {
         thread::spawn(|| {
@@ -57,7 +57,7 @@ pub(crate) fn begin() {
     });
 }
 
-/// The longest that the machine stood still since then. Up to [`NOISE`] it says nothing.
+/// Returns the longest pause of the machine since an instant. Values up to [`NOISE`] have no meaning.
 pub(crate) fn stood_still_since(begin: Instant) -> Duration {
     seen().longest(begin, Instant::now())
 }

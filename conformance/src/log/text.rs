@@ -1,19 +1,19 @@
-//! The log as text, of this library and of others, as a subscriber that formats writes it.
+//! The log as text, as a formatting subscriber writes it, also of other libraries.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a subscriber writes; clones share it.
+/// The output of a subscriber. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Text(Arc<Mutex<Vec<u8>>>);
 
 impl Text {
-    /// All up to now.
+    /// Returns all text up to now.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.written()).into_owned()
     }
 
-    /// The lines up to now that have these words.
+    /// Returns the lines up to now that contain `with`.
     pub fn lines(&self, with: &str) -> Vec<String> {
         self.text().lines().filter(|line| line.contains(with)).map(str::to_owned).collect()
     }

@@ -32,17 +32,12 @@ pub(crate) struct Plant {
 
 /// Every planted fault.
 pub(crate) const ALL: [&Plant; 3] = [
-    &Plant {
-        name: "acknowledgement_at_once",
-        in_processes: true,
-        found_as: &["inside at once"],
-        long: false,
-    },
+    &Plant { name: "acknowledgement_at_once", in_processes: true, found_as: &["held at once"], long: false },
     // Who was passed over has a token of the other side, or stands beside another.
     &Plant {
         name: "step_without_members",
         in_processes: false,
-        found_as: &["inside at once", "out of order"],
+        found_as: &["held at once", "out of order"],
         long: true,
     },
     &Plant { name: "epoch_that_is_not_read", in_processes: true, found_as: &["out of order"], long: false },
