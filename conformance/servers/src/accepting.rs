@@ -1,4 +1,4 @@
-//! Listeners, and the connections that come to them.
+//! Listeners and their connections.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,12 +9,12 @@ use tokio::net::{TcpListener, TcpStream, ToSocketAddrs, UnixListener, UnixStream
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 
-/// A listener whose connections are served. Dropping it closes it, and ends all of them.
+/// A listener that serves its connections. A drop closes the listener and all connections.
 #[derive(Debug)]
 pub(crate) struct Accepting(AbortHandle);
 
 impl Accepting {
-    /// Serves each connection in a task of its own.
+    /// Serves each connection in a separate task.
     pub(crate) fn start<L: Listener, F>(
         listener: L,
         serve: impl Fn(L::Stream, L::From) -> F + Send + 'static,
@@ -34,7 +34,7 @@ impl Drop for Accepting {
 
 pub(crate) trait Listener: Send + Sync + 'static {
     type Stream: Send + 'static;
-    /// What is known of the other end.
+    /// The address of the other end.
     type From: Send;
 
     fn next(&self) -> impl Future<Output = io::Result<(Self::Stream, Self::From)>> + Send;
@@ -64,7 +64,7 @@ async fn accept<L: Listener, F>(listener: L, serve: impl Fn(L::Stream, L::From) 
 where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
-    // They end with this task.
+    // The connections end with this task.
     let mut open = JoinSet::new();
     loop {
         tokio::select! {
@@ -72,8 +72,7 @@ where
                 Ok((stream, from)) => {
                     open.spawn(serve(stream, from));
                 }
-                // A connection that broke before it was accepted, or a shortage of files, which only
-                // time can mend.
+                // The connection broke before it was accepted, or the process has too many open files. Only time helps.
                 Err(_) => sleep(Duration::from_millis(10)).await,
             },
             Some(_) = open.join_next() => {}
@@ -87,7 +86,7 @@ pub(crate) async fn connected(to: impl ToSocketAddrs) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Connects two ends until one of them ends. A connection that fails is closed, which is what both are to see.
+/// Connects two ends until one of them ends. If one connection fails, both ends see a close.
 pub(crate) async fn relay(
     mut one: impl AsyncRead + AsyncWrite + Unpin,
     mut other: impl AsyncRead + AsyncWrite + Unpin,

@@ -1,4 +1,4 @@
-//! Servers started from programs on the machine.
+//! Servers that are started from programs on the machine.
 
 use std::fmt::Write as _;
 use std::io::ErrorKind;
@@ -17,16 +17,16 @@ use crate::process::Process;
 use crate::tls::ServerTls;
 use crate::{Kind, ServerError};
 
-/// How long a server may take until it serves.
+/// The time that a server may need to start.
 pub(super) const READY: Duration = Duration::from_secs(60);
 
-/// How often a server is asked whether it serves yet.
+/// The pause between two questions to a starting server.
 pub(super) const AGAIN: Duration = Duration::from_millis(20);
 
-/// How often a server is started on other ports when the ones it got were taken meanwhile.
+/// The number of starts with other ports, if its ports were taken.
 const ATTEMPTS: usize = 5;
 
-/// How to start one server program, as often as needed, on the same ports with the same data.
+/// A server program that can be started repeatedly, on the same ports with the same data.
 #[derive(Debug)]
 pub(super) struct Binary {
     pub(super) kind: Kind,
@@ -36,12 +36,12 @@ pub(super) struct Binary {
     pub(super) port: u16,
     pub(super) tls_port: Option<u16>,
     folder: TempDir,
-    // Its own, also while it is stopped. Those of one of several servers are claimed by who has all of them.
+    // Claimed also while the server is stopped. For one of several servers, the owner of all of them has the claims.
     _ports: Option<ClaimedPorts>,
 }
 
 impl Binary {
-    /// Finds the program and prepares its folder; [`run`](Binary::run) starts it.
+    /// Finds the program, and prepares its folder. [`run`](Binary::run) starts it.
     pub(super) fn prepare(kind: Kind, options: &Options) -> Result<Binary, ServerError> {
         let ports = ClaimedPorts::take(3)?;
         let (port, peer_port) = (ports.numbers[0], ports.numbers[1]);
@@ -68,7 +68,7 @@ impl Binary {
         Ok(Binary { environment, _ports: Some(ports), ..binary })
     }
 
-    /// A program of this kind, with the arguments that it is to have in its folder.
+    /// Prepares a program of this kind, with arguments that depend on its folder.
     fn with_args(
         kind: Kind,
         port: u16,
@@ -80,8 +80,7 @@ impl Binary {
         Ok(Binary { kind, program, args, environment: Vec::new(), port, tls_port, folder, _ports: None })
     }
 
-    /// One member of a ZooKeeper ensemble: among its `lines` are those of `server.N=` as this one is
-    /// to see them.
+    /// Prepares one member of a ZooKeeper ensemble. Its `lines` have the `server.N=` lines for this member.
     pub(super) fn zookeeper_member(
         id: usize,
         port: u16,
@@ -97,8 +96,7 @@ impl Binary {
         })
     }
 
-    /// One member of an etcd cluster, whose clients come to this port, with the arguments that it is
-    /// to have in its folder.
+    /// Prepares one member of an etcd cluster with this client port, and arguments that depend on its folder.
     pub(super) fn etcd_member(
         port: u16,
         args: impl FnOnce(&Path) -> Vec<String>,
@@ -107,8 +105,8 @@ impl Binary {
         Ok(Binary { environment: Clocks::Fast.etcd_environment().into_iter().collect(), ..binary })
     }
 
-    /// A Redis on the first of these ports, with these arguments. With TLS, that is on the second one,
-    /// and what servers say to each other.
+    /// Prepares a Redis on the first of these ports, with these arguments. With TLS, clients use it on the second port, and
+    /// servers among each other too.
     pub(super) fn redis_member(
         [port, tls_port]: [u16; 2],
         tls: Option<&ServerTls>,
@@ -121,7 +119,7 @@ impl Binary {
         })
     }
 
-    /// A Redis Sentinel on such ports, with these lines of its file, which it goes on writing.
+    /// Prepares a Redis Sentinel on these ports, with these lines of its file. The Sentinel changes the file.
     pub(super) fn sentinel(
         [port, tls_port]: [u16; 2],
         tls: Option<&ServerTls>,
@@ -140,12 +138,12 @@ impl Binary {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Where it runs: its data are below.
+    /// Returns its folder, which contains its data.
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The port that servers of a kind know each other by, unless they can be cut off.
+    /// Returns the port by which servers know each other, unless they can be cut off.
     pub(super) fn known_port(&self) -> u16 {
         self.tls_port.unwrap_or(self.port)
     }
@@ -154,12 +152,12 @@ impl Binary {
         self.folder.path().join("log")
     }
 
-    /// The last lines of its log.
+    /// Returns the last lines of its log.
     pub(super) fn log_tail(&self) -> String {
         tail(&self.log()).unwrap_or_else(|error| format!("(the log cannot be read: {error})"))
     }
 
-    /// How many lines of its log have this text. None where there is no log.
+    /// Returns the number of lines of its log with this text. Zero without a log.
     pub(super) fn log_lines_with(&self, text: &str) -> usize {
         let log = std::fs::read(self.log()).unwrap_or_default();
         String::from_utf8_lossy(&log).lines().filter(|line| line.contains(text)).count()
@@ -170,7 +168,7 @@ impl Binary {
         Process::spawn(&self.program, &self.args, &self.environment, self.folder.path(), &self.log())
     }
 
-    /// Starts the program and waits until it serves.
+    /// Starts the program and waits until it answers.
     pub(super) async fn run(&self) -> Result<Process, ServerError> {
         let mut process = self.spawn()?;
         let identity =
@@ -180,8 +178,7 @@ impl Binary {
             if Instant::now() > deadline {
                 return Err(ServerError::NotReady { kind: self.kind, waited: READY, log: self.log_tail() });
             }
-            // Nothing announces that a server serves: it is asked again and again. Its end is an
-            // event.
+            // A server does not announce that it is ready, so it is polled. Its end is an event.
             tokio::select! {
                 ended = process.ended() => {
                     let status = ended?.to_string();
@@ -193,7 +190,7 @@ impl Binary {
         Ok(process)
     }
 
-    /// Whether it serves at each of its ports: ZooKeeper opens the one for TLS after the other.
+    /// Returns whether it serves at each of its ports. ZooKeeper opens its TLS port later than the other one.
     async fn serves(&self, identity: &Identity) -> bool {
         let listens = async |port| TcpStream::connect(("127.0.0.1", port)).await.is_ok();
         probe::serves(self.kind, &self.addr(), Some(identity)).await
@@ -204,8 +201,8 @@ impl Binary {
     }
 }
 
-/// Starts again, on other ports, if somebody else has the ones that were free. A process that this one
-/// starts just then has them too, from its beginning until it runs its program.
+/// Starts again on other ports if another program has taken them. A process that this one starts at that moment has them too, until
+/// it runs its program.
 pub(super) async fn on_free_ports<F, T>(start: impl Fn() -> F) -> Result<T, ServerError>
 where
     F: Future<Output = Result<T, ServerError>>,
@@ -219,7 +216,7 @@ where
     }
 }
 
-/// Whether a port was taken: a server has said so, or the system to us.
+/// Returns whether the error is a taken port, as a server or the system reports it.
 fn is_for_a_port(error: &ServerError) -> bool {
     match error {
         ServerError::Died { log, .. } => port_taken(log),
@@ -228,7 +225,7 @@ fn is_for_a_port(error: &ServerError) -> bool {
     }
 }
 
-/// Whether a log says that a port was taken.
+/// Returns whether a log reports a taken port.
 fn port_taken(log: &str) -> bool {
     let log = log.to_ascii_lowercase();
     ["address already in use", "bindexception", "failed listening on port"]
@@ -267,7 +264,7 @@ fn etcd_args(
         format!("--initial-advertise-peer-urls={peer}"),
         format!("--initial-cluster=latchwork={peer}"),
     ];
-    // The last of two flags of a name counts.
+    // If a flag comes twice, the last one counts.
     let tls = tls.into_iter().flat_map(|(tls, port)| tls.etcd(&client, port));
     fixed
         .into_iter()
@@ -286,7 +283,7 @@ fn zookeeper_config(folder: &Path, port: u16, clocks: Clocks) -> String {
         data.display(),
     );
     if clocks == Clocks::Fast {
-        // Twenty ticks, the default, would be 2 s.
+        // The default of twenty ticks would be 2 s.
         let _ = writeln!(config, "maxSessionTimeout=60000");
     }
     config
@@ -302,17 +299,17 @@ fn zookeeper_args(
     std::fs::write(&file, config).map_err(ServerError::io("writing zoo.cfg"))?;
     let fixed = [
         "-Xmx256m",
-        // For a program that lives for minutes on few cores.
+        // The best collector for a program that runs for minutes on few cores.
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
-        // Each question for its role is a line otherwise, and the log's end says nothing else.
+        // Without it, each question for the role is a line, and the end of the log has nothing else.
         "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn=warn",
         "-cp",
         program.class_path.as_deref().unwrap_or_default(),
         "org.apache.zookeeper.server.quorum.QuorumPeerMain",
     ];
     let fixed = fixed.into_iter().map(str::to_owned).chain([file.to_string_lossy().into_owned()]);
-    // The last of two properties of a name counts.
+    // If a property comes twice, the last one counts.
     let unsynced = "-Dzookeeper.forceSync=no".to_owned();
     Ok([unsynced].into_iter().chain(properties.iter().cloned()).chain(fixed).collect())
 }

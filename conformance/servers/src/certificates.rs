@@ -1,4 +1,4 @@
-//! Certificates of one's own, for servers that speak TLS and their clients.
+//! Certificates for servers that speak TLS and for their clients.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,26 +11,26 @@ use tempfile::TempDir;
 
 use crate::{ServerError, ServerTls};
 
-/// Signs certificates. Each has a key of its own.
+/// An authority that signs certificates. Each certificate has a new key.
 #[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: String,
 }
 
-/// When a certificate is valid.
+/// The validity of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validity {
-    /// From 1975 to 4096.
+    /// Valid from 1975 to 4096.
     Now,
-    /// Until 2020.
+    /// Valid until 2020.
     Over,
-    /// From 4000 on.
+    /// Valid from 4000 on.
     ToCome,
 }
 
 impl Authority {
-    /// A new one, under this name.
+    /// Creates an authority with this name.
     ///
     /// # Errors
     /// [`ServerError::Certificate`].
@@ -44,12 +44,12 @@ impl Authority {
         Ok(Self { issuer: Issuer::new(params, key), certificate })
     }
 
-    /// Its own certificate, in PEM.
+    /// Returns its own certificate in PEM.
     pub fn certificate(&self) -> &str {
         &self.certificate
     }
 
-    /// A certificate for a server with these names and addresses, and its key, in PEM.
+    /// Creates a certificate for a server with these names and addresses. Returns it and its key in PEM.
     ///
     /// # Errors
     /// [`ServerError::Certificate`].
@@ -57,7 +57,7 @@ impl Authority {
         self.sign(names, validity, ExtendedKeyUsagePurpose::ServerAuth)
     }
 
-    /// A certificate for a client, and its key, in PEM.
+    /// Creates a certificate for a client. Returns it and its key in PEM.
     ///
     /// # Errors
     /// [`ServerError::Certificate`].
@@ -89,27 +89,27 @@ impl Authority {
     }
 }
 
-/// A folder with all that one server and its clients need. It goes with this value.
+/// A folder with the certificates of one server and its clients. A drop removes it.
 #[derive(Debug)]
 pub struct Certificates {
-    /// Who signed them.
+    /// The authority that signed them.
     pub authority: Authority,
     folder: TempDir,
 }
 
 impl Certificates {
-    /// For a server at 127.0.0.1 and `localhost`, and a client.
+    /// Creates certificates for a server at 127.0.0.1 and `localhost`, and for a client.
     ///
     /// # Errors
-    /// [`ServerError::Certificate`], or that of the file system.
+    /// [`ServerError::Certificate`], or an error of the file system.
     pub fn new() -> Result<Self, ServerError> {
         Self::of(&["127.0.0.1", "localhost"], Validity::Now)
     }
 
-    /// For a server with these names, and a client. The client's is good in any case.
+    /// Creates certificates for a server with these names, and for a client. The client's certificate is always valid.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The same as for [`new`](Self::new).
     pub fn of(names: &[&str], validity: Validity) -> Result<Self, ServerError> {
         let authority = Authority::new("the tests' authority")?;
         let folder = tempfile::Builder::new().prefix("latchwork-tls-").tempdir();
@@ -117,17 +117,17 @@ impl Certificates {
         let certificates = Self { authority, folder };
         certificates.write("ca.pem", certificates.authority.certificate())?;
         let (cert, key) = certificates.authority.server(names, validity)?;
-        // ZooKeeper wants both in one file.
+        // ZooKeeper reads both from one file.
         certificates.write("server-both.pem", &(key.clone() + &cert))?;
         certificates.write_pair("server", (cert, key))?;
         certificates.renew_client("client")?;
         Ok(certificates)
     }
 
-    /// Writes a new certificate for the client, with a new key, in the place of the last ones.
+    /// Replaces the client's certificate and key by new ones.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The same as for [`new`](Self::new).
     pub fn renew_client(&self, name: &str) -> Result<(), ServerError> {
         self.write_pair("client", self.authority.client(name, Validity::Now)?)
     }
@@ -137,47 +137,47 @@ impl Certificates {
         self.write(&format!("{whose}.key"), &key)
     }
 
-    /// Writes a file beside the others.
+    /// Writes another file into the folder.
     ///
     /// # Errors
-    /// That of the file system.
+    /// An error of the file system.
     pub fn write(&self, name: &str, text: &str) -> Result<(), ServerError> {
         fs::write(self.path(name), text).map_err(ServerError::io("writing a certificate"))
     }
 
-    /// The path of a file: `ca.pem`, `client.pem`, `client.key`, `server.pem`, `server.key`.
+    /// Returns the path of a file: `ca.pem`, `client.pem`, `client.key`, `server.pem`, `server.key`.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// What a server shows, and whom it asks for a certificate.
+    /// Returns the settings of a server, which may demand certificates of clients.
     pub fn server(&self, demands: bool) -> ServerTls {
         ServerTls::new(self.folder.path(), demands)
     }
 
-    /// What a URL of a client says behind its `?`: whom it trusts.
+    /// Returns the options of a client's URL (after the `?`) that trust this authority.
     pub fn trusting(&self) -> String {
         format!("ca={}", self.path("ca.pem").display())
     }
 
-    /// The same, with the client's own certificate.
+    /// Returns the same options with the client's certificate.
     pub fn mutual(&self) -> String {
         self.showing("client")
     }
 
-    /// The same, with a certificate that somebody else has signed: `stranger.pem`, with `stranger.key`.
+    /// Returns the same options with a certificate of another authority: `stranger.pem`, with `stranger.key`.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The same as for [`new`](Self::new).
     pub fn of_a_stranger(&self) -> Result<String, ServerError> {
         self.write_pair("stranger", Authority::new("a stranger")?.client("client", Validity::Now)?)?;
         Ok(self.showing("stranger"))
     }
 
-    /// The same, with a certificate that is over: `expired.pem`, with `expired.key`.
+    /// Returns the same options with an expired certificate: `expired.pem`, with `expired.key`.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The same as for [`new`](Self::new).
     pub fn expired(&self) -> Result<String, ServerError> {
         self.write_pair("expired", self.authority.client("client", Validity::Over)?)?;
         Ok(self.showing("expired"))

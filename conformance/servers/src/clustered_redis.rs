@@ -1,4 +1,4 @@
-//! A Redis Cluster of three masters and their replicas: its servers, from their start to their end.
+//! A Redis Cluster of three masters and their replicas.
 
 mod slots;
 
@@ -19,60 +19,59 @@ const MASTERS: usize = 3;
 const SERVERS: usize = 2 * MASTERS;
 const SLOTS: usize = 16_384;
 
-/// Six Redis servers of this machine in a cluster: 0 to 2 begin as masters of a third of the slots
-/// each, 3 to 5 as their replicas.
+/// Six Redis servers of this machine in a cluster. Servers 0 to 2 start as masters of a third of the slots each, 3 to 5 as their
+/// replicas.
 ///
-/// The servers keep nothing on disk: one that was killed comes back empty. Slots without a master
-/// cost the others nothing (`cluster-require-full-coverage no`).
+/// The servers store no data on disk: a killed server starts again without data. If slots have no master, the other slots still
+/// work (`cluster-require-full-coverage no`).
 #[derive(Debug)]
 pub struct ClusteredRedis {
     servers: Vec<Local>,
     ids: Vec<String>,
     host: String,
-    // Where servers can be cut off. Dropped before its ports are anybody else's.
+    // `None` if servers cannot be cut off. Dropped before its ports are free.
     crossings: Option<Crossings>,
     ports: ClaimedPorts,
 }
 
-/// The ports of one server: for clients, for clients with TLS, for the bus; and those that it announces for
-/// the first and the last where it can be cut off.
+/// The ports of one server: for clients, for clients with TLS, for the bus. If it can be cut off, also the ports that it announces
+/// in place of the first and the last.
 type NodePorts = [u16; PORTS];
 const PORTS: usize = 5;
 
 impl ClusteredRedis {
-    /// Starts all of them, and waits until the cluster is whole. A master that is silent for so long
+    /// Starts all servers, and waits until the cluster is whole. A master without an answer for this time
     /// (`cluster-node-timeout`) is replaced.
     ///
     /// # Cancel safety
-    /// Cancelled, it leaves no server behind.
+    /// A cancelled call leaves no server.
     ///
     /// # Errors
-    /// As [`Server::start`](super::Server::start): the servers are programs of this machine,
-    /// always.
+    /// The same as for [`Server::start`](super::Server::start). The servers are always programs of this machine.
     pub async fn start(node_timeout: Duration) -> Result<Self, ServerError> {
         Self::start_with(node_timeout, Wiring::Plain).await
     }
 
-    /// The same, of which each server can be [cut off](Self::cut). On Linux, with Redis 7.0 at the least. It runs
-    /// on the tokio runtime that started it.
+    /// Starts a cluster whose servers can be [cut off](Self::cut). It needs Linux and Redis 7.0 or later, and runs on the tokio
+    /// runtime that started it.
     ///
     /// # Cancel safety
-    /// As [`start`](Self::start).
+    /// The same as for [`start`](Self::start).
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// The same as for [`start`](Self::start).
     pub async fn start_cuttable(node_timeout: Duration) -> Result<Self, ServerError> {
         Self::start_with(node_timeout, Wiring::Cuttable).await
     }
 
-    /// The same with TLS among all of them, on ports beside those without. Servers name each other to
-    /// clients by `host`: `127.0.0.1` or `localhost`.
+    /// Starts a cluster that speaks TLS on additional ports, also between servers. Servers give clients the `host` of each other:
+    /// `127.0.0.1` or `localhost`.
     ///
     /// # Cancel safety
-    /// As [`start`](Self::start).
+    /// The same as for [`start`](Self::start).
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// The same as for [`start`](Self::start).
     pub async fn start_secured(
         node_timeout: Duration,
         tls: &ServerTls,
@@ -120,7 +119,7 @@ impl ClusteredRedis {
         Ok(cluster)
     }
 
-    /// What makes another server meet this one.
+    /// Returns the command with which another server meets this one.
     fn meet_line(&self, server: usize) -> String {
         let ports: &[NodePorts] = self.ports.numbers.as_chunks().0;
         let [_, _, bus, by, bus_by] = ports[server];
@@ -150,48 +149,48 @@ impl ClusteredRedis {
         self.wait_until_whole().await
     }
 
-    /// The URL that names the first two servers: they know the others.
+    /// Returns the URL with the first two servers, which know the others.
     pub fn url(&self) -> String {
         format!("redis-cluster://{}", self.servers()[..2].join(","))
     }
 
-    /// The URL with the ports for TLS, if they were started with it.
+    /// Returns the URL with the ports for TLS, if the servers were started with TLS.
     pub fn tls_url(&self) -> Option<String> {
         Some(format!("rediss-cluster://{}", self.tls_servers()?[..2].join(",")))
     }
 
-    /// The `host:port` of each server for TLS, if they were started with it.
+    /// Returns the `host:port` of each server for TLS, if the servers were started with TLS.
     pub fn tls_servers(&self) -> Option<Vec<String>> {
         let port = |server: &Local| Some(format!("{}:{}", self.host, server.binary.tls_port?));
         self.servers.iter().map(port).collect()
     }
 
-    /// The `host:port` of each server, as clients are told.
+    /// Returns the `host:port` of each server, as the servers report it to clients.
     pub fn servers(&self) -> Vec<String> {
         let ports: &[NodePorts] = self.ports.numbers.as_chunks().0;
         let told = |&[port, _, _, by, _]: &NodePorts| if self.crossings.is_some() { by } else { port };
         ports.iter().map(|ports| format!("127.0.0.1:{}", told(ports))).collect()
     }
 
-    /// Cuts a server off from all others, as a network partition does: nothing passes, nothing is closed.
-    /// Clients still reach it. A master serves them until it notices.
+    /// Cuts a server off from all others, like a network partition: no bytes pass, and no connection closes. Clients still reach
+    /// it. A master serves them until it notices.
     ///
     /// # Panics
-    /// When they were not [started for that](Self::start_cuttable).
+    /// If the servers were not [started for cuts](Self::start_cuttable).
     pub fn cut(&self, server: usize) {
         assert!(server < SERVERS, "there is no server {server}");
         self.crossings.as_ref().expect("started for cuts").cut(server);
     }
 
-    /// Heals every cut.
+    /// Heals all cuts.
     pub fn heal(&self) {
         self.crossings.iter().for_each(Crossings::heal);
     }
 
-    /// Waits until each server that is up knows a master of all slots, and each master a replica.
+    /// Waits until each running server knows a master of all slots, and each master a replica.
     ///
     /// # Cancel safety
-    /// Cancel safe, like all waits here.
+    /// Cancel safe.
     ///
     /// # Errors
     /// [`ServerError::Ensemble`] after a minute.
@@ -200,26 +199,26 @@ impl ClusteredRedis {
             let infos = join_all((0..SERVERS).map(|server| self.says(server, "INFO replication"))).await;
             let masters = infos.iter().filter(|info| info.contains("state=online")).count();
             let views = join_all((0..SERVERS).map(|server| self.says(server, "CLUSTER SLOTS"))).await;
-            // Each master with one replica: two servers a range.
+            // Each master has one replica, so each range has two servers.
             let whole = |view: &String| self.ids.iter().all(|id| view.contains(id.as_str()));
             (masters == MASTERS && views.iter().all(whole)).then_some(())
         })
         .await
     }
 
-    /// Stops a server without its connections noticing (SIGSTOP): it accepts, and answers nothing. It has
-    /// stopped when this returns.
+    /// Stops a server without closing its connections (SIGSTOP): it accepts connections, but does not answer. It has stopped when
+    /// this returns.
     ///
     /// # Errors
-    /// As [`kill`](Self::kill).
+    /// The same as for [`kill`](Self::kill).
     pub async fn pause(&self, server: usize) -> Result<(), ServerError> {
         self.servers[server].pause().await
     }
 
-    /// Lets a stopped server go on.
+    /// Continues a stopped server.
     ///
     /// # Errors
-    /// As [`kill`](Self::kill).
+    /// The same as for [`kill`](Self::kill).
     pub fn resume(&self, server: usize) -> Result<(), ServerError> {
         self.servers[server].signal(Signal::CONT)
     }
@@ -230,16 +229,15 @@ impl ClusteredRedis {
     /// [`ServerError::Stopped`] if it does not run.
     ///
     /// # Panics
-    /// When there is no such server, like every method that takes one.
+    /// If there is no such server. Each method with a server panics so.
     pub async fn kill(&self, server: usize) -> Result<(), ServerError> {
         self.servers[server].kill().await
     }
 
-    /// Starts a killed server again, empty: it finds in its file of the cluster what it was, and
-    /// learns from the others what it is.
+    /// Starts a killed server again without data. Its cluster file has its old role; the other servers give it its new role.
     ///
     /// # Errors
-    /// As [`Server::launch`](super::Server::launch).
+    /// The same as for [`Server::launch`](super::Server::launch).
     pub async fn launch(&self, server: usize) -> Result<(), ServerError> {
         self.servers[server].launch().await
     }
@@ -249,12 +247,12 @@ impl ClusteredRedis {
         said.map_err(ServerError::io(format!("asking {line:?}")))
     }
 
-    /// What a server says; nothing where it does not run.
+    /// Returns the answer of a server; empty if it does not run.
     async fn says(&self, server: usize, line: &str) -> String {
         self.say(server, line).await.unwrap_or_default()
     }
 
-    /// The ends of all logs.
+    /// Returns the ends of all logs.
     async fn states(&self) -> String {
         self.servers.iter().map(Local::log_tail).collect::<Vec<_>>().join("\n\n")
     }

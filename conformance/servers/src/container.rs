@@ -1,4 +1,4 @@
-//! Servers from a Docker engine.
+//! Servers in containers of a Docker engine.
 
 use std::env;
 use std::time::Duration;
@@ -15,23 +15,22 @@ use crate::probe;
 
 pub(super) type Container = ContainerAsync<GenericImage>;
 
-/// How long an engine may take, which includes fetching an image that it does not have.
+/// The time that an engine may need, including the download of an image.
 const FETCHED: Duration = Duration::from_secs(300);
 
-/// Starts a container and waits until the server in it serves. The error says in words why there is
-/// none; an engine that is not there fails at once.
+/// Starts a container, and waits until its server answers. The error is the reason in words. A missing engine fails at once.
 pub(super) async fn start(kind: Kind, options: &Options) -> Result<(Container, String), String> {
     let image = env::var(kind.image_variable()).unwrap_or_else(|_| kind.default_image().to_owned());
     let failed = |why: &dyn std::fmt::Display| format!("no container of {image}: {why}");
     let container = timeout(FETCHED, request(kind, &image, options).start())
         .await
-        .map_err(|_| failed(&format!("nothing after {FETCHED:?}")))?
+        .map_err(|_| failed(&format!("no answer of the engine within {FETCHED:?}")))?
         .map_err(|error| failed(&error))?;
     let host = container.get_host().await.map_err(|error| failed(&error))?;
     let port =
         container.get_host_port_ipv4(kind.default_port().tcp()).await.map_err(|error| failed(&error))?;
     let addr = match host.to_string().as_str() {
-        // The port is that of IPv4, and the name may stand for the other one.
+        // The port is mapped for IPv4, but the name may resolve to IPv6.
         "localhost" => format!("127.0.0.1:{port}"),
         host => format!("{host}:{port}"),
     };
@@ -46,7 +45,7 @@ pub(super) async fn start(kind: Kind, options: &Options) -> Result<(Container, S
 }
 
 fn request(kind: Kind, image: &str, options: &Options) -> ContainerRequest<GenericImage> {
-    // A colon before the last slash belongs to the registry's port.
+    // A colon before the last slash belongs to the port of the registry.
     let (name, tag) = match image.rsplit_once(':') {
         Some((name, tag)) if !tag.contains('/') => (name, tag),
         _ => (image, "latest"),

@@ -1,9 +1,8 @@
-//! Ways between Redis servers that can be cut, while clients reach all of them.
+//! Links between Redis servers that can be cut, while clients reach all servers.
 //!
-//! A Redis announces one port, to servers and to clients. So there is a [`Door`] at that port, and who
-//! comes is known by the address that it comes from: of each server that is [`source`]. It is led through
-//! a proxy of its own, and everybody else straight to the server. A server that was killed refuses nobody
-//! there: the door closes each connection as soon as it was accepted.
+//! A Redis announces one port to servers and clients. So there is a [`Door`] at that port, which knows each server by its source
+//! address, [`source`]. Connections of a server go through a separate proxy, and other connections directly to the Redis. If the
+//! Redis was killed, the door does not refuse connections, but closes each one after it was accepted.
 
 use std::net::Ipv4Addr;
 
@@ -13,14 +12,14 @@ use crate::link::Link;
 use crate::proxy::Proxy;
 use crate::wiring::Wiring;
 
-/// A port at which a server listens, and the one that it announces for it.
+/// A port at which a server listens, and the port that it announces instead.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Announced {
     pub(crate) port: u16,
     pub(crate) by: u16,
 }
 
-/// All ways from one to another of some servers.
+/// All links between some servers.
 #[derive(Debug)]
 pub(crate) struct Crossings {
     links: Vec<Link>,
@@ -28,8 +27,8 @@ pub(crate) struct Crossings {
 }
 
 impl Crossings {
-    /// Opens the ways to these servers from so many [`source`]s: the servers themselves first, then those that
-    /// nobody comes to (Sentinels). `None` for servers that are not to be cut off.
+    /// Opens the links to these servers from this number of [`source`]s: first the servers themselves, then processes that get no
+    /// connections (Sentinels). `None` if servers are not cut off.
     pub(crate) async fn open(
         wiring: Wiring<'_>,
         servers: Vec<Vec<Announced>>,
@@ -59,19 +58,18 @@ impl Crossings {
         Ok(Some(Self { links, _doors: doors }))
     }
 
-    /// Cuts a server off from all others: nothing passes, nothing is closed.
+    /// Cuts a server off from all others: no bytes pass, and no connection closes.
     pub(crate) fn cut(&self, server: usize) {
         self.links.iter().filter(|link| link.from == server || link.to == server).for_each(Link::hold);
     }
 
-    /// Heals every cut. What was held goes on where both ends still want it.
+    /// Heals all cuts. Held bytes continue if both ends still have their connection.
     pub(crate) fn heal(&self) {
         self.links.iter().for_each(Link::heal);
     }
 }
 
-/// The address from which a server goes to others (`bind-source-addr`). On Linux all of 127.0.0.0/8 is the
-/// machine's own.
+/// Returns the source address of a server's connections (`bind-source-addr`). On Linux all of 127.0.0.0/8 is local.
 pub(crate) fn source(server: usize) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 0, 2 + u8::try_from(server).expect("few"))
 }

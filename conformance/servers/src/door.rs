@@ -1,4 +1,4 @@
-//! A place where others come in to a server: a socket of the file system, or a port.
+//! Forwards connections to a server from a socket of the file system or from a port.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,28 +9,27 @@ use tokio::net::{TcpListener, UnixListener};
 
 use crate::accepting::{Accepting, connected, relay};
 
-/// A door that leads to a port. Dropping it closes it, and all that has come through it.
+/// A door that forwards connections to a port. A drop closes it and its connections.
 #[derive(Debug)]
 pub(crate) struct Door {
     _accepting: Accepting,
 }
 
 impl Door {
-    /// Opens a door at `path`, a file in a server's folder, which leads to this address.
+    /// Opens a door to this address at `path`, a file in a server's folder.
     ///
     /// # Errors
-    /// When there is such a file, or its path is too long for a socket.
+    /// If the file exists, or its path is too long for a socket.
     pub(crate) fn at_file(path: &Path, to: SocketAddr) -> io::Result<Self> {
         let listener = UnixListener::bind(path)?;
         let serve = move |stream, ()| async move { relay(stream, connected(to).await?).await };
         Ok(Self { _accepting: Accepting::start(listener, serve) })
     }
 
-    /// Opens a door at a port, which leads to this address; those who come from one of these addresses it
-    /// leads elsewhere.
+    /// Opens a door to this address at a port. Connections from some source addresses go to other addresses.
     ///
     /// # Errors
-    /// When the port cannot be bound.
+    /// If the port cannot be bound.
     pub(crate) async fn at_port(
         port: u16,
         to: SocketAddr,

@@ -16,24 +16,23 @@ use crate::ports::ClaimedPorts;
 use crate::reached::until;
 use crate::{Kind, ServerError, ServerTls};
 
-/// What a server of an ensemble says that it is.
+/// The role of a server, as the server reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Leader,
     Follower,
 }
 
-/// Three (or more) ZooKeeper or etcd servers of this machine, each of whose connections to another
-/// passes a [`Proxy`](crate::proxy::Proxy): any of them can be cut off from the rest and healed.
+/// Three (or more) ZooKeeper or etcd servers of this machine. Each connection between them passes a
+/// [`Proxy`](crate::proxy::Proxy), so that a server can be cut off from the others.
 ///
-/// Servers are numbered from 0. A follower of ZooKeeper that is cut off goes on serving reads to its
-/// clients until its sync limit ([`Ensemble::SYNC_LIMIT`]) has passed, while its leader counts down
-/// their sessions: the window in which a client must not believe what it reads. One of etcd answers
-/// no read that must be of now, and knows no leader after 600 ms.
+/// Servers are numbered from 0. A follower of ZooKeeper that is cut off serves reads until its sync limit
+/// ([`Ensemble::SYNC_LIMIT`]) has passed, while its leader counts down the sessions of its clients. In that time a client must
+/// not trust its reads. A member of etcd that is cut off answers no linearizable read, and knows no leader after 600 ms.
 ///
-/// A ZooKeeper that is dialled by one with a lower number hangs up and calls back, at the address
-/// which the other named: past the proxy. So the proxies between them leave that address out, as
-/// servers before release 3.5 did, and it calls back where its own configuration says: at a proxy.
+/// A ZooKeeper server that gets a connection from a server with a lower number closes it and connects back to the address that
+/// the other server named, without the proxy. So the proxies remove that address, as servers before release 3.5 did. Then
+/// the server uses the address of its own configuration, which is a proxy.
 #[derive(Debug)]
 pub struct Ensemble {
     kind: Kind,
@@ -42,47 +41,44 @@ pub struct Ensemble {
     _ports: ClaimedPorts,
 }
 
-/// What an ensemble is made of.
+/// The parts of an ensemble.
 type Started = (Vec<Local>, Vec<Link>, ClaimedPorts);
 
 impl Ensemble {
-    /// How long a ZooKeeper of an ensemble with fast clocks goes on without having heard from its
-    /// leader.
+    /// The time for which a ZooKeeper follower with fast clocks serves without a message of its leader.
     pub const SYNC_LIMIT: Duration = Duration::from_secs(3);
 
-    /// Starts an ensemble of `size` ZooKeeper servers with fast clocks, and waits until all of them
-    /// serve.
+    /// Starts an ensemble of `size` ZooKeeper servers with fast clocks, and waits until all of them answer.
     ///
     /// # Cancel safety
-    /// Cancelled, it leaves no server behind.
+    /// A cancelled call leaves no server.
     ///
     /// # Errors
-    /// As [`Server::start`](super::Server::start): the servers are programs of this machine,
-    /// always.
+    /// The same as for [`Server::start`](super::Server::start). The servers are always programs of this machine.
     pub async fn zookeeper(size: usize) -> Result<Ensemble, ServerError> {
         Ok(Self::of(Kind::Zookeeper, on_free_ports(|| zookeeper::start(size, None)).await?))
     }
 
-    /// As [`zookeeper`](Ensemble::zookeeper), of servers that speak TLS too, at
-    /// [`tls_addr`](Ensemble::tls_addr); among themselves they do not.
+    /// Starts servers like [`zookeeper`](Ensemble::zookeeper) that speak TLS with clients too, at
+    /// [`tls_addr`](Ensemble::tls_addr). They speak plain text with each other.
     ///
     /// # Cancel safety
-    /// As there.
+    /// A cancelled call leaves no server.
     ///
     /// # Errors
-    /// As there.
+    /// The same as for [`zookeeper`](Ensemble::zookeeper).
     pub async fn zookeeper_with_tls(size: usize, tls: &ServerTls) -> Result<Ensemble, ServerError> {
         Ok(Self::of(Kind::Zookeeper, on_free_ports(|| zookeeper::start(size, Some(tls))).await?))
     }
 
-    /// Starts a cluster of `size` etcd servers, which elect a leader after 600 ms of silence and
-    /// grant leases of a second, and waits until all of them serve.
+    /// Starts a cluster of `size` etcd servers, and waits until all of them answer. They elect a leader after 600 ms without a
+    /// message, and grant leases of one second or more.
     ///
     /// # Cancel safety
-    /// Cancelled, it leaves no server behind.
+    /// A cancelled call leaves no server.
     ///
     /// # Errors
-    /// As [`zookeeper`](Ensemble::zookeeper).
+    /// The same as for [`zookeeper`](Ensemble::zookeeper).
     pub async fn etcd(size: usize) -> Result<Ensemble, ServerError> {
         Ok(Self::of(Kind::Etcd, on_free_ports(|| etcd::start(size)).await?))
     }
@@ -91,34 +87,34 @@ impl Ensemble {
         Self { kind, servers, links, _ports: ports }
     }
 
-    /// How many servers there are.
+    /// Returns the number of servers.
     pub fn size(&self) -> usize {
         self.servers.len()
     }
 
-    /// The URL that names all servers.
+    /// Returns the URL with all servers.
     pub fn url(&self) -> String {
         let addrs: Vec<_> = self.servers.iter().map(|server| server.binary.addr()).collect();
         format!("{}://{}", self.kind, addrs.join(","))
     }
 
-    /// The `host:port` of one server's clients.
+    /// Returns the `host:port` of a server for clients.
     ///
     /// # Panics
-    /// When there is no such server, like every method that takes one.
+    /// If there is no such server. Each method with a server panics so.
     pub fn addr(&self, server: usize) -> String {
         self.servers[server].binary.addr()
     }
 
-    /// The `host:port` where one server speaks TLS with its clients, if it was asked to.
+    /// Returns the `host:port` of a server for TLS with clients, if the ensemble was started with TLS.
     pub fn tls_addr(&self, server: usize) -> Option<String> {
         Some(format!("127.0.0.1:{}", self.servers[server].binary.tls_port?))
     }
 
-    /// Waits until exactly one server leads and a majority serves, and says which one it is.
+    /// Waits until exactly one server leads and a majority serves, and returns the leader.
     ///
     /// # Cancel safety
-    /// Cancel safe, like all waits here.
+    /// Cancel safe.
     ///
     /// # Errors
     /// [`ServerError::Ensemble`] after a minute.
@@ -132,13 +128,13 @@ impl Ensemble {
         .await
     }
 
-    /// The servers that follow a leader now.
+    /// Returns the servers that follow a leader now.
     pub async fn followers(&self) -> Vec<usize> {
         let roles = self.roles().await;
         (0..roles.len()).filter(|server| roles[*server] == Some(Role::Follower)).collect()
     }
 
-    /// Whether a server serves its clients now, as leader or follower, be it cut off or not.
+    /// Returns whether a server serves its clients now, as leader or follower, cut off or not.
     pub async fn serves(&self, server: usize) -> bool {
         self.role(server).await.is_some()
     }
@@ -159,26 +155,26 @@ impl Ensemble {
     /// # Errors
     /// [`ServerError::Ensemble`] after a minute.
     pub async fn wait_until_not_serving(&self, server: usize) -> Result<(), ServerError> {
-        until("went on with a server that was to give up", self.states(), async || {
+        until("had a server that did not stop serving", self.states(), async || {
             (!self.serves(server).await).then_some(())
         })
         .await
     }
 
-    /// Cuts a server off from all others, as a network partition does: nothing passes, nothing is
-    /// closed. Its clients still reach it.
+    /// Cuts a server off from all others, like a network partition: no bytes pass, and no connection closes. Clients still
+    /// reach the server.
     pub fn cut(&self, server: usize) {
         assert!(server < self.size(), "there is no server {server}");
         self.hold(|link| link.from == server || link.to == server);
     }
 
-    /// Cuts the way between two servers only.
+    /// Cuts only the link between two servers.
     pub fn cut_between(&self, one: usize, other: usize) {
         assert!(one.max(other) < self.size(), "there is no such server");
         self.hold(|link| (link.from, link.to) == (one, other) || (link.from, link.to) == (other, one));
     }
 
-    /// Heals every cut. What was held goes on where both ends still want it.
+    /// Heals all cuts. Held bytes continue if both ends still have their connection.
     pub fn heal(&self) {
         self.links.iter().for_each(Link::heal);
     }
@@ -191,11 +187,11 @@ impl Ensemble {
         self.servers[server].kill().await
     }
 
-    /// Starts a killed server again, with its data, and waits until it serves: so not while it is
-    /// cut off, nor while others are missing for a majority.
+    /// Starts a killed server again with its data, and waits until it answers. It does not answer while it is cut off or while
+    /// there is no majority.
     ///
     /// # Errors
-    /// As [`Server::launch`](super::Server::launch).
+    /// The same as for [`Server::launch`](super::Server::launch).
     pub async fn launch(&self, server: usize) -> Result<(), ServerError> {
         self.servers[server].launch().await
     }
@@ -216,10 +212,9 @@ impl Ensemble {
         join_all((0..self.size()).map(|server| self.role(server))).await
     }
 
-    /// What shows that ZooKeeper's servers have diverged: transactions that a server itself found to make
-    /// other data than its leader's; and nodes that go with a session, and that some of the servers that serve
-    /// have while others have not. The latter says something only while nobody uses them. Nothing is shown
-    /// by servers of etcd.
+    /// Returns the signs that ZooKeeper's servers have diverged: transactions after which a server found other data than its
+    /// leader's, and ephemeral nodes that only some of the serving servers have. The second sign is valid only while no client
+    /// uses the servers. Servers of etcd show no signs.
     pub async fn divergence(&self) -> Vec<String> {
         if self.kind != Kind::Zookeeper {
             return Vec::new();
@@ -241,7 +236,7 @@ impl Ensemble {
         self.servers[server].binary.log_lines_with(zookeeper::DIVERGED)
     }
 
-    /// What each server is and has now, for a test that has failed.
+    /// Returns the role and data of each server, for a failed test.
     pub async fn report(&self) -> String {
         let mut report = self.states().await;
         if self.kind != Kind::Zookeeper {
@@ -259,7 +254,7 @@ impl Ensemble {
         report
     }
 
-    /// What each server says now, and the end of its log.
+    /// Returns the current role of each server, and the end of its log.
     async fn states(&self) -> String {
         let mut states = String::new();
         for (server, role) in self.roles().await.into_iter().enumerate() {

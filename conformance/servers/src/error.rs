@@ -1,85 +1,85 @@
-//! Why there is no server, or why it does not do what was asked.
+//! The errors of servers.
 
 use std::io;
 use std::time::Duration;
 
 use crate::{Kind, Origin};
 
-/// Why a server cannot be had or does not do what was asked.
+/// The reason why a server does not start or refuses an action.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// None was named, none can be run.
+    /// No server was named, and none can be started.
     #[error(
-        "no {kind} server: {tried}. To get one, name a running server in {url}, or start a Docker engine (with the crate \
-         feature `containers`), or install it (Debian and Ubuntu: apt-get install {packages}); ./test does the last by itself",
+        "no {kind} server: {tried}. Set {url} to the URL of a running server, or start a Docker engine (with the crate feature \
+         `containers`), or install the server (Debian and Ubuntu: apt-get install {packages}), as ./test does",
         url = kind.url_variable(), packages = kind.packages()
     )]
     NotFound {
-        /// What was looked for.
+        /// The kind of server.
         kind: Kind,
-        /// What was tried, and how it failed.
+        /// The sources that were tried, and their failures.
         tried: String,
     },
-    /// A certificate could not be made.
+    /// A certificate was not created.
     #[cfg(feature = "tls")]
-    #[error("a certificate could not be made: {0}")]
+    #[error("a certificate was not created: {0}")]
     Certificate(#[from] rcgen::Error),
-    /// A program was started and ended before it answered.
+    /// A program ended before it answered.
     #[error("{kind} ended before it was ready ({status}); its log ends:\n{log}")]
     Died {
-        /// What was started.
+        /// The kind of server.
         kind: Kind,
-        /// How it ended.
+        /// The exit status.
         status: String,
         /// The last lines of its log.
         log: String,
     },
-    /// A program was started and did not answer in time.
+    /// A program did not answer in time.
     #[error("{kind} was not ready after {waited:?}; its log ends:\n{log}")]
     NotReady {
-        /// What was started.
+        /// The kind of server.
         kind: Kind,
-        /// How long it was given.
+        /// The time that it had.
         waited: Duration,
         /// The last lines of its log.
         log: String,
     },
-    /// This server cannot do this: it is not ours, or it is a container, whose port would change.
-    #[error("cannot {action} a {kind} server from the {origin}: ask for one of your own with Options::own")]
+    /// The server does not support this action: this process did not start it, or it is a container, whose port would change.
+    #[error("cannot {action} a {kind} server from the {origin}: ask for a separate one with Options::own")]
     NotPossible {
-        /// What was asked.
+        /// The action.
         action: &'static str,
-        /// Of which kind of server.
+        /// The kind of server.
         kind: Kind,
-        /// Where the server came from.
+        /// The source of the server.
         origin: Origin,
     },
-    /// The server is stopped, so there is no process to act on.
+    /// The server is stopped, so it has no process.
     #[error("the {kind} server is not running")]
     Stopped {
-        /// Which kind of server.
+        /// The kind of server.
         kind: Kind,
     },
-    /// The ensemble did not come to the state that was awaited.
+    /// The ensemble did not reach a state in time.
     #[error("the ensemble {what} within {waited:?}; the servers said: {states}")]
     Ensemble {
-        /// What did not happen.
+        /// The state, as a verb with its object.
         what: &'static str,
-        /// How long it was given.
+        /// The time that it had.
         waited: Duration,
-        /// What each server answered last, and the ends of their logs.
+        /// The last answer of each server, and the ends of their logs.
         states: String,
     },
-    /// The system refused something.
+    /// The system refused an operation.
     #[error("{what}: {source}")]
     Io {
-        /// What was being done.
+        /// The operation.
         what: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The container engine refused something after the container had started.
+    /// The container engine refused an operation on a started container.
     #[error("container: {0}")]
     Container(String),
 }

@@ -1,4 +1,4 @@
-//! The kinds of server, and the names that belong to each.
+//! The kinds of server, and their names.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,10 +15,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Kind; 3] = [Kind::Redis, Kind::Zookeeper, Kind::Etcd];
 
-    /// What belongs to this kind, out of what belongs to Redis, ZooKeeper and etcd.
+    /// Returns the element of this kind, of the elements for Redis, ZooKeeper and etcd.
     const fn of<T: Copy>(self, [redis, zookeeper, etcd]: [T; 3]) -> T {
         match self {
             Kind::Redis => redis,
@@ -27,39 +27,38 @@ impl Kind {
         }
     }
 
-    /// The name in lower case, which is also the scheme of its URLs.
+    /// Returns the name in lower case, which is also the scheme of its URLs.
     pub const fn name(self) -> &'static str {
         self.of(["redis", "zookeeper", "etcd"])
     }
 
-    /// The environment variable that names a server to use.
+    /// Returns the environment variable with the URL of a server to use.
     pub const fn url_variable(self) -> &'static str {
         self.of(["LATCHWORK_REDIS_URL", "LATCHWORK_ZOOKEEPER_URL", "LATCHWORK_ETCD_URL"])
     }
 
-    /// The environment variable that says which clocks the server of
-    /// [`url_variable`](Kind::url_variable) has: `fast`, or anything else (or nothing) for default
-    /// ones.
+    /// Returns the environment variable with the clocks of the server of [`url_variable`](Kind::url_variable): `fast`, or any
+    /// other value (or none) for default clocks.
     pub const fn clocks_variable(self) -> &'static str {
         self.of(["LATCHWORK_REDIS_CLOCKS", "LATCHWORK_ZOOKEEPER_CLOCKS", "LATCHWORK_ETCD_CLOCKS"])
     }
 
-    /// The environment variable that names another container image.
+    /// Returns the environment variable that names another container image.
     pub const fn image_variable(self) -> &'static str {
         self.of(["LATCHWORK_REDIS_IMAGE", "LATCHWORK_ZOOKEEPER_IMAGE", "LATCHWORK_ETCD_IMAGE"])
     }
 
-    /// The container image that is used unless another is named.
+    /// Returns the default container image.
     pub const fn default_image(self) -> &'static str {
         self.of(["redis:7", "zookeeper:3.8", "quay.io/coreos/etcd:v3.4.23"])
     }
 
-    /// The port its clients use by default.
+    /// Returns the default port of its clients.
     pub const fn default_port(self) -> u16 {
         self.of([6379, 2181, 2379])
     }
 
-    /// The Debian and Ubuntu packages that hold it.
+    /// Returns its Debian and Ubuntu packages.
     pub const fn packages(self) -> &'static str {
         self.of(["redis-server", "libzookeeper-java default-jre-headless", "etcd-server"])
     }
@@ -79,6 +78,6 @@ impl FromStr for Kind {
         Kind::ALL
             .into_iter()
             .find(|kind| kind.name() == wanted)
-            .ok_or_else(|| format!("no kind of server {name:?}: expected redis, zookeeper or etcd"))
+            .ok_or_else(|| format!("unknown kind of server {name:?}: expected redis, zookeeper or etcd"))
     }
 }

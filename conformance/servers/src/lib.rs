@@ -1,28 +1,27 @@
-//! Servers for tests and demonstrations: found or started, never assumed.
+//! Finds or starts servers for tests and demonstrations.
 //!
-//! [`Server::start`] gives a server of a [`Kind`], from the first of these that there is:
-//! 1. a URL in the environment (`LATCHWORK_REDIS_URL`, `LATCHWORK_ZOOKEEPER_URL`,
-//!    `LATCHWORK_ETCD_URL`), used as it is and never stopped;
-//! 2. with the crate feature `containers`: a container, when a Docker engine answers and has or can
-//!    get the image (`LATCHWORK_REDIS_IMAGE` and so on name another);
-//! 3. a program found on the machine, started on a free loopback port in a temporary folder, and
-//!    killed with the [`Server`], even if this process is killed first. `LATCHWORK_SERVER_DIR` may
-//!    name a folder with a tree of unpacked Debian packages to look in before the machine's own
-//!    folders.
+//! [`Server::start`] returns a server of a [`Kind`], from the first of these sources that exists:
+//! 1. a URL in the environment (`LATCHWORK_REDIS_URL`, `LATCHWORK_ZOOKEEPER_URL`, `LATCHWORK_ETCD_URL`). Such a server is
+//!    never stopped.
+//! 2. with the crate feature `containers`: a container, if a Docker engine answers and has or fetches the image
+//!    (`LATCHWORK_REDIS_IMAGE`, `LATCHWORK_ZOOKEEPER_IMAGE` and `LATCHWORK_ETCD_IMAGE` name other images).
+//! 3. a program on the machine. It is started on a free loopback port in a temporary folder, and killed with the [`Server`],
+//!    also if this process is killed first. `LATCHWORK_SERVER_DIR` may name a folder with unpacked Debian packages, which is
+//!    searched before the machine's own folders.
 //!
-//! If there is none, [`ServerError::NotFound`] says what was tried and how to get one.
+//! If there is none, [`ServerError::NotFound`] says what was tried and how to get a server.
 //!
-//! What cannot be done with a given server is refused: a test that stops a server asks for one of
-//! its own ([`Options::own`]), one that depends on default clocks says so ([`Clocks::Default`]). A
-//! program that was started on the machine can be paused, stopped and started again on the same
-//! port with the same data. An [`Ensemble`] is three ZooKeeper or etcd servers with fault proxies
-//! between them, a [`WatchedRedis`] a Redis with two replicas and three Sentinels, a
-//! [`ClusteredRedis`] a Redis Cluster of three masters and three replicas.
+//! An action that a server does not support is refused. A test that stops a server asks for a separate one ([`Options::own`]); a
+//! test that depends on default clocks asks for them ([`Clocks::Default`]). A started program can be paused, stopped, and
+//! started again on the same port with the same data.
 //!
-//! Servers started here use fast clocks unless asked otherwise ([`Clocks::Fast`]) and do not sync
-//! their disks: they are for tests. With default clocks, which `bench` and `compare` use, etcd does sync.
+//! An [`Ensemble`] is three ZooKeeper or etcd servers with fault proxies between them. A [`WatchedRedis`] is a Redis with two
+//! replicas and three Sentinels. A [`ClusteredRedis`] is a Redis Cluster of three masters and three replicas.
+//!
+//! Servers that are started here are for tests: by default they have fast clocks ([`Clocks::Fast`]) and do not sync their disks.
+//! With default clocks, which `bench` and `compare` use, etcd syncs its disk.
 
-// docs.rs shows which feature an item needs; everywhere else this is nothing.
+// docs.rs shows which feature an item needs. Other builds ignore this.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod accepting;

@@ -1,21 +1,21 @@
-//! The way from one server to another.
+//! The link from one server to another.
 
 use crate::door::Door;
 use crate::proxy::{Direction, Proxy};
 
-/// The way that server `from` takes to server `to`.
+/// The link from server `from` to server `to`.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) from: usize,
     pub(crate) to: usize,
     pub(crate) proxies: Vec<Proxy>,
-    /// Where it begins, if that is no port. It closes with the link.
-    #[allow(dead_code, reason = "it is kept")]
+    /// The start of the link, unless it is a port. It closes with the link.
+    #[allow(dead_code, reason = "a drop would close the door")]
     pub(crate) door: Option<Door>,
 }
 
 impl Link {
-    /// Nothing passes any more, nothing is closed.
+    /// Holds all bytes, without closing a connection.
     pub(crate) fn hold(&self) {
         for proxy in &self.proxies {
             proxy.hold(Direction::ToServer);
@@ -23,7 +23,7 @@ impl Link {
         }
     }
 
-    /// What was held goes on.
+    /// Lets held bytes continue.
     pub(crate) fn heal(&self) {
         self.proxies.iter().for_each(Proxy::resume);
     }

@@ -1,4 +1,4 @@
-//! A server program of ours that can be stopped and started again.
+//! A server program that this process starts, and that can be stopped and started again.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +12,7 @@ use crate::{Kind, ServerError};
 /// A program, and its process while it runs.
 #[derive(Debug)]
 pub(super) struct Local {
-    // Dropped first: the process must be gone before its folder goes.
+    // Dropped first: the process must end before its folder is removed.
     process: Mutex<Option<Process>>,
     pub(super) binary: Binary,
 }
@@ -23,13 +23,13 @@ impl Local {
         on_free_ports(|| async { Self::run(Binary::prepare(kind, options)?).await }).await
     }
 
-    /// Runs a prepared program, and waits until it serves.
+    /// Runs a prepared program, and waits until it answers.
     pub(super) async fn run(binary: Binary) -> Result<Self, ServerError> {
         let process = binary.run().await?;
         Ok(Local { process: Mutex::new(Some(process)), binary })
     }
 
-    /// The process, unless it has ended, be it by itself.
+    /// Returns the process. `None` if it has ended, also without a stop.
     fn process(&self) -> MutexGuard<'_, Option<Process>> {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         if process.as_mut().is_some_and(Process::has_ended) {
@@ -58,7 +58,7 @@ impl Local {
         self.process().as_ref().ok_or_else(|| self.stopped())?.signal(signal)
     }
 
-    /// SIGSTOP. It has stopped when this returns.
+    /// Sends SIGSTOP. The process has stopped when this returns.
     pub(super) async fn pause(&self) -> Result<(), ServerError> {
         self.signal(Signal::STOP)?;
         until_stopped(self.pid().ok_or_else(|| self.stopped())?).await
@@ -72,7 +72,7 @@ impl Local {
         self.take()?.kill().await
     }
 
-    /// Starts the program again and waits until it serves; nothing when it runs.
+    /// Starts the program again and waits until it answers. Does nothing if it runs.
     pub(super) async fn launch(&self) -> Result<(), ServerError> {
         if self.pid().is_none() {
             let process = self.binary.run().await?;

@@ -1,16 +1,15 @@
-//! Finding server programs on the machine.
+//! Finds server programs on the machine.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::{Kind, ServerError};
 
-/// The folder with unpacked packages, if one is named.
+/// The environment variable with the folder of unpacked packages.
 const ROOT_VARIABLE: &str = "LATCHWORK_SERVER_DIR";
 
-/// Jars that ZooKeeper needs, in the layout of Debian's packages: names up to the extension, or
-/// their beginnings where they end in `*`. Taking the whole folder would mix the logging bindings
-/// of every package.
+/// Jars that ZooKeeper needs, in the layout of Debian's packages: names without the extension, or prefixes that end in `*`. The
+/// whole folder would mix the logging bindings of all packages.
 const JARS: [&str; 14] = [
     "zookeeper",
     "zookeeper-jute",
@@ -34,7 +33,7 @@ pub(super) struct Program {
     pub(super) command: PathBuf,
     /// For Java: the class path.
     pub(super) class_path: Option<String>,
-    /// Folders with shared libraries that the system does not know.
+    /// Folders with shared libraries outside of the system's folders.
     pub(super) libraries: Vec<PathBuf>,
 }
 
@@ -45,19 +44,20 @@ pub(super) fn locate(kind: Kind) -> Result<Program, ServerError> {
     let not_found = |tried: &str| ServerError::NotFound { kind, tried: tried.to_owned() };
     match kind {
         Kind::Redis => command(&["redis-server", "valkey-server"], root)
-            .ok_or_else(|| not_found("no program redis-server or valkey-server")),
-        Kind::Etcd => command(&["etcd"], root).ok_or_else(|| not_found("no program etcd")),
+            .ok_or_else(|| not_found("the program redis-server or valkey-server is missing")),
+        Kind::Etcd => command(&["etcd"], root).ok_or_else(|| not_found("the program etcd is missing")),
         Kind::Zookeeper => {
             let class_path = class_path(root).ok_or_else(|| {
                 not_found("no zookeeper.jar in share/java, no ZOOKEEPER_HOME and no zkServer.sh on the path")
             })?;
-            let java = java(root).ok_or_else(|| not_found("there is ZooKeeper, but no java to run it"))?;
+            let java =
+                java(root).ok_or_else(|| not_found("ZooKeeper exists, but the program java is missing"))?;
             Ok(Program { class_path: Some(class_path), ..java })
         }
     }
 }
 
-/// The first of these commands that there is: in the root, then on the path.
+/// Returns the first of these commands that exists: in the root, then on the path.
 fn command(names: &[&str], root: Option<&Path>) -> Option<Program> {
     let unpacked = |root: &Path| {
         let command = names.iter().map(|name| root.join("usr/bin").join(name)).find(|path| path.is_file())?;
@@ -71,7 +71,7 @@ fn command(names: &[&str], root: Option<&Path>) -> Option<Program> {
 }
 
 fn on_path(name: &str) -> Option<PathBuf> {
-    // Not everybody's path names the system folders.
+    // A user's path may not have the system folders.
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)
         .chain(["/usr/local/bin", "/usr/bin", "/usr/sbin"].map(PathBuf::from))
@@ -79,8 +79,7 @@ fn on_path(name: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// The folders of shared libraries of an unpacked tree: `lib`, `usr/lib`, and each architecture's
-/// own below them.
+/// Returns the folders of shared libraries of an unpacked tree: `lib`, `usr/lib`, and the folders of each architecture in them.
 fn libraries(root: &Path) -> Vec<PathBuf> {
     let bases = [root.join("usr/lib"), root.join("lib")];
     let below = bases.iter().flat_map(|base| entries(base)).filter(|path| {
@@ -113,7 +112,7 @@ fn debian_jars(folder: &Path) -> Option<String> {
     let wanted = |path: &PathBuf| {
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         let jar = path.extension().is_some_and(|extension| extension == "jar");
-        // Debian keeps each jar under its plain name and under one with the version.
+        // Debian has each jar with a plain name and with a version.
         let plain = !stem.contains('.') && !stem.rsplit('-').next().is_some_and(numeric);
         jar && plain
             && JARS.iter().any(|name| match name.strip_suffix('*') {
@@ -128,7 +127,7 @@ fn numeric(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// ZooKeeper as its project ships it: named by `ZOOKEEPER_HOME`, or where `zkServer.sh` is.
+/// Finds ZooKeeper as its project distributes it: by `ZOOKEEPER_HOME`, or by the place of `zkServer.sh`.
 fn distribution() -> Option<String> {
     let named = env::var_os("ZOOKEEPER_HOME").map(PathBuf::from);
     let found = ["zkServer.sh", "zkServer"].iter().find_map(|name| on_path(name)).and_then(|script| {
@@ -141,7 +140,7 @@ fn distribution() -> Option<String> {
             .filter(|path| path.extension().is_some_and(|extension| extension == "jar"));
         let jars: Vec<_> = jars.collect();
         let zookeeper = jars.iter().any(|jar| jar.to_string_lossy().contains("zookeeper"));
-        // Its folder of settings holds those of its logging, which would else write everything.
+        // Its folder of settings has the settings of its log. Without them it logs everything.
         if zookeeper { joined(jars.into_iter().chain([home.join("conf")])) } else { None }
     })
 }
@@ -150,7 +149,7 @@ fn joined(paths: impl Iterator<Item = PathBuf>) -> Option<String> {
     env::join_paths(paths).ok()?.into_string().ok().filter(|joined| !joined.is_empty())
 }
 
-/// The entries of a folder, by name; none where it cannot be read.
+/// Returns the entries of a folder, by name. Empty if the folder cannot be read.
 fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let mut entries: Vec<_> =
         std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();

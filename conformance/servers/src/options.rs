@@ -1,23 +1,23 @@
-//! What a test asks of its server.
+//! The options of a server.
 
 use std::time::Duration;
 
 use crate::tls::ServerTls;
 
-/// How fast a server's own timers run.
+/// The speed of a server's own timers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clocks {
-    /// ZooKeeper ticks every 100 ms and grants sessions of 200 ms to 60 s, etcd beats every 20 ms,
-    /// elects after 200 ms, and does not wait for its disk.
+    /// ZooKeeper has a tick of 100 ms and grants sessions of 200 ms to 60 s. etcd has a heartbeat of 20 ms, elects after 200 ms,
+    /// and does not wait for its disk.
     #[default]
     Fast,
-    /// What the servers do out of the box: ZooKeeper ticks every 2 s and grants 4 s to 40 s, etcd
-    /// beats every 100 ms and elects after 1 s.
+    /// The servers' defaults: ZooKeeper has a tick of 2 s and grants 4 s to 40 s. etcd has a heartbeat of 100 ms and elects
+    /// after 1 s.
     Default,
 }
 
 impl Clocks {
-    /// What belongs to these clocks, out of what belongs to fast and to default ones.
+    /// Returns the element of these clocks, of the elements for fast and default clocks.
     const fn of<T: Copy>(self, [fast, default]: [T; 2]) -> T {
         match self {
             Clocks::Fast => fast,
@@ -25,32 +25,31 @@ impl Clocks {
         }
     }
 
-    /// ZooKeeper's tick.
+    /// Returns ZooKeeper's tick.
     pub const fn zookeeper_tick(self) -> Duration {
         Duration::from_millis(self.of([100, 2_000]))
     }
 
-    /// The arguments for etcd's heartbeat interval, and for its election timeout, which bounds its shortest
-    /// lease from below.
+    /// Returns the arguments for etcd's heartbeat interval and its election timeout. The election timeout limits its shortest
+    /// lease.
     pub(super) fn etcd_args(self) -> [String; 2] {
         let (heartbeat, election) = self.of([(20, 200), (100, 1_000)]);
         [format!("--heartbeat-interval={heartbeat}"), format!("--election-timeout={election}")]
     }
 
-    /// Has etcd not wait for its disk: each write does, and a busy disk may take seconds. It is no argument,
-    /// since releases before 3.4.10 do not know it.
+    /// Returns the variable that stops etcd from waiting for its disk: by default each write waits, and a busy disk may take
+    /// seconds. It is not an argument, because releases before 3.4.10 refuse an unknown argument.
     pub(super) fn etcd_environment(self) -> Option<(String, String)> {
         (self == Clocks::Fast).then(|| ("ETCD_UNSAFE_NO_FSYNC".to_owned(), "true".to_owned()))
     }
 
-    /// The value of [`Kind::clocks_variable`](super::Kind::clocks_variable).
+    /// Returns the value of [`Kind::clocks_variable`](super::Kind::clocks_variable).
     pub(super) const fn name(self) -> &'static str {
         self.of(["fast", "default"])
     }
 }
 
-/// What is asked of a server. The default takes any server, with fast clocks where it is started
-/// here.
+/// The options of a server. The default accepts any server, and fast clocks if it is started here.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     pub(super) clocks: Clocks,
@@ -61,40 +60,38 @@ pub struct Options {
 }
 
 impl Options {
-    /// Any server, fast clocks, no further arguments.
+    /// Creates the default: any server, fast clocks, no arguments.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With these clocks. [`Clocks::Fast`] is a wish: a server named in the environment has the
-    /// clocks it has ([`Server::clocks`](super::Server::clocks)). [`Clocks::Default`] is a demand.
+    /// Sets the clocks. [`Clocks::Fast`] is a wish: a server of the environment keeps its clocks
+    /// ([`Server::clocks`](super::Server::clocks)). [`Clocks::Default`] is a requirement.
     pub fn clocks(mut self, clocks: Clocks) -> Self {
         self.clocks = clocks;
         self
     }
 
-    /// A program of this process' own, which can be stopped, started again, and be harmed by faults
-    /// without disturbing others.
+    /// Requires a program that this process starts. It can be stopped, started again, and get faults without an effect on others.
     pub fn own(mut self) -> Self {
         self.own = true;
         self
     }
 
-    /// A program of this process' own that speaks TLS too, at [`Server::tls_addr`](super::Server::tls_addr).
+    /// Requires a program that this process starts and that speaks TLS too, at [`Server::tls_addr`](super::Server::tls_addr).
     pub fn tls(mut self, tls: ServerTls) -> Self {
         self.tls = Some(tls);
         self.own()
     }
 
-    /// A program of this process' own, with this variable in its environment.
+    /// Requires a program that this process starts with this environment variable.
     pub fn environment(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.environment.push((name.into(), value.into()));
         self.own()
     }
 
-    /// With more arguments: of the command line for Redis and etcd, lines of `zoo.cfg`
-    /// (`key=value`) or properties of Java (`-Dkey=value`) for ZooKeeper. A server named in the environment is not used then, since
-    /// nobody knows how it was started.
+    /// Adds arguments: of the command line for Redis and etcd; lines of `zoo.cfg` (`key=value`) or properties of Java
+    /// (`-Dkey=value`) for ZooKeeper. Then a server of the environment is not used, because its arguments are unknown.
     pub fn args<I: IntoIterator<Item = S>, S: Into<String>>(mut self, args: I) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self

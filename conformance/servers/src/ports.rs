@@ -1,4 +1,4 @@
-//! Ports for servers that stay theirs, and for nobody.
+//! Ports that stay reserved for servers, or that refuse connections.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -9,34 +9,31 @@ use tokio::net::TcpSocket;
 
 use crate::ServerError;
 
-/// Below it are the well-known services, whose default ports are left to others.
+/// The first port. Default ports of well-known services are lower.
 const FIRST: u16 = 10_000;
 
-/// Where dynamic ports begin on systems that do not say (RFC 6335).
+/// The first dynamic port, if the system does not report it (RFC 6335).
 const DYNAMIC: u16 = 49_152;
 
-/// How many ports are tried for each that is wanted: they are taken only where dozens of servers
-/// run.
+/// The number of tries for each port. Ports are rarely taken, even with dozens of servers.
 const TRIES: usize = 100;
 
-/// Ports of the loopback interface that are free now, all different. On Linux no other caller gets one of
-/// them while this process runs.
+/// Returns free, different ports of the loopback interface. On Linux no other caller gets one of them while this process runs.
 ///
-/// The system gives none of them to an outgoing connection. A server does not hold its ports all
-/// the time: not while it is stopped, and a follower binds its quorum port only when it leads. A
-/// connection that had the port meanwhile would keep the server from it for a minute beyond its own
-/// end (`TIME_WAIT`).
+/// The system gives none of them to an outgoing connection. That matters because a server does not always hold its ports: not
+/// while it is stopped, and a follower binds its quorum port only when it leads. A connection on such a port would block the
+/// server for a minute after the connection's own end (`TIME_WAIT`).
 ///
 /// # Errors
-/// [`ServerError`] when the system gives too few.
+/// [`ServerError`] if the system has too few free ports.
 pub fn free_ports(count: usize) -> Result<Vec<u16>, ServerError> {
     let claimed = ClaimedPorts::take(count)?;
-    // Nobody says when these are of no use any more.
+    // The end of their use is unknown.
     std::mem::forget(claimed.claims);
     Ok(claimed.numbers)
 }
 
-/// Ports as [`free_ports`] gives them, which no other caller gets before this is dropped, on Linux.
+/// Ports like the ones of [`free_ports`]. On Linux no other caller gets them before this is dropped.
 #[derive(Debug)]
 pub(super) struct ClaimedPorts {
     pub(super) numbers: Vec<u16>,
@@ -44,10 +41,10 @@ pub(super) struct ClaimedPorts {
 }
 
 impl ClaimedPorts {
-    /// Takes so many.
+    /// Claims `count` ports.
     ///
     /// # Errors
-    /// [`ServerError`] when the system gives too few.
+    /// [`ServerError`] if the system has too few free ports.
     pub(super) fn take(count: usize) -> Result<Self, ServerError> {
         let range = range();
         let (mut numbers, mut claims, mut bound) = (Vec::new(), Vec::new(), Vec::new());
@@ -57,14 +54,14 @@ impl ClaimedPorts {
                 break;
             }
             let port = rand::random_range(range.clone());
-            // Claimed first: somebody whose server is stopped just now has no more than the claim.
+            // The claim comes before the bind: a stopped server has only its claim.
             let claimed =
                 claim(port).and_then(|claim| Ok((claim, TcpListener::bind((Ipv4Addr::LOCALHOST, port))?)));
             match claimed {
                 Ok((claim, listener)) => {
                     numbers.push(port);
                     claims.push(claim);
-                    // All are bound before any is given back: where there are no claims, they differ by that.
+                    // All are bound before any is closed: without claims, only that makes them different.
                     bound.push(listener);
                 }
                 Err(error) => refused = Some(error),
@@ -78,8 +75,8 @@ impl ClaimedPorts {
     }
 }
 
-/// A socket whose name is the port's: of all processes one has it, and the system takes it back when
-/// that process ends, however it ends.
+/// A claim of a port: a socket with the port in its name. Only one process has it, and the system removes it at the end of the
+/// process, also after a crash.
 #[cfg(target_os = "linux")]
 fn claim(port: u16) -> io::Result<Option<UnixDatagram>> {
     use std::os::linux::net::SocketAddrExt;
@@ -88,31 +85,31 @@ fn claim(port: u16) -> io::Result<Option<UnixDatagram>> {
     match UnixDatagram::bind_addr(&name) {
         Ok(claim) => Ok(Some(claim)),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(error),
-        // They are forbidden here. It is as on other systems.
+        // Such sockets are forbidden here, so there are no claims, as on other systems.
         Err(_) => Ok(None),
     }
 }
 
-/// Other systems have no such names. There a port that is free now is all that there is.
+/// Other systems have no such names, and so no claims.
 #[cfg(not(target_os = "linux"))]
 fn claim(_: u16) -> io::Result<Option<UnixDatagram>> {
     Ok(None)
 }
 
-/// A port of the loopback interface that refuses connections. No other program gets it before this is
-/// dropped, as it may get one that was bound and given back.
+/// A port of the loopback interface that refuses connections. No other program gets it before this is dropped; a port that was
+/// bound and closed may be given to another program.
 #[derive(Debug)]
 pub struct ClosedPort {
     addr: SocketAddr,
-    // Bound, and never listened at.
+    // Bound, without a listener.
     _bound: TcpSocket,
 }
 
 impl ClosedPort {
-    /// Takes one.
+    /// Claims a port.
     ///
     /// # Errors
-    /// [`ServerError`] when the system gives none.
+    /// [`ServerError`] if the system has no free port.
     pub fn take() -> Result<Self, ServerError> {
         let taken = TcpSocket::new_v4().and_then(|socket| {
             socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
@@ -121,20 +118,20 @@ impl ClosedPort {
         taken.map_err(ServerError::io("binding a port"))
     }
 
-    /// Its address.
+    /// Returns the address.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 }
 
-/// The ports below those that the system gives to outgoing connections.
+/// Returns the ports below the dynamic ports, which the system gives to outgoing connections.
 fn range() -> Range<u16> {
-    // Another system than Linux has no such file.
+    // Only Linux has this file.
     let dynamic = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     below(dynamic.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(DYNAMIC))
 }
 
-/// A system that gives all ports away leaves no choice.
+/// Returns the ports below `dynamic`. If all ports are dynamic, all are used.
 fn below(dynamic: u16) -> Range<u16> {
     FIRST..if dynamic > FIRST { dynamic } else { u16::MAX }
 }

@@ -1,4 +1,4 @@
-//! Asking a server whether it is there, and whether it is the one we started.
+//! Asks a server whether it is ready, and whether it is the server that this process started.
 
 use std::io;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use tokio::time::timeout;
 
 use crate::Kind;
 
-/// How long one question may take; a server that is only just starting is asked again.
+/// The timeout of one question. A starting server is asked again.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Sends a request on a connection of its own, and reads until the server closes it.
+/// Sends a request on a new connection, and reads until the server closes it.
 pub async fn ask(addr: &str, request: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(addr).await?;
     stream.write_all(request.as_bytes()).await?;
@@ -21,40 +21,38 @@ pub async fn ask(addr: &str, request: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// The same within [`PATIENCE`], for instance a four-letter word of ZooKeeper.
+/// Does the same as [`ask`] within [`PATIENCE`], for example with a four-letter word of ZooKeeper.
 pub(super) async fn ask_in_time(addr: &str, request: &str) -> io::Result<String> {
     timeout(PATIENCE, ask(addr, request)).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 
-/// What distinguishes a server that we started from another that took its port first.
+/// Distinguishes a server that this process started from another one that took its port first.
 #[derive(Debug, Clone)]
 pub(super) struct Identity {
     pub(super) pid: u32,
-    /// Its data are below this folder.
+    /// The folder that contains its data.
     pub(super) folder: String,
 }
 
-/// Whether a server serves now, and is the one meant; with no identity, nobody else can have the
-/// port.
+/// Returns whether a server serves now and has this identity. Without an identity, no other server can have the port.
 pub(super) async fn serves(kind: Kind, addr: &str, identity: Option<&Identity>) -> bool {
     match kind {
         Kind::Redis => redis(addr, identity).await,
         Kind::Zookeeper => zookeeper(addr, identity).await,
         Kind::Etcd => etcd(addr, identity).await,
     }
-    // What cannot be asked does not serve.
+    // A server that cannot be asked does not serve.
     .unwrap_or(false)
 }
 
-/// Asks a Redis, be it a Sentinel: commands, a line each.
+/// Sends commands to a Redis or a Sentinel, one in each line.
 pub(super) async fn ask_redis(addr: &str, lines: &str) -> io::Result<String> {
-    // A Sentinel knows no QUIT, and each of them hangs up when it is asked what no client asks.
+    // A Sentinel has no QUIT. Both close the connection after an invalid request.
     ask_in_time(addr, &format!("{lines}*x\r\n")).await
 }
 
 async fn redis(addr: &str, identity: Option<&Identity>) -> io::Result<bool> {
-    // A server that loads its data answers INFO, but not PING; one that wants a password answers
-    // neither.
+    // A server that loads its data answers INFO, but not PING. A server that requires a password answers neither.
     let answer = ask_redis(addr, "PING\r\nINFO server\r\n").await?;
     let ours = identity.is_none_or(|identity| answer.contains(&format!("process_id:{}\r\n", identity.pid)));
     Ok(answer.starts_with("-NOAUTH") || (answer.starts_with("+PONG") && ours))
@@ -72,8 +70,7 @@ async fn zookeeper(addr: &str, identity: Option<&Identity>) -> io::Result<bool> 
 async fn etcd(addr: &str, identity: Option<&Identity>) -> io::Result<bool> {
     if let Some(Identity { folder, .. }) = identity {
         let variables = http_get(addr, "/debug/vars").await?;
-        // A release without this page cannot say; its own failure to bind ends it, which is seen
-        // too.
+        // A release without this page reports no identity. If its port is taken, it ends, which is noticed too.
         if variables.contains("cmdline") && !variables.contains(folder) {
             return Ok(false);
         }

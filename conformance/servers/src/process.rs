@@ -1,4 +1,4 @@
-//! A server program that runs, and cannot outlive us.
+//! A running server program, which cannot outlive this process.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -13,17 +13,17 @@ use tokio::time::{sleep, timeout};
 use crate::ServerError;
 use crate::locate::Program;
 
-/// How long a server may take to end when it is asked to, before it is killed.
+/// The time that a server has for an orderly end before it is killed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Kills the process `$1` and removes its folder `$2` once its standard input ends without a word:
-/// then the process that started both is gone, however it went.
+/// Kills the process `$1` and removes its folder `$2` when its standard input ends without a line: then the process that started
+/// both has ended, in any way.
 const WATCHDOG: &str =
     "trap '' INT TERM HUP; read -r _ && exit 0; kill -KILL \"$1\"; sleep 1; rm -rf -- \"$2\"";
 
-/// A running program, and the watchdog that ends it if we cannot.
+/// A running program, and the watchdog that ends it if this process cannot.
 ///
-/// Dropping it kills the program, and waits the moment that takes.
+/// A drop kills the program, and waits for its end.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
@@ -32,7 +32,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts a program in `folder`, its output in `log`.
+    /// Starts a program in `folder`, with its output in `log`.
     pub(super) fn spawn(
         program: &Program,
         args: &[String],
@@ -50,7 +50,7 @@ impl Process {
         {
             command.env("LD_LIBRARY_PATH", path);
         }
-        // In its own group, so that an interrupt from the keyboard reaches us first: we end it.
+        // In a separate group, so that an interrupt from the keyboard reaches only this process, which ends it.
         command.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0).kill_on_drop(true);
         let child = command.spawn().map_err(ServerError::io(what()))?;
         let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())).ok_or_else(|| {
@@ -64,12 +64,12 @@ impl Process {
         self.pid.as_raw_nonzero().get().cast_unsigned()
     }
 
-    /// Whether the program has ended.
+    /// Returns whether the program has ended.
     pub(super) fn has_ended(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
 
-    /// Waits for the program's end.
+    /// Waits for the end of the program.
     pub(super) async fn ended(&mut self) -> Result<ExitStatus, ServerError> {
         self.child.wait().await.map_err(ServerError::io("waiting for a server"))
     }
@@ -80,10 +80,10 @@ impl Process {
             .map_err(|errno| ServerError::Io { what: format!("sending {signal:?}"), source: errno.into() })
     }
 
-    /// Asks the program to end, and sees to it that it does.
+    /// Asks the program to end, and kills it if it does not.
     pub(super) async fn stop(mut self) -> Result<(), ServerError> {
         self.signal(Signal::TERM)?;
-        // A paused program would not hear.
+        // A paused program does not react to the signal.
         self.signal(Signal::CONT)?;
         match timeout(PATIENCE, self.child.wait()).await {
             Ok(ended) => ended.map(drop).map_err(ServerError::io("waiting for a server")),
@@ -91,7 +91,7 @@ impl Process {
         }
     }
 
-    /// Kills the program: what a crash looks like.
+    /// Kills the program, like a crash.
     pub(super) async fn kill(mut self) -> Result<(), ServerError> {
         self.child.kill().await.map_err(ServerError::io("killing a server"))
     }
@@ -99,16 +99,14 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended already; then there is nothing to kill.
+        // The program may have ended already.
         let _ = self.child.start_kill();
-        // The folder is removed after this, and a dying server must not write into it any more:
-        // wait the moment it takes.
+        // The folder is removed after this, and the program must not write into it any more: wait for its end.
         let given_up = Instant::now() + Duration::from_secs(2);
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < given_up {
             std::thread::sleep(Duration::from_millis(1));
         }
-        // Only a word, not the end of its input, sends the watchdog home. If it is gone already, so
-        // be it.
+        // A line on its input, and not the end of the input, ends the watchdog without a kill. It may have ended already.
         if let Some(mut input) = self.watchdog.stdin.take() {
             let _ = input.write_all(b"done\n");
         }
@@ -129,12 +127,11 @@ fn watch_over(pid: Pid, folder: &Path) -> std::io::Result<std::process::Child> {
         .spawn()
 }
 
-/// Waits until every thread of a process that was sent SIGSTOP has stopped: the signal is on its
-/// way when `kill` returns, and a thread on another core may still answer. There is no event for
-/// it, so it is polled.
+/// Waits until all threads of a process have stopped after SIGSTOP: when `kill` returns, a thread on another core may still run.
+/// It polls, because there is no event.
 ///
 /// # Errors
-/// When the process does not stop, or cannot be looked at.
+/// If the process does not stop, or its threads cannot be read.
 pub(super) async fn until_stopped(pid: u32) -> Result<(), ServerError> {
     let stopped = async {
         while !is_stopped(pid).map_err(ServerError::io("looking at a server's threads"))? {
@@ -142,7 +139,7 @@ pub(super) async fn until_stopped(pid: u32) -> Result<(), ServerError> {
         }
         Ok(())
     };
-    let late = || io::Error::new(io::ErrorKind::TimedOut, "it goes on after SIGSTOP");
+    let late = || io::Error::new(io::ErrorKind::TimedOut, "the process continues after SIGSTOP");
     timeout(PATIENCE, stopped)
         .await
         .unwrap_or_else(|_| Err(ServerError::io("stopping a server's threads")(late())))
@@ -151,10 +148,10 @@ pub(super) async fn until_stopped(pid: u32) -> Result<(), ServerError> {
 fn is_stopped(pid: u32) -> io::Result<bool> {
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
         match fs::read_to_string(thread?.path().join("stat")) {
-            // The state is the first field behind the name, which may hold anything.
+            // The state is the first field after the name, which may contain any text.
             Ok(stat) if stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')) => {}
             Ok(_) => return Ok(false),
-            // A thread that has ended meanwhile.
+            // The thread has ended.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }

@@ -1,12 +1,12 @@
-//! Waiting for what several servers come to among themselves.
+//! Waits for a state of several servers.
 
 use tokio::time::{Instant, sleep};
 
 use crate::binary::{AGAIN, READY};
 use crate::error::ServerError;
 
-/// Asks again and again until it is reached, since no server announces what it has come to. `what`
-/// they did not do, and the `states` of all, which are asked for then, are the error.
+/// Polls until a state is reached, because servers do not announce it. The error has `what`, the state that was not reached, and
+/// the `states` of all servers.
 pub(crate) async fn until<T>(
     what: &'static str,
     states: impl Future<Output = String>,

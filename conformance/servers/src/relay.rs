@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::accepting::Accepting;
 
-/// A relay. It ends when it is dropped, and its connections with it; they end with either side too.
+/// A relay. A drop ends it and its connections. A connection also ends with either side.
 #[derive(Debug)]
 pub struct Relay {
     addr: SocketAddr,
@@ -19,7 +19,7 @@ impl Relay {
     /// Serves each connection of a client, with a second connection to `upstream`.
     ///
     /// # Errors
-    /// The listener's.
+    /// The error of the listener.
     ///
     /// # Cancel safety
     /// Cancel safe.
@@ -40,7 +40,7 @@ impl Relay {
         Ok(Self { addr, _accepting: accepting })
     }
 
-    /// The address at which it listens.
+    /// Returns the address at which it listens.
     pub fn addr(&self) -> String {
         self.addr.to_string()
     }

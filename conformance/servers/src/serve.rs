@@ -8,18 +8,17 @@ use tokio::sync::oneshot;
 
 use crate::{Kind, Options, Server, ServerError};
 
-/// Starts one server of each kind, prints what a shell needs to use them, and keeps them until
-/// standard input ends, or an interrupt or a termination is asked for.
+/// Starts one server of each kind, prints shell lines that export their URLs, and stops them when standard input ends or at
+/// SIGINT or SIGTERM.
 ///
-/// Standard output gets lines of the form `export LATCHWORK_REDIS_URL='redis://127.0.0.1:40001'`,
-/// then the line `# ready`; standard error says where each server comes from.
+/// Standard output gets lines such as `export LATCHWORK_REDIS_URL='redis://127.0.0.1:40001'`, then the line `# ready`. Standard
+/// error gets the source of each server.
 ///
 /// # Cancel safety
-/// Cancelled, it ends the servers that it started; a container that is just being started may stay,
-/// see [`Server::start`].
+/// A cancelled call stops its servers. A container that is starting may remain, see [`Server::start`].
 ///
 /// # Errors
-/// When a server cannot be had; then none is kept.
+/// If a server does not start. Then none remains.
 pub async fn serve(kinds: &[Kind], options: Options) -> Result<(), ServerError> {
     let handler = |kind| signal(kind).map_err(ServerError::io("handling a signal"));
     let (mut interrupt, mut terminate) =
@@ -53,8 +52,7 @@ fn announce(servers: &[Server]) -> io::Result<()> {
     out.flush()
 }
 
-/// Tells when standard input ends. A thread of its own reads it, since a read in the runtime would
-/// keep that from ending.
+/// Reports the end of standard input. A separate thread reads it, because a read in the runtime would block the runtime's end.
 fn input_closed() -> Result<oneshot::Receiver<()>, ServerError> {
     let (close, closed) = oneshot::channel();
     std::thread::Builder::new()
@@ -62,7 +60,7 @@ fn input_closed() -> Result<oneshot::Receiver<()>, ServerError> {
         .spawn(move || {
             let mut input = io::stdin().lock();
             while input.read(&mut [0; 256]).is_ok_and(|length| length > 0) {}
-            // Nobody need be waiting any more.
+            // The receiver may be gone.
             let _ = close.send(());
         })
         .map_err(ServerError::io("starting a thread"))?;

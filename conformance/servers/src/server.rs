@@ -1,4 +1,4 @@
-//! One server, wherever it comes from.
+//! One server, from any source.
 
 use std::{env, fmt};
 
@@ -8,12 +8,12 @@ use crate::local::Local;
 use crate::options::{Clocks, Options};
 use crate::{Kind, ServerError};
 
-/// Where a server comes from.
+/// The source of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A URL names it, in the environment or by [`Server::at`]. It is never stopped.
+    /// A URL, from the environment or [`Server::at`]. The server is never stopped.
     Environment,
-    /// A container, removed with the [`Server`]; it stays where this process is killed first.
+    /// A container, removed with the [`Server`]. It remains if this process is killed first.
     Container,
     /// A program of this machine, killed with the [`Server`].
     Binary,
@@ -37,7 +37,7 @@ enum Backing {
     Binary(Box<Local>),
 }
 
-/// A server that serves. Dropping it ends it, unless the environment named it.
+/// A running server. A drop stops it, unless its URL was given.
 #[derive(Debug)]
 pub struct Server {
     kind: Kind,
@@ -48,17 +48,15 @@ pub struct Server {
 }
 
 impl Server {
-    /// Gives a server of this kind: the first that there is in the order of the [module](super).
+    /// Returns a server of this kind, from the first source in the order of the [module](super).
     ///
-    /// A server from the environment is not contacted. Others serve when this returns.
+    /// A server of the environment is not contacted. Other servers answer when this returns.
     ///
     /// # Cancel safety
-    /// Cancelled, it leaves no server behind, but for a container that the engine is starting just
-    /// then: that may stay, and is removed by hand.
+    /// A cancelled call leaves no server, except a container that the engine is starting at that moment. Remove it by hand.
     ///
     /// # Errors
-    /// [`ServerError::NotFound`] when there is none, else what went wrong in starting the one there
-    /// is.
+    /// [`ServerError::NotFound`] if there is none, otherwise the error of the start.
     pub async fn start(kind: Kind, options: Options) -> Result<Server, ServerError> {
         if let Some(server) = Self::from_environment(kind, &options) {
             return Ok(server);
@@ -80,8 +78,7 @@ impl Server {
         }
     }
 
-    /// The server at this URL, with the clocks that it is said to have. It is not contacted here,
-    /// and never stopped.
+    /// Returns the server at this URL, with these clocks. It is not contacted here, and never stopped.
     pub fn at(kind: Kind, url: impl Into<String>, clocks: Clocks) -> Server {
         let url = url.into();
         Server { kind, addr: first_addr(kind, &url), url, clocks, backing: Backing::Environment }
@@ -100,7 +97,7 @@ impl Server {
     #[cfg(feature = "containers")]
     async fn from_container(kind: Kind, options: &Options) -> Result<Server, String> {
         if options.own {
-            return Err("one of our own was asked for, so no container".to_owned());
+            return Err("Options::own excludes a container".to_owned());
         }
         let (container, addr) = super::container::start(kind, options).await?;
         let url = format!("{kind}://{addr}");
@@ -118,29 +115,28 @@ impl Server {
         Err("built without the feature `containers`".to_owned())
     }
 
-    /// Its kind.
+    /// Returns the kind of server.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Its URL, as `latchwork::connect` takes it.
+    /// Returns the URL for `latchwork::connect`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The `host:port` that clients connect to; the first of them where the environment names
-    /// several.
+    /// Returns the `host:port` for clients: the first one if the URL names several.
     pub fn addr(&self) -> &str {
         &self.addr
     }
 
-    /// The `host:port` where it speaks TLS, if it was asked to ([`Options::tls`]).
+    /// Returns the `host:port` for TLS, if [`Options::tls`] was set.
     pub fn tls_addr(&self) -> Option<String> {
         Some(format!("127.0.0.1:{}", self.program()?.binary.tls_port?))
     }
 
-    /// The URL with `addr` in the place of this server's own: of a [`Proxy`](crate::proxy::Proxy)
-    /// before it. Everything else of a URL from the environment stays.
+    /// Returns the URL with another address, for a [`Proxy`](crate::proxy::Proxy) before the server. Other parts of the URL do
+    /// not change.
     pub fn url_at(&self, addr: impl fmt::Display) -> String {
         let (scheme, rest) = self.url.split_once("://").unwrap_or((self.kind.name(), &self.url));
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -148,7 +144,7 @@ impl Server {
         format!("{scheme}://{user}{addr}{}", &rest[end..])
     }
 
-    /// Where it comes from.
+    /// Returns the source of the server.
     pub fn origin(&self) -> Origin {
         match self.backing {
             Backing::Environment => Origin::Environment,
@@ -158,79 +154,76 @@ impl Server {
         }
     }
 
-    /// The clocks it has.
+    /// Returns the clocks of the server.
     pub fn clocks(&self) -> Clocks {
         self.clocks
     }
 
-    /// The id of its process, where it is a program of ours that runs.
+    /// Returns the process id, if this process started the server and it runs.
     pub fn pid(&self) -> Option<u32> {
         self.program()?.pid()
     }
 
-    /// The last lines of its log, where it is a program of ours.
+    /// Returns the last lines of the log, if this process started the server.
     pub fn log_tail(&self) -> Option<String> {
         self.program().map(Local::log_tail)
     }
 
-    /// Stops it as an operator would (SIGTERM), and waits for its end. Its data stay for
-    /// [`launch`](Server::launch).
+    /// Stops the server in order (SIGTERM), and waits for its end. The data remain for [`launch`](Server::launch).
     ///
     /// # Cancel safety
-    /// Cancelled, it is killed.
+    /// A cancelled call kills the server.
     ///
     /// # Errors
-    /// [`ServerError::NotPossible`] unless it is a program of ours, [`ServerError::Stopped`] if it
-    /// does not run.
+    /// - [`ServerError::NotPossible`]: this process did not start the server.
+    /// - [`ServerError::Stopped`]: the server does not run.
     pub async fn stop(&self) -> Result<(), ServerError> {
         self.local("stop")?.stop().await
     }
 
-    /// Kills it (SIGKILL), as a crash would. Its data stay for [`launch`](Server::launch), as far
-    /// as it keeps any: Redis forgets everything.
+    /// Kills the server (SIGKILL), like a crash. Its data remain for [`launch`](Server::launch), but Redis keeps none.
     ///
     /// # Cancel safety
-    /// Cancelled, it is killed all the same.
+    /// A cancelled call kills the server too.
     ///
     /// # Errors
-    /// As [`stop`](Server::stop).
+    /// The same as for [`stop`](Server::stop).
     pub async fn kill(&self) -> Result<(), ServerError> {
         self.local("kill")?.kill().await
     }
 
-    /// Starts it again on the same port with the same data, and waits until it serves. Nothing
-    /// happens when it runs.
+    /// Starts the server again on the same port with the same data, and waits until it answers. Does nothing if it runs.
     ///
     /// # Cancel safety
-    /// Cancelled, it does not run.
+    /// After a cancelled call the server does not run.
     ///
     /// # Errors
-    /// [`ServerError::NotPossible`] unless it is a program of ours; as [`start`](Server::start)
-    /// otherwise.
+    /// [`ServerError::NotPossible`] if this process did not start the server, otherwise the errors of [`start`](Server::start).
     pub async fn launch(&self) -> Result<(), ServerError> {
         self.local("start again")?.launch().await
     }
 
-    /// [`stop`](Server::stop), then [`launch`](Server::launch).
+    /// Calls [`stop`](Server::stop), then [`launch`](Server::launch).
     ///
     /// # Cancel safety
-    /// Cancelled, it does not run.
+    /// After a cancelled call the server does not run.
     ///
     /// # Errors
-    /// As both.
+    /// The errors of both.
     pub async fn restart(&self) -> Result<(), ServerError> {
         self.stop().await?;
         self.launch().await
     }
 
-    /// Freezes it: connections stay open, nothing is answered, its clock goes on.
+    /// Pauses the server: connections stay open, requests get no answer, and its clock continues.
     ///
     /// # Cancel safety
-    /// A program of ours is frozen at the first poll; a container may or may not be when cancelled.
+    /// A program that this process started is paused at the first poll. After a cancelled call, a container may be paused or
+    /// not.
     ///
     /// # Errors
-    /// [`ServerError::NotPossible`] for a server of the environment, [`ServerError::Stopped`] if it
-    /// does not run.
+    /// - [`ServerError::NotPossible`]: the server is of the environment.
+    /// - [`ServerError::Stopped`]: the server does not run.
     pub async fn pause(&self) -> Result<(), ServerError> {
         #[cfg(feature = "containers")]
         if let Backing::Container(container) = &self.backing {
@@ -239,13 +232,13 @@ impl Server {
         self.local("pause")?.pause().await
     }
 
-    /// Lets a frozen server go on.
+    /// Continues a paused server.
     ///
     /// # Cancel safety
-    /// As [`pause`](Server::pause).
+    /// The same as for [`pause`](Server::pause).
     ///
     /// # Errors
-    /// As [`pause`](Server::pause).
+    /// The same as for [`pause`](Server::pause).
     pub async fn resume(&self) -> Result<(), ServerError> {
         #[cfg(feature = "containers")]
         if let Backing::Container(container) = &self.backing {
@@ -267,7 +260,7 @@ impl Server {
     }
 }
 
-/// The first `host:port` of a URL, with the kind's own port where none is said.
+/// Returns the first `host:port` of a URL, with the default port if the URL has none.
 fn first_addr(kind: Kind, url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let hosts = rest.split(['/', '?']).next().unwrap_or_default();

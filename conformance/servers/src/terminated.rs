@@ -1,5 +1,4 @@
-//! TLS that ends before the fault proxy and begins again behind it: the proxy knows requests by what
-//! stands in them.
+//! TLS around a fault proxy: it ends before the proxy and starts again after it, because the proxy must read the requests.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,7 +15,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use crate::Certificates;
 use crate::accepting::{Accepting, connected, relay};
 
-/// One of the two: it takes connections, and makes one to the next for each. They end with it.
+/// One of the two ends: it accepts connections, and opens another one for each. A drop closes all of them.
 #[derive(Debug)]
 pub struct Terminator {
     addr: SocketAddr,
@@ -24,10 +23,10 @@ pub struct Terminator {
 }
 
 impl Terminator {
-    /// Speaks TLS with the clients, demands their certificates, and goes on to `next` in the clear.
+    /// Speaks TLS with clients, demands their certificates, and connects to `next` in plain text.
     ///
     /// # Errors
-    /// That of the port, or of the certificates.
+    /// An error of the port or of the certificates.
     pub async fn before(next: SocketAddr, certificates: &Certificates) -> io::Result<Self> {
         let acceptor = TlsAcceptor::from(Arc::new(server(certificates).map_err(io::Error::other)?));
         Self::start(move |client| {
@@ -40,11 +39,10 @@ impl Terminator {
         .await
     }
 
-    /// Takes connections in the clear, and speaks TLS with the server at `next`, which may demand a
-    /// certificate.
+    /// Accepts connections in plain text, and speaks TLS with the server at `next`, which may demand a certificate.
     ///
     /// # Errors
-    /// As [`before`](Self::before).
+    /// The same as for [`before`](Self::before).
     pub async fn behind(next: String, certificates: &Certificates) -> io::Result<Self> {
         let connector = TlsConnector::from(Arc::new(client(certificates).map_err(io::Error::other)?));
         let name = ServerName::from(std::net::IpAddr::from(Ipv4Addr::LOCALHOST));
@@ -58,7 +56,7 @@ impl Terminator {
         .await
     }
 
-    /// Where it takes connections.
+    /// Returns the address at which it accepts connections.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }

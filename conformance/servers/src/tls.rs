@@ -1,8 +1,8 @@
-//! How a server is to speak TLS, beside plain text.
+//! The settings of a server that speaks TLS and plain text.
 
 use std::path::PathBuf;
 
-/// How a server is to speak TLS, on a port of its own. Its plain port stays.
+/// The settings of a server that speaks TLS on a second port. Its plain port remains.
 #[derive(Clone, Debug)]
 pub struct ServerTls {
     folder: PathBuf,
@@ -10,8 +10,8 @@ pub struct ServerTls {
 }
 
 impl ServerTls {
-    /// With the files in `folder` (`server.pem`, `server.key`, both in `server-both.pem` for ZooKeeper;
-    /// `ca.pem`). Clients without a certificate are refused where the server `demands` one.
+    /// Creates settings with the files in `folder`: `server.pem`, `server.key` (both in `server-both.pem` for ZooKeeper) and
+    /// `ca.pem`. If the server `demands` certificates, it refuses clients without one.
     pub fn new(folder: impl Into<PathBuf>, demands: bool) -> Self {
         Self { folder: folder.into(), demands }
     }
@@ -34,12 +34,12 @@ impl ServerTls {
         .collect()
     }
 
-    /// Of a Redis that speaks it with its like too, or of a Sentinel.
+    /// Returns the arguments of a Redis that also speaks TLS with other servers, or of a Sentinel.
     pub(super) fn redis_member(&self, port: u16) -> Vec<String> {
         let among_them = [
             ("--tls-replication", "yes".to_owned()),
             ("--tls-cluster", "yes".to_owned()),
-            // A server's own certificate is no client's.
+            // The certificate of a server is not valid for a client.
             ("--tls-client-cert-file", self.file("client.pem")),
             ("--tls-client-key-file", self.file("client.key")),
         ];
@@ -47,7 +47,7 @@ impl ServerTls {
         self.redis(port).into_iter().chain(among_them).collect()
     }
 
-    /// The same, as lines of a file.
+    /// Returns the same as lines of a file.
     pub(super) fn redis_lines(&self, port: u16) -> String {
         let args = self.redis_member(port);
         let lines = args.as_chunks().0.iter().map(|[name, value]| {

@@ -15,83 +15,80 @@ use crate::{ServerError, ServerTls, probe};
 const SERVERS: usize = 3;
 const SENTINELS: usize = 3;
 
-/// Three Redis servers of this machine, one of which leads, and three Sentinels: when the master is
-/// killed, they promote a replica.
+/// Three Redis servers of this machine, one of which is the master, and three Sentinels. When the master is killed, the Sentinels
+/// promote a replica.
 ///
-/// Servers and Sentinels are numbered from 0. The servers keep nothing on disk: one that was killed
-/// comes back empty, as a replica.
+/// Servers and Sentinels are numbered from 0. The servers store no data on disk: a killed server starts again without data, as a
+/// replica.
 #[derive(Debug)]
 pub struct WatchedRedis {
     servers: Vec<Local>,
     sentinels: Vec<Local>,
     host: String,
-    // By which the others and the Sentinels know the servers.
+    // The ports by which the other servers and the Sentinels know the servers.
     known: Vec<u16>,
-    // Where servers can be cut off. Dropped before its ports are anybody else's.
+    // `None` if servers cannot be cut off. Dropped before its ports are free.
     crossings: Option<Crossings>,
     _ports: ClaimedPorts,
 }
 
-/// The ports of a server or Sentinel: without TLS, with it, and that which a server announces where it can be
-/// cut off.
+/// The ports of a server or Sentinel: without TLS, with TLS, and the port that a server announces if it can be cut off.
 type WatchedPorts = [u16; PORTS];
 const PORTS: usize = 3;
 
 impl WatchedRedis {
-    /// The name by which the Sentinels know the master.
+    /// The name of the master at the Sentinels.
     pub const SERVICE: &str = "watched";
 
-    /// After so much silence a Sentinel takes the master for dead, unless it is started otherwise: a busy
-    /// machine may stall a server for a second.
+    /// The default time without an answer after which a Sentinel considers the master dead. A busy machine may stall a server for
+    /// a second.
     pub const DOWN_AFTER: Duration = Duration::from_secs(2);
 
-    /// The Sentinels' `failover-timeout`. They vote for so long, and vote again after twice that where none of them
-    /// had most of the votes.
+    /// The Sentinels' `failover-timeout`. A vote takes this time; without a majority, the next vote starts after twice this time.
     pub const FAILOVER_TIMEOUT: Duration = Duration::from_secs(3);
 
-    /// Starts all of them, and waits until each Sentinel knows the others and the replicas.
+    /// Starts all servers, and waits until each Sentinel knows the other Sentinels and the replicas.
     ///
     /// # Cancel safety
-    /// Cancelled, it leaves no server behind.
+    /// A cancelled call leaves no server.
     ///
     /// # Errors
-    /// As [`Server::start`](super::Server::start): the servers are programs of this machine,
-    /// always.
+    /// The same as for [`Server::start`](super::Server::start). The servers are always programs of this machine.
     pub async fn start() -> Result<Self, ServerError> {
         Self::start_noticing(Self::DOWN_AFTER).await
     }
 
-    /// The same, with Sentinels that take the master for dead after so much silence.
+    /// Starts the same with Sentinels that consider the master dead after this time without an answer.
     ///
     /// # Cancel safety
-    /// As [`start`](Self::start).
+    /// The same as for [`start`](Self::start).
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// The same as for [`start`](Self::start).
     pub async fn start_noticing(down_after: Duration) -> Result<Self, ServerError> {
         Self::start_with(Wiring::Plain, down_after).await
     }
 
-    /// As [`start_noticing`](Self::start_noticing), with servers of which each can be [cut off](Self::cut). On
-    /// Linux, with Redis 7.0 at the least. It runs on the tokio runtime that started it.
+    /// Starts the same as [`start_noticing`](Self::start_noticing) with servers that can be [cut off](Self::cut). It needs Linux
+    /// and Redis 7.0 or later, and runs on the tokio runtime that started it.
     ///
     /// # Cancel safety
-    /// As [`start`](Self::start).
+    /// The same as for [`start`](Self::start).
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// The same as for [`start`](Self::start).
     pub async fn start_cuttable(down_after: Duration) -> Result<Self, ServerError> {
         Self::start_with(Wiring::Cuttable, down_after).await
     }
 
-    /// The same with TLS among all of them, on ports beside those without. Sentinels name the servers
-    /// by `host`: `127.0.0.1` or `localhost`.
+    /// Starts the same with TLS on additional ports, also between servers. Sentinels name the servers by `host`: `127.0.0.1` or
+    /// `localhost`.
     ///
     /// # Cancel safety
-    /// As [`start`](Self::start).
+    /// The same as for [`start`](Self::start).
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// The same as for [`start`](Self::start).
     pub async fn start_secured(tls: &ServerTls, host: &str) -> Result<Self, ServerError> {
         Self::start_with(Wiring::Secured(tls, host), Self::DOWN_AFTER).await
     }
@@ -119,7 +116,7 @@ impl WatchedRedis {
             .collect();
         let master = known[0];
         let servers = servers.iter().zip(&known).enumerate().map(async |(server, (ports, known))| {
-            // Syncs begin at once, and not after 5 s.
+            // A sync starts at once, and not after 5 s.
             let mut args = "--repl-diskless-sync-delay 0".to_owned();
             if *known != master {
                 args += &format!(" --replicaof 127.0.0.1 {master}");
@@ -127,7 +124,7 @@ impl WatchedRedis {
             if cuttable {
                 args += &format!(" --replica-announce-port {known} --bind-source-addr {}", source(server));
             }
-            // By which a Sentinel learns of a replica.
+            // The address of a replica for Sentinels.
             if tls.is_some() {
                 args += &format!(" --replica-announce-ip {host}");
             }
@@ -138,11 +135,11 @@ impl WatchedRedis {
         let (service, down_after) = (Self::SERVICE, down_after.as_millis());
         let failover_timeout = Self::FAILOVER_TIMEOUT.as_millis();
         let sentinels = sentinels.iter().enumerate().map(async |(sentinel, &[port, tls_port, _])| {
-            // It would announce the address that it comes from.
+            // Without `announce-ip` it announces its source address.
             let from =
                 format!("bind-source-addr {}\nsentinel announce-ip 127.0.0.1\n", source(SERVERS + sentinel));
             let from = if cuttable { from.as_str() } else { "" };
-            // Names, where a host has one.
+            // Host names, if hosts have names.
             let names = "sentinel resolve-hostnames yes\nsentinel announce-hostnames yes\n";
             let names = if wiring.is_named() { names } else { "" };
             let lines = format!(
@@ -157,24 +154,24 @@ impl WatchedRedis {
         Ok(Self { servers, sentinels, host: host.to_owned(), known, crossings, _ports: ports })
     }
 
-    /// The URL that names the Sentinels and the service.
+    /// Returns the URL with the Sentinels and the service.
     pub fn url(&self) -> String {
         format!("redis-sentinel://{}/{}", self.sentinels().join(","), Self::SERVICE)
     }
 
-    /// The URL with the ports for TLS, if they were started with it.
+    /// Returns the URL with the ports for TLS, if the servers were started with TLS.
     pub fn tls_url(&self) -> Option<String> {
         let port = |sentinel: &Local| Some(format!("{}:{}", self.host, sentinel.binary.tls_port?));
         let sentinels: Option<Vec<_>> = self.sentinels.iter().map(port).collect();
         Some(format!("rediss-sentinel://{}/{}", sentinels?.join(","), Self::SERVICE))
     }
 
-    /// The `host:port` of each Sentinel.
+    /// Returns the `host:port` of each Sentinel.
     pub fn sentinels(&self) -> Vec<String> {
         self.sentinels.iter().map(|sentinel| sentinel.binary.addr()).collect()
     }
 
-    /// The `host:port` of each server with data, as clients are told.
+    /// Returns the `host:port` of each server with data, as the Sentinels report it to clients.
     pub fn servers(&self) -> Vec<String> {
         match &self.crossings {
             Some(_) => self.known.iter().map(|port| format!("127.0.0.1:{port}")).collect(),
@@ -182,25 +179,25 @@ impl WatchedRedis {
         }
     }
 
-    /// Cuts a server with data off from the others and from all Sentinels, as a network partition does:
-    /// nothing passes, nothing is closed. Clients still reach it. A master goes on serving them.
+    /// Cuts a server with data off from the others and from all Sentinels, like a network partition: no bytes pass, and no
+    /// connection closes. Clients still reach it, and a master serves them.
     ///
     /// # Panics
-    /// When they were not [started for that](Self::start_cuttable).
+    /// If the servers were not [started for cuts](Self::start_cuttable).
     pub fn cut(&self, server: usize) {
         assert!(server < SERVERS, "there is no server {server}");
         self.crossings.as_ref().expect("started for cuts").cut(server);
     }
 
-    /// Heals every cut.
+    /// Heals all cuts.
     pub fn heal(&self) {
         self.crossings.iter().for_each(Crossings::heal);
     }
 
-    /// The server that most Sentinels name, and that says itself that it leads; waits for it.
+    /// Waits until a server reports that it is the master and a majority of Sentinels names it, and returns it.
     ///
     /// # Cancel safety
-    /// Cancel safe, like all waits here.
+    /// Cancel safe.
     ///
     /// # Errors
     /// [`ServerError::Ensemble`] after a minute.
@@ -215,15 +212,15 @@ impl WatchedRedis {
         .await
     }
 
-    /// Whether a server says itself that it leads, be it right or not.
+    /// Returns whether a server reports that it is the master, right or wrong.
     pub async fn leads(&self, server: usize) -> bool {
         self.info(server).await.contains("role:master")
     }
 
-    /// Waits until another server than this one leads: it was killed, say.
+    /// Waits until another server is the master, for example after a kill of this one, and returns it.
     ///
     /// # Errors
-    /// As [`master`](Self::master).
+    /// The same as for [`master`](Self::master).
     pub async fn wait_until_replaced(&self, server: usize) -> Result<usize, ServerError> {
         until("did not replace a master", self.states(), async || {
             self.master().await.ok().filter(|master| *master != server)
@@ -231,11 +228,11 @@ impl WatchedRedis {
         .await
     }
 
-    /// Waits until both other servers follow the master, and all Sentinels know them and each
-    /// other, and act: one that stood still for two seconds does nothing for the next thirty (TILT).
+    /// Waits until both other servers follow the master, and all Sentinels know them and each other, and are active: a Sentinel
+    /// that was paused for two seconds is inactive for the next thirty (TILT).
     ///
     /// # Errors
-    /// As [`master`](Self::master).
+    /// The same as for [`master`](Self::master).
     pub async fn wait_until_whole(&self) -> Result<(), ServerError> {
         let master = self.master().await?;
         until("was not whole", self.states(), async || {
@@ -253,29 +250,29 @@ impl WatchedRedis {
     /// [`ServerError::Stopped`] if it does not run.
     ///
     /// # Panics
-    /// When there is no such server, like every method that takes one.
+    /// If there is no such server. Each method with a server panics so.
     pub async fn kill(&self, server: usize) -> Result<(), ServerError> {
         self.servers[server].kill().await
     }
 
-    /// Stops a server without its connections noticing (SIGSTOP): it accepts, and answers nothing.
+    /// Stops a server without closing its connections (SIGSTOP): it accepts connections, but does not answer.
     ///
     /// # Errors
-    /// As [`kill`](Self::kill).
+    /// The same as for [`kill`](Self::kill).
     pub fn pause(&self, server: usize) -> Result<(), ServerError> {
         self.servers[server].signal(rustix::process::Signal::STOP)
     }
 
-    /// Lets a stopped server go on.
+    /// Continues a stopped server.
     ///
     /// # Errors
-    /// As [`kill`](Self::kill).
+    /// The same as for [`kill`](Self::kill).
     pub fn resume(&self, server: usize) -> Result<(), ServerError> {
         self.servers[server].signal(rustix::process::Signal::CONT)
     }
 
-    /// How often Sentinels have found that they, or the machine, had stood still for two seconds: each does nothing
-    /// for the next thirty (TILT).
+    /// Returns how often Sentinels have noticed a pause of two seconds, of their process or the machine. After it, a Sentinel is
+    /// inactive for thirty seconds (TILT).
     pub fn tilts(&self) -> usize {
         self.sentinels.iter().map(|sentinel| sentinel.binary.log_lines_with("+tilt")).sum()
     }
@@ -283,42 +280,42 @@ impl WatchedRedis {
     /// Kills a Sentinel (SIGKILL).
     ///
     /// # Errors
-    /// As [`kill`](Self::kill).
+    /// The same as for [`kill`](Self::kill).
     pub async fn kill_sentinel(&self, sentinel: usize) -> Result<(), ServerError> {
         self.sentinels[sentinel].kill().await
     }
 
-    /// Stops a Sentinel without its connections noticing (SIGSTOP).
+    /// Stops a Sentinel without closing its connections (SIGSTOP).
     ///
     /// # Errors
-    /// As [`kill`](Self::kill).
+    /// The same as for [`kill`](Self::kill).
     pub fn pause_sentinel(&self, sentinel: usize) -> Result<(), ServerError> {
         self.sentinels[sentinel].signal(rustix::process::Signal::STOP)
     }
 
-    /// Lets a stopped Sentinel go on.
+    /// Continues a stopped Sentinel.
     ///
     /// # Errors
-    /// As [`kill`](Self::kill).
+    /// The same as for [`kill`](Self::kill).
     pub fn resume_sentinel(&self, sentinel: usize) -> Result<(), ServerError> {
         self.sentinels[sentinel].signal(rustix::process::Signal::CONT)
     }
 
-    /// Starts a killed server again, empty, and makes it a replica of the master there is now.
+    /// Starts a killed server again without data, and makes it a replica of the current master.
     ///
     /// # Errors
-    /// As [`Server::launch`](super::Server::launch), and as [`master`](Self::master).
+    /// The same as for [`Server::launch`](super::Server::launch) and [`master`](Self::master).
     pub async fn launch(&self, server: usize) -> Result<(), ServerError> {
         let master = self.master().await?;
         self.servers[server].launch().await?;
-        // The Sentinels would do it too, in ten seconds.
+        // Without this, the Sentinels do it after ten seconds.
         let port = self.known[master];
         let line = format!("REPLICAOF 127.0.0.1 {port}\r\n");
         let answer = probe::ask_redis(&self.servers[server].binary.addr(), &line).await;
         answer.map(drop).map_err(ServerError::io("making a replica"))
     }
 
-    /// The server that a Sentinel names.
+    /// Returns the server that a Sentinel names.
     async fn named_by(&self, sentinel: &Local) -> Option<usize> {
         let line = format!("SENTINEL GET-MASTER-ADDR-BY-NAME {}\r\n", Self::SERVICE);
         let said = probe::ask_redis(&sentinel.binary.addr(), &line).await.ok()?;
@@ -333,13 +330,13 @@ impl WatchedRedis {
         acts && says("num-slaves", SERVERS - 1) && says("num-other-sentinels", SENTINELS - 1)
     }
 
-    /// What a server says of its role; nothing where it does not run.
+    /// Returns what a server reports about its role; empty if it does not run.
     async fn info(&self, server: usize) -> String {
         let addr = self.servers[server].binary.addr();
         probe::ask_redis(&addr, "INFO replication\r\n").await.unwrap_or_default()
     }
 
-    /// The ends of all logs.
+    /// Returns the ends of all logs.
     async fn states(&self) -> String {
         let logs = self.servers.iter().chain(&self.sentinels).map(Local::log_tail);
         logs.collect::<Vec<_>>().join("\n\n")

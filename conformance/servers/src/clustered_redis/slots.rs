@@ -1,4 +1,4 @@
-//! The slots of a Redis Cluster: the master of each, and moves from one master to another.
+//! The slots of a Redis Cluster: their masters, and moves between masters.
 
 use futures_util::future::join_all;
 
@@ -7,7 +7,7 @@ use crate::reached::until;
 use crate::{Kind, ServerError};
 
 impl ClusteredRedis {
-    /// The master of the slot of this key, as most servers see it; waits for it.
+    /// Waits until most servers agree on the master of this key's slot, and returns it.
     ///
     /// # Errors
     /// [`ServerError::Ensemble`] after a minute.
@@ -22,10 +22,10 @@ impl ClusteredRedis {
         .await
     }
 
-    /// Waits until another server than this one is the master of this key.
+    /// Waits until another server is the master of this key, and returns it.
     ///
     /// # Errors
-    /// As [`master_of`](Self::master_of).
+    /// The same as for [`master_of`](Self::master_of).
     pub async fn wait_until_replaced(&self, key: &str, server: usize) -> Result<usize, ServerError> {
         until("did not replace a master", self.states(), async || {
             self.master_of(key).await.ok().filter(|master| *master != server)
@@ -33,19 +33,19 @@ impl ClusteredRedis {
         .await
     }
 
-    /// The master of this key as one server sees it, be it right or not; `None` where it sees none.
+    /// Returns the master of this key as one server sees it, right or wrong. `None` if it sees none.
     ///
     /// # Errors
-    /// [`ServerError::Io`] when a server does not answer.
+    /// [`ServerError::Io`] if a server does not answer.
     pub async fn master_seen_by(&self, server: usize, key: &str) -> Result<Option<usize>, ServerError> {
         let slot = self.slot(key).await?;
         Ok(self.owner_in(&self.say(server, "CLUSTER NODES").await?, slot))
     }
 
-    /// The slot of a key.
+    /// Returns the slot of a key.
     ///
     /// # Errors
-    /// [`ServerError::Io`] when the first server does not answer.
+    /// [`ServerError::Io`] if the first server does not answer.
     pub async fn slot(&self, key: &str) -> Result<u16, ServerError> {
         let mut last = Err(ServerError::Stopped { kind: Kind::Redis });
         for server in 0..SERVERS {
@@ -60,14 +60,13 @@ impl ClusteredRedis {
         last
     }
 
-    /// Moves a slot with its keys from one master to another, as `redis-cli --cluster reshard` does,
-    /// a key at a time.
+    /// Moves a slot with its keys from one master to another, key by key, like `redis-cli --cluster reshard`.
     ///
     /// # Errors
-    /// [`ServerError::Io`] when a server does not answer.
+    /// [`ServerError::Io`] if a server does not answer.
     ///
     /// # Panics
-    /// When a server refuses it.
+    /// If a server refuses a step.
     pub async fn move_slot(&self, slot: u16, from: usize, to: usize) -> Result<(), ServerError> {
         self.begin_move(slot, from, to).await?;
         let port = self.servers[to].binary.known_port();
@@ -76,37 +75,37 @@ impl ClusteredRedis {
             let Some(key) = keys.lines().nth(2).filter(|key| !key.starts_with('-')) else { break };
             done(self.say(from, &format!("MIGRATE 127.0.0.1 {port} {key} 0 5000")).await?);
         }
-        // The new master first: it must know before the old one sends clients there.
+        // The new master is first: it must know its slot before the old one redirects clients to it.
         done(self.say(to, &format!("CLUSTER SETSLOT {slot} NODE {}", self.ids[to])).await?);
         done(self.say(from, &format!("CLUSTER SETSLOT {slot} NODE {}", self.ids[to])).await?);
         Ok(())
     }
 
-    /// The first step of [`move_slot`](Self::move_slot), which takes the others: the slot is on its way, and
-    /// its keys lie where they were. For a missing key the old master sends clients to the new one (`ASK`).
+    /// Takes the first step of [`move_slot`](Self::move_slot), which takes the others: the slot is migrating, and its keys have
+    /// not moved. For a missing key, the old master redirects clients to the new one (`ASK`).
     ///
     /// # Errors
-    /// As [`move_slot`](Self::move_slot).
+    /// The same as for [`move_slot`](Self::move_slot).
     ///
     /// # Panics
-    /// When a server refuses it.
+    /// If a server refuses a step.
     pub async fn begin_move(&self, slot: u16, from: usize, to: usize) -> Result<(), ServerError> {
         done(self.say(to, &format!("CLUSTER SETSLOT {slot} IMPORTING {}", self.ids[from])).await?);
         done(self.say(from, &format!("CLUSTER SETSLOT {slot} MIGRATING {}", self.ids[to])).await?);
         Ok(())
     }
 
-    /// Makes a replica a master without slots, as one is that has just joined. Waits until all take it for a
-    /// master, and it serves with them. That takes five seconds at least, if no master is replaced sooner.
+    /// Makes a replica a master without slots, like a new member. Waits until all servers see it as a master, and it serves. That
+    /// takes at least five seconds, if no master is replaced earlier.
     ///
     /// # Errors
-    /// As [`master_of`](Self::master_of), and [`ServerError::Io`] when a server does not answer.
+    /// The same as for [`master_of`](Self::master_of), and [`ServerError::Io`] if a server does not answer.
     ///
     /// # Panics
-    /// When a server refuses it: this one is a master with keys, say.
+    /// If a server refuses a step, for example because this one is a master with keys.
     pub async fn make_empty_master(&self, replica: usize) -> Result<(), ServerError> {
         done(self.say(replica, "CLUSTER RESET SOFT").await?);
-        // It has forgotten the others, and they know it.
+        // It has forgotten the other servers, but they know it.
         done(self.say(replica, &self.meet_line(0)).await?);
         let id = self.ids[replica].as_str();
         until("did not take a master in", self.states(), async || {
@@ -121,7 +120,7 @@ impl ClusteredRedis {
         .await
     }
 
-    /// The server that has a slot, in an answer to `CLUSTER NODES`.
+    /// Returns the owner of a slot, from an answer to `CLUSTER NODES`.
     fn owner_in(&self, view: &str, slot: u16) -> Option<usize> {
         let has = |word: &str| match word.split_once('-') {
             Some((first, last)) => match (first.parse::<u16>(), last.parse::<u16>()) {
@@ -137,7 +136,7 @@ impl ClusteredRedis {
     }
 }
 
-/// Checks the answer of a server to a step of a move.
+/// Asserts that a server has accepted a step of a move.
 fn done(said: String) {
     assert!(said.starts_with("+OK") || said.starts_with("+NOKEY"), "{said}");
 }

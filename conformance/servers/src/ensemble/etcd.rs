@@ -1,7 +1,7 @@
-//! The servers of an etcd cluster: they see each other through proxies.
+//! The servers of an etcd cluster. They connect to each other through proxies.
 //!
-//! All members must name a member by one URL, so that each way needs a proxy of its own behind the
-//! same name: it is that of a socket (`unix://`), which each looks for in its own folder.
+//! All members must name a member by one URL, although each link needs a separate proxy. So the URL is a socket (`unix://`),
+//! which each member opens in its own folder.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,14 +17,14 @@ use crate::ports::ClaimedPorts;
 use crate::proxy::Proxy;
 use crate::{ServerError, probe};
 
-/// A leader is silent for so long at most. Shorter, and a busy machine elects leaders without a
-/// fault; longer, and the shortest lease is no second any more.
+/// The election timeout. With a shorter one, a busy machine elects leaders without a fault. With a longer one, the shortest lease
+/// is longer than a second.
 const ELECTION: Duration = Duration::from_millis(600);
 const HEARTBEAT: Duration = Duration::from_millis(50);
 
-/// The file in whose place each member finds the door to this one.
+/// Returns the name of the file at which each member finds the door to this one.
 fn door(member: usize) -> String {
-    // etcd takes no name without a port.
+    // etcd requires a port.
     format!("member-{member}:1")
 }
 
@@ -32,11 +32,11 @@ fn peer_url(member: usize) -> String {
     format!("unix://{}", door(member))
 }
 
-/// Starts so many servers.
+/// Starts `size` servers.
 pub(super) async fn start(size: usize) -> Result<Started, ServerError> {
     let claimed = ClaimedPorts::take(2 * size)?;
     let ports: Vec<_> = claimed.numbers.as_chunks().0.iter().map(|&[client, peer]| (client, peer)).collect();
-    // Two clusters must not take each other's servers for their own.
+    // A server of another cluster must be recognised.
     let shared = [cluster(size), format!("--initial-cluster-token={}", rand::random::<u64>())];
     let mut binaries = Vec::new();
     for (id, &(client, peer)) in ports.iter().enumerate() {
@@ -57,10 +57,10 @@ pub(super) async fn start(size: usize) -> Result<Started, ServerError> {
     Ok((servers, links, claimed))
 }
 
-/// What a server says that it is; nothing where it knows of no leader, and so serves nobody.
+/// Returns the role that a server reports. `None` if it knows no leader, and so does not serve.
 pub(super) async fn role(addr: &str) -> Option<Role> {
     let question = "POST /v3/maintenance/status HTTP/1.0\r\nContent-Length: 2\r\n\r\n{}";
-    // No answer is an answer: it does not serve.
+    // A server without an answer does not serve.
     let said = probe::ask_in_time(addr, question).await.ok()?;
     let field = |name: &str| {
         let (_, rest) = said.split_once(&format!("\"{name}\":\""))?;
@@ -70,13 +70,13 @@ pub(super) async fn role(addr: &str) -> Option<Role> {
     Some(if field("member_id") == Some(leader) { Role::Leader } else { Role::Follower })
 }
 
-/// The members, the same for each of them.
+/// Returns the argument with all members, which is the same for each member.
 fn cluster(size: usize) -> String {
     let members: Vec<_> = (0..size).map(|member| format!("m{member}={}", peer_url(member))).collect();
     format!("--initial-cluster={}", members.join(","))
 }
 
-/// What is of one member alone.
+/// Returns the arguments of one member.
 fn own(folder: &Path, id: usize, client: u16, peer: u16) -> Vec<String> {
     let client = format!("http://127.0.0.1:{client}");
     vec![

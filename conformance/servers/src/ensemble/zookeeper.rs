@@ -1,4 +1,4 @@
-//! The servers of a ZooKeeper ensemble: they see each other through proxies.
+//! The servers of a ZooKeeper ensemble. They connect to each other through proxies.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ use crate::{ServerError, probe};
 /// The ports of one server: for clients, for the quorum, for elections, for clients with TLS.
 type MemberPorts = [u16; 4];
 
-/// Starts so many servers, which speak TLS with their clients too, if that is asked for.
+/// Starts `size` servers. With `tls`, they speak TLS with clients too.
 pub(super) async fn start(size: usize, tls: Option<&ServerTls>) -> Result<Started, ServerError> {
     let claimed = ClaimedPorts::take(4 * size)?;
     let ports: &[MemberPorts] = claimed.numbers.as_chunks().0;
@@ -45,9 +45,9 @@ pub(super) async fn start(size: usize, tls: Option<&ServerTls>) -> Result<Starte
     Ok((servers, links, claimed))
 }
 
-/// What a server says that it is; nothing where it does not serve.
+/// Returns the role that a server reports. `None` if it does not serve.
 pub(super) async fn role(addr: &str) -> Option<Role> {
-    // No answer is an answer: it does not serve.
+    // A server without an answer does not serve.
     let said = probe::ask_in_time(addr, "srvr").await.ok()?;
     if said.contains("Mode: leader") {
         Some(Role::Leader)
@@ -56,11 +56,10 @@ pub(super) async fn role(addr: &str) -> Option<Role> {
     }
 }
 
-/// What a server logs that has read a transaction whose digest is not that of its data.
+/// The log text of a server that has read a transaction with another digest than its data.
 pub(super) const DIVERGED: &str = "Digests are not matching";
 
-/// The nodes that go with a session, each with it, as this server has them; nothing where it does not
-/// serve.
+/// Returns the ephemeral nodes of this server, each with its session. `None` if it does not serve.
 pub(super) async fn ephemerals(addr: &str) -> Option<BTreeSet<String>> {
     let said = probe::ask_in_time(addr, "dump").await.ok()?;
     let (_, nodes) = said.split_once("Sessions with Ephemerals")?;
@@ -75,14 +74,12 @@ pub(super) async fn ephemerals(addr: &str) -> Option<BTreeSet<String>> {
     Some(found)
 }
 
-/// The members as server `id` is to see them: itself where it listens, the others behind their
-/// proxies.
+/// Returns the members in the configuration of server `id`: itself at its own ports, the others at their proxies.
 fn members(id: usize, [_, quorum, election, _]: MemberPorts, links: &[Link]) -> String {
     let tick = Clocks::Fast.zookeeper_tick().as_millis();
     let sync = Ensemble::SYNC_LIMIT.as_millis() / tick;
     let mut lines = format!("initLimit={}\nsyncLimit={sync}\n", sync * 3);
-    // A server that was alone asks the others again this soon, in milliseconds, not after up to a
-    // minute.
+    // The longest pause, in milliseconds, before a server without others asks them again. The default is a minute.
     lines.push_str("fastleader.maxNotificationInterval=800\n");
     let mut member = |id: usize, quorum, election| {
         // Writing to a String cannot fail.
@@ -95,8 +92,8 @@ fn members(id: usize, [_, quorum, election, _]: MemberPorts, links: &[Link]) -> 
     lines
 }
 
-/// Takes the address out of the greeting on an election port: version (negative), number, length,
-/// address. What is left, the number alone, is the greeting of an older release.
+/// Removes the address from the greeting on an election port: version (negative), number, length, address. The rest, only the
+/// number, is the greeting of an older release.
 fn without_address(greeting: &mut Vec<u8>) {
     const VERSION: usize = 8;
     const NUMBER: usize = 8;

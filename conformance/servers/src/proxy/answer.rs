@@ -1,4 +1,4 @@
-//! Which bytes from the server answer a request.
+//! Finds the bytes from the server that answer a request.
 //!
 //! An HTTP/2 server sends frames that answer no request: acknowledgements of pings, windows, messages of other
 //! streams. The proxy reads the headers of the frames (RFC 9113, section 4.1) to find the answer. Other
@@ -21,7 +21,7 @@ pub(super) enum Awaited {
 }
 
 impl Awaited {
-    /// Whether the server has answered every request of the chunk.
+    /// Returns whether the server has answered each request of the chunk.
     pub(super) fn is_over(&self) -> bool {
         matches!(self, Awaited::Streams(streams) if streams.is_empty())
     }
@@ -37,7 +37,7 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    /// Reads a chunk of the client, and returns what answers it.
+    /// Reads a chunk of the client, and returns the answers to wait for.
     pub(super) fn request(&mut self, chunk: &[u8]) -> Awaited {
         let is_first = self.is_http2.is_none();
         if !*self.is_http2.get_or_insert_with(|| chunk.starts_with(PREFACE)) {
@@ -47,14 +47,14 @@ impl Conversation {
         let streams = |kind| -> BTreeSet<u32> {
             frames.iter().filter(|frame| frame.kind == kind).map(|frame| frame.stream).collect()
         };
-        // A chunk without new requests continues older ones, or only keeps the connection.
+        // A chunk without new requests continues older ones, or only keeps the connection alive.
         match [streams(HEADERS), streams(DATA)].into_iter().find(|streams| !streams.is_empty()) {
             Some(streams) => Awaited::Streams(streams),
             None => Awaited::NextChunk,
         }
     }
 
-    /// Reads a chunk of the server. Returns whether it answers an awaited request, which is then awaited no longer.
+    /// Reads a chunk of the server. Returns whether it answers an awaited request, and removes that request.
     pub(super) fn reply(&mut self, chunk: &[u8], awaited: Option<&mut Awaited>) -> bool {
         let frames = if self.is_http2 == Some(true) { self.replies.read(chunk) } else { Vec::new() };
         match awaited {
@@ -82,7 +82,7 @@ struct Frame {
     stream: u32,
 }
 
-/// Finds the frames of one direction, however they are cut into chunks.
+/// Finds the frames of one direction, for any division into chunks.
 #[derive(Debug, Default)]
 struct Frames {
     header: Vec<u8>,
@@ -90,7 +90,7 @@ struct Frames {
 }
 
 impl Frames {
-    /// The frames whose header ends in this chunk.
+    /// Returns the frames whose header ends in this chunk.
     fn read(&mut self, mut chunk: &[u8]) -> Vec<Frame> {
         let mut frames = Vec::new();
         while !chunk.is_empty() {

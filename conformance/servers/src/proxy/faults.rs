@@ -1,11 +1,11 @@
-//! The faults in force, as one value that every connection watches.
+//! The active faults, as one value that each connection watches.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-/// The way that bytes travel.
+/// The direction of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the client to the server: requests.
@@ -14,32 +14,32 @@ pub enum Direction {
     ToClient,
 }
 
-/// What the proxy does to its traffic now. The default is: nothing.
+/// The active faults. The default has none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Faults {
     pub(super) refuse: bool,
-    // By direction, as the next two.
+    // By direction, like the next two fields.
     pub(super) held: [bool; 2],
     pub(super) delay: [Duration; 2],
     /// Bytes per second.
     pub(super) rate: [Option<u32>; 2],
-    /// Connections made before this many cuts are to close.
+    /// The number of cuts. A connection that is older than the last cut closes.
     pub(super) cuts: u64,
-    /// A reply held on one connection is let go when this grows.
+    /// The number of resumes. A reply that is held on one connection continues when it grows.
     pub(super) resumes: u64,
 }
 
 impl Faults {
-    /// Takes every fault back. What was counted stays, since connections compare with it.
+    /// Ends all faults. The counts remain, because connections compare with them.
     pub(super) fn resume(&mut self) {
         *self = Faults { cuts: self.cuts, resumes: self.resumes + 1, ..Faults::default() };
     }
 }
 
-/// Waits until a chunk that came at `received` may go on: the direction is not held, the delay has
-/// passed, and `kept` (the `resumes` at which this one connection was held) is over.
+/// Waits until a chunk that came at `received` may pass: the direction is not held, the delay is over, and `resumes` has grown
+/// beyond `kept` (its value when this connection was held).
 ///
-/// Returns at once when the proxy is gone: its connections are being dropped then.
+/// Returns at once if the proxy is gone: then its connections are dropped.
 pub(super) async fn pass(
     faults: &mut watch::Receiver<Faults>,
     direction: Direction,
@@ -58,7 +58,7 @@ pub(super) async fn pass(
     }
 }
 
-/// Waits as long as so many bytes take on a narrow way, or until it is one no more.
+/// Waits for the time that the bytes need on a narrow link, or until the link is not narrow any more.
 pub(super) async fn squeeze(faults: &mut watch::Receiver<Faults>, direction: Direction, bytes: usize) {
     let begun = Instant::now();
     loop {
@@ -73,12 +73,12 @@ pub(super) async fn squeeze(faults: &mut watch::Receiver<Faults>, direction: Dir
 
 /// Waits until neither direction is held: a new connection reaches the server only then.
 pub(super) async fn open(faults: &mut watch::Receiver<Faults>) {
-    // An error means that the proxy is gone, and this connection with it.
+    // An error means that the proxy and this connection are gone.
     let _ = faults.wait_for(|now| now.held == [false; 2]).await;
 }
 
-/// Completes when the connections of `since` are to close.
+/// Completes when connections from the time of `since` cuts must close.
 pub(super) async fn cut(faults: &mut watch::Receiver<Faults>, since: u64) {
-    // As above: no proxy, no connection.
+    // As above.
     let _ = faults.wait_for(|now| now.cuts > since).await;
 }

@@ -1,4 +1,4 @@
-//! One connection through the proxy: two pumps, and the faults between them.
+//! One connection through the proxy: two directions, with faults.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -16,45 +16,44 @@ use super::shared::{Client, Shared};
 use super::trap::{Catch, Delivery};
 use crate::accepting::connected;
 
-/// How long the server's side outlives a client whose reply was dropped: time enough to act on the
-/// request.
+/// The time for which the server's side stays open after a dropped reply, so that the server can execute the request.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// How soon a server that refused is dialled again.
+/// The pause before a server that refused is dialled again.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// What one read returned, and when.
+/// The bytes of one read, and its time.
 struct Chunk {
     bytes: Vec<u8>,
     received: Instant,
 }
 
-/// Why a connection ended before both its streams did.
+/// The reason why a connection ended before both its streams.
 enum Ended {
     Broken,
     ReplyDropped(watch::Sender<bool>),
     Parked { request: Vec<u8>, awaited: Awaited, caught: watch::Sender<bool>, delivery: Delivery },
 }
 
-/// A broken connection is seen by both sides as just that; the cause is of no use to anybody here.
+/// Both sides only see a broken connection, so the cause is dropped.
 impl From<io::Error> for Ended {
     fn from(_: io::Error) -> Self {
         Ended::Broken
     }
 }
 
-/// What happens to the answer of the server.
+/// The fault of the server's answer.
 enum ReplyFault {
     Drop(watch::Sender<bool>),
     Hold(watch::Sender<bool>),
 }
 
-/// What the two pumps of a connection share.
+/// The state that both directions of a connection share.
 #[derive(Default)]
 struct Replies {
     conversation: Conversation,
     fault: Option<(ReplyFault, Awaited)>,
-    /// Replies are held until the proxy has resumed more often than this.
+    /// Replies are held until the number of resumes is above this.
     kept: Option<u64>,
 }
 
@@ -75,14 +74,13 @@ pub(super) async fn run(mut client: Client, shared: Arc<Shared>) {
         Ok(()) | Err(Ended::Broken) => {}
         Err(Ended::ReplyDropped(fired)) => {
             fired.send_replace(true);
-            // Closing now could take the request back: a server may drop what a closed connection
-            // asked for.
+            // A close at this moment could cancel the request: a server may drop requests of a closed connection.
             linger(&mut upstream).await;
         }
         Err(Ended::Parked { request, awaited, caught, delivery: Delivery { asked, done } }) => {
             caught.send_replace(true);
             if asked.await.is_ok() && answered(&mut upstream, &request, conversation, awaited).await.is_ok() {
-                // The test may have dropped its end.
+                // The test may have dropped the receiver.
                 let _ = done.send(());
                 linger(&mut upstream).await;
             }
@@ -90,7 +88,7 @@ pub(super) async fn run(mut client: Client, shared: Arc<Shared>) {
     }
 }
 
-/// Keeps the connection open for a while, so that the server finishes its work.
+/// Keeps the connection open for some time, so that the server finishes its work.
 async fn linger(upstream: &mut TcpStream) {
     let _ = timeout(LINGER, tokio::io::copy(upstream, &mut tokio::io::sink())).await;
 }
@@ -115,8 +113,7 @@ async fn answered(
 
 /// Forwards until both streams have ended, or a fault ends the connection.
 ///
-/// Both directions run in one task: a fault that is set right after a request was written is in
-/// place before any reply to it can be read.
+/// Both directions run in one task: a fault that is set directly after the write of a request is active before its reply is read.
 async fn forward(
     client: &mut TcpStream,
     upstream: &mut Option<TcpStream>,
@@ -128,10 +125,9 @@ async fn forward(
     let (requests_in, requests) = mpsc::unbounded_channel();
     let (replies_in, replies_out) = mpsc::unbounded_channel();
 
-    // The client is read while the server is not yet dialled, so that one that gave up meanwhile is
-    // seen.
+    // The client is read before the server is dialled, so that the proxy notices a client that gives up.
     let read_requests = read(client_read, move |chunk| {
-        // The queue's other end is only gone when the connection is.
+        // The receiver is gone only with the connection.
         let _ = requests_in.send(chunk);
         Ok(())
     });
@@ -162,7 +158,7 @@ async fn forward(
     tokio::try_join!(read_requests, connected).map(drop)
 }
 
-/// Connects to the server; with patience, for as long as the client waits.
+/// Connects to the server. A patient proxy tries as long as the client waits.
 async fn dial(shared: &Shared, requests: &mpsc::UnboundedReceiver<Chunk>) -> io::Result<TcpStream> {
     loop {
         match connected(&shared.upstream).await {
@@ -172,8 +168,7 @@ async fn dial(shared: &Shared, requests: &mpsc::UnboundedReceiver<Chunk>) -> io:
     }
 }
 
-/// Hands every chunk of a stream on, until its end. A reset is an end, which waits its turn like
-/// any other.
+/// Forwards each chunk of a stream until its end. A reset counts as an end, and keeps its place in the order.
 async fn read(
     mut from: impl AsyncRead + Unpin,
     mut hand_on: impl FnMut(Chunk) -> Result<(), Ended>,
@@ -185,7 +180,7 @@ async fn read(
     Ok(())
 }
 
-/// Applies to a chunk that came from the server the fault that waits for it.
+/// Applies a waiting fault to a chunk from the server.
 fn strike(replies: &Mutex<Replies>, chunk: &[u8], faults: &watch::Sender<Faults>) -> Result<(), Ended> {
     let mut replies = replies.lock().unwrap_or_else(PoisonError::into_inner);
     let replies = &mut *replies;
@@ -203,8 +198,8 @@ fn strike(replies: &Mutex<Replies>, chunk: &[u8], faults: &watch::Sender<Faults>
     }
 }
 
-/// Nothing passes behind a cut, even before the connection's task has seen it: a request that was carried out,
-/// and whose reply was lost, is a fault of another kind.
+/// Lets no bytes pass after a cut, even before the connection's task has noticed it: an executed request with a lost reply is
+/// another kind of fault.
 fn not_cut(faults: &watch::Receiver<Faults>, born: u64) -> Result<(), Ended> {
     if faults.borrow().cuts > born { Err(Ended::Broken) } else { Ok(()) }
 }

@@ -1,13 +1,13 @@
-//! Other ports in the place of those that a server names.
+//! Replaces the ports that a server names.
 
-/// Where the servers listen.
+/// The host of the servers.
 const HOST: &[u8] = b"127.0.0.1";
-/// What stands between host and port: in an error text, as texts of an array, as text and number.
+/// The bytes between host and port: in an error text, as texts of an array, as text and number.
 const BETWEEN: [&[u8]; 3] = [b":", b"\r\n$5\r\n", b"\r\n:"];
-/// All ports have so many digits, so that no length in the protocol changes.
+/// The number of digits of all ports: lengths in the protocol must not change.
 const DIGITS: usize = 5;
 
-/// Which port stands in the place of which.
+/// The replacement of each port.
 #[derive(Debug)]
 pub(super) struct Readdress(Vec<(Vec<u8>, Vec<u8>)>);
 
@@ -21,8 +21,8 @@ impl Readdress {
         Self(ports.into_iter().map(|(named, instead)| (digits(named), digits(instead))).collect())
     }
 
-    /// The bytes of a chunk that may go on, with other ports. An address that the chunk's end cuts in
-    /// two stays in `cut_off` for the next one.
+    /// Returns the bytes of a chunk that may pass, with replaced ports. If the end of the chunk splits an address, the first part
+    /// stays in `cut_off` for the next chunk.
     pub(super) fn apply(&self, cut_off: &mut Vec<u8>, chunk: Vec<u8>) -> Vec<u8> {
         let mut bytes = std::mem::take(cut_off);
         bytes.extend(chunk);
@@ -37,7 +37,7 @@ impl Readdress {
                 port.copy_from_slice(instead);
             }
         }
-        // The end of a line is the end of an answer: nothing that is complete is kept back.
+        // The end of a line is the end of an answer, so the chunk is complete.
         if !bytes.ends_with(b"\r\n") {
             let longest = HOST.len() + BETWEEN.map(<[u8]>::len).into_iter().max().unwrap_or(0) + DIGITS;
             let from = bytes.len().saturating_sub(longest - 1);
@@ -49,7 +49,7 @@ impl Readdress {
     }
 }
 
-/// Whether this is the beginning of an address, and no more.
+/// Returns whether this is only the first part of an address.
 fn is_cut_off(end: &[u8]) -> bool {
     let Some(rest) = end.strip_prefix(HOST) else { return HOST.starts_with(end) };
     BETWEEN.iter().any(|between| match rest.strip_prefix(*between) {
@@ -74,7 +74,7 @@ mod tests {
         let expected: &[u8] = b"-MOVED 1 127.0.0.1:54321\r\n*2\r\n$9\r\n127.0.0.1\r\n$5\r\n22222\r\n\
             *2\r\n$9\r\n127.0.0.1\r\n:54321\r\n:12345\r\n$15\r\n127.0.0.1:33333\r\n";
         for cut in 0..answer.len() {
-            // What an end of a line cuts is complete, as far as anybody can tell.
+            // A part that ends with the end of a line looks complete.
             if answer[..cut].ends_with(b"127.0.0.1\r\n") || answer[..cut].ends_with(b"$5\r\n") {
                 continue;
             }

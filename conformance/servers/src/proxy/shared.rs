@@ -1,4 +1,4 @@
-//! What the proxy shares with its connections.
+//! The state that the proxy shares with its connections.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
@@ -10,26 +10,26 @@ use super::faults::Faults;
 use super::readdress::Readdress;
 use super::trap::Traps;
 
-/// What servers that talk to each other through a proxy need of it.
+/// The settings of a proxy between servers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Manners {
-    /// Changes the first chunk of each client: a greeting may name a way round the proxy.
+    /// Changes the first chunk of each client: a greeting may have an address without the proxy.
     pub(crate) introduce: Option<fn(&mut Vec<u8>)>,
-    /// Dials again while the server refuses. A server that would try again after a refusal takes a
-    /// connection that is accepted and closed for a failure.
+    /// Dials again while the server refuses. A server that retries after a refusal treats a connection that is accepted and closed
+    /// as a failure.
     pub(crate) patient: bool,
 }
 
-/// What the proxy shares with its connections.
+/// The state that the proxy shares with its connections.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) upstream: String,
     pub(super) manners: Manners,
-    /// The addresses that a server names, and those in their place.
+    /// The replacements of addresses that a server names.
     pub(super) readdress: OnceLock<Readdress>,
     pub(super) faults: watch::Sender<Faults>,
     pub(super) traps: Traps,
-    /// Of what comes from the server.
+    /// The traps for chunks from the server.
     pub(super) replies: Traps,
     /// Bytes that came from clients.
     pub(super) asked: AtomicU64,
@@ -38,16 +38,16 @@ pub(super) struct Shared {
     pub(super) open: watch::Sender<usize>,
 }
 
-/// A client's connection, counted for as long as it is open, however it ends.
+/// A client's connection, which counts until it ends in any way.
 pub(super) struct Client {
     pub(super) stream: TcpStream,
-    /// How many cuts there had been when it came.
+    /// The number of cuts before its accept.
     pub(super) cuts: u64,
     shared: Arc<Shared>,
 }
 
 impl Client {
-    /// `None` when new connections are refused.
+    /// Counts a new connection. `None` if new connections are refused.
     pub(super) fn admit(stream: TcpStream, shared: Arc<Shared>) -> Option<Client> {
         let Faults { refuse, cuts, .. } = *shared.faults.borrow();
         (!refuse).then(|| {

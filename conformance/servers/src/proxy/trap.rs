@@ -5,41 +5,39 @@ use std::sync::Mutex;
 
 use tokio::sync::{oneshot, watch};
 
-/// The awaited event can no longer come: the proxy was dropped, or the connection that it was to
-/// happen on broke.
+/// The awaited event cannot come any more: the proxy was dropped, or the connection broke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the proxy was dropped, or the connection broke, before the awaited event")]
 pub struct EventLost;
 
-/// Something awaited at the proxy: a request that passed, a reply that was dropped or held.
+/// An awaited event at the proxy: a request that passed, or a reply that was dropped or held.
 ///
-/// It is armed from the call that made it, and dropping it disarms it.
+/// It is armed from its creation; a drop disarms it.
 #[derive(Debug)]
 #[must_use = "dropping the event disarms it"]
 pub struct Event(watch::Receiver<bool>);
 
 impl Event {
-    /// Whether it has happened.
+    /// Returns whether the event has happened.
     pub fn has_fired(&self) -> bool {
         *self.0.borrow()
     }
 
-    /// Waits until it has happened; at once if it already has.
+    /// Waits for the event. Returns at once if it has happened.
     ///
     /// # Cancel safety
-    /// Cancel safe: waiting again sees what happened in between.
+    /// Cancel safe: a later call sees an event that happened in between.
     ///
     /// # Errors
-    /// [`EventLost`] when the proxy was dropped first, or the connection broke between a request
-    /// and its reply.
+    /// [`EventLost`] if the proxy was dropped first, or the connection broke between a request and its reply.
     pub async fn fired(&mut self) -> Result<(), EventLost> {
         self.0.wait_for(|fired| *fired).await.map(drop).map_err(|_| EventLost)
     }
 }
 
-/// A request that the proxy keeps back while its client has already lost the connection.
+/// A request that the proxy holds after its client has lost the connection.
 ///
-/// Dropping it before [`deliver`](Parked::deliver) loses the request for good.
+/// A drop before [`deliver`](Parked::deliver) loses the request.
 #[derive(Debug)]
 #[must_use = "dropping it loses the request"]
 pub struct Parked {
@@ -49,25 +47,25 @@ pub struct Parked {
 }
 
 impl Parked {
-    /// Waits until the request was caught. From then on its client's connection is closed.
+    /// Waits until the request is caught. Then its client's connection is closed.
     ///
     /// # Cancel safety
     /// Cancel safe.
     ///
     /// # Errors
-    /// [`EventLost`] when the proxy was dropped first.
+    /// [`EventLost`] if the proxy was dropped first.
     pub async fn caught(&mut self) -> Result<(), EventLost> {
         self.caught.fired().await
     }
 
-    /// Sends the request to the server, on the connection that the client had, and waits until the
-    /// server begins to answer it or closes the connection. The client does not get the answer.
+    /// Sends the request to the server on the client's former connection, and waits until the server starts its answer or closes
+    /// the connection. The client does not get the answer.
     ///
     /// # Cancel safety
-    /// Cancelled, the request is still delivered.
+    /// A cancelled call still delivers the request.
     ///
     /// # Errors
-    /// [`EventLost`] when the proxy was dropped, or the connection to the server had broken.
+    /// [`EventLost`] if the proxy was dropped, or the connection to the server had broken.
     pub async fn deliver(mut self) -> Result<(), EventLost> {
         self.caught().await?;
         self.deliver.send(()).map_err(|()| EventLost)?;
@@ -75,19 +73,19 @@ impl Parked {
     }
 }
 
-/// What happens to the request that a trap caught, or to its reply.
+/// The fate of a caught request, or of its reply.
 pub(super) enum Catch {
-    /// The request passes, and nothing else happens.
+    /// The request passes without a fault.
     Tell,
-    /// The request passes; the answer is lost and the connection closed.
+    /// The request passes, the answer is dropped, and the connection is closed.
     DropReply,
-    /// The request passes; the chunks from the server wait for `resume`.
+    /// The request passes, and the chunks from the server wait for `resume`.
     HoldReply,
-    /// The request waits; the client's connection is closed.
+    /// The request waits, and the client's connection is closed.
     Park(Delivery),
 }
 
-/// The delivery of a request that waits: asked for, and done.
+/// The delivery of a waiting request: its order and its completion.
 pub(super) struct Delivery {
     pub(super) asked: oneshot::Receiver<()>,
     pub(super) done: oneshot::Sender<()>,
@@ -95,14 +93,14 @@ pub(super) struct Delivery {
 
 type Matcher = Box<dyn Fn(&[u8]) -> bool + Send>;
 
-/// A catch that awaits its request.
+/// A fault that awaits its request.
 pub(super) struct Trap {
     matches: Matcher,
     pub(super) catch: Catch,
     pub(super) fired: watch::Sender<bool>,
 }
 
-/// The traps that are set, oldest first.
+/// The active traps, oldest first.
 #[derive(Default)]
 pub(super) struct Traps(Mutex<Vec<Trap>>);
 
@@ -130,8 +128,8 @@ impl Traps {
         Parked { caught, deliver, delivered }
     }
 
-    /// Takes the traps that this request falls into: every event, and the oldest of the others.
-    /// Those whose event was dropped go on the way.
+    /// Removes and returns the traps that match this request: all plain events, and the oldest of the others. Also removes traps
+    /// whose event was dropped.
     pub(super) fn spring(&self, request: &[u8]) -> Vec<Trap> {
         let mut faulty = false;
         self.lock()
