@@ -11,12 +11,12 @@ use crate::target::Target;
 use crate::throughput::TASKS;
 use crate::{Result, counting, hearing, held, many, moving, quorum, reentry, throughput, uncontended};
 
-/// How many contend for a read/write lock, for permits and in an election.
+/// The number of contenders for a read/write lock, for permits and in an election.
 const CONTENDERS: usize = 16;
-/// How many contend where some give up: more than stand near the head of a queue on etcd.
+/// The number of contenders if some give up: more than the head of a queue on etcd.
 const IMPATIENT: usize = 32;
 
-/// The targets, and the terms on which they are measured.
+/// The targets, and the terms of their measurements.
 #[derive(Debug)]
 pub struct Bench {
     /// The coordinators.
@@ -28,7 +28,7 @@ pub struct Bench {
 /// One measurement of one recipe on one target.
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
-    /// Which of the targets.
+    /// The number of the target.
     pub target: usize,
     task: Task,
 }
@@ -42,15 +42,14 @@ enum Task {
     Counter,
     Hearing(Event),
     Quorum(usize),
-    // To the target's other side of this number.
+    // The number of the target's other side.
     Moving(Recipe, usize),
     Held(usize),
     Many(usize),
 }
 
 impl Bench {
-    /// What there is to do in a round. Thousands of locks are held in rounds of their own: see
-    /// [`Job::held`].
+    /// Returns the jobs of a round. Jobs with thousands of held locks have separate rounds: see [`Job::held`].
     pub fn jobs(&self, measures: &[Measure], recipes: &[Recipe]) -> Vec<Job> {
         let mut jobs = Vec::new();
         for (target, of) in self.targets.iter().enumerate() {
@@ -83,7 +82,7 @@ impl Bench {
             Measure::Latch => vec![Task::Hearing(Event::Opened)],
             Measure::Value => vec![Task::Hearing(Event::Written)],
             Measure::Election => {
-                // Beside it the mutex that it is made of.
+                // The mutex of its queue, for comparison.
                 let mutex = self.plan.raw.then_some(Play::Handoff(Recipe::Mutex));
                 [Play::Election].into_iter().chain(mutex).map(|play| contest(play, CONTENDERS)).collect()
             }
@@ -97,10 +96,10 @@ impl Bench {
         }
     }
 
-    /// Does a job. What goes wrong is a line too.
+    /// Plays a job, and returns its lines. A failure is a line too.
     ///
     /// # Cancel safety
-    /// Cancelled, it leaves nothing that its clients' leases do not take.
+    /// A cancelled call leaves only data that ends with the leases of its clients.
     pub async fn play(&self, job: &Job) -> Vec<Line> {
         let (target, plan) = (&self.targets[job.target], &self.plan);
         let lines: Result<Vec<Line>> = match job.task {
@@ -120,22 +119,21 @@ impl Bench {
         lines.unwrap_or_else(|error| vec![self.failed(job, &error.to_string())])
     }
 
-    /// The line of a job that came to nothing.
+    /// Returns the line of a failed job.
     pub fn failed(&self, job: &Job, why: &str) -> Line {
         let line = Line::new(self.targets[job.target].name(), "latchwork", &job.to_string(), "", "");
         Line { error: Some(why.to_owned()), ..line }
     }
 }
 
-/// A task for each recipe and each of these.
+/// Returns a task for each recipe and each element.
 fn of_each<T: Copy>(recipes: &[Recipe], each: &[T], task: impl Fn(Recipe, T) -> Task) -> Vec<Task> {
     recipes.iter().flat_map(|recipe| each.iter().map(|one| task(*recipe, *one))).collect()
 }
 
 impl Job {
-    /// The measure and the number of locks that it holds, if that is what it does. It is done in a process of its
-    /// own, so that no other measurement's memory and work are counted, and takes too long to be
-    /// done as often as others.
+    /// Returns the measure and the number of locks, if the job holds thousands of locks. Such a job runs in a separate process, so
+    /// that memory and work of other measurements do not count. It takes too long for as many rounds as the others.
     pub fn held(&self) -> Option<(Measure, usize)> {
         match self.task {
             Task::Held(count) => Some((Measure::Held, count)),

@@ -1,14 +1,13 @@
-//! The benchmark: what the recipes cost beside the same requests sent raw, under contention, and
-//! while thousands are held.
+//! The benchmark: the cost of the recipes compared with the same requests sent raw, under contention, and with thousands of held
+//! locks.
 //!
-//! A [`Bench`] plays [`Job`]s on [`Target`]s in [`Plan`]'s terms; the caller interleaves the
-//! rounds. Each job answers [`Line`]s, which are the rows of the machine-readable output; a
-//! [`Summary`] is the same lines as tables, with the ratios and the budgets beside them.
+//! A [`Bench`] plays [`Job`]s on [`Target`]s by a [`Plan`]. The caller interleaves the rounds. Each job returns [`Line`]s, the rows
+//! of the machine-readable output. A [`Summary`] shows the same lines as tables, with ratios and budgets.
 //!
-//! A [`Trial`] is what coordinators are compared by, one beside the other, servers of others among them.
+//! A [`Trial`] compares coordinators, also servers that were not started here.
 //!
-//! It measures, and judges two things only: two holders at once ([`Line::overlaps`]), and a request
-//! that was not confirmed ([`Line::error`]).
+//! The benchmark checks only two things: two holders at once ([`Line::overlaps`]), and a request that was not confirmed
+//! ([`Line::error`]).
 
 mod contest;
 mod cost;
@@ -46,7 +45,7 @@ pub use summary::Summary;
 pub use target::Target;
 pub use trial::{Terms, Trial};
 
-/// An error of a server, a client crate or the library, as a sentence.
+/// An error of a server, a client crate or the library, as one sentence.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
-/// What can fail so.
+/// The result of an operation that can fail with [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;

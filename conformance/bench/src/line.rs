@@ -1,4 +1,4 @@
-//! One row of the output.
+//! A row of the output.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::stats::Timings;
 
-/// One result, as a line of JSON. Fields that a measure does not have are absent; times are in the
-/// line's unit.
+/// One result, as a line of JSON. A measure leaves out fields that it does not have. Times are in the unit of the line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs, reason = "the names are the format")]
@@ -16,13 +15,13 @@ pub struct Line {
     pub version: String,
     pub lang: String,
     pub server: String,
-    /// M1, M2, M3_grants, M3_handoff, M3_wait, M3_fair, M4, M5, MANY; RW_…, PERMITS_…, GIVEUPS_…,
-    /// REENTRY; COUNTER, COUNTER_adds, LATCH, LATCH_count, VALUE, VALUE_write, ELECTION_…, QUORUM, MOVE; of a
-    /// [`Trial`](crate::Trial) also LINK, BYTES, WAKES, CRASH, RESTART, HELD.
+    /// M1, M2, M3_grants, M3_handoff, M3_wait, M3_fair, M4, M5, MANY; RW_…, PERMITS_…, GIVEUPS_…, REENTRY; COUNTER, COUNTER_adds,
+    /// LATCH, LATCH_count, VALUE, VALUE_write, ELECTION_…, QUORUM, MOVE. A [`Trial`](crate::Trial) also has LINK, BYTES, WAKES,
+    /// CRASH, RESTART, HELD.
     pub measure: String,
     pub param: String,
     pub unit: String,
-    /// The figure where there is one; null for a fairness that is infinite.
+    /// The figure, if the line has one; null for an infinite fairness.
     pub value: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n: Option<u64>,
@@ -30,7 +29,7 @@ pub struct Line {
     pub p50: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99: Option<f64>,
-    /// Only of a thousand times or more.
+    /// Only for a thousand times or more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p999: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,7 +39,7 @@ pub struct Line {
     /// Grants to the contender that held last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub self_regrants: Option<u64>,
-    /// Holds that were granted while others held what excludes them. Must be 0.
+    /// Holds that were granted while an excluding hold existed. Must be 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlaps: Option<u64>,
     /// Contenders that got no grant.
@@ -49,7 +48,7 @@ pub struct Line {
     /// Redis commands run inside scripts, per acquisition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_script: Option<f64>,
-    /// Microseconds of Redis' one thread, per acquisition.
+    /// Microseconds of Redis' single thread, per acquisition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_us: Option<f64>,
     /// gRPC messages that etcd received, per acquisition.
@@ -61,7 +60,7 @@ pub struct Line {
     pub detail_per_s: BTreeMap<String, f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub msgs_per_s: Option<f64>,
-    /// 100 is one core.
+    /// In percent of one core.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_cpu_pct: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,18 +91,17 @@ impl Line {
         }
     }
 
-    /// With the percentiles of `timings`, in microseconds.
+    /// Adds the percentiles of `timings`, in microseconds.
     pub(super) fn timed(self, timings: &Timings) -> Self {
         let (p50, p99, max) = (timings.percentile(50.0), timings.percentile(99.0), timings.max());
         let p999 = timings.percentile(99.9).filter(|_| timings.count() >= 1000);
         Self { p50, p99, p999, max, n: Some(timings.count()), ..self }
     }
 
-    /// Whether so many requests were counted here as there, and so many of each name where the
-    /// server distinguishes them.
+    /// Returns whether both lines count the same number of requests, and of each name if the server distinguishes names.
     pub fn asks_as(&self, other: &Line) -> bool {
-        // A renewal may come in between, or a look at the counters be counted: one request for each
-        // twenty of an acquisition, so that one of several locks may have several.
+        // A renewal or a read of the counters may be counted too: one request is allowed for each twenty requests of an
+        // acquisition, so that an acquisition of several locks may have several.
         let stray = self.value.zip(other.value).map_or(0.0, |(one, two)| one.max(two) / 20.0).max(0.1);
         let near = |one: f64, two: f64| (one - two).abs() < stray;
         let named = |line: &Line, name: &str| line.detail.get(name).copied().unwrap_or(0.0);
@@ -112,7 +110,7 @@ impl Line {
             && names.all(|name| near(named(self, name), named(other, name)))
     }
 
-    /// Whether it reports something that must not be.
+    /// Returns whether the line reports an overlap or an error.
     pub fn is_bad(&self) -> bool {
         self.error.is_some() || self.overlaps.is_some_and(|overlaps| overlaps > 0)
     }

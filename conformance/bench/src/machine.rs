@@ -1,23 +1,23 @@
-//! The machine that a run was made on.
+//! The machine of a run.
 
 use serde::{Deserialize, Serialize};
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
-/// The machine that a run was made on, as it calls itself.
+/// The machine of a run, as the system describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// The operating system with its version.
+    /// The operating system and its version.
     pub system: String,
-    /// The processor's name.
+    /// The name of the processor.
     pub processor: String,
-    /// How many cores a program has there.
+    /// The number of cores for a program.
     pub cores: usize,
-    /// In bytes.
+    /// The memory in bytes.
     pub memory: u64,
 }
 
 impl Machine {
-    /// This one.
+    /// Describes this machine.
     pub fn here() -> Self {
         let kinds = RefreshKind::nothing()
             .with_cpu(CpuRefreshKind::nothing())

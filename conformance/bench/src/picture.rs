@@ -15,32 +15,31 @@ use crate::summary::{Summary, handed_on};
 
 /// The measure with the hand-offs.
 const GRANTS: &str = "M3_grants";
-/// Peers that try again and again: the releaser takes the lock again, and nobody waits its turn.
+/// Peers that poll: they have no queue, so the releaser can acquire the lock again at once.
 const POLLING: &[&str] = &["distributed-lock", "redis-py-lock", "redsync", "rslock"];
-/// How many contend, and the colours of their dots.
+/// The numbers of contenders, and the colours of their dots.
 const CONTENDERS: [(usize, RGBColor); 3] =
     [(2, RGBColor(42, 120, 142)), (16, RGBColor(122, 81, 149)), (128, RGBColor(239, 86, 117))];
 const SERVERS: [&str; 3] = ["redis", "zookeeper", "etcd"];
 const OURS: RGBColor = RGBColor(232, 240, 250);
 const WIDTH: u32 = 900;
 const ROW: u32 = 20;
-/// Above and below the rows of a server.
+/// The space above and below the rows of a server.
 const FRAME: u32 = 84;
 
-/// Hand-offs a second, of the best of the raw peers' at the same number of contenders.
+/// The budget of hand-offs a second, relative to the best raw peer with the same number of contenders.
 const RAW_BUDGET: f64 = 0.5;
 
-/// One row: a peer, and its hand-offs a second by the number of contenders (the median of the
-/// rounds).
+/// One row: a peer, and its hand-offs a second (medians of the rounds) by the number of contenders.
 struct Row {
     peer: String,
     by_contenders: BTreeMap<usize, f64>,
 }
 
-/// Draws the hand-offs of `lines` (`M3_grants`, less those to the contender that held last) as SVG.
+/// Draws the hand-offs of `lines` as SVG: `M3_grants` without grants to the contender that held last.
 ///
 /// # Errors
-/// When there is no such line, or the file cannot be written.
+/// If there is no such line, or the file cannot be written.
 pub fn hand_offs(lines: &[Line], file: &Path) -> Result<()> {
     let servers: Vec<_> = SERVERS
         .into_iter()
@@ -48,7 +47,10 @@ pub fn hand_offs(lines: &[Line], file: &Path) -> Result<()> {
         .filter(|(_, rows)| !rows.is_empty())
         .collect();
     if servers.is_empty() {
-        return Err("there is no line with hand-offs (M3_grants)".into());
+        return Err(
+            "the results have no line with hand-offs (M3_grants): run `bench --json` with the measure M3"
+                .into(),
+        );
     }
     let heights: Vec<_> =
         servers.iter().map(|(_, rows)| FRAME + ROW * u32::try_from(rows.len()).unwrap_or(0)).collect();
@@ -64,8 +66,8 @@ pub fn hand_offs(lines: &[Line], file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// How the mutex' hand-offs stand beside those of the best raw peer, a line for each server and
-/// number of contenders, and whether that is within the budget.
+/// Compares the mutex' hand-offs with the best raw peer. Returns a line for each server and number of contenders, with the verdict
+/// on the budget.
 pub fn beside_raw(lines: &[Line]) -> Vec<String> {
     let mut told = Vec::new();
     for server in SERVERS {
@@ -100,12 +102,12 @@ fn rows(lines: &[Line], server: &str) -> Vec<Row> {
     }
     let of_server = format!("-{server}");
     let row = |(peer, by_contenders): (&str, _)| {
-        // The lines distinguish ours by server, the picture by panel.
+        // Lines have the server in the name of a Latchwork peer; the picture has a panel for each server.
         let name = if peer.starts_with("latchwork-") { peer.trim_end_matches(&of_server) } else { peer };
         Row { peer: name.to_owned(), by_contenders }
     };
     let mut rows: Vec<_> = rows.into_iter().map(row).collect();
-    // By the hand-offs with sixteen, the best on top.
+    // Sorted by the hand-offs with sixteen contenders, the best on top.
     let key = |row: &Row| row.by_contenders.get(&16).copied().unwrap_or(0.0);
     rows.sort_by(|one, other| key(one).partial_cmp(&key(other)).unwrap_or(Ordering::Equal));
     rows
@@ -160,7 +162,7 @@ fn draw(panel: &DrawingArea<SVGBackend<'_>, Shift>, server: &str, rows: &[Row]) 
     for (place, row) in (0..).zip(rows) {
         for (contenders, colour) in CONTENDERS {
             let Some(&value) = row.by_contenders.get(&contenders) else { continue };
-            // What is less than one a second stands at the edge.
+            // Less than one a second is drawn at the edge.
             let at = (value.max(1.0), SegmentValue::CenterOf(place));
             let style = match POLLING.contains(&row.peer.as_str()) {
                 true => colour.stroke_width(2),

@@ -1,46 +1,46 @@
-//! What is measured, and for how long.
+//! The measures, and the terms of a run.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// One family of measurements. What the server is asked for (M4) is counted within M1 and M3.
+/// A family of measurements. The requests to the server (M4) are counted within M1 and M3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// One task, one key: a pair of acquire and release, beside the same requests sent raw.
+    /// One task, one key: a pair of acquire and release, compared with the same requests sent raw.
     Uncontended,
     /// 64 tasks on 64 keys over one client.
     Throughput,
-    /// Contenders with a client each on one key.
+    /// Contenders on one key, each with a client.
     Handoff,
     /// Readers and writers on one key.
     Mixes,
     /// Weighted permits of one semaphore.
     Permits,
-    /// Contenders of which some give up.
+    /// Contenders, some of which give up.
     GiveUps,
-    /// Taking again what is held.
+    /// An owner acquires its lock again.
     Reentry,
-    /// Adds to a counter, alone beside the same requests sent raw, and by many clients.
+    /// Adds to a counter: of one client, compared with the same requests sent raw, and of many clients.
     Counter,
-    /// A latch that opens for many who wait, and its count-down alone.
+    /// A latch that opens for many waiters, and its count-down.
     Latch,
-    /// A value that is written under the eyes of many, and its write alone.
+    /// A value that is written for many watches, and its write.
     Value,
-    /// Candidates with a client each for one election, which lead and resign.
+    /// Candidates of one election, each with a client, that lead and resign.
     Election,
     /// One lock on a majority of three and of five coordinators.
     Quorum,
-    /// A lock of a client that takes part in a move, in each phase, beside that of a plain one.
+    /// A lock of a client that takes part in a move, in each phase, compared with a plain client.
     Moving,
     /// Thousands of locks held by one client.
     Held,
-    /// As many, opened, kept and closed beside another client.
+    /// The same number of locks, opened, kept and closed while another client works.
     Many,
 }
 
 impl Measure {
-    /// Every measure, with its name in lines and on the command line.
+    /// All measures, with their names in lines and on the command line.
     const NAMED: [(Measure, &'static str); 15] = [
         (Measure::Uncontended, "M1"),
         (Measure::Throughput, "M2"),
@@ -59,7 +59,7 @@ impl Measure {
         (Measure::Many, "MANY"),
     ];
 
-    /// Every measure.
+    /// Returns all measures.
     pub fn all() -> impl Iterator<Item = Measure> {
         Self::NAMED.into_iter().map(|(measure, _)| measure)
     }
@@ -79,7 +79,7 @@ impl FromStr for Measure {
         let named = Self::NAMED.iter().find(|(_, known)| known.eq_ignore_ascii_case(name));
         named.map(|(measure, _)| *measure).ok_or_else(|| {
             let names = Self::NAMED.map(|(_, name)| name).join(", ");
-            format!("no measure {name:?}: expected {names} (M4 is counted within M1 and M3)")
+            format!("unknown measure {name:?}: expected {names} (M4 is counted within M1 and M3)")
         })
     }
 }
@@ -87,18 +87,18 @@ impl FromStr for Measure {
 /// The terms of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// How long each measurement lasts.
+    /// The time of each measurement.
     pub time: Duration,
-    /// How long each is played before it counts.
+    /// The warm-up before each measurement.
     pub warm: Duration,
-    /// How many contenders there are, one measurement each.
+    /// The numbers of contenders, one measurement each.
     pub contenders: Vec<usize>,
-    /// Of how many per cent of the acquisitions the caller gives up, one measurement each.
+    /// The percentages of acquisitions that are given up, one measurement each.
     pub give_ups: Vec<u32>,
-    /// How many locks are held, one measurement each.
+    /// The numbers of held locks, one measurement each.
     pub held: Vec<usize>,
-    /// How long they are held.
+    /// The time for which they are held.
     pub held_time: Duration,
-    /// Whether the same requests are sent raw beside ours.
+    /// Whether the same requests are also sent raw.
     pub raw: bool,
 }

@@ -1,4 +1,4 @@
-//! The recipes under measure, behind one face.
+//! The measured recipes, with one interface.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,15 +20,15 @@ pub enum Recipe {
 }
 
 impl Recipe {
-    /// All of them.
+    /// All recipes.
     pub const ALL: [Recipe; 3] = [Recipe::Mutex, Recipe::RwWrite, Recipe::Semaphore];
 
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     fn name(self) -> &'static str {
         self.peer().trim_start_matches("latchwork-")
     }
 
-    /// Its name among the peers.
+    /// Returns the name among the peers.
     pub(super) const fn peer(self) -> &'static str {
         match self {
             Recipe::Mutex => "latchwork-mutex",
@@ -56,10 +56,9 @@ impl FromStr for Recipe {
     type Err = String;
 
     fn from_str(name: &str) -> std::result::Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|recipe| recipe.name() == name)
-            .ok_or_else(|| format!("no recipe {name:?}: expected {}", Self::ALL.map(Recipe::name).join(", ")))
+        Self::ALL.into_iter().find(|recipe| recipe.name() == name).ok_or_else(|| {
+            format!("unknown recipe {name:?}: expected {}", Self::ALL.map(Recipe::name).join(", "))
+        })
     }
 }
 
@@ -72,14 +71,14 @@ pub(super) enum Lock {
     Election(Election),
 }
 
-/// What is asked of a lock.
+/// The claim of an acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
-    /// To hold alone.
+    /// Exclusive.
     Alone,
-    /// To read beside other readers.
+    /// Shared with other readers.
     Read,
-    /// So many permits.
+    /// This number of permits.
     Permits(u32),
 }
 

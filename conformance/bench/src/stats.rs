@@ -5,7 +5,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// The longest time that is distinguished from longer ones, in nanoseconds.
+/// The longest time, in nanoseconds. Longer times are recorded as this one.
 const LONGEST: u64 = 10 * 60 * 1_000_000_000;
 
 /// Times, to three digits.
@@ -34,12 +34,12 @@ impl Timings {
         self.0.len()
     }
 
-    /// In microseconds; `None` when nothing was recorded.
+    /// Returns microseconds. `None` without a recorded time.
     pub(super) fn percentile(&self, percentile: f64) -> Option<f64> {
         (!self.0.is_empty()).then(|| micros(self.0.value_at_percentile(percentile)))
     }
 
-    /// In microseconds; `None` when nothing was recorded.
+    /// Returns microseconds. `None` without a recorded time.
     pub(super) fn max(&self) -> Option<f64> {
         (!self.0.is_empty()).then(|| micros(self.0.max()))
     }
@@ -54,14 +54,14 @@ fn micros(nanos: u64) -> f64 {
 pub struct Spread {
     /// The median.
     pub median: f64,
-    /// The least.
+    /// The lowest.
     pub min: f64,
-    /// The greatest.
+    /// The highest.
     pub max: f64,
 }
 
 impl Spread {
-    /// `None` when there is no figure.
+    /// Returns the spread of these figures. `None` without a figure.
     pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut figures: Vec<_> = figures.into_iter().filter(|figure| figure.is_finite()).collect();
         figures.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! The lines of all rounds, taken together.
+//! Combines the lines of all rounds.
 
 mod cells;
 mod figures;
@@ -17,21 +17,21 @@ pub struct Summary {
     lines: Vec<Line>,
 }
 
-/// What distinguishes a row.
+/// The server, the peer and the parameter of a row.
 type Key<'a> = (&'a str, &'a str, &'a str);
 
 impl Summary {
-    /// Takes in what a job of a round has answered.
+    /// Adds the lines of a job.
     pub fn add(&mut self, lines: impl IntoIterator<Item = Line>) {
         self.lines.extend(lines);
     }
 
-    /// Whether nothing overlapped and nothing failed.
+    /// Returns whether no hold overlapped and no job failed.
     pub fn is_good(&self) -> bool {
         !self.lines.is_empty() && !self.lines.iter().any(Line::is_bad)
     }
 
-    /// Server, peer and parameter of the lines of a measure, in the order in which they came.
+    /// Returns server, peer and parameter of the lines of a measure, in their order.
     pub(super) fn keys(&self, measure: &str) -> Vec<Key<'_>> {
         let mut keys = Vec::new();
         for line in self.lines.iter().filter(|line| line.measure == measure) {
@@ -55,19 +55,19 @@ impl Summary {
         Spread::of(self.all(measure, key).filter_map(of))
     }
 
-    /// p50 of the mutex, or of three as one, divided by that of what was sent raw in the same
-    /// round. Other recipes are measured in a job without it.
+    /// Returns the p50 of the mutex, or of three as one, divided by the p50 of the raw requests in the same round. Other recipes are
+    /// measured in a job without raw requests.
     fn ratio(&self, key: Key<'_>, raw: &str) -> Option<Spread> {
         let ours = if raw == SAME_OF_THREE { MULTI } else { Recipe::Mutex.peer() };
         if key.1 == ours { self.beside("M1", key, raw) } else { None }
     }
 
-    /// p50 of a row, divided by another peer's in the same round.
+    /// Returns the p50 of a row, divided by the p50 of another peer in the same round.
     fn beside(&self, measure: &str, key: Key<'_>, other: &str) -> Option<Spread> {
         self.divided((measure, key), (measure, (key.0, other, key.2)), |line| line.p50)
     }
 
-    /// A figure of a row, divided by that of another row in the same round.
+    /// Returns a figure of a row, divided by the figure of another row in the same round.
     fn divided(
         &self,
         row: (&str, Key<'_>),
@@ -81,8 +81,8 @@ impl Summary {
         Spread::of(self.all(row.0, row.1).filter_map(ratio))
     }
 
-    /// Whether the server has counted the same requests of a peer, of each name, and of what was
-    /// sent raw, in every round. The key's parameter is that of the requests.
+    /// Returns whether the server has counted the same requests of a peer and of the raw requests in each round, for each name. The
+    /// key has the parameter of the requests.
     fn asks_the_same(&self, key: Key<'_>, raw: &str) -> bool {
         let asked = |peer| self.all("M4", (key.0, peer, key.2));
         let mut ours = asked(key.1).peekable();
@@ -91,7 +91,7 @@ impl Summary {
     }
 }
 
-/// Grants per second that came from another contender.
+/// Returns the grants per second that came from another contender.
 pub(super) fn handed_on(line: &Line) -> Option<f64> {
     let n = line.n.filter(|n| *n > 0)? as f64;
     Some(line.value? * (1.0 - line.self_regrants? as f64 / n))
@@ -114,8 +114,7 @@ mod tests {
         Line { value: Some(sent), detail, round: Some(round), ..line }
     }
 
-    /// Three rounds of the mutex, another recipe and what is sent raw, which asks for these in the
-    /// last round.
+    /// Three rounds of the mutex, another recipe and raw requests, which are these in the last round.
     fn rounds(raw_asks: &[(&str, f64)]) -> Summary {
         let (ours, alike) = ([("evalsha", 2.0)], [("evalsha", 2.0), ("ping", 0.01)]);
         let mut summary = Summary::default();

@@ -1,4 +1,4 @@
-//! A coordinator under measure.
+//! A coordinator that is measured.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,36 +9,35 @@ use crate::Result;
 use crate::requests::Counter;
 use latchwork_servers::{Origin, Server};
 
-/// All keys are below this, or below names that begin so: a run leaves the same few behind, however
-/// often it is repeated.
+/// The prefix of all keys. A repeated run leaves the same few keys.
 pub(super) const NAMESPACE: &str = "latchwork-bench";
 
-/// A coordinator under measure, and how to look at its server from outside.
+/// A coordinator that is measured, and access to its server from outside.
 #[derive(Debug)]
 pub struct Target {
     connectors: Vec<Arc<dyn Connector>>,
     pub(super) config: Config,
-    // Kept, since a server of ours ends with it.
+    // A server that was started here ends with it.
     server: Option<Server>,
     pid: Option<u32>,
     counter: Counter,
-    // Where its locks move to in MOVE.
+    // The new sides for MOVE.
     others: Vec<Target>,
 }
 
 impl Target {
-    /// The store of this process.
+    /// Creates a target for the store of this process.
     pub fn memory(connectors: Vec<Arc<dyn Connector>>) -> Self {
         let mut config = Config::new("memory");
         config.hosts.push(NAMESPACE.to_owned());
         Self { connectors, config, server: None, pid: None, counter: Counter::None, others: Vec::new() }
     }
 
-    /// A server. `pid` names its process where the server itself does not know it: its share of the
-    /// processor is read from there.
+    /// Creates a target for a server. `pid` is its process if the server itself does not know it; the share of the processor is
+    /// read from there.
     ///
     /// # Errors
-    /// When the server's URL is malformed, or the server does not answer.
+    /// If the server's URL is malformed, or the server does not answer.
     pub async fn on(server: Server, pid: Option<u32>, connectors: Vec<Arc<dyn Connector>>) -> Result<Self> {
         let mut config = Config::from_url(server.url())?;
         config.namespace = NAMESPACE.to_owned();
@@ -47,12 +46,11 @@ impl Target {
         Ok(Self { connectors, config, server: Some(server), pid, counter, others: Vec::new() })
     }
 
-    /// A coordinator among others that are compared, on these terms; the store of this process where
-    /// there is no server. What a server that was given is asked for is not counted: others may ask
-    /// it too.
+    /// Creates a target that is compared with others, with this configuration; without a server, for the store of this process.
+    /// Requests to a given server are not counted, because other programs may use it too.
     ///
     /// # Errors
-    /// When a server that was started here does not answer.
+    /// If a server that was started here does not answer.
     pub async fn compared(
         config: Config,
         server: Option<Server>,
@@ -65,8 +63,7 @@ impl Target {
         Ok(Self { connectors, config, server, pid: None, counter, others: Vec::new() })
     }
 
-    /// The same, with another side for MOVE: locks move from this one to that one. It may be this very server,
-    /// since each side has a namespace of its own.
+    /// Adds another side for MOVE, to which locks move. It may be the same server, because each side has its own namespace.
     #[must_use]
     pub fn moving_to(mut self, other: Target) -> Self {
         self.others.push(other);
@@ -81,27 +78,27 @@ impl Target {
         &self.connectors
     }
 
-    /// The terms of its clients.
+    /// Returns the configuration of its clients.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Whether it is a server that was given, and not started here.
+    /// Returns whether the server was given, and not started here.
     pub fn is_given(&self) -> bool {
         self.server.as_ref().is_some_and(|server| server.origin() == Origin::Environment)
     }
 
-    /// The program that it is, where it was started here.
+    /// Returns the server program, if it was started here.
     pub(super) fn program(&self) -> Option<&Server> {
         self.server.as_ref().filter(|server| server.origin() == Origin::Binary)
     }
 
-    /// Whether its hosts name other servers, to which its clients connect: Sentinels, and a Redis Cluster.
+    /// Returns whether its hosts name other servers, to which clients connect: Sentinels, and a Redis Cluster.
     pub(super) fn names_its_servers(&self) -> bool {
         ["sentinel_service", "cluster"].iter().any(|option| self.config.options.get(option).is_some())
     }
 
-    /// A client whose way leads over this address. TLS goes through it, to the server's own name.
+    /// Opens a client that connects to this address. TLS passes through it, with the server's own name.
     pub(super) async fn open_at(&self, addr: impl std::fmt::Display, ttl: Duration) -> Result<Coordinator> {
         let mut config = self.config.clone();
         if config.tls && config.server_name.is_none() {
@@ -111,13 +108,12 @@ impl Target {
         Ok(connect(&self.connectors, &config).await?)
     }
 
-    /// The backend's name.
+    /// Returns the name of the backend.
     pub fn name(&self) -> &str {
         &self.config.backend
     }
 
-    /// The server's URL and process, for a benchmark in another process; nothing for the store of
-    /// this one.
+    /// Returns the server's URL and process, for a benchmark in another process. `None` for the store of this process.
     pub fn server(&self) -> Option<(&str, Option<u32>)> {
         self.server.as_ref().map(|server| (server.url(), self.pid))
     }
@@ -134,18 +130,18 @@ impl Target {
         &self.counter
     }
 
-    /// Opens a client of its own: connection, lease and all.
+    /// Opens a new client, with a connection and a lease.
     ///
     /// # Errors
-    /// As `connect`.
+    /// The same as for `connect`.
     ///
     /// # Cancel safety
-    /// As `connect`.
+    /// The same as for `connect`.
     pub async fn open(&self) -> Result<Coordinator> {
         Ok(connect(&self.connectors, &self.config).await?)
     }
 
-    /// A client for the member of this number of a quorum: with a name and a namespace of its own.
+    /// Opens a client for the member with this number of a quorum. Each member has its own name and namespace.
     pub(super) async fn open_member(&self, number: usize) -> Result<Coordinator> {
         let mut config = self.config.clone();
         config.name = Some(format!("member-{number}"));
@@ -153,7 +149,7 @@ impl Target {
         Ok(connect(&self.connectors, &config).await?)
     }
 
-    /// A client on this TTL, which may be opened elsewhere.
+    /// Opens a client with this TTL, possibly with another address.
     pub(super) fn open_with(
         &self,
         ttl: Duration,
@@ -164,7 +160,7 @@ impl Target {
     }
 }
 
-/// The host of an address, without its port and brackets.
+/// Returns the host of an address, without port and brackets.
 fn host_of(addr: &str) -> String {
     let host = addr.rsplit_once(':').map_or(addr, |(host, _)| host);
     host.trim_start_matches('[').trim_end_matches(']').to_owned()

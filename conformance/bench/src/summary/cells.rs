@@ -1,4 +1,4 @@
-//! The tables of the recipes over cells: counters, latches, values; and of elections.
+//! The tables of counters, latches and values, and of elections.
 
 use comfy_table::Table;
 
@@ -10,12 +10,11 @@ use crate::quorum::peer;
 use crate::raw::{PLAIN, SAME, TO_FIVE, TO_THREE};
 use crate::recipe::Recipe;
 
-/// What is timed alone: its measure, the parameter of its requests, and their budget. Each is one
-/// round trip; on ZooKeeper the stat of the directory goes with the write of a value in the same
-/// trip.
+/// The requests that are timed alone: measure, parameter and budget. Each is one round trip. On ZooKeeper the stat of the directory
+/// is in the same trip as the write of a value.
 const ALONE: [(&str, &str, f64); 3] =
     [("COUNTER", "add", 1.0), ("LATCH_count", "count", 1.0), ("VALUE_write", "write", 1.0)];
-/// A read of a value that is watched asks nobody.
+/// A read of a watched value, which sends no request.
 const CACHED: &str = "cached read";
 
 impl Summary {
@@ -85,7 +84,7 @@ impl Summary {
         }))
     }
 
-    /// What another client notices while one opens, keeps and closes thousands of locks.
+    /// Returns the table of a client that works while another client opens, keeps and closes thousands of locks.
     pub(super) fn many(&self) -> Option<Table> {
         table(self.keys("MANY").into_iter().map(|key| {
             let figure = |of| self.spread("MANY", key, of);
@@ -125,7 +124,8 @@ impl Summary {
         }))
     }
 
-    /// A hand-over beside a mutex' hand-off: an election is a mutex' queue, and an announcement.
+    /// Returns the table of hand-overs, compared with the hand-offs of a mutex: an election is a queue of a mutex, with an
+    /// announcement.
     pub(super) fn elections(&self) -> Option<Table> {
         const GRANTS: &str = "ELECTION_grants";
         table(self.keys(GRANTS).into_iter().map(|key| {

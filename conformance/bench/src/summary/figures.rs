@@ -9,7 +9,7 @@ pub(super) fn in_millis(Spread { median, min, max }: Spread) -> Spread {
     Spread { median: median / 1e3, min: min / 1e3, max: max / 1e3 }
 }
 
-/// A table of these rows, each cell with the heading of its column. `None` without a row.
+/// Returns a table of these rows; each cell has the heading of its column. `None` without a row.
 pub(super) fn table<const COLUMNS: usize>(
     rows: impl IntoIterator<Item = [(&'static str, String); COLUMNS]>,
 ) -> Option<Table> {
@@ -39,7 +39,7 @@ pub(super) fn spread(figure: Option<Spread>, digits: usize) -> String {
     })
 }
 
-/// A figure, its budget, and whether that is met by the median.
+/// Returns a figure, its budget, and whether the median meets the budget.
 pub(super) fn judged(figure: Option<Spread>, digits: usize, budget: f64, unit: &str) -> String {
     figure.map_or_else(none, |figure| {
         let word = verdict(figure.median <= budget);

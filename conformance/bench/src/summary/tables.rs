@@ -1,4 +1,4 @@
-//! The tables, with the budgets beside the figures.
+//! The tables, with figures and budgets.
 
 use std::fmt;
 
@@ -11,34 +11,33 @@ use crate::raw::{LISTED, PLAIN, SAME, SAME_OF_THREE};
 use crate::recipe::Recipe;
 use crate::uncontended::MULTI;
 
-/// Uncontended, against the same requests sent raw.
+/// The budget of an uncontended acquisition, relative to the same requests sent raw.
 const SAME_BUDGET: f64 = 1.10;
-/// Uncontended on Redis, against a plain `SET NX PX` and compare-and-delete.
+/// The same on Redis, relative to a plain `SET NX PX` and compare-and-delete.
 const PLAIN_BUDGET: f64 = 1.5;
-/// A hand-off's requests. On Redis a join and a leave, and none by the winner; else each waiter has
-/// armed a watch, and the winner may look once: on ZooKeeper besides a create and a delete, on etcd
-/// besides a join and a leave, where a watch comes on an open stream. A mutex' winner on ZooKeeper
-/// looks no more: each waiter has armed a watch on its own node and one for the release besides.
+/// The budgets of the requests of a hand-off. On Redis: a join and a leave, and none by the winner. On ZooKeeper: a create and a
+/// delete, a watch of each waiter, and one look of the winner. The winner of a mutex does not look; instead each waiter has a
+/// watch on its own node and one for the release. On etcd: a join and a leave, and one look of the winner; watches use an open
+/// stream.
 const HANDOFF_BUDGETS: [(&str, f64); 3] = [("redis", 2.0), ("zookeeper", 4.0), ("etcd", 3.0)];
-/// So many more may be renewals, a look that is repeated after a while, or under way when they are
-/// counted.
+/// The additional requests that are allowed: renewals, repeated looks, and requests in progress at the count.
 pub(super) const BESIDE: f64 = 0.1;
-/// Where some give up, in what is granted a second where nobody does.
+/// The budget of grants a second with give-ups, relative to grants without give-ups.
 const GIVE_UPS_BUDGET: f64 = 0.5;
-/// The measure of grants where some give up.
+/// The measure of grants with give-ups.
 const GIVE_UPS: &str = "GIVEUPS_grants";
-/// A re-entry, in microseconds.
+/// The budget of a re-entry, in microseconds.
 const REENTRY_BUDGET: f64 = 1.0;
-/// A held lock in the client, in bytes.
+/// The budget of a held lock in the client, in bytes.
 const MEMORY_BUDGET: f64 = 1024.0;
-/// Redis: the client's share of a core for 10,000 held locks, in percent.
+/// The budget on Redis of the client's share of a core for 10,000 held locks, in percent.
 const RENEWAL_BUDGET: f64 = 1.0;
 
 impl Summary {
     fn uncontended(&self) -> Option<Table> {
         let alone = self.keys("M1").into_iter().map(|key| {
             let other = match key.0 {
-                // For the eye: it asks for more than ours.
+                // Only for information: it sends more requests than the mutex.
                 "zookeeper" => spread(self.ratio(key, LISTED), 2),
                 _ => judged(self.ratio(key, PLAIN), 2, PLAIN_BUDGET, ""),
             };
@@ -67,7 +66,7 @@ impl Summary {
         table(alone.chain(again))
     }
 
-    /// The budget is one of the same requests: against others the ratio is shown, and not judged.
+    /// Returns the ratio to the raw requests. The budget is for equal requests: with others the ratio is not judged.
     fn beside_the_same(&self, key: Key<'_>) -> String {
         let raw = if key.1 == MULTI { SAME_OF_THREE } else { SAME };
         let ratio = self.ratio(key, raw);
@@ -77,8 +76,8 @@ impl Summary {
         format!("{}\nother requests:\nnot judged", spread(ratio, 2))
     }
 
-    /// Server requests per acquisition; of Redis the commands inside scripts too, and the time of
-    /// its one thread; of etcd the messages, which come on open streams as well.
+    /// Returns the server's requests per acquisition. For Redis also the commands inside scripts and the time of its single thread;
+    /// for etcd also the messages, which include messages on open streams.
     pub(super) fn requests(&self, key: Key<'_>) -> String {
         let figure = |of| self.spread("M4", key, of);
         let sent = median(figure(|line| line.value), 2);
@@ -92,7 +91,7 @@ impl Summary {
         }
     }
 
-    /// The server's requests, and whether they are within a budget. What is sent raw is not judged.
+    /// Returns the server's requests, and whether they are within a budget. Raw requests are not judged.
     pub(super) fn requests_within(&self, key: Key<'_>, budget: f64) -> String {
         let shown = self.requests(key);
         match self.spread("M4", key, |line| line.value) {
@@ -103,7 +102,7 @@ impl Summary {
         }
     }
 
-    /// p50, p99 and the longest, in milliseconds.
+    /// Returns p50, p99 and the longest time, in milliseconds.
     pub(super) fn times(&self, measure: &str, key: Key<'_>) -> String {
         let times = [|line: &Line| line.p50, |line: &Line| line.p99, |line: &Line| line.max];
         times.map(|of| median(self.spread(measure, key, of).map(in_millis), 2)).join("/")
@@ -134,7 +133,7 @@ impl Summary {
     fn contest(&self, measure: &str, key: Key<'_>) -> [(&'static str, String); 10] {
         let named = |what: &str| format!("{measure}_{what}");
         let grants = named("grants");
-        // Where several hold at once there is no hand-off.
+        // There is no hand-off if several may hold at once.
         let (handed, times, requests) = match measure {
             "M3" => (
                 self.spread(&grants, key, handed_on),
@@ -157,20 +156,18 @@ impl Summary {
         ]
     }
 
-    /// As [`requests`](Summary::requests), with the budget of a hand-off beside it.
+    /// Returns [`requests`](Summary::requests) with the budget of a hand-off.
     fn winners_requests(&self, key: Key<'_>) -> String {
         let Some((_, budget)) = HANDOFF_BUDGETS.iter().find(|(server, _)| *server == key.0) else {
             return self.requests(key);
         };
-        // A holder of permits marks that it is admitted where somebody follows; on Redis the server
-        // does.
+        // A holder of permits marks its admission if a waiter follows. On Redis the server does it.
         let marks = key.1 == Recipe::Semaphore.peer() && key.0 != "redis";
         let watches = key.1 == Recipe::Mutex.peer() && key.0 == "zookeeper";
         self.requests_within(key, budget + f64::from(u8::from(marks || watches)))
     }
 
-    /// Waits in milliseconds; and the longest in the time that all contenders take for a turn each,
-    /// which is what a queue explains.
+    /// Returns the waits in milliseconds, and the longest wait in turns of all contenders, which shows the effect of the queue.
     fn waits(&self, measure: &str, key: Key<'_>) -> String {
         let (wait, grants) = (format!("{measure}_wait"), format!("{measure}_grants"));
         let figure = |of| self.spread(&wait, key, of).map(in_millis);
@@ -203,7 +200,7 @@ impl Summary {
         }))
     }
 
-    /// Grants a second, divided by those of the same round in which nobody gave up.
+    /// Returns the grants a second, divided by the grants without give-ups in the same round.
     fn beside_no_give_ups(&self, key: Key<'_>) -> String {
         let Some((_, contenders)) = key.2.split_once(" % ") else { return none() };
         let none_given_up = format!("0 % {contenders}");
@@ -259,14 +256,17 @@ impl fmt::Display for Summary {
         }
         writeln!(
             f,
-            "Medians over rounds; [lowest..highest] of the rounds. Ratios are taken within a round, where both take turns."
+            "Figures are medians over rounds, with [lowest..highest]. A ratio compares two peers that take turns in one round."
         )?;
         writeln!(
             f,
-            "Hand-offs a second are judged beside the raw peers of the peers' harness, which runs this with --json: by `picture`."
+            "`picture` compares hand-offs a second with the raw peers of the peers' harness, which runs this program with --json."
         )?;
         if cfg!(debug_assertions) {
-            writeln!(f, "This program was built for debugging: its figures say nothing about the budgets.")?;
+            writeln!(
+                f,
+                "This is a debug build: do not compare its figures with the budgets. Build it with --release."
+            )?;
         }
         for line in self.lines.iter().filter(|line| line.is_bad()) {
             let why = line.error.clone().unwrap_or_else(|| "two holders at once".to_owned());

@@ -1,18 +1,17 @@
-//! What a run has left in its namespace, taken away again.
+//! Deletes the leftovers of a run in its namespace.
 
 use crate::Result;
 use crate::target::Target;
 
 impl Target {
-    /// Deletes everything in the namespace of this target, on each of its servers, and answers how much
-    /// that was. The namespace must be its own: whatever is in it goes. The store of this process needs
-    /// no cleaning.
+    /// Deletes all data in the namespace of this target, on each of its servers, and returns the number of deleted keys. The
+    /// namespace must belong to the target. The store of this process needs no cleaning.
     ///
     /// # Errors
-    /// What the server says, also where this build lacks its backend.
+    /// An error of the server, or of a build without its backend.
     ///
     /// # Cancel safety
-    /// Cancelled, a part is deleted; it can be called again.
+    /// A cancelled call may have deleted a part. It can be called again.
     #[allow(clippy::unused_async, reason = "a build without servers has nothing to clean")]
     pub async fn clean(&self) -> Result<usize> {
         match self.name() {

@@ -1,4 +1,4 @@
-//! CRASH: from a holder's SIGKILL until another client holds.
+//! CRASH: the time from a holder's SIGKILL until another client holds.
 
 use std::process::Stdio;
 use std::time::Instant;
@@ -30,7 +30,7 @@ pub(super) async fn measure(target: &Target, terms: &Terms) -> Result<Vec<Line>>
             holder.wait().await?;
             waited
         }
-        // A process cannot be killed and looked at: its client falls silent.
+        // This process cannot be killed, so the client stops sending instead.
         None => {
             let holder = target.open_with(SHORT_TTL).await?;
             let _held = holder.mutex(KEY)?.acquire().await?;
@@ -47,7 +47,7 @@ pub(super) async fn measure(target: &Target, terms: &Terms) -> Result<Vec<Line>>
     Ok(vec![Line { value: Some(waited), n: Some(1), detail: [("ttl".to_owned(), ttl)].into(), ..line }])
 }
 
-/// From the death until the waiter holds, in seconds.
+/// Returns the seconds from the death until the waiter holds.
 async fn until_next(lock: &Mutex, death: impl Future<Output = Result<()>>) -> Result<f64> {
     let waits = lock.acquire();
     tokio::pin!(waits);
@@ -63,17 +63,18 @@ async fn until_next(lock: &Mutex, death: impl Future<Output = Result<()>>) -> Re
     Ok(waited)
 }
 
-/// A process of its own that holds the lock.
+/// Starts a separate process that holds the lock.
 async fn holder(target: &Target, url: &str, terms: &Terms) -> Result<Child> {
-    let (program, arguments) = terms.holder.split_first().ok_or("no program is named that holds")?;
+    let (program, arguments) =
+        terms.holder.split_first().ok_or("the terms name no program that holds the lock")?;
     let mut command = Command::new(program);
     command.args(arguments).args([&target.config().namespace, &SHORT_TTL.as_millis().to_string(), KEY]);
-    // A URL may hold a password, which a command line would show.
+    // A URL may contain a password, which a command line would show.
     command.env("LATCHWORK_URL", url).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
     let mut child = command.kill_on_drop(true).spawn()?;
     let out = child.stdout.take().ok_or("its output is a pipe")?;
     match BufReader::new(out).lines().next_line().await? {
         Some(line) if line == "held" => Ok(child),
-        said => Err(format!("the process that was to hold said {said:?}").into()),
+        said => Err(format!("the process that must hold the lock printed {said:?} instead of `held`").into()),
     }
 }

@@ -1,4 +1,4 @@
-//! HELD: what many locks of one client cost their server.
+//! HELD: the costs of many locks of one client for their server.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -12,16 +12,15 @@ use crate::plan::Plan;
 use crate::recipe::Recipe;
 use crate::target::Target;
 
-/// The processor's time to open and to give back each thousand, its share while they are kept, and the
-/// memory of each thousand, where the process has grown: one that had enough at hand from what came before
-/// says nothing.
+/// Measures the processor time to acquire and to release each thousand, its share while they are held, and the memory of each
+/// thousand. The memory is left out if the process has not grown: then it had enough free memory before.
 pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Result<Vec<Line>> {
-    let cost = || target.pid().and_then(Cost::of).ok_or("the server's process cannot be looked at");
+    let cost = || target.pid().and_then(Cost::of).ok_or("the server's process cannot be read");
     let client = target.open_with(LONG_TTL).await?;
     let empty = cost()?;
     let holds = hold(&client, count, "held").await?;
     let (full, since) = (cost()?, Instant::now());
-    // Nothing is awaited: that nothing happens is what is measured.
+    // The measurement is the idle time itself, so there is no event to await.
     tokio::time::sleep(plan.held_time).await;
     let (kept, seconds) = (cost()?, since.elapsed().as_secs_f64());
     if let Some(lost) = holds.iter().find_map(|hold| hold.check().err()) {

@@ -1,4 +1,4 @@
-//! LINK: acquire and release behind a link that takes its time.
+//! LINK: acquire and release over a slow link.
 
 use std::time::{Duration, Instant};
 
@@ -12,16 +12,16 @@ use crate::recipe::{Ask, Recipe};
 use crate::stats::Timings;
 use crate::target::Target;
 
-/// So many pairs are timed however slow the link is.
+/// The number of pairs that are always timed.
 pub(super) const LEAST: u32 = 5;
 
-/// `delay` is the way there and back. The proxy is this program's own: it slows the way of this client,
-/// and not the server.
+/// Measures pairs over a link with a round trip of `delay`. The delay is in a proxy of this program: it slows this client, and not
+/// the server.
 pub(super) async fn measure(target: &Target, delay: Duration, plan: &Plan) -> Result<Vec<Line>> {
-    let proxy = Proxy::start(target.addr().ok_or("there is no wire")?).await?;
+    let proxy = Proxy::start(target.addr().ok_or("the store of this process has no network link")?).await?;
     let client = target.open_at(proxy.addr(), LONG_TTL).await?;
     let lock = Recipe::Mutex.lock(&client, "link")?;
-    // The first one opens what later ones use.
+    // The first pair opens connections for later ones.
     lock.acquire(Ask::Alone).await?.release().await?;
     for direction in [Direction::ToServer, Direction::ToClient] {
         proxy.delay(direction, delay / 2);

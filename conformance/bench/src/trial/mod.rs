@@ -1,4 +1,4 @@
-//! What coordinators are compared by: the same trial on each of them.
+//! Trials that compare coordinators: the same trial on each of them.
 
 mod cleanup;
 mod crash;
@@ -18,13 +18,13 @@ use crate::recipe::Recipe;
 use crate::target::Target;
 use crate::{Result, throughput, uncontended};
 
-/// More requests than this at once are not sent to a server that was given: others use it too.
+/// The most requests at once to a given server, because other programs use it too.
 const GIVEN_AT_ONCE: usize = 16;
-/// The TTL of a holder that is killed: what ZooKeeper grants with its default ticks, and so all can.
+/// The TTL of a holder that is killed. All servers grant it, also ZooKeeper with its default ticks.
 const SHORT_TTL: Duration = Duration::from_secs(4);
-/// The TTL where none should end and little be renewed: a server counts pings and renewals as requests.
+/// A TTL with few renewals, for leases that must not end: a server counts pings and renewals as requests.
 pub(super) const LONG_TTL: Duration = Duration::from_secs(30);
-/// What a trial may take beyond its own waits.
+/// The time that a trial may need in addition to its own waits.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One trial of a coordinator, with a mutex.
@@ -32,83 +32,83 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub enum Trial {
     /// One task, one key: the time of acquire and release, and the requests.
     Alone,
-    /// So many tasks on as many keys, over one client.
+    /// This number of tasks on as many keys, over one client.
     Tasks(usize),
-    /// So many contenders with a client each on one key.
+    /// This number of contenders on one key, each with a client.
     Contest(usize),
-    /// As `Alone`, behind a link with so long a way there and back.
+    /// The same as `Alone`, over a link with this round-trip time.
     Link(Duration),
-    /// Bytes of an acquisition, and how many clients hear of a release.
+    /// Bytes of an acquisition, and the number of clients that a release wakes.
     Wire,
     /// A holder's process is killed while another client waits.
     Crash,
-    /// The server is killed and started again while one client holds and another goes on.
+    /// The server is killed and started again while one client holds and another continues.
     Restart,
-    /// So many locks are held by one client.
+    /// One client holds this number of locks.
     Held(usize),
 }
 
 /// The terms of trials.
 #[derive(Clone, Debug)]
 pub struct Terms {
-    /// How long a measurement lasts.
+    /// The time of a measurement.
     pub time: Duration,
-    /// How long it is played before it counts.
+    /// The warm-up before it.
     pub warm: Duration,
-    /// How long many locks are held.
+    /// The time for which many locks are held.
     pub held_time: Duration,
-    /// A program that holds a lock until its input ends, and says `held` when it does. It gets the URL
-    /// as `LATCHWORK_URL`, and after these arguments the namespace, the TTL in milliseconds and the key.
+    /// A program, with arguments, that holds a lock until its input ends, and prints `held` when it holds. It gets the URL as
+    /// `LATCHWORK_URL`, and after these arguments the namespace, the TTL in milliseconds and the key.
     pub holder: Vec<OsString>,
 }
 
 impl Trial {
-    /// Why this trial is not for this coordinator.
+    /// Returns the reason if this trial cannot run on this coordinator.
     pub fn unfit(self, target: &Target) -> Option<&'static str> {
         let (memory, given) = (target.addr().is_none(), target.is_given());
         match self {
-            Trial::Link(_) | Trial::Wire if memory => Some("there is no wire inside a process"),
+            Trial::Link(_) | Trial::Wire if memory => Some("the store of this process has no network link"),
             Trial::Link(_) | Trial::Wire if target.names_its_servers() => {
-                Some("its servers are named by others, and a client would go past the proxy")
+                Some("other servers name its addresses, so a client would connect without the proxy")
             }
-            Trial::Restart | Trial::Held(_) if memory => Some("there is no server"),
-            Trial::Restart if given => Some("a server that was given is never stopped"),
-            Trial::Held(_) if given => Some("its process is not ours to look at"),
+            Trial::Restart | Trial::Held(_) if memory => Some("the store of this process has no server"),
+            Trial::Restart if given => Some("a given server is never stopped"),
+            Trial::Held(_) if given => Some("the process of a given server cannot be read"),
             Trial::Tasks(many) | Trial::Contest(many) if given && many > GIVEN_AT_ONCE => {
-                Some("a server that was given gets no more than 16 requests at once")
+                Some("a given server gets at most 16 requests at once")
             }
             _ => None,
         }
     }
 
-    /// Whether it only waits, so that several coordinators may be tried at once.
+    /// Returns whether the trial only waits, so that it may run on several coordinators at once.
     pub fn waits(self) -> bool {
         matches!(self, Trial::Crash | Trial::Restart)
     }
 
-    /// About how long it takes, on an idle machine of two cores.
+    /// Returns the approximate duration on an idle machine with two cores.
     pub fn takes(self, terms: &Terms) -> Duration {
         let played = terms.warm + terms.time;
         let ms = Duration::from_millis;
         match self {
             Trial::Alone => played + ms(250),
             Trial::Tasks(_) => played + ms(50),
-            // To connect them and to close.
+            // For connects and closes.
             Trial::Contest(contenders) => {
                 let each = ms(5) * u32::try_from(contenders).unwrap_or(1000);
                 self.warm(terms) + self.time(terms) + ms(80) + each
             }
-            // A few trips to connect, and at least so many pairs.
+            // A few round trips to connect, and the least number of pairs.
             Trial::Link(delay) => terms.time.max(delay * 2 * link::LEAST) + delay * 14,
             Trial::Wire => ms(1000),
-            // ZooKeeper counts in ticks of 2 s.
+            // ZooKeeper has ticks of 2 s.
             Trial::Crash => SHORT_TTL + ms(3000),
             Trial::Restart => ms(5000),
             Trial::Held(_) => terms.held_time + ms(800),
         }
     }
 
-    /// A crowd needs longer, so that each has its turn.
+    /// Returns the time of a measurement: many contenders need longer, so that each has a turn.
     fn time(self, terms: &Terms) -> Duration {
         terms.time * if self.is_crowd() { 2 } else { 1 }
     }
@@ -121,13 +121,13 @@ impl Trial {
         matches!(self, Trial::Contest(contenders) if contenders > GIVEN_AT_ONCE)
     }
 
-    /// Plays it.
+    /// Plays the trial, and returns its lines.
     ///
     /// # Errors
-    /// What the server, the library or this machine says; an overlap is one.
+    /// An error of the server, the library or this machine, or an overlap of holds.
     ///
     /// # Cancel safety
-    /// Cancelled, contenders may go on until the runtime ends, and leases that they leave run out.
+    /// After a cancelled call, contenders may continue until the runtime ends. Their leases run out.
     pub async fn play(self, target: &Target, terms: &Terms) -> Result<Vec<Line>> {
         let plan = Plan {
             time: self.time(terms),
@@ -153,7 +153,10 @@ impl Trial {
         let lines = tokio::time::timeout(long, playing).await;
         let lines = lines.map_err(|_| format!("{self} has not ended within {long:?}"))??;
         match lines.iter().find_map(|line| line.overlaps.filter(|overlaps| *overlaps > 0)) {
-            Some(overlaps) => Err(format!("{overlaps} held at once what one alone may hold").into()),
+            Some(overlaps) => {
+                Err(format!("{overlaps} holds overlapped, although only one client may hold at a time")
+                    .into())
+            }
             None => Ok(lines),
         }
     }

@@ -10,14 +10,14 @@ use crate::line::Line;
 use crate::recipe::Recipe;
 use crate::target::Target;
 
-/// Longer than a restart takes.
+/// A TTL that is longer than a restart.
 const TTL: Duration = Duration::from_secs(10);
-/// Between two tries of a client whose server is away.
+/// The pause between two tries of a client without a server.
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// From the kill until a client that was connected holds another lock, and what became of a hold.
+/// Measures the time from the kill until a connected client holds another lock, and the fate of an existing hold.
 pub(super) async fn measure(target: &Target) -> Result<Vec<Line>> {
-    let server = target.program().ok_or("only what was started here is stopped")?;
+    let server = target.program().ok_or("only a server that was started here can be stopped")?;
     let (holder, other) = (target.open_with(TTL).await?, target.open_with(TTL).await?);
     let _held = holder.mutex("restart")?.acquire().await?;
     let lock = other.mutex("restart-other")?;

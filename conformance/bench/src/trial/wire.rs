@@ -1,5 +1,5 @@
-//! BYTES and WAKES: what goes over the wire for an acquisition, and how many clients hear of a
-//! release. Both are counted by a proxy in the way, and so in the same manner on every server.
+//! BYTES and WAKES: the bytes of an acquisition, and the number of clients that a release wakes. A proxy counts both, in the same
+//! way for each server.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const PAIRS: u32 = 100;
 const QUEUE: usize = 16;
 /// Releases while wake-ups are counted.
 const RELEASES: usize = 8;
-/// The wire is quiet when nothing has come for so long.
+/// The link is quiet after this time without bytes.
 const QUIET: Duration = Duration::from_millis(20);
 
 pub(super) async fn measure(target: &Target) -> Result<Vec<Line>> {
@@ -30,7 +30,7 @@ pub(super) async fn measure(target: &Target) -> Result<Vec<Line>> {
 }
 
 async fn bytes(target: &Target) -> Result<Line> {
-    let proxy = Proxy::start(target.addr().ok_or("there is no wire")?).await?;
+    let proxy = Proxy::start(target.addr().ok_or("the store of this process has no network link")?).await?;
     let client = target.open_at(proxy.addr(), LONG_TTL).await?;
     let lock = Recipe::Mutex.lock(&client, "bytes")?;
     lock.acquire(Ask::Alone).await?.release().await?;
@@ -49,7 +49,7 @@ async fn bytes(target: &Target) -> Result<Line> {
 }
 
 async fn wakes(target: &Target) -> Result<Line> {
-    let addr = target.addr().ok_or("there is no wire")?;
+    let addr = target.addr().ok_or("the store of this process has no network link")?;
     let proxies = try_join_all((0..QUEUE).map(|_| Proxy::start(addr))).await?;
     let clients = try_join_all(proxies.iter().map(|proxy| target.open_at(proxy.addr(), LONG_TTL))).await?;
     let locks: Vec<_> =
@@ -65,7 +65,7 @@ async fn wakes(target: &Target) -> Result<Line> {
     let stand = async {
         tokio::select! {
             stood = stand(&locks[0], QUEUE) => stood,
-            early = waiting.next() => Err(format!("a waiter came to an end: {early:?}").into()),
+            early = waiting.next() => Err(format!("a waiter ended early: {early:?}").into()),
         }
     };
     stand.await?;
@@ -76,7 +76,7 @@ async fn wakes(target: &Target) -> Result<Line> {
         let next = async { waiting.next().await.ok_or("nobody waits")?.map_err(Into::into) };
         let (_, (number, next)) =
             try_join(async { Ok::<_, crate::Error>(hold.release().await?) }, next).await?;
-        // Those that hear of it in vain may do so later than the next holder.
+        // Clients that are woken without an admission may be woken later than the next holder.
         quiet_beside(&proxies, &mut waiting).await?;
         let heard = |(number, proxy): (usize, &Proxy)| number != holder && proxy.answered() > before[number];
         woken += proxies.iter().enumerate().filter(|each| heard(*each)).count();
@@ -90,21 +90,21 @@ async fn wakes(target: &Target) -> Result<Line> {
     Ok(Line { value: Some(woken as f64 / RELEASES as f64), n: Some(RELEASES as u64), ..line })
 }
 
-/// Waits until so many stand in the queue.
+/// Waits until the queue has `count` entries.
 pub(super) async fn stand(lock: &Mutex, count: usize) -> Result<()> {
     while lock.queue().first(count + 1).await?.len() < count {
-        // No server tells a third party of a queue's length.
+        // A server has no event for the length of a queue.
         sleep(Duration::from_millis(2)).await;
     }
     Ok(())
 }
 
-/// Waits until nothing has gone to any client for a while.
+/// Waits until no bytes have gone to any client for some time.
 async fn quiet(proxies: &[Proxy]) {
     let all = || proxies.iter().map(|proxy| proxy.answered() + proxy.asked()).sum::<u64>();
     let mut before = all();
     loop {
-        // That nothing comes is what is waited for.
+        // There is no event for the absence of bytes.
         sleep(QUIET).await;
         let now = all();
         if now == before {
@@ -114,7 +114,7 @@ async fn quiet(proxies: &[Proxy]) {
     }
 }
 
-/// The same while the waiters wait on.
+/// Does the same while the waiters continue to wait.
 async fn quiet_beside<T: std::fmt::Debug, E: std::fmt::Debug>(
     proxies: &[Proxy],
     waiting: &mut FuturesUnordered<impl Future<Output = std::result::Result<T, E>>>,
