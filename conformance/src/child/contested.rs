@@ -13,27 +13,27 @@ pub struct Contested {
     pub key: String,
     /// Whether the key is the full name of a lock of another program: a mutex, or another recipe in a soak.
     pub exact: bool,
-    /// The recipe that plays the mutex. If other clients must hold permits at the same time, the parent ensures it.
+    /// The recipe that takes the place of the mutex. If another client must hold permits, the parent ensures it.
     pub adapter: Adapter,
 }
 
 impl Contested {
-    /// A key of this library, taken with this adapter.
+    /// Creates a key of this library, acquired with this adapter.
     pub fn new(key: impl Into<String>, adapter: Adapter) -> Self {
         Self { key: key.into(), exact: false, adapter }
     }
 
-    /// A key that is another program's name.
+    /// Creates an exact key, which another program may use too.
     pub fn exact(key: impl Into<String>) -> Self {
         Self { exact: true, ..Self::new(key, Adapter::Mutex) }
     }
 
-    /// The key as the name of a recipe.
+    /// Returns the key as the name of a recipe.
     pub(crate) fn name(&self) -> Key {
         if self.exact { Key::exact(self.key.as_str()) } else { Key::from(self.key.as_str()) }
     }
 
-    /// The lock that plays the mutex.
+    /// Returns the lock that takes the place of the mutex.
     pub(crate) fn lock(&self, coordinator: &Coordinator) -> Result<Lock> {
         match self.exact {
             true => Ok(Lock::Mutex(coordinator.mutex(self.name())?)),

@@ -21,7 +21,7 @@ use crate::waits::within;
 
 /// A child process and its events. A drop kills the process.
 ///
-/// A method panics if the child does not do its part in time. The message contains the child's standard error.
+/// A method panics if the child does not react in time. The message contains the child's standard error.
 #[derive(Debug)]
 pub struct Child<E> {
     /// The process.
@@ -38,7 +38,7 @@ pub struct Process {
     stderr: File,
 }
 
-/// The events of a child process, which are read all the time, since a full pipe would stop it.
+/// The events of a child process. They are always read, because a full pipe would stop the child.
 #[derive(Debug)]
 pub struct Events<E> {
     read: UnboundedReceiver<Result<E, String>>,
@@ -67,7 +67,7 @@ impl Child<String> {
         Self::piped(command, text)
     }
 
-    /// The same on a terminal, which is the standard output of the command, and whose other side is `screen`.
+    /// Starts a program on a terminal. The terminal is the standard output of the command, and `screen` is its other side.
     pub fn on_terminal(command: Command, screen: impl AsyncRead + Unpin + Send + 'static) -> Self {
         Self::reading(Process::start(command), screen, text)
     }
@@ -103,7 +103,7 @@ impl<E: Send + 'static> Child<E> {
         Self { process, events: Events { read, reading } }
     }
 
-    /// The next event, which must come soon.
+    /// Returns the next event, which must come soon.
     ///
     /// # Panics
     /// If the child ends first, or is silent for too long.
@@ -111,7 +111,7 @@ impl<E: Send + 'static> Child<E> {
         self.next_within(PATIENCE).await
     }
 
-    /// The next event, which must come within this time.
+    /// Returns the next event, which must come within this time.
     ///
     /// # Panics
     /// If the child ends first, or is silent for longer.
@@ -179,10 +179,10 @@ impl Process {
         }
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     ///
     /// # Panics
-    /// If that cannot be done.
+    /// If that is not possible.
     pub async fn kill(&mut self) {
         self.child.kill().await.expect("killed");
     }
@@ -195,7 +195,7 @@ impl Process {
         kill_process(self.pid(), signal).expect("signalled");
     }
 
-    /// The process id.
+    /// Returns the process id.
     ///
     /// # Panics
     /// If the child has ended.
@@ -209,7 +209,7 @@ impl Process {
     /// Cancel safe.
     ///
     /// # Panics
-    /// If the system does not say how it has ended.
+    /// If the system does not report the exit status.
     pub async fn ended(&mut self) -> ExitStatus {
         self.child.wait().await.expect("waited")
     }
@@ -230,7 +230,7 @@ impl Process {
         panic!("{why}\n{}", self.stderr())
     }
 
-    /// The standard error of the child up to now.
+    /// Returns the standard error of the child up to now.
     pub fn stderr(&self) -> String {
         let mut text = vec![0; self.stderr.metadata().map_or(0, |file| file.len() as usize)];
         // The file has one position, which is the child's: this reads without moving it.
@@ -250,7 +250,7 @@ impl Drop for Process {
 }
 
 impl<E> Events<E> {
-    /// The next event, or `None` at the end of the child's output.
+    /// Returns the next event, or `None` at the end of the child's output.
     ///
     /// # Cancel safety
     /// Cancel safe: no event is lost.
@@ -261,10 +261,10 @@ impl<E> Events<E> {
         self.read.recv().await.map(|event| event.unwrap_or_else(|why| panic!("{why}")))
     }
 
-    /// All events up to the end of the child's output.
+    /// Returns all events up to the end of the child's output.
     ///
     /// # Panics
-    /// As [`next`](Self::next).
+    /// The same as for [`next`](Self::next).
     pub async fn rest(&mut self) -> Vec<E> {
         let mut events = Vec::new();
         while let Some(event) = self.next().await {
@@ -273,7 +273,7 @@ impl<E> Events<E> {
         events
     }
 
-    /// Reads no more, and closes the child's output.
+    /// Closes the child's output.
     pub fn close(&mut self) {
         self.reading.abort();
     }

@@ -1,4 +1,4 @@
-//! The work of a child process, and its conversation with its parent.
+//! The work of a child process, and its messages to and from its parent.
 
 use std::fmt;
 use std::sync::Arc;
@@ -50,16 +50,16 @@ impl Orders {
         Self(BufReader::new(stdin()).lines())
     }
 
-    /// The next order. The end of the input is an order to release, since the parent has ended.
+    /// Returns the next order. The end of the input counts as an order to release, because the parent has ended.
     ///
     /// # Cancel safety
     /// Cancel safe: no order is lost.
     pub async fn next(&mut self) -> Order {
         while let Ok(Some(line)) = self.0.next_line().await {
-            // People type the bare word.
+            // At a terminal, the order is a bare word.
             match serde_json::from_value(line.trim_matches('"').into()) {
                 Ok(order) => return order,
-                Err(_) => eprintln!("unknown order {line:?}: look or release"),
+                Err(_) => eprintln!("unknown order {line:?}: expected look or release"),
             }
         }
         Order::Release

@@ -1,4 +1,4 @@
-//! A child that holds again and again, by several tasks, and reports each time that it held.
+//! A child whose tasks hold repeatedly, and report each hold.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use super::contested::Contested;
 use super::role::{Orders, Role};
 use crate::hold_record::{HoldRecord, monotonic};
 
-/// How long each hold lasts, so that an overlap lasts longer than some microseconds.
+/// The time of each hold, so that an overlap is longer than some microseconds.
 const WORK: Duration = Duration::from_millis(1);
-/// The same while servers fail: more holds would not show more.
+/// The time of each hold while servers fail: more holds would not find more.
 const LONG_WORK: Duration = Duration::from_millis(5);
 /// The pause after a request that failed.
 pub(crate) const AGAIN: Duration = Duration::from_millis(20);
@@ -31,10 +31,10 @@ pub struct Soak {
     pub seconds: u64,
     /// The recipe.
     pub kind: SoakKind,
-    /// Instead of that, random pairs of this many mutexes, in random order, each pair as one (`MultiLock`).
+    /// If set, the tasks hold random pairs of this many mutexes instead, in random order, each pair by a `MultiLock`.
     pub pairs_of: Option<usize>,
-    /// Whether it goes on if a request fails or a hold is lost, since servers fail at the same time. Each hold
-    /// lasts longer then.
+    /// Whether it continues after failed requests and lost holds, because servers fail at the same time. Then each hold is
+    /// longer.
     pub outlasts: bool,
 }
 
@@ -130,7 +130,7 @@ pub(crate) struct OneHold<'a> {
     pub(crate) hold: &'a latchwork_core::Hold,
     pub(crate) claim: Claim,
     pub(crate) token: Token,
-    /// When it was asked for.
+    /// The time of the call.
     pub(crate) asked: u64,
 }
 
@@ -183,7 +183,7 @@ impl SoakKind {
     }
 }
 
-/// Whether a request may answer this while servers fail.
+/// Returns whether a request may fail so while servers fail.
 pub(crate) fn is_of_an_outage(error: &Error) -> bool {
     matches!(
         error.kind(),
@@ -191,7 +191,7 @@ pub(crate) fn is_of_an_outage(error: &Error) -> bool {
     )
 }
 
-/// Holds two of the keys as one, in the order in which chance gives them.
+/// Holds two random keys together, in random order.
 async fn hold_a_pair(coordinator: &Coordinator, prefix: &str, keys: usize) -> Result<()> {
     let pair = rand::seq::index::sample(&mut rand::rng(), keys, 2);
     let name = |key: usize| format!("{prefix}/{key}");

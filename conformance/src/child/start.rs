@@ -31,12 +31,12 @@ pub(crate) struct Given<R> {
     pub(crate) role: String,
     arguments: R,
     config: Config,
-    // A configuration is written without these two.
+    // A serialised configuration does not contain these two.
     password: Option<String>,
     layout: Option<u32>,
 }
 
-/// This program again, in this role. Its `main` calls [`contender_main`](crate::contender_main) first, or its test
+/// Returns the command that starts this program again in this role. Its `main` calls [`contender_main`](crate::contender_main) first, or its test
 /// `contender` calls [`contender_test`](crate::contender_test). With a `layout`, the child is a build that works with
 /// layouts up to this one. The build for the next layout is another program, if there is one.
 pub(crate) fn command<R: Role>(config: &Config, layout: Option<u32>, role: &R) -> Command {

@@ -1,4 +1,4 @@
-//! A counter that moves while processes add to it: whether each add was made once, and in its turn.
+//! A counter that moves while processes add to it. Checks that each add is made once, in order.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,32 +8,32 @@ use serde::{Deserialize, Serialize};
 
 use super::rule::{Broken, Rule};
 
-/// The counter's key.
+/// The key of the counter.
 pub(super) const COUNTER: &str = "adds";
 
-/// What is wrong where nobody had the time to add.
-pub const NOTHING_ADDED: &str = "nothing was added";
+/// The failure of a run without an add.
+pub const NOTHING_ADDED: &str = "no process has added";
 
 /// An add of one that was confirmed, on the clock of grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Added {
-    /// When it was asked for.
+    /// The time of the call.
     pub(super) asked: u64,
-    /// When it was answered.
+    /// The time of the answer.
     pub(super) at: u64,
-    /// What the counter came to by it.
+    /// The value of the counter after it.
     pub(super) number: i64,
 }
 
-/// What became of the adds of all processes.
+/// The adds of all processes.
 #[derive(Debug, Default)]
 pub(super) struct Adds {
     pub(super) confirmed: Vec<Added>,
-    /// So many may have been made: their outcome is unknown.
+    /// The number of adds with an unknown outcome.
     pub(super) in_doubt: usize,
 }
 
-/// What was seen of a counter.
+/// The observations of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Counted {
     confirmed: usize,
@@ -47,22 +47,23 @@ impl fmt::Display for Counted {
         let Self { confirmed, in_doubt, total, longest } = self;
         write!(
             f,
-            "the counter stands at {total}: {confirmed} adds were confirmed, {in_doubt} in doubt, the longest took {longest:.1?}"
+            "the counter is {total}: {confirmed} adds were confirmed, {in_doubt} in doubt, the longest took {longest:.1?}"
         )
     }
 }
 
 impl Adds {
-    /// Whether a counter that stands at `total` behind all of them was added to once by each that was
-    /// confirmed, in an order that fits their times.
+    /// Checks that a counter that is `total` after all adds has each confirmed add once, in an order that fits their times.
     pub(super) fn judge(&self, total: i64) -> Result<Counted, Broken> {
         let mut by_number = BTreeMap::new();
         for added in &self.confirmed {
             if let Some(other) = by_number.insert(added.number, *added) {
-                return Err(Rule::Once.broken(format!("two adds came to the same: {added:?} and {other:?}")));
+                return Err(
+                    Rule::Once.broken(format!("two adds have the same result: {added:?} and {other:?}"))
+                );
             }
         }
-        // Of those that came to less, the one that was asked for last.
+        // The latest call of the adds with a lower result.
         let mut latest: Option<Added> = None;
         for added in by_number.values() {
             if let Some(before) = latest.filter(|before| added.at < before.asked) {

@@ -1,4 +1,4 @@
-//! What a change of phase adds to an acquisition that waits for nobody.
+//! The delay of an uncontended acquisition by a change of phase.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use super::keys::OWN;
 use super::rule::{Broken, Rule};
 use super::walk::Change;
 
-/// What acquisitions took that nobody else was in the way of.
+/// The times of uncontended acquisitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Delay {
     steady: usize,
     median: Duration,
-    /// The longest in a phase on one side.
+    /// The longest time in a phase on one side.
     one: Duration,
-    /// The longest in a phase on both: one request to each side, and a read of the stage.
+    /// The longest time in a phase on both sides: one request to each side, and a read of the stage.
     both: Duration,
     changing: usize,
-    /// The longest of those that were under way at a change of phase.
+    /// The longest time of an acquisition during a change of phase.
     at_change: Duration,
 }
 
@@ -48,13 +48,12 @@ impl Delay {
         delay
     }
 
-    /// What an acquisition may take at a change: as long as one before it, and a request to each side and a
-    /// read of the stage.
+    /// Returns the longest allowed time during a change: the time before it, plus a request to each side and a read of the stage.
     pub(super) fn bound(&self) -> Duration {
         self.one.max(self.both) + self.both
     }
 
-    /// Judges that no change delayed an acquisition by more than its bound and `allowed`.
+    /// Checks that no change delayed an acquisition by more than its bound and `allowed`.
     pub(super) fn judge(&self, allowed: Duration) -> Result<(), Broken> {
         let (bound, took) = (self.bound() + allowed, self.at_change);
         if took <= bound {

@@ -1,22 +1,21 @@
-//! How a run ends.
+//! The end of a run.
 
-/// How a run ends, and what it is to be judged by.
+/// The end of a run, and the happenings that its verdict allows for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ends {
-    /// Processes were killed in it.
+    /// Processes were killed.
     pub(super) some_die: bool,
-    /// Operators were killed in it, and are killed as they finish it.
+    /// Operators were killed, and are killed during `finish`.
     pub(super) operators_die: bool,
-    /// Servers were away in it.
+    /// Servers failed.
     pub(super) servers_fail: bool,
-    /// The move is done, and is to be finished.
+    /// The move is done and must be finished.
     pub(super) finishes: bool,
 }
 
 impl Ends {
-    /// Whether a key on a server may be left: a queue of one keeps its dead node on Redis until somebody comes,
-    /// or for the life of its key, and nobody else comes to what a process had for itself, or an operator that
-    /// died behind its last copy.
+    /// Returns whether a key may be left on a server. On Redis a queue keeps a dead node until the next client uses it, or until its
+    /// key expires. No other client uses a process' own mutex, or the queue of an operator that died after its last copy.
     pub(super) fn may_leave(self, key: &str) -> bool {
         let is_lonely = self.some_die && key.contains("{own-")
             || self.operators_die && key.contains("{latchwork/move-values/");

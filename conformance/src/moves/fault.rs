@@ -1,4 +1,4 @@
-//! What becomes of a server for a while.
+//! Temporary faults of a server.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,24 +11,24 @@ use tokio::time::sleep;
 use super::side::Side;
 use crate::failover::TTL;
 
-/// What becomes of a server for a while. It keeps what it has acknowledged.
+/// A temporary fault of a server. The server keeps acknowledged data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ServerFault {
-    /// All connections are closed, and new ones too.
+    /// All connections, also new ones, are closed.
     Cut(Duration),
-    /// Nothing passes, and nothing is closed.
+    /// No bytes pass, and no connection closes.
     Silent(Duration),
-    /// SIGSTOP, and SIGCONT behind it.
+    /// SIGSTOP, and SIGCONT after this time.
     Stopped(Duration),
-    /// SIGKILL, and it is started again.
+    /// SIGKILL, and a new start.
     Restarted,
 }
 
-/// Less than a TTL, and more.
+/// A time below a TTL, and one above it.
 const SHORT: Duration = TTL.checked_div(3).expect("no zero");
 const LONG: Duration = TTL.saturating_mul(3).checked_div(2).expect("no zero");
 
-/// All of them.
+/// All faults.
 pub(super) const SERVER_FAULTS: [ServerFault; 7] = [
     ServerFault::Restarted,
     ServerFault::Stopped(LONG),
@@ -51,8 +51,8 @@ impl fmt::Display for ServerFault {
 }
 
 impl ServerFault {
-    /// Befalls a side for as long as it lasts, and until what goes on `meanwhile` is over, which begins behind
-    /// its beginning. Answers what that came to.
+    /// Applies the fault to a side until its time is over and `meanwhile` is complete, which starts after the fault. Returns the
+    /// result of `meanwhile`.
     pub(super) async fn befalls<T>(
         self,
         side: &Side,

@@ -1,4 +1,4 @@
-//! The processes of a load, which are killed, stopped and started anew.
+//! The processes of a load, which are killed, stopped and started.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use super::worker::{Latest, Worker};
 use crate::child::{Child, Order, command};
 use crate::failover::now;
 
-/// So many processes contend.
+/// The number of processes.
 pub(super) const PROCESSES: usize = 8;
-/// The environment variable that names a fault which is planted in one of two processes, as a control.
+/// The environment variable with a fault that is planted in each second process, as a control.
 pub const PLANT: &str = "LATCHWORK_MOVES_PLANT";
-/// What a busy machine may take to start eight processes, or to end them.
+/// The time that a busy machine may need to start or end eight processes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Processes that contend for all keys.
@@ -27,16 +27,16 @@ pub(super) struct Fleet {
     config: Config,
     plant: Option<&'static str>,
     workers: Vec<Worker>,
-    // The one that is stopped, and since when.
+    // The stopped process, and the time of its stop.
     stopped: Option<(Worker, u64)>,
-    // How many were started up to now.
+    // The number of started processes.
     started: u32,
     killed: Vec<Heard>,
     latest: watch::Sender<Latest>,
 }
 
 impl Fleet {
-    /// Starts all of them, and waits until each contends. `plant`: a fault, as [`PLANT`] names it.
+    /// Starts all processes, and waits until each contends. `plant` is a fault for [`PLANT`].
     pub(super) async fn start(config: Config, plant: Option<&'static str>) -> Self {
         let latest = watch::Sender::new(Latest::default());
         let (workers, killed) = (Vec::new(), Vec::new());
@@ -45,7 +45,7 @@ impl Fleet {
         fleet
     }
 
-    /// Starts those that are missing.
+    /// Starts the missing processes.
     async fn grow(&mut self) {
         let missing = PROCESSES - self.workers.len() - usize::from(self.stopped.is_some());
         let children: Vec<_> = (0..missing).map(|_| self.spawn()).collect();
@@ -59,14 +59,14 @@ impl Fleet {
         self.started += 1;
         let mut command =
             command(&self.config, None, &Traffic { process: number, adds: self.plant.is_none() });
-        // One in two: all of them would agree.
+        // Each second process: processes with the same fault would agree.
         if let Some(plant) = self.plant.filter(|_| number.is_multiple_of(2)) {
             command.env(PLANT, plant);
         }
         Child::of(command)
     }
 
-    /// Kills so many of them at once, and starts as many anew.
+    /// Kills this number of processes at once, and starts as many new ones.
     pub(super) async fn replace(&mut self, many: usize) {
         let dying: Vec<_> = self.workers.drain(..many.min(self.workers.len())).collect();
         let dead = join_all(dying.into_iter().map(async |mut worker| {
@@ -74,33 +74,32 @@ impl Fleet {
             worker.heard().await
         }));
         self.killed.extend(dead.await);
-        // The new ones are the last to be killed.
+        // New processes are killed last.
         self.grow().await;
     }
 
-    /// Stops one of them, which is not killed before it [goes on](Self::cont).
+    /// Stops a process. It is not killed before it [continues](Self::cont).
     pub(super) fn stop(&mut self) {
         let (worker, at) = (self.workers.remove(0), now());
         worker.process.signal(Signal::STOP);
         self.stopped = Some((worker, at));
     }
 
-    /// Lets the one that was stopped go on, and waits until it has been granted what it has for itself, for so
-    /// long at most. Answers when it was stopped.
+    /// Continues the stopped process, and waits until its own key is granted, for at most this time. Returns the time of its stop.
     pub(super) async fn cont(&mut self, within: Duration) -> Result<u64, String> {
-        let (mut worker, at) = self.stopped.take().ok_or("none was stopped")?;
+        let (mut worker, at) = self.stopped.take().ok_or("no process was stopped")?;
         worker.cont(at, within).await?;
         self.workers.push(worker);
         Ok(at)
     }
 
-    /// Waits until each key has been granted from now on, for so long at most.
+    /// Waits until each key has a new grant, for at most this time.
     pub(super) async fn all_are_granted(&self, within: Duration) -> Result<(), String> {
         let since = now();
         let mut latest = self.latest.subscribe();
         let granted = latest.wait_for(|latest| latest.iter().all(|granted| *granted > since));
         if let Ok(granted) = timeout(within, granted).await {
-            return granted.map(drop).map_err(|_| "the fleet is gone".to_owned());
+            return granted.map(drop).map_err(|_| "the processes have ended".to_owned());
         }
         let latest = *self.latest.borrow();
         let keys = KEYS.iter().zip(latest).filter(|(_, granted)| *granted <= since);
@@ -108,18 +107,18 @@ impl Fleet {
         Err(format!("not granted within {within:?}: {late:?}"))
     }
 
-    /// Waits until each process has been granted from now on what it has for itself, for so long at most.
+    /// Waits until each process has a new grant of its own key, for at most this time.
     pub(super) async fn each_goes_on(&self, within: Duration) -> Result<(), String> {
         try_join_all(self.workers.iter().map(|worker| worker.goes_on(within))).await.map(drop)
     }
 
-    /// Lets all of them end, and answers what they and those that were killed have said.
+    /// Ends all processes. Returns the reports of these and of the killed processes.
     pub(super) async fn ends(mut self) -> Heard {
         for worker in &mut self.workers {
             worker.process.tell(Order::Release).await;
         }
         let mut heard = Heard::default();
-        // Each that was killed may have had an add under way.
+        // Each killed process may have had an add in progress.
         heard.adds.in_doubt += self.killed.len();
         for mut worker in self.workers {
             worker.process.ends_well(PATIENCE).await;

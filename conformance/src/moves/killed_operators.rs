@@ -1,4 +1,4 @@
-//! Operators are killed at each of their requests, and others go on.
+//! Operators are killed at each of their requests, and other operators continue.
 
 use latchwork_core::backend::decide::moving::MovePhase;
 use latchwork_core::{Move, MoveState};
@@ -13,29 +13,28 @@ use super::there_and_back::Plants;
 use super::walk::Change;
 use crate::failover::{TTL, noise, now};
 
-/// At which of their requests operators are killed.
+/// The requests at which operators are killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Points {
-    /// At so many of each work, by chance.
+    /// At this number of random requests of each work.
     Some(usize),
-    /// At each of them, or at some, from one of the first by chance, until one comes through.
+    /// At each request, or at regular distances from a random start, until an operator succeeds.
     Each {
-        /// How many requests lie between two kills, and one.
+        /// The distance between two kills, in requests.
         apart: usize,
     },
 }
 
-/// Eight processes contend while operators take their locks to *new*, and back to the beginning. Each operator
-/// is a process, killed when the n-th of its requests was carried out, or when it is lost. Another goes on behind
-/// it, the same way or back first. In the end two who are killed take it to *done*, the second from where the
-/// first has left it, and another goes on; and those who finish it are killed too, at every third request, until
-/// one comes through.
+/// Lets eight processes contend while operators take their locks to *new*, and back to the start. Each operator is a process, which is
+/// killed when the n-th of its requests is executed or lost. Another operator continues, in the same direction or back first. At
+/// the end two killed operators take the move to *done*, the second from the place where the first has died, and another operator
+/// continues. Operators that finish the move are killed too, at each third request, until one succeeds.
 ///
 /// # Errors
-/// What was wrong: see [the module](super).
+/// The broken rules: see [the module](super).
 pub async fn with_operators_killed(old: MovingSide, new: MovingSide, points: Points) -> Result<(), String> {
     let mut run = Run::begin(old, new, None, Plants::NONE.operator).await?;
-    // Whatever passes the doors is a request of those who die.
+    // All requests through the doors must be of operators that are killed.
     run.walk.operator.close().await.map_err(said)?;
     let works = [Operates::ToNew, Operates::Abort];
     let (mut takes, mut killed) = ([0; 2], [0; 2]);
@@ -53,13 +52,13 @@ pub async fn with_operators_killed(old: MovingSide, new: MovingSide, points: Poi
         for carried_out in [true, false] {
             for (work, operates) in works.into_iter().enumerate() {
                 let request = match points {
-                    // One work takes fewer requests than another: not every step waits for somebody.
+                    // Works differ in their requests, because some steps wait for members.
                     Points::Some(_) => run.random.random_range(1..=(takes[work] * 3).div_ceil(4)),
                     Points::Each { apart } => first + (turn - 1) * apart,
                 };
                 let (was_killed, _) = killed_once(&mut run, operates, request, carried_out).await?;
                 killed[work] += usize::from(was_killed);
-                // One that comes through sends no more of them.
+                // An operator that succeeds sends no more requests.
                 goes[work] &= match points {
                     Points::Some(most) => turn < most,
                     Points::Each { .. } => was_killed,
@@ -72,14 +71,14 @@ pub async fn with_operators_killed(old: MovingSide, new: MovingSide, points: Poi
     println!("{name}: {} operators killed on the way there, which takes {} requests", killed[0], takes[0]);
     println!("{name}: {} on the way back, which takes {}; {of_runs} of whole runs", killed[1], takes[1]);
     if killed.contains(&0) || of_runs == 0 {
-        return Err(format!("not each work had an operator who was killed: {killed:?}, {of_runs}"));
+        return Err(format!("a work had no killed operator: {killed:?}, {of_runs}"));
     }
     run.walk.operator = another(&run.sides).await?;
     run.end(Ends { operators_die: true, finishes: true, ..Ends::default() }).await
 }
 
-/// Lets two operators in turn take the move to *done*. The first is killed before *new*, for certain; the second,
-/// from there, up to *done* or not at all. Another goes on behind them. Answers how many were killed.
+/// Lets two operators, one after the other, take the move to *done*. The first is always killed before *new*; the second is killed
+/// between there and *done*, or not at all. Another operator continues. Returns the number of killed operators.
 async fn killed_to_done(run: &mut Run, to_new: usize) -> Result<usize, String> {
     let begun = now();
     let first = run.random.random_range(1..=to_new / 2);
@@ -95,8 +94,8 @@ async fn killed_to_done(run: &mut Run, to_new: usize) -> Result<usize, String> {
     Ok(killed)
 }
 
-/// Lets an operator work who is killed at a request, and another one behind it, who goes on or turns back
-/// first. Answers whether the first was killed (else it has come to its end), and how many requests it sent.
+/// Runs an operator that is killed at a request, and another one that continues or turns back first. Returns whether the first was
+/// killed (otherwise it has reached its end), and the number of its requests.
 async fn killed_once(
     run: &mut Run,
     operates: Operates,
@@ -110,7 +109,7 @@ async fn killed_once(
     Ok((was_killed, sent))
 }
 
-/// Lets another operator go on, or turn back first, behind those who began at this time.
+/// Lets another operator continue, or turn back first, after the operators that started at this time.
 async fn another_goes_on(
     run: &mut Run,
     operates: Operates,
@@ -129,7 +128,7 @@ async fn another_goes_on(
     run.fleet.all_are_granted(TTL + noise()).await
 }
 
-/// The phase where the move stands: that to which this work takes it.
+/// Returns the phase of the move, which must be the phase that this work leads to.
 async fn stands(operator: &Move, behind: Operates) -> Result<MovePhase, String> {
     let status = operator.status().await.map_err(said)?;
     let expected = match behind {
@@ -140,6 +139,6 @@ async fn stands(operator: &Move, behind: Operates) -> Result<MovePhase, String> 
     };
     match (status.state, status.phase) == expected {
         true => Ok(status.phase),
-        false => Err(format!("behind {behind:?} the move stands at {status:?}")),
+        false => Err(format!("after {behind:?} the move is at {status:?}")),
     }
 }

@@ -1,4 +1,4 @@
-//! Processes are killed in each phase, and started anew; and some are stopped, and go on.
+//! Processes are killed in each phase and replaced, and some are stopped and continue.
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ use super::there_and_back::Plants;
 use super::verdict::{Happening, judge_steps};
 use crate::failover::{TTL, noise, now};
 
-/// So many steps lead to *done*.
+/// The number of steps to *done*.
 const STEPS: usize = 4;
 
-/// Eight processes contend while their locks move: in each phase so many of them are killed, a few at a time,
-/// and as many started anew; half of them while the operator waits for the dead. One is stopped then, until the
-/// step is over and its leases have ended, and goes on: in each phase if it `turns`, else in one, by chance.
-/// `turns`: it goes there, back, and there again; else there alone. It ends with *done*, and is finished.
+/// Lets eight processes contend while their locks move. In each phase, `in_each_phase` of them are killed, a few at a time, and
+/// replaced; half of them while the operator waits for the dead ones. During that, one process is stopped until the step is over and
+/// its leases have ended, and then continues: in each phase if the move `turns`, otherwise in one random phase. With `turns`, the
+/// move goes there, back, and there again; otherwise only there. It ends at *done*, and is finished.
 ///
 /// # Errors
-/// What was wrong: see [the module](super).
+/// The broken rules: see [the module](super).
 pub async fn with_processes_killed(
     old: MovingSide,
     new: MovingSide,
@@ -49,7 +49,7 @@ pub async fn with_processes_killed(
             Some(_) => back,
         };
     }
-    // And those who need the old side no more.
+    // Also kill processes that do not need the old side any more.
     kill(&mut run.fleet, &mut run.happenings, in_each_phase, &mut run.random, run.sides.recovery()).await;
     run.fleet.all_are_granted(run.sides.recovery() + noise()).await?;
     println!("{}: {} processes killed, {stopped} stopped", run.sides.name(), killed + in_each_phase);
@@ -63,8 +63,8 @@ pub async fn with_processes_killed(
     run.end(Ends { some_die: true, finishes: true, ..Ends::default() }).await
 }
 
-/// Kills half in a phase as it stands, and half while the next step waits for them. `stops`: and for one more,
-/// which is stopped.
+/// Kills half of the processes in a phase, and half while the next step waits for them. With `stops`, the step also waits for a stopped
+/// process.
 async fn phase_with_kills(
     run: &mut Run,
     many: usize,
@@ -80,7 +80,7 @@ async fn phase_with_kills(
     }
     let (phase, ()) = tokio::join!(walk.step(back), kill(fleet, happenings, many / 2, random, dead));
     if stops {
-        // It has lost by then whatever it had.
+        // By then it has lost all its holds.
         sleep_until(goes_on).await;
         let over = now();
         let begun = fleet.cont(dead + noise()).await?;
@@ -89,7 +89,7 @@ async fn phase_with_kills(
     phase.map_err(said)
 }
 
-/// Kills so many, a few at a time.
+/// Kills this number of processes, a few at a time.
 async fn kill(
     fleet: &mut Fleet,
     happenings: &mut Vec<Happening>,

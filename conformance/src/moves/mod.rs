@@ -1,24 +1,30 @@
-//! Processes that contend while their locks move between two coordinators, there and back.
+//! Processes contend while their locks move between two coordinators, there and back.
 //!
-//! Eight processes contend for six mutexes, two semaphores and a read/write lock, each for all of them,
-//! without a pause, and add to a counter. Beside that nothing happens but steps ([`there_and_back`]), which may also
-//! be between two namespaces of one server ([`MovingSide::beside`]); or processes are killed in each phase, and one is
-//! stopped beside a step and goes on ([`with_processes_killed`]); or servers fail, beside steps and where the move is
-//! *done* ([`with_servers_failing`]); or operators are killed at each of their requests, on the way to *done*, and as
-//! they finish it ([`with_operators_killed`]). The verdict comes afterwards, by what the processes have said, with
-//! arithmetic alone.
+//! Eight processes contend without a pause for six mutexes, two semaphores and a read/write lock, each process for all of them, and
+//! add to a counter. There are four kinds of run:
 //!
-//! *What is judged.* Nobody holds beside another. Tokens rise in the order of holding, and a resource that they
-//! fence refuses nothing. Each add is made once, and the counter never goes back. Nothing is left on either side. And
-//! no key is without a grant for longer than its bound: a change of phase delays an acquisition by at most one request
-//! to each side and a read of the stage; beyond that only a dead holder's or a dead member's node does, until its lease
-//! has ended, which is a TTL and the expiry bound of each side, and a server that is away, for as long as it is. A step
-//! waits for the dead, and for one who is stopped, until their leases have ended and not for longer. Where the move is
-//! *done* nobody waits for the old side: all keys are granted while it fails.
+//! | run | happenings |
+//! |---|---|
+//! | [`there_and_back`] | only steps of the move; also between two namespaces of one server ([`MovingSide::beside`]) |
+//! | [`with_processes_killed`] | processes are killed in each phase; one is stopped during a step, and continues |
+//! | [`with_servers_failing`] | servers fail, during steps and when the move is *done* |
+//! | [`with_operators_killed`] | operators are killed at each of their requests, on the way to *done* and during `finish` |
 //!
-//! *What a hold is.* A process says when each begins, and when it ends. One that is lost counts up to the last time at
-//! which its process believed that it held, and one whose process is killed counts as the instant in which it began.
-//! Either is a lower bound.
+//! The verdict comes afterwards. It uses only the reports of the processes, and compares numbers.
+//!
+//! # The rules
+//! - Holds do not overlap. Tokens rise in the order of holding, and a fenced resource refuses no write.
+//! - Each add is made once, and the counter never goes back.
+//! - No data is left on either side.
+//! - No key is without a grant for longer than its bound. A change of phase delays an acquisition by at most one request to each side
+//!   and a read of the stage. The only longer delays are the node of a dead holder or member, until its lease has ended (a TTL
+//!   and the expiry bound of each side), and a server that does not answer, during its outage.
+//! - A step waits for dead and stopped processes only until their leases have ended.
+//! - When the move is *done*, no acquisition waits for the old side: all keys are granted while it fails.
+//!
+//! # The records
+//! A process reports the start and the end of each hold. A lost hold counts up to the last time at which its process knew that it
+//! held. A hold whose process is killed counts as the instant of its start. Both are lower bounds.
 
 mod counted;
 mod delay;

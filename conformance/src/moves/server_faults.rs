@@ -17,25 +17,25 @@ use super::there_and_back::Plants;
 use super::verdict::Happening;
 use crate::failover::{noise, now};
 
-/// Which faults befall the servers.
+/// The faults of the servers in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// One in each phase on the way there, by chance, each side in turn; and in *done* one of the old side.
+    /// One random fault in each phase on the way there, of each side in turn; and in *done* one of the old side.
     OneInEachPhase,
-    /// All of them on each side, in each phase, there and back, in an order of chance. The last of them befalls
-    /// a step, of each side in turn.
+    /// All faults on each side, in each phase, there and back, in random order. The last one happens during a step, of each side in
+    /// turn.
     All,
 }
 
-/// How often each side must have failed during a step.
+/// The least number of failures of each side during a step.
 const AT_STEPS: usize = 2;
 
-/// Eight processes contend while their locks move, and servers fail in each phase, while the operator asks for
-/// the next step. It goes on by itself. The servers must be this process' own, and keep their data. It comes
-/// to *done*, where all keys are granted while the old side fails, and is finished.
+/// Lets eight processes contend while their locks move, and servers fail in each phase while the operator asks for the next step. The
+/// move continues without help. This process must have started the servers, and the servers must keep their data. The move reaches
+/// *done*, where all keys are granted while the old side fails, and is finished.
 ///
 /// # Errors
-/// What was wrong: see [the module](super).
+/// The broken rules: see [the module](super).
 pub async fn with_servers_failing(old: MovingSide, new: MovingSide, extent: Extent) -> Result<(), String> {
     let mut run = Run::begin(old, new, None, Plants::NONE.operator).await?;
     let mut faults = SERVER_FAULTS;
@@ -48,7 +48,7 @@ pub async fn with_servers_failing(old: MovingSide, new: MovingSide, extent: Exte
             Extent::OneInEachPhase => faults[turn % faults.len()],
             Extent::All => {
                 let last = *SERVER_FAULTS.choose(&mut run.random).expect("not empty");
-                // All but the last befall a phase that stands.
+                // All but the last one happen within a phase.
                 for (side, fault) in all(&mut run).into_iter().filter(|befalls| *befalls != (at_step, last)) {
                     let (happened, ()) = befalls(&run.sides, side, fault, run.phase(), ready(())).await?;
                     goes_on(&mut run, happened).await?;
@@ -84,13 +84,13 @@ pub async fn with_servers_failing(old: MovingSide, new: MovingSide, extent: Exte
 }
 
 impl Run {
-    /// The phase that its last step came to.
+    /// Returns the phase of the last step.
     fn phase(&self) -> MovePhase {
         self.walk.changes.last().map_or(MovePhase::Old, |change| change.phase)
     }
 }
 
-/// Each fault on each side, in an order of chance.
+/// Returns each fault on each side, in random order.
 fn all(run: &mut Run) -> Vec<(Word, ServerFault)> {
     let mut all: Vec<_> = [Word::Old, Word::New]
         .into_iter()
@@ -100,10 +100,9 @@ fn all(run: &mut Run) -> Vec<(Word, ServerFault)> {
     all
 }
 
-/// Servers fail where the move is *done*. Nobody needs the old side any more: while that fails, all keys are
-/// granted.
+/// Lets servers fail when the move is *done*. Then no acquisition needs the old side: all keys are granted while it fails.
 async fn when_done(run: &mut Run, befall: Vec<(Word, ServerFault)>) -> Result<(), String> {
-    // A process that was no member as it was written has yet to hear of it, from the old side.
+    // A process that was not a member at the last step must still read it from the old side.
     let within = run.sides.recovery() + noise();
     run.walk.has_no_members(within).await?;
     run.fleet.each_goes_on(within).await?;
@@ -111,7 +110,7 @@ async fn when_done(run: &mut Run, befall: Vec<(Word, ServerFault)>) -> Result<()
         let happened = match side {
             Word::New => befalls(&run.sides, side, fault, MovePhase::Done, ready(())).await?.0,
             Word::Old => {
-                // What an earlier fault of the new side has left may be in the way, and nothing else.
+                // Only leftovers of an earlier fault of the new side may delay a grant.
                 let dead = run.sides.new.recovery();
                 let granted = run.fleet.all_are_granted(dead + noise());
                 let (happened, granted) = befalls(&run.sides, side, fault, MovePhase::Done, granted).await?;
@@ -121,11 +120,11 @@ async fn when_done(run: &mut Run, befall: Vec<(Word, ServerFault)>) -> Result<()
         };
         goes_on(run, happened).await?;
     }
-    // Who finishes it needs both sides.
+    // `finish` needs both sides.
     run.walk.has_no_members(within).await
 }
 
-/// Lets a fault befall a side, for as long as it lasts and until what goes on `meanwhile` is over.
+/// Applies a fault to a side until its time is over and `meanwhile` is complete.
 async fn befalls<T>(
     sides: &Sides,
     on: Word,
@@ -145,7 +144,7 @@ async fn befalls<T>(
     Ok((Happening { what, begun, over, allowed }, seen))
 }
 
-/// All keys are granted again.
+/// Waits until all keys are granted again.
 async fn goes_on(run: &mut Run, happened: Happening) -> Result<(), String> {
     let behind = now();
     let granted = run.fleet.all_are_granted(run.sides.recovery() + noise()).await;

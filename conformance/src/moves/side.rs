@@ -1,4 +1,4 @@
-//! The two servers of a move, each behind a proxy for those who take part and one for operators.
+//! The two servers of a move. Each has a proxy for participants and one for operators.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::testbeds::ServerTestbed;
 
 /// The name of the move.
 const NAME: &str = "there-and-back";
-/// What is waited for beside leases that run out.
+/// The additional wait after leases have run out.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// A server that locks move from, or to: each side has a namespace of its own there.
+/// A server that locks move from or to. Each side has its own namespace there.
 #[derive(Debug)]
 pub struct MovingSide {
     server: Server,
@@ -26,26 +26,26 @@ pub struct MovingSide {
 }
 
 impl MovingSide {
-    /// A server, and the testbed on it, which need not keep it.
+    /// Creates a side of a server and the testbed on it. The testbed need not keep the server.
     pub fn new(server: Server, testbed: ServerTestbed) -> Self {
         Self { server, testbed }
     }
 
-    /// Another namespace of the same server, which ends with this side.
+    /// Creates a side with another namespace of the same server, which ends with this side.
     pub fn beside(&self) -> Self {
         let Self { server, testbed } = self;
         Self { server: Server::at(server.kind(), server.url(), server.clocks()), testbed: testbed.clone() }
     }
 }
 
-/// One side of a move, in a namespace of its own.
+/// One side of a move, with its own namespace.
 pub(super) struct Side {
     pub(super) server: Server,
     testbed: ServerTestbed,
     fixture: Box<dyn Fixture>,
-    /// The way of those who take part.
+    /// The proxy of participants.
     pub(super) way: Proxy,
-    /// The way of operators: all come by one, since the markers name a URL.
+    /// The proxy of operators. All use one, because the markers contain a URL.
     pub(super) door: Proxy,
 }
 
@@ -63,7 +63,7 @@ impl Side {
         config
     }
 
-    /// What the counter stands at, which is deleted: nothing else is left then.
+    /// Returns the value of the counter, and deletes it, so that no data is left.
     pub(super) async fn takes_count(&self) -> Result<i64, String> {
         let taken = async {
             let plain = connect(&self.testbed.connectors(), &self.config(&self.door)).await?;
@@ -73,10 +73,10 @@ impl Side {
             plain.close().await?;
             Ok::<_, Error>(total)
         };
-        taken.await.map_err(|error| format!("the counter behind a move: {error}"))
+        taken.await.map_err(|error| format!("the counter after a move: {error}"))
     }
 
-    /// How long a node may stand in the way whose client is dead.
+    /// Returns the time for which the node of a dead client may block others.
     pub(super) fn recovery(&self) -> Duration {
         TTL + self.fixture.expiry_bound()
     }
@@ -93,7 +93,7 @@ impl Sides {
         Ok(Self { old: Side::open(old).await?, new: Side::open(new).await? })
     }
 
-    /// For people.
+    /// Returns the name for reports.
     pub(super) fn name(&self) -> String {
         match self.old.server.addr() == self.new.server.addr() {
             true => format!("{} to another namespace of it", self.old.testbed.name),
@@ -101,13 +101,13 @@ impl Sides {
         }
     }
 
-    /// For those who take part in the move.
+    /// Returns the configuration of participants.
     pub(super) fn participants(&self) -> Config {
         let (old, new) = (self.old.config(&self.old.way), self.new.config(&self.new.way));
         Config::of_move(MoveConfig::new(old, new, NAME))
     }
 
-    /// For its operators.
+    /// Returns the configuration of operators.
     pub(super) fn operators(&self) -> MoveConfig {
         MoveConfig::new(self.old.config(&self.old.door), self.new.config(&self.new.door), NAME)
     }
@@ -116,19 +116,19 @@ impl Sides {
         self.old.testbed.connectors().into_iter().chain(self.new.testbed.connectors()).collect()
     }
 
-    /// What a dead holder, or a dead member, may hold up others at most: its nodes on both sides.
+    /// Returns the longest delay by a dead holder or member, with nodes on both sides.
     pub(super) fn recovery(&self) -> Duration {
         self.old.recovery() + self.new.recovery()
     }
 
-    /// Within how long a step comes behind the last who died: a dead member is waited for, and who joins the
-    /// other side waits for a dead holder there. Their leases on both sides end side by side.
+    /// Returns the longest time from the last death to the next step: the step waits for a dead member, and a process that joins the
+    /// other side waits for a dead holder there. Leases on both sides end at the same time.
     pub(super) fn step_bound(&self) -> Duration {
         self.old.recovery().max(self.new.recovery()) + noise()
     }
 
-    /// The end: nothing is left on either side, as soon as what the dead have left has run out. What Redis
-    /// keeps of them outlives their nodes, for as long as these stood and a second on both.
+    /// Checks that no data is left on either side after the leases of dead processes. On Redis their keys outlive their nodes, by the
+    /// life of the nodes and a second, on both sides.
     pub(super) async fn nothing_is_left(&self, ends: Ends) -> Result<(), String> {
         for (word, side) in [("old", &self.old), ("new", &self.new)] {
             let left = left_at(&*side.fixture, side.recovery() * 2 + GRACE).await;

@@ -1,4 +1,4 @@
-//! Nothing but steps, there and back.
+//! Only steps, there and back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use crate::failover::{TTL, noise};
 /// The connectors of an operator.
 pub type Connectors = Vec<Arc<dyn Connector>>;
 
-/// Faults that are planted as a control: a run must find them.
+/// Planted faults, as a control: a run must find them.
 #[derive(Clone, Copy, Debug)]
 pub struct Plants {
-    /// A fault of the processes, which finds its name in [`PLANT`](super::PLANT).
+    /// A fault of the processes, which get its name in [`PLANT`](super::PLANT).
     pub processes: Option<&'static str>,
-    /// What stands between the operator and its connectors.
+    /// A wrapper of the operator's connectors.
     pub operator: fn(Connectors) -> Connectors,
     /// The longest pause between two steps.
     pub pause: Duration,
@@ -34,12 +34,11 @@ impl Plants {
         Self { processes: None, operator: |honest| honest, pause: Duration::from_millis(500) };
 }
 
-/// Eight processes contend while a loop moves their locks from the old side to the new one and back, for so
-/// long or somewhat more. One step in five turns back half-way. Prints what each key has seen, beside its
-/// bound.
+/// Lets eight processes contend while a loop moves their locks from the old side to the new one and back, for `lasts` or somewhat
+/// longer. One step in five turns back half-way. Prints the observations of each key, with its bound.
 ///
 /// # Errors
-/// What was wrong: see [the module](super).
+/// The broken rules: see [the module](super).
 pub async fn there_and_back(
     old: MovingSide,
     new: MovingSide,
@@ -47,7 +46,7 @@ pub async fn there_and_back(
     plants: Plants,
 ) -> Result<(), String> {
     let mut run = Run::begin(old, new, plants.processes, plants.operator).await?;
-    // One that never came there says nothing.
+    // A run that never reached the new side has no meaning.
     let (ends, mut back, mut was_there) = (Instant::now() + lasts, false, false);
     loop {
         let phase = run.walk.step(back).await.map_err(said)?;
@@ -57,12 +56,12 @@ pub async fn there_and_back(
             None if is_over => break,
             None => false,
             Some(MovePhase::Old) => is_over,
-            // From *done* there is no way back.
+            // A move cannot turn back from *done*.
             Some(MovePhase::New | MovePhase::Done) => true,
             Some(_) if is_over => true,
             Some(_) => back ^ run.random.random_bool(0.2),
         };
-        // Not all steps begin at the end of one before.
+        // Random pauses, so that not all steps start at the end of the one before.
         sleep(run.random.random_range(Duration::ZERO..=plants.pause)).await;
     }
     run.fleet.all_are_granted(TTL + noise()).await?;

@@ -18,51 +18,50 @@ use latchwork_servers::{Ensemble, Server, ask};
 
 const CAPABILITIES: Capabilities = Capabilities { survives_failover: true, ..memory::CAPABILITIES };
 
-/// Leases are scanned every half second; a second for the revocation to be applied.
+/// etcd scans leases each half second, and may need a second to apply a revocation.
 const EXPIRY_BOUND: Duration = Duration::from_millis(1500);
 
-/// What exact names begin with.
+/// The prefix of exact names.
 const EXACT_NAMES: &str = "exact-";
 
-/// The operator of a server that asks for a login, and its password.
+/// The operator of a server with authentication, and its password.
 const OPERATOR: [&str; 2] = ["operator", "operator"];
 
-/// The testbed of an etcd server.
+/// Creates the testbed of an etcd server.
 ///
 /// # Errors
-/// `InvalidArgument` when the server's URL is none of ours.
+/// `InvalidArgument` if the server's URL is not of this backend.
 pub fn etcd_testbed(server: Server) -> Result<ServerTestbed> {
     let hosts = vec![server.addr().to_owned()];
     Ok(over(server.url(), hosts, |addr| Box::pin(open_admin(addr, None)))?.keeping(server))
 }
 
-/// The testbed of a cluster whose servers end with it, under a name of its own. Its clients are told
-/// of all servers.
+/// Creates the testbed of a cluster, with another name. The servers end with the testbed. Its clients get the addresses of all
+/// servers.
 ///
 /// # Errors
-/// `InvalidArgument` when its URL is none of ours.
+/// `InvalidArgument` if its URL is not of this backend.
 pub fn etcd_cluster_testbed(cluster: Arc<Ensemble>) -> Result<ServerTestbed> {
     let hosts = (0..cluster.size()).map(|server| cluster.addr(server)).collect();
     let testbed = over(&cluster.url(), hosts, |addr| Box::pin(open_admin(addr, None)))?;
     Ok(testbed.called("etcd-3").keeping(cluster))
 }
 
-/// The testbed of a server that asks for a login, under a name of its own. The guide's `commands`
-/// make the role and the user of its clients, who have the prefix of their namespaces in the place of
-/// `latchwork/`, and the exact names besides.
+/// Creates the testbed of a server with authentication, with another name. The guide's `commands` create the role and the user of
+/// its clients. `latchwork/` is replaced by the prefix of their namespaces, and the exact names are added.
 ///
 /// # Errors
-/// `InvalidArgument` when the commands make no user, `Unavailable` when one of them fails.
+/// `InvalidArgument` if the commands create no user, `Unavailable` if one of them fails.
 pub async fn etcd_auth_testbed(server: Server, commands: &str) -> Result<ServerTestbed> {
     let mut lines: Vec<_> =
         commands.lines().filter_map(|line| line.trim().strip_prefix("etcdctl ")).map(str::to_owned).collect();
     let login = lines.iter().filter_map(|line| line.strip_prefix("user add "));
     let login = login.filter(|login| !login.starts_with("root:")).find_map(|login| login.split_once(':'));
-    let (user, password) = login.ok_or_else(|| Error::invalid("commands", "none of them adds a user"))?;
+    let (user, password) = login.ok_or_else(|| Error::invalid("commands", "no command adds a user"))?;
     let (user, password) = (user.to_owned(), password.to_owned());
     let grant = lines.iter().position(|line| line.ends_with(" latchwork/"));
-    let grant = grant.ok_or_else(|| Error::invalid("commands", "none of them grants `latchwork/`"))?;
-    // An exact address is outside of every namespace.
+    let grant = grant.ok_or_else(|| Error::invalid("commands", "no command grants `latchwork/`"))?;
+    // Exact addresses are outside of all namespaces.
     let places = [NAMESPACES, EXACT_NAMES, EXACT];
     let grants = places.map(|place| lines[grant].replace(" latchwork/", &format!(" {place}")));
     lines.splice(grant..=grant, grants);
@@ -109,20 +108,20 @@ struct EtcdAdmin {
     addr: String,
 }
 
-/// Below it lies what has an exact name, and no layout of another program's.
+/// The prefix of exact addresses for which other programs have no layout.
 const EXACT: &str = "latchwork:exact/";
 
 fn prefix(queue: &Address) -> String {
     match queue.namespace() {
         Some(namespace) => format!("{namespace}/{}/{}/", queue.kind().as_str(), queue.coded()),
         None if matches!(queue.kind(), Kind::Mutex | Kind::Election) => format!("{}/", queue.coded()),
-        // What no other program has a layout for.
+        // Other programs have no layout for this kind.
         None => format!("{EXACT}{}/{}/", queue.kind().as_str(), encode(queue.coded())),
     }
 }
 
 impl EtcdAdmin {
-    /// The keys under a prefix, with their create revisions.
+    /// Returns the keys with a prefix, with their create revisions.
     async fn keys(&self, prefix: String) -> Result<Vec<(String, i64)>> {
         let options = GetOptions::new().with_prefix().with_keys_only();
         let answer = self.client.clone().get(prefix, Some(options)).await.map_err(unavailable)?;
@@ -146,8 +145,7 @@ impl Admin for EtcdAdmin {
                 contents.extend(self.keys(format!("{EXACT}{}/{}/", kind.as_str(), encode(name))).await?);
             }
         }
-        // A limit is what a documented call stores, and a namespace keeps its stamp; the foreign
-        // entry is the suite's own.
+        // A stored limit, the stamp of a namespace, and the suite's own foreign entry may stay.
         let stamps: Vec<_> = stamps(namespace)?.iter().map(prefix).collect();
         let is_stamp = |key: &str| stamps.iter().any(|stamp| stamp.trim_end_matches('/') == key);
         let stays = |key: &str| key.contains("/limit/") || key.ends_with("/foreign") || is_stamp(key);
@@ -178,7 +176,7 @@ impl Admin for EtcdAdmin {
         }
         for lease in leases {
             let told = self.client.clone().lease_time_to_live(lease, None).await.map_err(unavailable)?;
-            // Whole seconds, rounded down; -1 of a lease that has ended.
+            // Whole seconds, rounded down; -1 for an ended lease.
             left.push(Duration::from_secs(u64::try_from(told.ttl() + 1).unwrap_or(0)));
             self.client.clone().lease_revoke(lease).await.map_err(unavailable)?;
         }
@@ -193,7 +191,7 @@ impl Admin for EtcdAdmin {
         let now = self.client.clone().get("now", None).await.map_err(unavailable)?;
         let revision = now.header().map_or(0, etcd_client::ResponseHeader::revision);
         match self.client.clone().compact(revision, None).await {
-            // Another case has compacted since.
+            // Another case has compacted a later revision.
             Err(error) if error.to_string().contains("has been compacted") => Ok(()),
             answer => answer.map(drop).map_err(unavailable),
         }
@@ -205,7 +203,7 @@ impl Admin for EtcdAdmin {
     }
 }
 
-/// The requests that one server got.
+/// Returns the number of requests of one server.
 async fn requests_started(addr: &str) -> Result<u64> {
     let metrics = ask(addr, "GET /metrics HTTP/1.0\r\n\r\n").await;
     let metrics = metrics.map_err(|error| Error::new(ErrorKind::Unavailable, "no metrics").because(error))?;

@@ -15,7 +15,7 @@ use latchwork_core::{
 use crate::testbed::{Armed, Client, Fault, Fixture, Link, Testbed, stamps};
 use latchwork_servers::proxy::EventLost;
 
-/// What memory promises. The other testbeds say where theirs differ.
+/// The capabilities of memory. Other testbeds change some of them.
 pub(super) const CAPABILITIES: Capabilities = Capabilities {
     lease_per_node: false,
     clean_try: true,
@@ -30,22 +30,22 @@ pub(super) const CAPABILITIES: Capabilities = Capabilities {
     eviction: Eviction::Never,
 };
 
-/// What is done to a backend before the suite sees it: for deliberately broken ones.
+/// Wraps a backend before the suite uses it: for deliberately broken backends.
 pub type Wrap = Arc<dyn Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync>;
 
-/// The memory backend, each case with a store of its own.
+/// The memory backend, with a new store for each case.
 pub struct MemoryTestbed {
     name: &'static str,
     wrap: Wrap,
 }
 
 impl MemoryTestbed {
-    /// The backend as it is.
+    /// Creates the testbed of the unchanged backend.
     pub fn new() -> Self {
         Self { name: "memory", wrap: Arc::new(|backend| backend) }
     }
 
-    /// A backend with something broken: a control that the case for it fails.
+    /// Creates a testbed with a broken backend, as a control: the case for the defect must fail.
     pub fn broken(
         name: &'static str,
         wrap: impl Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync + 'static,
@@ -97,7 +97,7 @@ impl Testbed for MemoryTestbed {
 struct MemoryFixture {
     store: Memory,
     wrap: Wrap,
-    // Of all clients: a store counts no requests, its links do.
+    // The links of all clients, which count the requests.
     links: Mutex<Vec<memory::Link>>,
     labelled: Mutex<HashMap<String, memory::Link>>,
 }
@@ -136,14 +136,14 @@ impl Fixture for MemoryFixture {
     }
 
     async fn plant(&self, _queue: &Address) -> Result<()> {
-        Err(Error::new(ErrorKind::Unsupported { capability: "plant" }, "a store holds nothing but nodes"))
+        Err(Error::new(ErrorKind::Unsupported { capability: "plant" }, "a store of memory holds only nodes"))
     }
 
     async fn requests(&self) -> Result<u64> {
         Ok(self.links.lock().unwrap_or_else(PoisonError::into_inner).iter().map(memory::Link::requests).sum())
     }
 
-    /// It runs out by itself: on a paused clock that takes no time.
+    /// Waits until the lease has run out, which takes no time on a paused clock.
     async fn end_lease(&self, label: &str, _granted: Duration) -> Result<Vec<Duration>> {
         let link = self.labelled.lock().unwrap_or_else(PoisonError::into_inner).get(label).cloned();
         let link = link.ok_or_else(|| Error::invalid("label", "no client has it"))?;
@@ -153,7 +153,7 @@ impl Fixture for MemoryFixture {
     }
 
     fn expiry_bound(&self) -> Duration {
-        // Expiry is computed on access and in the waiters' timers: at once.
+        // The expiry is computed at each access and in the timers of waiters, so it has no delay.
         Duration::ZERO
     }
 
@@ -166,7 +166,7 @@ impl Fixture for MemoryFixture {
     }
 }
 
-/// Connects to the client that a fixture has made.
+/// Connects the client that a fixture has created.
 #[derive(Debug)]
 struct MadeClient {
     backend: Arc<dyn Backend>,

@@ -1,4 +1,4 @@
-//! A real server, or several of one ensemble, each behind one fault proxy per client.
+//! A real server, or several of one ensemble. Each client has a fault proxy before each server.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,44 +15,41 @@ use crate::testbed::{Client, Fault, Fixture, Link, Testbed};
 use latchwork_servers::Terminator;
 use latchwork_servers::proxy::Proxy;
 
-/// An operator's hands on a server, past the library: written with the client crate or the server's
-/// own tools.
+/// Access of an operator to a server without the library: by the client crate or the server's own tools.
 #[async_trait]
 pub trait Admin: Send + Sync {
-    /// Everything under `namespace` (as it is coded on the server) and under the exact `names` that
-    /// must not stay: nodes of holders and waiters, member nodes. What a documented call stores, or
-    /// goes by itself, is left out.
+    /// Lists the data that must not stay under `namespace` (as encoded on the server) and under the exact `names`: nodes of holders,
+    /// waiters and members. Data that a documented call stores, or that expires, is left out.
     async fn contents(&self, namespace: &str, names: &[String]) -> Result<Vec<String>>;
 
     /// Removes the node at `sequence`.
     async fn remove(&self, queue: &Address, sequence: u64) -> Result<()>;
 
-    /// Puts an entry under the queue that is no node of ours and must do no harm.
+    /// Puts a foreign entry into the queue, which must do no harm.
     async fn plant(&self, queue: &Address) -> Result<()>;
 
-    /// Ends what hangs on the lease of the client with this label, in this namespace and those that a case makes of it.
-    /// Answers how long each part had left before; whole seconds are rounded up.
+    /// Ends the lease of the client with this label, in this namespace and the ones that a case derives from it. Returns the
+    /// remaining time of each part of the lease; whole seconds are rounded up.
     async fn end_lease(&self, namespace: &str, label: &str) -> Result<Vec<Duration>>;
 
-    /// Whether the server keeps a history that it can be made to forget.
+    /// Returns whether the server has a history that can be compacted.
     fn compacts(&self) -> bool {
         false
     }
 
-    /// The server forgets its history up to now.
+    /// Compacts the server's history up to now.
     async fn compact(&self) -> Result<()> {
-        Err(Error::new(ErrorKind::Unsupported { capability: "compact" }, "no history is kept"))
+        Err(Error::new(ErrorKind::Unsupported { capability: "compact" }, "this server keeps no history"))
     }
 
-    /// How many requests the server got, those of this call not counted.
+    /// Returns the number of requests of the server, without the requests of this call.
     async fn requests(&self) -> Result<u64>;
 }
 
-/// Opens an [`Admin`] of the server at this address (of several: with commas between them), on the
-/// runtime of the case.
+/// Opens an [`Admin`] of the server at this address, on the runtime of the case. Commas separate several addresses.
 pub type OpenAdmin = fn(addr: String) -> futures_util::future::BoxFuture<'static, Result<Box<dyn Admin>>>;
 
-/// What the namespaces of all fixtures begin with.
+/// The prefix of the namespaces of all fixtures.
 pub(super) const NAMESPACES: &str = "t";
 
 fn no_port(error: std::io::Error) -> Error {
@@ -62,41 +59,39 @@ fn no_port(error: std::io::Error) -> Error {
 /// A backend on a real server.
 #[derive(Clone, Debug)]
 pub struct ServerTestbed {
-    /// The backend's name.
+    /// The name of the backend.
     pub name: &'static str,
-    /// Its connector.
+    /// The connector of the backend.
     pub connector: Arc<dyn Connector>,
-    /// What it is expected to promise.
+    /// The expected capabilities.
     pub capabilities: Capabilities,
-    /// `host:port` of each of its servers, for clients.
+    /// The `host:port` of each server for clients.
     pub hosts: Vec<String>,
-    /// How many of them a client is told of, the first ones: it hears of the others from these, and
-    /// a proxy stands before each all the same. By default all of them.
+    /// The number of servers, from the first, whose addresses a client gets. These servers name the others to the client. Each server
+    /// has a proxy in any case. By default a client gets all addresses.
     pub doors: usize,
-    /// The same for the operator.
+    /// The `host:port` of each server for the operator.
     pub admin_hosts: Vec<String>,
-    /// The configuration of a client, hosts apart.
+    /// The configuration of a client, without hosts.
     pub config: Config,
-    /// LEASE-EXPIRY's bound beyond the TTL.
+    /// The bound of LEASE-EXPIRY, in addition to the TTL.
     pub expiry_bound: Duration,
-    /// An operator's hands.
+    /// Opens the access of an operator.
     pub admin: OpenAdmin,
     /// The prefix of names for `Key::exact`.
     pub exact_prefix: &'static str,
-    /// TLS, which ends before the proxies and begins again behind them.
+    /// TLS, which ends before the proxies and starts again after them.
     #[cfg(feature = "tls")]
     pub(super) certificates: Option<Arc<latchwork_servers::Certificates>>,
-    // What must live as long as the run: its servers, and their files.
+    // The servers and their files, which must exist during the whole run.
     kept: Arc<Mutex<Vec<Box<dyn fmt::Debug + Send + Sync>>>>,
 }
 
 impl ServerTestbed {
-    /// A testbed on these `hosts`, which are one for their clients, behind a `url` of the kind that
-    /// `connector` connects to.
+    /// Creates a testbed on these `hosts`, which are one coordinator for clients, with a `url` for `connector`.
     ///
     /// # Errors
-    /// `InvalidArgument` when the URL is none of ours, or has a login, or a path other than Redis'
-    /// database 0.
+    /// `InvalidArgument` if the URL is not of this backend, or has a login, or a path other than Redis' database 0.
     pub fn new(
         url: &str,
         hosts: Vec<String>,
@@ -110,7 +105,7 @@ impl ServerTestbed {
         if config.user.is_some() || config.password.is_some() || !["", "0"].contains(&config.path.as_str()) {
             return Err(Error::invalid(
                 "url",
-                "the suite looks at the server by itself: it needs one without a login and a path",
+                "the suite reads the server without the library: use a URL without a login and a path",
             ));
         }
         Ok(Self {
@@ -134,18 +129,18 @@ impl ServerTestbed {
         (self.admin)(self.admin_hosts.join(",")).await
     }
 
-    /// With its servers, or files of theirs, which go with it.
+    /// Adds servers or files that end with the testbed.
     pub fn keeping(self, what: impl fmt::Debug + Send + Sync + 'static) -> Self {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(what));
         self
     }
 
-    /// With clients that come at these addresses; the operator stays where it is.
+    /// Sets the addresses for clients. The operator's addresses do not change.
     pub fn at(self, hosts: Vec<String>) -> Self {
         Self { hosts, ..self }
     }
 
-    /// With clients that log in so. How the operator comes in is said where it is opened.
+    /// Sets the login of clients. The operator logs in where it is opened.
     #[cfg(any(feature = "redis", feature = "etcd"))]
     pub(super) fn logged_in(mut self, user: &str, password: &str) -> Self {
         self.config.user = Some(user.to_owned());
@@ -153,7 +148,7 @@ impl ServerTestbed {
         self
     }
 
-    /// Under another name.
+    /// Sets another name.
     pub fn called(self, name: &'static str) -> Self {
         Self { name, ..self }
     }
@@ -184,7 +179,7 @@ impl Testbed for ServerTestbed {
     }
 
     async fn close(&self) {
-        // A container is removed on the runtime that it was made on.
+        // A container is removed on the runtime that created it.
         let kept = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
         drop(kept);
     }
@@ -195,18 +190,18 @@ impl Testbed for ServerTestbed {
 }
 
 struct ServerFixture {
-    /// In a namespace of its own.
+    /// The testbed, with the namespace of this case.
     testbed: ServerTestbed,
     admin: Box<dyn Admin>,
     last_name: AtomicU64,
-    // They outlive the clients, whose last words are said after a case has dropped them.
+    // They outlive the clients, which send their last requests after a case has dropped them.
     proxies: Mutex<Vec<Arc<Proxy>>>,
     #[cfg(feature = "tls")]
     terminators: Mutex<Vec<Terminator>>,
 }
 
 impl ServerFixture {
-    /// The way of a client: a proxy to each server. TLS ends before the proxy, and begins again behind it.
+    /// Creates the link of a client: a proxy to each server. TLS ends before the proxy and starts again after it.
     async fn way(&self) -> std::io::Result<(Vec<String>, ProxyLink)> {
         let (mut hosts, mut proxies) = (Vec::new(), Vec::new());
         for host in &self.testbed.hosts {
@@ -243,8 +238,8 @@ impl ServerFixture {
 #[async_trait]
 impl Fixture for ServerFixture {
     fn can(&self, fault: Fault) -> bool {
-        // The task that renews cannot be killed alone, from outside; and a proxy that reads no
-        // protocol can lose a message only with its connection.
+        // The renewal task cannot be killed alone from outside. A proxy that reads no protocol can lose a message only with
+        // its connection.
         match fault {
             Fault::KillRenewal | Fault::DropWake => false,
             Fault::Compact => self.admin.compacts(),
@@ -272,7 +267,7 @@ impl Fixture for ServerFixture {
             (1..=self.last_name.load(Ordering::Acquire)).map(|number| self.exact(number)).collect();
         let namespace = &self.testbed.config.namespace;
         match self.admin.contents(namespace, &names).await {
-            // A server that was started again has hung up on the operator too.
+            // A restarted server has closed the operator's connection too.
             Err(error) if error.may_pass() => {
                 self.testbed.open_admin().await?.contents(namespace, &names).await
             }
@@ -295,7 +290,7 @@ impl Fixture for ServerFixture {
     async fn end_lease(&self, label: &str, _granted: Duration) -> Result<Vec<Duration>> {
         let left = self.admin.end_lease(&self.testbed.config.namespace, label).await?;
         match left.is_empty() {
-            true => Err(Error::invalid("label", format!("no client {label:?} is on the server"))),
+            true => Err(Error::invalid("label", format!("the server has no client {label:?}"))),
             false => Ok(left),
         }
     }
@@ -313,7 +308,7 @@ impl Fixture for ServerFixture {
     }
 
     fn process_config(&self) -> Option<Config> {
-        // Failovers and moves are judged by what requests cost that wait no longer than by default.
+        // Failovers and moves are judged by requests with the default timeout.
         let mut config = self.testbed.config.clone();
         config.connect_timeout = config.connect_timeout.max(CONNECT);
         config.hosts = self.testbed.hosts[..self.testbed.doors].to_vec();

@@ -1,4 +1,4 @@
-//! A client's link to its servers: through a fault proxy to each of them.
+//! A client's link to its servers, with a fault proxy for each server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use latchwork_servers::proxy::{Direction, Event, EventLost, Parked, Proxy};
 
 use crate::testbed::{Armed, Link};
 
-/// The ways of one client to the servers.
+/// The proxies of one client.
 pub(super) struct ProxyLink(pub(super) Vec<Arc<Proxy>>);
 
 #[async_trait]
@@ -73,8 +73,8 @@ impl Link for ProxyLink {
     }
 }
 
-/// The first request that names a key, on whichever way it goes. The same request sent again, on another
-/// way, is not the first. A read of ZooKeeper passes: a write may read first.
+/// Matches the first request that names a key, through any proxy. The same request, repeated through another proxy, is not the
+/// first. A read of ZooKeeper does not count, because a write may read first.
 #[derive(Clone)]
 struct FirstNaming {
     key: Vec<u8>,
@@ -100,11 +100,11 @@ impl FirstNaming {
     }
 }
 
-/// The codes of ZooKeeper's requests that change nothing: exists, getData, getChildren, sync, getChildren2,
+/// The codes of ZooKeeper's reads: exists, getData, getChildren, sync, getChildren2,
 /// checkWatches, removeWatches, multiRead, getEphemerals, getAllChildrenNumber, setWatches2, addWatch.
 const READS: [u32; 12] = [3, 4, 8, 9, 12, 17, 18, 22, 103, 104, 105, 106];
 
-/// The code and the body of each ZooKeeper request in a chunk; `None` if the chunk holds anything else.
+/// Returns the code and the body of each ZooKeeper request in a chunk; `None` if the chunk has other data.
 fn zookeeper_requests(mut chunk: &[u8]) -> Option<Vec<(u32, &[u8])>> {
     let mut requests = Vec::new();
     while !chunk.is_empty() {
@@ -118,7 +118,7 @@ fn zookeeper_requests(mut chunk: &[u8]) -> Option<Vec<(u32, &[u8])>> {
     Some(requests)
 }
 
-/// Armed on each way; the request takes one of them.
+/// Events of all proxies. The request passes one of them.
 struct ArmedEvents(Vec<Event>);
 struct ArmedParks(Vec<Parked>);
 
@@ -143,11 +143,10 @@ impl Armed for ArmedParks {
 
     async fn deliver(mut self: Box<Self>) {
         if self.0.len() > 1 {
-            // Nobody has waited for it yet; the delivery below reports what went wrong.
+            // The case may not have waited for it. The delivery below reports an error.
             let _ = self.caught().await;
         }
-        // A server that has closed that connection drops the request: then it never lands, which is
-        // safe too.
+        // If the server has closed that connection, it drops the request. Then the request never arrives, which is safe too.
         for parked in self.0 {
             if let Err(error) = parked.deliver().await {
                 eprintln!("a parked request was not delivered: {error}");

@@ -15,7 +15,7 @@ use super::proxied::{Admin, NAMESPACES, OpenAdmin, ServerTestbed};
 use crate::testbed::{of_a_case, stamps};
 use latchwork_servers::{ClusteredRedis, Server, WatchedRedis};
 
-/// What the operator's hands wait for at most.
+/// The longest wait of the operator.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const CAPABILITIES: Capabilities = Capabilities {
@@ -26,17 +26,16 @@ const CAPABILITIES: Capabilities = Capabilities {
     ..memory::CAPABILITIES
 };
 
-/// Every script drops what has expired, and a waiter looks when what it waits for expires
-/// (QUEUE-LOOK-AT-EXPIRY).
+/// Each script drops expired nodes, and a waiter looks at its queue at the expiry of the node before it (QUEUE-LOOK-AT-EXPIRY).
 const EXPIRY_BOUND: Duration = Duration::from_millis(100);
 
-/// What exact names begin with.
+/// The prefix of exact names.
 const EXACT_NAMES: &str = "exact-";
 
-/// The testbed of a Redis server.
+/// Creates the testbed of a Redis server.
 ///
 /// # Errors
-/// `InvalidArgument` when the server's URL is none of ours.
+/// `InvalidArgument` if the server's URL is not of this backend.
 pub fn redis_testbed(server: Server) -> Result<ServerTestbed> {
     let hosts = vec![server.addr().to_owned()];
     let testbed = over(server.url(), hosts, |addr| {
@@ -48,16 +47,15 @@ pub fn redis_testbed(server: Server) -> Result<ServerTestbed> {
     Ok(testbed.keeping(server))
 }
 
-/// The testbed of a server whose clients log in as the user that the guide's `command` makes (`ACL
-/// SETUSER billing …`), under a name of its own. They have the prefix of their namespaces in the
-/// place of `billing:`, and the exact names besides, as the guide says.
+/// Creates the testbed of a server with a user of the guide's `command` (`ACL SETUSER billing …`), with another name. `billing:` is
+/// replaced by the prefix of the namespaces, and the exact names are added, as in the guide.
 ///
 /// # Errors
-/// `InvalidArgument` when the command makes no user, `Unavailable` when the server refuses it.
+/// `InvalidArgument` if the command creates no user, `Unavailable` if the server refuses it.
 pub async fn redis_acl_testbed(server: Server, command: &str) -> Result<ServerTestbed> {
     let mut words: Vec<_> = command.split_whitespace().map(str::to_owned).collect();
     let user = words.get(2).filter(|_| command.starts_with("ACL SETUSER ")).cloned();
-    let user = user.ok_or_else(|| Error::invalid("command", "it is no ACL SETUSER"))?;
+    let user = user.ok_or_else(|| Error::invalid("command", "it is not an ACL SETUSER command"))?;
     let password = words.iter().find_map(|word| word.strip_prefix('>')).map(str::to_owned);
     let password = password.ok_or_else(|| Error::invalid("command", "it sets no password"))?;
     for word in &mut words {
@@ -72,19 +70,19 @@ pub async fn redis_acl_testbed(server: Server, command: &str) -> Result<ServerTe
     Ok(redis_testbed(server)?.called("redis-acl").logged_in(&user, &password))
 }
 
-/// The testbed of a master that Sentinels watch, under a name of its own. All of them end with it.
+/// Creates the testbed of a master with Sentinels, with another name. All servers end with the testbed.
 ///
 /// # Errors
-/// `InvalidArgument` when its URL is none of ours.
+/// `InvalidArgument` if its URL is not of this backend.
 pub fn watched_redis_testbed(watched: Arc<WatchedRedis>) -> Result<ServerTestbed> {
     let hosts = [watched.sentinels(), watched.servers()].concat();
     let mut testbed = over(&watched.url(), hosts, |addr| {
         Box::pin(async move {
             let servers = masters(&addr, 1).await?;
             if servers.is_empty() {
-                return Err(Error::new(ErrorKind::Unavailable, "no server is the master now"));
+                return Err(Error::new(ErrorKind::Unavailable, "no server is the master at the moment"));
             }
-            // Sentinels say PING to their servers.
+            // Sentinels send PING to their servers.
             Ok(Box::new(RedisAdmin { servers, counted: &COUNTED[1..] }) as Box<dyn Admin>)
         })
     })?;
@@ -92,10 +90,10 @@ pub fn watched_redis_testbed(watched: Arc<WatchedRedis>) -> Result<ServerTestbed
     Ok(testbed.called("redis-sentinel").keeping(watched))
 }
 
-/// The testbed of a Redis Cluster, under a name of its own. Its servers end with it.
+/// Creates the testbed of a Redis Cluster, with another name. Its servers end with the testbed.
 ///
 /// # Errors
-/// `InvalidArgument` when its URL is none of ours.
+/// `InvalidArgument` if its URL is not of this backend.
 pub fn clustered_redis_testbed(cluster: Arc<ClusteredRedis>) -> Result<ServerTestbed> {
     let mut testbed = over(&cluster.url(), cluster.servers(), |addr| {
         Box::pin(async move {
@@ -115,14 +113,14 @@ fn over(url: &str, hosts: Vec<String>, admin: OpenAdmin) -> Result<ServerTestbed
 
 async fn open(addr: &str) -> Result<MultiplexedConnection> {
     let client = redis::Client::open(format!("redis://{addr}")).map_err(unavailable)?;
-    // The client crate's own timeouts are short: an operator waits for a busy machine.
+    // The default timeouts of the client crate are too short for a busy machine.
     let patient = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(PATIENCE))
         .set_response_timeout(Some(PATIENCE));
     client.get_multiplexed_async_connection_with_config(&patient).await.map_err(unavailable)
 }
 
-/// The first of these servers that say that they lead, up to so many. The others are not asked.
+/// Returns the first `most` of these servers that are masters. Other servers are not asked.
 async fn masters(addrs: &str, most: usize) -> Result<Vec<MultiplexedConnection>> {
     let mut masters = Vec::new();
     for addr in addrs.split(',') {
@@ -138,15 +136,15 @@ async fn masters(addrs: &str, most: usize) -> Result<Vec<MultiplexedConnection>>
     Ok(masters)
 }
 
-/// The keys of one server that fit a pattern.
+/// Returns the keys of one server that match a pattern.
 async fn keys(server: &mut MultiplexedConnection, pattern: &str) -> Result<Vec<String>> {
-    // Other cases may have a hundred thousand keys there.
+    // Other cases may have a hundred thousand keys on the server.
     let options = ScanOptions::default().with_pattern(pattern).with_count(1000);
     let keys = server.scan_options::<String>(options).await.map_err(unavailable)?;
     keys.try_collect().await.map_err(unavailable)
 }
 
-/// What a client sends: commands by their names in INFO.
+/// The commands of a client, by their names in INFO.
 const COUNTED: [&str; 7] = ["ping", "evalsha", "eval", "fcall", "script|load", "subscribe", "wait"];
 
 /// The remaining time of a node without an expiry, in microseconds.
@@ -208,9 +206,9 @@ return left
 
 #[derive(Debug)]
 struct RedisAdmin {
-    // The masters.
+    // The connections to the masters.
     servers: Vec<MultiplexedConnection>,
-    // Which commands are requests of clients.
+    // The commands that count as requests of clients.
     counted: &'static [&'static str],
 }
 
@@ -222,9 +220,9 @@ fn prefix(queue: &Address) -> String {
     }
 }
 
-/// The sequence number of the node of a folded queue.
+/// Returns the sequence number of the node of a folded queue.
 fn folded_node(text: &[u8]) -> Option<u64> {
-    // Behind the label may be data of any bytes.
+    // After the label there may be data of any bytes.
     String::from_utf8_lossy(text).split_once(' ')?.0.parse().ok()
 }
 
@@ -239,14 +237,13 @@ impl Admin for RedisAdmin {
                 contents.extend(keys(&mut connection, &pattern).await?);
             }
         }
-        // The meta hash and tombstones go by themselves; a limit is what a documented call stores;
-        // the foreign entry is the suite's own.
+        // The meta hash and tombstones expire. A stored limit and the suite's own foreign entry may stay.
         contents
             .retain(|key| ![":meta", ":left", ":limit", ":foreign"].iter().any(|part| key.ends_with(part)));
-        // A namespace keeps its stamp.
+        // The stamp of a namespace may stay.
         let stamps: Vec<_> = stamps(namespace)?.iter().map(|stamp| prefix(stamp) + "cell").collect();
         contents.retain(|key| !stamps.contains(key));
-        // A folded queue without a node goes by itself.
+        // A folded queue without a node expires.
         let mut folded = Vec::new();
         for key in contents.iter().filter(|key| key.ends_with(":one")) {
             let text: Option<Vec<u8>> = self.at(key).await?.get(key).await.map_err(unavailable)?;
@@ -277,12 +274,12 @@ impl Admin for RedisAdmin {
         let mut connection = self.at(&prefix).await?;
         let mut pipeline = redis::pipe();
         pipeline.set(format!("{prefix}foreign"), "what is this").ignore();
-        // In front of everybody, without the data and the expiry that a node has.
+        // At the head of the queue, without the data and the expiry of a node.
         pipeline.zadd(format!("{prefix}seq"), "foreign", 1).ignore();
         pipeline.query_async::<()>(&mut connection).await.map_err(unavailable)
     }
 
-    /// The server does not tell whose a cell is that goes with a lease: all of the namespace end.
+    /// The server does not know the owner of an ephemeral cell, so all such cells of the namespace end.
     async fn end_lease(&self, namespace: &str, label: &str) -> Result<Vec<Duration>> {
         let mut left = Vec::new();
         for namespace in of_a_case(namespace) {
@@ -319,8 +316,8 @@ impl Admin for RedisAdmin {
     }
 }
 
-/// The queues and cells of a namespace on one server: the beginnings of their keys, each with `node`, `one` or
-/// `cell`. A queue may change between two of these keys, and comes twice then.
+/// Returns the queues and cells of a namespace on one server: the prefixes of their keys, each with `node`, `one` or `cell`. A queue
+/// that changes between two of these keys comes twice.
 async fn keys_by_queue(
     server: &mut MultiplexedConnection,
     namespace: &str,
@@ -337,7 +334,7 @@ async fn keys_by_queue(
 }
 
 impl RedisAdmin {
-    /// The server that has this key.
+    /// Returns the server that has this key.
     async fn at(&self, key: &str) -> Result<MultiplexedConnection> {
         for mut connection in self.servers.clone() {
             match connection.exists::<_, bool>(key).await {
@@ -348,10 +345,9 @@ impl RedisAdmin {
         Err(Error::new(ErrorKind::Unavailable, "no server has this key"))
     }
 
-    /// How often clients have sent something.
+    /// Returns the number of requests of clients.
     fn calls(&self, stats: String) -> u64 {
-        // What runs inside a script is counted there under its own name too: only what a client
-        // sends counts here.
+        // The server also counts commands inside scripts, by their names. Only commands from clients count here.
         let calls = |line: &str| {
             let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
             self.counted.contains(&name).then(|| rest.split(',').next()?.parse::<u64>().ok())?

@@ -1,4 +1,4 @@
-//! Servers that speak TLS, and demand it of both sides.
+//! Servers that speak TLS and demand certificates of clients.
 
 use std::sync::Arc;
 
@@ -10,14 +10,13 @@ use latchwork_servers::{Certificates, Kind, Options, Server};
 
 use super::ServerTestbed;
 
-/// How many handshakes warm a server up.
+/// The number of handshakes that warm up a server.
 const HANDSHAKES: usize = 50;
 
-/// The testbed of a server of this kind whose clients show a certificate, under a name of its own; the operator
-/// comes in the clear.
+/// Creates the testbed of a server of this kind whose clients have certificates, with this name. The operator uses plain text.
 ///
 /// # Errors
-/// `Unavailable` when there is no such server.
+/// `Unavailable` if no such server starts.
 pub async fn tls_testbed(
     kind: Kind,
     name: &'static str,
@@ -31,10 +30,10 @@ pub async fn tls_testbed(
     secured(testbed_on(server)?.at(vec![address]).called(name), certificates).await
 }
 
-/// The testbed of three ZooKeeper servers of one ensemble whose clients show a certificate.
+/// Creates the testbed of an ensemble of three ZooKeeper servers whose clients have certificates.
 ///
 /// # Errors
-/// `Unavailable` when there are no such servers.
+/// `Unavailable` if no such servers start.
 #[cfg(feature = "zookeeper")]
 pub async fn zookeeper_tls_ensemble_testbed() -> Result<ServerTestbed> {
     let certificates = Certificates::new().map_err(failed)?;
@@ -55,11 +54,11 @@ async fn secured(mut testbed: ServerTestbed, certificates: Certificates) -> Resu
 }
 
 fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::new(ErrorKind::Unavailable, "no server with TLS").because(error)
+    Error::new(ErrorKind::Unavailable, "no server with TLS starts").because(error)
 }
 
-/// Shakes hands until the server does it fast: the first handshakes of a JVM take a hundred times as long
-/// as later ones, and a run begins with dozens at once.
+/// Makes handshakes until they are fast: the first handshakes of a JVM take a hundred times as long as later ones, and a run starts
+/// with dozens at once.
 async fn warm_up(testbed: &ServerTestbed) -> std::io::Result<()> {
     let transport = Transport::of(&testbed.config, Some(b"h2")).map_err(std::io::Error::other)?;
     for _ in 0..HANDSHAKES {
