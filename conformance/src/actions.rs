@@ -192,7 +192,7 @@ pub fn entered(joined: Result<Joined>) -> (bool, Arc<dyn Node>) {
     match joined.expect("joined") {
         Joined::Admitted(node) => (true, node),
         Joined::Waiting(node) => (false, node),
-        Joined::Refused => panic!("only a try is refused"),
+        Joined::Refused => panic!("a join that may wait was refused"),
     }
 }
 

@@ -226,10 +226,10 @@ impl Context {
         let bound = granted + self.fixture.expiry_bound();
         let ended = within(bound + PATIENCE, "the end of the lease", self.fixture.end_lease(label, granted));
         for left in ended.await.expect("the server ends its lease") {
-            assert!(!left.is_zero(), "the lease of {label:?} was over before it could be ended");
+            assert!(!left.is_zero(), "the lease of {label:?} was over before the case ended it");
             assert!(
                 left <= bound + ROUNDED,
-                "{label:?} was granted {granted:?}, and the server keeps it for {left:?}"
+                "{label:?} was granted {granted:?}, but the server keeps its lease for {left:?}"
             );
         }
     }
@@ -284,6 +284,6 @@ impl Context {
     /// Asserts that nothing is left on the server, at the end of a case.
     pub async fn assert_nothing_left(&self) {
         let left = left_at(&*self.fixture, CLEAN_UP).await.expect("the server can be read");
-        assert!(left.is_empty(), "left behind on the server: {left:#?}");
+        assert!(left.is_empty(), "data was left on the server: {left:#?}");
     }
 }

@@ -12,7 +12,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// # Panics
 /// If it does not complete within [`PATIENCE`].
 pub async fn soon<F: Future>(what: F) -> F::Output {
-    within(PATIENCE, "what the test waits for", what).await
+    within(PATIENCE, "the awaited future", what).await
 }
 
 /// Polls until a condition holds that has no event. (The cases have another function, whose futures move between threads; the

@@ -49,11 +49,11 @@ cases! {
         let key = "a-late-join";
         let mut parked = client.link.park(key);
         let waiter = Waiter::of(context.mutex(&client, key).acquire());
-        soon("the join is caught", parked.caught()).await.expect("caught");
+        soon("the link catches the join", parked.caught()).await.expect("caught");
         waiter.cancel().await;
         // The clean-up of the cancelled attempt is over when this client can join again.
         acquire_and_release(&context.mutex(&client, key)).await;
-        soon("the late join lands", parked.deliver()).await;
+        soon("the late join is delivered", parked.deliver()).await;
         assert!(listing(&context.mutex(&other, key)).await.is_empty(), "a ghost");
         acquire_and_release(&context.mutex(&other, key)).await;
     }
@@ -65,10 +65,10 @@ cases! {
         let key = "a-very-late-join";
         let mut parked = client.link.park(key);
         let waiter = Waiter::of(context.mutex(&client, key).acquire());
-        soon("the join is caught", parked.caught()).await.expect("caught");
+        soon("the link catches the join", parked.caught()).await.expect("caught");
         let guard = waiter.guard().await;
         soon("release", guard.release()).await.expect("answered");
-        soon("the late join lands", parked.deliver()).await;
+        soon("the late join is delivered", parked.deliver()).await;
         assert!(listing(&context.mutex(&other, key)).await.is_empty(), "a ghost");
         acquire_and_release(&context.mutex(&other, key)).await;
     }
@@ -147,7 +147,7 @@ cases! {
         let client = context.client().await;
         let mutex = context.mutex(&client, "a");
         for round in 0..20 {
-            drop(try_acquire(&mutex).await.unwrap_or_else(|| panic!("round {round}: behind our own node")));
+            drop(try_acquire(&mutex).await.unwrap_or_else(|| panic!("round {round}: the try waits for a node of its own client")));
         }
     }
 
@@ -165,7 +165,7 @@ cases! {
             drop(after_polls(steps, mutex.acquire()).await.map(|guard| guard.expect("acquired")));
             let held = acquire(&theirs).await;
             let releasing = async {
-                let here = until("it stands in the queue", || async { listing(&theirs).await.len() == 2 });
+                let here = until("the waiter is in the queue", || async { listing(&theirs).await.len() == 2 });
                 // It may have been dropped before it came to stand there.
                 let _ = tokio::time::timeout(Duration::from_millis(200), here).await;
                 held.release().await.expect("released");
@@ -180,9 +180,9 @@ cases! {
                 break;
             }
             steps += 1;
-            assert!(steps < 200, "an acquire is done after fewer steps");
+            assert!(steps < 200, "the acquisition has more await points than expected");
         }
-        assert!(steps >= 3, "dropped at {steps} await points only: the delay is not there");
+        assert!(steps >= 3, "dropped at only {steps} await points: Link::delay has no effect");
         client.link.heal();
         acquire_and_release(&theirs).await;
     }
@@ -195,18 +195,18 @@ cases! {
         for steps in 0..200 {
             let guard = acquire(&context.mutex(&client, "a")).await;
             let released = after_polls(steps, guard.release()).await;
-            assert!(steps == 0 || !guard.is_held(), "released from the first poll on");
+            assert!(steps == 0 || !guard.is_held(), "a release must start at its first poll");
             drop(guard);
             // By the leave, and not by the lease's end.
             let next = within(client.ttl() / 2, "the next admission", context.mutex(&other, "a").acquire()).await.expect("acquired");
             next.release().await.expect("released");
             if let Some(outcome) = released {
                 outcome.expect("held until then");
-                assert!(steps >= 2, "done after {steps} steps: the delay is not there");
+                assert!(steps >= 2, "complete after {steps} steps: Link::delay has no effect");
                 client.link.heal();
                 return;
             }
         }
-        panic!("a release is done after fewer steps");
+        panic!("the release has more await points than expected");
     }
 }

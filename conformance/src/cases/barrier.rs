@@ -58,7 +58,8 @@ cases! {
                     came.fetch_add(1, Ordering::AcqRel);
                     barrier.wait().await.expect("passed");
                     let came = came.load(Ordering::Acquire);
-                    assert!((3 * round..3 * (round + 1)).contains(&came), "{came} came, in round {round}");
+                    let allowed = 3 * round..3 * (round + 1);
+                    assert!(allowed.contains(&came), "round {round}: a member passed after {came} members had come");
                 }
             }
         });
@@ -108,7 +109,7 @@ cases! {
             let mut leaving = Box::pin(first.leave());
             let early = tokio::time::timeout(Duration::from_millis(200), &mut leaving).await;
             assert!(early.is_err(), "left alone: {early:?}");
-            assert!(others.iter().all(|other| !other.is_finished()), "entered beside one who is inside");
+            assert!(others.iter().all(|other| !other.is_finished()), "a member entered while another was inside");
             let (left, also) = soon("leave", async { tokio::join!(leaving, second.leave()) }).await;
             left.expect("left");
             also.expect("left");

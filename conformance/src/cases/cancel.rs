@@ -75,7 +75,7 @@ cases! {
         if context.testbed.is_paused() {
             // A store of our own counts: what was dropped had mostly been sent, and was taken back.
             let requests = context.requests().await;
-            assert!(requests >= 2 * drops as u64, "{requests} requests: most of it was dropped before anything was sent");
+            assert!(requests >= 2 * drops as u64, "{requests} requests: most acquisitions were dropped before they were sent");
         }
         for client in &clients {
             for lock in all_locks(client) {
@@ -84,7 +84,7 @@ cases! {
         }
         // While all clients live: the end of a lease takes nothing back here.
         for lock in all_locks(&clients[0]) {
-            until("nothing stands in the queue", || async { listing(&lock).await.is_empty() }).await;
+            until("the queue is empty", || async { listing(&lock).await.is_empty() }).await;
         }
     }
 
@@ -156,7 +156,7 @@ async fn every_future(context: &Context, adapter: Adapter) {
         futures += 1;
     }
     let delayed = !context.testbed.is_paused() || points >= 5 * futures;
-    assert!(futures > 0 && delayed, "{points} await points in {futures} futures: the delay is not there");
+    assert!(futures > 0 && delayed, "{points} await points in {futures} futures: Link::delay has no effect");
 }
 
 /// How a future is dropped.
@@ -191,7 +191,7 @@ async fn at_every_await_point(site: &Site<'_>, public: &PublicFuture, way: Way) 
         });
         if let Some(held) = held {
             tokio::select! {
-                () = until("it stands in the queue", || async { listing(&site.theirs).await.len() == 2 }) => {}
+                () = until("the waiter is in the queue", || async { listing(&site.theirs).await.len() == 2 }) => {}
                 // It was dropped before it came to stand there, or never waits.
                 () = over.notified() => {}
             }
@@ -211,7 +211,7 @@ async fn at_every_await_point(site: &Site<'_>, public: &PublicFuture, way: Way) 
             return polls - 1;
         }
     }
-    panic!("{name} is done after fewer polls");
+    panic!("{name} has more await points than expected");
 }
 
 #[cfg(test)]

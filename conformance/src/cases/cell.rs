@@ -238,10 +238,10 @@ cases! {
         for (made_by_one, used_by_one) in join_all(racing).await {
             assert!(rise(&made_by_one), "{made_by_one:?}");
             for version in made_by_one {
-                assert!(made.insert(version), "{version} was made twice");
+                assert!(made.insert(version), "{version} was made by two writes");
             }
             for version in used_by_one {
-                assert!(used.insert(version), "{version} was used up twice");
+                assert!(used.insert(version), "{version} was replaced by two writes");
             }
         }
         let left = made.difference(&used).count();
@@ -253,12 +253,12 @@ cases! {
     /// a cell outlives its writer's client, after a close and after a crash
     async fn cell_stay_outlives_its_client(context) {
         let (closes, dies, stays) = (context.mortal().await, context.doomed().await, context.client().await);
-        write(&value(&closes, "a"), "of one that closed").await;
+        write(&value(&closes, "a"), "of a client that closed").await;
         write(&value(&dies, "b"), "of one that died").await;
         close(&closes).await;
         // What went with it is gone by then.
         context.kill(&dies).await;
-        for (key, expected) in [("a", "of one that closed"), ("b", "of one that died")] {
+        for (key, expected) in [("a", "of a client that closed"), ("b", "of one that died")] {
             let it = value(&stays, key);
             let found = read(&it).await.expect("it stays");
             assert_eq!(*found.value, *expected.as_bytes());

@@ -70,7 +70,7 @@ cases! {
         let of = |client: &Client| client.coordinator.shared_value(Key::exact(name.as_str()));
         if !one.coordinator.capabilities().exact_addresses {
             assert!(of(&one).is_err());
-            return context.leave_out("no exact addresses");
+            return context.leave_out("the backend has no exact addresses");
         }
         let (mine, theirs) = (of(&one).expect("a good name"), of(&two).expect("a good name"));
         let mut watch = soon("watch", theirs.watch()).await.expect("watched");
@@ -85,7 +85,7 @@ cases! {
     /// holder writes them
     async fn key_exact_cells_and_a_queue_are_separate(context) {
         let Some([one, two]) = with_exact_addresses(context).await else {
-            return context.leave_out("no exact addresses");
+            return context.leave_out("the backend has no exact addresses");
         };
         let (here, name) = (context.fixture.config().namespace, context.fixture.exact_name());
         let there = format!("{here}-2");

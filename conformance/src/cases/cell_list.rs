@@ -88,7 +88,7 @@ cases! {
             write(&client, &cell("goes"), "here", idle(SHORT_TTL)).await;
             let bound = Instant::now() + context.idle_bound(SHORT_TTL);
             while listed(context, &client, of, "goes", 2).await != BTreeMap::new() {
-                assert!(Instant::now() < bound, "a listing is no use");
+                assert!(Instant::now() < bound, "a listing must not count as a use of the cell");
                 tokio::time::sleep(SHORT_TTL / 8).await;
             }
         }

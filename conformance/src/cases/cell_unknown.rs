@@ -72,7 +72,7 @@ cases! {
                     Err(error) => assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}"),
                 }
                 let now = read(&two, &cell).await.map(|cell| cell.version);
-                assert_eq!(now, Some(newer), "{asked:?} was made again over a newer one");
+                assert_eq!(now, Some(newer), "{asked:?} was made a second time, over a newer write");
                 // The expected version is used up.
                 if let Some(was) = was {
                     assert!(refused(ask(&two, &cell, &put(Expected::Version(was), "no")).await).is_some());
@@ -147,7 +147,7 @@ cases! {
             until("it is made", || async { text(&two, &cell).await.as_deref() == Some("silent") }).await;
             soon("the way back", async { while backend.read_cell(&cell).await.is_err() {} }).await;
         } else {
-            context.leave_out("not silent");
+            context.leave_out("the fixture cannot hold replies");
         }
         one.link.cut();
         // Over HTTP/2 a request may have gone out as soon as a connection was accepted.
@@ -164,12 +164,12 @@ cases! {
                 break;
             }
         }
-        assert!(!knows || never.len() == 3, "what cannot be sent is not unknown");
+        assert!(!knows || never.len() == 3, "a request that was not sent must be unavailable, not unknown");
         fails(soon("read", backend.read_cell(&cell)).await, ErrorKind::Unavailable, "the link is cut");
         one.link.heal();
         soon("the way back", async { while backend.read_cell(&cell).await.is_err() {} }).await;
         let there = text(&two, &cell).await.expect("nothing deletes it");
-        assert!(!never.contains(&there), "{there:?} was reported as unsent");
+        assert!(!never.contains(&there), "{there:?} was reported as not sent");
         delete(&two, &cell).await;
     }
 }

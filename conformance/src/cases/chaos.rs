@@ -128,7 +128,7 @@ pub(crate) async fn chaos(context: &Context, kind: SoakKind, lasts: Duration) {
         let recovery = context.recovery(&client);
         for key in 0..KEYS {
             let served = chaos.serve(&client.coordinator, key, context.testbed.is_paused());
-            within(recovery, "its turn, when all is well", served).await;
+            within(recovery, "a turn after the end of the faults", served).await;
         }
         soon("the close", client.coordinator.close()).await.expect("closed");
     }
@@ -142,8 +142,8 @@ pub(crate) async fn chaos(context: &Context, kind: SoakKind, lasts: Duration) {
     assert!(holds > KEYS, "nobody got anything");
     // Every third client crashes at least once; whether a hold is lost in a short run is a matter
     // of luck.
-    assert!(crashes >= CLIENTS / 3 && given_up > 0, "too few faults for a verdict");
-    assert!(lasts < LONG || lost.min(failed) > 0, "too few faults for a verdict");
+    assert!(crashes >= CLIENTS / 3 && given_up > 0, "too few faults: the run has no result");
+    assert!(lasts < LONG || lost.min(failed) > 0, "too few faults: the run has no result");
 }
 
 /// A client, and the label that it is known by.

@@ -122,7 +122,7 @@ cases! {
         latchwork_core::crash(&dead.coordinator).await;
         until_within(context.recovery(&dead), "the dead client is gone", || async { record(&watching, &dead).await.is_none() }).await;
         let numbers = |record: Option<ClientRecord>| record.map(|record| record.sequence);
-        assert_eq!(numbers(record(&watching, &watching).await), numbers(before.0), "it is alive all the time");
+        assert_eq!(numbers(record(&watching, &watching).await), numbers(before.0), "the idle client must stay listed");
     }
 
     "CLIENT-AGAIN" =>
@@ -182,7 +182,7 @@ cases! {
         let namespace = format!("{:?}", context.fixture.config().namespace);
         let (newer_layout, own) = (format!("has layout {}", LAYOUT + 1), format!("up to {LAYOUT}"));
         says(&error, &["connect", &namespace, &newer_layout, &own, "use a newer build"]);
-        until("the refused one is not registered", || async { listed(&newer).await.len() == 1 }).await;
+        until("the refused client must not be registered", || async { listed(&newer).await.len() == 1 }).await;
         assert!(says_layout(&stamp(context, &newer).await.0, LAYOUT + 1), "it stays");
     }
 
@@ -191,13 +191,13 @@ cases! {
     /// of connects
     async fn layout_stamp_is_not_raised_by_a_newer_build(context) {
         let older = build(context, LAYOUT, "older").await.expect("the first");
-        let newer = build(context, LAYOUT + 1, "newer").await.expect("it works with the older layout");
+        let newer = build(context, LAYOUT + 1, "newer").await.expect("the newer build must work with the older layout");
         let written = stamp(context, &older).await;
         assert!(says_layout(&written.0, LAYOUT), "{written:?}");
         assert!(record(&older, &newer).await.is_some_and(|record| record.layout == Some(LAYOUT + 1)));
         acquire_and_release(&mutex(&newer, "a")).await;
         close(&older).await;
-        let back = build(context, LAYOUT, "back").await.expect("an older build comes back");
+        let back = build(context, LAYOUT, "back").await.expect("an older build must connect again");
         assert_eq!(stamp(context, &back).await, written);
     }
 
@@ -206,7 +206,7 @@ cases! {
     /// older layout
     async fn layout_stamp_of_two_builds_at_once_is_one(context) {
         let (older, newer) = join(brief_build(context, LAYOUT, "older"), build(context, LAYOUT + 1, "newer")).await;
-        let newer = newer.expect("it works with both");
+        let newer = newer.expect("the newer build works with both layouts");
         let (text, _) = stamp(context, &newer).await;
         match older {
             Ok(_) => assert!(says_layout(&text, LAYOUT), "{text}"),
@@ -267,7 +267,7 @@ cases! {
         };
         let (raised, ..) = within(MANY_COME, "raised", join3(raises, comes("one"), comes("two"))).await;
         assert_eq!(raised, LAYOUT + 1);
-        until("those that were refused are gone", || async { listed(&newer).await.len() == 1 }).await;
+        until("the refused clients are gone", || async { listed(&newer).await.len() == 1 }).await;
         assert!(says_layout(&stamp(context, &newer).await.0, LAYOUT + 1));
     }
 }
@@ -287,7 +287,7 @@ pub(super) async fn come_and_go<F: Future<Output = bool>>(
         match brief_build(context, LAYOUT, label).await {
             Ok(client) => {
                 tokio::time::sleep(PAUSE).await;
-                assert!(is_right(client.clone()).await, "it entered too late");
+                assert!(is_right(client.clone()).await, "the client registered too late");
                 close(&client).await;
             }
             Err(error) => assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}"),

@@ -108,7 +108,7 @@ async fn costs_do_not_grow(context: &Context, recipe: &ContendedKey, [few, many]
         context.testbed.name()
     );
     let usual = among_few.iter().map(|cost| cost.requests).fold(0.0, f64::max);
-    assert!(usual >= 1.0, "{among_few:?} requests per grant: they are not counted");
+    assert!(usual >= 1.0, "{among_few:?} requests per grant: the fixture does not count requests");
     for cost in &among_many {
         assert!(
             cost.requests <= usual + TOLERANCE + cost.upkeep,
@@ -126,7 +126,10 @@ async fn released_one_by_one(
     waiters: usize,
     stretches: &[Range<usize>],
 ) -> Vec<Cost> {
-    assert!(waiters.is_multiple_of(recipe.at_a_time), "every waiter stands in the queue");
+    assert!(
+        waiters.is_multiple_of(recipe.at_a_time),
+        "the number of waiters must be a multiple of the holders"
+    );
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
         // A request that is sent again, since a busy machine did not answer in time, would count twice.
@@ -151,7 +154,7 @@ async fn released_one_by_one(
         }
     }
     settled(context, began.elapsed()).await;
-    assert!(grants.is_empty(), "somebody was admitted beside the holder of all");
+    assert!(grants.is_empty(), "a waiter was admitted while one client held everything");
 
     let mut costs = Vec::new();
     let mut before = (0, began);
@@ -206,7 +209,7 @@ async fn settled(context: &Context, joined_in: Duration) {
 /// Waits until so many stand in the queue.
 async fn gathered(client: &Client, queue: &Address, nodes: usize) {
     let (mut after, mut seen) = (0, 0);
-    within(GATHERING, "the gathering of the waiters", async {
+    within(GATHERING, "all waiters are in the queue", async {
         loop {
             // What has been seen stays until the first release: only what came since is read.
             let page = EntryPage::new(after, 1000);

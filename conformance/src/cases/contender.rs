@@ -95,11 +95,11 @@ impl Inside {
     fn enter(&self, entering: Occupant) {
         let mut inside = self.now();
         let beside: Vec<_> = inside.iter().filter(|occupant| !occupant.bears(&entering)).collect();
-        assert!(beside.is_empty(), "{entering:?} is let in beside {beside:?}");
+        assert!(beside.is_empty(), "{entering:?} was admitted while {beside:?} held");
         let place = entering.place;
         inside.push(entering);
         let permits: u32 = inside.iter().map(|occupant| occupant.permits(place)).sum();
-        assert!(permits <= PERMITS, "{permits} permits are held, {PERMITS} at most: {inside:?}");
+        assert!(permits <= PERMITS, "{permits} permits are held, but the limit is {PERMITS}: {inside:?}");
     }
 
     fn now(&self) -> MutexGuard<'_, Vec<Occupant>> {
@@ -136,7 +136,7 @@ impl Contender {
         let polls = self.chance.random_range(1..8);
         let time = Duration::from_micros(self.chance.random_range(0..4_000));
         let answer = match self.chance.random_range(0..10) {
-            0 => Some(within(BOUND, "an acquisition that nobody drops", acquiring).await),
+            0 => Some(within(BOUND, "an acquisition that is not dropped", acquiring).await),
             1..6 => after_polls(polls, acquiring).await,
             _ => tokio::time::timeout(time, acquiring).await.ok(),
         };

@@ -49,7 +49,7 @@ async fn add_all(clients: &[Client], adds: usize, lost: usize) {
                 0 => without_reply(client, "sum", counter.add(1)).await,
                 _ => counter.add(1).await,
             };
-            added.expect("applied, or found out");
+            added.expect("the change was applied, or its outcome found out");
         }
     });
     join_all(adding).await;
@@ -69,7 +69,7 @@ async fn add_by_processes(context: &Context, adds: u64, lost: u64) {
     }
     let adding = (0..PROCESSES).map(|_| async {
         let way = context.fixture.process_link().await.expect("a way");
-        let (mut config, link) = way.expect("a testbed with processes has ways for them");
+        let (mut config, link) = way.expect("a fixture with processes must return a process link");
         // Each add has an answer, however long others come first on a slow server.
         (config.ttl, config.request_timeout) = (QUIET_TTL, CONNECT);
         // Before it begins: it may be done before what it says is read.
@@ -86,7 +86,7 @@ async fn add_by_processes(context: &Context, adds: u64, lost: u64) {
             }
         }
         let more = process.ends(PATIENCE).await;
-        assert!(more.is_empty(), "it adds no more: {more:?}");
+        assert!(more.is_empty(), "an add after the end: {more:?}");
         losses += u64::from(is_lost(&mut *armed));
         assert!(losses > 0, "no reply was lost");
         losses
@@ -132,7 +132,10 @@ async fn take_ids_and_die(context: &Context, deaths: usize) {
     eprintln!("{}: {} ids, {} processes killed", context.testbed.name(), ids.len(), deaths * PROCESSES);
     let client = context.mortal().await;
     let clients = clients_address(&context.fixture.config().namespace).expect("a good namespace");
-    until("the killed are listed no more", || async { entries(&client, &clients).await.len() == 1 }).await;
+    until("killed processes are not listed any more", || async {
+        entries(&client, &clients).await.len() == 1
+    })
+    .await;
     let ids = client.coordinator.id_generator("ids").expect("a good key");
     ids.delete().await.expect("deleted");
 }
@@ -209,7 +212,7 @@ cases! {
         one.link.heal();
         let sum = add(&mine, 1).await;
         done += 1;
-        assert!((done..=done + dropped).contains(&sum), "{sum} is not {done} and some of {dropped}");
+        assert!((done..=done + dropped).contains(&sum), "the sum is {sum}: expected {done}, plus at most {dropped} dropped adds");
         assert!(dropped > 0, "nothing was dropped");
         mine.delete().await.expect("deleted");
     }
@@ -222,14 +225,14 @@ cases! {
         assert_eq!((add(&here, 1).await, get(&there).await), (1, 1));
         assert_eq!(add(&there, 1).await, 2);
         assert!(set(&here, 2, i64::MAX).await, "it is 2");
-        assert!(set(&there, i64::MAX, 5).await, "another has set it");
+        assert!(set(&there, i64::MAX, 5).await, "another client has changed the value");
         assert_eq!(add(&here, 1).await, 6);
         let (here, there) = (latch(&one, "l", 2), latch(&two, "l", 2));
         for left in [1, 0, 0] {
             assert_eq!(count_down(&here).await, left);
         }
         assert!(soon("delete", there.delete()).await.expect("deleted"));
-        assert_eq!(count_down(&here).await, 1, "it is another latch");
+        assert_eq!(count_down(&here).await, 1, "the latch has another initial count");
         assert!(soon("delete", there.delete()).await.expect("deleted"));
         assert!(soon("delete", counter(&two, "c").delete()).await.expect("deleted"));
     }
@@ -332,7 +335,7 @@ cases! {
         // The next request is a write, on what this one has seen.
         assert_eq!(without_reply(&one, "sum", mine.count_down()).await.expect("found out"), 1);
         let waiting = opens(&theirs);
-        drop(value(&two, "other").watch().await.expect("what it waits for is watched too by now"));
+        drop(value(&two, "other").watch().await.expect("a second watch: the first is active"));
         assert!(context.can(Fault::Cut));
         two.link.cut();
         assert_eq!(count_down(&mine).await, 0);

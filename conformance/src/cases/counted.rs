@@ -44,7 +44,7 @@ async fn changes_counts(client: &Client, cell: &Address) -> bool {
     let asked = client.link.asked();
     let answer = send(client, cell, request(1, 2, Change::Add(0))).await.expect("answered");
     if answer.is_none() {
-        assert_eq!(client.link.asked(), asked, "it asks its server");
+        assert_eq!(client.link.asked(), asked, "a backend without this operation must not send a request");
         assert_eq!(text(client, cell).await, None);
     }
     answer.is_some()
@@ -74,7 +74,7 @@ cases! {
         assert_eq!(outcome(&client, &cell, CountRequest { in_doubt: true, ..add }).await, CountOutcome::Applied(5));
         let next = request(WRITER, 4, Change::Swap { from: -2, to: i64::MAX });
         assert_eq!(outcome(&client, &cell, next).await, CountOutcome::Applied(i64::MAX));
-        assert_eq!(outcome(&client, &cell, add).await, CountOutcome::Refused, "its writer has gone on");
+        assert_eq!(outcome(&client, &cell, add).await, CountOutcome::Refused, "the writer has made a later operation");
         assert_eq!(outcome(&client, &cell, request(7, 4, Change::Add(1))).await, CountOutcome::Refused, "no room");
         assert_eq!(count(&other, &cell).await.value(), i64::MAX);
         delete_count(&client).await;
@@ -93,7 +93,7 @@ cases! {
         assert_eq!(outcome(&client, &cell, again).await, CountOutcome::Refused, "it is 0");
         assert_eq!(outcome(&other, &cell, request(7, 2, Change::Add(3))).await, CountOutcome::Applied(3));
         soon("it arrives", parked.deliver()).await;
-        assert_eq!(count(&other, &cell).await.value(), 3, "it would fit by now");
+        assert_eq!(count(&other, &cell).await.value(), 3, "the condition would hold by now");
         delete_count(&client).await;
     }
 

@@ -40,21 +40,21 @@ cases! {
         let third = writing(&here, 3).await;
         let fourth = reading(&there, 4).await;
         let reader = soon("downgrade", writer.downgrade()).await.expect("downgraded");
-        assert_eq!(reader.sequence(), token.sequence(), "it keeps its place");
+        assert_eq!(reader.sequence(), token.sequence(), "the downgraded writer must keep its place");
         let second = second.guard().await;
-        assert!(reader.is_held() && !third.is_finished() && !fourth.is_finished(), "past the next writer");
+        assert!(reader.is_held() && !third.is_finished() && !fourth.is_finished(), "a reader was admitted past the next writer");
         let listed = entries(&there).await;
         let claims: Vec<_> = listed.iter().map(|entry| (entry.claim, entry.admitted)).collect();
         assert_eq!(
             claims,
             [(Claim::Shared, true), (Claim::Shared, true), (Claim::Exclusive, false), (Claim::Shared, false)]
         );
-        assert_eq!(listed[0].sequence, token.sequence(), "it keeps its place");
+        assert_eq!(listed[0].sequence, token.sequence(), "the downgraded writer must keep its place");
         let after = token.sequence().to_string();
         let behind = soon("list", there.queue().page(Some(&after), 100)).await.expect("listed");
-        assert_eq!(behind.items.len(), 3, "a page goes on behind it");
+        assert_eq!(behind.items.len(), 3, "the next page must start after the downgraded writer");
         second.release().await.expect("released");
-        assert!(!third.is_finished(), "a writer beside the reader that it was");
+        assert!(!third.is_finished(), "a writer was admitted while the downgraded writer reads");
         reader.release().await.expect("released");
         let third = third.guard().await;
         assert!(third.token() > token);
@@ -80,7 +80,7 @@ cases! {
                 promptly(node).await;
             }
             downgrade(&writer).await;
-            assert!(still_waits(&two, &second).await && still_waits(&one, &last).await, "past the next writer");
+            assert!(still_waits(&two, &second).await && still_waits(&one, &last).await, "a reader was admitted past the next writer");
             let mut expected = vec![(writer.state().sequence(), Claim::Shared, true)];
             expected.extend(first.iter().map(|node| (node.state().sequence(), Claim::Shared, true)));
             expected.push((second.state().sequence(), Claim::Exclusive, false));
@@ -138,7 +138,7 @@ cases! {
                 assert_eq!(again.lost_reason(), Some(LostReason::Revoked), "{again}");
                 assert_eq!(soon("the loss", writer.state().until_lost()).await, LostReason::Revoked);
             } else {
-                assert_eq!(writer.state().lost(), None, "{how}: its own doing");
+                assert_eq!(writer.state().lost(), None, "{how}: a downgrade must not be reported as a removal");
             }
             soon("the next", next.admitted()).await.expect("admitted");
             let left = actions::entries(&two, &queue).await;
@@ -231,12 +231,12 @@ cases! {
         let mut held = soon("write", lock.write()).await.expect("acquired");
         let mut waiting: Vec<_> = (0..4).map(|_| write()).collect();
         let let_in = |waiting: &[JoinHandle<_>]| waiting.iter().filter(|task| task.is_finished()).count();
-        until("the others stand behind it, or are let in", || async {
+        until("the other clients wait or are admitted", || async {
             let_in(&waiting) > 0 || entries(&lock).await.len() == 5
         })
         .await;
         while !waiting.is_empty() {
-            assert_eq!(let_in(&waiting), 0, "a writer beside a writer");
+            assert_eq!(let_in(&waiting), 0, "a writer was admitted while another writer held");
             assert!(soon("try", lock.try_read()).await.expect("answered").is_none(), "beside a writer");
             held.release().await.expect("released");
             // Whichever that is: a server may take one client's requests in any order.
@@ -266,7 +266,8 @@ cases! {
         one.link.cut();
         let again = here.read().by(&owner).now_or_never().expect("no request").expect("it reads already");
         assert_eq!(again.sequence(), reader.sequence());
-        let refused = here.write().by(&owner).now_or_never().expect("no request").expect_err("it would wait for itself");
+        let answer = here.write().by(&owner).now_or_never().expect("no request");
+        let refused = answer.expect_err("a reader that asks to write must get an error");
         assert_eq!((refused.kind(), refused.key()), (ErrorKind::Deadlock, Some("a")), "{refused}");
         reader.release().await.expect("no request");
         one.link.heal();

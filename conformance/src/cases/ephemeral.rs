@@ -47,7 +47,7 @@ cases! {
         write(&dies, &cell, "here", CellLife::Lease).await;
         let mut watch = watching(&reads, &cell).await;
         latchwork_core::crash(&dies.coordinator).await;
-        within(context.recovery(&dies), "the news of its end", async {
+        within(context.recovery(&dies), "the watch reports the end of the cell", async {
             loop {
                 watch.changed().await.expect("watched");
                 if read(&reads, &cell).await.is_none() {

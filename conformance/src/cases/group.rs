@@ -49,7 +49,7 @@ async fn until_members(watch: &mut Watch<Vec<GroupMember>>, expected: &[&str]) {
 
 /// As [`until_members`], before a watch looks by itself.
 async fn told_members(watch: &mut Watch<Vec<GroupMember>>, expected: &[&str]) {
-    within(CLEAN_UP, "the members are told", until_members(watch, expected)).await;
+    within(CLEAN_UP, "the watch reports the members", until_members(watch, expected)).await;
 }
 
 /// What differs: who joined, changed and left.
@@ -135,7 +135,7 @@ cases! {
         [&is_cut, &dies].into_iter().for_each(|over| context.outlast(over));
         join_all([&is_cut, &dies].map(|over| context.end_lease(over))).await;
         within(bound, "the end of both", until_members(&mut watch, &["stays"])).await;
-        assert!(!gone.is_held() && !cut.is_held(), "a member that is none does not know it");
+        assert!(!gone.is_held() && !cut.is_held(), "a lost membership was not noticed");
         is_lost(soon("update", cut.update(b"unheard")).await, LostReason::Expired);
         is_cut.link.heal();
         leave(&last).await;

@@ -75,7 +75,7 @@ async fn soak(context: &Context, holds: usize, dropped: usize, lasts: Duration) 
 
 fn all_held(held: &[Guard], round: usize) {
     let lost: Vec<_> = held.iter().filter_map(|guard| guard.check().err()).collect();
-    assert!(lost.is_empty(), "in round {round} {} were lost, one so: {}", lost.len(), lost[0]);
+    assert!(lost.is_empty(), "round {round}: {} holds were lost, one of them: {}", lost.len(), lost[0]);
 }
 
 /// Never for so long that the server would be silent for a third of a TTL; then not again before

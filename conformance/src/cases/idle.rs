@@ -52,7 +52,7 @@ async fn has_idle_cells(context: &Context, client: &Client) -> bool {
     fails_for(value.with_time_to_idle(10 * client.ttl()), unsupported, "refused", "refused at once");
     assert_eq!(read(client, &here).await, None);
     let deletion = CellWrite { expected: Expected::Any, value: None, life: idle() };
-    assert!(!deleted(ask(client, &here, &deletion).await), "a deletion keeps nothing");
+    assert!(!deleted(ask(client, &here, &deletion).await), "no data stays after a deletion");
     false
 }
 
@@ -64,7 +64,10 @@ async fn stays_while_used(context: &Context, clients: [&Client; 2], cell: &Addre
             return;
         }
     }
-    panic!("the uses of a cell were further apart than {:?}: nothing can be said", 4 * IDLE)
+    panic!(
+        "the machine paused: the uses of a cell were further apart than {:?}, so the case has no result",
+        4 * IDLE
+    )
 }
 
 /// Reads a cell, and then writes it, for longer than its time each, three times within that. Answers
@@ -79,9 +82,9 @@ async fn stays_for(context: &Context, clients: [&Client; 2], cell: &Address, idl
         tokio::time::sleep(idle / 3).await;
         let begun = Instant::now();
         match read(clients[1], cell).await {
-            Some(read) => assert_eq!(read.version, last, "a use is no write"),
+            Some(read) => assert_eq!(read.version, last, "a use must not change the version"),
             None if used.elapsed() >= idle => return false,
-            None => panic!("it has gone, and was used {:?} ago", used.elapsed()),
+            None => panic!("the cell is gone, although it was used {:?} ago", used.elapsed()),
         }
         used = begun;
     }
@@ -98,7 +101,7 @@ async fn stays_for(context: &Context, clients: [&Client; 2], cell: &Address, idl
             }
             // Refused, or written and gone before the answer.
             _ if used.elapsed() >= idle => return false,
-            other => panic!("{other:?}, and it was used {:?} ago", used.elapsed()),
+            other => panic!("{other:?}, although the cell was used {:?} ago", used.elapsed()),
         }
         used = begun;
         tokio::time::sleep(idle / 3).await;
@@ -127,7 +130,7 @@ cases! {
         latchwork_core::crash(&dies.coordinator).await;
         let mut watch = watching(&other, &cell).await;
         let late = written + context.idle_bound(IDLE);
-        let again = within(late - Instant::now(), "the news of its end", async {
+        let again = within(late - Instant::now(), "the watch reports the end of the cell", async {
             loop {
                 watch.changed().await.expect("watched");
                 // A watch may answer without a change. A read would be a use.
@@ -259,12 +262,12 @@ cases! {
         let watch = soon("all are written", all).await.expect("written");
         tokio::time::sleep(context.idle_bound(time)).await;
         let all = async {
-            assert!(watch.latest()?.is_some(), "who watches it reads it");
+            assert!(watch.latest()?.is_some(), "a watch is a use: a watched value must stay");
             assert_eq!(goes.read().await?, None);
             assert!(stays.read().await?.is_some());
             assert_eq!((counter.get().await?, latch.count().await?), (0, 2));
             assert_eq!((counter.add(4).await?, latch.count_down().await?), (4, 1));
-            assert_eq!(ids.next_id().await?, 1, "its block is of before the end");
+            assert_eq!(ids.next_id().await?, 1, "an id of a block of the expired generator was given out");
             drop(watch);
             let deleted = (watched.delete().await?, stays.delete().await?, counter.delete().await?);
             assert_eq!(deleted, (true, true, true));

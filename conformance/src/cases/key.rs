@@ -25,7 +25,7 @@ cases! {
         let mut guards = Vec::new();
         for key in keys {
             let guard = try_acquire(&context.mutex(&client, key)).await;
-            guards.push(guard.unwrap_or_else(|| panic!("{key:?} met another key")));
+            guards.push(guard.unwrap_or_else(|| panic!("{key:?} is not separate from another key")));
         }
         for (guard, key) in guards.iter().zip(keys) {
             assert_eq!(guard.key(), key);
@@ -100,18 +100,18 @@ cases! {
         let [reentrant, mutex] = [one, two].map(|client| client.mutex(exact()).expect("a good name"));
 
         let reader = soon("read", here.read()).await.expect("read");
-        assert!(soon("try", there.try_write()).await.expect("answered").is_none(), "a writer came in beside a reader");
+        assert!(soon("try", there.try_write()).await.expect("answered").is_none(), "a writer was admitted while a reader held");
         let beside = soon("try", there.try_read()).await.expect("answered").expect("readers share it");
         release_all([reader, beside]).await;
         let writer = soon("write", there.write()).await.expect("written");
-        assert!(soon("try", here.try_read()).await.expect("answered").is_none(), "a reader came in beside a writer");
+        assert!(soon("try", here.try_read()).await.expect("answered").is_none(), "a reader was admitted while a writer held");
         let reading = soon("downgrade", writer.downgrade()).await.expect("downgraded");
         soon("try", here.try_read()).await.expect("answered").expect("they read both").release().await.expect("released");
         reading.release().await.expect("released");
 
         let owner = Owner::new("its owner");
         let held = soon("acquire", reentrant.acquire().by(&owner)).await.expect("acquired");
-        assert!(soon("try", mutex.try_acquire()).await.expect("answered").is_none(), "a mutex came in beside an owner");
+        assert!(soon("try", mutex.try_acquire()).await.expect("answered").is_none(), "a mutex was acquired while an owner held it");
         held.release().await.expect("released");
         soon("acquire", mutex.acquire()).await.expect("acquired").release().await.expect("released");
         close(&other).await;
@@ -152,9 +152,9 @@ cases! {
         let semaphore = coordinator.semaphore(exact(), 2).expect("a good name");
         let permits = soon("acquire", semaphore.acquire(2)).await.expect("acquired");
         let mutex = coordinator.mutex(exact()).expect("a good name");
-        let held = soon("a mutex beside a semaphore", mutex.acquire()).await.expect("acquired");
+        let held = soon("acquire a mutex while its semaphore is held", mutex.acquire()).await.expect("acquired");
         let rwlock = coordinator.rwlock(exact()).expect("a good name");
-        let writer = soon("a writer beside both", rwlock.write()).await.expect("acquired");
+        let writer = soon("write while the mutex and semaphore are held", rwlock.write()).await.expect("acquired");
         assert!(soon("try", semaphore.try_acquire(1)).await.expect("answered").is_none(), "over the limit");
         let limit = format!("{name}-limit");
         let neighbour = coordinator.mutex(Key::exact(&limit)).expect("a good name");

@@ -85,8 +85,8 @@ async fn kill_leaders(context: &Context, times: usize) {
     eprintln!(
         "{}: {times} leaders killed, TTL {ttl:?}: {}; {}",
         context.testbed.name(),
-        shown("the next one led after", handovers),
-        shown("that nobody leads was seen after", gaps)
+        shown("the next leader led after", handovers),
+        shown("the gap was visible after", gaps)
     );
 }
 
@@ -113,7 +113,7 @@ async fn leads(
     let told = CLEAN_UP + 2 * ANSWER;
     let Ok(seen) = timeout(told, seen).await else {
         let (latest, current) = (observer.latest(), observer.is_current());
-        panic!("that {data} leads was not told within {told:?}: {latest:?}, current: {current}");
+        panic!("the observer did not see the leader {data} within {told:?}: {latest:?}, current: {current}");
     };
     assert_eq!((seen.term, text(&seen.data).as_str()), (token, data));
     token

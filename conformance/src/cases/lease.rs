@@ -33,7 +33,7 @@ cases! {
                     ready(renewed)
                 })
                 .await;
-                assert!(client.link.asked() > asked, "renewed without a request");
+                assert!(client.link.asked() > asked, "a renewal must send a request");
             }
         }
         is_live(&client.coordinator).await;
@@ -55,7 +55,7 @@ cases! {
         context.passes(&client, ttl / 3);
         let suspended = within(ttl * 2 / 3 + NOISE, "suspension", states.next()).await;
         assert_eq!(suspended, Some(HoldState::Suspended));
-        assert!(guard.is_held(), "suspended is held until the deadline");
+        assert!(guard.is_held(), "a suspended hold must be held until its deadline");
         client.link.heal();
         assert_eq!(within(ttl, "recovery", states.next()).await, Some(HoldState::Held));
         guard.release().await.expect("released");
@@ -109,15 +109,15 @@ cases! {
         let guard = acquire(&context.mutex(&holder, "a")).await;
         let mutex = context.mutex(&client, "a");
         let (fast, patient) = (Waiter::of(mutex.acquire().fail_fast()), Waiter::of(mutex.acquire()));
-        until("both stand in the queue", || async { listing(&context.mutex(&holder, "a")).await.len() == 3 }).await;
-        assert!(!fast.is_finished(), "while the server answers it waits");
+        until("both waiters are in the queue", || async { listing(&context.mutex(&holder, "a")).await.len() == 3 }).await;
+        assert!(!fast.is_finished(), "the waiter must wait while the server answers");
         client.link.cut();
         context.passes(&client, client.ttl() / 3);
         let ended = within(client.ttl(), "the end of its wait", fast.outcome()).await;
         let error = fails(ended, ErrorKind::Unavailable, "nobody answers");
         assert!(error.cause().is_some(), "{error}");
-        assert!(own.is_held(), "by the suspension, and not by the loss");
-        assert!(!patient.is_finished(), "a waiter that does not ask for it waits on");
+        assert!(own.is_held(), "fail_fast must end the wait at the suspension, before the loss");
+        assert!(!patient.is_finished(), "a waiter without fail_fast must keep waiting");
         let bound = context.config(LONG_TTL).request_timeout + context.late();
         let at_once = within(bound, "its answer", mutex.acquire().fail_fast()).await;
         fails(at_once, ErrorKind::Unavailable, "nobody answers");
@@ -142,7 +142,7 @@ cases! {
                 (next, guard.is_held())
             }
         });
-        until("the waiter stands in the queue", || async { listing(&context.mutex(&other, "a")).await.len() == 2 }).await;
+        until("the waiter is in the queue", || async { listing(&context.mutex(&other, "a")).await.len() == 2 }).await;
         let lost = guard.lost();
         holder.link.cut();
         let recovery = context.over(&holder);
@@ -152,7 +152,7 @@ cases! {
         assert!(!guard.is_held());
         context.end_lease(&holder).await;
         let (next, believed) = within(recovery, "the next admission", waiting).await.expect("no panic");
-        assert!(!believed, "another was admitted before the holder knew");
+        assert!(!believed, "another client was admitted before the holder knew its loss");
         let next = next.expect("admitted");
         assert!(next.token() > guard.token());
         holder.link.heal();
@@ -174,7 +174,7 @@ cases! {
         is_lost(guard.check(), LostReason::Expired);
         assert_eq!(guard.lost().now_or_never().expect("ready at its first poll"), Ended::Lost(LostReason::Expired));
         is_lost(guard.release().await, LostReason::Expired);
-        assert!(again.is_held(), "the release of the lost hold touched the new one");
+        assert!(again.is_held(), "the release of the lost hold changed the new hold");
         again.release().await.expect("released");
     }
 

@@ -33,7 +33,7 @@ cases! {
         let lost = within(length + context.late(), "the fixed end", guard.lost()).await;
         assert_eq!(lost, Ended::Lost(LostReason::MaxHold));
         let held = clock.now().since(asked);
-        assert!(held >= length, "renewed until its end: {held:?}");
+        assert!(held >= length, "the hold must last until its fixed end: it lasted {held:?}");
         let next = within(context.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
         // Only the hold ended.
         is_live(&client.coordinator).await;
@@ -71,7 +71,7 @@ cases! {
             let guard = (how != "dropped").then_some(guard);
             let next = within(bound + context.late(), "the next", waiter.outcome()).await.expect("admitted");
             let came = clock.now().since(asked);
-            assert_eq!(came >= length + margin, how != "released", "{how}: the next came after {came:?}");
+            assert_eq!(came >= length + margin, how != "released", "{how}: the next client was admitted after {came:?}");
             next.release().await.expect("released");
             drop(guard);
         });
@@ -93,7 +93,7 @@ cases! {
         drop(guard);
         // By the close, and not by the lease's end.
         let next = within(client.ttl() / 2, "the next admission", behind.outcome()).await.expect("admitted");
-        assert!(from.elapsed() >= margin, "given back after {:?}", from.elapsed());
+        assert!(from.elapsed() >= margin, "released after {:?}", from.elapsed());
         soon("close", closing).await.expect("no panic").expect("closed");
         next.release().await.expect("released");
 
@@ -101,7 +101,7 @@ cases! {
         acquire_and_release(&context.mutex(&client, "a")).await;
         let (from, margin) = (Instant::now(), client.coordinator.lease().margin());
         close(&client).await;
-        assert!(from.elapsed() < margin, "nobody was to be waited for");
+        assert!(from.elapsed() < margin, "the close waited although no guard was alive");
     }
 
     "LEASE-CLOSE" adapted =>
@@ -131,7 +131,7 @@ cases! {
         // Half of it for the answer's way back.
         client.link.delay(Duration::from_millis(600));
         let waiter = Waiter::of(context.mutex(&client, "a").acquire());
-        until("its node is on the server", || async { listing(&context.mutex(&other, "a")).await.len() == 1 }).await;
+        until("the node is on the server", || async { listing(&context.mutex(&other, "a")).await.len() == 1 }).await;
         close(&client).await;
         // By the close, and not by the lease's end.
         let next = within(client.ttl() / 2, "the next admission", context.mutex(&other, "a").acquire()).await.expect("admitted");
@@ -239,7 +239,7 @@ cases! {
         let bound = context.over(&dead);
         context.kill(&dead).await;
         let next = within(bound, "the next admission", waiter.outcome()).await.expect("admitted");
-        assert!(!guard.is_held(), "the dead client's hold is over by the clock");
+        assert!(!guard.is_held(), "the deadline of the dead client's hold has passed");
         next.release().await.expect("released");
     }
 
@@ -248,7 +248,7 @@ cases! {
     async fn lease_renewal_death_is_a_loss(context) {
         let client = context.doomed().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
-        assert_eq!(client.link.kill_renewal(), context.can(Fault::KillRenewal), "the testbed says what it can");
+        assert_eq!(client.link.kill_renewal(), context.can(Fault::KillRenewal), "Fixture::can must match what the fixture supports");
         if !context.can(Fault::KillRenewal) {
             // Here all of the client's tasks die, as with the runtime that they ran on.
             latchwork_core::crash(&client.coordinator).await;

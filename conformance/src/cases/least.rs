@@ -49,7 +49,7 @@ cases! {
             // Not in the way of this client's own next request either: it is answered, not kept
             // waiting.
             for lock in [&here, &there] {
-                assert!(try_acquire(lock).await.is_none(), "given back too soon");
+                assert!(try_acquire(lock).await.is_none(), "released too early");
             }
             tried.wait().await;
             if released {
@@ -57,7 +57,7 @@ cases! {
             }
             let next = within(LEAST + context.late(), "the next", there.acquire()).await.expect("acquired");
             let kept = clock.now().since(asked);
-            assert!(kept >= LEAST, "given back after {kept:?}");
+            assert!(kept >= LEAST, "released after {kept:?}");
             next.release().await.expect("released");
         });
         join_all(both).await;
@@ -113,7 +113,7 @@ cases! {
         let next = within(context.over(&client), "the next", context.mutex(&other, "a").acquire()).await.expect("acquired");
         client.link.heal();
         within(context.over(&client), "the close", client.coordinator.close()).await.expect("closed");
-        until("it is held by the next alone", || async { listing(&context.mutex(&other, "a")).await.len() == 1 }).await;
+        until("only the next client holds", || async { listing(&context.mutex(&other, "a")).await.len() == 1 }).await;
         next.release().await.expect("released");
     }
 }

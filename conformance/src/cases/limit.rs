@@ -67,7 +67,7 @@ cases! {
         assert!(soon("try", again.try_acquire(1)).await.expect("answered").is_none(), "over the limit");
         wide.release().await.expect("released");
         release(permits(&again, 3).await).await;
-        fails_for(soon("acquire", again.acquire(4)).await, ErrorKind::Conflict, "a", "above the stored limit");
+        fails_for(soon("acquire", again.acquire(4)).await, ErrorKind::Conflict, "a", "the weight is above the stored limit");
         assert_eq!(stored(&again).await, Some(3), "it stored its own");
         for error in is_conflict(&semaphore(&two, "a", 2), 1, "another limit").await {
             says(&error, &["limit is 3", "not 2", "Limit::UnlessStored"]);
@@ -81,8 +81,8 @@ cases! {
     async fn semaphore_or_stored_is_stored_once(context) {
         let clients: [_; 3] = context.clients().await;
         let heavy = clients[0].coordinator.semaphore("a", Limit::UnlessStored(2)).expect("a good key");
-        fails_for(soon("acquire", heavy.acquire(3)).await, ErrorKind::Conflict, "a", "above what would be stored");
-        assert_eq!(stored(&heavy).await, None, "stored by a join that was refused");
+        fails_for(soon("acquire", heavy.acquire(3)).await, ErrorKind::Conflict, "a", "the weight is above the limit that would be stored");
+        assert_eq!(stored(&heavy).await, None, "a refused join must not store a limit");
         let joins = clients.iter().zip(1..).map(|(client, limit)| async move {
             let semaphore = client.coordinator.semaphore("a", Limit::UnlessStored(limit)).expect("a good key");
             let permit = soon("acquire", semaphore.acquire(1)).await.expect("acquired");
@@ -142,7 +142,7 @@ cases! {
             settle(&following).await;
             assert!(heavy.is_held() && light.is_held(), "revoked");
             assert!(!waiting.is_finished(), "admitted beside three");
-            until("both holders are listed as such", || async {
+            until("the listing must show both holders as admitted", || async {
                 let listed = soon("list", following.queue().first(9)).await.expect("listed");
                 listed.iter().map(|entry| entry.admitted).eq([true, true, false, false])
             })
@@ -171,7 +171,7 @@ cases! {
     async fn semaphore_resize_ends_who_does_not_fit(context) {
         let (one, two) = (context.quiet().await, context.quiet().await);
         let unfit = |ended: Result<Permit>| {
-            let error = ended.expect_err("it can never be admitted");
+            let error = ended.expect_err("a weight above the limit can never be admitted");
             assert_eq!((error.kind(), error.key().is_some()), (ErrorKind::Conflict, true), "{error}");
             assert!(error.to_string().contains("was set to 2"), "{error}");
         };
@@ -181,7 +181,7 @@ cases! {
         let heavy_too = queue_up(&resized, 3, 3).await;
         let light = queue_up(&semaphore(&two, "a", 3), 1, 4).await;
         settle(&resized).await;
-        assert!(!light.is_finished(), "past the heavy ones");
+        assert!(!light.is_finished(), "a waiter was admitted past the heavy waiters");
         set(&resized, 2).await;
         for heavy in [heavy, heavy_too] {
             unfit(outcome(heavy).await);
@@ -189,7 +189,7 @@ cases! {
         let light = outcome(light).await.expect("admitted");
         assert!(held.is_held() && light.is_held());
         let following = by_the_stored_limit(&two, "a");
-        fails_for(soon("acquire", following.acquire(3)).await, ErrorKind::Conflict, "a", "above the stored limit");
+        fails_for(soon("acquire", following.acquire(3)).await, ErrorKind::Conflict, "a", "the weight is above the stored limit");
         release_all([held, light]).await;
 
         // In the middle, after a waiter that fits.
@@ -220,12 +220,12 @@ cases! {
         set(&unset, 2).await;
         close(&one).await;
         // Nobody is there to be in its way, but the limit is.
-        is_conflict(&following, 3, "above the stored limit").await;
+        is_conflict(&following, 3, "the weight is above the stored limit").await;
         assert_eq!(nodes(&following).await, 0, "a refused join left its node");
         let both = permits(&following, 2).await;
         assert!(soon("try", following.try_acquire(1)).await.expect("answered").is_none());
         both.release().await.expect("released");
-        let both = soon("try", following.try_acquire(2)).await.expect("answered").expect("all of them are free");
+        let both = soon("try", following.try_acquire(2)).await.expect("answered").expect("all permits are free");
         both.release().await.expect("released");
     }
 }

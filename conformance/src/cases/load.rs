@@ -103,9 +103,9 @@ fn narrow(context: &Context, client: &Client, bytes: u64) {
     let all = bytes as f64 * MANY as f64;
     let time = client.ttl().as_secs_f64() * TAKES;
     let is_narrow = client.link.narrow((all / time) as u32);
-    assert_eq!(is_narrow, context.can(Fault::Narrow), "the testbed says what it can");
+    assert_eq!(is_narrow, context.can(Fault::Narrow), "Fixture::can must match what the fixture supports");
     if !is_narrow {
-        context.leave_out("no narrow way");
+        context.leave_out("the fixture cannot limit the bandwidth");
     }
 }
 
@@ -113,7 +113,7 @@ fn narrow(context: &Context, client: &Client, bytes: u64) {
 /// again.
 async fn outlives(client: &Client, held: Guard) -> Guard {
     let survived = tokio::time::timeout(client.ttl(), held.lost()).await;
-    assert!(survived.is_err(), "lost beside what was asked for at once: {survived:?}");
+    assert!(survived.is_err(), "the hold was lost while many requests were sent at once: {survived:?}");
     client.link.heal();
     held
 }

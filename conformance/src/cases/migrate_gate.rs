@@ -38,7 +38,7 @@ async fn operator(context: &Context) -> Client {
 
 /// Asserts that a client was refused by name, and told where to go.
 fn assert_sent_on(context: &Context, refused: Result<Client, Error>) {
-    let error = fails(refused, ErrorKind::Misconfigured, "no place for a plain client");
+    let error = fails(refused, ErrorKind::Misconfigured, "the namespace must refuse a plain client");
     let namespace = context.fixture.config().namespace;
     says(&error, &["connect", &format!("{namespace:?}"), &format!("{ELSEWHERE:?}")]);
 }
@@ -59,12 +59,12 @@ cases! {
         let (one, another) = (operator(context).await, operator(context).await);
         assert_eq!(soon("marker", operator_of(&one).marker()).await.expect("answered"), None, "it is in use");
         for _ in 0..2 {
-            soon("retire", operator_of(&one).retire(ELSEWHERE)).await.expect("nobody else is there");
+            soon("retire", operator_of(&one).retire(ELSEWHERE)).await.expect("no other client is connected");
         }
         let marker = soon("marker", operator_of(&another).marker()).await.expect("answered").expect("retired");
         assert_eq!((marker.course, marker.name, marker.url.as_str()), (Course::Leaves, None, ELSEWHERE));
         assert_sent_on(context, brief_client(context, "forgotten").await);
-        until("the refused one is not registered", || async { listed(&one).await.len() == 2 }).await;
+        until("the refused client must not be registered", || async { listed(&one).await.len() == 2 }).await;
         soon("raise", operator_of(&another).raise_layout()).await.expect("raised before");
         assert_sent_on(context, brief_client(context, "forgotten").await);
         fails(soon("retire", operator_of(&another).retire("memory://")).await, ErrorKind::Conflict, "it goes elsewhere");
@@ -73,7 +73,7 @@ cases! {
         assert!(soon("reopen", operator_of(&another).reopen()).await.expect("answered"));
         assert!(!soon("reopen", operator_of(&another).reopen()).await.expect("answered"), "it is open");
         assert_eq!(soon("marker", operator_of(&another).marker()).await.expect("answered"), None, "it is open");
-        let back = client(context, "back").await.expect("it is in use again");
+        let back = client(context, "back").await.expect("the namespace must accept clients again");
         acquire_and_release(&mutex(&back, "a")).await;
     }
 
@@ -115,7 +115,7 @@ cases! {
             is_retired.store(true, Ordering::Release);
         };
         within(MANY_COME, "retired", join3(retires, comes("one"), comes("two"))).await;
-        until("those that were refused are gone", || async { listed(&operator).await.len() == 1 }).await;
+        until("the refused clients are gone", || async { listed(&operator).await.len() == 1 }).await;
     }
 
     "MIGRATE-GATE" =>

@@ -101,7 +101,7 @@ impl Participant {
             ..join_of(&members, Claim::Shared)
         };
         let (is_admitted, node) = enters_by(&clients[0], &join).await;
-        assert!(is_admitted, "the queue of members admits everybody");
+        assert!(is_admitted, "the queue of members must admit all nodes");
         Self { sides: clients, members, stage, node }
     }
 
@@ -138,7 +138,7 @@ impl Participant {
         let backend = self.sides[0].coordinator.backend();
         let stage = soon("the stage", backend.read_cell(&self.stage)).await;
         let members = soon("the members", backend.list(&self.members, EntryPage::new(0, 100))).await;
-        panic!("the steps have not come within {ALL_STEPS_WITHIN:?}: {stage:?}, {members:?}")
+        panic!("the steps did not happen within {ALL_STEPS_WITHIN:?}: {stage:?}, {members:?}")
     }
 
     async fn leaves(self) {
@@ -176,7 +176,7 @@ cases! {
         assert_eq!(phase, MovePhase::BothByOld);
         for of in [&sides.from, &sides.to] {
             let error = fails(client(context, of, "late").await, ErrorKind::Misconfigured, "it moves");
-            assert!(error.to_string().contains("&move=a%20move"), "both are told: {error}");
+            assert!(error.to_string().contains("&move=a%20move"), "the error must name both URLs and the move: {error}");
         }
         soon("abort", operator.abort(ignored)).await.expect("given up");
         for of in [&sides.from, &sides.to] {
@@ -233,7 +233,7 @@ cases! {
         loop {
             let phase = member.meanwhile(operator.advance(ignored)).await.expect("a step");
             let early = client(context, &sides.to, "early").await;
-            fails(early, ErrorKind::Misconfigured, &format!("{phase:?}: it is not in use yet"));
+            fails(early, ErrorKind::Misconfigured, &format!("{phase:?}: the new side is not in use yet"));
             if phase == MovePhase::New {
                 break;
             }
@@ -253,7 +253,7 @@ cases! {
         member.leaves().await;
         soon("finish", operator.finish()).await.expect("it has left");
         let error = fails(client(context, &sides.from, "forgotten").await, ErrorKind::Misconfigured, "it has moved");
-        assert!(error.to_string().contains(&*sides.to.namespace), "it is told where to: {error}");
+        assert!(error.to_string().contains(&*sides.to.namespace), "the error must name the URL to use: {error}");
     }
 
     "MIGRATE-COMPARE-AND-SET" =>
@@ -268,9 +268,9 @@ cases! {
             }
         };
         let (first, second) = member.meanwhile(join(one.run(reached), other.run(reached))).await;
-        first.and(second).expect("both are answered when it is made");
+        first.and(second).expect("both operators get an answer after the step");
         let all = [MovePhase::BothByOld, MovePhase::BothByNew, MovePhase::New, MovePhase::Done];
-        assert_eq!(written.into_inner().expect("not poisoned"), all, "each by one of them");
+        assert_eq!(written.into_inner().expect("not poisoned"), all, "each step must be made by one operator");
         let status = soon("status", one.status()).await.expect("readable");
         assert_eq!((status.phase, status.epoch), (MovePhase::Done, 1), "{status:?}");
         member.leaves().await;

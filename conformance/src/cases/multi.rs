@@ -65,7 +65,7 @@ cases! {
         let (lock, owner) = (mixed(&one), Owner::new("one"));
         let permit = permits(&semaphore(&two, "permits", 3), 1).await;
         let reader = soon("read", rwlock(&two, "read").read()).await.expect("acquired");
-        let guard = soon("acquire", lock.acquire().by(&owner)).await.expect("acquired beside a reader and a permit");
+        let guard = soon("acquire", lock.acquire().by(&owner)).await.expect("acquired while a reader and a permit are held");
         assert!(soon("try", semaphore(&two, "permits", 3).try_acquire(1)).await.expect("answered").is_none());
         assert!(soon("try", rwlock(&two, "write").try_read()).await.expect("answered").is_none());
         assert!(soon("try", rwlock(&two, "read").try_write()).await.expect("answered").is_none());
@@ -74,7 +74,8 @@ cases! {
         assert_eq!(reentrant(&one, "reentrant").hold_count(&owner), 1);
         let fences: Vec<_> = guard.tokens().iter().map(|token| token.map(latchwork_core::Token::sequence)).collect();
         let mutex_entry = listing(&mutex(&two, "mutex")).await;
-        assert_eq!((fences[0], fences[1], fences[3]), (None, Some(mutex_entry[0].sequence), None), "in the given order");
+        let expected = (None, Some(mutex_entry[0].sequence), None);
+        assert_eq!((fences[0], fences[1], fences[3]), expected, "the tokens must come in the given order");
         guard.release().await.expect("released");
         guard.release().await.expect("released");
 
@@ -218,7 +219,7 @@ cases! {
         it_waits_for(&mutex(&two, "b")).await;
         let behind = queue_up(&mutex(&two, "a"), 2).await;
         tokio::time::sleep(FIXED + NOISE / 3).await;
-        assert!(!behind.is_finished(), "the fixed end began before all were held");
+        assert!(!behind.is_finished(), "the fixed end started before all were held");
         holder.release().await.expect("released");
         let guard = waiting.guard().await;
         assert_eq!(within(FIXED + context.late(), "the end", guard.lost()).await, Ended::Lost(LostReason::MaxHold));
@@ -232,14 +233,14 @@ cases! {
         acquire_and_release(&mutex(&two, "a")).await;
         // On a paused clock it takes no time.
         let bound = if context.testbed.is_paused() { FIXED } else { PATIENCE / 2 };
-        assert!(from.elapsed() < bound, "a refused one is kept");
+        assert!(from.elapsed() < bound, "a part of a refused acquisition was kept");
         holder.release().await.expect("released");
         let from = Instant::now();
         release(soon("acquire", lock.acquire().min_hold(FIXED)).await.expect("acquired")).await;
         for key in ["a", "b"] {
             acquire_and_release(&mutex(&two, key)).await;
         }
-        assert!(from.elapsed() >= FIXED, "given back after {:?}", from.elapsed());
+        assert!(from.elapsed() >= FIXED, "released after {:?}", from.elapsed());
     }
 }
 

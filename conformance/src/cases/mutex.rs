@@ -82,8 +82,8 @@ cases! {
             let tries = clients.iter().map(async |client| try_acquire(&context.mutex(client, "a")).await);
             let answers = soon("the answers", join_all(tries)).await;
             let admitted: Vec<_> = answers.into_iter().flatten().collect();
-            assert!(admitted.len() <= 1, "round {round}: two at once");
-            assert!(!clean_try || admitted.len() == 1, "round {round}: nobody, though it was free");
+            assert!(admitted.len() <= 1, "round {round}: two holders at once");
+            assert!(!clean_try || admitted.len() == 1, "round {round}: no try succeeded, although the lock was free");
             release_all(admitted).await;
             assert!(listing(&context.mutex(&clients[0], "a")).await.is_empty(), "a refused try left a node");
         }
@@ -138,7 +138,7 @@ cases! {
         for deadline in [ttl * 4 / 5, ttl * 5 / 4] {
             let wait = |client: &Client| Waiter::of(context.mutex(client, "a").acquire().within(deadline));
             let (cut_off, told) = (wait(&client), wait(&beside));
-            until("both stand in the queue", || async { listing(&context.mutex(&holder, "a")).await.len() == 3 }).await;
+            until("both waiters are in the queue", || async { listing(&context.mutex(&holder, "a")).await.len() == 3 }).await;
             client.link.cut();
             let outage = fails_for(cut_off.outcome().await, ErrorKind::Unavailable, "a", "nobody answers");
             assert!(outage.cause().is_some(), "{outage}");
@@ -161,11 +161,11 @@ cases! {
         assert!(!guard.is_held());
         fails(guard.check(), ErrorKind::NotHeld, "released");
         assert_eq!(soon("the end", guard.lost()).await, Ended::Released);
-        let unguarded = guard.run(async { panic!("polled though nothing guards it") }).await;
+        let unguarded = guard.run(async { panic!("the work was polled without a hold") }).await;
         fails(unguarded, ErrorKind::NotHeld, "released");
         let next = try_acquire(&context.mutex(&client, "a")).await.expect("free");
         drop(guard);
-        assert!(next.is_held(), "dropping the old guard touched the new one");
+        assert!(next.is_held(), "the drop of the old guard changed the new hold");
         assert!(try_acquire(&context.mutex(&client, "a")).await.is_none());
         next.release().await.expect("released");
     }

@@ -95,9 +95,9 @@ cases! {
         let writer = waiting(&client, &queue, Claim::Exclusive).await;
         let behind = waiting(&other, &queue, Claim::Shared).await;
         let last = waiting(&client, &queue, Claim::Shared).await;
-        assert!(tries(&client, &reads).await.is_none(), "past a waiting writer");
+        assert!(tries(&client, &reads).await.is_none(), "a reader was admitted past a waiting writer");
         leave(&second).await;
-        assert!(still_waits(&client, &writer).await, "the writer waits for every reader before it");
+        assert!(still_waits(&client, &writer).await, "the writer must wait for all readers before it");
         leave(&reader).await;
         promptly(&writer).await;
         assert!(still_waits(&other, &behind).await, "beside a writer");
@@ -107,7 +107,7 @@ cases! {
         let beside = tries(&other, &reads).await.expect("readers share");
         let (_, cancelled) = enters(&client, &queue, Claim::Exclusive).await;
         let (_, after) = enters(&other, &queue, Claim::Shared).await;
-        assert!(still_waits(&other, &after).await, "past a waiting writer");
+        assert!(still_waits(&other, &after).await, "a reader was admitted past a waiting writer");
         leave(&cancelled).await;
         promptly(&after).await;
         assert!(behind.state().lost().is_none());
@@ -142,8 +142,8 @@ cases! {
             let heavy = waiting(&clients[0], &queue, Claim::Permits(2)).await;
             let light = waiting(&clients[1], &queue, Claim::Permits(1)).await;
             leave(&c).await;
-            assert!(still_waits(&clients[0], &heavy).await, "one permit is free: the heavy one takes all or none");
-            assert!(still_waits(&clients[1], &light).await, "the heavy one is ahead");
+            assert!(still_waits(&clients[0], &heavy).await, "the heavy waiter must get all its permits or none");
+            assert!(still_waits(&clients[1], &light).await, "a waiter was admitted past the heavy waiter");
             assert!(tries(&clients[1], &one).await.is_none(), "it would overtake");
             leave(&d).await;
             promptly(&heavy).await;
@@ -189,7 +189,7 @@ cases! {
         // The upkeep of its lease falls into the count, and of another's that holds beside it.
         let most = most + upkeep(2, began.elapsed());
         assert!(used <= most + pairs / 5, "{used} requests for {pairs} pairs, expected {most}");
-        assert!(used >= 2 * pairs, "{used} requests for {pairs} pairs: they are not counted");
+        assert!(used >= 2 * pairs, "{used} requests for {pairs} pairs: the fixture does not count requests");
     }
 }
 
@@ -207,10 +207,10 @@ pub(super) async fn counts(context: &Context) -> bool {
     assert_eq!(
         counted.is_ok(),
         context.can(Fault::CountRequests),
-        "the testbed says what it can: {counted:?}"
+        "Fixture::can must match what the fixture supports: {counted:?}"
     );
     if counted.is_err() {
-        context.leave_out("not counted");
+        context.leave_out("the fixture does not count requests");
     }
     counted.is_ok()
 }

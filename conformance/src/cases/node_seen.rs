@@ -68,9 +68,9 @@ cases! {
         let queue = context.queue("a");
         let guard = acquire(&context.mutex(&client, "a")).await;
         let planted = context.fixture.plant(&queue).await;
-        assert_eq!(planted.is_ok(), context.can(Fault::Plant), "the testbed says what it can: {planted:?}");
+        assert_eq!(planted.is_ok(), context.can(Fault::Plant), "Fixture::can must match what the fixture supports: {planted:?}");
         if planted.is_err() {
-            context.leave_out("no strangers");
+            context.leave_out("the fixture cannot plant foreign entries");
         }
         let waiter = queue_up(&context.mutex(&other, "a"), 2).await;
         guard.release().await.expect("released");
@@ -110,7 +110,8 @@ cases! {
         let guard = acquire(&context.mutex(&client, "a")).await;
         let list = async |page| other.coordinator.backend().list(&queue, page).await.expect("listed");
         let unasked = list(EntryPage::new(0, 9)).await;
-        assert!(unasked.iter().all(|entry| entry.lease_left.is_none()), "it costs where it is not asked: {unasked:?}");
+        let is_none = unasked.iter().all(|entry| entry.lease_left.is_none());
+        assert!(is_none, "a listing must not read the remaining time unless it is asked for: {unasked:?}");
         let waiter = queue_up(&context.mutex(&other, "a"), 2).await;
         latchwork_core::crash(&client.coordinator).await;
         let counted = guard.remaining();
@@ -123,16 +124,20 @@ cases! {
             let left = held.lease_left.expect("the server tells");
             assert!(left <= client.ttl(), "{left:?} of {:?}", client.ttl());
             let least = counted.saturating_sub(after.since(before));
-            assert!(left + ROUNDED >= least, "{left:?} left, and its owner counts on {counted:?}");
+            assert!(left + ROUNDED >= least, "the listing shows {left:?}, less than the {counted:?} that the owner assumes");
             context.end_lease(&client).await;
             let next = within(context.over(&client), "the next admission", waiter.guard()).await;
             let took = clock.now().since(before);
             let bound = left + ROUNDED + after.since(before) + context.fixture.expiry_bound() + context.late();
             let is_kept = context.keeps_time();
-            assert!(!is_kept || took >= left && took <= bound, "the next one holds after {took:?}, and {left:?} were left");
+            assert!(
+                !is_kept || took >= left && took <= bound,
+                "the next client held after {took:?}, although the listing showed {left:?}"
+            );
             next.release().await.expect("released");
         } else {
-            assert!(listed.iter().all(|entry| entry.lease_left.is_none()), "it promises not to tell: {listed:?}");
+            let is_none = listed.iter().all(|entry| entry.lease_left.is_none());
+            assert!(is_none, "the backend has no capability `lease_left`: {listed:?}");
             context.end_lease(&client).await;
             release(within(context.over(&client), "the next admission", waiter.guard()).await).await;
         }

@@ -55,7 +55,7 @@ cases! {
         let [few, many] = costs[..] else { unreachable!("two queues") };
         let most = few + 10 * departures as u64;
         assert!(many <= most, "{departures} departures cost {few} requests with 5 waiters and {many} with 30");
-        assert!(few >= departures as u64, "{few} requests: they are not counted");
+        assert!(few >= departures as u64, "{few} requests: the fixture does not count requests");
     }
 
     "NODE-WAIT" adapted =>
@@ -67,11 +67,11 @@ cases! {
         let second = queue_up(&context.mutex(&two, "a"), 3).await;
         let third = queue_up(&context.mutex(&three, "a"), 4).await;
         drop(second);
-        until("the cancelled one is gone", || async { listing(&context.mutex(&holder, "a")).await.len() == 3 }).await;
-        assert!(!first.is_finished() && !third.is_finished(), "admitted beside the holder");
+        until("the cancelled waiter is gone", || async { listing(&context.mutex(&holder, "a")).await.len() == 3 }).await;
+        assert!(!first.is_finished() && !third.is_finished(), "a waiter was admitted while another client held");
         guard.release().await.expect("released");
         let guard = first.guard().await;
-        assert!(!third.is_finished(), "admitted beside the holder");
+        assert!(!third.is_finished(), "a waiter was admitted while another client held");
         guard.release().await.expect("released");
         release(third.guard().await).await;
     }
@@ -88,7 +88,7 @@ cases! {
         until("its turn has come", turn).await;
         // So long that the message was sent, and lost with the connection.
         tokio::time::sleep(Duration::from_millis(100)).await;
-        assert!(!waiter.is_finished(), "admitted without a word from the server");
+        assert!(!waiter.is_finished(), "the waiter was admitted without an answer of the server");
         waiting.link.heal();
         release(within(waiting.ttl() + context.late(), "the admission", waiter.outcome()).await.expect("admitted")).await;
     }
@@ -101,9 +101,9 @@ cases! {
         let waiter = queue_up(&context.mutex(&waiting, "a"), 2).await;
         let sequence = listing(&context.mutex(&holder, "a")).await[1].sequence;
         let dropped = waiting.link.drop_wake(&context.queue("a"), sequence);
-        assert_eq!(dropped, context.can(Fault::DropWake), "the testbed says what it can");
+        assert_eq!(dropped, context.can(Fault::DropWake), "Fixture::can must match what the fixture supports");
         if !dropped {
-            context.leave_out("not dropped");
+            context.leave_out("the fixture cannot drop a wake-up");
         }
         guard.release().await.expect("released");
         let asked = tokio::time::Instant::now();

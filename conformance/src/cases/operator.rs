@@ -47,7 +47,7 @@ cases! {
         }
         is_lost(within(CLEAN_UP, "the waiter's loss", victim.outcome()).await, LostReason::Revoked);
         assert_eq!(within(CLEAN_UP, "the holder's loss", guard.lost()).await, Ended::Lost(LostReason::Revoked));
-        assert_eq!(client.coordinator.lease().lost(), None, "nothing else of the client");
+        assert_eq!(client.coordinator.lease().lost(), None, "other holds of the client must not be lost");
     }
 
     "NODE-GONE" =>

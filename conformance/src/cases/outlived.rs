@@ -28,7 +28,7 @@ cases! {
         if let Err(error) = closed {
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         }
-        assert!(!guard.is_held(), "told when the client ends");
+        assert!(!guard.is_held(), "the holder must notice the end of the client");
         eprintln!("{}: closed from another runtime in {:?}", context.testbed.name(), began.elapsed());
         goes_on(context, &client).await;
         home.shutdown_background();
@@ -72,7 +72,7 @@ cases! {
 /// A client of a runtime that nobody drives from now on, and what it holds.
 fn elsewhere(context: &Context) -> Option<(Runtime, Client, Guard)> {
     if context.testbed.is_paused() {
-        context.leave_out("one runtime");
+        context.leave_out("the fixture has a single runtime");
         return None;
     }
     thread::scope(|threads| {

@@ -33,10 +33,14 @@ const VICTIM: &str = "a victim";
 /// The configuration of a client process, or `None` where the testbed has no processes and says so.
 pub(super) fn processes(context: &Context, ttl: Duration) -> Option<Config> {
     let config = context.fixture.process_config();
-    assert_eq!(config.is_some(), context.can(Fault::Processes), "the testbed says what it can");
+    assert_eq!(
+        config.is_some(),
+        context.can(Fault::Processes),
+        "Fixture::can must match what the fixture supports"
+    );
     match config {
         Some(_) => assert!(!context.testbed.connectors().is_empty(), "a child process needs a connector"),
-        None => context.leave_out("one process"),
+        None => context.leave_out("the fixture has no client processes"),
     }
     config.map(|mut config| {
         config.ttl = ttl;
@@ -153,16 +157,22 @@ async fn ends_early(context: &Context, by: WayOut) {
         let from = Instant::now();
         ending.process.tell(Order::Release).await;
         let ended = soon("its end", ending.process.ended()).await;
-        assert_eq!(ended.code(), Some(by.code()), "the way out of its work is its own");
+        assert_eq!(ended.code(), Some(by.code()), "the exit code must be of the work's own end");
         if !closes {
             let stands =
                 listing(&context.mutex(&client, "a")).await.iter().any(|entry| entry.label == VICTIM);
-            assert!(stands && !waiter.is_finished(), "without a close nothing stays: the case sees nothing");
+            assert!(
+                stands && !waiter.is_finished(),
+                "without a close the lock must stay held: otherwise the case has no result"
+            );
             context.end_lease_of(VICTIM, ttl).await;
         }
         let next = waiter.guard().await;
         let waited = from.elapsed();
-        assert!(!closes || waited < ttl / 2, "by the lease's end, and not by the close: {waited:?}");
+        assert!(
+            !closes || waited < ttl / 2,
+            "the lock was freed by the end of the lease, and not by the close, after {waited:?}"
+        );
         next.release().await.expect("released");
     }
 }

@@ -58,7 +58,7 @@ cases! {
             soon("the join", until_it_is(&mut watch, (&watcher, &queue), |all| all.len() == 1)).await;
             context.kill(&dies).await;
             let death = until_it_is(&mut watch, (&watcher, &queue), <[QueueEntry]>::is_empty);
-            within(context.over(&dies), "the news of the death", death).await;
+            within(context.over(&dies), "the watch reports the death", death).await;
         }
     }
 

@@ -140,13 +140,13 @@ cases! {
         until("all join", || async { width(&guard) == 3 }).await;
         soon("release", guard.release()).await.expect("released");
         let theirs = mutex(&quorum.clients[0], KEY);
-        until("the last is given back", || async { listing(&theirs).await.is_empty() }).await;
+        until("the last member is released", || async { listing(&theirs).await.is_empty() }).await;
         quorum.clients[0].link.delay(SLOW);
         let guard = within(SLOW / 2, "the majority", quorum.lock().acquire()).await.expect("acquired");
         assert_eq!(width(&guard), 2);
         // Its way need not be waited out.
         quorum.clients[0].link.heal();
-        until("the slow one joins", || async { width(&guard) == 3 }).await;
+        until("the slow member joins later", || async { width(&guard) == 3 }).await;
         quorum.clients[0].link.delay(SLOW);
         within(SLOW / 2, "the release", guard.release()).await.expect("released");
         quorum.clients[0].link.heal();
@@ -181,7 +181,7 @@ cases! {
     /// a hold is valid as long as a majority of its members, and lost from then on
     async fn quorum_is_valid_as_long_as_a_majority(context) {
         if !context.can(Fault::Cut) {
-            return context.leave_out("no link can be cut");
+            return context.leave_out("the fixture cannot cut links");
         }
         let (one, two) = (Quorum::initialized(context, SHORT_TTL).await, Quorum::open(context, SHORT_TTL).await);
         let guard = soon("acquire", one.lock().acquire()).await.expect("acquired");

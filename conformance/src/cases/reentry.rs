@@ -55,11 +55,11 @@ cases! {
         let (lock, owner) = (reentrant(&client, "a"), Owner::new("one"));
         let outer = soon("acquire", lock.acquire().by(&owner)).await.expect("acquired");
         client.link.cut();
-        let inner = lock.acquire().by(&owner).await.expect("no server is asked");
-        let innermost = lock.try_acquire().by(&owner).await.expect("no server is asked").expect("held");
+        let inner = lock.acquire().by(&owner).await.expect("a re-entry must send no request");
+        let innermost = lock.try_acquire().by(&owner).await.expect("a re-entry must send no request").expect("held");
         assert_eq!((inner.token(), innermost.token()), (outer.token(), outer.token()));
         assert_eq!(lock.hold_count(&owner), 3);
-        inner.release().await.expect("no server is asked");
+        inner.release().await.expect("a re-entry must send no request");
         fails(inner.check(), ErrorKind::NotHeld, "released");
         client.link.heal();
         drop(inner);
@@ -71,7 +71,7 @@ cases! {
         let next = soon("acquire", lock.acquire().by(&owner)).await.expect("acquired");
         assert!(next.token() > outer.token());
         drop(next);
-        until("a dropped last hold frees it", || async { listing(&mutex(&other, "a")).await.is_empty() }).await;
+        until("the drop of the last hold frees the lock", || async { listing(&mutex(&other, "a")).await.is_empty() }).await;
     }
 
     "REENTRY-LOSS" =>
@@ -95,7 +95,7 @@ cases! {
         }
         is_lost(inner.check(), LostReason::Revoked);
         drop((outer, inner));
-        assert!(new.is_held() && lock.hold_count(&owner) == 1, "an old guard touched the new hold");
+        assert!(new.is_held() && lock.hold_count(&owner) == 1, "a guard of the lost hold changed the new hold");
         assert!(try_acquire(&mutex(&client, "a")).await.is_none(), "still held on the server");
         new.release().await.expect("released");
     }
@@ -111,7 +111,7 @@ cases! {
         for acquiring in &mut waiting {
             assert!(acquiring.as_mut().now_or_never().is_none(), "past another holder");
         }
-        until("it stands in the queue", || async { listing(&mutex(&other, "a")).await.len() == 2 }).await;
+        until("the waiter is in the queue", || async { listing(&mutex(&other, "a")).await.len() == 2 }).await;
         let node = listing(&mutex(&other, "a")).await[1].sequence;
         // The one that began, and one that joined it and is dropped between its admission and its
         // next poll.
@@ -120,7 +120,8 @@ cases! {
         elsewhere.release().await.expect("released");
         let third = soon("the third", waiting.pop().expect("it waits")).await.expect("acquired");
         let second = soon("the second", waiting.pop().expect("it waits")).await.expect("acquired");
-        assert_eq!((second.token().sequence(), third.token()), (node, second.token()), "one node, in its place");
+        let tokens = (second.token().sequence(), third.token());
+        assert_eq!(tokens, (node, second.token()), "the owner must have one node, in its place");
         assert_eq!((listing(&mutex(&other, "a")).await.len(), lock.hold_count(&owner)), (1, 3));
         drop(never_polled);
         assert_eq!(lock.hold_count(&owner), 2);
@@ -128,7 +129,7 @@ cases! {
         let elsewhere = acquire(&mutex(&other, "a")).await;
         let mut waiting = Box::pin(lock.acquire().by(&owner));
         assert!(waiting.as_mut().now_or_never().is_none(), "past another holder");
-        until("it stands in the queue", || async { listing(&mutex(&other, "a")).await.len() == 2 }).await;
+        until("the waiter is in the queue", || async { listing(&mutex(&other, "a")).await.len() == 2 }).await;
         drop(waiting);
         until("nobody waits", || async { listing(&mutex(&other, "a")).await.len() == 1 }).await;
         elsewhere.release().await.expect("released");
@@ -146,10 +147,10 @@ cases! {
             let mut kept = Box::pin(lock.acquire().by(&owner));
             assert!(kept.as_mut().now_or_never().is_none(), "the link is slow");
             if let Some(elsewhere) = elsewhere {
-                until("it stands in the queue", || async { listing(&mutex(&other, "a")).await.len() == 2 }).await;
+                until("the waiter is in the queue", || async { listing(&mutex(&other, "a")).await.len() == 2 }).await;
                 elsewhere.release().await.expect("released");
             }
-            let how = format!("of another task of the owner, held: {held}");
+            let how = format!("another task of the owner, held: {held}");
             let mine = within(CLEAN_UP, &how, lock.acquire().by(&owner)).await.expect("acquired");
             assert!(within(CLEAN_UP, &how, lock.try_acquire().by(&owner)).await.expect("answered").is_some());
             assert_eq!(listing(&mutex(&other, "a")).await.len(), 1, "one node");
@@ -157,7 +158,7 @@ cases! {
             mine.release().await.expect("released");
             match polled {
                 true => {
-                    let kept = kept.now_or_never().expect("it holds since the admission").expect("acquired");
+                    let kept = kept.now_or_never().expect("the owner must hold since the admission").expect("acquired");
                     assert_eq!((kept.token(), kept.is_held()), (token, true));
                     kept.release().await.expect("released");
                 }

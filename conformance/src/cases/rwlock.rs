@@ -37,11 +37,11 @@ cases! {
         let fifth = reading(&here, 5).await;
         first.release().await.expect("released");
         let (second, third) = (second.guard().await, third.guard().await);
-        assert!(!fourth.is_finished() && !fifth.is_finished(), "past a reader, or past a writer");
+        assert!(!fourth.is_finished() && !fifth.is_finished(), "a waiter was admitted past a reader or a writer");
         release_all([second, third]).await;
         let fourth = fourth.guard().await;
         assert!(fourth.token() > first.token());
-        assert!(!fifth.is_finished(), "a reader beside a writer");
+        assert!(!fifth.is_finished(), "a reader was admitted while a writer held");
         fourth.release().await.expect("released");
         release(fifth.guard().await).await;
     }
@@ -54,8 +54,8 @@ cases! {
         let holding = soon("read", here.read()).await.expect("acquired");
         let writer = writing(&there, 2).await;
         let behind = reading(&here, 3).await;
-        assert!(soon("try", there.try_read()).await.expect("answered").is_none(), "a try past a waiting writer");
-        assert!(!behind.is_finished(), "a reader past a waiting writer");
+        assert!(soon("try", there.try_read()).await.expect("answered").is_none(), "a try was admitted past a waiting writer");
+        assert!(!behind.is_finished(), "a reader was admitted past a waiting writer");
         drop(writer);
         let behind = behind.guard().await;
         assert!(holding.is_held() && behind.is_held());
@@ -77,15 +77,15 @@ cases! {
                 for round in 0..4 {
                     if (task + round) % 3 == 0 {
                         let guard = lock.write().await.expect("acquired");
-                        assert_eq!(inside.swap(-1, Ordering::AcqRel), 0, "a writer was not alone");
+                        assert_eq!(inside.swap(-1, Ordering::AcqRel), 0, "a writer held while others held");
                         tokio::task::yield_now().await;
-                        assert_eq!(inside.swap(0, Ordering::AcqRel), -1, "a writer was not alone");
+                        assert_eq!(inside.swap(0, Ordering::AcqRel), -1, "a writer held while others held");
                         guard.release().await.expect("released");
                     } else {
                         let guard = lock.read().await.expect("acquired");
-                        assert!(inside.fetch_add(1, Ordering::AcqRel) >= 0, "a reader beside a writer");
+                        assert!(inside.fetch_add(1, Ordering::AcqRel) >= 0, "a reader was admitted while a writer held");
                         tokio::task::yield_now().await;
-                        assert!(inside.fetch_sub(1, Ordering::AcqRel) >= 1, "a reader beside a writer");
+                        assert!(inside.fetch_sub(1, Ordering::AcqRel) >= 1, "a reader was admitted while a writer held");
                         guard.release().await.expect("released");
                     }
                     held.send(()).expect("counted");

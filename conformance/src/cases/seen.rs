@@ -98,7 +98,7 @@ cases! {
     /// connected again at its end
     async fn seen_outage_is_counted(context) {
         if !context.can(Fault::Cut) {
-            return context.leave_out("its link cannot be cut");
+            return context.leave_out("the fixture cannot cut links");
         }
         let Some((recorder, client)) = recorded(context, SHORT_TTL).await else { return };
         let backend = client.coordinator.backend().name();
@@ -137,7 +137,7 @@ cases! {
     /// reason; and that the client registers again
     async fn seen_lease_is_told_in_the_log(context) {
         if !context.can(Fault::Cut) {
-            return context.leave_out("its link cannot be cut");
+            return context.leave_out("the fixture cannot cut links");
         }
         let log = Log::everywhere();
         // A connection on which a request had no answer may be given up before a renewal is late.
@@ -174,7 +174,7 @@ cases! {
     /// is not
     async fn seen_rechecks_that_find_an_admission_are_counted(context) {
         if !context.can(Fault::DropWake) {
-            return context.leave_out("no wake-up can be lost");
+            return context.leave_out("the fixture cannot drop a wake-up");
         }
         let log = Log::everywhere();
         let holder = context.client().await;
@@ -218,7 +218,7 @@ cases! {
         // A renewal may fall between the two looks.
         assert!(
             (served / packets - 2.0..=served + 2.0).contains(&sent) && sent >= 2.0 * pairs,
-            "{sent} requests count, and the server got {served}: {recorder:?}"
+            "{sent} requests were counted, but the server received {served}: {recorder:?}"
         );
     }
 
@@ -251,9 +251,9 @@ cases! {
             lines.iter().filter(|line| line.level <= Level::INFO && !allowed.contains(&line.name)).collect();
         assert!(loud.is_empty(), "{loud:#?}");
         let acquired = log.count("latchwork.acquired");
-        assert!(acquired > 2 * ROUNDS, "{acquired} acquisitions were heard of");
+        assert!(acquired > 2 * ROUNDS, "the log has {acquired} acquisitions");
         let connected = log.count("latchwork.connected");
-        assert!(connected >= 2, "{connected} clients were heard of");
+        assert!(connected >= 2, "the log has {connected} connected clients");
     }
 }
 

@@ -84,7 +84,7 @@ cases! {
             for patience in [Patience::Wait, Patience::Try] {
                 let heavy = Join { limit, patience, ..join_of(&queue, Claim::Permits(3)) };
                 let answer = soon("join", other.coordinator.backend().join(&heavy)).await;
-                fails(answer, ErrorKind::Conflict, &format!("{limit:?} {patience:?}: above the limit"));
+                fails(answer, ErrorKind::Conflict, &format!("{limit:?} {patience:?}: the weight is above the limit"));
             }
         }
         let beside = permits(&semaphore(&other, "a", 2), 1).await;

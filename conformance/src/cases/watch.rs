@@ -92,7 +92,7 @@ cases! {
         drop(second);
         until_quiet(&two, &mut *watch).await;
         assert!(watch.changed().now_or_never().is_none(), "nothing has changed");
-        cell_actions::write(&one, &cell, put(Expected::Any, "under a dropped call")).await;
+        cell_actions::write(&one, &cell, put(Expected::Any, "the change happened during a dropped call")).await;
         news(&mut *watch).await;
         for turn in 0..20_u64 {
             cell_actions::write(&one, &cell, put(Expected::Any, turn.to_string())).await;
@@ -241,10 +241,10 @@ cases! {
         }
         leave(&enters(&one, &group, Claim::Shared).await.1).await;
         let compacted = context.fixture.compact().await;
-        assert_eq!(compacted.is_ok(), context.can(Fault::Compact), "the testbed says what it can: {compacted:?}");
+        assert_eq!(compacted.is_ok(), context.can(Fault::Compact), "Fixture::can must match what the fixture supports: {compacted:?}");
         if compacted.is_err() {
             // Played as a cut alone.
-            context.leave_out("no history");
+            context.leave_out("the server has no history to compact");
         }
         two.link.heal();
         until_it_shows(&mut watch, "4").await;

@@ -74,7 +74,7 @@ impl Verdict<'_> {
             let told = of_kind().map(|change| Duration::from_nanos(change.known - change.written));
             if let (Some(wrote), Some(told)) = (spread(wrote), spread(told)) {
                 println!(
-                    "{name}: {} times {what}: over after {wrote}, known to all {told} later",
+                    "{name}: {} times {what}: complete after {wrote}, known to all members {told} later",
                     of_kind().count()
                 );
             }

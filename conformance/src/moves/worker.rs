@@ -45,7 +45,7 @@ impl Worker {
         let (since, mut own) = (now(), self.own.clone());
         let granted = timeout(within, own.wait_for(|granted| *granted > since)).await;
         let granted = granted.map_err(|_| format!("a process is granted nothing within {within:?}"))?;
-        granted.map(drop).map_err(|_| "a process has ended by itself".to_owned())
+        granted.map(drop).map_err(|_| "a process has ended early".to_owned())
     }
 
     /// Sends SIGCONT to a process that was stopped at this time, and waits until it goes on.

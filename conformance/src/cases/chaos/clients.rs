@@ -62,7 +62,7 @@ impl Chaos {
                 ended.expect("no panic");
             }
             // While its lease lives, which takes nothing back then.
-            soon("nothing of a client that is idle stands in a queue", async {
+            soon("an idle client has no node in any queue", async {
                 while !self.is_nowhere(context, well, &label).await {
                     sleep(LOOK).await;
                 }
@@ -72,7 +72,7 @@ impl Chaos {
                 return client;
             }
             // What was sent just before may still be under way: then its end is not confirmed.
-            if let Err(error) = soon("an end in order", client.coordinator.close()).await {
+            if let Err(error) = soon("the close", client.coordinator.close()).await {
                 self.expected(&error);
             }
         }
@@ -128,7 +128,7 @@ impl Chaos {
                     let mut parked = link.park(KEY);
                     if let Ok(Ok(())) = timeout(ttl, parked.caught()).await {
                         pause(chance, Duration::ZERO..ttl * 2).await;
-                        soon("the late request lands", parked.deliver()).await;
+                        soon("the late request is delivered", parked.deliver()).await;
                     }
                 }
             }
