@@ -1,5 +1,4 @@
-//! Contenders with a client each on one key: hand-offs (M3), read/write mixes, weighted permits,
-//! and waiters that give up.
+//! Contenders on one key, each with a client: hand-offs (M3), read/write mixes, weighted permits, and waiters that give up.
 
 mod free;
 mod room;
@@ -31,36 +30,35 @@ pub(super) const ELECTION: &str = "latchwork-election";
 /// The permits of the semaphore, and the heaviest claim on it.
 const LIMIT: u32 = 5;
 const HEAVIEST: usize = 3;
-/// More readers than there will ever be: a writer takes the room of all of them.
+/// More readers than can exist. A writer takes the room of all of them.
 const READERS: u32 = 1 << 20;
 /// Clients that connect at a time.
 const AT_ONCE: usize = 16;
 /// The longest wait of a contender that will give up.
 const GIVES_UP_WITHIN: Duration = Duration::from_millis(40);
-/// How long the first ones may take to come through where none did in time, and the last ones after the end.
+/// The time for the first acquisitions if none succeeded in time, and for the last ones after the end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What is contended for.
+/// The kind of contest.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Play {
     Handoff(Recipe),
     /// Candidates that lead and resign.
     Election,
-    /// A read/write lock; of so many acquisitions one writes.
+    /// A read/write lock; one of this number of acquisitions writes.
     Mix {
         one_write_in: usize,
     },
     /// A semaphore of [`LIMIT`] permits, claims of 1 to [`HEAVIEST`].
     Permits,
-    /// Of so many per cent of the acquisitions the future is dropped within [`GIVES_UP_WITHIN`], if
-    /// it is not done by then.
+    /// The future of this percentage of acquisitions is dropped within [`GIVES_UP_WITHIN`], if it is not complete by then.
     GiveUps {
         recipe: Recipe,
         percent: u32,
     },
 }
 
-/// So many contenders, releasing at once and trying again at once.
+/// Contenders that release at once and acquire again at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Contest {
     pub(super) play: Play,
@@ -97,7 +95,7 @@ impl Play {
         })
     }
 
-    /// What a contender asks for at its n-th turn.
+    /// Returns the claim of a contender in its n-th turn.
     fn ask(self, contender: usize, turn: usize) -> Ask {
         match self {
             Play::Handoff(_) | Play::Election | Play::GiveUps { .. } => Ask::Alone,
@@ -107,12 +105,12 @@ impl Play {
         }
     }
 
-    /// Whether the time of a hand-off is measured.
+    /// Returns whether the time of a hand-off is measured.
     fn is_handed_over(self) -> bool {
         matches!(self, Play::Handoff(_) | Play::Election)
     }
 
-    /// How much may be inside at once.
+    /// Returns the total weight that may hold at once.
     fn capacity(self) -> u32 {
         match self {
             Play::Handoff(_) | Play::Election | Play::GiveUps { .. } => 1,
@@ -121,13 +119,13 @@ impl Play {
         }
     }
 
-    /// After how long an acquisition is given up, if it is.
+    /// Returns the time after which an acquisition is given up, if it is.
     fn gives_up_after(self, chance: &mut StdRng) -> Option<Duration> {
         let Play::GiveUps { percent, .. } = self else { return None };
         chance.random_ratio(percent, 100).then(|| chance.random_range(Duration::ZERO..GIVES_UP_WITHIN))
     }
 
-    /// How much of the room a hold takes.
+    /// Returns the weight of a hold.
     fn weight(self, ask: Ask) -> u32 {
         match ask {
             Ask::Alone => self.capacity(),
@@ -139,7 +137,7 @@ impl Play {
 
 impl Contest {
     pub(super) async fn measure(&self, target: &Target, plan: &Plan) -> Result<Vec<Line>> {
-        // Connected before the clock runs.
+        // All clients connect before the clock runs.
         let clients: Vec<_> =
             stream::iter(0..self.contenders).map(|_| target.open()).buffered(AT_ONCE).try_collect().await?;
         let room = Arc::new(Room::new(self.play.capacity()));
@@ -153,7 +151,7 @@ impl Contest {
         let started = std::time::Instant::now();
         room.enter_phase(Phase::Recorded);
         tokio::time::sleep(plan.time).await;
-        // A short time may pass while the machine stalls: it is longer then, up to something to show.
+        // The machine may stall for the whole of a short time. Then the time is longer, until there is a result.
         let handoffs = self.play.is_handed_over() && self.contenders > 1;
         while !room.has_recorded(handoffs)
             && started.elapsed() < plan.time + PATIENCE
@@ -163,8 +161,7 @@ impl Contest {
         }
         room.enter_phase(Phase::Over);
         let took = started.elapsed();
-        // Read while the last ones come through: requests and grants are of the same time, but for
-        // those under way.
+        // Read during the last acquisitions: requests and grants are of the same time, except acquisitions in progress.
         let after = target.counter().read().await?;
         let tallies = all_done(tasks).await?;
         try_join_all(clients.iter().map(Coordinator::close)).await?;
@@ -180,7 +177,7 @@ impl Contest {
         (before, after): (Option<Counted>, Option<Counted>),
     ) -> Vec<Line> {
         let (play, param) = (self.play, self.to_string());
-        // The peers' parameter is the number alone.
+        // The parameter of the peers is only the number.
         let param = param.split_once(' ').map_or("", |(_, param)| param);
         let param = match play {
             Play::Handoff(_) | Play::Election => format!("W={}", self.contenders),
@@ -278,7 +275,7 @@ async fn all_done(tasks: Vec<JoinHandle<Result<Tally>>>) -> Result<Vec<Tally>> {
         Ok(tallies) => tallies?.into_iter().collect(),
         Err(_) => {
             aborts.iter().for_each(tokio::task::AbortHandle::abort);
-            Err(format!("a contender has not come through {PATIENCE:?} after the end").into())
+            Err(format!("a contender was still waiting {PATIENCE:?} after the end").into())
         }
     }
 }

@@ -1,4 +1,4 @@
-//! COUNTER: adds to one counter, alone beside the same requests sent raw, and by many clients.
+//! COUNTER: adds to one counter, of one client compared with the same requests sent raw, and of many clients.
 
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
@@ -14,9 +14,9 @@ use crate::target::Target;
 use crate::throughput::{Done, Window, per_second};
 use crate::turns::{self, ServerTerms};
 
-/// Our counter among the peers.
+/// The counter's name among the peers.
 const PEER: &str = "latchwork-counter";
-/// How many clients add to one counter.
+/// The number of clients that add to one counter.
 const CLIENTS: usize = 16;
 
 #[async_trait]
@@ -42,7 +42,7 @@ pub(super) async fn measure(target: &Target, plan: &Plan) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// Many clients add to one counter, in turns with as many that send the requests raw.
+/// Lets many clients add to one counter, in turns with as many clients that send raw requests.
 async fn together(target: &Target, plan: &Plan) -> Result<Vec<Line>> {
     let clients = try_join_all((0..CLIENTS).map(|_| target.open())).await?;
     let counters: Vec<_> =
@@ -70,7 +70,7 @@ async fn together(target: &Target, plan: &Plan) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// Adds of all these at once. Answers the line, and how many adds there were with the warm-up's.
+/// Runs all adders at once. Returns the line, and the number of adds including the warm-up.
 async fn shared(target: &Target, peer: &str, adders: Vec<Box<dyn Pair>>, plan: &Plan) -> Result<(Line, u64)> {
     let window = Window::after(plan);
     let tasks = adders.into_iter().map(|mut adder| {

@@ -1,5 +1,5 @@
-//! LATCH and VALUE: how long it takes until the last of many who wait has heard; and the request
-//! that they hear of alone, beside the same sent raw.
+//! LATCH and VALUE: the time until the last of many waiters is notified, and the time of the request that notifies them, compared with
+//! raw requests.
 
 mod stage;
 
@@ -19,12 +19,12 @@ use crate::requests::Counted;
 use crate::target::Target;
 use crate::turns::{self, ServerTerms};
 
-/// How many wait, with a client each.
+/// The number of waiters, each with a client.
 const WAITERS: usize = 16;
-/// Over how many reads of a cached value the server's requests are counted.
+/// The number of cached reads over which the server's requests are counted.
 const CACHED: u64 = 200;
 
-/// What is waited for.
+/// The event that waiters await.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// The last count-down of a latch.
@@ -48,7 +48,7 @@ impl Event {
         }
     }
 
-    /// How the cell is written.
+    /// Returns the kind of write of the cell.
     fn write(self) -> Write {
         match self {
             Event::Opened => Write::OnVersion,
@@ -56,16 +56,16 @@ impl Event {
         }
     }
 
-    /// The request alone.
+    /// Returns the request without waiters.
     fn pair(self, client: &Coordinator) -> Result<Box<dyn Pair>> {
         Ok(match self {
-            // More than will ever be counted down.
+            // More than the benchmark can count down.
             Event::Opened => Box::new(client.count_down_latch("alone", u32::MAX)?),
             Event::Written => Box::new(client.shared_value("alone")?),
         })
     }
 
-    /// The measure of the request alone, the parameter of what the server is asked for, and its unit.
+    /// Returns the measure of the request without waiters, and parameter and unit of the server's requests.
     fn alone(self) -> [&'static str; 3] {
         match self {
             Event::Opened => ["LATCH_count", "count", "server requests/count-down"],
@@ -115,7 +115,7 @@ pub(super) async fn measure(target: &Target, event: Event, plan: &Plan) -> Resul
     Ok(lines)
 }
 
-/// The same writes, and those who hear of them through the client crate.
+/// Returns the same writes, and waiters that use only the client crate.
 async fn raw(target: &Target, event: Event) -> Result<Option<Cast>> {
     let Some(writing) = cells::writing(target, "heard", event.write()).await? else { return Ok(None) };
     let hearers = (0..WAITERS).map(|_| cells::watching(target, "heard", event.write()));
@@ -123,7 +123,7 @@ async fn raw(target: &Target, event: Event) -> Result<Option<Cast>> {
     Ok(Some(Cast { peer: SAME, fire: Box::new(writing), hearers }))
 }
 
-/// What the server is asked for by reads of a cached value.
+/// Counts the server's requests for reads of a cached value.
 async fn cached(target: &Target, client: &Coordinator) -> Result<Option<Line>> {
     let watch = client.shared_value("alone")?.watch().await?;
     let before = target.counter().read().await?;
@@ -160,7 +160,7 @@ impl Pair for SharedValue {
 
 #[async_trait]
 impl Fire for CountDownLatch {
-    /// Closed again, with one count-down left: the next one knows the version.
+    /// Closes the latch again, with one count-down left. The next count-down knows the version.
     async fn prepare(&mut self) -> Result<()> {
         self.delete().await?;
         self.once().await
@@ -169,7 +169,7 @@ impl Fire for CountDownLatch {
     async fn fire(&mut self, _round: u64) -> Result<()> {
         match self.count_down().await? {
             0 => Ok(()),
-            missing => Err(format!("the latch misses {missing} count-downs").into()),
+            missing => Err(format!("the latch still needs {missing} count-downs, expected 1").into()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! M5: thousands of locks held by one client, and what that costs while nothing else happens.
+//! M5: the costs of thousands of locks that one idle client holds.
 
 use std::time::{Duration, Instant};
 
@@ -14,14 +14,14 @@ use crate::recipe::Recipe;
 use crate::requests::Counted;
 use crate::target::Target;
 
-/// That of the budget.
+/// The TTL of the budget.
 const TTL: Duration = Duration::from_secs(30);
-/// Joins under way at a time.
+/// The number of joins at once.
 const AT_ONCE: usize = 64;
 
 pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Result<Vec<Line>> {
     let client = target.open_with(TTL).await?;
-    // What a client needs once, however much it holds (buffers, pages of code), is no lock's.
+    // Fixed costs of a client (buffers, pages of code) do not count for its locks.
     for warm in hold(&client, AT_ONCE, "warm").await? {
         warm.release().await?;
     }
@@ -33,7 +33,7 @@ pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Resul
     let (before, server, own) =
         (target.counter().read().await?, target.pid().and_then(Cost::of), Cost::own());
     let started = Instant::now();
-    // Nothing is awaited: that it is idle is what is measured.
+    // The measurement is the idle time itself, so no event is awaited.
     tokio::time::sleep(plan.held_time).await;
     let seconds = started.elapsed().as_secs_f64();
     let (server_after, own_after) = (target.pid().and_then(Cost::of), Cost::own());
@@ -47,7 +47,7 @@ pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Resul
     let line = Line::new(target.name(), Recipe::Mutex.peer(), "M5", &param, "server commands/s while idle");
     let line = Counted::per_second(line, before, after, seconds);
     Ok(vec![Line {
-        // No server, no requests.
+        // Without a server there are zero requests.
         value: line.value.or(Some(0.0)),
         n: Some(count as u64),
         acquire_all_s: Some(acquired.as_secs_f64()),
@@ -58,7 +58,7 @@ pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Resul
     }])
 }
 
-/// Acquires so many locks of these names.
+/// Acquires this number of locks with this name.
 pub(super) async fn hold(client: &Coordinator, count: usize, name: &str) -> Result<Vec<MutexGuard>> {
     let joins = stream::iter(0..count).map(|number| {
         let mutex = client.mutex(format!("{name}-{number}"));

@@ -17,18 +17,18 @@ use crate::recipe::Recipe;
 use crate::stats::Timings;
 use crate::target::Target;
 
-/// That of the client with the many locks, and of the other one.
+/// The TTLs of the client with many locks and of the other one.
 const TTL: Duration = Duration::from_secs(30);
 /// How long the bystander is alone at first, and no longer than the locks are kept.
 const QUIET: Duration = Duration::from_secs(5);
 /// Between two acquisitions of the bystander.
 const PAUSE: Duration = Duration::from_millis(5);
-/// So many of the locks are tried again in the end.
+/// The number of locks that are tried again at the end.
 const SAMPLE: usize = 100;
-/// How much longer the locks are kept where the bystander got nothing meanwhile.
+/// The additional time for which the locks are kept if the bystander has acquired nothing by then.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the client with the many locks does.
+/// The phases of the client with many locks.
 const PHASES: [&str; 4] = ["quiet", "opening", "kept", "closing"];
 
 /// Says to the bystander which phase has begun; dropped at the end.
@@ -117,15 +117,15 @@ async fn left_of(client: &Coordinator, count: usize) -> Result<usize> {
     Ok(left)
 }
 
-/// What the bystander has seen in each phase.
+/// The observations of the bystander in each phase.
 struct Seen {
     timings: [Timings; 4],
     // How often it had no answer in time.
     failed: [u64; 4],
 }
 
-/// A client on a thread and a runtime of its own, which acquires and releases one lock again and
-/// again. It says through `serves` of which phase an acquisition was the last.
+/// Runs a client on a separate thread and runtime, which acquires and releases one lock repeatedly. It reports through `serves` the
+/// phase of its last acquisition.
 async fn stand_by(
     opening: impl Future<Output = Result<Coordinator>>,
     phases: watch::Receiver<usize>,
@@ -146,7 +146,7 @@ async fn stand_by(
         };
         match turn.await {
             Ok(_) => {}
-            // A server that is stalled for longer than a request may take: that is what is looked for.
+            // The server was stalled for longer than the request timeout: the benchmark counts that.
             Err(error) if error.may_pass() => failed[phase] += 1,
             Err(error) => return Err(error.into()),
         }

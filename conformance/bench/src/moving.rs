@@ -1,8 +1,7 @@
-//! MOVE: what a lock costs a client that takes part in a move, in each phase, beside a plain client of
-//! either side, and in turns with both.
+//! MOVE: the costs of a lock for a client that takes part in a move, in each phase, in turns with plain clients of both sides.
 //!
-//! Each phase has a move of its own, which stays where it is: so all phases are measured side by side, a
-//! further round begins at once, and a repeated run finds what the one before has left.
+//! Each phase has a separate move, which stays in that phase. So all phases are measured at the same time, the next round starts at
+//! once, and a repeated run finds the moves of the one before.
 
 use std::sync::Arc;
 
@@ -19,14 +18,13 @@ use crate::target::{NAMESPACE, Target};
 use crate::trial::LONG_TTL;
 use crate::turns::{self, ServerTerms};
 
-/// The measure's name.
+/// The name of the measure.
 pub(super) const MOVE: &str = "MOVE";
 /// The plain clients of the two sides among the peers.
 pub(super) const ON_OLD: &str = "latchwork-on-old";
 pub(super) const ON_NEW: &str = "latchwork-on-new";
 
-/// A participant in each phase: its name among the peers, and on which sides it holds. Where it holds on
-/// both it reads the stage once more, on the old side.
+/// A participant in each phase, with its name among the peers. In a phase on both sides it also reads the stage, on the old side.
 pub(super) const IN_PHASE: [(MovePhase, &str); 5] = [
     (MovePhase::Old, "latchwork-moving-old"),
     (MovePhase::BothByOld, "latchwork-moving-both-by-old"),
@@ -40,13 +38,13 @@ fn times_of(recipe: Recipe, new: &Target) -> String {
     format!("{recipe} to {}", new.name())
 }
 
-/// The parameters of the requests to each side, by that of the times.
+/// Returns the parameters of the requests to each side, for a parameter of the times.
 pub(super) fn asked_of(times: &str) -> [String; 2] {
     ["old", "new"].map(|side| format!("{times}, {side} side"))
 }
 
 pub(super) async fn measure(old: &Target, new: &Target, recipe: Recipe, plan: &Plan) -> Result<Vec<Line>> {
-    // A client of either backend finds its connector in one list.
+    // The list has the connectors of both backends.
     let connectors = [old.connectors(), new.connectors()].concat();
     let plain = |of: &Target| {
         let mut config = of.config().clone();
@@ -68,7 +66,7 @@ pub(super) async fn measure(old: &Target, new: &Target, recipe: Recipe, plan: &P
 
     let times = times_of(recipe, new);
     let [of_old, of_new] = asked_of(&times);
-    // One server that is both sides counts for both together.
+    // If one server is both sides, it counts the requests of both.
     let mut counted = vec![(old.counter(), of_old)];
     if !is_same(old, new) {
         counted.push((new.counter(), of_new));
@@ -84,7 +82,7 @@ fn is_same(old: &Target, new: &Target) -> bool {
     old.name() == new.name() && old.addr() == new.addr()
 }
 
-/// A client that takes part in the move of a phase, which is brought there first.
+/// Opens a client that takes part in the move of a phase, and first brings the move to that phase.
 async fn participant(
     connectors: &[Arc<dyn Connector>],
     old: &Target,

@@ -1,6 +1,5 @@
-//! QUORUM: one lock on a majority of several coordinators, beside a mutex' requests sent raw to all
-//! of them at once. All are one server here: the figures are of the client and of the wire, not of
-//! servers that are independent.
+//! QUORUM: one lock on a majority of several coordinators, compared with a mutex' requests sent raw to all of them at once. All
+//! coordinators are one server here: the figures show the client and the network, not independent servers.
 
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
@@ -14,10 +13,10 @@ use crate::raw::{self, Pair, Subject};
 use crate::target::Target;
 use crate::turns::{self, ServerTerms};
 
-/// How many members there are, one measurement each.
+/// The numbers of members, one measurement each.
 pub(super) const MEMBERS: [usize; 2] = [3, 5];
 
-/// Its name among the peers.
+/// Returns the name among the peers.
 pub(super) fn peer(members: usize) -> &'static str {
     if members == 3 { "latchwork-quorum-3" } else { "latchwork-quorum-5" }
 }
@@ -38,7 +37,7 @@ pub(super) async fn measure(target: &Target, members: usize, plan: &Plan) -> Res
     let clients = try_join_all((0..members).map(|number| target.open_member(number))).await?;
     let longest_ttl = target.config.ttl.max(clients[0].lease().ttl());
     let lock = QuorumLock::new("quorum", clients.iter().cloned(), longest_ttl)?;
-    // Nobody else uses it: the first acquisition need not wait for a TTL.
+    // No other client uses it, so the first acquisition need not wait for a TTL.
     lock.initialize().await?;
     let mut subjects = vec![Subject { peer: peer(members), pair: Box::new(lock) }];
     if plan.raw {

@@ -1,4 +1,4 @@
-//! Taking again what is held, and giving that back.
+//! REENTRY: an owner acquires its lock again, and releases it.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use crate::requests::Counted;
 use crate::stats::Timings;
 use crate::target::Target;
 
-/// Too short to be timed one by one: so many are.
+/// The number of re-entries that are timed together: one is too short.
 const TURN: u32 = 1000;
 
 pub(super) async fn measure(target: &Target, plan: &Plan) -> Result<Vec<Line>> {
@@ -21,7 +21,7 @@ pub(super) async fn measure(target: &Target, plan: &Plan) -> Result<Vec<Line>> {
     let first = mutex.acquire().by(&owner).await?;
     let (mut timings, mut before) = (Timings::new(), None);
     let started = Instant::now();
-    // One turn at least.
+    // At least one turn.
     while started.elapsed() < plan.warm + plan.time || timings.count() == 0 {
         if before.is_none() && started.elapsed() >= plan.warm {
             before = Some(target.counter().read().await?);

@@ -1,4 +1,4 @@
-//! What the server itself says that it was asked for.
+//! The counters of requests of a server.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use crate::Result;
 use crate::line::Line;
 use latchwork_servers::Server;
 
-/// Where a server's counters are read.
+/// The source of a server's counters.
 #[derive(Debug)]
 pub(super) enum Counter {
-    /// There is no server.
+    /// The target has no server.
     None,
     #[cfg(feature = "redis")]
     Redis(redis::aio::MultiplexedConnection),
@@ -26,7 +26,7 @@ pub(super) struct Counted {
     sent: f64,
     /// Redis: commands run inside scripts.
     in_script: Option<f64>,
-    /// Redis: microseconds of its one thread, spent on the requests of clients.
+    /// Redis: microseconds of its single thread for requests of clients.
     busy: Option<f64>,
     /// etcd: messages received, also on open streams.
     messages: Option<f64>,
@@ -51,7 +51,7 @@ impl Counter {
         }
     }
 
-    /// Reads the counters; `None` where there is no server.
+    /// Reads the counters. `None` without a server.
     pub(super) async fn read(&self) -> Result<Option<Counted>> {
         match self {
             Counter::None => Ok(None),
@@ -63,8 +63,7 @@ impl Counter {
                 Ok(Some(Counted::of_redis(&info)))
             }
             #[cfg(feature = "zookeeper")]
-            // Of the four-letter words the one that every server allows unless it is configured
-            // otherwise.
+            // `srvr` is the four-letter word that servers allow by default.
             Counter::Zookeeper(addr) => {
                 Counted::of_zookeeper(&latchwork_servers::ask(addr, "srvr").await?).map(Some)
             }
@@ -77,8 +76,7 @@ impl Counter {
 }
 
 impl Counted {
-    /// What runs inside a script is counted by the server under its own name too: these are what a
-    /// client sends.
+    /// The commands of a client. The server also counts commands inside scripts, by their names.
     #[cfg(any(feature = "redis", test))]
     fn of_redis(info: &str) -> Self {
         const SENT: [&str; 10] = [
@@ -101,13 +99,13 @@ impl Counted {
             let Some(calls) = fields.next().and_then(|calls| calls.parse::<f64>().ok()) else { continue };
             let micros = fields.find_map(|field| field.strip_prefix("usec=")?.parse::<f64>().ok());
             if name == "info" {
-                // Our own look.
+                // The read of the counters itself.
                 continue;
             }
             counted.by_name.insert(name.to_owned(), calls);
             if SENT.contains(&name) {
                 counted.sent += calls;
-                // A script's time has that of its commands in it.
+                // The time of a script includes its commands.
                 counted.busy = counted.busy.zip(micros).map(|(busy, micros)| busy + micros);
             } else if let Some(in_script) = &mut counted.in_script {
                 *in_script += calls;
@@ -120,8 +118,12 @@ impl Counted {
     fn of_zookeeper(srvr: &str) -> Result<Self> {
         let received = srvr.lines().find_map(|line| line.strip_prefix("Received: "));
         let sent = received.and_then(|count| count.trim().parse().ok());
-        let sent =
-            sent.ok_or_else(|| format!("`srvr` is not answered by this server: {:?}", srvr.lines().next()))?;
+        let sent = sent.ok_or_else(|| {
+            format!(
+                "the server does not answer `srvr`: allow it in 4lw.commands.whitelist; it said {:?}",
+                srvr.lines().next()
+            )
+        })?;
         Ok(Self { sent, ..Self::default() })
     }
 
@@ -144,7 +146,7 @@ impl Counted {
         counted
     }
 
-    /// What was asked since `before`, divided by this.
+    /// Returns the requests since `before`, divided by this.
     fn since(&self, before: &Counted, divisor: f64) -> Counted {
         let each = |now: f64, then: f64| (now - then) / divisor;
         let figure = |of: fn(&Counted) -> Option<f64>| Some(each(of(self)?, of(before)?));
@@ -161,7 +163,7 @@ impl Counted {
         }
     }
 
-    /// Requests per acquisition, over `n` of them between two looks.
+    /// Returns the requests per acquisition, over `n` of them between two reads.
     pub(super) fn per_acquisition(
         line: Line,
         before: Option<Counted>,
@@ -174,7 +176,7 @@ impl Counted {
         Some(Line { detail: by_name, n: Some(n), ..line })
     }
 
-    /// Requests per second: all that the server carried out, those inside scripts too.
+    /// Returns all executed requests per second, including commands inside scripts.
     pub(super) fn per_second(
         line: Line,
         before: Option<Counted>,
@@ -212,7 +214,7 @@ mod tests {
         };
         let line = figures(Counted::of_redis(&info(5, 0)), Counted::of_redis(&info(25, 60)));
         assert_eq!((line.value, line.in_script, line.detail["hset"]), (Some(2.0), Some(6.0), 6.0));
-        assert_eq!(line.server_us, Some(80.0), "a script's time has that of its commands in it");
+        assert_eq!(line.server_us, Some(80.0), "the time of a script includes its commands");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::target::Target;
 /// How many there are in M2.
 pub(super) const TASKS: usize = 64;
 
-/// So many tasks, each on a key of its own.
+/// Tasks with a separate key each.
 pub(super) async fn measure(target: &Target, recipe: Recipe, count: usize, plan: &Plan) -> Result<Vec<Line>> {
     let client = target.open().await?;
     let window = Window::after(plan);
@@ -42,8 +42,7 @@ pub(super) async fn measure(target: &Target, recipe: Recipe, count: usize, plan:
     Ok(vec![Line { value: Some(per_second(pairs, took)), n: Some(pairs), ..line }])
 }
 
-/// When it counts what tasks do. Where the machine stalls for all of a short time, it lasts until something
-/// was done.
+/// The time in which the work of tasks counts. If the machine stalls for the whole of a short time, it lasts until there is a result.
 #[derive(Clone)]
 pub(super) struct Window {
     begin: Instant,

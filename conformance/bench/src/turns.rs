@@ -1,4 +1,4 @@
-//! Several that are timed side by side, in turns; and what the servers were asked for by each (M4).
+//! Times several subjects in turns, and counts the server's requests of each (M4).
 
 use std::time::{Duration, Instant};
 
@@ -12,35 +12,35 @@ use crate::requests::{Counted, Counter};
 use crate::stats::Timings;
 use crate::target::Target;
 
-/// Subjects take turns after so many times, so that what else the machine does falls on all of them.
+/// The number of times in a turn. Subjects take turns, so that other load of the machine affects all of them.
 const TURN: usize = 20;
-/// How often each is done while the server's requests are counted, and in how many parts.
+/// The number of runs of each subject while the server's requests are counted, and the number of parts.
 const COUNTED: u64 = 200;
 const PARTS: u64 = 5;
-/// The parameter of what is timed.
+/// The parameter of the times.
 const ONE_TASK: &str = "1 task";
 
-/// What the lines are called, and whose requests are counted.
+/// The names of the lines, and the counters of the requests.
 pub(super) struct ServerTerms<'a> {
     /// The server that the lines name.
     pub(super) server: &'a str,
     /// The measure of the times, and their parameter.
     pub(super) measure: &'static str,
     pub(super) param: &'a str,
-    /// Whose requests are counted, with the parameter of those lines.
+    /// The counters, each with the parameter of its lines.
     pub(super) counted: Vec<(&'a Counter, String)>,
     pub(super) unit: &'static str,
 }
 
 impl<'a> ServerTerms<'a> {
-    /// Those of one server: the measure of the times, and the parameter and the unit of the requests.
+    /// Creates the terms of one server: the measure of the times, and parameter and unit of the requests.
     pub(super) fn of(target: &'a Target, [measure, asked, unit]: [&'static str; 3]) -> Self {
         let counted = vec![(target.counter(), asked.to_owned())];
         Self { server: target.name(), measure, param: ONE_TASK, counted, unit }
     }
 }
 
-/// Warms all of them up, counts the requests of each, and times them; gives back what would stay.
+/// Warms up all subjects, counts the requests of each, times them, and removes their data.
 pub(super) async fn measure(
     mut subjects: Vec<Subject>,
     plan: &Plan,
@@ -66,7 +66,7 @@ async fn warm_and_measure(
     // The counters of Redis do not distinguish a plain command that was sent from one inside a
     // script.
     for subject in subjects.iter_mut().filter(|subject| subject.peer != PLAIN) {
-        // It comes back at once, as it does within a turn.
+        // It starts again at once, as within a turn.
         for _ in 0..TURN {
             subject.pair.once().await?;
         }

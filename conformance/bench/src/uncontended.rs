@@ -1,5 +1,4 @@
-//! M1: one task, one key, beside the same requests sent raw; and what the server was asked for
-//! (M4).
+//! M1: one task, one key, compared with the same requests sent raw; and the server's requests (M4).
 
 use async_trait::async_trait;
 use latchwork_core::recipes::{MultiLock, MultiMember};
@@ -31,7 +30,7 @@ impl Pair for Lock {
     }
 }
 
-/// `beside` the mutex: three of them as one, and what is sent raw, which is a mutex' requests.
+/// Adds the subjects next to the mutex: three mutexes as one lock, and a mutex' requests sent raw.
 pub(super) async fn measure(target: &Target, recipe: Recipe, beside: bool, plan: &Plan) -> Result<Vec<Line>> {
     let client = target.open().await?;
     let ours = Subject { peer: recipe.peer(), pair: Box::new(recipe.lock(&client, "m1")?) };

@@ -1,4 +1,4 @@
-//! Where the contenders meet: those inside, and the last departure, on one clock.
+//! The shared state of contenders: the holders and the last release, on one clock.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::free::Free;
 
-/// How far the contest is.
+/// The stage of the contest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Phase {
@@ -22,7 +22,7 @@ pub(super) struct Departure {
     pub(super) at: Duration,
 }
 
-/// Where the contenders meet.
+/// The shared state of contenders.
 pub(super) struct Room {
     capacity: u32,
     phase: AtomicU8,
@@ -30,18 +30,18 @@ pub(super) struct Room {
     book: Mutex<Book>,
 }
 
-/// What happened in the room, in the order of its instants: only the holder of the lock reads the clock. A thread that
-/// reads it first and waits for the lock then would note an instant older than the one before.
+/// The events, in the order of their instants: only the holder of the lock reads the clock. A thread that reads the clock and then
+/// waits for the lock would note an older instant than the one before.
 #[derive(Default)]
 struct Book {
     free: Free,
     last: Option<Departure>,
     inside: u32,
     overlaps: u64,
-    // What was recorded: grants, and those among them that were handed over.
+    // The recorded grants, and the number of them that were handed over.
     grants: u64,
     handoffs: u64,
-    // What was free by the end of what is recorded.
+    // The free times up to the end of the recording.
     was_free: Vec<Duration>,
 }
 
@@ -64,7 +64,7 @@ impl Room {
         self.phase.store(phase as u8, Ordering::SeqCst);
     }
 
-    /// Begins to wait, and answers since when.
+    /// Starts a wait, and returns its start.
     pub(super) fn asks(&self) -> Duration {
         self.note(|book, now| {
             book.free.waits(now);
@@ -72,24 +72,24 @@ impl Room {
         })
     }
 
-    /// Waits no more.
+    /// Ends a wait without a hold.
     pub(super) fn gives_up(&self) {
         self.note(|book, now| book.free.waited(false, now));
     }
 
-    /// For how long nobody was inside while somebody waited, each time in what was recorded.
+    /// Returns the recorded times in which the lock was free while a contender waited.
     pub(super) fn free(&self) -> Vec<Duration> {
         self.note(|book, _| book.was_free.clone())
     }
 
-    /// Notes what happens now.
+    /// Notes an event at the current instant.
     fn note<T>(&self, what: impl FnOnce(&mut Book, Duration) -> T) -> T {
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.began.elapsed();
         what(&mut book, now)
     }
 
-    /// Comes in, and answers when, and the last departure. More inside than there is room for is an overlap.
+    /// Starts a hold. Returns its start and the last release. More weight than the capacity is an overlap.
     pub(super) fn enter(&self, weight: u32) -> (Duration, Option<Departure>) {
         self.note(|book, now| {
             book.inside += weight;
@@ -99,7 +99,7 @@ impl Room {
         })
     }
 
-    /// A grant was recorded.
+    /// Records a grant.
     pub(super) fn records(&self, handed_over: bool) {
         self.note(|book, _| {
             book.grants += 1;
@@ -107,13 +107,12 @@ impl Room {
         });
     }
 
-    /// Whether there is something to show. Of two grants the second comes after requests that were sent in
-    /// what is recorded.
+    /// Returns whether there is a result. The second of two grants comes after requests within the recording.
     pub(super) fn has_recorded(&self, handoffs: bool) -> bool {
         self.note(|book, _| book.grants >= 2 && (!handoffs || book.handoffs > 0))
     }
 
-    /// Goes out: called just before the release.
+    /// Ends a hold. Call it directly before the release.
     pub(super) fn leave(&self, weight: u32, contender: usize) {
         self.note(|book, at| {
             book.inside -= weight;
@@ -144,7 +143,7 @@ mod tests {
         assert_eq!(room.enter(2).1.map(|last| last.contender), Some(0));
         assert_eq!(room.overlaps(), 1);
     }
-    /// `Free` refuses an older instant: threads that read the clock outside of the lock meet that at once.
+    /// `Free` refuses an older instant, which finds threads that read the clock outside of the lock.
     #[test]
     fn instants_are_noted_in_their_order() {
         let room = Room::new(4);

@@ -1,22 +1,22 @@
-//! What one contender has seen.
+//! The observations of one contender.
 
 use std::time::Duration;
 
 use super::room::Departure;
 
-/// What one contender has seen while it was recorded.
+/// The recorded observations of one contender.
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) grants: u64,
-    /// Grants to the one that left last.
+    /// Grants to the contender that released last.
     pub(super) self_regrants: u64,
     pub(super) waits: Vec<Duration>,
-    /// From the release of another to the own grant.
+    /// The times from the release of another contender to the own grant.
     pub(super) handoffs: Vec<Duration>,
 }
 
 impl Tally {
-    /// Answers whether another has handed it over.
+    /// Returns whether another contender has handed the lock over.
     pub(super) fn granted(
         &mut self,
         contender: usize,
@@ -37,7 +37,7 @@ impl Tally {
         false
     }
 
-    /// The fewest and the most grants that one got.
+    /// Returns the fewest and the most grants of a contender.
     pub(super) fn extremes(tallies: &[Tally]) -> (u64, u64) {
         let grants = || tallies.iter().map(|tally| tally.grants);
         (grants().min().unwrap_or(0), grants().max().unwrap_or(0))

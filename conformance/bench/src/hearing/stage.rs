@@ -1,4 +1,4 @@
-//! Rounds of one who fires and many who hear.
+//! Rounds with one event and many waiters.
 
 use std::time::{Duration, Instant};
 
@@ -10,16 +10,15 @@ use crate::plan::Plan;
 use crate::raw::cells::Hear;
 use crate::stats::Timings;
 
-/// From the moment when all were asked to wait until what they wait for is fired. That one waits
-/// cannot be seen from outside.
+/// The pause between the start of all waits and the event. A wait cannot be observed from outside.
 const SETTLE: Duration = Duration::from_millis(20);
-/// How long one may take to hear.
+/// The time that a waiter may need to be notified.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The one who fires.
+/// Causes the event.
 #[async_trait]
 pub(super) trait Fire: Send {
-    /// Makes ready for another round, before anybody waits for it.
+    /// Prepares another round, before the waits start.
     async fn prepare(&mut self) -> Result<()> {
         Ok(())
     }
@@ -27,7 +26,7 @@ pub(super) trait Fire: Send {
     async fn fire(&mut self, round: u64) -> Result<()>;
 }
 
-/// One who fires, and those who hear.
+/// The cause of the event, and the waiters.
 pub(super) struct Cast {
     pub(super) peer: &'static str,
     pub(super) fire: Box<dyn Fire>,
@@ -35,10 +34,10 @@ pub(super) struct Cast {
 }
 
 impl Cast {
-    /// From the call that fires until the last has heard.
+    /// Returns the time from the event until the last waiter is notified.
     async fn round(&mut self, round: u64) -> Result<Duration> {
         self.fire.prepare().await?;
-        // They end with this round.
+        // The tasks end with this round.
         let mut hearing = JoinSet::new();
         for mut hearer in self.hearers.drain(..) {
             hearing.spawn(async move {
@@ -50,7 +49,7 @@ impl Cast {
         let fired = Instant::now();
         self.fire.fire(round).await?;
         let mut last = fired;
-        let late = |_| format!("one has not heard within {PATIENCE:?}");
+        let late = |_| format!("a waiter was not notified within {PATIENCE:?}");
         while let Some(heard) = tokio::time::timeout(PATIENCE, hearing.join_next()).await.map_err(late)? {
             let (heard, hearer) = heard??;
             last = last.max(heard);
@@ -60,14 +59,14 @@ impl Cast {
     }
 }
 
-/// Rounds of each in turns, so that what else the machine does falls on all of them.
+/// Plays rounds of each in turns, so that other load of the machine affects all of them.
 pub(super) async fn play(casts: &mut [Cast], plan: &Plan) -> Result<Vec<(&'static str, Timings)>> {
     let mut timed: Vec<_> = casts.iter().map(|cast| (cast.peer, Timings::new())).collect();
     let in_all = u32::try_from(casts.len())?;
     let (started, mut round) = (Instant::now(), 0);
     let recorded = started + plan.warm * in_all;
     let end = recorded + plan.time * in_all;
-    // One of each at least.
+    // At least one round of each.
     while Instant::now() < end || timed.iter().any(|(_, timings)| timings.count() == 0) {
         round += 1;
         for (cast, (_, timings)) in casts.iter_mut().zip(&mut timed) {

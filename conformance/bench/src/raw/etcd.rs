@@ -75,7 +75,7 @@ impl Pair for EtcdMutex {
         if joined.succeeded() && left.deleted() == 1 {
             Ok(())
         } else {
-            Err("the raw key was not ours".into())
+            Err("the raw key belongs to another client".into())
         }
     }
 

@@ -1,4 +1,4 @@
-//! The same requests, sent through the client crate alone: what ours are measured against.
+//! The same requests, sent by the client crate without this library, for comparison.
 
 pub(super) mod cells;
 #[cfg(feature = "etcd")]
@@ -15,35 +15,35 @@ use async_trait::async_trait;
 use super::Result;
 use super::target::Target;
 
-/// Something that is done again and again, and timed.
+/// An operation that is repeated and timed.
 #[async_trait]
 pub(super) trait Pair: Send {
     /// One acquire and release, confirmed by the server.
     async fn once(&mut self) -> Result<()>;
 
-    /// Gives back what would stay on the server.
+    /// Removes data that would stay on the server.
     async fn end(&mut self) -> Result<()> {
         Ok(())
     }
 }
 
-/// One of those that are timed side by side.
+/// A timed subject.
 pub(super) struct Subject {
-    /// Its name among the peers.
+    /// The name among the peers.
     pub(super) peer: &'static str,
     pub(super) pair: Box<dyn Pair>,
 }
 
-/// The very requests of a mutex.
+/// Exactly the requests of a mutex.
 pub(super) const SAME: &str = "raw-same";
-/// The very requests of three mutexes, at once: what a MultiLock of them sends.
+/// Exactly the requests of a MultiLock of three mutexes, sent at once.
 pub(super) const SAME_OF_THREE: &str = "raw-same-3";
-/// Redis: `SET NX PX`, and a script that compares and deletes; beside a counter, `INCRBY`.
+/// Redis: `SET NX PX`, and a script that compares and deletes; for a counter, `INCRBY`.
 pub(super) const PLAIN: &str = "raw-plain";
-/// The very requests of a mutex, to so many coordinators at once.
+/// Exactly the requests of a mutex, to three or five coordinators at once.
 pub(super) const TO_THREE: &str = "raw-same-to-3";
 pub(super) const TO_FIVE: &str = "raw-same-to-5";
-/// ZooKeeper: the same with the listing that a client needs which was not there a moment ago.
+/// ZooKeeper: the requests of a mutex with the listing of a client that has not used the queue before.
 pub(super) const LISTED: &str = "raw-listed";
 
 /// The keys of the three.
@@ -66,7 +66,7 @@ impl Pair for AtOnce {
     }
 }
 
-/// What is sent raw beside a quorum, over a connection for each member; nothing but on Redis.
+/// Returns the raw requests for a quorum, over a connection for each member. Only Redis has them.
 #[allow(clippy::unused_async, reason = "a build without Redis has nothing to open")]
 pub(super) async fn at_once(target: &Target, members: usize) -> Result<Option<Subject>> {
     match target.name() {
@@ -79,7 +79,7 @@ pub(super) async fn at_once(target: &Target, members: usize) -> Result<Option<Su
     }
 }
 
-/// What is sent raw beside the mutex; nothing for the memory of this process.
+/// Returns the raw requests for the mutex. The store of this process has none.
 #[allow(clippy::unused_async, reason = "a build without servers has nothing to open")]
 pub(super) async fn subjects(target: &Target) -> Result<Vec<Subject>> {
     match target.name() {

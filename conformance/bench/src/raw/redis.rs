@@ -66,13 +66,13 @@ async fn of_a_mutex(target: &Target, key: &str) -> Result<(Words, Words)> {
     Ok((join, leave))
 }
 
-/// The requests of our mutex. The join is sent as it was recorded, and the leave with the sequence
-/// number of the join's answer.
+/// The requests of a Latchwork mutex. The join is sent as it was recorded, and the leave with the sequence number of the join's
+/// answer.
 struct RedisMutex {
     connection: MultiplexedConnection,
     join: Cmd,
     leave: Words,
-    // Where the leave names the sequence number.
+    // The position of the sequence number in the leave.
     sequence: usize,
 }
 

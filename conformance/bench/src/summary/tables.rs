@@ -218,7 +218,7 @@ impl Summary {
         table(self.keys("M5").into_iter().map(|key| {
             let figure = |of| self.spread("M5", key, of);
             let share = figure(|line| line.client_cpu_pct);
-            // Elsewhere one lease is renewed, however many locks hang on it.
+            // On other servers one lease is renewed for all locks.
             let share =
                 if key.0 == "redis" { judged(share, 2, RENEWAL_BUDGET, " %") } else { spread(share, 2) };
             let memory = judged(figure(|line| line.client_bytes_per_lock), 0, MEMORY_BUDGET, "");

@@ -1,4 +1,4 @@
-//! The requests of the recipes over cells (counters, values, latches), and of those who watch one.
+//! The requests of counters, values and latches, and of watches.
 
 #[cfg(feature = "etcd")]
 mod etcd;
@@ -11,23 +11,23 @@ use async_trait::async_trait;
 
 use super::{Pair, Result, Target};
 
-/// Which write of a cell is sent.
+/// The kind of write of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Write {
-    /// Under the version that it has, or as the server changes a count: an add, a count-down.
+    /// With the current version, or as a change of a count on the server: an add, a count-down.
     OnVersion,
-    /// Whatever it is: a value.
+    /// Without a condition: a value.
     Anyhow,
 }
 
-/// One of those who wait for something, round by round.
+/// A waiter, round by round.
 #[async_trait]
 pub(crate) trait Hear: Send {
-    /// Returns when it has heard of this round.
+    /// Returns when it is notified of this round.
     async fn hear(&mut self, round: u64) -> Result<()>;
 }
 
-/// The very request of a write of a cell; `None` for the memory of this process.
+/// Returns exactly the request of a write of a cell. `None` for the store of this process.
 #[allow(clippy::unused_async, reason = "a build without servers has nothing to open")]
 pub(crate) async fn writing(target: &Target, key: &str, write: Write) -> Result<Option<Box<dyn Pair>>> {
     let _ = (key, write);
@@ -42,7 +42,7 @@ pub(crate) async fn writing(target: &Target, key: &str, write: Write) -> Result<
     })
 }
 
-/// Redis: `INCRBY`, which counts twice when its reply is lost and it is sent again.
+/// Returns `INCRBY` of Redis. It counts twice if it is sent again after a lost reply.
 #[allow(clippy::unused_async, reason = "a build without Redis has nothing to open")]
 pub(crate) async fn incrementing(target: &Target) -> Result<Option<Box<dyn Pair>>> {
     Ok(match target.name() {
@@ -52,7 +52,7 @@ pub(crate) async fn incrementing(target: &Target) -> Result<Option<Box<dyn Pair>
     })
 }
 
-/// One who watches a cell that is written so, on a connection of its own, and reads it after each event.
+/// Returns a waiter that watches a cell with such writes on a separate connection, and reads it after each event.
 #[allow(clippy::unused_async, reason = "a build without servers has nothing to open")]
 pub(crate) async fn watching(target: &Target, key: &str, write: Write) -> Result<Option<Box<dyn Hear>>> {
     let _ = (key, write);

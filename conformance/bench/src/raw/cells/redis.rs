@@ -11,17 +11,17 @@ use super::super::redis::client;
 use super::{Hear, Pair, Result, Target, Write};
 use crate::target::NAMESPACE;
 
-/// Where `EVALSHA` has the cell.
+/// The position of the cell in `EVALSHA`.
 const CELL: usize = 3;
-/// Where a write has its value. A read has fewer words.
+/// The position of the value in a write. A read has fewer words.
 const VALUE: usize = 7;
-/// Where a change of a count has the number of its operation, the one that follows, and the most writes
-/// at which a missing record proves something.
+/// The positions, in a change of a count, of its operation's number, of the next number, and of the most writes at which a missing
+/// record is a proof.
 const NUMBER: usize = 8;
 const FENCE: usize = 9;
 const UNTIL: usize = 10;
 const NONCE: usize = 13;
-/// How many others may write before a record is pushed out.
+/// The number of other writers before a record is replaced.
 const WRITERS: u64 = 48;
 
 pub(super) async fn writing(target: &Target, key: &str, write: Write) -> Result<Box<dyn Pair>> {
@@ -42,7 +42,7 @@ pub(super) async fn writing(target: &Target, key: &str, write: Write) -> Result<
     })
 }
 
-/// One command again and again.
+/// A repeated command.
 struct Repeated<A> {
     connection: MultiplexedConnection,
     command: Cmd,
@@ -60,7 +60,7 @@ fn is_written((answer, _, _): (i64, i64, String)) -> Result<()> {
     if answer == 1 { Ok(()) } else { Err(format!("the raw write of a cell answered {answer}").into()) }
 }
 
-/// Changes of one count by one writer, each another operation.
+/// Changes of one count by one writer. Each is a new operation.
 struct Counting {
     connection: MultiplexedConnection,
     change: Words,
@@ -93,7 +93,7 @@ pub(super) async fn incrementing(target: &Target) -> Result<Box<dyn Pair>> {
 
 pub(super) async fn watching(target: &Target, key: &str, write: Write) -> Result<Box<dyn Hear>> {
     let sent = recorded(target, key, async |coordinator| {
-        // The very cell that is written: each recipe has names of its own.
+        // Exactly the cell that is written: each recipe has other names.
         match write {
             Write::OnVersion => drop(coordinator.counter(key)?.get().await?),
             Write::Anyhow => drop(coordinator.shared_value(key)?.read().await?),

@@ -1,4 +1,4 @@
-//! ZooKeeper: the transaction that writes a cell; a watch of its stat, and a read behind a sync.
+//! ZooKeeper: the transaction that writes a cell; a watch of its stat, and a read after a sync.
 
 use async_trait::async_trait;
 use zookeeper_client::{Acls, Client, CreateMode, Error, MultiWriteResult, OneshotWatcher};
@@ -98,7 +98,7 @@ struct ZookeeperWatcher {
 impl Hear for ZookeeperWatcher {
     async fn hear(&mut self, _round: u64) -> Result<()> {
         self.armed.take().ok_or("no watch is armed")?.changed().await;
-        // Armed again before it is read: what comes in between is heard of.
+        // Armed again before the read, so that no change between them is missed.
         self.armed = Some(self.client.check_and_watch_stat(&self.path).await?.1);
         let synced = self.client.sync(&self.directory);
         let generation = self.client.check_stat(&self.directory);
