@@ -169,7 +169,7 @@ mod tests {
             record(Exclusive, 4, 30, 31),
         ];
         assert_eq!(in_order_of_tokens(&good), Ok(()));
-        // A writer that reads on keeps its token; a reader behind it may come in at once. It may die as it begins.
+        // A downgraded writer keeps its token, and a later reader may hold at the same time. It may die at its start.
         let downgraded = [good[0], record(Shared, 1, 12, 20), good[1], record(Exclusive, 4, 30, 31)];
         assert_eq!(in_order_of_tokens(&downgraded), Ok(()));
         assert_eq!(in_order_of_tokens(&[good[0], record(Shared, 1, 10, 10), good[1]]), Ok(()));

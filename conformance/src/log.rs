@@ -205,7 +205,7 @@ mod tests {
         tracing::info!(name: "latchwork.first_on_another_thread", "seen");
     }
 
-    /// In a process of its own, in which no other test has enabled the log statements.
+    /// Runs in a separate process, in which no other test has enabled the log statements.
     #[test]
     fn a_statement_that_another_thread_reaches_first_is_heard() {
         if !crate::own_process!() {

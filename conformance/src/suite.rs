@@ -244,14 +244,14 @@ impl Stage {
         // A paused clock does not advance during a pause of the machine.
         let stood_still = !shared.is_paused() && still > NOISE;
         let outcome = outcome.map_err(|why| match stood_still {
-            true => format!(
-                "{why}\n(the machine stood still for {still:.1?}: the bounds of cases allow {NOISE:?})"
-            ),
+            true => {
+                format!("{why}\n(the machine paused for {still:.1?}; the bounds of cases allow {NOISE:?})")
+            }
             false => why,
         });
         let mut row = Row::new(shared.name(), case, &outcome, started.elapsed());
         if outcome.is_err() && stood_still && is_excusable(case) {
-            row.excused = Some(format!("the machine stood still for {still:.1?}"));
+            row.excused = Some(format!("the machine paused for {still:.1?}"));
         }
         (outcome.map(drop), row)
     }
@@ -317,7 +317,7 @@ mod tests {
         let stage = excused(|_| Box::pin(async { _ = PLAYS.fetch_add(1, Ordering::AcqRel) }));
         assert_eq!(stage.play_excused(), Again::Passed);
         assert_eq!(PLAYS.load(Ordering::Acquire), 1);
-        assert_eq!(lock(&stage.rows).len(), 1, "the second play has a row of its own");
+        assert_eq!(lock(&stage.rows).len(), 1, "the second play has a separate row");
     }
 
     #[test]

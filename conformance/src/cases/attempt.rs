@@ -1,4 +1,4 @@
-//! NODE-: attempts that are repeated, late, dropped, and what they leave.
+//! NODE-: attempts that are repeated, late or dropped, and their leftovers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -155,8 +155,7 @@ cases! {
     /// acquires dropped at many different instants leave no node and no stuck waiter
     async fn node_cancel_at_any_instant(context) {
         let [client, other] = context.clients().await;
-        // So that a request is an await point of its own, with an instant before and one after the
-        // server's work.
+        // The delay makes each request a separate await point, with an instant before and after the server's work.
         client.link.delay(Duration::from_millis(20));
         let (mutex, theirs) = (context.mutex(&client, "a"), context.mutex(&other, "a"));
         let (mut steps, ttl) = (0, client.ttl());
@@ -166,14 +165,14 @@ cases! {
             let held = acquire(&theirs).await;
             let releasing = async {
                 let here = until("the waiter is in the queue", || async { listing(&theirs).await.len() == 2 });
-                // It may have been dropped before it came to stand there.
+                // The acquisition may have been dropped before it was in the queue.
                 let _ = tokio::time::timeout(Duration::from_millis(200), here).await;
                 held.release().await.expect("released");
             };
             let (waited, ()) = tokio::join!(after_polls(steps, mutex.acquire()), releasing);
             let done = waited.is_some();
             drop(waited.map(|guard| guard.expect("acquired")));
-            // Nobody is stuck behind what was dropped, not even until a lease's end.
+            // No waiter may be blocked by a dropped acquisition, not even until the end of a lease.
             let next = within(ttl / 2, "the next admission", theirs.acquire()).await.expect("acquired");
             next.release().await.expect("released");
             if done {

@@ -1,4 +1,4 @@
-//! BARRIER-: who goes on together.
+//! BARRIER-: members pass and leave together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,7 +36,7 @@ async fn enter(one: &Client, two: &Client) -> (Inside, Inside) {
     (first.expect("entered"), second.expect("entered"))
 }
 
-/// Waits until so many stand in a queue.
+/// Waits until a queue has this number of nodes.
 async fn until_standing(client: &Client, queue: &Address, expected: usize) {
     until("they stand", || async { entries(client, queue).await.len() == expected }).await;
 }
@@ -101,7 +101,7 @@ cases! {
         for _ in 0..3 {
             let (first, second) = enter(&one, &two).await;
             assert!(first.is_held() && second.is_held());
-            // One alone does not enter, nor do two while somebody is inside.
+            // One member does not enter alone, and two do not enter while another is inside.
             let others = [(); 2].map(|()| {
                 let barrier = double(&late, 2);
                 Waiter::of(async move { barrier.enter().await })

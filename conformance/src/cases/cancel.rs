@@ -21,12 +21,12 @@ use crate::context::{Context, SEED};
 use crate::recorder::Recorder;
 use crate::waits::{after_polls, after_polls_and_a_wake, soon, until, within};
 
-/// So many acquisitions are dropped before they were over, on a paused clock and in the long tier.
+/// The number of dropped acquisitions on a paused clock and in the long tier.
 const DROPS: usize = 10_000;
-/// So many on a server in the short one: each costs the processor of a server as well.
+/// The number on a server in the short tier, because each needs processor time of the server too.
 const FEWER: usize = 2_500;
-// Many, so that most of what is dropped has been sent: a client's join waits until its own
-// departures from a queue are settled.
+// Many, so that most dropped acquisitions have been sent: the join of a client waits until its own departures from a queue are
+// complete.
 const CLIENTS: usize = 16;
 const TASKS: usize = 48;
 
@@ -39,7 +39,7 @@ cases! {
         let drops = if context.testbed.is_paused() || is_long() { DROPS } else { FEWER };
         let mut clients = Vec::new();
         for number in 0..CLIENTS {
-            // A try that a busy server keeps waiting is no finding.
+            // A slow answer of a busy server to a try must not fail the case.
             let client = context.client_by(QUIET_TTL, |config| config.request_timeout = BOUND).await;
             if context.testbed.is_paused() {
                 // A request takes no time there otherwise, and there would be no instant between it
@@ -73,7 +73,7 @@ cases! {
             task.await.unwrap_or_else(|error| panic!("{SEED}={seed}: {error}"));
         }
         if context.testbed.is_paused() {
-            // A store of our own counts: what was dropped had mostly been sent, and was taken back.
+            // The store counts the requests of this case: most dropped acquisitions must have been sent.
             let requests = context.requests().await;
             assert!(requests >= 2 * drops as u64, "{requests} requests: most acquisitions were dropped before they were sent");
         }
@@ -177,7 +177,7 @@ async fn at_every_await_point(site: &Site<'_>, public: &PublicFuture, way: Way) 
         let held = if contended { Some(acquire(&site.theirs).await) } else { None };
         let Prepared(future) = soon("the preparation", (public.prepare)(site)).await;
         let over = Arc::new(Notify::new());
-        // A task of its own, so that nothing wakes it but what it waits for.
+        // A separate task, so that only the awaited event wakes it.
         let stepping = tokio::spawn({
             let over = Arc::clone(&over);
             async move {
@@ -192,7 +192,7 @@ async fn at_every_await_point(site: &Site<'_>, public: &PublicFuture, way: Way) 
         if let Some(held) = held {
             tokio::select! {
                 () = until("the waiter is in the queue", || async { listing(&site.theirs).await.len() == 2 }) => {}
-                // It was dropped before it came to stand there, or never waits.
+                // The future was dropped before it was in the queue, or it never waits.
                 () = over.notified() => {}
             }
             held.release().await.expect("released");
@@ -201,7 +201,7 @@ async fn at_every_await_point(site: &Site<'_>, public: &PublicFuture, way: Way) 
         let how = format!("{name}, {}, after {polls} polls", if contended { "contended" } else { "free" });
         let how = if woken { format!("{how} and a wake") } else { how };
         let who = format!("{how}: the next admission");
-        // Another, and the same client: neither stands behind what was dropped.
+        // Neither another client nor the same one may wait for the dropped acquisition.
         for lock in [&site.theirs, &site.own] {
             within(BOUND, &who, lock.acquire()).await.expect("acquired").release().await.expect("released");
         }

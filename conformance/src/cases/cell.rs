@@ -23,7 +23,7 @@ pub(super) async fn read(value: &SharedValue) -> Option<VersionedValue> {
     soon("read", value.read()).await.expect("read")
 }
 
-/// The value as text; `None` if there is none.
+/// Returns the value as text; `None` without a value.
 pub(super) async fn text(value: &SharedValue) -> Option<String> {
     read(value).await.map(as_text)
 }
@@ -141,7 +141,7 @@ cases! {
             versions.push(made);
             if round % 2 == 0 {
                 versions.push(write(&it, "same").await);
-                // What happens to another cell of the kind is nothing to this one.
+                // Changes of another cell of the kind do not affect this one.
                 write(&beside, "other").await;
                 delete(&beside).await;
             }

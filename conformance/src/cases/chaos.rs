@@ -25,15 +25,14 @@ use crate::hold_record::{HoldRecord, in_order_of_tokens, none_overlap};
 use crate::testbed::Client;
 use crate::waits::{soon, within};
 
-/// What a request is known by that is about one of the keys.
+/// The text that marks requests about one of the keys.
 const KEY: &str = "chaos";
 const KEYS: usize = 12;
 const CLIENTS: usize = 12;
 const TASKS: usize = 4;
 const LIMIT: u32 = 3;
-/// How long it lasts on a paused clock; on a real one in the long tier, and else. The rarest that
-/// chaos must find, the ghost of a late join, was missed by one of 20 runs of ten minutes, and by
-/// none of 250 of thirty.
+/// The durations: on a paused clock, and on a real clock in the long tier and in the short one. The rarest fault that chaos must find
+/// (the node of a late join) was missed by one of 20 runs of ten minutes, and by none of 250 runs of thirty minutes.
 const PAUSED: Duration = Duration::from_secs(1800);
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_secs(12);
@@ -67,7 +66,7 @@ cases! {
     }
 }
 
-/// What was seen of one chaos.
+/// The observations of one chaos run.
 struct Chaos {
     kind: SoakKind,
     began: Instant,
@@ -90,9 +89,8 @@ fn length(context: &Context) -> Duration {
     }
 }
 
-/// Chaos for so long, and the verdict: it panics when two were inside at once, or out of the order
-/// of their tokens; when a node of a client that is idle stays, or somebody is not served once it
-/// is over; when it was no chaos.
+/// Runs chaos for `lasts`, and checks the result. It panics if holds overlapped or were out of the order of their tokens, if a node of
+/// an idle client stays, if a task is not served after the end, or if there were too few faults.
 pub(crate) async fn chaos(context: &Context, kind: SoakKind, lasts: Duration) {
     let seed = context.seed();
     let first = well(context, &context.config(SHORT_TTL)).await;
@@ -123,7 +121,7 @@ pub(crate) async fn chaos(context: &Context, kind: SoakKind, lasts: Duration) {
     let holds = chaos.judge();
     // Nothing that was sent before is under way any more.
     sleep(chaos.ttl * 2).await;
-    // It is over: whatever is left of it goes within a TTL, and all are served.
+    // After the end, leftovers disappear within a TTL, and all tasks are served.
     for client in [first].into_iter().chain(last) {
         let recovery = context.recovery(&client);
         for key in 0..KEYS {

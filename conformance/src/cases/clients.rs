@@ -1,4 +1,4 @@
-//! CLIENT- and LAYOUT-: who is connected, and with which layout.
+//! CLIENT- and LAYOUT-: the connected clients and their layouts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::errors::{fails, says};
 use crate::testbed::{Client, Fault};
 use crate::waits::{soon, until, until_within, within};
 
-/// Between two tries to raise a layout, and as long as a client stays meanwhile.
+/// The pause between two tries to raise a layout. A client stays connected for the same time.
 pub(super) const PAUSE: Duration = Duration::from_millis(5);
 /// Clients that come and go, forty at the most, have done so within this.
 pub(super) const MANY_COME: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ async fn record(by: &Client, of: &Client) -> Option<ClientRecord> {
     listed(by).await.into_iter().find(|record| record.label == of.coordinator.label())
 }
 
-/// The TTL of those that stay beside [`brief_build`]s: a renewal may be late.
+/// The TTL of clients that stay connected while [`brief_build`]s come and go: a renewal may be late.
 pub(super) const STAYING_TTL: Duration = Duration::from_millis(7_500);
 const _: () = assert!(
     STAYING_TTL.as_millis() < CLEAN_UP.as_millis(),
@@ -43,7 +43,7 @@ pub(super) async fn build(context: &Context, layout: u32, label: &str) -> Result
     build_for(context, STAYING_TTL, layout, label).await
 }
 
-/// As [`build`], of one that may be refused, or is cut off: what is left of it goes soon.
+/// Connects like [`build`] with a short TTL, for a client that may be refused or cut off: its leftovers disappear soon.
 pub(super) async fn brief_build(context: &Context, layout: u32, label: &str) -> Result<Client, Error> {
     build_for(context, SHORT_TTL, layout, label).await
 }
@@ -67,7 +67,7 @@ async fn stamp(context: &Context, by: &Client) -> (String, u64) {
     (String::from_utf8_lossy(&cell.value).into_owned(), cell.version.number())
 }
 
-/// Whether a stamp's text says the older layout, whatever it announces.
+/// Returns whether the text of a stamp has the older layout, with or without an announcement.
 fn says_older(text: &str) -> bool {
     text.split('&').any(|field| field == format!("layout={LAYOUT}"))
 }
@@ -114,7 +114,7 @@ cases! {
     "CLIENT-GONE" clock =>
     /// a dead client is listed for at most its TTL and the bound; idle clients stay listed
     async fn client_gone_within_its_lease_after_a_death(context) {
-        // A late renewal is no death.
+        // A late renewal must not end the client.
         let watching = context.client_with(&context.config(STAYING_TTL)).await;
         let dead = context.mortal().await;
         let before = (record(&watching, &watching).await, record(&watching, &dead).await);
@@ -299,7 +299,7 @@ pub(super) async fn raise(operator: &Client) -> Result<u32, Error> {
     soon("raise", operator_of(operator).raise_layout()).await
 }
 
-/// Waits until a client is registered anew, and answers its new number.
+/// Waits until a client is registered again, and returns its new number.
 async fn again(context: &Context, operator: &Client, idle: &Client, last: u64) -> u64 {
     within(context.recovery(idle) + CLEAN_UP, "it registers anew", async {
         loop {

@@ -1,4 +1,4 @@
-//! LEASE-CLOSE of a client that holds thousands: nobody else waits for all of it.
+//! LEASE-CLOSE of a client with thousands of holds: other clients do not wait for the whole close.
 
 use std::time::Duration;
 
@@ -16,13 +16,12 @@ use crate::exclusive::{Guard, Lock};
 use crate::testbed::Client;
 use crate::waits::within;
 
-/// So many are held: twice what may end in one step.
+/// The number of holds: twice the number that may end in one step.
 const MANY: usize = 2 * IN_ONE_STEP;
-/// What a round trip of the closing client takes, so that there is time to look while it closes, also
-/// for a machine that stands still for a while: it gives back for more than a second. The time that it
-/// has for that is enough for 128 ms, and a busy machine takes its part of them.
+/// The round-trip time of the closing client. It makes the close longer than a second, so that the case can observe it, also if the
+/// machine pauses. The close has enough time for a round trip of 128 ms; the rest is for a busy machine.
 const ROUND_TRIP: Duration = Duration::from_millis(70);
-/// So many of its locks are looked at in one turn.
+/// The number of its locks that are checked in one turn.
 const LOOKS: usize = 16;
 /// Between two turns.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -32,7 +31,7 @@ cases! {
     /// while a client with thousands of holds closes, tries of another client are answered, and the holds are released
     /// in bursts: some locks are free while others are still held; at the end all are free
     async fn lease_close_of_many_stalls_nobody(context) {
-        // What its last requests have in all: a backend may send them one behind the other.
+        // The time of all its last requests: a backend may send them one after the other.
         let timeout = 3 * NOISE;
         let client = context.client_by(LONG_TTL, |config| config.request_timeout = timeout).await;
         let other = context.client().await;

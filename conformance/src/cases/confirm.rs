@@ -1,4 +1,4 @@
-//! NODE-CONFIRM: an acquisition that asks for replicas counts only once so many have it.
+//! NODE-CONFIRM: an acquisition that asks for replicas succeeds only after this number of replicas has it.
 
 use latchwork_core::ErrorKind;
 

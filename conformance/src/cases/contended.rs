@@ -1,4 +1,4 @@
-//! NODE-WAIT in a long queue: what a grant costs behind a hundred waiters, and behind a thousand.
+//! NODE-WAIT in a long queue: the cost of a grant with a hundred waiters, and with a thousand.
 
 use std::fmt;
 use std::ops::Range;
@@ -18,19 +18,18 @@ use crate::testbed::Client;
 use crate::waits::{soon, within};
 
 const CLIENTS: usize = 10;
-/// So many grants are counted together.
+/// The number of grants that are counted together.
 const STRETCH: usize = 50;
 /// Requests that a grant may cost more in the longer queue: the next waiter may look once too
 /// early.
 const TOLERANCE: f64 = 1.0;
-/// All waiters stand in the queue within this.
+/// The time in which all waiters join the queue.
 const GATHERING: Duration = Duration::from_secs(60);
 
 /// How the waiters of a contended key wait.
 struct ContendedKey {
     kind: Kind,
-    /// So many come at a time: one, if it matters in which order they stand. A thousand at once
-    /// would be a case about joins.
+    /// The number of waiters that join at once: one, if their order matters. A thousand at once would be a case about joins.
     at_a_time: usize,
 }
 
@@ -80,11 +79,11 @@ cases! {
     }
 }
 
-/// What a grant cost.
+/// The cost of a grant.
 #[derive(Clone, Copy)]
 struct Cost {
     requests: f64,
-    /// So many of them at most may be no matter of grants.
+    /// The most requests that may have other reasons than grants.
     upkeep: f64,
 }
 
@@ -118,8 +117,7 @@ async fn costs_do_not_grow(context: &Context, recipe: &ContendedKey, [few, many]
     }
 }
 
-/// Has so many wait, and releases them one by one. Answers what a grant cost over each of the
-/// stretches.
+/// Starts this number of waiters, and releases them one by one. Returns the cost of a grant in each stretch.
 async fn released_one_by_one(
     context: &Context,
     recipe: &ContendedKey,
@@ -146,7 +144,7 @@ async fn released_one_by_one(
         let waits = waits(clients[number % CLIENTS].coordinator.clone(), recipe.kind, number);
         let admitted = admitted.clone();
         tokio::spawn(async move {
-            // Nobody listens any more when the case has failed.
+            // The receiver is gone if the case has failed.
             let _ = admitted.send(waits.await);
         });
         if (number + 1).is_multiple_of(recipe.at_a_time) {
@@ -178,8 +176,8 @@ async fn released_one_by_one(
     costs
 }
 
-/// Nobody looks again by itself before a TTL has passed. Where a run takes that long, all may have
-/// looked during one stretch: at the own node and at the one that it waits for.
+/// Returns the requests of re-checks. There are none before a TTL has passed. After that, each waiter may have made one during a
+/// stretch, for its own node and for the node before it.
 fn rechecks(waiters: usize, since_they_came: Duration) -> f64 {
     if since_they_came < QUIET_TTL { 0.0 } else { (2 * waiters) as f64 }
 }
@@ -195,8 +193,7 @@ async fn settled(context: &Context, joined_in: Duration) {
         loop {
             tokio::time::sleep(quiet).await;
             let now = context.requests().await;
-            // A lease is kept alive meanwhile, and a server that counts this question too counts
-            // one.
+            // During this, leases are renewed, and a server may count this question too.
             if now - before <= 3 * servers {
                 return;
             }
@@ -206,12 +203,12 @@ async fn settled(context: &Context, joined_in: Duration) {
     .await;
 }
 
-/// Waits until so many stand in the queue.
+/// Waits until the queue has this number of nodes.
 async fn gathered(client: &Client, queue: &Address, nodes: usize) {
     let (mut after, mut seen) = (0, 0);
     within(GATHERING, "all waiters are in the queue", async {
         loop {
-            // What has been seen stays until the first release: only what came since is read.
+            // Nodes stay until the first release, so only new ones are read.
             let page = EntryPage::new(after, 1000);
             let entries = client.coordinator.backend().list(queue, page).await.expect("listed");
             seen += entries.len();

@@ -1,5 +1,4 @@
-//! A task that contends by every recipe, with and without an owner, drops most of what it begins,
-//! and knows who else is inside.
+//! A task that contends by each recipe, with and without an owner, drops most acquisitions, and knows all other holders.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,16 +15,16 @@ use crate::testbed::Client;
 use crate::wait::Wait;
 use crate::waits::{after_polls, soon, within};
 
-/// Two, so that most of what is dropped has been sent: a client's join waits until its own
-/// departures from that queue are settled.
+/// Two keys, so that most dropped acquisitions have been sent: the join of a client waits until its own departures from that queue are
+/// complete.
 const KEYS: [&str; 2] = ["a", "b"];
 const PERMITS: u32 = 3;
-/// Nobody waits longer. A renewal at [`QUIET_TTL`](crate::bounds::QUIET_TTL), which comes after a third of it and
-/// is a re-check on some servers, hides now and then that a waiter was forgotten; on memory, never.
+/// The longest wait. A renewal at [`QUIET_TTL`](crate::bounds::QUIET_TTL) comes after a third of it and is a re-check on some servers,
+/// so it can hide a forgotten waiter there; on memory it cannot.
 pub(super) const BOUND: Duration = Duration::from_secs(12);
 const GOOD: &str = "a good key";
 
-/// A handle of each queue that is contended for, which lets nobody in beside it.
+/// Returns an exclusive handle of each contended queue.
 pub(super) fn all_locks(client: &Client) -> Vec<Lock> {
     let coordinator = &client.coordinator;
     let of_key = |key| {
@@ -40,13 +39,12 @@ pub(super) fn all_locks(client: &Client) -> Vec<Lock> {
     KEYS.into_iter().flat_map(of_key).collect()
 }
 
-/// A mutex of owners is no other thing than a mutex: it gets a key of its own, where several tasks
-/// of an owner may be inside.
+/// Returns the key of a mutex for owners. It is separate, because several tasks of an owner may hold it.
 fn owned(key: &str) -> String {
     format!("owned-{key}")
 }
 
-/// What is acquired.
+/// The kind of an acquisition.
 #[derive(Clone, Copy, Debug)]
 enum Acquisition {
     Mutex,
@@ -70,7 +68,7 @@ struct Occupant {
 }
 
 impl Occupant {
-    /// Whether the two holds may be there at once; permits are counted besides.
+    /// Returns whether the two holds may overlap. Permits are also counted.
     fn bears(&self, other: &Self) -> bool {
         let one_owner = self.owner.is_some() && self.owner == other.owner;
         match (self.recipe, other.recipe) {
@@ -115,7 +113,7 @@ impl Inside {
 /// A task that acquires this and that, and drops most of it before it is over.
 pub(super) struct Contender {
     pub(super) client: Client,
-    /// For one of whom it acts, or for nobody.
+    /// The owners for which it acts in some acquisitions.
     pub(super) owners: [Owner; 2],
     pub(super) chance: StdRng,
     pub(super) inside: Arc<Inside>,
@@ -150,7 +148,7 @@ impl Contender {
             Some(Err(error)) => {
                 // Another task of the owner reads.
                 let deadlock = occupant.owner.is_some() && matches!(occupant.recipe, Acquisition::Write);
-                // Of a short deadline: before the first answer, or behind others.
+                // Errors of a short deadline: before the first answer, or while others hold.
                 let expected = [ErrorKind::Timeout, ErrorKind::Unavailable, ErrorKind::Deadlock];
                 assert!(
                     expected[..2 + usize::from(deadlock)].contains(&error.kind()),
@@ -185,7 +183,7 @@ impl Contender {
         }
     }
 
-    /// Of readers and writers some act for the owner, and some for nobody.
+    /// Returns the owner of an acquisition. Some readers and writers have one, and others do not.
     fn owner(&mut self, recipe: Acquisition) -> Option<Owner> {
         let acts = match recipe {
             Acquisition::Mutex | Acquisition::Permits(_) => false,

@@ -61,8 +61,7 @@ fn is_lost(armed: &mut dyn Armed) -> bool {
     tokio::task::unconstrained(armed.caught()).now_or_never().is_some()
 }
 
-/// Four processes add so often each; the reply to the first add is lost, and to about every one of a
-/// number that `lost` divides.
+/// Lets four processes add this often. The reply to the first add is lost, and about each `lost`-th reply after it.
 async fn add_by_processes(context: &Context, adds: u64, lost: u64) {
     if processes(context, LONG_TTL).is_none() {
         return;
@@ -70,9 +69,9 @@ async fn add_by_processes(context: &Context, adds: u64, lost: u64) {
     let adding = (0..PROCESSES).map(|_| async {
         let way = context.fixture.process_link().await.expect("a way");
         let (mut config, link) = way.expect("a fixture with processes must return a process link");
-        // Each add has an answer, however long others come first on a slow server.
+        // Each add gets an answer, also on a slow server with other requests first.
         (config.ttl, config.request_timeout) = (QUIET_TTL, CONNECT);
-        // Before it begins: it may be done before what it says is read.
+        // Armed before the start: the process may end before its report is read.
         let mut armed = link.drop_reply(BY_PROCESSES);
         let mut process =
             Child::start(&config, &Counting::Adds { key: BY_PROCESSES.to_owned(), times: adds });
@@ -101,9 +100,9 @@ async fn add_by_processes(context: &Context, adds: u64, lost: u64) {
     sum.delete().await.expect("deleted");
 }
 
-/// Four processes take ids, and each is killed so often.
+/// Lets four processes take ids, and kills each of them this often.
 async fn take_ids_and_die(context: &Context, deaths: usize) {
-    // Who is killed is registered until its lease ends.
+    // A killed process is registered until its lease ends.
     let Some(config) = processes(context, QUIET_TTL) else { return };
     let granted = context.client_with(&config).await.ttl();
     let seed = context.seed();

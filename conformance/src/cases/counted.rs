@@ -1,4 +1,4 @@
-//! CELL-COUNT: changes of counts that a server makes by itself, below the recipes.
+//! CELL-COUNT: changes of counts that a server makes itself, directly at the backend.
 
 use latchwork_core::backend::decide::count::request::{CountOutcome, CountRequest, Decided};
 use latchwork_core::backend::decide::count::{Change, Changed, Count, Operation, WRITERS};
@@ -14,7 +14,7 @@ use crate::testbed::Client;
 use crate::waits::soon;
 
 const WRITER: u64 = 0xf00d;
-/// So long that no other request has it in it by chance.
+/// A key that is too long to be in another request by chance.
 const KEY: &str = "countsofitsown";
 
 fn request(writer: u64, number: u64, change: Change) -> CountRequest {
@@ -38,8 +38,8 @@ async fn count(client: &Client, cell: &Address) -> Count {
     text(client, cell).await.map_or_else(Count::default, |text| text.parse().expect("a count"))
 }
 
-/// Whether the server of this client changes counts by itself. One that does not says so without a
-/// request, and leaves the cell alone.
+/// Returns whether the server of this client changes counts itself. A backend without that must answer without a request, and not
+/// change the cell.
 async fn changes_counts(client: &Client, cell: &Address) -> bool {
     let asked = client.link.asked();
     let answer = send(client, cell, request(1, 2, Change::Add(0))).await.expect("answered");
@@ -106,7 +106,7 @@ cases! {
         assert_eq!(first.outcome, CountOutcome::Applied(1));
         for writer in 0..WRITERS as u64 {
             let other = CountRequest { since: None, ..request(1000 + writer, 2, Change::Add(1)) };
-            // The list is full before the last of those who know nothing.
+            // The list of records is full before the last of these writers.
             if let Decided { outcome: CountOutcome::Untold, writes } = decided(&client, &cell, other).await {
                 let since = Some(writes);
                 let sum = outcome(&client, &cell, CountRequest { since, ..other }).await;

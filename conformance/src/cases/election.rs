@@ -1,4 +1,4 @@
-//! ELECTION-: who leads, and in which order.
+//! ELECTION-: leaders and their order.
 
 use std::ops::ControlFlow;
 
@@ -34,7 +34,7 @@ pub(super) async fn queue(election: &Election) -> Vec<String> {
     entries.iter().map(|entry| text(&entry.data)).collect()
 }
 
-/// Who leads now: its data.
+/// Returns the data of the current leader.
 pub(super) async fn leads(election: &Election) -> Option<String> {
     let leading = soon("leader", election.leader()).await.expect("read");
     leading.map(|leading| text(&leading.data))
@@ -44,12 +44,12 @@ pub(super) fn text(data: &[u8]) -> String {
     String::from_utf8(data.to_vec()).expect("text")
 }
 
-/// So often is done what is counted.
+/// The number of counted rounds.
 const ROUNDS: u64 = 20;
 
 /// How many requests the server gets for this, [`ROUNDS`] times.
 async fn cost<F: Future<Output = ()>>(context: &Context, round: impl Fn() -> F) -> u64 {
-    // The first time makes what the key needs, once.
+    // The first round creates permanent data of the key.
     round().await;
     let before = context.requests().await;
     for _ in 0..ROUNDS {
@@ -77,8 +77,8 @@ cases! {
         let leader = campaign(&election, "it").await;
         let proclaim = || async { soon("proclaim", leader.proclaim(b"again")).await.expect("leads") };
         let proclaimed = cost(context, proclaim).await;
-        // The upkeep of the lease falls into the count. ZooKeeper counts packets that nobody waits for:
-        // a member's join lists in its trip, and a node whose data was written is watched again.
+        // The count includes renewals of the lease. ZooKeeper also counts packets without a wait: the join of a member lists in the
+        // same trip, and a node with new data is watched again.
         let few = ROUNDS / 5 + upkeep(1, began.elapsed());
         let beside = if client.coordinator.backend().name() == "zookeeper" { ROUNDS } else { 0 };
         let costs = format!("{held} of a mutex, {led} of an election, {joined} of a group");
@@ -158,7 +158,7 @@ cases! {
         two.link.cut();
         tokio::time::sleep(two.ttl() / 3).await;
         let resigned = without_reply(&one, "a", leader.release()).await;
-        // Nobody knows whether the first try has removed it, or somebody else before.
+        // It is unknown whether the first try has removed the node, or another client before it.
         let is_unknown = |error: &latchwork_core::Error| error.kind() == ErrorKind::OutcomeUnknown;
         assert!(resigned.as_ref().err().is_none_or(is_unknown), "{resigned:?}");
         two.link.heal();
@@ -184,7 +184,7 @@ cases! {
                     2 => {
                         let removed = removes.force_release(leader.token().sequence());
                         assert!(soon("force_release", removed).await.expect("removed"));
-                        // Dropped here, when the loss is told.
+                        // Dropped here, when the loss is reported.
                         std::future::pending().await
                     }
                     _ => ControlFlow::Break("done"),
@@ -196,7 +196,7 @@ cases! {
         assert!(terms.is_sorted_by(|one, next| one < next), "{terms:?}");
         assert_eq!(leads(&removes).await, None);
 
-        // Dropped while it leads, and somebody has kept the leader.
+        // The call is dropped while it leads, and the case keeps the leader.
         let (keep, mut kept) = tokio::sync::mpsc::unbounded_channel();
         let leading = tokio::spawn(async move {
             let work = |leader| {
@@ -229,7 +229,7 @@ cases! {
             soon("deliver", late.deliver()).await;
             next
         };
-        // It is made again by itself, while it leads.
+        // The candidate proclaims it again while it leads.
         let (_proclaimed, next) = tokio::join!(soon("proclaim", leader.proclaim(b"late")), meanwhile);
         is_lost(soon("proclaim", leader.proclaim(b"no")).await, LostReason::Revoked);
         assert_eq!(soon("its loss", lost).await, Ended::Lost(LostReason::Revoked));

@@ -1,4 +1,4 @@
-//! ELECTION-OBSERVE: who sees who leads.
+//! ELECTION-OBSERVE: observers of leaders.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ async fn observe(client: &Client) -> Watch<Option<Leader>> {
     soon("observe", election(client).watch()).await.expect("observed")
 }
 
-/// What an observer sees next.
+/// Returns the next report of an observer.
 async fn seen(observer: &mut Watch<Option<Leader>>) -> Option<Leader> {
-    // An observer looks by itself once in its TTL: this is sooner.
+    // An observer re-checks once in its TTL: this is earlier.
     within(CLEAN_UP, "news", observer.changed()).await.expect("observed")
 }
 
-/// Whom an observer sees next: the data, if anybody leads.
+/// Returns the data of the next leader that an observer reports, or `None` without a leader.
 async fn next(observer: &mut Watch<Option<Leader>>) -> Option<String> {
     seen(observer).await.map(|leading| text(&leading.data))
 }
@@ -46,7 +46,7 @@ cases! {
     "ELECTION-OBSERVE" =>
     /// an observer sees each leader, its proclamations, and the absence of a leader, as they happen
     async fn election_observe_sees_leaders_and_gaps(context) {
-        // An observer looks by itself once in its TTL: not within this case.
+        // An observer re-checks once in its TTL, which is longer than this case.
         let observing = context.quiet().await;
         let [one, two] = context.clients().await;
         let mut observer = observe(&observing).await;
@@ -62,7 +62,7 @@ cases! {
         assert_eq!(next(&mut observer).await, None);
         let leader = campaign(&election(&two), "two").await;
         assert_eq!(next(&mut observer).await.as_deref(), Some("two"));
-        // A candidate behind it is nobody's news: the next is what comes when it leads.
+        // A waiting candidate is not reported: the next report comes when it leads.
         let standing = stand(&election(&one), "three", 2).await;
         drop(leader);
         let third = standing.guard().await;
@@ -88,7 +88,7 @@ cases! {
         let bound = context.over(&followed);
         context.kill(&followed).await;
         let second = within(bound, "the next leader", standing.outcome()).await.expect("leads");
-        // That nobody led may be seen before.
+        // The gap without a leader may be reported before.
         assert_eq!(terms_until(&mut observer, "next").await, [second.token()]);
         assert!(first.token() < second.token() && !first.is_held());
         second.release().await.expect("resigned");

@@ -30,7 +30,7 @@ cases! {
         let writes = context.client_with(&context.config(2 * SHORT_TTL)).await;
         let (reads, cell) = (context.client().await, cell(context));
         write(&writes, &cell, "here", CellLife::Lease).await;
-        // One that nobody keeps alive would be gone by then.
+        // A cell that is not kept alive would be gone by then.
         tokio::time::sleep(writes.ttl() + context.fixture.expiry_bound() + NOISE).await;
         assert_eq!(text(&reads, &cell).await.as_deref(), Some("here"));
         let mut watch = watching(&reads, &cell).await;

@@ -3,10 +3,9 @@
 use crate::adapter::Adapter;
 use crate::case::Case;
 
-/// The cases that `./test` plays, with a mutex, on every topology of servers; the whole suite is
-/// played there in the long tier. What differs between topologies is how a client finds its servers,
-/// what it may do there, and what it does when it loses them, so that each kind of request and of
-/// event is among them.
+/// The cases that `./test` plays with a mutex on each topology of servers. The long tier plays the whole suite there. Topologies differ
+/// in how a client finds its servers, in its rights, and in its behavior after it loses them. So these cases contain each kind of
+/// request and event.
 pub const ON_EVERY_TOPOLOGY: &[&str] = &[
     // Exclusion, order, and the event of a hand-off.
     "mutex_excludes",
@@ -27,7 +26,7 @@ pub const ON_EVERY_TOPOLOGY: &[&str] = &[
     // A cell, and a watch over a gap.
     "cell_cas_of_many_at_once_is_made_by_one",
     "watch_order_heals_a_gap",
-    // A close leaves nothing behind.
+    // A close leaves no data.
     "lease_close_gives_everything_back",
 ];
 

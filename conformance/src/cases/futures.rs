@@ -29,7 +29,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// A deadline that is not to come.
 const LATE: Duration = Duration::from_secs(30);
-/// So long is waited for what does not come.
+/// The wait for an event that does not come.
 const BRIEF: Duration = Duration::from_millis(10);
 
 /// Every row.
@@ -225,7 +225,7 @@ async fn is_silent<T>(future: impl Future<Output = T>) -> std::result::Result<()
     timeout(BRIEF, future).await.map_or(Ok(()), Err)
 }
 
-/// An operator of a namespace in which nobody else is: it may stay retired.
+/// Returns an operator of a namespace without other clients, which may stay retired.
 async fn operator_elsewhere(site: &Site<'_>) -> Operator {
     let mut config = site.context.fixture.config();
     // The testbed knows that a stamp stays there.

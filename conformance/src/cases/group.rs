@@ -1,4 +1,4 @@
-//! GROUP-: who is there, and who sees it.
+//! GROUP-: members, and clients that see them.
 
 use futures_util::future::join_all;
 use latchwork_core::recipes::{Group, GroupChanges, GroupMember, Membership, Watch};
@@ -47,12 +47,12 @@ async fn until_members(watch: &mut Watch<Vec<GroupMember>>, expected: &[&str]) {
     while data(&watch.changed().await.expect("watched")) != expected {}
 }
 
-/// As [`until_members`], before a watch looks by itself.
+/// Does the same as [`until_members`] before the re-check of a watch.
 async fn told_members(watch: &mut Watch<Vec<GroupMember>>, expected: &[&str]) {
     within(CLEAN_UP, "the watch reports the members", until_members(watch, expected)).await;
 }
 
-/// What differs: who joined, changed and left.
+/// Returns the members that joined, changed and left.
 async fn changes(watch: &mut Watch<Vec<GroupMember>>) -> [Vec<String>; 3] {
     let changes = within(CLEAN_UP, "the changes", watch.changes()).await.expect("watched");
     let GroupChanges { joined, changed, left } = changes;
@@ -67,7 +67,7 @@ cases! {
     "GROUP-MEMBERS" =>
     /// all clients see members in the order of joining, with label and data, as they join, change and leave
     async fn group_members_are_seen_in_the_order_of_joining(context) {
-        // A watch looks by itself once in its TTL: not within this case.
+        // A watch re-checks once in its TTL, which is longer than this case.
         let watching = context.quiet().await;
         let [one, two] = context.clients().await;
         let mut watch = watch(&watching).await;
@@ -217,7 +217,7 @@ cases! {
         update(&first, "changed").await;
         let third = join(&one, "third").await;
         leave(&second).await;
-        // The outage is noticed by then, and the watch does not look by itself so soon.
+        // By then the outage is noticed, and the re-check of the watch is later.
         tokio::time::sleep(CLEAN_UP).await;
         watching.link.heal();
         let healed = soon("the gap is healed", watch.changes()).await.expect("watched");

@@ -16,11 +16,11 @@ use crate::exclusive::Guard;
 use crate::testbed::Client;
 use crate::waits::lease_state;
 
-/// So many at a time are acquired.
+/// The number of acquisitions at once.
 const AT_A_TIME: usize = 200;
 
-/// So long all are held between two rounds. A paused clock goes only while everybody waits, so
-/// without this it would stand still.
+/// The time for which all are held between two rounds. A paused clock advances only while all tasks wait, so without this it would
+/// stop.
 const BETWEEN: Duration = Duration::from_millis(100);
 
 cases! {
@@ -78,9 +78,8 @@ fn all_held(held: &[Guard], round: usize) {
     assert!(lost.is_empty(), "round {round}: {} holds were lost, one of them: {}", lost.len(), lost[0]);
 }
 
-/// Never for so long that the server would be silent for a third of a TTL; then not again before
-/// all is renewed. A client that dials in pauses which double, as ZooKeeper's does, may hear
-/// nothing for twice as long as its way was cut.
+/// Cuts the link at random. The server is never silent for a third of a TTL, and the next cut comes after all renewals. A client with
+/// doubling pauses between dials, such as ZooKeeper's, may be disconnected for twice the time of a cut.
 async fn cut_at_random(client: &Client, mut chance: StdRng) -> std::convert::Infallible {
     let ttl = client.ttl();
     loop {

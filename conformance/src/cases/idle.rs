@@ -1,4 +1,4 @@
-//! CELL-IDLE: cells that go when nobody uses them.
+//! CELL-IDLE: cells that expire when they are not used.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::waits::{soon, within};
 /// As short as it may be so that a machine which is not very busy uses a cell in time.
 const IDLE: Duration = SHORT_TTL;
 
-/// Long enough that a cell which nobody uses would be gone.
+/// Returns a time after which an unused cell would be gone.
 fn used_for(context: &Context, idle: Duration) -> Duration {
     2 * idle + context.fixture.expiry_bound()
 }
@@ -37,8 +37,7 @@ fn cell(context: &Context, key: &str) -> Address {
     context.queue_of(Kind::Value, key)
 }
 
-/// Answers whether the backend has idle cells. Where it has none, checks that it refuses them by
-/// name, and writes nothing.
+/// Returns whether the backend has idle cells. If not, checks that it refuses them by name, and writes nothing.
 async fn has_idle_cells(context: &Context, client: &Client) -> bool {
     if context.testbed.capabilities().idle_cells {
         return true;
@@ -74,7 +73,7 @@ async fn stays_while_used(context: &Context, clients: [&Client; 2], cell: &Addre
 /// `false` where a use was late.
 async fn stays_for(context: &Context, clients: [&Client; 2], cell: &Address, idle: Duration) -> bool {
     let life = idle_for(idle);
-    // From before the last use that counted until now: no shorter than what the server saw between.
+    // The time from before the last use until now, which is not shorter than the time at the server.
     let mut used = Instant::now();
     let mut last = write(clients[0], cell, put(Expected::Any, "0", life)).await;
     let until = Instant::now() + used_for(context, idle);
@@ -181,7 +180,7 @@ cases! {
                 }
             }
         }
-        // All at once: until it is read, nobody uses one that goes when nobody uses it.
+        // All at once: until its read, an idle cell is not used.
         join_all(cells.iter().map(async |(cell, before, after, is_any)| {
             let first = write(&closes, cell, put(Expected::Any, "before", *before)).await;
             let expected = if *is_any { Expected::Any } else { Expected::Version(first) };

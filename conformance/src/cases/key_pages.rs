@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::testbed::Client;
 use crate::waits::soon;
 
-/// Odd keys, and so many others.
+/// Returns unusual keys, and this number of others.
 pub(super) fn keys(odd: &[&str], many: usize) -> Vec<String> {
     odd.iter().map(|key| (*key).to_owned()).chain((0..many).map(|n| format!("many/{n}"))).collect()
 }

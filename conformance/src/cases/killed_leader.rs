@@ -1,4 +1,4 @@
-//! ELECTION-: leaders that are processes of their own, and are killed.
+//! ELECTION-: leaders in separate processes, which are killed.
 
 use std::time::Duration;
 
@@ -30,17 +30,17 @@ cases! {
     }
 }
 
-/// Kills one leader after the other: every second one is followed by a candidate that waits, the
-/// others by nobody until their end was seen.
+/// Kills one leader after the other. A waiting candidate follows each second one. The others have no successor until their end was
+/// observed.
 async fn kill_leaders(context: &Context, times: usize) {
     let Some(mut config) = processes(context, QUIET_TTL) else { return };
     // A candidate whose request has no answer fails, and is a process that has ended.
     config.request_timeout = CONNECT;
-    // It looks by itself once in its TTL: after it was told of the end of each lease.
+    // The observer re-checks once in its TTL, which is later than the end of each lease.
     let observing = context.patient(QUIET_TTL).await;
     // The server may grant another TTL than was asked for.
     let ttl = context.client_with(&config).await.ttl();
-    // By the end of its lease, and before anybody looks by itself.
+    // After the end of the lease, and before any re-check.
     let bound = CLEAN_UP;
     let of = |data: &str| {
         let mut config = config.clone();
@@ -108,8 +108,8 @@ async fn leads(
             }
         }
     };
-    // It is told, and looks by itself once in its TTL, of which this is two fifths. It reads twice on etcd, and a
-    // server that is slow without a failure may take a request timeout for each.
+    // The observer gets an event; its re-check comes once in its TTL, of which this is two fifths. On etcd it reads twice, and a slow
+    // server without a failure may need a request timeout for each read.
     let told = CLEAN_UP + 2 * ANSWER;
     let Ok(seen) = timeout(told, seen).await else {
         let (latest, current) = (observer.latest(), observer.is_current());

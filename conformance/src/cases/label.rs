@@ -1,4 +1,4 @@
-//! The longest label that there may be, and those that there should not be.
+//! NODE-LIST: the longest label, and labels that clients must not write.
 
 use latchwork_core::ErrorKind;
 use latchwork_core::backend::{Join, MAX_LABEL_BYTES};
@@ -38,7 +38,7 @@ cases! {
         let queue = context.queue("a");
         let join = Join {
             limit: context.adapter.limit(),
-            // Below the recipes, nobody looks at it.
+            // The backend does not check labels.
             label: format!("someone\u{1b}[2J\u{202e}{}", "x".repeat(100_000)).into(),
             ..join_of(&queue, context.adapter.claim())
         };

@@ -26,7 +26,7 @@ cases! {
         } else {
             for _ in 0..2 {
                 let (mut left, asked) = (guard.remaining(), client.link.asked());
-                // What it may count on shrinks, unless a renewal was answered.
+                // The remaining time shrinks, unless a renewal was answered.
                 until("a renewal", || {
                     let renewed = guard.remaining() > left;
                     left = guard.remaining();

@@ -1,4 +1,4 @@
-//! LEASE-: how a lease ends, and what comes after it.
+//! LEASE-: the end of a lease, and its consequences.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ cases! {
         // A late renewal must not end it before.
         let client = context.client_with(&context.config(2 * SHORT_TTL)).await;
         let other = context.client().await;
-        // Longer than a lease, where it is renewed until then.
+        // If time is kept, the end is later than a TTL, so the hold must be renewed.
         let length = if context.keeps_time() { client.ttl() * 5 / 4 } else { client.ttl() / 2 };
         let clock = client.coordinator.lease().clock().clone();
         let asked = clock.now();
@@ -46,8 +46,8 @@ cases! {
     /// an expiry, whether the guard is kept or dropped; after a release, at once
     async fn lease_fixed_end_has_a_margin(context) {
         let other = &context.client().await;
-        // Side by side, on keys of their own. Each lease is so long that no late renewal ends it before, and the last
-        // one's margin so long that it tells a release from it.
+        // At the same time, on separate keys. Each TTL is so long that no late renewal ends the lease before, and the last margin is so
+        // long that it can be distinguished from a release.
         let each = [(LONG_TTL, "kept"), (LONG_TTL, "dropped"), (QUIET_TTL, "released")].map(|(ttl, how)| async move {
             let client = context.client_with(&context.config(ttl)).await;
             context.take_others(how).await;
@@ -146,7 +146,7 @@ cases! {
     /// a close without a connection releases everything when the server answers again within the request timeout
     async fn lease_close_outlasts_a_break(context) {
         let outage = Duration::from_millis(300);
-        // A client may need a second to connect anew, on a machine that stands still for a while.
+        // A client may need a second to reconnect if the machine pauses.
         let timeout = outage + NOISE * 2;
         let client = context.client_by(LONG_TTL, |config| config.request_timeout = timeout).await;
         let other = context.client().await;
@@ -172,7 +172,7 @@ cases! {
     async fn lease_close_by_dropping(context) {
         let [client, other] = context.clients().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
-        // A node without a guard, which nobody leaves but the end of the client.
+        // A node without a guard: only the end of the client removes it.
         let bare = context.join_mutex(&client, "b").await;
         assert!(matches!(bare, Joined::Admitted(_)), "{bare:?}");
         let (first, second) = (queue_up(&context.mutex(&other, "a"), 2).await, queue_up(&context.mutex(&other, "b"), 2).await);

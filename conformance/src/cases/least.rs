@@ -29,7 +29,7 @@ cases! {
     async fn mutex_at_least_keeps_others_out(context) {
         // It does not end while the least time passes.
         let (client, other) = (&context.quiet().await, &context.client().await);
-        // Side by side, each on a key of its own. Their time passes when both were tried.
+        // At the same time, on separate keys. The time passes after both were tried.
         let tried = &Barrier::new(2);
         let both = [(true, "released"), (false, "dropped")].map(|(released, key)| async move {
             context.take_others(key).await;
@@ -86,7 +86,7 @@ cases! {
     "MUTEX-AT-LEAST" adapted clock =>
     /// the close of a client leaves a kept hold to its expiry if the backend promises that, and otherwise releases it
     async fn mutex_at_least_outlives_a_close_as_promised(context) {
-        // What it leaves to its expiry must be there until it is looked at.
+        // A hold that is left to its expiry must exist until the case checks it.
         let ttl = if context.keeps_time() { 2 * SHORT_TTL } else { LONG_TTL };
         let client = context.client_with(&context.config(ttl)).await;
         let other = context.client().await;

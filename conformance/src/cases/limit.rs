@@ -219,7 +219,7 @@ cases! {
         assert_eq!((error.argument(), error.operation()), (Some("limit"), Some("set_limit")), "{error}");
         set(&unset, 2).await;
         close(&one).await;
-        // Nobody is there to be in its way, but the limit is.
+        // No client blocks it, only the stored limit.
         is_conflict(&following, 3, "the weight is above the stored limit").await;
         assert_eq!(nodes(&following).await, 0, "a refused join left its node");
         let both = permits(&following, 2).await;

@@ -1,4 +1,4 @@
-//! LEASE-ALIVE under load: whatever a client asks for at once, its renewals go first.
+//! LEASE-ALIVE under load: renewals of a client are sent before its other requests.
 
 use tokio::task::JoinSet;
 
@@ -10,14 +10,13 @@ use crate::exclusive::{Guard, Lock};
 use crate::testbed::{Client, Fault};
 use crate::waits::soon;
 
-/// So many at once: some fifteen and thirty times of what may be on its way.
+/// The number of requests at once: fifteen to thirty times the requests that may be in progress.
 const MANY: usize = 2000;
-/// So many are measured, to know how narrow a way is to be.
+/// The number of measured requests, to choose the bandwidth.
 const MEASURED: usize = 40;
-/// So many at a time are acquired before.
+/// The number of acquisitions at once in the preparation.
 const AT_A_TIME: usize = 100;
-/// On the narrow way all of them take so many TTLs, and a lease that is renewed behind them runs
-/// out.
+/// The time of all requests on the narrow link, in TTLs. A lease that is renewed after them runs out.
 const TAKES: f64 = 1.4;
 
 cases! {
@@ -81,7 +80,7 @@ async fn holds(context: &Context) -> (Client, Guard, Vec<Guard>) {
     (client, held, many)
 }
 
-/// What a release takes on the way, in bytes.
+/// Returns the bytes of a release.
 async fn released(client: &Client, some: Vec<Guard>) -> u64 {
     let (before, count) = (client.link.asked(), some.len() as u64);
     for guard in some {
@@ -90,7 +89,7 @@ async fn released(client: &Client, some: Vec<Guard>) -> u64 {
     (client.link.asked() - before) / count
 }
 
-/// What a try takes that is refused.
+/// Returns the bytes of a refused try.
 async fn tried(client: &Client, taken: &Lock) -> u64 {
     let before = client.link.asked();
     for _ in 0..MEASURED {
@@ -109,8 +108,7 @@ fn narrow(context: &Context, client: &Client, bytes: u64) {
     }
 }
 
-/// It is there still when what had no renewal in between is lost; from then on the way is wide
-/// again.
+/// Asserts that the hold still exists when a lease without a renewal would be lost. Then the link is not narrow any more.
 async fn outlives(client: &Client, held: Guard) -> Guard {
     let survived = tokio::time::timeout(client.ttl(), held.lost()).await;
     assert!(survived.is_err(), "the hold was lost while many requests were sent at once: {survived:?}");

@@ -1,4 +1,4 @@
-//! MIGRATE-GATE: who may be in a namespace that moves, or has moved.
+//! MIGRATE-GATE: the clients of a namespace that moves or has moved.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use crate::errors::{fails, says};
 use crate::testbed::Client;
 use crate::waits::{soon, until, until_within, within};
 
-/// Where the clients are sent.
+/// The URL in the error of refused clients.
 const ELSEWHERE: &str = "memory://elsewhere?namespace=there";
 
 async fn client(context: &Context, label: &str) -> Result<Client, Error> {
@@ -36,7 +36,7 @@ async fn operator(context: &Context) -> Client {
     context.client_with(&config).await
 }
 
-/// Asserts that a client was refused by name, and told where to go.
+/// Asserts that a client was refused with the namespace and the URL to use.
 fn assert_sent_on(context: &Context, refused: Result<Client, Error>) {
     let error = fails(refused, ErrorKind::Misconfigured, "the namespace must refuse a plain client");
     let namespace = context.fixture.config().namespace;

@@ -21,14 +21,14 @@ use latchwork_core::{
 };
 use tokio::time::timeout;
 
-/// What a far operator's requests take more.
+/// The additional time of a distant operator's requests.
 const WAY: Duration = Duration::from_millis(5);
 
 /// All steps of a move come within this: on Redis each looks many times for values, and each look goes over
 /// all keys of the server, the other cases' too.
 const ALL_STEPS_WITHIN: Duration = PATIENCE.saturating_mul(3);
 
-/// What nobody looks at.
+/// Ignores the progress.
 fn ignored(_: &MoveProgress<'_>) {}
 
 /// From the namespace of the case to a second one.
@@ -133,7 +133,7 @@ impl Participant {
         }
     }
 
-    /// Fails with what stands on the old side.
+    /// Fails with the stage and the members on the old side.
     async fn stands_still(&self) -> ! {
         let backend = self.sides[0].coordinator.backend();
         let stage = soon("the stage", backend.read_cell(&self.stage)).await;
@@ -305,7 +305,7 @@ cases! {
         };
         while member.meanwhile(operator.advance(ignored)).await.expect("a step") != MovePhase::BothByNew {}
         assert_eq!((stored(1, &idle_new).await, stored(1, &used_new).await), (Some(3), Some(4)));
-        // As one who takes part stores another: on both sides, that of the tokens first.
+        // As a participant stores another limit: on both sides, first on the side of the tokens.
         for (side, queue) in [(1, &idle_new), (0, &idle_old)] {
             soon("set", backends[side].set_limit(queue, ExpectedLimit::Any, 7)).await.expect("set");
         }

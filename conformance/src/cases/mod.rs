@@ -61,8 +61,7 @@ pub use everywhere::ON_EVERY_TOPOLOGY;
 
 use crate::case::Case;
 
-/// The clauses of the contracts, as the rustdoc of `latchwork_core::backend` and `Address` states
-/// them.
+/// The clauses of the contracts, as in the rustdoc of `latchwork_core::backend` and `Address`.
 pub const CLAUSES: &[&str] = &[
     "KEY-OPAQUE",
     "KEY-KINDS",
@@ -106,7 +105,7 @@ pub const CLAUSES: &[&str] = &[
     "WATCH-QUEUE",
 ];
 
-/// What the recipes promise beyond them, and the capabilities.
+/// The clauses of the recipes, and of the capabilities.
 pub const PROPERTIES: &[&str] = &[
     "MUTEX-EXCLUSION",
     "MUTEX-FAIR",
@@ -174,20 +173,20 @@ pub const PROPERTIES: &[&str] = &[
 /// The environment variable that adds the long tier when it is `1`.
 pub const LONG: &str = "LATCHWORK_LONG";
 
-/// Whether the long tier is played.
+/// Returns whether the long tier is played.
 pub fn is_long() -> bool {
     std::env::var(LONG).is_ok_and(|value| value == "1")
 }
 
-/// Every case of the suite as it is played, in a fixed order: with every adapter if it is about
-/// what a mutex does, and the long tier's only when [`LONG`] says so.
+/// Returns the plays of all cases, in a fixed order: with each adapter if a case checks what a mutex does. Cases of the long tier are
+/// included only if [`LONG`] is set.
 pub fn all() -> Vec<Case> {
     let mut cases = of_both_tiers();
     cases.retain(|case| is_long() || !case.long);
     cases
 }
 
-/// Those of [`all`], and those of the long tier.
+/// Returns the plays of [`all`] and of the long tier.
 pub(crate) fn of_both_tiers() -> Vec<Case> {
     let cases = [
         key::CASES,

@@ -29,7 +29,7 @@ pub(super) fn mutexes(client: &Client, keys: &[&str]) -> MultiLock {
     MultiLock::new(keys.iter().map(|key| reentrant(client, key))).expect("good members")
 }
 
-/// Waits until somebody stands behind the holder. A try is there for a moment too, where it is not clean.
+/// Waits until a waiter is in the queue. On some backends a try is there for a moment too.
 async fn it_waits_for(mutex: &Lock) {
     until("it waits", || async {
         let Some(seen) = second(mutex).await else { return false };
@@ -39,7 +39,7 @@ async fn it_waits_for(mutex: &Lock) {
     .await;
 }
 
-/// The number of who stands behind the holder: no other has had it.
+/// Returns the sequence number of the first waiter, which is unique.
 async fn second(mutex: &Lock) -> Option<u64> {
     listing(mutex).await.get(1).map(|entry| entry.sequence)
 }
@@ -173,7 +173,7 @@ cases! {
     "MULTI-LOSS" =>
     /// a hold is lost when one of its locks is lost, which the error names; its release releases the others
     async fn multi_is_lost_with_any(context) {
-        // It is told: by itself it would ask later than the bound.
+        // The loss must come by an event: a re-check would be later than the bound.
         let (one, operator) = (context.quiet().await, context.client().await);
         let guard = soon("acquire", mutexes(&one, &["a", "b", "c"]).acquire()).await.expect("acquired");
         let lost = guard.lost();

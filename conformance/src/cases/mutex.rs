@@ -96,8 +96,7 @@ cases! {
         let client = context.client_by(LONG_TTL, |config| config.request_timeout = timeout).await;
         let held = acquire(&context.mutex(&client, "b")).await;
         client.link.cut();
-        // Its release is under way for as long as there is no server, and a try on "b" comes after
-        // it.
+        // Its release is in progress while there is no server, and a try on "b" comes after it.
         drop(held);
         join_all(["a", "b"].map(async |key| {
             let answer = within(timeout + context.late(), "the answer", context.mutex(&client, key).try_acquire()).await;
@@ -133,8 +132,7 @@ cases! {
         let (holder, client, beside) = (context.client().await, context.mortal().await, context.client().await);
         let guard = acquire(&context.mutex(&holder, "a")).await;
         let ttl = client.ttl();
-        // Before the loss, and behind it: the place in the queue is lost then, and nobody lets it
-        // join anew.
+        // Before the loss and after it: then the place in the queue is lost, and the waiter cannot join again.
         for deadline in [ttl * 4 / 5, ttl * 5 / 4] {
             let wait = |client: &Client| Waiter::of(context.mutex(client, "a").acquire().within(deadline));
             let (cut_off, told) = (wait(&client), wait(&beside));

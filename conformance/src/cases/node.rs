@@ -78,7 +78,7 @@ cases! {
         promptly(&d).await;
         assert!(!matches!(c.admitted().now_or_never(), Some(Ok(()))), "it has left");
         assert_eq!(soon("leave", d.leave()).await.expect("left"), Leave::of(true));
-        // A second leave of a node that is gone is no error.
+        // A second leave of a removed node must succeed.
         leave(&d).await;
         assert!(entries(&one, &queue).await.is_empty());
     }
@@ -172,7 +172,7 @@ cases! {
         if !counts(context).await {
             return;
         }
-        // The first pair makes what the key needs, once.
+        // The first pair creates permanent data of the key.
         acquire_and_release(&mutex).await;
         let (before, began) = (context.requests().await, Instant::now());
         let pairs = 50;
@@ -186,22 +186,21 @@ cases! {
             "zookeeper" => 4 * pairs,
             _ => 2 * pairs,
         };
-        // The upkeep of its lease falls into the count, and of another's that holds beside it.
+        // The count includes the renewals of its lease and of another holder's lease.
         let most = most + upkeep(2, began.elapsed());
         assert!(used <= most + pairs / 5, "{used} requests for {pairs} pairs, expected {most}");
         assert!(used >= 2 * pairs, "{used} requests for {pairs} pairs: the fixture does not count requests");
     }
 }
 
-/// What the leases of so many clients at [`QUIET_TTL`] cost meanwhile at the most, in requests: each is
-/// kept alive by three (a renewal of up to a hundred nodes, a ping, a proof of contact) every sixth of
-/// its TTL, which is the shortest period of all backends.
+/// Returns the most requests for the leases of this number of clients at [`QUIET_TTL`]: each lease needs three (a renewal of up to a
+/// hundred nodes, a ping, a proof of contact) in a sixth of its TTL, which is the shortest period of all backends.
 pub(super) fn upkeep(clients: usize, time: Duration) -> u64 {
     let rounds = (time.as_secs_f64() / (QUIET_TTL / 6).as_secs_f64()).ceil();
     3 * clients as u64 * rounds as u64
 }
 
-/// Whether the testbed counts requests; where it cannot, it must refuse.
+/// Returns whether the testbed counts requests. If not, it must refuse to.
 pub(super) async fn counts(context: &Context) -> bool {
     let counted = context.fixture.requests().await;
     assert_eq!(

@@ -1,4 +1,4 @@
-//! NODE-: nodes as others remove them, plant beside them and list them.
+//! NODE-: nodes that others remove and list, and foreign entries next to them.
 
 use latchwork_core::backend::EntryPage;
 use latchwork_core::{Ended, LostReason};
@@ -119,7 +119,7 @@ cases! {
         let listed = list(EntryPage::new(0, 9).with_leases()).await;
         let after = clock.now();
         if other.coordinator.capabilities().lease_left {
-            // Others may hold beside it.
+            // Other clients may hold at the same time.
             let held = listed.iter().find(|entry| entry.sequence == guard.token().sequence()).expect("it holds");
             let left = held.lease_left.expect("the server tells");
             assert!(left <= client.ttl(), "{left:?} of {:?}", client.ttl());

@@ -86,7 +86,7 @@ cases! {
         guard.release().await.expect("released");
         let turn = || async { listing(&context.mutex(&holder, "a")).await.first().is_some_and(|entry| entry.admitted) };
         until("its turn has come", turn).await;
-        // So long that the message was sent, and lost with the connection.
+        // Long enough that the message was sent, and lost with the connection.
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert!(!waiter.is_finished(), "the waiter was admitted without an answer of the server");
         waiting.link.heal();

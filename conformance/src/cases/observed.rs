@@ -1,4 +1,4 @@
-//! NODE-DATA, NODE-QUEUES: what others see of a queue.
+//! NODE-DATA, NODE-QUEUES: the view of other clients on a queue.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) fn data(entries: &[QueueEntry]) -> Vec<&[u8]> {
     entries.iter().map(|entry| &*entry.data).collect()
 }
 
-/// The claims of three nodes that stand in a queue of this kind together.
+/// Returns the claims of three nodes that are in a queue of this kind together.
 pub(super) fn claims(kind: Kind) -> [Claim; 3] {
     match kind {
         Kind::Semaphore => [Claim::Permits(1); 3],
@@ -230,7 +230,7 @@ cases! {
         let others = listed(context, &client, (KeysWith::Nodes, Kind::RwLock), "", 10).await;
         assert_eq!(others.into_keys().collect::<Vec<_>>(), ["a/other kind"]);
         assert_eq!(listed(context, &client, (KeysWith::Nodes, Kind::Group), "", 10).await, BTreeMap::new());
-        // The waiters first: nobody is admitted on the way.
+        // The waiters leave first, so that none is admitted.
         for node in nodes.into_iter().rev().chain([other, elsewhere]) {
             leave(node).await;
         }

@@ -18,7 +18,7 @@ cases! {
     "NODE-GONE" adapted =>
     /// a forced release frees the lock for the next client; its victim, a holder or a waiter, gets `Revoked` at once
     async fn node_gone_by_a_forced_release_is_reported(context) {
-        // It is told: by itself it would ask later than the bound.
+        // The loss must come by an event: a re-check would be later than the bound.
         let (client, operator) = (context.quiet().await, context.client().await);
         let (here, there) = (context.mutex(&client, "a"), context.mutex(&operator, "a"));
         let guard = acquire(&here).await;
@@ -91,7 +91,7 @@ cases! {
             let [client, operator] = context.clients().await;
             let there = context.mutex(&operator, "a");
             let guard = acquire(&context.mutex(&client, "a")).await;
-            // The server's event comes behind the release, where it comes over this link.
+            // If the server's event comes over this link, it comes after the release.
             client.link.delay(SLOW);
             take_away(context, &there, &guard, forced).await;
             let next = if followed { Some(acquire(&there).await) } else { None };

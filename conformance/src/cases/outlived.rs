@@ -50,7 +50,7 @@ cases! {
     /// without a server, a waiter gets an error after a TTL and a request timeout, and a release returns by the hold's
     /// deadline
     async fn lease_state_silence_is_waited_for_within_its_bound(context) {
-        // As short as it is by default: what Redis keeps of a node outlives it for as long as it stood.
+        // The default timeout. On Redis the keys of a node outlive the node by its own life.
         let (ttl, timeout) = (if context.keeps_time() { SHORT_TTL } else { LONG_TTL }, Duration::from_secs(2));
         let client = context.client_by(ttl, |config| config.request_timeout = timeout).await;
         let other = context.client().await;
@@ -69,7 +69,7 @@ cases! {
     }
 }
 
-/// A client of a runtime that nobody drives from now on, and what it holds.
+/// Returns a client of a runtime that is not driven any more, and its hold.
 fn elsewhere(context: &Context) -> Option<(Runtime, Client, Guard)> {
     if context.testbed.is_paused() {
         context.leave_out("the fixture has a single runtime");
@@ -86,7 +86,7 @@ fn elsewhere(context: &Context) -> Option<(Runtime, Client, Guard)> {
     })
 }
 
-/// What the client held is somebody else's, within the bound of every lease.
+/// Asserts that another client acquires the lock within the bound of each lease.
 async fn goes_on(context: &Context, client: &Client) {
     let other = context.client().await;
     let next = within(context.recovery(client), "the next admission", mutex(&other, "a").acquire()).await;

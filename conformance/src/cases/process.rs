@@ -1,4 +1,4 @@
-//! Clients in processes of their own, that are stopped and killed.
+//! Clients in separate processes, which are stopped and killed.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn mortal(context: &Context) -> Duration {
     if context.keeps_time() { MORTAL } else { QUIET_TTL }
 }
 
-/// A client with the TTL of those that are killed.
+/// Connects a client with the TTL of the killed ones.
 async fn survivor(context: &Context) -> Client {
     context.client_with(&context.config(mortal(context))).await
 }
@@ -146,7 +146,7 @@ cases! {
 }
 
 async fn ends_early(context: &Context, by: WayOut) {
-    // The control is the same work without the close: what it left must be seen to cost.
+    // The control is the same work without the close: then the lock must stay held.
     for (closes, ttl) in [(true, LONG_TTL), (false, QUIET_TTL)] {
         let Some(config) = victims(context, ttl) else { return };
         let client = context.client().await;
@@ -177,7 +177,7 @@ async fn ends_early(context: &Context, by: WayOut) {
     }
 }
 
-/// What a database does with `UPDATE … WHERE fence <= $1`.
+/// A fenced resource, like a database with `UPDATE … WHERE fence <= $1`.
 #[derive(Default)]
 struct Resource {
     fence: Option<Token>,

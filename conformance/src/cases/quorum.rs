@@ -27,7 +27,7 @@ pub(super) struct Quorum {
 }
 
 impl Quorum {
-    /// Clients of three namespaces. Their names stand in another order than the members.
+    /// Connects clients of three namespaces. Their names have another order than the members.
     pub(super) async fn open(context: &Context, ttl: Duration) -> Self {
         Self::open_with(context, &context.config(ttl)).await
     }
@@ -79,7 +79,7 @@ impl Quorum {
         soon("reset", self.lock().reset()).await.expect("deleted");
     }
 
-    /// The server of this member forgets what was held, and that it has ever been asked.
+    /// Removes all data of this member's server.
     async fn forget(&self, member: usize) {
         let client = &self.clients[member];
         for entry in listing(&mutex(client, KEY)).await {
@@ -114,7 +114,7 @@ cases! {
         let second = acquire(&mutex(&two.clients[2], KEY)).await;
         assert!(soon("try", one.lock().try_acquire()).await.expect("answered").is_none());
         acquire_and_release(&mutex(&two.clients[0], KEY)).await;
-        // What is free later is waited for.
+        // The acquisition waits for a member that is free later.
         let waiting = Waiter::of(one.lock().acquire());
         until("it waits", || async { listing(&mutex(&two.clients[1], KEY)).await.len() == 2 }).await;
         first.release().await.expect("released");
@@ -131,7 +131,7 @@ cases! {
     "QUORUM-MAJORITY" =>
     /// an acquisition returns with a majority, without waiting for the slowest member, which joins later
     async fn quorum_does_not_wait_for_a_minority(context) {
-        // What goes the slow way is in time all the same: a request, and a renewal.
+        // Requests and renewals over the slow link are still in time.
         let mut config = context.config(QUIET_TTL);
         config.request_timeout = 2 * SLOW;
         let quorum = Quorum::open_with(context, &config).await.counting().await;

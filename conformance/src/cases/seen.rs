@@ -33,7 +33,7 @@ cases! {
             assert!(matches!(late.kind(), ErrorKind::Timeout | ErrorKind::Unavailable), "{late}");
             let late = if late.kind() == ErrorKind::Timeout { "timeout" } else { "unavailable" };
             let waiter = queue_up(&mutex, 2).await;
-            // What stood there may have been the node of the one that was late.
+            // The queue's second node may be of the acquisition that timed out.
             until("it waits", async || of_a_mutex(&recorder, "latchwork_waiters", &[]) == 1.0).await;
             let one = |metric, value| assert_eq!(of_a_mutex(&recorder, metric, &[]), value, "{metric}: {recorder:?}");
             one("latchwork_holders", 1.0);
@@ -143,8 +143,8 @@ cases! {
         // A connection on which a request had no answer may be given up before a renewal is late.
         let client = context.client_by(LONG_TTL, |config| config.request_timeout = LONG_TTL / 2).await;
         let backend = client.coordinator.backend().name();
-        // No answer comes within the third of the TTL that a renewal has. Who knows several servers may give this one up
-        // before that, and dial the next: then no renewal is late.
+        // A renewal gets no answer within its third of the TTL. A client with several servers may give up this one before and dial the
+        // next: then no renewal is late.
         client.link.delay(client.ttl() / 2);
         let late = (context.fixture.config().hosts.len() < 2).then_some("latchwork.renewal.late");
         for name in late.into_iter().chain(["latchwork.lease.suspended"]) {
@@ -203,7 +203,7 @@ cases! {
             return;
         }
         let mutex = recorder.scope(async { mutex(&client, "a") }).await;
-        // The first pair makes what the key needs, once.
+        // The first pair creates permanent data of the key.
         acquire_and_release(&mutex).await;
         let sent = || recorder.sum("latchwork_requests_total", &[]);
         let (before, counted) = (context.requests().await, sent());
@@ -241,11 +241,11 @@ cases! {
             }
         })
         .await;
-        // Renewed meanwhile.
+        // During this, the lease is renewed.
         tokio::time::sleep(clients[0].ttl() * 2 / 5).await;
         held.release().await.expect("held until now");
         let lines = log.lines();
-        // That the test's server should be set up otherwise is not about the client.
+        // Advice about the test's server does not concern the client.
         let allowed = ["latchwork.connected", "latchwork.server.advice"];
         let loud: Vec<_> =
             lines.iter().filter(|line| line.level <= Level::INFO && !allowed.contains(&line.name)).collect();
@@ -260,7 +260,7 @@ cases! {
 /// The acquisitions of one contender.
 const ROUNDS: usize = 30;
 
-/// A client whose metrics are recorded; none in a build without metrics, which leaves the case out.
+/// Connects a client with recorded metrics. A build without metrics leaves the case out.
 async fn recorded(context: &Context, ttl: Duration) -> Option<(Recorder, Client)> {
     if !cfg!(feature = "metrics") {
         context.leave_out("the build is without the feature `metrics`");
@@ -275,7 +275,7 @@ fn of_a_mutex(recorder: &Recorder, metric: &str, labels: &[(&str, &str)]) -> f64
     recorder.sum(metric, &[labels, &[("recipe", "mutex")]].concat())
 }
 
-/// Waits for what a metric shows, which has no event.
+/// Waits until a metric has a value. There is no event for it.
 async fn shows(is: impl Fn() -> bool) {
     while !is() {
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -90,7 +90,7 @@ cases! {
         let beside = permits(&semaphore(&other, "a", 2), 1).await;
         assert_eq!(soon("list", semaphore(&one, "a", 2).queue().first(10)).await.expect("listed").len(), 2);
         release_all([held, beside]).await;
-        // The limit is stored for good, not only while somebody holds.
+        // The limit is stored permanently, and not only while a client holds.
         fails(soon("acquire", semaphore(&other, "a", 3).acquire(1)).await, ErrorKind::Conflict, "another limit");
     }
 

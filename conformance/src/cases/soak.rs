@@ -64,7 +64,7 @@ async fn of(context: &Context, kind: SoakKind) -> Soak {
     Soak { contested, tasks: TASKS, seconds: SECONDS, kind, pairs_of: None, outlasts: false }
 }
 
-/// What the processes say of a soak; nothing where the testbed has none.
+/// Returns the records of the processes of a soak; empty if the testbed has no processes.
 async fn soak(context: &Context, soak: Soak, processes: usize) -> Vec<HoldRecord> {
     let Some(config) = process::processes(context, LONG_TTL) else { return Vec::new() };
     let children: Vec<_> = (0..processes).map(|_| Child::start(&config, &soak)).collect();
@@ -85,7 +85,7 @@ async fn soak(context: &Context, soak: Soak, processes: usize) -> Vec<HoldRecord
     all
 }
 
-/// As what the tasks of a soak hold.
+/// Returns the claims of the tasks of a soak.
 fn claims(kind: SoakKind) -> Vec<Claim> {
     match kind {
         SoakKind::Exclusive => vec![Claim::Exclusive],

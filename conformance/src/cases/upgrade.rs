@@ -16,7 +16,7 @@ use crate::hold_record::{HoldRecord, in_order_of_tokens, monotonic, none_overlap
 use crate::testbed::Client;
 use crate::waits::soon;
 
-/// What everybody contends for.
+/// The contended key.
 const KEY: &str = "rolled";
 /// The layout of the newer build.
 const NEWER: u32 = LAYOUT + 1;

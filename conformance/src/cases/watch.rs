@@ -179,7 +179,7 @@ cases! {
     /// a watch returns the current value, then the latest of the values that are written, deleted and created again, in
     /// rising versions
     async fn watch_order_shows_the_latest_in_the_end(context) {
-        // A watcher looks by itself once a TTL: not within this case.
+        // A watch re-checks once in its TTL, which is longer than this case.
         let (one, two) = (context.client().await, context.quiet().await);
         let (mine, theirs) = (value(&one, "a"), value(&two, "a"));
         let mut watch = soon("watch", theirs.watch()).await.expect("watched");
@@ -195,7 +195,7 @@ cases! {
             delete(&mine).await;
             assert_eq!(next(&mut watch).await, None);
         }
-        // One at a time: each is told.
+        // One write at a time, so that each is reported.
         for number in 0..5 {
             write(&mine, &number.to_string()).await;
             assert_eq!(next(&mut watch).await, Some(number.to_string()));
@@ -226,7 +226,7 @@ cases! {
     /// a watcher that was cut off sees later writes after it has reconnected, although the server has compacted its
     /// history
     async fn watch_order_heals_a_compaction(context) {
-        // A watcher looks by itself once a TTL: not within this case.
+        // A watch re-checks once in its TTL, which is longer than this case.
         let (one, two) = (context.client().await, context.quiet().await);
         let (mine, theirs) = (value(&one, "a"), value(&two, "a"));
         write(&mine, "before").await;

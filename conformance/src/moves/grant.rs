@@ -1,15 +1,15 @@
-//! What a process was granted, and when it had asked for it.
+//! A granted hold, and the time of its call.
 
 use serde::{Deserialize, Serialize};
 
 use crate::hold_record::HoldRecord;
 
-/// A hold, and when it was asked for.
+/// A hold, and the time of its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Grant {
-    /// When it was asked for, on the clock of the hold.
+    /// The time of the call, on the clock of the hold.
     pub(super) asked: u64,
-    /// For how long it certainly held, and what: of one that has just begun, for no time.
+    /// The certain time of the hold, and its key. A hold that has just started has no length.
     #[serde(flatten)]
     pub(super) held: HoldRecord,
 }

@@ -1,4 +1,4 @@
-//! What processes of a load have said.
+//! The reports of the processes of a load.
 
 use std::collections::BTreeMap;
 
@@ -6,34 +6,34 @@ use super::counted::Adds;
 use super::grant::Grant;
 use super::traffic::TrafficEvent;
 
-/// What processes have said.
+/// The reports of processes.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
-    /// Each hold once. One that its process did not outlive is no longer than its beginning.
+    /// Each hold once. A hold whose process was killed is only its start.
     pub(super) grants: Vec<Grant>,
-    /// So many of them were lost.
+    /// The number of lost holds.
     pub(super) lost: usize,
-    /// So many ended with their process.
+    /// The number of holds that ended with their process.
     pub(super) died: usize,
     /// Requests that failed, as they may while servers fail.
     pub(super) failed: Vec<String>,
     pub(super) adds: Adds,
 }
 
-/// The holds of a process that have begun, by their keys: it has one of each at a time.
+/// The current holds of a process by their keys, one for each key.
 #[derive(Debug, Default)]
 pub(super) struct Begun(BTreeMap<usize, Grant>);
 
 impl Heard {
-    /// Takes what a process says. Answers what was granted, and held to its end.
+    /// Adds a report of a process. Returns a hold that was held to its end.
     ///
     /// # Errors
-    /// The end of a hold that has not begun, and the beginning of one whose key has another.
+    /// The end of a hold without a start, and the start of a second hold of a key.
     pub(super) fn take(&mut self, event: TrafficEvent, begun: &mut Begun) -> Result<Option<Grant>, String> {
         match event {
             TrafficEvent::Begins(grant) => match begun.0.insert(grant.held.key, grant) {
                 None => Ok(None),
-                Some(other) => Err(format!("{grant:?} begins, and {other:?} has no end")),
+                Some(other) => Err(format!("{grant:?} starts, but {other:?} has not ended")),
             },
             TrafficEvent::Granted(grant) => {
                 self.end(grant, begun)?;
@@ -66,19 +66,19 @@ impl Heard {
         if began
             .is_none_or(|began| (began.held.token, began.held.from) != (grant.held.token, grant.held.from))
         {
-            return Err(format!("the end of {grant:?}, where {began:?} has begun"));
+            return Err(format!("the end of {grant:?}, but {began:?} has started"));
         }
         self.grants.push(grant);
         Ok(())
     }
 
-    /// The process has ended, and its holds with it.
+    /// Ends the holds of a process that has ended.
     pub(super) fn ends(&mut self, begun: Begun) {
         self.died += begun.0.len();
         self.grants.extend(begun.0.into_values());
     }
 
-    /// With what another has said.
+    /// Adds the reports of another process.
     pub(super) fn add(&mut self, other: Self) {
         let Self { grants, lost, died, failed, adds } = other;
         self.grants.extend(grants);

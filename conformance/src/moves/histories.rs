@@ -1,4 +1,4 @@
-//! Histories written by hand: for each rule of the verdict pairs of a run that it accepts and one that it refuses.
+//! Histories written by hand: for each rule of the verdict, pairs of an accepted run and a refused one.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const MUTEX: usize = 0;
 const PERMITS: usize = 6;
 const RWLOCK: usize = 8;
 
-/// The change of each history, which holds up a key for at most [`DEAD`].
+/// The change of each history, which delays a key for at most [`DEAD`].
 const CHANGE: Change =
     Change { what: "a step forward", phase: MovePhase::BothByOld, begun: 100, written: 110, known: 120 };
 const DEAD: Duration = Duration::from_nanos(50);
@@ -35,7 +35,7 @@ struct History {
     change: Change,
     happenings: Vec<Happening>,
     away: Duration,
-    /// What the counter came to.
+    /// The final value of the counter.
     total: i64,
 }
 
@@ -51,12 +51,12 @@ impl History {
         Self { heard, change: CHANGE, happenings, away: Duration::ZERO, total: 1 }
     }
 
-    /// Only these holds of the mutex: a token, and from when to when it was held.
+    /// Creates a history with only these holds of the mutex: token, start and end.
     fn mutex(holds: [(u64, u64, u64); 2]) -> Self {
         Self::holds(MUTEX, &holds.map(|(token, from, to)| (Exclusive, token, from, to)))
     }
 
-    /// Only these holds of `key` instead.
+    /// Creates a history with only these holds of `key`.
     fn holds(key: usize, holds: &[(Claim, u64, u64, u64)]) -> Self {
         let mut history = Self::sound();
         history.heard.grants.retain(|grant| grant.held.key != key);
@@ -65,15 +65,14 @@ impl History {
         history
     }
 
-    /// Adds that were asked for, answered and numbered so, and where the counter stands.
+    /// Creates a history with these adds (call, answer, result) and this final value.
     fn adds(confirmed: &[(u64, u64, i64)], in_doubt: usize, total: i64) -> Self {
         let mut history = Self::sound();
         (history.heard.adds, history.total) = (adds(confirmed, in_doubt), total);
         history
     }
 
-    /// An acquisition of a key that no other process wants, which takes so long at the change; those before it
-    /// took 5 ns.
+    /// Creates a history with an uncontended acquisition that takes this time at the change; earlier ones took 5 ns.
     fn delayed(took: Duration, away: Duration) -> Self {
         let mut history = Self::sound();
         history.away = away;
@@ -83,13 +82,13 @@ impl History {
         history
     }
 
-    /// The first grant of a mutex after the change comes so long after the beginning of the change.
+    /// Creates a history in which the first grant of a mutex comes this time after the start of the change.
     fn granted_after(waited: Duration) -> Self {
         let from = 100 + nanos(waited);
         Self::mutex([(1, 10, 20), (2, from, from + 10)])
     }
 
-    /// A step that takes ten times its bound, and a process that is killed so long before its end.
+    /// Creates a history with a step of ten times its bound, and a process that is killed this time before its end.
     fn killed_before_the_end(waited: Duration) -> Self {
         let mut history = Self::sound();
         history.change.begun = CHANGE.written - nanos(STEP * 10);
@@ -153,7 +152,7 @@ fn pairs() -> Vec<Pair> {
             holds(RWLOCK, &[(Shared, 1, 10, 150), (Shared, 2, 140, 150)]),
             holds(RWLOCK, &[(Shared, 1, 10, 150), (Exclusive, 2, 140, 150)]),
         ),
-        // A hold of which only the beginning is known, inside another.
+        // A hold with only a start, inside another hold.
         pair(Rule::Alone, mutex([(1, 10, 140), (2, 140, 140)]), mutex([(1, 10, 150), (2, 140, 140)])),
         pair(Rule::Order, mutex([(1, 10, 20), (2, 140, 150)]), mutex([(2, 10, 20), (1, 140, 150)])),
         // A writer that reads on keeps its token; two writers have two.
@@ -167,7 +166,7 @@ fn pairs() -> Vec<Pair> {
             holds(RWLOCK, &[(Shared, 2, 10, 20), (Shared, 1, 140, 150)]),
             holds(RWLOCK, &[(Shared, 2, 10, 20), (Exclusive, 1, 140, 150)]),
         ),
-        // Of two in one instant the log alone says which came first.
+        // For two holds in one instant, only the log has their order.
         pair(Rule::Fence, mutex([(1, 140, 140), (2, 140, 140)]), mutex([(2, 140, 140), (1, 140, 140)])),
         pair(Rule::Again, mutex([(1, 10, 20), (2, 121, 130)]), mutex([(1, 10, 20), (2, 120, 130)])),
         pair(Rule::Bound, History::granted_after(bound), History::granted_after(bound + nano)),
@@ -177,7 +176,7 @@ fn pairs() -> Vec<Pair> {
             History::delayed(delay, Duration::ZERO),
             History::delayed(delay + nano, Duration::ZERO),
         ),
-        // A server was away meanwhile.
+        // A server was down during this.
         pair(Rule::Delay, History::delayed(delay + away, away), History::delayed(delay + away + nano, away)),
         pair(Rule::Step, History::killed_before_the_end(STEP), History::killed_before_the_end(STEP + nano)),
         pair(Rule::Once, adds(&[(0, 1, 1), (2, 3, 2)], 0, 2), adds(&[(0, 1, 1), (2, 3, 1)], 0, 2)),

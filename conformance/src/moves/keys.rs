@@ -1,4 +1,4 @@
-//! What contends while it moves.
+//! The contended keys of a move.
 
 use crate::child::SoakKind;
 
@@ -15,15 +15,15 @@ pub(super) const KEYS: [(&str, SoakKind); 9] = [
     ("rwlock", SoakKind::ReadWrite),
 ];
 
-/// In a grant, what is not among [`KEYS`]: a mutex that its process has for itself.
+/// The number, in a grant, of a mutex that only one process uses, which is not in [`KEYS`].
 pub(super) const OWN: usize = KEYS.len();
 
-/// The mutex that a process has for itself: what an acquisition takes that waits for nobody.
+/// Returns the mutex that only this process uses, to measure uncontended acquisitions.
 pub(super) fn own(process: u32) -> String {
     format!("own-{process}")
 }
 
-/// The limit of a semaphore; of other kinds, any.
+/// Returns the limit of a semaphore; any value for other kinds.
 pub(super) fn limit(kind: SoakKind) -> u32 {
     match kind {
         SoakKind::Permits { limit } => limit,

@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 use super::side::Sides;
 use crate::child::Role;
 
-/// What an operator does with a move.
+/// The work of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Operates {
-    /// Takes it to *new*, from which it may come back.
+    /// Takes the move to *new*, from which it may come back.
     ToNew,
-    /// Takes it back, and gives it up.
+    /// Takes the move back, and gives it up.
     Abort,
-    /// Takes it to *done*.
+    /// Takes the move to *done*.
     Run,
-    /// Finishes one that is *done*.
+    /// Finishes a move that is *done*.
     Finish,
 }
 
@@ -30,7 +30,9 @@ impl Role for Operates {
 
     async fn work(self, connectors: &[Arc<dyn Connector>], config: &Config) -> Result<()> {
         let sides = config.moving.as_deref();
-        let sides = sides.ok_or_else(|| Error::invalid("config", "an operator's names two sides"))?;
+        let sides = sides.ok_or_else(|| {
+            Error::invalid("config", "the configuration of an operator must name two sides")
+        })?;
         let operator = Move::connect(connectors, sides).await?;
         self.by(&operator).await?;
         operator.close().await
@@ -38,7 +40,7 @@ impl Role for Operates {
 }
 
 impl Operates {
-    /// Does it, from wherever the move stands.
+    /// Does the work, from any phase of the move.
     pub(super) async fn by(self, operator: &Move) -> Result<()> {
         match self {
             Operates::ToNew => {
@@ -54,12 +56,12 @@ impl Operates {
     }
 }
 
-/// Another operator, of this process.
+/// Connects another operator in this process.
 pub(super) async fn another(sides: &Sides) -> std::result::Result<Move, String> {
     Move::connect(&sides.connectors(), &sides.operators()).await.map_err(said)
 }
 
-/// What an operator was answered.
+/// Returns the text of an operator's error.
 pub(super) fn said(error: Error) -> String {
     format!("the operator: {error:?}")
 }

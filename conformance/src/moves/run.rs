@@ -1,4 +1,4 @@
-//! A run: its sides, its processes and its operator, from their beginning to the verdict.
+//! A run: its sides, its processes and its operator, from their start to the verdict.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::bounds::PATIENCE;
 use crate::context::SEED;
 use crate::failover::noise;
 
-/// What runs, and what has happened in it.
+/// The parts of a run, and its happenings.
 pub(super) struct Run {
     pub(super) sides: Sides,
     pub(super) fleet: Fleet,
@@ -29,7 +29,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Opens both sides, and starts the processes. Prints the seed of what is random.
+    /// Opens both sides, and starts the processes. Prints the seed of random choices.
     pub(super) async fn begin(
         old: MovingSide,
         new: MovingSide,
@@ -38,7 +38,9 @@ impl Run {
     ) -> Result<Self, String> {
         let sides = Sides::open(old, new).await?;
         let seed = match std::env::var(SEED) {
-            Ok(seed) => seed.parse().map_err(|_| format!("{SEED} is a number, not {seed:?}"))?,
+            Ok(seed) => seed
+                .parse()
+                .map_err(|_| format!("{SEED}={seed:?} is not a number: use the value that a run printed"))?,
             Err(_) => rand::random(),
         };
         println!("{}: {SEED}={seed}", sides.name());
@@ -46,13 +48,12 @@ impl Run {
         let operator = Move::connect(&operator(sides.connectors()), &sides.operators()).await;
         let walk = Walk { operator: operator.map_err(said)?, changes: Vec::new() };
         let run = Self { sides, fleet, walk, random: StdRng::seed_from_u64(seed), happenings: Vec::new() };
-        // The processes have to start.
+        // The processes must start first.
         run.fleet.all_are_granted(PATIENCE).await?;
         Ok(run)
     }
 
-    /// Lets the processes end, and judges what they have said; then that nobody is a member any more, and that
-    /// nothing is left.
+    /// Ends the processes, and checks their reports. Then checks that the move has no members and that no data is left.
     pub(super) async fn end(self, ends: Ends) -> Result<(), String> {
         let Self { sides, fleet, walk: Walk { mut operator, changes }, happenings, mut random } = self;
         let name = sides.name();
@@ -67,10 +68,10 @@ impl Run {
         verdict.judge()?;
         // A process that was killed is a member until its lease has ended.
         if members > 0 && !ends.some_die {
-            return Err(format!("{name}: {members} members are left of processes that have closed"));
+            return Err(format!("{name}: {members} members are left, although their processes have closed"));
         }
         if ends.finishes && ends.operators_die {
-            // Whatever passes the doors is a request of those who die.
+            // All requests through the doors must be of operators that are killed.
             operator.close().await.map_err(said)?;
             killed_at_finish(&sides, &mut random).await?;
             operator = another(&sides).await?;
@@ -78,8 +79,7 @@ impl Run {
         if ends.finishes {
             finish(&operator, sides.old.recovery() + noise()).await?;
         }
-        // Else the move was given up. Either side has what it has for good, and a client of one side alone
-        // reads it.
+        // Otherwise the move was given up. Each side keeps its data, and a client of one side reads it.
         let side = if ends.finishes { &sides.new } else { &sides.old };
         let counted = heard.adds.judge(side.takes_count().await?).map_err(|broken| broken.why)?;
         println!("{name}: {counted}");
@@ -88,8 +88,7 @@ impl Run {
     }
 }
 
-/// Finishes the move, as soon as those who were killed are not on the list any more. Behind another who did it
-/// changes nothing.
+/// Finishes the move when the killed processes are not listed any more. After another operator's `finish`, this changes nothing.
 async fn finish(operator: &Move, within: Duration) -> Result<(), String> {
     let until = Instant::now() + within;
     loop {

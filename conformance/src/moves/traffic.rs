@@ -17,21 +17,21 @@ use crate::cases::is_long;
 use crate::child::{AGAIN, Contested, OneHold, Orders, Role, Work, is_of_an_outage};
 use crate::hold_record::{HoldRecord, monotonic};
 
-/// How long a hold lasts; outside of the long tier three times as long. The grants of many processes use the
-/// processor, which other programs are to have there.
+/// The time of a hold; three times as long outside of the long tier. Grants of many processes use the processor, which other programs
+/// need there.
 const WORK: Duration = Duration::from_millis(5);
 
 fn work() -> Duration {
     if is_long() { WORK } else { WORK * 3 }
 }
 
-/// Between two acquisitions of what nobody else wants: one begins at any time within a phase.
+/// The pause between two uncontended acquisitions: one starts at any time within a phase.
 const OWN_PAUSE: Duration = Duration::from_millis(10);
 
-/// Between two adds of one process.
+/// The pause between two adds of one process.
 const ADDS_PAUSE: Duration = Duration::from_millis(10);
 
-/// How often a hold is checked while it lasts.
+/// The time between two checks of a hold.
 const CHECKS: Duration = Duration::from_millis(2);
 
 /// Contends for all keys of a load, by a task for each, for one key that no other process wants, and may add to a
@@ -91,7 +91,7 @@ impl Role for Traffic {
         let mut orders = Orders::new();
         tokio::select! {
             _any = orders.next() => {}
-            // None ends by itself.
+            // No task ends early without an error.
             Some(ended) = tasks.join_next() => ended.expect("no panic")?,
         }
         stops.send_replace(true);
@@ -146,7 +146,7 @@ impl Work for OfKey {
     }
 }
 
-/// Adds to the counter of all processes, without a pause but what there is between two holds.
+/// Adds to the counter of all processes, with a short pause between two adds.
 async fn adds(coordinator: Coordinator, stopped: watch::Receiver<bool>) -> Result<()> {
     let counter = coordinator.counter(COUNTER)?;
     while !*stopped.borrow() {
@@ -166,8 +166,8 @@ async fn adds(coordinator: Coordinator, stopped: watch::Receiver<bool>) -> Resul
     Ok(())
 }
 
-/// Works under a hold, and says when it begins and for how long it held: to its end, or, where it is lost, up
-/// to the last time at which it believed so. The clock is read before each check, so it certainly held then.
+/// Works under a hold, and reports its start and its certain time: to its end, or, for a lost hold, up to the last successful check. The
+/// clock is read before each check, so the process certainly held at that time.
 async fn report(held: OneHold<'_>, key: usize, works: Duration) -> Result<()> {
     let OneHold { hold, claim, token, asked } = held;
     let from = monotonic();

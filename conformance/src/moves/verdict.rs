@@ -1,4 +1,4 @@
-//! What was seen of a load that moved, and whether it may be so.
+//! The observations of a load that moved, and their verdict.
 
 use std::time::Duration;
 
@@ -12,39 +12,39 @@ use crate::failover::{longest_wait, noise};
 use crate::fenced::fenced;
 use crate::hold_record::{HoldRecord, in_order_of_tokens, none_overlap};
 
-/// Something that may keep a key from being granted, on the clock of grants.
+/// An event that may delay grants, on the clock of grants.
 #[derive(Clone, Debug)]
 pub(super) struct Happening {
     pub(super) what: String,
     pub(super) begun: u64,
     pub(super) over: u64,
-    /// For how long a key may have no grant by it, from its beginning until it is granted behind it.
+    /// The longest allowed time without a grant of a key, from the start of the event to the first grant after it.
     pub(super) allowed: Duration,
 }
 
 impl Happening {
-    /// A change of phase. `dead`: for how long one who is dead may hold up others.
+    /// Creates the happening of a change of phase. `dead` is the longest delay by a dead client.
     pub(super) fn of(change: &Change, dead: Duration) -> Self {
         Self { what: change.what.to_owned(), begun: change.begun, over: change.known, allowed: dead }
     }
 }
 
-/// A run, as it is judged.
+/// A run and its observations.
 pub(super) struct Verdict<'a> {
-    /// Which it is.
+    /// The name of the run.
     pub(super) name: &'a str,
     pub(super) heard: &'a Heard,
     pub(super) changes: &'a [Change],
     pub(super) happenings: &'a [Happening],
-    /// What an acquisition may take beyond its bound that nobody else wants: how long a server was away.
+    /// The additional time for an uncontended acquisition: the time for which a server was down.
     pub(super) away: Duration,
 }
 
 impl Verdict<'_> {
-    /// Prints what was seen.
+    /// Prints the observations.
     ///
     /// # Errors
-    /// The rule that each key breaks; and a delay above its bound.
+    /// The rules that keys break, and a delay above its bound.
     pub(super) fn judge(&self) -> Result<(), String> {
         let broken: Vec<_> = self.broken().into_iter().map(|broken| broken.why).collect();
         if broken.is_empty() { Ok(()) } else { Err(format!("{}: {}", self.name, broken.join("\n"))) }
@@ -133,7 +133,7 @@ impl Verdict<'_> {
         ))
     }
 
-    /// The longest time without a grant that nothing happened in. The `grants` rise.
+    /// Returns the longest time without a grant and without a happening. The `grants` rise.
     fn longest_elsewhere(&self, grants: &[u64]) -> Duration {
         let apart = |from: u64, to: u64| self.happenings.iter().all(|of| to < of.begun || of.over < from);
         let pairs = grants.windows(2).map(|pair| (pair[0], pair[1]));
@@ -142,8 +142,7 @@ impl Verdict<'_> {
     }
 }
 
-/// The longest time by which a step came after the last process that died before it: some die while the step waits
-/// for others.
+/// Returns the longest time from the last death of a process to the end of a step: processes may die while a step waits for others.
 ///
 /// # Errors
 /// If it is longer than `bound`.
@@ -164,7 +163,7 @@ pub(super) fn judge_steps(
     Err(Rule::Step.broken(why))
 }
 
-/// Half of the times, and all of them, in words.
+/// Returns the median and the longest time as text.
 fn spread(times: impl Iterator<Item = Duration>) -> Option<String> {
     let mut times: Vec<_> = times.collect();
     times.sort_unstable();

@@ -1,4 +1,4 @@
-//! The operator of a run: it takes steps, and notes when.
+//! The operator of a run: it takes steps, and records their times.
 
 use std::time::Duration;
 
@@ -9,33 +9,32 @@ use tokio::time::{Instant, sleep};
 use super::operates::said;
 use crate::failover::now;
 
-/// How often it is asked for what there is no event for: whether everybody knows of a step.
+/// The pause between two questions whether all members know a step, which has no event.
 pub(super) const AGAIN: Duration = Duration::from_millis(10);
 
 /// A step that was taken, on the clock of grants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
-    /// What was called.
+    /// The name of the call.
     pub(super) what: &'static str,
-    /// The phase that it came to.
+    /// The reached phase.
     pub(super) phase: MovePhase,
-    /// When it was called.
+    /// The time of the call.
     pub(super) begun: u64,
-    /// When it was over.
+    /// The time of its end.
     pub(super) written: u64,
-    /// When every member had acknowledged it.
+    /// The time at which all members had acknowledged it.
     pub(super) known: u64,
 }
 
-/// A move, as its operator makes it here.
+/// A move with its operator.
 pub(super) struct Walk {
     pub(super) operator: Move,
     pub(super) changes: Vec<Change>,
 }
 
 impl Walk {
-    /// A step, forward or back. Answers the phase that the move is in; `None` where it was given up, by a step
-    /// back from the first one.
+    /// Takes a step, forward or back. Returns the new phase, or `None` if the move was given up by a step back from the first phase.
     pub(super) async fn step(&mut self, back: bool) -> Result<Option<MovePhase>, Error> {
         let begun = now();
         let (what, phase) = match back {
@@ -48,11 +47,11 @@ impl Walk {
 
     async fn note(&mut self, what: &'static str, phase: MovePhase, begun: u64) -> Result<(), Error> {
         let written = now();
-        // Behind *done* no step follows, and it waits for nobody.
+        // After *done* there is no step, so no member is awaited.
         loop {
             match self.operator.status().await {
                 Ok(status) if status.waits_for.is_empty() => break,
-                // A server is away.
+                // A server is down.
                 Err(error) if !error.may_pass() => return Err(error),
                 _ => sleep(AGAIN).await,
             }
@@ -61,8 +60,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Waits until the old side answers and has no members, for so long at most: those of *done* are none any
-    /// more once they know of it.
+    /// Waits until the old side answers and has no members, for at most this time: in *done*, members leave when they know the phase.
     pub(super) async fn has_no_members(&self, within: Duration) -> Result<(), String> {
         let until = Instant::now() + within;
         loop {

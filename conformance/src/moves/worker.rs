@@ -14,16 +14,16 @@ use super::traffic::TrafficEvent;
 use crate::child::{Child, Events, Process};
 use crate::failover::now;
 
-/// When each key was granted last.
+/// The time of the last grant of each key.
 pub(super) type Latest = [u64; KEYS.len()];
 
 /// A process that contends for all keys.
 pub(super) struct Worker {
     pub(super) process: Process,
     hears: JoinHandle<Heard>,
-    // When its own key was granted last.
+    // The time of the last grant of its own key.
     own: watch::Receiver<u64>,
-    // From when to when it was stopped.
+    // Start and end of each stop.
     stops: Vec<(u64, u64)>,
 }
 
@@ -48,7 +48,7 @@ impl Worker {
         granted.map(drop).map_err(|_| "a process has ended early".to_owned())
     }
 
-    /// Sends SIGCONT to a process that was stopped at this time, and waits until it goes on.
+    /// Sends SIGCONT to a process that was stopped at this time, and waits until it continues.
     pub(super) async fn cont(&mut self, stopped: u64, within: Duration) -> Result<(), String> {
         self.process.signal(Signal::CONT);
         let goes_on = self.goes_on(within).await;
@@ -56,8 +56,8 @@ impl Worker {
         goes_on
     }
 
-    /// All reports up to its end, without acquisitions of its own key while it was stopped: their delay does not come
-    /// from a change of phase.
+    /// Returns all reports up to its end, without acquisitions of its own key during a stop: their delay does not come from a change of
+    /// phase.
     pub(super) async fn heard(self) -> Heard {
         let mut heard = self.hears.await.expect("no panic");
         heard.grants.retain(|grant| {

@@ -1,4 +1,4 @@
-//! The lives of the clients, and what their links suffer.
+//! The lives of the clients, and the faults of their links.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,8 +18,7 @@ use crate::testbed::{Client, Link};
 use crate::waits::soon;
 
 impl Chaos {
-    /// One client after the other, this one first, each for a while, looked at by one whose link is well.
-    /// Answers the last.
+    /// Runs one client after the other, starting with this one. A client without faults observes them. Returns the last client.
     pub(super) async fn live_and_die(
         self: &Arc<Self>,
         context: &Context,
@@ -46,7 +45,7 @@ impl Chaos {
             crashes |= chance.random_ratio(1, 2);
             self.disturb(&*client.link, faults, ends).await;
             if ends < self.ends && std::mem::take(&mut crashes) {
-                // As in a crash: it can say nothing any more, and never comes back.
+                // As in a crash: the client sends no more requests, and never returns.
                 client.link.cut();
                 self.crashes.fetch_add(1, Ordering::AcqRel);
                 tasks.abort_all();
@@ -61,7 +60,7 @@ impl Chaos {
             while let Some(ended) = tasks.join_next().await {
                 ended.expect("no panic");
             }
-            // While its lease lives, which takes nothing back then.
+            // While its lease is live, so that the lease does not free nodes.
             soon("an idle client has no node in any queue", async {
                 while !self.is_nowhere(context, well, &label).await {
                     sleep(LOOK).await;
@@ -71,14 +70,14 @@ impl Chaos {
             if Instant::now() >= self.ends {
                 return client;
             }
-            // What was sent just before may still be under way: then its end is not confirmed.
+            // Earlier requests may be in progress: then the close is not confirmed.
             if let Err(error) = soon("the close", client.coordinator.close()).await {
                 self.expected(&error);
             }
         }
     }
 
-    /// Whether no queue shows a node with this label. No answer is none.
+    /// Returns whether no queue shows a node with this label. A missing answer counts as a node.
     async fn is_nowhere(&self, context: &Context, well: &Client, label: &str) -> bool {
         let kind = match self.kind {
             SoakKind::Exclusive => Kind::Mutex,
@@ -95,7 +94,7 @@ impl Chaos {
         true
     }
 
-    /// What the link suffers, one thing after the other, to the end; then it is well.
+    /// Applies faults to the link, one after the other, until the end; then the link works again.
     async fn disturb(&self, link: &dyn Link, mut chance: StdRng, ends: Instant) {
         let (ttl, chance) = (self.ttl, &mut chance);
         while Instant::now() < ends {
@@ -110,7 +109,7 @@ impl Chaos {
                     link.cut();
                     pause(chance, ttl / 2..ttl * 2).await;
                 }
-                // All is slow, or stands still.
+                // All traffic is slow, or stops.
                 2 => {
                     link.delay(chance.random_range(Duration::ZERO..ttl / 2));
                     pause(chance, Duration::ZERO..ttl * 2).await;
@@ -119,7 +118,7 @@ impl Chaos {
                     link.delay(chance.random_range(ttl..ttl * 2));
                     pause(chance, ttl / 2..ttl * 2).await;
                 }
-                // Nobody need ask in that time, and what breaks the connection otherwise will do.
+                // There may be no request in that time, or the connection may break for another reason: both are fine.
                 4 => {
                     let mut dropped = link.drop_reply(KEY);
                     let _ = timeout(ttl, dropped.caught()).await;

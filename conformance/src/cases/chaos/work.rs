@@ -1,4 +1,4 @@
-//! What the tasks of a client do: acquire in every way, work, and note for how long they held.
+//! The tasks of a client: they acquire in each way, work, and record their holds.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -38,15 +38,15 @@ impl Chaos {
         }
     }
 
-    /// Nobody removes anything here, and the servers keep what they have acknowledged: a loss comes
-    /// by the deadline, or it is one that the server had no right to.
+    /// Asserts that an error is expected. No node is removed from outside here, and servers keep acknowledged data: a loss other than by
+    /// the deadline is a fault of the server.
     pub(super) fn expected(&self, error: &Error) {
         assert!(is_of_faults(error), "{error}");
         self.failed.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// All that there is to have, for a moment. It begins anew where a busy machine was too late for it: its
-    /// lease is short. No machine is on a paused clock.
+    /// Holds the whole capacity for a moment. It tries again if a busy machine was too late for its short lease. On a paused clock, no
+    /// machine is late.
     pub(super) async fn serve(&self, coordinator: &Coordinator, key: usize, paused: bool) {
         while let Err(error) = self.hold_all(coordinator, key).await {
             assert!(!paused && is_of_faults(&error), "{error}");
@@ -171,7 +171,7 @@ async fn give_back(hold: impl Into<Hold>, releases: bool) -> Result<()> {
         return Ok(());
     }
     match hold.into().release().await {
-        // Held until now or not: the records are compared.
+        // The result of the release does not matter: the records are compared.
         Err(error) if error.lost_reason().is_none() => Err(error),
         _ => Ok(()),
     }

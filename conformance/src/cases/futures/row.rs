@@ -8,11 +8,11 @@ use crate::adapter::Adapter;
 /// A future that a user can await.
 pub(crate) struct PublicFuture {
     pub(crate) name: &'static str,
-    /// Whose queue it has to do with.
+    /// The adapter of its queue.
     pub(crate) adapter: Adapter,
     /// Whether it waits while another holds: it is dropped at its await points then, too.
     pub(crate) waits: bool,
-    /// Does what comes before it, and makes it.
+    /// Prepares the state, and creates the future.
     pub(crate) prepare: for<'a> fn(&'a Site<'_>) -> BoxFuture<'a, Prepared>,
 }
 

@@ -1,4 +1,4 @@
-//! Where the futures of the table are made and dropped.
+//! The place where the futures of the table are created and dropped.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use crate::context::Context;
 use crate::exclusive::Lock;
 use crate::testbed::Client;
 
-/// Where a future is made and dropped.
+/// The place where a future is created and dropped.
 pub(crate) struct Site<'a> {
     pub(super) context: &'a Context,
-    /// Whose future it is.
+    /// The client of the future.
     pub(crate) client: Client,
     pub(super) owner: Owner,
     pub(super) key: String,
@@ -45,7 +45,7 @@ impl<'a> Site<'a> {
         MultiLock::new([self.mutex()]).expect("a member")
     }
 
-    /// Waits for the one key while it holds another, which stands before it in the order.
+    /// Returns a lock that waits for one key while it holds another key, which is first in the order.
     pub(super) fn multi_of_two(&self) -> MultiLock {
         let first = self.client.coordinator.mutex("0").expect("a good key");
         MultiLock::new([self.mutex(), first]).expect("good members")
