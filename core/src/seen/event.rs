@@ -160,7 +160,7 @@ events! {
 
     /// Reports that a participant of a move has acknowledged a phase.
     pub(crate) fn phase_reached(phase: MovePhase, epoch: u16, took: impl Debug)
-        = INFO "latchwork.move.reached" [%phase, epoch, ?took] "this client acknowledged a phase of its move: all its holds fit it";
+        = INFO "latchwork.move.reached" [%phase, epoch, ?took] "this client acknowledged a phase of its move: all its holds follow it";
 
     /// Reports that the server shows an earlier stage of a move than before.
     /// `seen` and `now` are versions of the cell of the move.
