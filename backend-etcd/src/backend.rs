@@ -1,4 +1,4 @@
-//! The contracts' traits, implemented on the client.
+//! Implements the contracts for a client of etcd.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use latchwork_core::{
     Address, Capabilities, Claim, Error, Eviction, Lease, ListedKey, Page, QueuePrefix, Result,
 };
 
-/// A client of etcd: one channel, one lease for all its nodes, one stream of watches.
+/// A client of an etcd cluster: one channel, one lease for all its nodes, and one stream of watches.
 pub struct EtcdBackend {
     client: Client,
 }
@@ -38,7 +38,10 @@ impl EtcdBackend {
         &self.client.nodes.driver
     }
 
-    /// The keys of a queue, for a client that is open.
+    /// Returns the keys of a queue.
+    ///
+    /// # Errors
+    /// `Closed` if the client is closed.
     fn queue(&self, address: &Address) -> Result<Queue> {
         self.check_open()?;
         self.client.layout.queue(address)
@@ -70,7 +73,7 @@ impl SequentialNodes for EtcdBackend {
 
     async fn list(&self, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         let queue = self.queue(queue)?;
-        // As for a reader, since that reads the whole queue.
+        // As for a reader, because this reads the whole queue.
         let (listing, limit) = list::read(self.driver(), &queue, Claim::Shared, Order::Oldest).await?;
         let claims: Vec<_> = listing.members.iter().map(|member| member.claim).collect();
         let marked = listing.members.iter().rposition(|member| member.marked).map_or(0, |last| last + 1);
@@ -84,7 +87,7 @@ impl SequentialNodes for EtcdBackend {
             }
             let members: Vec<_> = part.iter().map(|(_, member)| *member).collect();
             let values = data::read(self.driver(), &queue, &members).await?;
-            // One that has left since the listing makes room for those behind it.
+            // A node that has left since the listing makes room for later nodes.
             entries.extend(part.into_iter().zip(values).filter_map(|((at, member), value)| {
                 let (node, data) = value?;
                 leases.push(member.lease);
@@ -119,7 +122,7 @@ impl SequentialNodes for EtcdBackend {
         let order = Order::CreatedAt(sequence);
         let (found, _) = self.driver().range(list::nodes(&queue, order, 0)).await?;
         let mut was_there = false;
-        // One key, unless another program's transaction created several.
+        // One key, unless a transaction of another program created several.
         for StoredKey { key, .. } in found.keys.into_iter().filter(|stored| queue.claim(stored).is_some()) {
             let mut deletes = vec![Op::Delete(key.clone())];
             if queue.data_place_of(&key) == DataPlace::Beside {

@@ -134,8 +134,12 @@ impl CellLeases {
             let made = |why: &'static str| Error::new(ErrorKind::OutcomeUnknown, why);
             return match self.used(lease).await {
                 Ok(true) => Ok(result),
-                Ok(false) => Err(made("the cell was written, and had gone before the answer")),
-                Err(error) => Err(made("the cell was written, and may go too early").because(error)),
+                Ok(false) => {
+                    Err(made("the cell was written, but it ended before the client could renew its lease"))
+                }
+                Err(error) => {
+                    Err(made("the cell was written, but it may end before its time to idle").because(error))
+                }
             };
         }
     }

@@ -109,7 +109,7 @@ impl Layout {
         if own.iter().any(|own| own.starts_with(prefix) || prefix.starts_with(own.as_str())) {
             return Err(Error::invalid(
                 "key",
-                "this exact address holds keys that this library keeps for itself",
+                "this exact address is reserved: the library stores its own keys there",
             ));
         }
         Ok(())

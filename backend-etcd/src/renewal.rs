@@ -51,7 +51,7 @@ async fn renew_until_lost(driver: Driver, session: Arc<Session>) {
                 return;
             }
             Err(Failure::Full(error) | Failure::TooLong(error) | Failure::Other(error)) => {
-                tracing::debug!(%error, "renewal of an etcd lease is interrupted");
+                tracing::debug!(%error, "the renewal of the lease was interrupted; the client tries again");
                 driver.link.broken(&error);
                 lease.suspend();
                 tokio::select! {
@@ -131,13 +131,13 @@ async fn open(driver: &Driver, session: &Arc<Session>, silent: Option<Renewals>)
 async fn first_of<T: 'static>(streams: &mut JoinSet<Answer<T>>) -> Option<Answer<T>> {
     loop {
         let opened = streams.join_next().await?.unwrap_or_else(|died| {
-            Err(Error::new(ErrorKind::OutcomeUnknown, "a renewal came to no end").because(died).into())
+            Err(Error::new(ErrorKind::OutcomeUnknown, "the task of a renewal died").because(died).into())
         });
         match opened {
             Err(Failure::Full(error) | Failure::TooLong(error) | Failure::Other(error))
                 if !streams.is_empty() =>
             {
-                tracing::debug!(%error, "one stream of renewals of several failed");
+                tracing::debug!(%error, "one of several streams of renewals failed");
             }
             last => return Some(last),
         }

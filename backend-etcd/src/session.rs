@@ -39,7 +39,8 @@ impl Session {
         let (id, granted) = granted.map_err(|error| error.of_harmless("no lease was granted"))?;
         if granted < ttl {
             give_back(runtime, driver.clone(), id, clock.clone(), ttl);
-            let range = format!("asked for a lease of {ttl:?}, which this server cuts to {granted:?}");
+            let range =
+                format!("the server granted a lease of {granted:?} instead of {ttl:?}: set a shorter ttl");
             return Err(Error::new(ErrorKind::Misconfigured, range));
         }
         Ok(Self::new(id, LeaseWriter::new(clock.clone(), granted, sent)))
@@ -70,7 +71,7 @@ pub(crate) fn give_back(runtime: &Handle, driver: Driver, lease: i64, clock: Clo
         let mut backoff = Backoff::new(Pauses::OUTAGE);
         while let Err(Failure::Other(error)) = driver.revoke(lease).await {
             if clock.now() >= runs_out {
-                tracing::debug!(%error, lease, "an etcd lease was not given back; it has run out");
+                tracing::debug!(%error, lease, "could not revoke a lease; it has expired");
                 return;
             }
             backoff.wait(&clock).await;
@@ -96,7 +97,7 @@ pub(crate) async fn revoke_in_time(driver: &Driver, session: &Session) -> Result
     let within = driver.request_timeout;
     let outcome = timeout(within, tries).await;
     outcome.unwrap_or_else(|_| Err(last.unwrap_or_else(|| late().into()))).map_err(|error| {
-        let what = "the lease could not be given back; it runs out by itself";
+        let what = "closed, but the server did not revoke the lease: it expires by its TTL";
         Error::new(ErrorKind::Unavailable, what).because(error)
     })
 }

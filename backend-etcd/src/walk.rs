@@ -22,7 +22,7 @@ pub(crate) fn start(
     match after {
         None => Ok(first.into()),
         Some(after) if of.queue(after).is_some() => Ok(behind(after)),
-        Some(_) => Err(Error::invalid("after", "no page of this listing ended there")),
+        Some(_) => Err(Error::invalid("after", "is not the `next` of a page of this listing")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The contracts, implemented on one client of one Redis server.
+//! Implements the contracts for a client of Redis.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +23,8 @@ use crate::queue::{cleanup, join, limit, list};
 use crate::watch::{RedisWatch, Subject};
 use crate::{facts, walk};
 
-/// A client of one Redis server: one connection, one inbox, one task that renews all nodes.
+/// A client of a Redis server (or of a Redis Cluster): one connection for each server, one inbox, and one
+/// task that renews all nodes and cells.
 pub struct RedisBackend {
     client: Arc<Client>,
     eviction: Eviction,
@@ -76,7 +77,12 @@ impl Cells for RedisBackend {
     }
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
-        let refused = || Error::new(ErrorKind::Misconfigured, "a write without a holder was refused");
+        let refused = || {
+            Error::new(
+                ErrorKind::Misconfigured,
+                "the server refused, as not held, a write that names no holder",
+            )
+        };
         access::write(&self.client, cell, write, None).await?.ok_or_else(refused)
     }
 

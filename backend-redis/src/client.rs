@@ -196,7 +196,7 @@ async fn sweep(client: Arc<Client>, queue: QueueKeys) {
             Ok((_, queues)) if matches!(queues.first(), Some(Ok((flags, _))) if flags.more()) => {}
             Ok(_) => return,
             Err(error) => {
-                tracing::debug!(%error, "a queue was not swept to its end");
+                tracing::debug!(%error, "could not remove all expired nodes of a queue; the next operation on it continues");
                 return;
             }
         }

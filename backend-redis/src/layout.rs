@@ -74,7 +74,10 @@ impl QueueKeys {
         if fits {
             Ok(())
         } else {
-            Err(Error::invalid("claim", format!("the queue {} takes no {claim:?} claim", self.prefix)))
+            Err(Error::invalid(
+                "claim",
+                format!("the queue {} does not accept a {claim:?} claim", self.prefix),
+            ))
         }
     }
 
@@ -153,7 +156,7 @@ fn prefix(address: &Address) -> Result<String> {
     match address.namespace() {
         Some(namespace) => Ok(format!("{namespace}:{kind}:{{{key}}}:")),
         None if key.contains(['{', '}']) => {
-            Err(Error::invalid("key", "an exact address on Redis must not contain a brace"))
+            Err(Error::invalid("key", "an exact address on Redis must not contain a brace: `{` or `}`"))
         }
         None => Ok(format!("{kind}:{{{key}}}:")),
     }

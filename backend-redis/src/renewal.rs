@@ -66,7 +66,7 @@ pub(crate) async fn renew_always(client: Weak<Client>, reconnected: Arc<Notify>)
                     round + period
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "not everything was renewed; again soon");
+                    tracing::debug!(%error, "some nodes or cells were not renewed; the client tries again soon");
                     // A refusal may end in time, but is not asked for in a tight loop.
                     clock.now() + if error.may_pass() { AGAIN } else { AGAIN.max(period / 4) }
                 }
@@ -264,7 +264,7 @@ fn apply(client: &Arc<Client>, batch: &Batch, sent: Moment, answers: Renewed) ->
                 }
             }
             Err(words) => {
-                tracing::debug!(?queue, words, "a queue was not renewed");
+                tracing::debug!(?queue, words, "the server refused to renew the nodes of a queue");
                 refused += 1;
             }
         }

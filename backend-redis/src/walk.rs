@@ -34,7 +34,10 @@ pub(crate) async fn page(
         of.check_cells()?;
     }
     let keys = ListedKeys::of(of, with);
-    let page = |after| Cursor::parse(after).ok_or_else(|| Error::invalid("after", "is not what a page gave"));
+    let page = |after| {
+        Cursor::parse(after)
+            .ok_or_else(|| Error::invalid("after", "is not the `next` of a page of this listing"))
+    };
     // `None` behind the last step.
     let mut next = Some(after.map_or_else(|| Ok(Cursor::default()), page)?);
     // What was shown: a walk may meet a key twice, and a queue may have two.

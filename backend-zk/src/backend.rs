@@ -1,4 +1,4 @@
-//! The contracts, implemented on a client.
+//! Implements the contracts for a client of ZooKeeper.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use latchwork_core::backend::{
 use latchwork_core::facts::ServerFacts;
 use latchwork_core::{Address, Capabilities, Error, Eviction, Lease, ListedKey, Page, QueuePrefix, Result};
 
-/// A client of a ZooKeeper ensemble. Its nodes hang on one session at a time. Where it waits in
-/// hundreds of queues at once, it has further sessions that only watch.
+/// A client of a ZooKeeper ensemble. All its nodes belong to one session. A client that waits in
+/// hundreds of queues at once opens more sessions, only for watches.
 pub struct ZooKeeperBackend {
     pub(crate) client: Arc<Client>,
 }
@@ -28,7 +28,7 @@ impl SequentialNodes for ZooKeeperBackend {
     }
 
     async fn abandon(&self, join: &Join) -> Result<()> {
-        // On the last session, lost or not: what hung on a lost one goes with that.
+        // On the last session, lost or not: the nodes of a lost session end with it.
         queue::abandon(&self.client.current(), join).await
     }
 
@@ -64,7 +64,7 @@ impl Cells for ZooKeeperBackend {
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         let written = cells::write(&self.client.session().await?.lease, cell, write, None).await?;
-        // Only a held write is refused for a node.
+        // Only a held write can be refused because of a node.
         written.ok_or_else(Error::closed)
     }
 
@@ -82,8 +82,8 @@ impl Backend for ZooKeeperBackend {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             lease_per_node: false,
-            // A refused try leaves a node for a moment. It may make another try fail, and wakes a
-            // follower.
+            // A refused try leaves a node for a moment. The node may make another try fail, and
+            // wakes the next waiter.
             clean_try: false,
             prompt_revocation: true,
             minimum_outlives_close: false,
@@ -92,7 +92,7 @@ impl Backend for ZooKeeperBackend {
             idle_cells: self.client.current().lease.cell_uses.is_some(),
             exact_addresses: true,
             held_writes: true,
-            // A session's timeout and its last contact are the leader's alone.
+            // Only the leader knows a session's timeout and its last contact.
             lease_left: false,
             eviction: Eviction::Never,
         }

@@ -131,7 +131,7 @@ impl Client {
                 if confirmed {
                     return Ok(());
                 }
-                let what = "the server did not confirm the end of the session; it expires by itself";
+                let what = "closed, but the server did not confirm the end of the session: it expires by its timeout";
                 Err(Error::new(ErrorKind::Unavailable, what))
             }
         };

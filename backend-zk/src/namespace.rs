@@ -20,8 +20,7 @@ pub(crate) async fn make_member(driver: &Driver, settings: &Settings, member: &s
     for (path, _) in paths.iter().zip(found).filter(|(_, found)| found.is_none()) {
         let made = driver.make_path(path, NodeMode::Persistent).await;
         if split(path).1 == RELEASED && matches!(made, Err(Fault::Forbidden(_))) {
-            let what =
-                "it may not be made: releases are not announced, and a waiter behind several others lists";
+            let what = "it may not be made by this login: releases are not announced, and a waiter after several others lists the queue";
             seen::advice(NAME, path, &what);
             continue;
         }
@@ -47,8 +46,8 @@ pub(crate) async fn trusted(driver: &Driver, settings: &Settings) -> Result<bool
     if settings.logins.are_given() && !unguarded.is_empty() {
         let namespace = format!("{root}/{}", settings.namespace);
         let what = format!(
-            "the login does not protect this namespace: these directories were made without it, and everybody may delete \
-             what is in them: {}. Set their ACLs (zkCli: addauth digest user:password, then setAcl -R {namespace} auth::cdrwa)",
+            "the login does not protect this namespace: these directories were created without it, so every client may delete \
+             their nodes: {}. Set their ACLs (zkCli: addauth digest user:password, then setAcl -R {namespace} auth::cdrwa)",
             unguarded.join(" "),
         );
         seen::advice(NAME, &namespace, &what);
@@ -78,7 +77,7 @@ pub(crate) fn connect_error(fault: Fault, settings: &Settings) -> Error {
         Fault::NoNode | Fault::NodeExists => fault.error(&with_chroot("create")),
         other => {
             let hosts = settings.hosts.join(",");
-            let error = Error::new(ErrorKind::Unavailable, format!("no session could be opened at {hosts}"));
+            let error = Error::new(ErrorKind::Unavailable, format!("could not open a session at {hosts}"));
             match other {
                 Fault::Unknown(Unanswered { answer: Some(answer), .. }) => error.because(answer),
                 _ => error,

@@ -68,7 +68,10 @@ pub(crate) async fn names(
     after: Option<&str>,
 ) -> Result<Vec<(Address, String)>> {
     if let Some(after) = after.filter(|after| of.queue(after).is_none()) {
-        return Err(Error::invalid("after", format!("{after:?} is where no page of these {what} ended")));
+        return Err(Error::invalid(
+            "after",
+            format!("{after:?} is not the `next` of a page of these {what}"),
+        ));
     }
     let names = lease.children_by_majority(directory).await.map_err(|fault| failed(fault, what))?;
     let is_behind = |name: &String| after.is_none_or(|after| name.as_str() > after);

@@ -19,7 +19,8 @@ pub(crate) async fn read(context: &NodeContext, key: &str) -> Result<Option<Vers
     let mut gone = false;
     let read = timeout(driver.request_timeout, until_it_stands(context, key, &mut gone)).await;
     read.unwrap_or_else(|_elapsed| {
-        let why = if gone { "the lease of the cell has ended, and the cell is there" } else { SILENT };
+        let why =
+            if gone { "the cell's lease has ended, but the server still shows the cell" } else { SILENT };
         Err(Error::new(ErrorKind::Unavailable, why).tried("a read", driver.link.host(), begun.elapsed()))
     })
 }
@@ -56,8 +57,11 @@ fn cell(stored: StoredKey) -> Result<VersionedValue> {
         return Ok(VersionedValue { version: version(stored.modified), value: stored.value.into() });
     }
     let key = String::from_utf8_lossy(&stored.key);
-    let foreign = format!("has {bytes} bytes, at most {MAX_CELL_BYTES} are a cell's");
-    Err(Error::new(ErrorKind::Conflict, format!("{key:?} is another program's: it {foreign}")))
+    let foreign = format!("has {bytes} bytes, and a cell has at most {MAX_CELL_BYTES}");
+    Err(Error::new(
+        ErrorKind::Conflict,
+        format!("the key {key:?} belongs to another program: its value {foreign}"),
+    ))
 }
 
 /// The version that a write at this revision has made.

@@ -64,7 +64,7 @@ async fn put_on_lease(
         // Somebody has revoked the lease. The server has carried out nothing.
         sent.store(false, Ordering::Release);
         session.gone(&context.driver).await;
-        let over = "the lease of this client was revoked: the next write opens another";
+        let over = "the lease of this client was revoked: try again, the next write opens a new lease";
         return Err(Error::new(ErrorKind::Unavailable, over));
     }
     outcome(write, answer.map_err(Failure::of_write)?)

@@ -112,7 +112,7 @@ impl Tombstones {
                     self.written.lock().tombstones.drain(..due.len());
                 }
                 Err(failure) => {
-                    tracing::debug!(?failure, "tombstones were not removed yet");
+                    tracing::debug!(?failure, "could not remove tombstones; the client tries again");
                     backoff.wait(&self.clock).await;
                 }
             }

@@ -82,7 +82,11 @@ fn after_the_put(failure: Failure) -> Failure {
             if !matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Lost(_)) =>
         {
             Failure::Other(
-                Error::new(ErrorKind::OutcomeUnknown, "joined, but no more is known").because(error),
+                Error::new(
+                    ErrorKind::OutcomeUnknown,
+                    "the node was created, but a later request of the join failed",
+                )
+                .because(error),
             )
         }
         other => other,
@@ -259,7 +263,11 @@ impl Attempt<'_> {
     }
 
     fn contended(&self) -> Failure {
-        Error::new(ErrorKind::Unavailable, format!("others were ahead {ROUNDS} times in a row")).into()
+        Error::new(
+            ErrorKind::Unavailable,
+            format!("other clients changed the queue first, {ROUNDS} times in a row: try again"),
+        )
+        .into()
     }
 }
 

@@ -48,7 +48,7 @@ async fn write(driver: &Driver, watches: &Watches, own: &OwnNode, mark: Op) {
         match driver.txn(Txn::when(own.exists(), vec![mark.clone()])).await {
             Ok(_) | Err(Failure::LeaseGone) => return,
             Err(Failure::Full(error) | Failure::TooLong(error) | Failure::Other(error)) => {
-                tracing::debug!(%error, "an admission was not marked yet");
+                tracing::debug!(%error, "could not mark an admission; the client tries again");
                 backoff.wait(own.state.lease().clock()).await;
             }
         }

@@ -165,7 +165,7 @@ async fn list(node: &EtcdNode, waiting: &Waiting) -> Result<Listing> {
                 return Ok(listing);
             }
             Err(error) if error.may_pass() => {
-                tracing::debug!(%error, "a waiter could not list its queue");
+                tracing::debug!(%error, "a waiter could not list its queue; it tries again");
                 tokio::select! {
                     _ = node.own.state.until_lost() => {}
                     () = backoff.wait(node.own.state.lease().clock()) => {}

@@ -88,7 +88,7 @@ impl Subscribed {
             return Ok(self.news.changed().await.is_ok());
         }
         let news = tokio::time::timeout(within, self.news.changed()).await;
-        let late = |_| Error::new(ErrorKind::Unavailable, "the server has not made a watch in time");
+        let late = |_| Error::new(ErrorKind::Unavailable, "the server did not create the watch in time");
         self.created = news.map_err(late)?.is_ok();
         Ok(self.created)
     }

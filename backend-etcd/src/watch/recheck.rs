@@ -45,12 +45,13 @@ async fn check_until_answered(
     loop {
         match check(driver, watches, held).await {
             Err(error) if error.may_pass() => {
-                tracing::debug!(%error, "the held nodes could not be checked yet");
+                tracing::debug!(%error, "could not check the held nodes; the client tries again");
                 backoff.wait(clock).await;
             }
             answer => {
-                return answer
-                    .inspect_err(|error| tracing::debug!(%error, "the check of held nodes was refused"));
+                return answer.inspect_err(
+                    |error| tracing::debug!(%error, "the server refused the check of held nodes"),
+                );
             }
         }
     }

@@ -34,7 +34,10 @@ pub(crate) async fn run(
                 None => match WatchStream::open(&driver, watch).await {
                     Ok(opened) => stream = Some(opened),
                     Err(failure) => {
-                        tracing::debug!(?failure, "no stream of watches");
+                        tracing::debug!(
+                            ?failure,
+                            "could not open a stream of watches; the client tries again"
+                        );
                         (to_start, logged_in) = (watches.stream_ended(), false);
                         backoff.wait(&clock).await;
                     }

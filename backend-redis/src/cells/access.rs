@@ -93,7 +93,7 @@ async fn run(client: &Client, call: &Call) -> Result<(Moment, Reply)> {
     match client.run(call).await {
         Ok(answer) => Ok(answer),
         Err(error) if error.kind() == ErrorKind::Closed => {
-            Err(Error::new(ErrorKind::OutcomeUnknown, "the client was closed before the answer")
+            Err(Error::new(ErrorKind::OutcomeUnknown, "the client was closed before the server answered")
                 .because(error))
         }
         Err(error) => Err(error),

@@ -49,7 +49,7 @@ pub(crate) async fn before_next_lease(client: &Arc<Client>) {
         }
     };
     if tokio::time::timeout(client.request_timeout, cleanup).await.is_err() {
-        tracing::debug!("not all lost nodes were removed in time");
+        tracing::debug!("some lost nodes were not removed in time; the next lease opens anyway");
     }
 }
 
@@ -95,7 +95,7 @@ async fn remove_cells(client: &Arc<Client>, parts: &[Vec<Written>]) {
                 Ok(flags) => client.warn_of(flags),
                 // The next round tries again, or the close.
                 Err(error) if error.may_pass() => continue,
-                Err(error) => tracing::debug!(%error, "a lost cell was not removed; it runs out"),
+                Err(error) => tracing::debug!(%error, "a lost cell was not removed; it expires by its TTL"),
             }
             answered = true;
             // Those of a lost lease, of which no request is under way.
@@ -145,7 +145,7 @@ async fn remove(client: &Arc<Client>, lost: &[Arc<Attempt>]) {
                     silent = true;
                     continue;
                 }
-                Err(error) => tracing::debug!(%error, "a lost node was not removed; it runs out"),
+                Err(error) => tracing::debug!(%error, "a lost node was not removed; it expires by its TTL"),
             }
             client.forget(attempt);
         }
@@ -200,8 +200,8 @@ async fn end(client: &Client, how: Close, attempts: Vec<Arc<Attempt>>) -> Result
         }
         let ended = join_all(servers.values().map(|calls| confirm_all(client, calls, until))).await;
         if let Err(error) = ended.into_iter().collect::<Result<()>>() {
-            tracing::debug!(%error, "a node was not removed at close");
-            let what = "closed, but the server did not confirm every node and cell: the rest runs out with its lease";
+            tracing::debug!(%error, "the server did not confirm the removal of a node or cell at close");
+            let what = "closed, but the server did not confirm the removal of every node and cell: the others expire within a TTL";
             result = Err(Error::new(ErrorKind::Unavailable, what).because(error));
         }
         client.driver.close(until.since(client.clock.now())).await;

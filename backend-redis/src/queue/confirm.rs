@@ -136,7 +136,7 @@ async fn answer_all(client: &Arc<Client>, server: &OfServer) {
             // The queue of one is under repair, or its node is lost.
             Ok(()) => {}
             Err(error) => {
-                tracing::debug!(%error, "no confirmation by replicas");
+                tracing::debug!(%error, "could not ask the replicas for confirmation; the client tries again");
                 connection = None;
                 client.driver.is_stale();
                 for ask in &asks {
@@ -217,13 +217,14 @@ async fn dial(client: &Client, server: &OfServer, bound: Duration) -> Result<Con
     let connection = dialled.map_err(|error| match error.kind() {
         ErrorKind::Forbidden => error,
         // A replica, say: it may be a master again in time, as for the client's other requests.
-        _ => Error::new(ErrorKind::Unavailable, "not connected to ask replicas").because(error),
+        _ => Error::new(ErrorKind::Unavailable, "could not open the connection that asks replicas")
+            .because(error),
     })?;
     match client.driver.leads_to(&server.place, connection.run_id()) {
         true => Ok(connection),
         false => Err(Error::new(
             ErrorKind::Unavailable,
-            "another server answers there than the one that this client's locks are on",
+            "the connection that asks replicas reached another server, without this client's locks",
         )),
     }
 }
@@ -233,7 +234,7 @@ async fn dial(client: &Client, server: &OfServer, bound: Duration) -> Result<Con
 fn renewed(client: &Arc<Client>, attempt: &Arc<Attempt>, sent: Moment, reply: Reply) -> Result<bool> {
     let (_, queues) = scripts::renewed(reply)?;
     let Some(Ok((flags, answers))) = queues.into_iter().next() else {
-        let why = "a key of this queue belongs to another program";
+        let why = "a key of this queue belongs to another program: delete that key or use another namespace";
         return Err(Error::new(ErrorKind::Conflict, why));
     };
     client.act_on(flags, &attempt.queue);

@@ -90,10 +90,12 @@ impl Heard {
         let within = within.as_millis();
         let (what, why) = match self {
             Heard::Fewer(have) => (format!("{have} of {replicas} replicas confirmed it within"), None),
-            Heard::Failed(error) => (format!("no answer of {replicas} asked replicas within"), Some(error)),
-            _ => (format!("no answer of {replicas} asked replicas within"), None),
+            Heard::Failed(error) => {
+                (format!("no answer about the confirmation by {replicas} replicas within"), Some(error))
+            }
+            _ => (format!("no answer about the confirmation by {replicas} replicas within"), None),
         };
-        let what = format!("{what} {within} ms; it is being given back");
+        let what = format!("{what} {within} ms; the node is being released");
         Error::new(ErrorKind::Unavailable, what).because_of(why.cloned())
     }
 }

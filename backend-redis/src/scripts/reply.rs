@@ -75,5 +75,8 @@ pub(super) fn unsigned(value: i64) -> Result<u64> {
 }
 
 pub(super) fn malformed() -> Error {
-    Error::new(ErrorKind::Misconfigured, "the server's answer does not fit the script that it ran")
+    Error::new(
+        ErrorKind::Misconfigured,
+        "the server's answer does not match the script: check that the server is Redis or Valkey, and that no proxy changes answers",
+    )
 }

@@ -211,7 +211,7 @@ async fn leave(client: &Client, channel: &Arc<Channel>) {
         && on.is_up()
         && let Err(error) = client.driver.listen(&on, &channel.name, false, client.request_timeout).await
     {
-        tracing::debug!(%error, "a subscription was not ended; it ends with its connection");
+        tracing::debug!(%error, "could not unsubscribe from a channel; the subscription ends with its connection");
     }
     client.channels.forget(channel);
 }

@@ -142,7 +142,9 @@ impl Inbox {
                 Some(attempt) if secret == Some(self.secret(id)) => {
                     attempt.notify_admitted(sequence.unsigned_abs(), now);
                 }
-                Some(_) => tracing::debug!(%id, "an admission message without the node's secret"),
+                Some(_) => {
+                    tracing::debug!(%id, "ignored an admission message without the secret of the node")
+                }
                 None => {}
             }
         }

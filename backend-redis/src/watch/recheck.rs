@@ -47,7 +47,7 @@ pub(crate) async fn run(client: Weak<Client>) {
                     let client = Arc::clone(&client);
                     asking.push(async move {
                         if let Err(error) = recheck(&client, attempts.into_values()).await {
-                            tracing::debug!(%error, "a recheck failed; the next renewal repeats it");
+                            tracing::debug!(%error, "the re-check of some nodes failed; the next renewal repeats it");
                         }
                         place
                     });

@@ -23,16 +23,18 @@ impl From<Fault> for Trouble {
 impl Trouble {
     pub(super) fn used_up(paths: &CellPaths) -> Self {
         let why = format!(
-            "the server's count of writes to {} or {} has come around to -1, which it does not compare: write the cell once \
-             without a condition, or make another one",
+            "the server's count of writes to {} or {} has wrapped around to -1, which the server cannot compare: write the cell once \
+             without a condition, or use another key",
             paths.cell, paths.directory
         );
         Trouble::Refused(Error::new(ErrorKind::Misconfigured, why))
     }
 
     pub(super) fn has_children(paths: &CellPaths) -> Self {
-        let why =
-            format!("{} has children of another program: it cannot be deleted or made anew", paths.cell);
+        let why = format!(
+            "{} has children of another program, so it cannot be deleted or created again: delete the children first",
+            paths.cell
+        );
         Trouble::Refused(Error::new(ErrorKind::Conflict, why))
     }
 }

@@ -79,7 +79,7 @@ impl<'a> Writing<'a> {
             return Ok(CellWritten::Deleted { was_there: deleted });
         }
         let Some(stat) = written else {
-            let why = "the server has written a cell, and answered no stat of it";
+            let why = "the server wrote the cell, but its answer has no version";
             return Err(Trouble::Refused(Error::new(ErrorKind::OutcomeUnknown, why)));
         };
         self.lease.saw(stat.mzxid);

@@ -94,7 +94,10 @@ impl CellPaths {
     pub(crate) fn of(cell: &Address) -> Result<Self> {
         let kind = cell.kind();
         if !Kind::CELLS.contains(&kind) {
-            return Err(Error::invalid("key", format!("{} {cell} is no cell", kind.as_str())));
+            return Err(Error::invalid(
+                "key",
+                format!("the {} {cell} is a queue: it has no value", kind.as_str()),
+            ));
         }
         let (directory, name) = match cell.namespace() {
             Some(namespace) => (kind_directory(namespace, kind), cell.coded()),
@@ -165,7 +168,8 @@ pub(crate) fn split(path: &str) -> (&str, &str) {
 /// # Errors
 /// `InvalidArgument` naming `argument`.
 pub(crate) fn check_path(argument: &'static str, path: &str) -> Result<()> {
-    let refuse = |why: &str| Err(Error::invalid(argument, format!("{path:?} is no ZooKeeper path: {why}")));
+    let refuse =
+        |why: &str| Err(Error::invalid(argument, format!("{path:?} is not a ZooKeeper path: {why}")));
     let Some(rest) = path.strip_prefix('/') else {
         return refuse("it must begin with /");
     };
@@ -173,12 +177,12 @@ pub(crate) fn check_path(argument: &'static str, path: &str) -> Result<()> {
         return refuse("it has an empty, . or .. segment");
     }
     if rest.split('/').next() == Some(SERVERS_OWN) {
-        return refuse("/zookeeper is the server's own");
+        return refuse("/zookeeper is reserved for the server");
     }
     // The server checks UTF-16 units, and refuses both halves of a surrogate pair.
     let refused = |c: char| c.is_control() || matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..);
     if path.chars().any(refused) {
-        return refuse("it has a control character, or one for private use or beyond U+FFEF");
+        return refuse("it has a control character, a private-use character or a character above U+FFEF");
     }
     Ok(())
 }

@@ -53,7 +53,8 @@ impl ZkNode {
         self.frees_id.store(false, Ordering::Release);
         self.leave_queue().await.map(drop).map_err(|error| {
             self.session.unsettled.doom(&self.path);
-            Error::new(ErrorKind::OutcomeUnknown, "its node could not be taken back").because(error)
+            Error::new(ErrorKind::OutcomeUnknown, "could not remove the node of the refused join")
+                .because(error)
         })
     }
 }

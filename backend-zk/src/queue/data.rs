@@ -52,8 +52,8 @@ impl Drop for Replacing<'_> {
 impl ZkNode {
     pub(super) async fn replace_data(&self, data: &Arc<[u8]>) -> Result<()> {
         if self.layout == DataLayout::Bare {
-            let why = "Curator's LeaderLatch behind a node whose data were written would wait for ever: leave, and join with \
-                       other data";
+            let why = "data at an exact address cannot be replaced, because Curator's LeaderLatch after this node would wait for ever: \
+                       release, and campaign again with the new data";
             return Err(Error::new(ErrorKind::Unsupported { capability: "write_data" }, why));
         }
         let in_flight = AtomicBool::new(false);

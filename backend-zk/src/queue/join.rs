@@ -112,8 +112,8 @@ async fn stand(
 fn used_up(settings: &Settings, directory: &str) -> Error {
     let path = format!("{}{directory}", settings.chroot.as_deref().unwrap_or_default());
     let why = format!(
-        "the queue {path} has used up its directory's counter (cversion, up to {}): nobody can join it. Once nobody holds or waits \
-         there, delete {path}, and it begins anew at 0; the server does so by itself when the queue was empty for some minutes",
+        "no client can join the queue {path}: the counter of its directory (cversion, up to {}) is used up. When no client holds or waits \
+         there, delete {path}: the counter then starts again at 0. The server also deletes a queue that is empty for some minutes",
         i32::MAX - 1,
     );
     Error::new(ErrorKind::Misconfigured, why)

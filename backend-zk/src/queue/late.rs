@@ -105,7 +105,10 @@ async fn remove_late(session: &Session, queue: &QueuePaths, name: NodeId, own: &
             Ok(()) => {}
             Err(Fault::SessionOver) => return,
             // There is a next look.
-            Err(fault) => tracing::debug!(?fault, "a late create could not be looked for"),
+            Err(fault) => tracing::debug!(
+                ?fault,
+                "could not look for a node that was created late; the client tries again"
+            ),
         }
     }
 }

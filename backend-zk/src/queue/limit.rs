@@ -105,7 +105,7 @@ pub(crate) async fn set_limit(
 }
 
 fn limit_path(queue: &Address) -> Result<String> {
-    let no_permits = || Error::invalid("queue", format!("{queue} is no queue of permits"));
+    let no_permits = || Error::invalid("queue", format!("{queue} is not a semaphore"));
     QueuePaths::of(queue)?.limit.ok_or_else(no_permits)
 }
 

@@ -82,7 +82,7 @@ impl<'a> Wait<'a> {
                 return Ok(());
             }
             if node.is_leaving() {
-                return Err(Error::new(ErrorKind::NotHeld, "it was left while it waited"));
+                return Err(Error::new(ErrorKind::NotHeld, "the node left the queue while it waited"));
             }
             let step = match self.known.take() {
                 Some(known) => self.behind_known(known).await,

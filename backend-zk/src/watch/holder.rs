@@ -139,7 +139,7 @@ async fn arm(node: &Weak<ZkNode>) -> Option<Watch> {
             }
             Err(fault) if fault.is_transient() => driver.recovered().await.ok()?,
             Err(fault) => {
-                tracing::debug!(?fault, path = %node.path, "an own node cannot be watched");
+                tracing::debug!(?fault, path = %node.path, "cannot watch the node of a hold");
                 return None;
             }
         }

@@ -47,11 +47,12 @@ impl Handover {
         match refused {
             // By the request that it refused, or by somebody else: core asks again, and knows then
             // that it may have been this client.
-            Failure::Full(error) if !was_there && first => {
-                Err(Error::new(ErrorKind::OutcomeUnknown, "a full server may have removed it")
-                    .because(error)
-                    .into())
-            }
+            Failure::Full(error) if !was_there && first => Err(Error::new(
+                ErrorKind::OutcomeUnknown,
+                "the server refused the leave because its database is full, but may have removed the node",
+            )
+            .because(error)
+            .into()),
             _ => Ok(Some(was_there)),
         }
     }

@@ -41,7 +41,7 @@ pub(crate) fn verify_in_background(context: &Arc<NodeContext>, own: &Arc<OwnNode
                 }
                 Err(error) if error.may_pass() => backoff.wait(own.state.lease().clock()).await,
                 Err(error) => {
-                    return tracing::debug!(%error, "an admission may not be checked");
+                    return tracing::debug!(%error, "the server refused the check of an admission");
                 }
             }
         }

@@ -161,9 +161,9 @@ async fn used(writing: &Writing<'_>, uses: &CellUses, children: Children, sent: 
     let unknown = |why| Trouble::Refused(Error::new(ErrorKind::OutcomeUnknown, why));
     match report(writing.lease, uses, writing.paths, time, (&last.name, Some(&last))).await {
         Ok(true) => Ok(()),
-        Ok(false) => {
-            Err(unknown("the cell was written, and had gone, or was written anew, before the answer"))
-        }
-        Err(_) => Err(unknown("the cell was written, and may go too early")),
+        Ok(false) => Err(unknown(
+            "the cell was written, but it ended or was written again before the client could report the use",
+        )),
+        Err(_) => Err(unknown("the cell was written, but it may end before its time to idle")),
     }
 }

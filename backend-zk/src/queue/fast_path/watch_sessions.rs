@@ -166,8 +166,8 @@ impl WatchSessions {
                     Err(_) => "no answer in time".to_owned(),
                 };
                 let what = format!(
-                    "no further session to watch from ({failed}): this client waits in so many queues at once that a broken \
-                     connection would cost it its session"
+                    "no further session to watch from ({failed}): this client waits in so many queues that it may lose its session if the \
+                     connection breaks. Raise maxClientCnxns on the server"
                 );
                 seen::advice(NAME, &self.settings.hosts.join(","), &what);
                 *self.not_before.lock() = Some(self.lease.clock().now() + self.lease.ttl());
