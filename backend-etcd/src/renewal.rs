@@ -209,7 +209,7 @@ mod tests {
     /// A stream whose answer the test sends.
     fn stream(streams: &mut JoinSet<Answer<u32>>) -> oneshot::Sender<Answer<u32>> {
         let (sender, receiver) = oneshot::channel();
-        streams.spawn(async move { receiver.await.expect("planted: the stream died") });
+        streams.spawn(async move { receiver.await.expect("an error of the test: the stream died") });
         sender
     }
 
@@ -256,8 +256,8 @@ mod tests {
         clock.jump(renewal_period(ttl) + Duration::from_millis(1));
         assert!(stream.silent() <= clock.now() && clock.now() < stream.next());
         stream.answer().await.unwrap();
-        assert!(session.lease.deadline() <= valid_until(asked, ttl), "the proof counts from the send");
-        assert!(stream.next() <= clock.now(), "the next question is due");
+        assert!(session.lease.deadline() <= valid_until(asked, ttl), "the proof counts from its send time");
+        assert!(stream.next() <= clock.now(), "the next renewal is due");
         driver.revoke(id).await.unwrap();
     }
 }

@@ -105,7 +105,7 @@ async fn a_cell_is_in_no_queue_and_no_queue_is_in_its_way() {
     set(&two, &of_two, Expected::Absent, "kept").await;
     // Its prefix has the cells of the other namespace.
     let mutex = one.mutex(Key::exact("b/value")).unwrap();
-    let held = soon(mutex.try_acquire()).await.unwrap().expect("it is free");
+    let held = soon(mutex.try_acquire()).await.unwrap().expect("the lock is free");
     assert_eq!(mutex.queue().first(9).await.unwrap().len(), 1);
     assert_eq!(text(&two, &of_two).await.as_deref(), Some("kept"));
     held.release().await.unwrap();
@@ -184,7 +184,9 @@ async fn a_write_on_a_lease_that_was_revoked_is_not_made_and_the_next_one_opens_
     let mut before = None;
     for is_held in [false, true] {
         let asked = ask(Kind::Mutex, Claim::Exclusive, None, Patience::Wait);
-        let Joined::Admitted(node) = soon(backend.join(&asked)).await.unwrap() else { panic!("it is free") };
+        let Joined::Admitted(node) = soon(backend.join(&asked)).await.unwrap() else {
+            panic!("the lock is free")
+        };
         let lease = lease_of(&server, "a").await;
         assert_ne!(before.replace(lease.clone()), Some(lease.clone()));
         written(soon(backend.write_cell(&a, &ephemeral(Expected::Absent, "before"))).await);
@@ -192,7 +194,7 @@ async fn a_write_on_a_lease_that_was_revoked_is_not_made_and_the_next_one_opens_
         // in the proxy until the server has that write.
         proxy.hold(Direction::ToClient);
         etcdctl(&server, &["lease", "revoke", &lease]).await;
-        assert_eq!(text(&other, &a).await, None, "it went with its lease");
+        assert_eq!(text(&other, &a).await, None, "the cell ended with its lease");
         let asked = ephemeral(Expected::Absent, "after");
         let mut sent = proxy.request(names_a);
         let writing = async {
@@ -214,7 +216,7 @@ async fn a_write_on_a_lease_that_was_revoked_is_not_made_and_the_next_one_opens_
             error = soon(backend.write_cell(&a, &asked)).await.unwrap_err();
         }
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-        assert_eq!(text(&other, &a).await, None, "it was not made");
+        assert_eq!(text(&other, &a).await, None, "the cell was not written");
         written(soon(backend.write_cell(&a, &asked)).await);
         assert_eq!(text(&other, &a).await.as_deref(), Some("after"));
         assert_ne!(field(&server, "latchwork/value/a", "Lease").await, Some(0));

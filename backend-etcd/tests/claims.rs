@@ -13,7 +13,7 @@ async fn a_try_is_admitted_by_the_limit_of_its_own_instant_only() {
     let (_, two) = join(&direct, Kind::Semaphore, Claim::Permits(2), Some(3)).await;
     let before = revision(&server).await;
     assert!(attempt(&direct, Kind::Semaphore, Claim::Permits(2), Some(3)).await.is_none());
-    assert_eq!(revision(&server).await, before, "a refused try leaves nothing, not for a moment");
+    assert_eq!(revision(&server).await, before, "a refused try wrote a key");
     // The client reads that there is room, and the limit falls before its try.
     for limit in [None, Some(3)] {
         let mut read = proxy.hold_reply_to(|chunk| contains(chunk, "limit/semaphore/a"));
@@ -53,7 +53,7 @@ async fn a_join_that_does_not_fit_and_is_perhaps_not_taken_back_is_over() {
     let (admitted, node) = join(&client, Kind::Semaphore, Claim::Permits(3), None).await;
     parked.deliver().await.unwrap();
     assert!(admitted);
-    assert_eq!(keys(&server, "latchwork/semaphore/").await.len(), 1, "the next one holds");
+    assert_eq!(keys(&server, "latchwork/semaphore/").await.len(), 1, "only the next holder has a node");
     node.leave().await.unwrap();
 }
 
@@ -65,7 +65,7 @@ async fn a_limit_that_another_program_wrote_is_followed() {
         for patience in [Patience::Wait, Patience::Try] {
             let asked = ask(Kind::Semaphore, Claim::Permits(3), limit, patience);
             let Joined::Admitted(node) = client.backend().join(&asked).await.unwrap() else {
-                panic!("it is free")
+                panic!("the semaphore is free")
             };
             node.leave().await.unwrap();
         }

@@ -34,7 +34,7 @@ async fn a_password_that_is_changed_under_way_is_healed_at_the_next_log_in() {
     hold.release().await.unwrap();
     healed.close().await.unwrap();
     // Without a provider there is nothing to heal it with.
-    let error = fails(use_a_lock(&fixed, "c").await, ErrorKind::Forbidden, "the password is another");
+    let error = fails(use_a_lock(&fixed, "c").await, ErrorKind::Forbidden, "the password has changed");
     assert!(!error.to_string().contains("hunter2"), "{error}");
 }
 

@@ -70,7 +70,7 @@ async fn large_values_at_an_exact_address_are_in_nobodys_way() {
         soon(program.put(format!("jobs/{number}"), vec![b'x'; LARGE], Some(leased))).await.unwrap();
     }
     let mutex = client.mutex(Key::exact("jobs")).unwrap();
-    assert!(soon(mutex.try_acquire()).await.unwrap().is_none(), "each of them holds");
+    assert!(soon(mutex.try_acquire()).await.unwrap().is_none(), "a foreign node holds the lock");
     let waiting = acquiring(&mutex);
     soon(async { while mutex.queue().first(100).await.unwrap().len() <= KEYS {} }).await;
     soon(program.lease_revoke(lease)).await.unwrap();
@@ -98,7 +98,7 @@ async fn a_queue_is_read_page_by_page() {
     assert_eq!(soon(rwlock.queue().first(9)).await.unwrap().len(), 2);
     reader.release().await.unwrap();
     beside.release().await.unwrap();
-    soon(rwlock.try_write()).await.unwrap().expect("it is free").release().await.unwrap();
+    soon(rwlock.try_write()).await.unwrap().expect("the lock is free").release().await.unwrap();
     client.close().await.unwrap();
 }
 
@@ -136,7 +136,7 @@ async fn a_key_without_a_lease_or_deeper_below_holds_no_exact_address() {
     for name in ["b", "b/limit/semaphore", "b/mutex"] {
         let mutex = a.mutex(Key::exact(name)).unwrap();
         soon(mutex.acquire()).await.unwrap().release().await.unwrap();
-        soon(mutex.try_acquire()).await.unwrap().expect("it is free").release().await.unwrap();
+        soon(mutex.try_acquire()).await.unwrap().expect("the lock is free").release().await.unwrap();
     }
     a.close().await.unwrap();
     b.close().await.unwrap();

@@ -54,7 +54,7 @@ async fn all_clients_share_one_lease_for_each_time_which_no_close_ends() {
     assert!(shown.contains("TTL(75s)") && shown.contains(KEY), "{shown}");
     assert!(is_there(&two).await);
     write(&two, idle(60)).await;
-    assert_eq!(beside(&server, &sessions).await, [lease], "a reader and another writer need none");
+    assert_eq!(beside(&server, &sessions).await, [lease], "a reader and another writer need no lease");
     write(&two, idle(120)).await;
     let both = beside(&server, &sessions).await;
     assert_eq!(both.len(), 2);

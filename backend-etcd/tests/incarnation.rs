@@ -66,7 +66,7 @@ async fn a_release_behind_a_restart_without_data_says_that_it_was_forgotten() {
     // The next renewal is 20 s away.
     let asked = Instant::now();
     assert_eq!(soon(hold.release()).await.unwrap_err().lost_reason(), Some(LostReason::Forgotten));
-    assert!(asked.elapsed() < Duration::from_secs(15), "the renewal noticed it");
+    assert!(asked.elapsed() < Duration::from_secs(15), "the renewal noticed the loss of data");
 }
 
 /// The control: an operator deletes the keys of the same server.

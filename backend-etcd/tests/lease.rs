@@ -125,7 +125,7 @@ async fn permits_that_nobody_has_any_more_go_with_their_client() {
     let server = server().await;
     let backend = latchwork_etcd::connector().connect(&config(&server, "ttl=2s")).await.unwrap();
     let asked = ask(Kind::Semaphore, Claim::Permits(1), Some(1), Patience::Wait);
-    let Ok(Joined::Admitted(node)) = backend.join(&asked).await else { panic!("it is free") };
+    let Ok(Joined::Admitted(node)) = backend.join(&asked).await else { panic!("the lock is free") };
     drop((node, backend));
     until_keys(&server, "latchwork/semaphore/", 0).await;
 }

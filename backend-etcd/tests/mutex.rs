@@ -107,7 +107,7 @@ async fn a_lock_that_is_taken_again_and_again_makes_no_new_keys() {
     }
     seen.sort();
     seen.dedup();
-    assert!(seen.len() <= 2, "at most one more, for a refused try: {seen:?}");
+    assert!(seen.len() <= 2, "more than one extra name, for a refused try: {seen:?}");
     client.close().await.unwrap();
     assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
 }

@@ -44,7 +44,7 @@ async fn key_of(server: &Server, kind: Kind, node: &Arc<dyn Node>) -> String {
             return key;
         }
     }
-    panic!("it is not there");
+    panic!("no key has the create revision of the node");
 }
 
 async fn leave(node: &Arc<dyn Node>) {
@@ -61,24 +61,24 @@ async fn data_reaches_no_key_that_was_removed_and_made_anew() {
         assert_eq!(
             stored.contains(r#""data":"first""#),
             kind == Kind::Group,
-            "an operator can read it: {stored}"
+            "an operator can read the data: {stored}"
         );
         etcdctl(&server, &["del", &key]).await;
         etcdctl(&server, &["put", &key, &stored]).await;
         is_lost(soon(node.write_data(&b"late"[..].into())).await, LostReason::Revoked);
-        assert_eq!(node.state().lost(), Some(LostReason::Revoked), "its holder hears of it");
-        assert_eq!(value(&server, &key).await, stored, "it is as it was made anew");
+        assert_eq!(node.state().lost(), Some(LostReason::Revoked), "the holder is notified");
+        assert_eq!(value(&server, &key).await, stored, "the new node of the same name is unchanged");
         // What lies beside the name was an earlier node's.
         let kept = if kind == Kind::Group { "first" } else { "" };
         assert_eq!(data(&client, kind).await, [shown(kept, true)]);
         etcdctl(&server, &["del", &key]).await;
     }
     client.close().await.unwrap();
-    assert_eq!(keys(&server, "latchwork/data/").await, [""; 0], "it goes with the lease");
+    assert_eq!(keys(&server, "latchwork/data/").await, [""; 0], "the data ends with the lease");
     let client = crate::common::client(&server, "").await;
     let node = with_data(&client, Kind::Group, Claim::Shared, "").await;
     let written = value(&server, &key_of(&server, Kind::Group, &node).await).await;
-    assert!(!written.contains("data"), "a node without data is as it was before there was data");
+    assert!(!written.contains("data"), "a node without data has the layout of earlier versions");
 }
 
 /// The number of writes of a key says who is admitted, and data is no such write.
@@ -99,7 +99,7 @@ async fn data_sets_no_mark_of_permits() {
     for node in [b, c, d] {
         leave(&node).await;
     }
-    assert_eq!(keys(&server, "latchwork/data/").await, [""; 0], "it leaves with its node");
+    assert_eq!(keys(&server, "latchwork/data/").await, [""; 0], "the data is deleted with its node");
 }
 
 #[tokio::test]
@@ -112,7 +112,9 @@ async fn data_beside_a_node_goes_with_a_revoked_a_refused_and_an_abandoned_one()
     assert_eq!(keys(&server, "latchwork/data/").await, [""; 0]);
     let data: Arc<[u8]> = b"abandoned"[..].into();
     let join = Join { data, ..ask(Kind::RwLock, Claim::Exclusive, None, Patience::Wait) };
-    let Joined::Admitted(_node) = soon(backend.join(&join)).await.unwrap() else { panic!("it is free") };
+    let Joined::Admitted(_node) = soon(backend.join(&join)).await.unwrap() else {
+        panic!("the lock is free")
+    };
     assert_eq!(keys(&server, "latchwork/data/rwlock/a/").await.len(), 1);
     soon(backend.abandon(&Join { repeated: true, ..join })).await.unwrap();
     assert_eq!(keys(&server, "latchwork/data/").await, [""; 0]);
@@ -144,7 +146,7 @@ async fn all(server: &Server, client: &Coordinator, prefix: &str, most: usize) -
         assert!(page.items.len() <= most && (page.next.is_none() || !page.items.is_empty()), "{page:?}");
         found.extend(page.items.iter().map(|key| key.address.name().to_owned()));
         pages += 1;
-        assert!(pages <= 100, "no end of pages");
+        assert!(pages <= 100, "the pages do not end");
         match page.next {
             Some(next) => after = Some(next),
             None => return (found, pages, metric(server, RANGES).await - before),

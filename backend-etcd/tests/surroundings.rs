@@ -117,7 +117,7 @@ async fn a_full_server_takes_nothing_from_holders_and_waiters() {
     next.1.release().await.unwrap();
     next.2.release().await.unwrap();
     for queue in ["latchwork/mutex/", "latchwork/rwlock/"] {
-        assert_eq!(keys(&server, queue).await, [""; 0], "nothing is left");
+        assert_eq!(keys(&server, queue).await, [""; 0], "a key remains");
     }
     make_space(&server).await;
     soon(fresh.acquire()).await.unwrap().release().await.unwrap();

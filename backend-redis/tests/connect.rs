@@ -93,7 +93,7 @@ async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
         assert!(error.to_string().contains(words), "{login}: {error}");
         assert!(!error.to_string().contains("wrongword"), "{error}");
     }
-    assert_eq!(operator.keys("*").await, [""; 0], "the refused clients leave nothing");
+    assert_eq!(operator.keys("*").await, [""; 0], "the refused clients left keys");
     let app = connect(&format!("redis://app:word@{}", server.addr())).await;
     assert_eq!(app.capabilities().eviction, Eviction::Never);
     // Without INFO, eviction is unknown, and `strict` refuses that.

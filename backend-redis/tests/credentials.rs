@@ -35,7 +35,7 @@ async fn a_password_that_is_changed_under_way_is_healed_at_the_next_dial() {
     assert!(vault.asked() > 1);
     // Without a provider there is nothing to heal it with, and the error says why.
     let answer = fixed.mutex("c").unwrap().acquire().within(Duration::from_secs(3)).await;
-    let error = fails(answer, ErrorKind::Unavailable, "the password is another");
+    let error = fails(answer, ErrorKind::Unavailable, "the password has changed");
     said(&error, &["log in"]);
     assert!(!error.to_string().contains("first"), "{error}");
     healed.close().await.unwrap();
@@ -78,11 +78,11 @@ fn documented() -> Vec<String> {
 fn the_guide_names_the_rights_of_the_page() {
     let rules = documented().join(" ");
     for guide in [include_str!("../../src/guide/trust.md"), include_str!("../../src/guide/errors.md")] {
-        assert!(guide.contains(&rules), "not everywhere: {rules}");
+        assert!(guide.contains(&rules), "a page lacks the rules: {rules}");
     }
     // What a cluster needs beside, as `what_is_wrong_with_the_servers_is_named` has it.
     for page in [include_str!("../src/lib.rs"), include_str!("../../src/guide/trust.md")] {
-        assert!(page.contains("`+cluster|slots`"), "a page does not say it");
+        assert!(page.contains("`+cluster|slots`"), "a page lacks the right for clusters");
     }
 }
 
@@ -99,7 +99,7 @@ async fn the_documented_acl_is_enough_and_each_of_its_parts_is_needed() {
         operator.tell(&format!("ACL SETUSER app reset on >word {rules}")).await;
         work(&config).await
     };
-    assert_eq!(with(&parts).await.expect("it is enough"), Eviction::Never);
+    assert_eq!(with(&parts).await.expect("the documented rights are enough"), Eviction::Never);
     // It takes rights away, and gives none.
     for part in parts.iter().filter(|part| **part != "-@dangerous") {
         let others: Vec<_> = parts.iter().copied().filter(|other| other != part).collect();
@@ -141,13 +141,13 @@ async fn an_operator_without_a_right_is_told_which_and_on_which_side() {
         ("+@scripting", "", "old", "script"),
         ("", "-scan", "old", "scan"),
     ] {
-        let error = with(without, denied).await.expect_err("it lacks a right");
+        let error = with(without, denied).await.expect_err("a right is missing");
         let (said, lacks) = (format!("{error}").to_lowercase(), format!("{without}{denied}"));
         assert!(error.kind() == ErrorKind::Forbidden, "{lacks}: {said}");
         assert!(said.contains(&format!("on the {side} side of the move")), "{lacks}: {said}");
         assert!(said.contains(names), "{lacks}: {said}");
     }
-    with("", "").await.expect("they are enough");
+    with("", "").await.expect("the rights are enough");
 }
 
 /// The control of the topology `auth`: its clients have the rights of the command, and no others.

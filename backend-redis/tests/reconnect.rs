@@ -16,7 +16,7 @@ async fn a_connect_loads_what_is_missing_of_three_scripts_and_no_hold_meets_a_mi
     let (server, mut operator, first) = served("9s").await;
     assert_eq!(operator.calls("script|load").await, 3);
     let second = client(&server, "9s").await;
-    assert_eq!(operator.calls("script|load").await, 3, "all were there");
+    assert_eq!(operator.calls("script|load").await, 3, "the second client loads no script again");
     operator.tell("SCRIPT FLUSH").await;
     let third = client(&server, "9s").await;
     assert_eq!(operator.calls("script|load").await, 6);

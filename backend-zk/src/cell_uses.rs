@@ -105,7 +105,7 @@ mod tests {
         let time = TimeToIdle::new(Duration::from_micros(2_500_100)).unwrap();
         let made = Use::new(time);
         assert!(made.name.starts_with("used-2501-") && made.lives() >= time.get() * 5 / 4);
-        let read = Use::parse(&made.name).expect("it is one");
+        let read = Use::parse(&made.name).expect("the name is a use");
         assert!(made.is_of(time) && read.is_of(time));
         assert_eq!(read, made);
         for other in

@@ -111,7 +111,7 @@ proptest! {
                 Permits(_) => Contenders::read(kind, children.clone()),
                 _ => Contenders::read_up_to(name, kind, children.clone()),
             };
-            let position = queue.position(name).expect("its own node is there");
+            let position = queue.position(name).expect("the queue contains the own node");
             if let Standing::Admitted { .. } = standing(&queue.listed(|_| false), position, LIMIT) {
                 holders.push(*claim);
             }
@@ -119,7 +119,7 @@ proptest! {
             let next = foreign.len().min(1);
             foreign.rotate_left(next);
         }
-        prop_assert!(may_share(&holders), "{kind:?}: {holders:?} of {own:?} beside {foreign:?}");
+        prop_assert!(may_share(&holders), "{kind:?}: {holders:?} of {own:?}, with foreign nodes {foreign:?}");
     }
 
     /// Only a foreign child with a number of a directory's count is a contender.

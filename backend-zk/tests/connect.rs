@@ -22,7 +22,7 @@ const FAR_DEADLINE: Duration = Duration::from_secs(3600);
 
 async fn refused(config: &Config) -> Error {
     match try_backend(config).await {
-        Ok(backend) => panic!("it connected: {backend:?}"),
+        Ok(backend) => panic!("the client connected: {backend:?}"),
         Err(error) => error,
     }
 }
@@ -99,12 +99,12 @@ async fn a_connect_whose_replies_are_all_lost_is_unavailable_at_the_deadline() {
     };
     let started = Instant::now();
     let error = tokio::select! {
-        () = losing => unreachable!("it never ends"),
+        () = losing => unreachable!("the loop does not end"),
         connected = soon(try_backend(&config)) => connected.expect_err("it connected"),
     };
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(started.elapsed() >= config.connect_timeout, "{:?}: {error}", started.elapsed());
-    assert!(lost.load(Ordering::Relaxed) >= 2, "it was tried once");
+    assert!(lost.load(Ordering::Relaxed) >= 2, "only one session was tried");
 }
 
 /// The kernel takes the connection, and nothing answers, as with a server that has lost its power.
@@ -211,7 +211,7 @@ async fn closing_takes_the_clients_node_with_it_and_a_crash_leaves_it() {
     one.close(Close::Orderly).await.unwrap();
     other.close(Close::Abrupt).await.unwrap();
     assert_eq!(clients(&orderly).await, 0);
-    assert_eq!(clients(&abrupt).await, 1, "the server still counts on it");
+    assert_eq!(clients(&abrupt).await, 1, "the server still has the client's node");
     // The granted session, a tick for its expiry, and as much for a busy machine.
     until(async || clients(&abrupt).await == 0).await;
     one.close(Close::Orderly).await.unwrap();

@@ -26,7 +26,7 @@ async fn every_node_that_a_client_with_a_login_makes_is_its_logins_alone() {
         assert!(lists.iter().any(|(path, _)| is_there(path)), "{place}: {lists:?}");
     }
     let announced = owner.check_stat(&format!("{top}/released")).await.unwrap().unwrap();
-    assert!(announced.cversion > 0, "no release was announced there");
+    assert!(announced.cversion > 0, "no release was announced in this directory");
     for (path, acls) in lists {
         assert!(!acls.is_empty(), "{path}");
         for acl in acls {

@@ -74,7 +74,7 @@ async fn a_client_that_comes_back_before_any_other_has_joined_creates_its_node_a
                 assert!(turn().await, "turn {turns}");
             }
             for _ in 0..3 {
-                assert!(!soon_after_another(turn).await.1, "its node's number says all");
+                assert!(!soon_after_another(turn).await.1, "the number of the node is enough");
             }
             // A turn of another client between, and then one that is not over.
             admitted(other.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
@@ -113,7 +113,7 @@ async fn the_next_number_in_another_directory_admits_nobody() {
             turn().await;
         }
         let (turns, listed) = soon_after_another(turn).await;
-        assert!(!listed, "it expects to be the next");
+        assert!(!listed, "the client expects to be next");
         let joined = 1 + 100 + 9 + turns;
         stranger.delete(&path, None).await.unwrap();
         admitted(other.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
@@ -123,7 +123,7 @@ async fn the_next_number_in_another_directory_admits_nobody() {
         let names = stranger.list_children(&path).await.unwrap();
         assert!(
             names.iter().any(|name| name.ends_with(&format!("-{joined:010}"))),
-            "as if it were the next: {names:?}"
+            "as if the node were next: {names:?}"
         );
         assert!(still_waits(&one, &queue, node.admitted()).await);
         holder.leave().await.unwrap();
@@ -146,7 +146,7 @@ async fn the_number_behind_a_node_of_another_kind_admits_nobody() {
             for _ in 0..14 {
                 turn().await;
             }
-            assert!(!soon_after_another(turn).await.1, "it expects to be the next");
+            assert!(!soon_after_another(turn).await.1, "the client expects to be next");
             let node = waiting(one.join(&join(&at(kind), Exclusive)).await);
             assert!(still_waits(&one, &at(kind), node.admitted()).await);
             holder.leave().await.unwrap();

@@ -29,6 +29,6 @@ async fn of_many_holds_of_a_client_each_learns_its_own_removal_only() {
     assert_eq!(lost.len(), 3, "{lost:?}");
     try_join_all(held.iter().map(|node| node.leave())).await.unwrap();
     let lost = held.iter().filter(|node| node.state().lost().is_some()).count();
-    assert_eq!(lost, 3, "a leave is nobody else's hand");
+    assert_eq!(lost, 3, "the owner's leave counts as a removal by others");
     assert_eq!(backend.lease().lost(), None);
 }

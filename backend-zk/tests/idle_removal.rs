@@ -31,7 +31,7 @@ async fn server() -> &'static Server {
 /// Waits until the server has removed one of these: it has decided to remove them all then.
 async fn one_is_gone(client: &Client, directory: &str, names: &[String]) {
     let gone = async { while there(client, directory, names).await == names.len() {} };
-    timeout(PATIENCE, gone).await.expect("the server removes what is over");
+    timeout(PATIENCE, gone).await.expect("the server removes the idle cell");
 }
 
 /// Waits until the server has made all removals that it has decided before this call. It makes the removals of a round
@@ -64,7 +64,9 @@ async fn a_plain_node_is_removed_in_the_place_of_a_container() {
         }
         replaced += made;
     }
-    panic!("of {replaced} none was removed: 0 were there to replace, or the server looks before it removes");
+    panic!(
+        "the server removed none of {replaced} plain nodes: at 0 no node was replaced, otherwise the server checks first"
+    );
 }
 
 /// How many containers were replaced by plain nodes while the server removed containers, and how many

@@ -55,7 +55,7 @@ async fn an_admission_without_an_event_is_found_and_counted() {
     let stranger = stranger(server.addr()).await;
     let node = async || {
         let mut nodes = stranger.list_children(&format!("/{}/mutex/a", direct.namespace)).await.unwrap();
-        assert_eq!(nodes.len(), 1, "the holder's alone: {nodes:?}");
+        assert_eq!(nodes.len(), 1, "only the holder's node remains: {nodes:?}");
         nodes.remove(0)
     };
     events.are_made_up_for([holder, waiting], &recorder, node).await;

@@ -46,7 +46,7 @@ fn login(addr: &str, user: &str, password: &str) -> Config {
 }
 
 async fn refused(config: &Config) -> Error {
-    let error = at(config).await.expect_err("it is let in");
+    let error = at(config).await.expect_err("the server accepted the login");
     let text = format!("{error} {error:?} {error:#?}");
     assert!(!text.contains(RIGHT) && !text.contains(WRONG), "{text}");
     println!("{error}");
@@ -172,13 +172,13 @@ async fn it_goes_over_tls_with_certificates_on_both_sides() {
     let certificates = Certificates::new().unwrap();
     let server = started(users().tls(certificates.server(true))).await;
     let over_tls = |password: &str| {
-        let mut config = login(&server.tls_addr().expect("it speaks TLS"), "app", password);
+        let mut config = login(&server.tls_addr().expect("the server has a TLS address"), "app", password);
         config.tls = true;
         let path = |name: &str| Some(certificates.path(name));
         (config.ca, config.cert, config.key) = (path("ca.pem"), path("client.pem"), path("client.key"));
         config
     };
-    let proxy = Proxy::start(&server.tls_addr().expect("it speaks TLS")).await.unwrap();
+    let proxy = Proxy::start(&server.tls_addr().expect("the server has a TLS address")).await.unwrap();
     let mut config = over_tls(RIGHT);
     config.hosts = vec![proxy.addr().to_string()];
     let client = at(&config).await.unwrap();

@@ -53,7 +53,7 @@ impl Line {
         let path = format!("{}/{name}", directory(config, self.queue.name()));
         forge(stranger, config, &name, Some(&path)).await;
         hear(client, config).await;
-        soon(admission).await.expect("it looks like a release");
+        soon(admission).await.expect("the deletion looks like a release");
         assert_eq!(soon(self.last.state().until_lost()).await, LostReason::Revoked);
     }
 }
@@ -186,7 +186,7 @@ async fn a_login_for_a_namespace_that_was_made_without_one_is_warned_of() {
     let (made_with, made_without) = (config(server().await.addr()), config(server().await.addr()));
     backend(&made_without).await;
     backend(&with_login(&made_with)).await;
-    assert_eq!(warned(), [""; 0], "without a login there is nothing to protect, with one all is protected");
+    assert_eq!(warned(), [""; 0], "no warning without a login, and none if all directories are protected");
     backend(&with_login(&made_with)).await;
     assert_eq!(warned(), [""; 0]);
     backend(&with_login(&made_without)).await;

@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     for kind in Kind::ALL {
         let url = url_of(kind);
         if let Err(why) = &url {
-            eprintln!("left out: the examples on {kind}, since {why}");
+            eprintln!("left out: the examples on {kind}, because {why}");
         }
         trials.extend(EXAMPLES.map(|example| {
             let (name, url) = (format!("{example}::{kind}"), url.clone());
@@ -137,14 +137,14 @@ fn ends_in_order_on_sigterm() -> Result<(), String> {
         if status.success() && last == ["closed: nothing is held any more", "SIGTERM: ending"] {
             return Ok(());
         }
-        Err(format!("it ended with {status}\n{}", story.join("\n")))
+        Err(format!("the example ended with {status}\n{}", story.join("\n")))
     })
 }
 
 /// Within [`PATIENCE`]; what runs for longer is killed.
 fn bounded(work: impl Future<Output = Result<(), String>>) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let late = |_| Err(format!("it has not ended after {PATIENCE:?}"));
+    let late = |_| Err(format!("the example has not ended after {PATIENCE:?}"));
     runtime
         .map_err(|error| error.to_string())?
         .block_on(async { tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(late) })

@@ -169,14 +169,14 @@ mod tests {
         };
         let removed = async { while count().await > 1 || brief.written.lock().sweeping {} };
         tokio::time::timeout(Duration::from_secs(60), removed).await.expect("they stay");
-        assert_eq!(count().await, 1, "its time is not over");
+        assert_eq!(count().await, 1, "the second tombstone is not due yet");
         assert!(lasting.written.lock().sweeping);
         closed.cancel();
         lasting.abandon(lease, NodeId::random(), node(b"n/mutex/a/1")).await.unwrap();
         assert_eq!(
             lasting.written.lock().tombstones.len(),
             1,
-            "a closed client leaves the other to its lease"
+            "a closed client leaves the other tombstone to its lease"
         );
         driver.revoke(lease).await.unwrap();
     }

@@ -280,15 +280,15 @@ mod tests {
         let kind = |kind| match after_the_put(Error::new(kind, "then").into()) {
             Failure::Other(error) => error.kind(),
             Failure::LeaseGone | Failure::Full(_) | Failure::TooLong(_) => {
-                unreachable!("it was another kind")
+                unreachable!("another kind of failure")
             }
         };
         for refused in [ErrorKind::Unavailable, ErrorKind::Misconfigured, ErrorKind::Forbidden] {
             assert_eq!(kind(refused), ErrorKind::OutcomeUnknown);
         }
-        assert_eq!(kind(ErrorKind::Conflict), ErrorKind::Conflict, "its node was taken back");
+        assert_eq!(kind(ErrorKind::Conflict), ErrorKind::Conflict, "the node of a conflict was removed");
         let over = ErrorKind::Lost(LostReason::Expired);
-        assert_eq!(kind(over), over, "it is abandoned");
+        assert_eq!(kind(over), over, "the attempt has ended");
         assert!(matches!(after_the_put(Failure::LeaseGone), Failure::LeaseGone));
     }
 }

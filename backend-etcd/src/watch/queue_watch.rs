@@ -214,7 +214,7 @@ mod tests {
         watch.created(10);
         let (mut a, mut b) = (subscribe(&mut watch, 1, "a", 12), subscribe(&mut watch, 2, "b", 12));
         watch.event(b"a", b"", 12);
-        assert!(a.try_recv().is_err(), "an earlier node of the name");
+        assert!(a.try_recv().is_err(), "the event is of an earlier node of this name");
         watch.event(b"a", b"", 13);
         assert_eq!(a.try_recv().unwrap(), left());
         assert!(b.try_recv().is_err() && watch.idle_since.is_none());
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(any.try_recv().unwrap(), left());
         assert!(all.try_recv().is_err());
         watch.event(b"c", b"", 14);
-        assert!(all.try_recv().is_err(), "another node of that name");
+        assert!(all.try_recv().is_err(), "the event is of another node of this name");
         watch.event(b"b", b"", 15);
         assert_eq!(all.try_recv().unwrap(), left());
         assert!(later.try_recv().is_err());

@@ -152,9 +152,9 @@ mod tests {
         // Another node of the same name.
         client.put("q/3").await;
         client.until_lost(client.driver.clone(), &removed).await;
-        assert_eq!(client.watches.watched().len(), 2 * OPS_PER_TXN - 3, "and no other");
+        assert_eq!(client.watches.watched().len(), 2 * OPS_PER_TXN - 3, "no other watch has ended");
         assert_eq!(held.iter().filter(|own| own.state.lost().is_some()).count(), 3);
-        assert_eq!(found(), 3.0, "each counts, once");
+        assert_eq!(found(), 3.0, "each removal counts once");
     }
 
     #[tokio::test]

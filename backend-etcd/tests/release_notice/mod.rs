@@ -122,7 +122,7 @@ impl Crowd {
         still_waits(&mut waiting).await;
         self.delivers_at_once(take_a_turn(&last)).await;
         soon(waiting).await.unwrap().unwrap();
-        assert!(!lists.has_fired(), "it listed the queue");
+        assert!(!lists.has_fired(), "the waiter listed the queue");
         node.leave().await.unwrap();
         self.end().await;
     }
@@ -168,7 +168,7 @@ async fn the_next_node_is_notified_and_does_not_list() {
     still_waits(&mut waiting_too).await;
     crowd.delivers_at_once(async { _ = node.leave().await.unwrap() }).await;
     soon(waiting_too).await.unwrap().unwrap();
-    assert!(!lists.has_fired(), "one of them listed the queue");
+    assert!(!lists.has_fired(), "one of the waiters listed the queue");
     next.leave().await.unwrap();
     crowd.end().await;
 }
@@ -223,7 +223,7 @@ async fn the_last_node_that_watches_the_queue_notifies_when_it_gives_up() {
     }
     soon(waiting).await.unwrap().unwrap();
     node.leave().await.unwrap();
-    assert_eq!(keys(&crowd.server, &inbox).await, [""; 0], "the notice goes with the node");
+    assert_eq!(keys(&crowd.server, &inbox).await, [""; 0], "the notice is deleted with the node");
     crowd.end().await;
 }
 

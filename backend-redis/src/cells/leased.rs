@@ -183,7 +183,11 @@ mod tests {
         let asked = begin(3);
         begin(4).not_made();
         cells.forget(&[(cell.clone(), 3)], clock.now());
-        assert_eq!(nonces(cells.to_renew(clock.now())), [1, 2, 3], "one made, one unknown, one under way");
+        assert_eq!(
+            nonces(cells.to_renew(clock.now())),
+            [1, 2, 3],
+            "a confirmed write, one of unknown outcome, one under way"
+        );
         asked.made(12, lease.clone());
         cells.overwritten(&cell, 12);
         assert_eq!(nonces(cells.to_renew(clock.now())), [2, 3]);
@@ -193,14 +197,18 @@ mod tests {
         cells.begin(other.clone(), 6, lease.clone()).made(13, lease.clone());
         for missed in [3, 6] {
             cells.missed(&[(cell.clone(), missed), (other.clone(), missed)]);
-            assert_eq!(nonces(cells.to_renew(clock.now())), [9 - missed, missed], "it comes last");
+            assert_eq!(
+                nonces(cells.to_renew(clock.now())),
+                [9 - missed, missed],
+                "the missed cell comes last"
+            );
             cells.renewed(&[(cell.clone(), 3), (other.clone(), 6)], Moment::PAST);
         }
         cells.forget(&[(other, 6)], clock.now());
         let sent = clock.now();
         cells.renewed(&[(cell.clone(), 3)], sent);
-        assert!(cells.to_renew(sent).is_empty(), "a round that is repeated leaves it out");
-        assert_eq!(nonces(cells.to_renew(sent + Duration::from_millis(1))), [3], "the next does not");
+        assert!(cells.to_renew(sent).is_empty(), "a repeated round leaves the cell out");
+        assert_eq!(nonces(cells.to_renew(sent + Duration::from_millis(1))), [3], "the next round renews it");
         // An answer that comes late: the version is an earlier one.
         cells.overwritten(&cell, 11);
         assert_eq!(nonces(cells.every()), [3]);
@@ -226,6 +234,6 @@ mod tests {
         cells.forget(&[(cell.clone(), 1)], sent);
         assert_eq!(nonces(cells.to_renew(clock.now())), [1]);
         cells.forget(&[(cell, 1)], clock.now());
-        assert!(cells.every().is_empty(), "it stays for ever");
+        assert!(cells.every().is_empty(), "the cell has no lease");
     }
 }

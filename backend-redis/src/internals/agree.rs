@@ -24,7 +24,10 @@ async fn histories(kind: Kind, seeds: std::ops::Range<u64>, steps: usize) {
         forms.add(&history.forms);
     }
     let least = seeds_run * steps / 60;
-    assert!(kind == Kind::Semaphore || forms.are_met(least), "a form was hardly met: {forms:?}");
+    assert!(
+        kind == Kind::Semaphore || forms.are_met(least),
+        "a form of the queue occurred too rarely: {forms:?}"
+    );
 }
 
 #[tokio::test]

@@ -72,7 +72,7 @@ impl<'a> VersionedValue<'a> {
         match twin {
             Ok((_, Some(next))) => {
                 assert_eq!(after, Some(next.to_string().into_bytes()), "{request:?} on {shown:?}");
-                let newer = newer.expect("it was written");
+                let newer = newer.expect("the cell was written");
                 assert!(newer.ends_with(&format!("-{nonce:x}")), "{newer}");
                 let number = |version: &str| version.split('-').next().unwrap().parse::<u64>().unwrap();
                 assert!(version.is_none_or(|version| number(&version) < number(&newer)));

@@ -43,7 +43,7 @@ impl History<'_> {
         self.standings(&before).await;
         let after = self.standings(&before).await;
         let again = self.standings(&before).await;
-        assert_eq!(after, again, "it stands differently at the next look, {}", self.story());
+        assert_eq!(after, again, "the queue changed between two reads, {}", self.story());
 
         // Only the hash knows the permits that were taken above a lowered limit. A join without a
         // limit stores none.
@@ -56,7 +56,7 @@ impl History<'_> {
         for stood in &before {
             let answer = &after[&stood.sequence];
             let as_before = match answer {
-                RenewAnswer::Unsettled => panic!("a queue this short is mended at once, {}", self.story()),
+                RenewAnswer::Unsettled => panic!("one script repairs a queue this short, {}", self.story()),
                 RenewAnswer::Gone => NODES.contains(&part),
                 _ if NODES.contains(&part) => false,
                 RenewAnswer::Held => stood.admitted,
@@ -75,7 +75,7 @@ impl History<'_> {
             let behind = before
                 .iter()
                 .all(|stood| sequence > stood.sequence || after[&stood.sequence] == RenewAnswer::Gone);
-            assert!(behind, "{sequence} stands before others {}", self.story());
+            assert!(behind, "{sequence} is before other nodes {}", self.story());
         }
         if matches!(newcomer.1, JoinAnswer::Admitted { .. }) {
             holders.push(newcomer.0);
@@ -128,7 +128,7 @@ async fn histories(kind: Kind, parts: &[&str]) {
             }
             lost += usize::from(history.lose(part).await);
         }
-        assert!(lost > 3, "{part} was there {lost} times only");
+        assert!(lost > 3, "{part} existed only {lost} times");
     }
 }
 
@@ -166,7 +166,7 @@ async fn a_join_after_the_nodes_have_run_out_unseen_is_admitted() {
             assert!(lapsed < 3 || !waits, "{answer:?} {}", history.story());
             admitted += u32::from(lapsed >= 3 && matches!(answer, JoinAnswer::Admitted { .. }));
         }
-        assert!(admitted > 3, "{kind:?}: {admitted} times only");
+        assert!(admitted > 3, "{kind:?}: admitted only {admitted} times");
     }
 }
 

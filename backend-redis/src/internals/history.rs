@@ -148,7 +148,7 @@ impl<'a> History<'a> {
         let text: Option<Vec<u8>> = self.fixture.raw(redis::cmd("GET").arg(one)).await.unwrap();
         let others: u32 = self.fixture.raw(redis::cmd("EXISTS").arg(rest.collect::<Vec<_>>())).await.unwrap();
         let folded = text.is_some();
-        assert!(!folded || others == 0, "folded, and unfolded too, {}", self.story());
+        assert!(!folded || others == 0, "the queue exists both folded and unfolded, {}", self.story());
         let used = self.twin.last_sequence() > 0;
         assert!(folded || !used || !self.twin.is_forgettable(self.now), "not folded {}", self.story());
         match &text {
@@ -194,7 +194,7 @@ impl<'a> History<'a> {
         let call = scripts::renew([(&self.queue, vec![node])], ttl).at(self.now);
         let (_, queues) = scripts::renewed(self.fixture.run(call).await).unwrap();
         let (_, answers) = queues.into_iter().next().unwrap().unwrap();
-        let [answer] = <[_; 1]>::try_from(answers).expect("one node, one answer");
+        let [answer] = <[_; 1]>::try_from(answers).expect("an answer for each node");
         answer
     }
 
@@ -273,7 +273,7 @@ impl<'a> History<'a> {
         let extra = std::mem::take(&mut self.extra_news);
         if self.address.kind().is_observed() && extra != ExtraNews::Perhaps {
             let expected = usize::from(has_changed || extra == ExtraNews::Sure);
-            assert_eq!(told, expected, "told by script (left) and twin differ {}", self.story());
+            assert_eq!(told, expected, "the messages of script (left) and twin differ {}", self.story());
         }
     }
 }

@@ -45,7 +45,7 @@ async fn the_scripts_and_core_read_the_same_from_any_bytes() {
             (settled, answer) => panic!("{stored:?}: {settled:?}, but {answer:?}"),
         }
         let stays: Vec<u8> = fixture.raw(redis::cmd("GET").arg(&key)).await.unwrap();
-        assert_eq!(stays, stored, "a join has written it");
+        assert_eq!(stays, stored, "a join has written the limit");
     }
     assert!((100..1900).contains(&limits), "{limits} of 2000 were limits");
 }

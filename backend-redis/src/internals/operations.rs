@@ -83,7 +83,7 @@ impl History<'_> {
             RenewAnswer::Waiting { ahead } => self.waiting(sequence, ahead),
             RenewAnswer::Gone => Answer::Gone,
             RenewAnswer::Unfit { stored } => Answer::Conflict { stored: stored.permits() },
-            RenewAnswer::Unsettled => panic!("a queue this short is mended at once"),
+            RenewAnswer::Unsettled => panic!("one script repairs a queue this short"),
         };
         self.check(Some(id), script, twin, notified).await;
     }

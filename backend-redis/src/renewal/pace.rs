@@ -59,7 +59,7 @@ mod tests {
         let ttl = Duration::from_secs(30);
         for (bursts, trip) in [(390, 70 * MS), (390, 150 * MS), (800, 80 * MS)] {
             let (took, widest) = round(bursts, trip, ttl);
-            assert!(trip * bursts as u32 > renewal_period(ttl), "it would be late");
+            assert!(trip * bursts as u32 > renewal_period(ttl), "at a lower width the round would be late");
             assert!(took <= round_time(ttl) + trip, "{bursts} bursts of {trip:?} took {took:?}");
             assert!(widest <= WIDEST);
         }

@@ -232,7 +232,7 @@ mod tests {
     async fn a_recheck_message_asks_for_one_recheck_and_admits_nobody() {
         let (clock, inbox, attempt) = registered();
         inbox.deliver(&message(&inbox, &attempt, -5));
-        assert!(inbox.take_rechecks().now_or_never().is_none(), "the join's reply is not in");
+        assert!(inbox.take_rechecks().now_or_never().is_none(), "the reply to the join has not arrived");
         settle(&clock, &inbox, &attempt, 5);
         assert_eq!(inbox.take_rechecks().now_or_never().unwrap().len(), 1);
         // A repetition, and a message for another node of the attempt.

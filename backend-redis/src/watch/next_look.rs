@@ -77,8 +77,8 @@ mod tests {
         assert!(!looked(&mut next, at(600), Looked::Ends(TTL)) && next.at == at(600) + TTL);
         assert!(!looked(&mut next, at(10_600), Looked::Ends(Duration::ZERO)));
         assert_eq!(next.at, at(10_600) + SOONEST);
-        assert!(looked(&mut next, at(10_605), Looked::Nothing), "an end that nobody tells");
-        assert!(!looked(&mut next, at(10_606), Looked::Nothing), "it is known");
+        assert!(looked(&mut next, at(10_605), Looked::Nothing), "an end by expiry, without a message");
+        assert!(!looked(&mut next, at(10_606), Looked::Nothing), "the watch has reported the end already");
         // An end that was told: by a message, or by this look.
         next.told(at(11_000), true);
         next.told(at(11_001), false);

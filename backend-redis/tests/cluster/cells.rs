@@ -57,7 +57,7 @@ async fn lost_cells_on_a_silent_server_do_not_hold_up_what_opens_the_next_lease_
     lost.clock().jump(lost.ttl());
     assert_eq!(lost.lost(), Some(LostReason::Expired));
     let written = timeout(lost.ttl() * 2, write(&writes, &next, "here", CellLife::Lease)).await;
-    written.expect("it waited for more scripts to the silent server than the first");
+    written.expect("the write waited for more than the first script to the silent server");
     assert_eq!(writes.lease().lost(), None);
     cluster.resume(0).unwrap();
     soon(writes.close(Close::Orderly)).await.unwrap();
@@ -111,7 +111,7 @@ async fn cells_that_nobody_answers_for_cost_no_other_cell_of_their_server() {
     }
     cluster.pause(1).await.unwrap();
     outlive(&writes.lease(), 2.0).await;
-    assert_eq!(writes.lease().state(), LeaseState::Suspended, "none is stuck");
+    assert_eq!(writes.lease().state(), LeaseState::Suspended, "no cell is stuck");
     assert_eq!(gone(&reads, &others).await, 0, "of {OTHERS} cells on a server that answers");
     cluster.resume(1).unwrap();
     settled(&writes).await;

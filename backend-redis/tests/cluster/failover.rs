@@ -91,7 +91,7 @@ impl Failure {
                 cluster.wait_until_replaced(key, master).await.expect("another master");
                 let failover = failover("master cut off");
                 let sees = cluster.master_seen_by(master, key).await.expect("it answers");
-                assert_eq!(sees, Some(master), "it was told");
+                assert_eq!(sees, Some(master), "the holder was notified");
                 cluster.heal();
                 failover
             }
@@ -99,7 +99,7 @@ impl Failure {
                 cluster.pause(master).await.expect("stopped");
                 cluster.wait_until_replaced(key, master).await.expect("another master");
                 let failover = failover("master silent");
-                cluster.resume(master).expect("it goes on");
+                cluster.resume(master).expect("the hold continues");
                 failover
             }
             ReplicaSilent => {
@@ -107,7 +107,7 @@ impl Failure {
                 let replica = (master + servers / 2) % servers;
                 cluster.pause(replica).await.expect("stopped");
                 tokio::time::sleep(TTL).await;
-                cluster.resume(replica).expect("it goes on");
+                cluster.resume(replica).expect("the hold continues");
                 failover("replica silent")
             }
             // Nobody is left who could agree on a replica that takes over.

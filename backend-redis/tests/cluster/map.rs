@@ -46,7 +46,7 @@ async fn a_master_that_is_about_to_get_its_first_slot_is_waited_for_on_one_conne
     cluster.begin_move(slot, 0, NEW).await.unwrap();
 
     let connected = new.counted("INFO stats", CONNECTIONS).await;
-    assert!(connected > 0, "this operator at least");
+    assert!(connected > 0, "the operator counts as one connection");
     cluster.pause(NEW).await.unwrap();
     let counter = client.counter(key.as_str()).unwrap();
     let asked = redirections(&mut old, "ASK").await;
@@ -58,11 +58,14 @@ async fn a_master_that_is_about_to_get_its_first_slot_is_waited_for_on_one_conne
     // A lost connection: from here on the map is asked for as long as a server is down, and one is.
     other.tell("CLIENT KILL TYPE pubsub").await;
     is_asked_for_the_map(&mut old, 2).await;
-    assert!(!adding.is_finished(), "a server that stands still has answered");
+    assert!(!adding.is_finished(), "a stopped server has answered");
     cluster.resume(NEW).unwrap();
     assert_eq!(soon(adding).await.unwrap().unwrap(), 1);
     let connections = new.counted("INFO stats", CONNECTIONS).await - connected;
-    assert_eq!(connections, 1, "it was cut off, as a server without slots, while a request waited for it");
+    assert_eq!(
+        connections, 1,
+        "the connection to a server without slots was cut while a request waited on it"
+    );
 
     cluster.move_slot(slot, 0, NEW).await.unwrap();
     assert_eq!(soon(counter.add(1)).await.unwrap(), 2);
@@ -130,7 +133,7 @@ async fn a_master_that_says_what_it_knew_is_not_believed_while_the_others_agree(
     let counter = client.counter(key.as_str()).unwrap();
     assert_eq!(soon(counter.add(1)).await.unwrap(), 1);
     let sent_on = redirections(&mut old, "MOVED").await;
-    assert!(sent_on > 0, "it did not ask where the slot was");
+    assert!(sent_on > 0, "the client did not ask where the slot is");
 
     // A lock's script is not carried out in a slot that stands open, and each time that it is tried the map
     // is asked for.
@@ -140,9 +143,9 @@ async fn a_master_that_says_what_it_knew_is_not_believed_while_the_others_agree(
         is_asked_for_the_map(&mut new, 1).await;
         assert_eq!(soon(counter.add(1)).await.unwrap(), round + 1);
     }
-    assert_eq!(redirections(&mut old, "MOVED").await, sent_on, "the old map was believed");
+    assert_eq!(redirections(&mut old, "MOVED").await, sent_on, "the client used the old map");
     let seen = cluster.master_seen_by(behind, &key_of(&key)).await.unwrap();
-    assert_eq!(seen, Some(from), "the old map stands no longer");
+    assert_eq!(seen, Some(from), "the client still has the old map");
     cluster.move_slot(slot_of_open, from, to).await.unwrap();
     let hold = soon(acquiring).await.unwrap().unwrap();
     soon(hold.release()).await.unwrap();
@@ -174,7 +177,7 @@ async fn a_server_that_falls_silent_costs_no_hold_of_the_others_and_its_own_go_o
     assert_eq!(holds[0].state(), HoldState::Suspended);
     operator(&cluster, 3).await.tell("CLUSTER FAILOVER TAKEOVER").await;
     assert_eq!(soon(lease.changed(LeaseState::Suspended)).await, LeaseState::Live);
-    assert_eq!(holds[0].state(), HoldState::Held, "its replica has it");
+    assert_eq!(holds[0].state(), HoldState::Held, "the replica has the node");
     holds.push(soon(acquiring).await.unwrap().unwrap());
     for hold in holds {
         soon(hold.release()).await.unwrap();
@@ -182,7 +185,7 @@ async fn a_server_that_falls_silent_costs_no_hold_of_the_others_and_its_own_go_o
     for states in others {
         let states = soon(states).await.unwrap();
         let expected = [HoldState::Held, HoldState::Ended(Ended::Released)];
-        assert_eq!(states, expected, "of a hold on a server that is well");
+        assert_eq!(states, expected, "a hold on a healthy server was lost");
     }
     soon(client.close()).await.unwrap();
 }

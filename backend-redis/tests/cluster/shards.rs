@@ -37,7 +37,7 @@ async fn a_lost_shard_loses_its_own_holds_only() {
     assert_eq!(soon(holds[1].lost()).await, Ended::Lost(LostReason::Expired));
     // Renewed several times since.
     outlive(&lease, 2.0).await;
-    assert!(holds[0].is_held() && holds[2].is_held(), "the other shards are well");
+    assert!(holds[0].is_held() && holds[2].is_held(), "the other shards are healthy");
     uses(&client, &other).await;
     let answer = client.mutex(locks[1].as_str()).unwrap().try_acquire().await;
     fails(answer, ErrorKind::Unavailable, "the shard is lost");
@@ -68,7 +68,7 @@ async fn a_hold_goes_on_at_the_replica_that_takes_over_and_one_that_it_does_not_
     replaced(1).await;
     assert_eq!(soon(holds[1].lost()).await, Ended::Lost(LostReason::Forgotten));
     outlive(&client.lease(), 1.0).await;
-    assert!(holds[0].is_held() && holds[2].is_held(), "renewed at the replica, and at a master that is well");
+    assert!(holds[0].is_held() && holds[2].is_held(), "renewed at the replica and at a healthy master");
     for (hold, lock) in holds.iter().zip(&locks) {
         let before = hold.token();
         let _ = soon(hold.release()).await;
@@ -90,11 +90,11 @@ async fn a_hold_goes_on_beside_a_master_that_is_cut_off_and_what_that_alone_know
     cluster.cut(0);
     let too_late = soon(client.mutex(late.as_str()).unwrap().acquire()).await.unwrap();
     take_over(&cluster, 3, &lock).await;
-    assert_eq!(cluster.master_seen_by(0, &key_of(&lock)).await.unwrap(), Some(0), "it was told");
+    assert_eq!(cluster.master_seen_by(0, &key_of(&lock)).await.unwrap(), Some(0), "the holder was notified");
     assert_eq!(soon(too_late.lost()).await, Ended::Lost(LostReason::Forgotten));
-    hold.check().expect("the replica knew it");
+    hold.check().expect("the replica had the node");
     let again = soon(client.mutex(late.as_str()).unwrap().acquire()).await.unwrap();
-    assert!(again.token() > too_late.token(), "the new master knows of no token that the old one gave last");
+    assert!(again.token() > too_late.token(), "the new master has no token that the old master gave last");
     cluster.heal();
     cluster.wait_until_whole().await.unwrap();
     outlive(&client.lease(), 1.0).await;

@@ -78,11 +78,11 @@ async fn no_hold_is_lost_while_the_slots_of_contended_keys_move() {
         soon(task).await.unwrap();
     }
     for hold in standing {
-        hold.check().expect("its shard kept it");
+        hold.check().expect("the shard kept the node");
         soon(hold.release()).await.unwrap();
     }
     println!(
-        "{moves} slots moved in {took:.1?}, {} grants meanwhile, no hold lost",
+        "{moves} slots moved in {took:.1?}, {} grants during the moves, no hold lost",
         grants.iter().map(|grants| grants.load(Ordering::Acquire)).sum::<usize>()
     );
     for client in clients {
@@ -107,12 +107,12 @@ async fn what_is_not_there_yet_in_a_slot_on_its_way_is_asked_for_at_its_new_serv
     let counter = client.counter(key.as_str()).unwrap();
     assert_eq!(soon(counter.add(1)).await.unwrap(), 1);
     let asked = new.calls("asking").await;
-    assert!(asked > before, "no request went to the new server behind ASKING");
+    assert!(asked > before, "no request went to the new server after ASKING");
     assert_eq!((old.say::<u64>(&stored).await, new.say::<u64>(&stored).await), (0, 1));
 
     let acquiring = tokio::spawn(client.mutex(key.as_str()).unwrap().acquire());
     until(async || new.calls("asking").await > asked).await;
-    assert!(!acquiring.is_finished(), "a lock's keys cannot be made on either side");
+    assert!(!acquiring.is_finished(), "a lock's keys cannot be created on either server");
     cluster.move_slot(slot, 0, 1).await.unwrap();
     let hold = soon(acquiring).await.unwrap().unwrap();
     assert!(hold.is_held());
@@ -136,7 +136,7 @@ async fn a_slot_that_stands_open_for_long_costs_no_other_hold() {
     let slot = cluster.slot(&key_of(&first.unwrap())).await.unwrap();
     cluster.begin_move(slot, 0, 1).await.unwrap();
     outlive(&client.lease(), 2.0).await;
-    assert!(!holds[0].is_held(), "its slot stands open: {:?}", holds[0].state());
+    assert!(!holds[0].is_held(), "held although its slot is being moved: {:?}", holds[0].state());
     let lost = holds[1..].iter().filter(|hold| !hold.is_held()).count();
     assert_eq!(lost, 0, "of {LOCKS} holds on a server that answers");
     cluster.move_slot(slot, 0, 1).await.unwrap();
@@ -165,7 +165,7 @@ async fn a_slot_that_stands_open_for_long_costs_no_cell() {
     migrate(&mut old, &cluster.servers()[1], &cells[0]).await;
     outlive(&writes.lease(), 3.0).await;
     for cell in &cells {
-        assert!(soon(reads.read_cell(cell)).await.unwrap().is_some(), "{cell:?} has run out");
+        assert!(soon(reads.read_cell(cell)).await.unwrap().is_some(), "{cell:?} has expired");
     }
     settled(&writes).await;
     cluster.move_slot(slot, 0, 1).await.unwrap();

@@ -25,7 +25,7 @@ async fn secured(
 }
 
 fn url(cluster: &ClusteredRedis, options: &str) -> String {
-    format!("{}?{options}", cluster.tls_url().expect("it speaks TLS"))
+    format!("{}?{options}", cluster.tls_url().expect("the server has a TLS address"))
 }
 
 /// Takes a lock of each server and gives it back.
@@ -39,7 +39,7 @@ async fn uses_all_servers(cluster: &ClusteredRedis, client: &Coordinator) {
         let list: String = Operator::at(&plain).await.say("CLIENT LIST").await;
         let ours: Vec<_> = list.lines().filter(|line| line.contains("name=latchwork:")).collect();
         let laddr = format!("laddr={plain} ");
-        assert!(ours.iter().all(|line| !line.contains(&laddr)), "in the clear: {ours:?}");
+        assert!(ours.iter().all(|line| !line.contains(&laddr)), "connections without TLS: {ours:?}");
         seen += ours.len();
     }
     assert!(seen >= 3, "each master has a connection over TLS: {seen}");

@@ -54,7 +54,7 @@ async fn a_confirmed_lock_outlives_a_failover_to_its_replica_and_a_plain_one_doe
         confirmed.look(&promoted, "confirmed").await;
         assert!(
             soon(promoted.mutex("refused").unwrap().try_acquire()).await.unwrap().is_some(),
-            "it is held"
+            "the lock is held"
         );
         drop((kept, lost));
         promoted.close_now().await.unwrap();
@@ -85,7 +85,7 @@ async fn a_confirmed_lock_is_lost_in_a_failover_to_a_replica_that_did_not_confir
     replicas.fail_over_to(1).await;
     let promoted = user(&replicas.url_of(1, PATIENT)).await;
     let other = soon(promoted.mutex("a").unwrap().try_acquire()).await.unwrap();
-    assert!(other.is_some() && hold.is_held(), "two hold: the token is the answer");
+    assert!(other.is_some() && hold.is_held(), "two clients hold: only the token protects the resource");
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn a_confirmed_hold_goes_on_where_its_replica_takes_the_address_of_the_pri
     replicas.fail_over_in_place_to(0).await;
     assert_eq!(soon(lost.lost()).await, Ended::Lost(LostReason::Forgotten));
     outlive(&client.lease(), 1.5).await;
-    assert!(kept.is_held(), "it was renewed on the replica");
+    assert!(kept.is_held(), "the node was renewed on the replica");
     kept.release().await.unwrap();
     client.close().await.unwrap();
 }

@@ -22,10 +22,10 @@ async fn it_is_made_at_the_first_confirmation_made_again_when_it_breaks_and_clos
     let config = Config::from_url(&format!("redis://{}?min_replicas=2", proxy.addr())).unwrap();
     let client = connect_lazy(&[latchwork_redis::connector()], &config).unwrap();
     soon(client.mutex("a").unwrap().acquire().min_replicas(0)).await.unwrap().release().await.unwrap();
-    assert_eq!(proxy.connections(), 1, "it costs nothing where nothing is confirmed");
+    assert_eq!(proxy.connections(), 1, "a client without confirmations opened the connection");
     for _ in 0..2 {
         uses(&client, "a").await;
-        assert_eq!(proxy.connections(), 2, "one for all");
+        assert_eq!(proxy.connections(), 2, "all acquisitions share one connection");
     }
     proxy.sever();
     uses(&client, "a").await;
@@ -131,7 +131,10 @@ async fn a_deadline_bounds_it_a_dropped_one_leaves_nothing_and_a_close_ends_it()
     for dropped in 0..50_u32 {
         let after = Duration::from_micros(100) * dropped;
         let asking = mutex.acquire().min_replicas(1);
-        assert!(tokio::time::timeout(after, asking).await.is_err(), "nobody has confirmed it");
+        assert!(
+            tokio::time::timeout(after, asking).await.is_err(),
+            "no replica has confirmed the acquisition"
+        );
     }
     until(is_free).await;
 
@@ -142,7 +145,7 @@ async fn a_deadline_bounds_it_a_dropped_one_leaves_nothing_and_a_close_ends_it()
     assert_eq!(soon(waits).await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
     assert!(begun.elapsed() < NOISE, "{:?}", begun.elapsed());
     let other = user(&replicas.url("ttl=60s")).await;
-    assert!(other.mutex("a").unwrap().try_acquire().await.unwrap().is_some(), "the close gave it back");
+    assert!(other.mutex("a").unwrap().try_acquire().await.unwrap().is_some(), "the close released the node");
 }
 
 #[tokio::test]
@@ -182,7 +185,7 @@ async fn another_master_where_the_first_one_was_confirms_nothing() {
     let error = node.confirm(1, 2 * NOISE).await.unwrap_err();
     said(&error, &["another server"]);
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    assert_eq!(node.state().lost(), None, "its own master still has it");
+    assert_eq!(node.state().lost(), None, "the former master still has the node");
 
     // The control: the other one has the node too, and a replica that says yes.
     let there = connect(&replicas.url("ttl=60s")).await;

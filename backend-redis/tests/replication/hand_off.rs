@@ -38,7 +38,7 @@ async fn the_winner_of_a_hand_off_is_not_confirmed_while_replication_is_held_bac
     // The controls: without a write of its own behind the admission, either connection says yes.
     let on_shared: u64 = shared.say("WAIT 2 1000").await;
     let on_own: u64 = own.say("WAIT 1 1000").await;
-    assert_eq!((on_shared, on_own), (2, 2), "the controls confirm what no replica has");
+    assert_eq!((on_shared, on_own), (2, 2), "a control confirmed an acquisition that no replica has");
     println!("{error}; without its own write, {on_shared} of 2 replicas confirmed it");
 
     replicas.let_through(1);

@@ -59,7 +59,7 @@ async fn all(client: &Coordinator) -> [(&'static str, Result<(), Error>); 8] {
     let members: [MultiMember; 2] =
         [client.mutex("one").unwrap().into(), MultiMember::write(&client.rwlock("two").unwrap())];
     let (multi, owner) = (MultiLock::new(members).unwrap(), Owner::new("an owner"));
-    let tried = async { other.try_acquire().await.map(|hold| hold.expect("it is free")) };
+    let tried = async { other.try_acquire().await.map(|hold| hold.expect("the lock is free")) };
     let answers = tokio::join!(
         given_back("mutex", mutex.acquire()),
         given_back("a try", tried),

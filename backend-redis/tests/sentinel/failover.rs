@@ -88,7 +88,7 @@ impl Failure {
                 watched.cut(master);
                 watched.wait_until_replaced(master).await.expect("another master");
                 let failover = takeover("master cut off", "master cut off, Sentinels in TILT");
-                assert!(watched.leads(master).await, "it was told");
+                assert!(watched.leads(master).await, "the holder was notified");
                 watched.heal();
                 failover
             }
@@ -97,13 +97,13 @@ impl Failure {
                 watched.pause(master).expect("stopped");
                 watched.wait_until_replaced(master).await.expect("another master");
                 let failover = takeover("master silent", "master silent, Sentinels in TILT");
-                watched.resume(master).expect("it goes on");
+                watched.resume(master).expect("the hold continues");
                 failover
             }
             ReplicaSilent => {
                 watched.pause(replica).expect("stopped");
                 tokio::time::sleep(TTL).await;
-                watched.resume(replica).expect("it goes on");
+                watched.resume(replica).expect("the hold continues");
                 failover("replica silent")
             }
             // A majority of them.
@@ -113,7 +113,7 @@ impl Failure {
                 }
                 tokio::time::sleep(SILENCE).await;
                 for sentinel in [0, 1] {
-                    watched.resume_sentinel(sentinel).expect("it goes on");
+                    watched.resume_sentinel(sentinel).expect("the hold continues");
                 }
                 failover("most Sentinels silent")
             }

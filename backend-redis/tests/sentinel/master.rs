@@ -79,11 +79,11 @@ async fn a_hold_goes_on_beside_a_master_that_is_cut_off_and_what_that_alone_know
     watched.cut(master);
     let too_late = soon(client.mutex("late").unwrap().acquire()).await.unwrap();
     watched.wait_until_replaced(master).await.unwrap();
-    assert!(watched.leads(master).await, "it was told");
+    assert!(watched.leads(master).await, "the client was notified");
     assert_eq!(soon(too_late.lost()).await, Ended::Lost(LostReason::Forgotten));
     let again = soon(client.mutex("late").unwrap().acquire()).await.unwrap();
-    assert!(again.token() > too_late.token(), "the new master knows of no token that the old one gave last");
-    assert!(watched.leads(master).await, "it was told meanwhile");
+    assert!(again.token() > too_late.token(), "the new master has no token that the old master gave last");
+    assert!(watched.leads(master).await, "the client noticed the new master");
     watched.heal();
     watched.wait_until_whole().await.unwrap();
     outlive(&client.lease(), 1.0).await;
@@ -115,8 +115,8 @@ async fn a_master_that_is_demoted_gets_no_further_write() {
     let demoted = scripts(old).await;
     soon(hold.release()).await.unwrap();
     uses(&client, "a").await;
-    assert!(demoted <= before + 1, "a renewal at most: {before}, {demoted}");
-    assert_eq!(scripts(old).await, demoted, "all of it went to the new master");
+    assert!(demoted <= before + 1, "the old master got more than one renewal: {before}, {demoted}");
+    assert_eq!(scripts(old).await, demoted, "a request went to the old master");
 }
 
 /// The connection stands, and only the Sentinels know better: the client hears it from them, long before a request of
@@ -136,13 +136,13 @@ async fn a_client_whose_master_falls_silent_hears_of_the_new_one_from_any_sentin
     watched.wait_until_replaced(master).await.unwrap();
     let asked = Instant::now();
     let hold = soon(client.mutex("a").unwrap().acquire()).await.unwrap();
-    assert!(asked.elapsed() < PROMPT, "not by a Sentinel's word: {:?}", asked.elapsed());
+    assert!(asked.elapsed() < PROMPT, "not because of a Sentinel's message: {:?}", asked.elapsed());
     watched.resume(master).unwrap();
     until(async || !watched.leads(master).await).await;
     assert!(hold.is_held());
     // One renewal of the client's place in the registry may have been on its way when it fell silent.
     let after = scripts(&watched.servers()[master]).await;
-    assert!(after <= before + 1, "the old master got nothing since: {before}, {after}");
+    assert!(after <= before + 1, "the old master got more than one renewal: {before}, {after}");
     watched.resume_sentinel(0).unwrap();
     soon(hold.release()).await.unwrap();
     soon(client.close()).await.unwrap();
@@ -181,7 +181,7 @@ async fn a_sentinel_that_names_another_master_than_most_is_outvoted() {
     // Where most are left beside it, nobody can know.
     let client = user(&url([&sentinels[2], &one, &other])).await;
     uses(&client, "a").await;
-    assert!(scripts(lone.addr()).await > 0, "most Sentinels name it");
+    assert!(scripts(lone.addr()).await > 0, "most Sentinels name the master");
     soon(client.close()).await.unwrap();
 }
 

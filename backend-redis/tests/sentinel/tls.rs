@@ -18,7 +18,7 @@ async fn secured(host: &str, names: &[&str], demands: bool) -> (WatchedRedis, Ce
 }
 
 fn url(watched: &WatchedRedis, options: &str) -> String {
-    format!("{}?{options}", watched.tls_url().expect("it speaks TLS"))
+    format!("{}?{options}", watched.tls_url().expect("the server has a TLS address"))
 }
 
 /// A master is killed: its client finds the next one, checks its certificate, and keeps what it held.
@@ -59,7 +59,7 @@ async fn only_over_tls(watched: &WatchedRedis, master: usize) {
         assert!(!ours.contains(&sentinel), "{ours:?}");
         listeners += ours.len();
     }
-    assert!(listeners > 0, "no Sentinel is listened to");
+    assert!(listeners > 0, "the client listens to no Sentinel");
 }
 
 #[tokio::test]

@@ -74,7 +74,8 @@ async fn a_client_of_both_sides_leaves_a_kept_hold_to_its_expiry_too() {
     let sides = MoveConfig::new(side("from"), side("to"), "m");
     let connectors = [latchwork_redis::connector()];
     let both = Config::of_move(sides.clone());
-    let takes_part = async || soon(connect(&connectors, &both)).await.expect("it takes part");
+    let takes_part =
+        async || soon(connect(&connectors, &both)).await.expect("the client connects to both sides");
     let (operator, other) = (soon(Move::connect(&connectors, &sides)).await.unwrap(), takes_part().await);
     for phase in [MovePhase::Old, MovePhase::BothByOld, MovePhase::BothByNew, MovePhase::New, MovePhase::Done]
     {
@@ -98,7 +99,7 @@ async fn a_client_of_both_sides_leaves_a_kept_hold_to_its_expiry_too() {
             assert_eq!(mutex.queue().first(9).await.unwrap().len(), 1, "{mutex:?}: given back");
         }
         for mutex in left {
-            drop(soon(mutex.acquire()).await.expect("nothing puts its expiry off"));
+            drop(soon(mutex.acquire()).await.expect("a request extended the expiry"));
         }
     }
     soon(other.close()).await.unwrap();
@@ -121,7 +122,7 @@ async fn closed_while_joining(drop_first: bool) {
         async move { backend.join(&join).await }
     });
     soon(joined.fired()).await.unwrap();
-    assert_eq!(standing(&other, &mutex).await.len(), 1, "the server has carried it out");
+    assert_eq!(standing(&other, &mutex).await.len(), 1, "the server has carried out the request");
     if drop_first {
         joining.abort();
     }
@@ -206,7 +207,7 @@ async fn a_lost_node_whose_removal_failed_is_removed_later() {
     let next = waiting(&other, &ask(&mutex, Claim::Exclusive)).await;
     let started = Instant::now();
     soon(next.admitted()).await.unwrap();
-    assert!(started.elapsed() < other.lease().ttl() / 2, "it was left to its TTL");
+    assert!(started.elapsed() < other.lease().ttl() / 2, "the node was left to its TTL");
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ async fn change(backend: &Arc<dyn Backend>, cell: &Address, request: CountReques
 }
 
 async fn value(backend: &Arc<dyn Backend>, cell: &Address) -> i64 {
-    let cell = backend.read_cell(cell).await.unwrap().expect("it was written");
+    let cell = backend.read_cell(cell).await.unwrap().expect("the count was written");
     std::str::from_utf8(&cell.value).unwrap().parse::<Count>().unwrap().value()
 }
 
@@ -69,7 +69,7 @@ async fn a_watch_is_told_of_a_change_and_of_no_repetition_or_refusal() {
     assert_eq!(change(&other, &cell, request(2, 2, Change::Add(i64::MAX))).await, CountOutcome::Refused);
     // A message of the server would be here before this answer.
     assert_eq!(value(&backend, &cell).await, 1);
-    assert!(watch.changed().now_or_never().is_none(), "told of nothing");
+    assert!(watch.changed().now_or_never().is_none(), "the watch reported a change, and nothing was written");
 }
 
 #[tokio::test]

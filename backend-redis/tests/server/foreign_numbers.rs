@@ -34,7 +34,7 @@ async fn a_number_out_of_range_is_refused_by_its_key_before_anything_is_written(
             assert_eq!(client.list(&queue, ALL).await.unwrap().len(), 0, "{text}");
             assert!(!client.revoke(&queue, 1).await.unwrap());
             let stays: String = operator.say(&format!("GET {key}")).await;
-            assert_eq!(stays, text, "it must stay for its owner");
+            assert_eq!(stays, text, "the foreign key must stay for its owner");
             operator.tell(&format!("DEL {key} latchwork:{}:{{a}}:meta", kind.as_str())).await;
         }
         // Without the key, all is well again.

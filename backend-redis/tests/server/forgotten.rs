@@ -34,7 +34,7 @@ async fn a_server_that_lost_its_data_has_forgotten_and_a_waiter_joins_anew() {
         assert_eq!(lost, f64::from(round + 1), "{recorder:?}");
         assert!(recorder.sum("latchwork_reconnects_total", &[]) >= lost, "{recorder:?}");
         assert_eq!(hold.release().await.unwrap_err().lost_reason(), Some(LostReason::Forgotten));
-        let next = soon(waiter).await.unwrap().expect("it joined anew, within its deadline");
+        let next = soon(waiter).await.unwrap().expect("the waiter joins again within its deadline");
         next.release().await.unwrap();
     }
     ours.close().await.unwrap();

@@ -31,11 +31,11 @@ async fn a_cell_lives_for_many_ttls_also_without_memory_and_ends_within_one_of_a
     promptly(watch.changed()).await.unwrap();
     operator.fill_memory().await;
     let quiet = tokio::time::timeout(3 * dies.lease().ttl(), watch.changed()).await;
-    assert!(quiet.is_err(), "told of nothing: {quiet:?}");
+    assert!(quiet.is_err(), "the watch reported a change, and nothing changed: {quiet:?}");
     assert_eq!((value(&reads, &a).await, dies.lease().state()), (Some(b"here".to_vec()), LeaseState::Live));
     dies.close(Close::Abrupt).await.unwrap();
     let told = tokio::time::timeout(dies.lease().ttl() + Duration::from_secs(4), watch.changed()).await;
-    told.expect("its end was not told").unwrap();
+    told.expect("the watch did not report the end").unwrap();
     assert_eq!(value(&reads, &a).await, None);
 }
 
@@ -62,7 +62,7 @@ async fn a_close_deletes_all_cells_of_its_client_and_those_that_others_wrote_sta
     );
     assert_eq!(value(&other, &cell("0")).await.unwrap(), b"taken over");
     let quiet = tokio::time::timeout(Duration::from_millis(200), beside.changed()).await;
-    assert!(quiet.is_err(), "told of nothing: {quiet:?}");
+    assert!(quiet.is_err(), "the watch reported a change, and nothing changed: {quiet:?}");
 }
 
 #[tokio::test]

@@ -62,7 +62,7 @@ async fn a_listing_of_what_was_never_used_or_is_free_writes_nothing() {
     operator.tell("PEXPIRE latchwork:mutex:{free}:one 60000").await;
     assert_eq!(client.list(&queue, ALL).await.unwrap().len(), 0);
     let lives: i64 = operator.say("PTTL latchwork:mutex:{free}:one").await;
-    assert!((1..=60_000).contains(&lives), "written anew: {lives}");
+    assert!((1..=60_000).contains(&lives), "written again: {lives}");
 }
 
 /// In front of a live node stand more expired ones than one script drops, and than one page has.

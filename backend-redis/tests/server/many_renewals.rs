@@ -35,6 +35,6 @@ mod larger {
         // Each has had to be renewed over it by then.
         outlive(&client.lease(), 1.5).await;
         let lost: Vec<_> = nodes.iter().filter_map(|node| node.state().lost()).collect();
-        assert_eq!(lost, [], "of {NODES} so many were lost: {}", lost.len());
+        assert_eq!(lost, [], "lost nodes, of {NODES}: {}", lost.len());
     }
 }

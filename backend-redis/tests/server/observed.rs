@@ -41,14 +41,14 @@ async fn a_dead_clients_node_is_told_once_though_nobody_else_touches_the_queue()
         told(&mut watch).await;
         // It is renewed: nothing is told of that.
         let quiet = tokio::time::timeout(2 * dies.lease().ttl(), watch.changed()).await;
-        assert!(quiet.is_err(), "told of nothing: {quiet:?}");
+        assert!(quiet.is_err(), "the watch reported a change, and nothing changed: {quiet:?}");
         dies.close(Close::Abrupt).await.unwrap();
         let died = Instant::now();
         soon(watch.changed()).await.unwrap();
         assert!(died.elapsed() < dies.lease().ttl() + BOUND, "{:?}", died.elapsed());
         assert_eq!(watcher.list(&queue, ALL).await.unwrap().len(), usize::from(beside));
         let quiet = tokio::time::timeout(Duration::from_secs(1), watch.changed()).await;
-        assert!(quiet.is_err(), "told twice: {quiet:?}");
+        assert!(quiet.is_err(), "the watch reported the change twice: {quiet:?}");
     }
 }
 

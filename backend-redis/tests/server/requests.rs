@@ -59,7 +59,7 @@ async fn many_waiters_for_a_node_of_a_shorter_ttl_recheck_together() {
     let lease = writer.lease();
     let looking = join_all(nodes.iter().map(|node| node.admitted()));
     tokio::select! {
-        _ = looking => panic!("admitted beside the writer"),
+        _ = looking => panic!("admitted although the writer holds"),
         () = outlive(&lease, 3.0) => {}
     }
     let calls = operator.calls("evalsha").await - before;

@@ -59,14 +59,14 @@ async fn a_full_memory_takes_nothing_from_holders_and_waiters() {
     let (mutex, reader, permit, freed) = soon(waiting).await.unwrap();
     let next = (mutex.unwrap(), reader.unwrap(), permit.unwrap(), freed.unwrap());
     outlive(&b).await;
-    assert!(reading.is_held(), "beside the reader that it let in");
+    assert!(reading.is_held(), "the writer, now a reader, lost its hold");
     reading.release().await.unwrap();
     assert!(next.0.is_held() && next.1.is_held() && next.2.is_held() && next.3.is_held());
     tokio::try_join!(next.0.release(), next.1.release(), next.2.release(), next.3.release()).unwrap();
     assert_eq!(
         operator.keys("latchwork:*:node").await,
         ["latchwork:clients:{all}:node"],
-        "nothing is left but who is connected"
+        "only entries of connected clients remain"
     );
     operator.tell("CONFIG SET maxmemory 0").await;
     fresh.acquire().within(Duration::from_secs(10)).await.unwrap().release().await.unwrap();

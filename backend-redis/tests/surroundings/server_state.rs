@@ -78,10 +78,10 @@ async fn a_client_that_only_holds_leaves_a_demoted_master_at_the_first_failed_re
     // On a slow machine it was renewed once or twice before.
     let renewed = deadline - lease.ttl().saturating_sub(lease.margin());
     assert!(renewed <= demoted, "renewed by a replica");
-    assert_eq!(held.state().lost(), None, "left only when it was lost");
+    assert_eq!(held.state().lost(), None, "the node was lost before its deadline");
     operator.tell("REPLICAOF NO ONE").await;
     lease.clock().sleep_until(deadline + Duration::from_secs(1)).await;
-    assert_eq!(held.state().lost(), None, "it has not come back in time");
+    assert_eq!(held.state().lost(), None, "the server was not back in time");
 }
 
 #[tokio::test]

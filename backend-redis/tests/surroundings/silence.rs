@@ -29,7 +29,7 @@ async fn a_connection_that_falls_silent_is_given_up_before_what_is_held_is_lost(
     let mut silent = proxy.hold_next_reply();
     soon(silent.fired()).await.unwrap();
     outlive(&client.lease(), 2.0 / 3.0).await;
-    hold.check().expect("another connection had time to renew it");
+    hold.check().expect("another connection had time to renew the node");
     hold.release().await.unwrap();
     client.close().await.unwrap();
 }

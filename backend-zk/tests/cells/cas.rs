@@ -29,7 +29,9 @@ async fn a_write_of_a_contended_cell_reads_in_the_same_trip() {
         };
         let write = put(Expected::Version(known), b"mine");
         let (refused, ()) = tokio::join!(one.write_cell(&at, &write), held);
-        let CellWritten::Refused(Some(found)) = refused.unwrap() else { panic!("{round}: it is another's") };
+        let CellWritten::Refused(Some(found)) = refused.unwrap() else {
+            panic!("{round}: the write of the other client won")
+        };
         assert_eq!(seen(&found), (newer.number(), &b"other"[..]), "{round}");
         // What was read there is good for the next write.
         let mine = one.write_cell(&at, &put(Expected::Version(found.version), b"mine")).await;
@@ -46,7 +48,11 @@ async fn a_write_under_a_version_that_the_server_does_not_compare_is_refused() {
     for condition in [made.condition() | u64::from(u32::MAX), made.condition() | u64::from(u32::MAX) << 32] {
         let version = Version::new(made.number(), condition);
         for write in [put(Expected::Version(version), b"x"), deletion(Expected::Version(version))] {
-            fails(backend.write_cell(&at, &write).await, ErrorKind::Misconfigured, "it is not compared");
+            fails(
+                backend.write_cell(&at, &write).await,
+                ErrorKind::Misconfigured,
+                "the server cannot compare this version",
+            );
             assert_eq!(&*cell(&backend, &at).await.value, b"one");
         }
     }

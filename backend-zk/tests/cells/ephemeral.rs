@@ -39,7 +39,7 @@ async fn a_cell_that_is_taken_over_is_there_all_the_while_and_its_watch_is_told(
     tokio::join!(writes, seen, all_the_while);
     stranger.sync(&path).await.unwrap();
     // The proof that it can stay has left nothing.
-    assert_eq!(stranger.check_stat(&path).await.unwrap().expect("it is there").num_children, 0);
+    assert_eq!(stranger.check_stat(&path).await.unwrap().expect("the cell exists").num_children, 0);
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ pub(crate) async fn put_value(backend: &Arc<dyn Backend>, cell: &Address, value:
 
 /// A cell that must be there.
 pub(crate) async fn cell(backend: &Arc<dyn Backend>, cell: &Address) -> VersionedValue {
-    backend.read_cell(cell).await.unwrap().expect("it is there")
+    backend.read_cell(cell).await.unwrap().expect("the cell exists")
 }
 
 /// The number and the value: what two reads of one version have in common.

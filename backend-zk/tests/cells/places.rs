@@ -73,7 +73,7 @@ async fn a_strangers_node_is_a_value_whether_it_stays_or_goes_with_a_session() {
     let version = written(backend.write_cell(&at, &put(Expected::Version(found.version), b"ours")).await);
     for expected in [Expected::Any, Expected::Version(version)] {
         for write in [deletion(expected), lease(expected, b"x")] {
-            fails(backend.write_cell(&at, &write).await, ErrorKind::Conflict, "it has children");
+            fails(backend.write_cell(&at, &write).await, ErrorKind::Conflict, "the cell has children");
         }
     }
     stranger.delete(&of("plain/child"), None).await.unwrap();
@@ -116,14 +116,18 @@ async fn cells_are_their_logins_and_a_closed_directory_is_named() {
     let path = format!("/{}/counter", config.namespace);
     assert_eq!(plain.get_data(&format!("{path}/a")).await.unwrap_err(), Error::NoAuth);
     let (beside, write) = (address(&config, Kind::Counter, "b"), put(Expected::Any, b"x"));
-    fails(open.read_cell(&at).await, ErrorKind::Forbidden, "it is another login's");
-    fails(open.write_cell(&at, &write).await, ErrorKind::Forbidden, "it is another login's");
-    fails(open.write_cell(&beside, &write).await, ErrorKind::Forbidden, "it is another login's");
+    fails(open.read_cell(&at).await, ErrorKind::Forbidden, "the cell belongs to another login");
+    fails(open.write_cell(&at, &write).await, ErrorKind::Forbidden, "the cell belongs to another login");
+    fails(open.write_cell(&beside, &write).await, ErrorKind::Forbidden, "the cell belongs to another login");
     // Who may write a cell, but not make another one.
     let owner = owner(server().await.addr()).await;
     let rights = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
     owner.set_acl(&path, &rights, None).await.unwrap();
     put_value(&ours, &at, b"again").await;
-    fails(ours.write_cell(&beside, &write).await, ErrorKind::Forbidden, "it may not create");
+    fails(
+        ours.write_cell(&beside, &write).await,
+        ErrorKind::Forbidden,
+        "the login may not create the directory",
+    );
     owner.set_acl(&path, &Acls::anyone_all(), None).await.unwrap();
 }

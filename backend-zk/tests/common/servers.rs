@@ -79,7 +79,7 @@ fn used() -> MutexGuard<'static, Vec<Server>> {
 
 /// A counter of a server.
 pub(crate) async fn count(server: &Server, of: &str) -> u64 {
-    try_count(server, of).await.expect("mntr has it")
+    try_count(server, of).await.expect("mntr reports this value")
 }
 
 /// A counter of a server. `None` if the server does not answer.

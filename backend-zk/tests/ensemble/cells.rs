@@ -36,7 +36,7 @@ async fn a_read_at_any_server_shows_what_was_confirmed_at_another_and_each_succe
         let writer = &clients[number as usize % 3];
         let written = writer.write_cell(&at, &write(Expected::Any, number)).await.unwrap();
         for reader in &clients {
-            let found = reader.read_cell(&at).await.unwrap().expect("it was confirmed");
+            let found = reader.read_cell(&at).await.unwrap().expect("the write was confirmed");
             assert_eq!(*found.value, number.to_be_bytes());
             assert!(matches!(written, CellWritten::Written(version) if version == found.version));
         }
@@ -45,7 +45,7 @@ async fn a_read_at_any_server_shows_what_was_confirmed_at_another_and_each_succe
     let count = async |client: &Arc<dyn Backend>| {
         for _ in 0..50 {
             loop {
-                let found = client.read_cell(&at).await.unwrap().expect("nobody deletes it");
+                let found = client.read_cell(&at).await.unwrap().expect("no client deletes the cell");
                 let now = u32::from_be_bytes((*found.value).try_into().unwrap());
                 let next = write(Expected::Version(found.version), now + 1);
                 if let CellWritten::Written(_) = client.write_cell(&at, &next).await.unwrap() {

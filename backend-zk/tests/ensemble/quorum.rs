@@ -40,8 +40,8 @@ async fn two_hold(ensemble: &Ensemble, connect: impl AsyncFn(Config) -> ZooKeepe
     assert!(timeout(config.ttl, held.lost()).await.is_err(), "healthy");
 
     ensemble.cut(follower);
-    let lost = timeout(PATIENCE, held.lost()).await.expect("it learns of its loss");
-    let (two_hold, next) = timeout(PATIENCE, waiting).await.expect("the next is admitted").unwrap();
+    let lost = timeout(PATIENCE, held.lost()).await.expect("the holder is notified of its loss");
+    let (two_hold, next) = timeout(PATIENCE, waiting).await.expect("the next waiter is admitted").unwrap();
     assert_eq!(lost, Ended::Lost(LostReason::Expired));
     assert!(next.token() > held.token());
     ensemble.heal();
@@ -64,7 +64,7 @@ async fn a_holder_behind_a_cut_off_follower_gives_up_before_the_next_is_admitted
     let believing = async |config| ZooKeeperBackend::connect_believing_reads(&config).await.unwrap();
     assert!(
         two_hold(&ensemble, believing).await,
-        "a client that counts from its last read must be found out"
+        "the test must detect a client whose deadline counts from its last read"
     );
 }
 

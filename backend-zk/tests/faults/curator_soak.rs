@@ -64,9 +64,9 @@ async fn processes_of_curator_and_ours_share_a_read_write_lock() {
 async fn the_log_of_processes_on_two_locks_is_found_bad() {
     let sides = contend(Size { processes: 1, seconds: 2 }, "/ledger", "/another").await;
     for side in [&sides.curators, &sides.ours] {
-        assert_eq!(none_overlap(&side.concat(), u32::MAX), Ok(()), "each side is right by itself");
+        assert_eq!(none_overlap(&side.concat(), u32::MAX), Ok(()), "each side alone is correct");
     }
-    assert!(none_overlap(&sides.all(), u32::MAX).is_err(), "nobody was beside a writer, on two locks");
+    assert!(none_overlap(&sides.all(), u32::MAX).is_err(), "holders of two locks never overlapped");
 }
 
 /// The records of each process.

@@ -65,10 +65,17 @@ async fn data_and_the_mark_of_permits_stand_beside_each_other() {
     let second = admitted(one.join(&with_data(&queue, Permits(1), b"two")).await);
     let head = waiting(other.join(&with_data(&queue, Permits(1), b"\0admitted")).await);
     let last = waiting(other.join(&with_data(&queue, Permits(1), b"four")).await);
-    assert!(still_waits(&other, &queue, last.admitted()).await, "the data of the head are no mark");
+    assert!(
+        still_waits(&other, &queue, last.admitted()).await,
+        "the data of the head do not count as a mark"
+    );
     let admitted_ones =
         async || -> Vec<_> { entries(&one, &queue).await.iter().map(|entry| entry.admitted).collect() };
-    assert_eq!(admitted_ones().await, [true, true, false, false], "nor in a listing");
+    assert_eq!(
+        admitted_ones().await,
+        [true, true, false, false],
+        "the data do not count as a mark in a listing"
+    );
     first.leave().await.unwrap();
     soon(head.admitted()).await.unwrap();
     // It has a follower, and marks itself for that.

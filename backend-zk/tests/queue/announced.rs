@@ -70,7 +70,7 @@ async fn a_release_admits_nobody_whose_own_node_was_removed() {
     stranger.delete(&format!("{directory}/{own}"), None).await.unwrap();
     all_hold_and_release(ahead).await;
     is_lost(soon(admission).await, LostReason::Revoked);
-    assert!(!listed.has_fired(), "the event suffices");
+    assert!(!listed.has_fired(), "the event is enough");
 }
 
 /// The request may have been carried out: repeated, it finds nothing.

@@ -45,7 +45,7 @@ async fn a_waiter_behind_the_same_predecessor_again_joins_without_listing_and_li
             for expected in [true, false] {
                 let read = proxy.request(|chunk| holds(chunk, READ));
                 admitted(one.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
-                assert_eq!(read.has_fired(), expected, "whether it looks for its former predecessor");
+                assert_eq!(read.has_fired(), expected, "whether the client reads its former predecessor");
             }
             continue;
         }

@@ -29,7 +29,7 @@ async fn many_permits_go_round_without_a_sleeper() {
                     admitted.expect("no event within 30 s").unwrap();
                     node
                 }
-                Joined::Refused => panic!("it was no try"),
+                Joined::Refused => panic!("the join is not a try"),
             };
             node.leave().await.unwrap();
         });

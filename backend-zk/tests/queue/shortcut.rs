@@ -29,7 +29,7 @@ async fn the_next_waiter_enters_at_once_but_lists_after_a_reconnect() {
             };
             tokio::select! {
                 biased;
-                done = &mut admission => panic!("it is not its turn: {done:?}"),
+                done = &mut admission => panic!("the waiter is not next: {done:?}"),
                 () = back => {}
             }
         }

@@ -37,7 +37,7 @@ async fn a_silence_suspends_a_short_lease_before_it_is_lost_and_another_is_admit
     tokio::select! {
         biased;
         lost = soon(lease.until_lost()) => assert_eq!(lost, LostReason::Expired),
-        admitted = next.admitted() => panic!("before the loss: {admitted:?}"),
+        admitted = next.admitted() => panic!("admitted before the loss: {admitted:?}"),
     }
     soon(next.admitted()).await.unwrap();
     backend.close(Close::Abrupt).await.unwrap();

@@ -34,7 +34,7 @@ async fn a_session_ends_though_a_request_of_it_is_not_polled(end: impl AsyncFnOn
         let mut request = client.join(&elsewhere);
         tokio::select! {
             biased;
-            joined = &mut request => panic!("its answer is held back: {joined:?}"),
+            joined = &mut request => panic!("the proxy holds the answer back: {joined:?}"),
             fired = soon(answered.fired()) => fired.unwrap(),
         }
         proxy.resume();
@@ -59,7 +59,7 @@ async fn a_lost_session_ends_on_the_server_though_a_request_of_it_is_not_polled(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_session_ends_on_the_server_though_a_request_of_it_is_not_polled() {
     a_session_ends_though_a_request_of_it_is_not_polled(async |client| {
-        fails(client.close(Close::Orderly).await, ErrorKind::Unavailable, "it has no answer");
+        fails(client.close(Close::Orderly).await, ErrorKind::Unavailable, "the close gets no answer");
     })
     .await;
 }
@@ -171,7 +171,7 @@ async fn joins_that_give_up_before_a_session_is_open_get_it_between_them() {
             }
         });
         joined.await.unwrap();
-        assert_eq!(sessions(own).await, 1, "none was left half open");
+        assert_eq!(sessions(own).await, 1, "no half-open session remains");
         client.close(Close::Orderly).await.unwrap();
     })
     .await;
@@ -221,7 +221,7 @@ async fn a_session_that_was_ended_on_the_server_is_lost_at_once_and_the_next_joi
     let ended = soon(guard.lost()).await;
     assert!(matches!(ended, Ended::Lost(LostReason::Expired | LostReason::Revoked)), "{ended}");
     soon(lease.until_lost()).await;
-    assert!(lease.clock().now() < lease.deadline(), "by the server, not by the clock");
+    assert!(lease.clock().now() < lease.deadline(), "the server ended the session, not the clock");
     let again = soon(coordinator.mutex("a").unwrap().acquire()).await.unwrap();
     assert!(again.token() > guard.token());
     again.release().await.unwrap();

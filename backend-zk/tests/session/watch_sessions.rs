@@ -75,7 +75,7 @@ async fn waits_outlive_a_cut<G: Guard>(
         }
         proxy.resume();
         assert_eq!(places().await, before);
-        main.check().expect("the end of a watch session is not that of the main one");
+        main.check().expect("the main session outlives a watch session");
         main.release().await.unwrap();
         stream::iter(&held)
             .map(|hold| hold.release())

@@ -44,7 +44,7 @@ fn every_measure_prints_its_rows_as_json() {
             .find(|line| {
                 line.peer == format!("{peer}-memory") && line.measure == measure && line.param == param
             })
-            .unwrap_or_else(|| panic!("no row {peer} {measure} {param} in {printed}"))
+            .unwrap_or_else(|| panic!("the output has no row {peer} {measure} {param}: {printed}"))
     };
     for peer in ["latchwork-mutex", "latchwork-rw-write", "latchwork-semaphore"] {
         assert!(of(peer, "M1", "1 task").p50 > Some(0.0));
@@ -243,7 +243,7 @@ mod larger {
     #[cfg(feature = "zookeeper")]
     fn is_quiet_enough() -> bool {
         if !is_long() {
-            println!("left out: it is of the long tier");
+            println!("left out: this test is in the long tier");
         }
         is_long()
     }

@@ -91,7 +91,7 @@ fn the_page_on_call_names_what_there_is() {
         let known = METRICS.iter().any(|metric| metric.name == name)
             || EVENTS.iter().any(|event| event.name == name)
             || SPANS.iter().any(|span| span.name == name);
-        assert!(known, "there is no {name}");
+        assert!(known, "{name} does not exist");
     }
 }
 
@@ -179,7 +179,7 @@ async fn what_a_client_counts_is_described_as_the_table_has_it() {
     let series = recorder.series();
     for found in &series {
         let metric = METRICS.iter().find(|metric| metric.name == found.name);
-        let metric = metric.unwrap_or_else(|| panic!("{found:?} is in no table"));
+        let metric = metric.unwrap_or_else(|| panic!("no table has {found:?}"));
         let labels: Vec<_> = found.labels.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!((metric.kind, metric.labels), (found.kind, labels.as_slice()), "{found:?}");
     }

@@ -49,7 +49,7 @@ fn is_in_namespace(test: &str, host: &str) -> bool {
     }
     let own = std::env::current_exe().expect("this program");
     let output = in_namespace(&hosts).arg(own).args(["--exact", test, "--nocapture"]).output();
-    let output = output.expect("it has just worked");
+    let output = output.expect("the command worked before");
     let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     let passed = output.status.success() && said[0].contains("test result: ok. 1 passed");
     assert!(passed, "{test} in its own namespace: {said:#?}");
@@ -70,7 +70,7 @@ fn move_away(name: &str) {
     let text = fs::read_to_string(&hosts).expect("it is there");
     let line = text.find(&format!("{FIRST} {name}\n")).expect("the name is there");
     let digit = line + FIRST.to_string().len() - 1;
-    let file = File::options().write(true).open(hosts).expect("it may be written");
+    let file = File::options().write(true).open(hosts).expect("the file is writable");
     file.write_all_at(&[b'0' + THEN.octets()[3]], digit as u64).expect("written");
 }
 
@@ -110,7 +110,7 @@ impl Door {
     async fn shut(mut self) {
         self.task.abort();
         let ended = (&mut self.task).await;
-        assert!(ended.is_err_and(|ended| ended.is_cancelled()), "nothing else ends a door");
+        assert!(ended.is_err_and(|ended| ended.is_cancelled()), "only a cancellation ends a door");
     }
 
     fn came(&self) -> usize {
@@ -168,7 +168,7 @@ async fn a_server_that_moves_is_found(kind: Kind, tls: bool) {
     let other = client.mutex("other").expect("a key");
     // The control: the name is all that leads to the other address.
     let nobody = other.acquire().within(Duration::from_millis(700)).await;
-    assert!(nobody.is_err() && then.came() == 0, "nobody is at the first address: {nobody:?}");
+    assert!(nobody.is_err() && then.came() == 0, "no server listens at the first address: {nobody:?}");
     move_away(&name);
     let again = other.acquire().within(PATIENCE).await.unwrap_or_else(|error| panic!("{error}"));
     assert!(then.came() > 0);

@@ -115,7 +115,7 @@ async fn texts_of_sentinels(server: &Server) -> Vec<String> {
         assert_eq!(config.options.get("sentinel_password"), Some(password));
         seen.extend([format!("{config:?} {config:#?}"), config.url_without_secrets()]);
         seen.push(serde_json::to_string(&config).expect("written"));
-        let error = connect(&connectors(), &config).await.expect_err("it is no Sentinel");
+        let error = connect(&connectors(), &config).await.expect_err("the server is not a Sentinel");
         let refused = error.kind() == ErrorKind::Forbidden;
         assert_eq!(refused, password == SECRETS[1], "the password was sent: {error}");
         seen.push(format!("{error} {error:?} {error:#?} {:?}", error.cause()));
@@ -139,10 +139,10 @@ async fn texts_of_a_move(server: &Server) -> Vec<String> {
     let operator = Move::connect(&connectors(), &sides).await.expect("connected");
     operator.start(|progress| seen.push(format!("{progress:?}"))).await.expect("started");
     let plan = operator.plan().await.expect("planned");
-    assert!(format!("{plan:?}").contains(server.addr()), "it names the sides: {plan:?}");
+    assert!(format!("{plan:?}").contains(server.addr()), "the plan names the sides: {plan:?}");
     seen.push(format!("{plan:#?} {:#?} {client:?}", operator.status().await.expect("told")));
     let error = connect(&connectors(), &sides.from).await.expect_err("it moves");
-    assert!(error.to_string().contains(server.addr()), "it says where to: {error}");
+    assert!(error.to_string().contains(server.addr()), "the error names the server: {error}");
     seen.push(format!("{error} {error:?} {error:#?} {:?}", error.cause()));
     let mut wrong = sides.clone();
     wrong.to.password = Some(Secret::new(SECRETS[1]));
@@ -204,7 +204,7 @@ async fn no_password_is_shown_to_anybody() {
     let log = log.text();
     // The control: it heard this library and the client crates.
     for heard in ["latchwork_redis", "zookeeper_client", "h2::"] {
-        assert!(log.contains(heard), "nothing was logged by {heard}");
+        assert!(log.contains(heard), "the log has no line of {heard}");
     }
     for secret in SECRETS {
         let line = log.lines().find(|line| line.contains(secret));

@@ -52,7 +52,8 @@ impl Secured {
 
     /// The URL of a client with these options.
     fn at(&self, options: &str) -> String {
-        let (scheme, addr) = (secured(self.server.kind()), self.server.tls_addr().expect("it speaks TLS"));
+        let (scheme, addr) =
+            (secured(self.server.kind()), self.server.tls_addr().expect("the server has a TLS address"));
         format!("{scheme}://{addr}?{options}{PATIENT}")
     }
 
@@ -72,7 +73,7 @@ const PATIENT: &str = "&connect_timeout=20s";
 /// Each mistake, and the error that it makes. `demanding` asks its clients for certificates.
 async fn mistakes(kind: Kind, demanding: &Secured) -> BTreeMap<&'static str, Error> {
     let mut seen = BTreeMap::new();
-    let (tls, scheme) = (demanding.server.tls_addr().expect("it speaks TLS"), secured(kind));
+    let (tls, scheme) = (demanding.server.tls_addr().expect("the server has a TLS address"), secured(kind));
     let plain = demanding.server.addr();
     let certificates = &demanding.certificates;
     for (mistake, names, validity) in [
@@ -85,7 +86,8 @@ async fn mistakes(kind: Kind, demanding: &Secured) -> BTreeMap<&'static str, Err
         seen.insert(mistake, refusal(&server.url("")).await);
         if mistake.ends_with("another name") {
             // And the way out.
-            let coordinator = open(&server.url("&server_name=elsewhere")).await.expect("by its other name");
+            let coordinator =
+                open(&server.url("&server_name=elsewhere")).await.expect("the server has this other name");
             coordinator.close().await.expect("closed");
             // What the system trusts does not include the tests' authority.
             seen.insert("nobody who is trusted has signed it", refusal(&server.at("")).await);
@@ -116,7 +118,7 @@ async fn mistakes(kind: Kind, demanding: &Secured) -> BTreeMap<&'static str, Err
 
 async fn every_mistake_is_called_what_the_guide_says(kind: Kind) {
     let demanding = Secured::new(kind, Certificates::new().expect("made"), true).await;
-    let coordinator = open(&demanding.mutual()).await.expect("both sides are content");
+    let coordinator = open(&demanding.mutual()).await.expect("client and server trust each other");
     let hold = coordinator.mutex("tls").expect("a key").acquire().await.expect("free");
     assert!(hold.is_held());
     hold.release().await.expect("released");
@@ -134,7 +136,8 @@ async fn every_mistake_is_called_what_the_guide_says(kind: Kind) {
 /// A client that is cut off while its certificate is renewed comes back with the new one, and not before.
 async fn a_renewed_certificate_is_used_at_the_next_reconnect(kind: Kind) {
     let server = Secured::new(kind, Certificates::new().expect("made"), true).await;
-    let proxy = Proxy::start(server.server.tls_addr().expect("it speaks TLS")).await.expect("a port");
+    let proxy =
+        Proxy::start(server.server.tls_addr().expect("the server has a TLS address")).await.expect("a port");
     let scheme = secured(kind);
     let url = format!("{scheme}://{}?{}&ttl=30s{PATIENT}", proxy.addr(), server.certificates.mutual());
     let coordinator = open(&url).await.expect("connected");
@@ -145,11 +148,16 @@ async fn a_renewed_certificate_is_used_at_the_next_reconnect(kind: Kind) {
     server.certificates.write("client.pem", &stranger.0).expect("written");
     server.certificates.write("client.key", &stranger.1).expect("written");
     proxy.sever();
-    let error = mutex.acquire().within(std::time::Duration::from_secs(5)).await.expect_err("it is refused");
+    let error =
+        mutex.acquire().within(std::time::Duration::from_secs(5)).await.expect_err("the client is refused");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
 
     server.certificates.renew_client("renewed").expect("written");
-    let hold = mutex.acquire().within(std::time::Duration::from_secs(20)).await.expect("it is back");
+    let hold = mutex
+        .acquire()
+        .within(std::time::Duration::from_secs(20))
+        .await
+        .expect("the client is connected again");
     hold.release().await.expect("released");
     coordinator.close().await.expect("closed");
 }

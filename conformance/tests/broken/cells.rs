@@ -192,7 +192,7 @@ impl Defect for OneKeyOnly {
     async fn write_held(&self, node: &BrokenNode, cell: &Address, write: &CellWrite) -> Written {
         if node.join.queue.coded() != cell.coded() {
             let kind = ErrorKind::Unsupported { capability: "held_writes" };
-            return Err(Error::new(kind, "the two are apart"));
+            return Err(Error::new(kind, "the cell and the queue are on different servers"));
         }
         node.honest.write_cell(cell, write).await
     }

@@ -67,7 +67,7 @@ impl Defect for ForgetsThatItAsked {
     async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
         match node.honest.leave().await {
             Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {
-                Err(Error::new(ErrorKind::Unavailable, "it was not sent, says this one"))
+                Err(Error::new(ErrorKind::Unavailable, "this backend says that the request was not sent"))
             }
             Ok(Leave::Removed) if is_repeated(node) => Ok(Leave::of(false)),
             left => left,

@@ -46,11 +46,11 @@ const WITHOUT_CONTROL: &[(&str, &str)] = &[
     ("REENTRY-RACE", OWNERS),
     ("RWLOCK-OWNER", OWNERS),
     ("VALUE-ARGUMENTS", "arguments are refused before any backend is asked: no backend can break it"),
-    ("SEEN-RECHECKS", "each backend counts where its own re-check is: core has none to break"),
-    ("SEEN-ACQUISITIONS", "core counts them above every backend"),
+    ("SEEN-RECHECKS", "each backend counts in its own re-check: core has no re-check to break"),
+    ("SEEN-ACQUISITIONS", "core counts them, and no backend takes part"),
     (
         "SEEN-REQUESTS",
-        "memory's testbed has its figure from where they are counted; elsewhere it is the server's own",
+        "the testbed of memory reads the counter itself; other backends use the server's own number",
     ),
     ("SEMAPHORE-ARGUMENTS", "arguments are refused before any backend is asked: no backend can break it"),
 ];
@@ -146,14 +146,20 @@ fn every_clause_has_a_broken_backend() {
     let mut broken = BTreeSet::new();
     for control in controls() {
         let clause = clause_of(control.case);
-        broken
-            .insert(clause.unwrap_or_else(|| panic!("{}: there is no case {}", control.name, control.case)));
-        assert!(clause_of(control.beside).is_some(), "{}: there is no case {}", control.name, control.beside);
+        broken.insert(
+            clause.unwrap_or_else(|| panic!("{}: the case {} does not exist", control.name, control.case)),
+        );
+        assert!(
+            clause_of(control.beside).is_some(),
+            "{}: the case {} does not exist",
+            control.name,
+            control.beside
+        );
         assert_ne!(control.case, control.beside, "{}", control.name);
     }
     for (clause, why) in WITHOUT_CONTROL {
         assert!(!why.is_empty());
-        assert!(broken.insert(clause), "{clause} has a broken backend after all");
+        assert!(broken.insert(clause), "{clause} is excused, but has a broken backend");
     }
     let promised: BTreeSet<_> = cases::CLAUSES.iter().chain(cases::PROPERTIES).copied().collect();
     assert_eq!(broken, promised);
@@ -166,19 +172,19 @@ fn trial(name: &str, run: impl FnOnce() -> Result<(), String> + Send + 'static) 
 fn caught(control: &Control) -> Result<(), String> {
     let Control { name, case: exists_for_it, beside, .. } = *control;
     match play(leak(control.testbed()), &case(exists_for_it)?) {
-        Ok(_) => return Err(format!("{exists_for_it} does not see it")),
+        Ok(_) => return Err(format!("{exists_for_it} does not detect it")),
         // These messages do not depend on the case.
         Err(message)
             if ["the testbed gives no fixture", "took longer"]
                 .iter()
                 .any(|start| message.starts_with(start)) =>
         {
-            return Err(format!("{exists_for_it} was not played to its end: {message}"));
+            return Err(format!("{exists_for_it} did not finish: {message}"));
         }
         Err(message) => println!("{name}: {exists_for_it} fails: {message}"),
     }
     played(play(leak(control.testbed()), &case(beside)?))
-        .map_err(|message| format!("{beside} fails too, which has nothing to do with it: {message}"))
+        .map_err(|message| format!("the unrelated case {beside} fails too: {message}"))
 }
 
 /// A case that is left out proves nothing.
@@ -193,7 +199,7 @@ fn case(title: &str) -> Result<Case, String> {
     cases::all()
         .into_iter()
         .find(|case| case.title() == title)
-        .ok_or_else(|| format!("there is no case {title}"))
+        .ok_or_else(|| format!("the case {title} does not exist"))
 }
 
 /// A testbed lives as long as the run.

@@ -126,12 +126,12 @@ fn is_found(plant: &Plant) -> Result<(), libtest_mimic::Failed> {
                 return Ok(());
             }
             Some(why) if why != NOTHING_ADDED => {
-                return Err(format!("found as something else: {why}").into());
+                return Err(format!("the fault was reported as another fault: {why}").into());
             }
             why => not_found = why.unwrap_or_default(),
         }
     }
-    Err(format!("it was not found in {PLAYS} plays: {not_found}").into())
+    Err(format!("the fault was not found in {PLAYS} runs: {not_found}").into())
 }
 
 /// Plays on two servers, which keep their data when they are started again.

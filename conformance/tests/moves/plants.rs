@@ -13,10 +13,10 @@ use defect::Defect;
 use wrapper::Reach;
 
 #[path = "../broken/defect.rs"]
-#[expect(dead_code, reason = "it is the suite's, whose broken backends use more of it")]
+#[expect(dead_code, reason = "the module belongs to the suite, whose broken backends use more of it")]
 mod defect;
 #[path = "../broken/wrapper.rs"]
-#[expect(dead_code, reason = "it is the suite's, whose broken backends use more of it")]
+#[expect(dead_code, reason = "the module belongs to the suite, whose broken backends use more of it")]
 mod wrapper;
 
 /// A planted fault, and what finds it.

@@ -48,7 +48,7 @@ impl Contender {
     async fn end(mut self) {
         self.process.tell(Order::Release).await;
         self.process.ends_well(PATIENCE).await;
-        self.hearing.await.expect("it said events alone");
+        self.hearing.await.expect("the process prints only events");
     }
 }
 
@@ -140,5 +140,5 @@ pub(crate) async fn nobody_overlaps(name: &str, keeps: [bool; 2]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hold_at_once_where_servers_that_came_back_empty_count_at_once() {
     let (seen, _) = play("the control", [false, false], false, Duration::from_secs(60)).await;
-    assert!(seen.overlap().is_some(), "nothing was seen");
+    assert!(seen.overlap().is_some(), "no event was recorded");
 }

@@ -38,7 +38,7 @@ async fn an_uncontended_quorum_leaves_no_tombstone_where_it_did_not_wait_for_the
         let mut asked: Vec<_> = late.iter().map(|late| late.request(says(&format!("{{{KEY}}}")))).collect();
         let guard = lock.acquire().await?;
         for asked in &mut asked {
-            soon(asked.fired()).await.expect("it asks all servers, and the link stands");
+            soon(asked.fired()).await.expect("the client asks all servers, and the link works");
         }
         // It is released before those have answered.
         assert_eq!(guard.sequences().iter().flatten().count(), 3);

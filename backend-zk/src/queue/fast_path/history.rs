@@ -209,7 +209,7 @@ mod tests {
         let history = History::default();
         history.left(M, "q", birth(3, 10), at(0));
         assert!(history.made(M, "q", birth(4, 12)));
-        assert!(!history.made(M, "q", birth(5, 13)), "4 has not left");
+        assert!(!history.made(M, "q", birth(5, 13)), "node 4 has not left");
     }
 
     #[test]
@@ -221,6 +221,9 @@ mod tests {
         }
         let queues = history.0.lock();
         assert_eq!(queues.known.len(), QUEUES);
-        assert!(queues.known.contains_key("0") && !queues.known.contains_key("1"), "the oldest goes");
+        assert!(
+            queues.known.contains_key("0") && !queues.known.contains_key("1"),
+            "the oldest queue is forgotten"
+        );
     }
 }

@@ -111,7 +111,7 @@ fn columns(file: &str, backend: &Backend, others: &[Backend]) -> Vec<Place> {
 #[test]
 fn every_backend_is_in_all_places_of_a_backend() {
     let backends = backends();
-    assert!(backends.len() >= 3, "the folders are read wrongly");
+    assert!(backends.len() >= 3, "the test does not find the folders of the backends");
     for backend in &backends {
         assert_filled_in(&places(backend, &backends));
     }

@@ -70,17 +70,17 @@ const PLAYED_ONCE: &[(&str, &str)] = &[
     ("node_wait_for_permits_released_one_by_one", RECIPE),
 ];
 
-const FUTURES: &str = "has a twin for each recipe";
+const FUTURES: &str = "each recipe has a case like this";
 
 const CLOCK: &str = "waits for a lease in real time; a jump of the clock shows the same with every adapter";
 
-const RUNTIME: &str = "is about the runtime of a client, whatever it holds";
+const RUNTIME: &str = "is about the runtime of a client; the recipe does not matter";
 
-const WAY: &str = "takes its time, and is about the way to the server";
+const WAY: &str = "takes long, and is about the connection to the server";
 
-const RECIPE: &str = "plays one recipe of three, since a long queue takes its time";
+const RECIPE: &str = "plays one recipe of three, because a long queue takes long";
 
-const BELOW: &str = "joins below the recipes, with the claims that it is about";
+const BELOW: &str = "joins without a recipe, with the claims that the case tests";
 
 #[test]
 fn every_clause_has_a_case_and_every_case_a_clause() {
@@ -104,7 +104,7 @@ fn what_a_mutex_does_is_played_with_every_adapter() {
         // Those of the long tier are there in the long tier only.
         assert!(
             names.contains(name) || name.starts_with("soak_") && !cases::is_long(),
-            "there is no case {name}"
+            "the case {name} does not exist"
         );
         assert!(!why.is_empty());
     }
@@ -118,7 +118,7 @@ fn what_a_mutex_does_is_played_with_every_adapter() {
             false => assert_eq!(
                 (adapters.as_slice(), once),
                 (&[Adapter::Mutex][..], true),
-                "{name}: tag it, or say why not"
+                "{name}: tag the case, or list it here with a reason"
             ),
         }
     }

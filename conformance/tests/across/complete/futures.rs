@@ -9,12 +9,12 @@ use super::places::sources;
 /// Public futures of core that are not in the table of those that are dropped at every await point,
 /// each with the reason.
 const NOT_DROPPED: &[(&str, &str)] = &[
-    ("Ask::of", "makes the requests that the verbs answer, which are in the table"),
-    ("crash", "for tests: it leaves what is held to the lease, whether it is dropped or not"),
+    ("Ask::of", "makes the requests of the verbs, which are in the table"),
+    ("crash", "for tests: it leaves all holds to the lease, dropped or not"),
     ("Coordinator::close_after", "the work of its caller, and then `close`, which is in the table"),
     ("Backend::close", CONTRACT),
     ("Backend::server_facts", CONTRACT),
-    ("ClockDifference::measured", "of backends: it asks, and holds nothing"),
+    ("ClockDifference::measured", "of backends: it sends requests, and holds nothing"),
     ("Backend::list_keys", CONTRACT),
     ("Cells::change_count", CONTRACT),
     ("Cells::read_cell", CONTRACT),
@@ -22,10 +22,10 @@ const NOT_DROPPED: &[(&str, &str)] = &[
     ("ChangeWatch::changed", CONTRACT),
     ("CloseOnce::close", FLIGHT),
     ("Connector::connect", CONTRACT),
-    ("connect_within", "of backends: it is dropped with the connecting that it bounds"),
-    ("CredentialsProvider::credentials", "a user's own, which is asked again where a dial was dropped"),
+    ("connect_within", "of backends: it is dropped with the connect that it bounds"),
+    ("CredentialsProvider::credentials", "implemented by a user, and called again if a dial was dropped"),
     ("Logins::now", "of backends: it is dropped with the dial that it is for"),
-    ("Transport::prepare", "of backends: it reads files, and is dropped with the connecting"),
+    ("Transport::prepare", "of backends: it reads files, and is dropped with the connect"),
     ("Transport::secure", DIAL),
     ("Transport::dial", DIAL),
     ("exchange", DIAL),
@@ -67,13 +67,13 @@ const NOT_DROPPED: &[(&str, &str)] = &[
     ("marker_of", "as `Operator::marker`, which is in the table"),
 ];
 
-const OPERATOR: &str = "an operator's, who holds nothing: its unit tests end it at each of its requests";
+const OPERATOR: &str = "of an operator, which holds nothing: its unit tests end it at each of its requests";
 
-const CONTRACT: &str = "of the contract: core awaits it, and drops it wherever a recipe's future is dropped";
+const CONTRACT: &str = "of the contract: core awaits it, and drops it when a recipe's future is dropped";
 
-const DIAL: &str = "of backends: what it holds is a connection, which ends with it";
+const DIAL: &str = "of backends: it holds a connection, which ends with it";
 
-const FLIGHT: &str = "of backends: what it waits for is another task's, and its unit tests drop it";
+const FLIGHT: &str = "of backends: it waits for another task, and its unit tests drop it";
 
 /// In the table, though they are not declared with `async`.
 const NOT_ASYNC: &[&str] = &["Hold::lost", "Hold::run", "Hold::states", "connect_lazy"];
@@ -83,11 +83,14 @@ const NOT_ASYNC: &[&str] = &["Hold::lost", "Hold::run", "Hold::states", "connect
 fn every_public_future_of_core_is_dropped_at_every_await_point() {
     let mut declared = declared_in("core/src");
     let sample = ["Mutex::acquire", "Hold::release", "Node::leave", "connect"];
-    assert!(sample.iter().all(|name| declared.contains(*name)), "the sources are read wrongly: {declared:?}");
+    assert!(
+        sample.iter().all(|name| declared.contains(*name)),
+        "the test does not find the functions in the sources: {declared:?}"
+    );
     let tabled: BTreeSet<_> = cases::futures::names().map(str::to_owned).collect();
     let excused: BTreeSet<_> = NOT_DROPPED.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert!(NOT_DROPPED.iter().all(|(_, why)| !why.is_empty()));
-    assert!(tabled.is_disjoint(&excused), "in the table after all: {:?}", tabled.intersection(&excused));
+    assert!(tabled.is_disjoint(&excused), "excused, but in the table: {:?}", tabled.intersection(&excused));
     let known: BTreeSet<_> = tabled.union(&excused).cloned().collect();
     declared.extend(NOT_ASYNC.iter().map(|name| (*name).to_owned()));
     assert_eq!(known, declared);

@@ -86,7 +86,7 @@ pub(crate) fn assert_filled_in(places: &[Place]) {
     assert!(forgotten.is_empty(), "forgotten:{lines}");
     for place in places {
         let spoilt = place.spoilt(&read(&place.file));
-        assert!(!place.is_filled_in(&spoilt), "taken out, and not seen: {place}");
+        assert!(!place.is_filled_in(&spoilt), "the test does not notice that this place is empty: {place}");
     }
 }
 

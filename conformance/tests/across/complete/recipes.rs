@@ -39,13 +39,13 @@ const WITHOUT_ADAPTER: [(&str, &str); 8] = [
     ("CountDownLatch", NOBODY_HOLDS),
     ("Counter", NOBODY_HOLDS),
     ("DoubleBarrier", NOBODY_HOLDS),
-    ("Election", "its queue is a mutex's, and what it adds has cases of its own"),
+    ("Election", "its queue is the queue of a mutex, and separate cases test its data and watch"),
     ("Group", NOBODY_HOLDS),
     ("IdGenerator", NOBODY_HOLDS),
     ("SharedValue", NOBODY_HOLDS),
 ];
 
-const NOBODY_HOLDS: &str = "nobody holds it alone";
+const NOBODY_HOLDS: &str = "no client holds it exclusively";
 
 /// The recipes that core exports.
 fn recipes() -> Vec<String> {
@@ -125,7 +125,7 @@ fn every_verb_of_every_recipe_has_a_try() {
     assert_eq!(
         recipes,
         ["MultiLock", "QuorumLock", "Election", "Mutex", "RwLock", "Semaphore"],
-        "a new recipe is one of these then"
+        "a new recipe is in one of these lists"
     );
     assert_eq!(ungrammatical(&declared, &recipes), Vec::<String>::new());
     // It sees a missing method, one too many, and a recipe without a verb.
