@@ -1,30 +1,30 @@
 //! The watch of a cell or a queue.
 //!
-//! A cell is one node, and one request asks for its stat and arms a watch, which reports one event:
-//! the next creation, write or deletion. A queue is a directory: one such watch, for its creation,
-//! its end and the writes that tell of [new data](crate::queue), and beside it, in the same trip, one
-//! on its children, which the listing of their names arms.
+//! A cell is one node. One request reads its stat and arms a watch, which reports one event: the
+//! next creation, write or deletion. A queue is a directory. Such a watch reports its creation, its
+//! deletion and the writes that announce [new data](crate::queue). The listing of the names, in the
+//! same trip, arms a second watch on the directory's children.
 //!
-//! A change between two events is no loss, since the watch is armed again *before* an event is
-//! answered: a read behind the answer shows all that came until then, and the new watch reports what
-//! comes later (WATCH-ORDER).
+//! A change between two events is not lost, because the watch is armed again *before* an event is
+//! reported: a read after that shows all earlier changes, and the new watch reports later ones
+//! (WATCH-ORDER).
 //!
 //! The client crate sets watches again on a new connection, and the server then reports what they
-//! missed. It cannot report what was made and deleted in between. So a new connection, or a new
-//! session, is a gap: the watch is armed again, and answers.
+//! missed. It cannot report a node that was created and deleted in between. So a new connection or
+//! a new session is a gap: the watch is armed again, and reports a change.
 //!
-//! Where a session watches as much as it can, the watch is on one of the [watch
-//! sessions](crate::queue::WatchSessions), as a wait's is. A read of a cell, and a listing of a queue,
-//! come behind a `sync`, so they do not lag behind its events.
+//! If the session has no budget for more watches, the watch is on one of the [watch
+//! sessions](crate::queue::WatchSessions), like the watch of a waiter. A read of a cell and a
+//! listing of a queue follow a `sync`, so they are not older than the event.
 //!
 //! # Why not one persistent recursive watch for a queue
 //!
-//! Servers have those from 3.6 on; an older one answers the unknown request with the end of the
-//! connection. The client crate does not set them again on a new connection, and collects their
-//! events without a bound while nobody asks. What is armed again for each answer costs one trip: a
-//! stat, and the names of the queue, some 60 bytes each. The listing that a watcher makes then costs
-//! the names once more, and all that the nodes hold. So the re-arming is the smaller part of the cost
-//! of an event, and a server keeps two watches for each watcher, however many nodes there are.
+//! Servers support such watches from 3.6 on. An older server closes the connection when it gets
+//! this request. The client crate does not set them again on a new connection, and buffers their
+//! events without a bound while no task reads them. Arming the two watches again costs one trip: a
+//! stat, and the names of the queue, some 60 bytes each. The listing by the watcher then reads the
+//! names once more, and the data of all nodes. So arming is the smaller part of the cost of an
+//! event, and a server keeps two watches for each watcher, for any number of nodes.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -39,7 +39,7 @@ use crate::error::Fault;
 use crate::layout::{CellPaths, QueuePaths};
 use crate::queue::Session;
 
-/// What is watched.
+/// The subject of a watch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Watched {
     Cell,
@@ -63,7 +63,7 @@ struct ArmedWatch {
 }
 
 impl ArmedWatch {
-    /// Waits until something may have changed, or until that cannot be told any more.
+    /// Waits until the subject may have changed, or until changes can be missed.
     async fn may_have_changed(&mut self) {
         tokio::select! {
             _ = &mut self.event => {}
@@ -79,7 +79,7 @@ impl ZkChangeWatch {
     }
 }
 
-/// Arms a watch on the session that there is now.
+/// Arms a watch on the current session.
 async fn arm(client: Weak<Client>, watched: Watched, address: Address) -> Result<ArmedWatch> {
     let (path, times, what) = match watched {
         Watched::Cell => (CellPaths::of(&address)?.cell, 1, "watch a cell"),
@@ -89,7 +89,7 @@ async fn arm(client: Weak<Client>, watched: Watched, address: Address) -> Result
         let client = client.upgrade().ok_or_else(Error::closed)?;
         let session = client.session().await?;
         drop(client);
-        // As often as it is watched.
+        // The path counts once for each watch on it.
         let paths = std::iter::repeat_n(path.as_str(), times);
         let watcher = session.fast_path.watcher(&session.driver, paths).await;
         // Before the watch is armed, so that no break goes unnoticed.
@@ -101,7 +101,7 @@ async fn arm(client: Weak<Client>, watched: Watched, address: Address) -> Result
         drop(watcher);
         match armed {
             Ok(event) => return Ok(ArmedWatch { event, connection, session }),
-            // With the lease lost, the next session is another one, or the client is closed.
+            // The lease is lost: the next call uses a new session, unless the client is closed.
             Err(Fault::SessionOver) if session.lease.over().is_some() => {}
             Err(Fault::SessionOver) => return Err(Error::closed()),
             Err(fault) => return Err(fault.error_without_trace(what)),
@@ -126,7 +126,7 @@ impl ChangeWatch for ZkChangeWatch {
         if let Some(armed) = &mut self.armed {
             armed.may_have_changed().await;
         }
-        // Where this is given up, the next call arms anew, and answers.
+        // If this future is dropped, the next call arms the watch again and reports a change.
         self.armed = None;
         self.armed = Some(arm(Weak::clone(&self.client), self.watched, self.address.clone()).await?);
         Ok(())

@@ -1,4 +1,4 @@
-//! One client: one session at a time that its nodes hang on, and its close.
+//! A client: one session at a time for its nodes, and its close.
 
 use std::future::Ready;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::opening::open_session;
 use crate::probe::probe;
 use crate::queue::Session;
 
-/// What one client owns.
+/// The state of one client.
 pub(crate) struct Client {
     pub(crate) settings: Arc<Settings>,
     names: Arc<NamePool>,
@@ -22,7 +22,8 @@ pub(crate) struct Client {
     current: Mutex<Arc<Session>>,
     opening: SingleFlight<Result<()>>,
     ended: CancellationToken,
-    // Nothing more is sent, not even the close of a session that is being opened.
+    // Cancelled by a kill: nothing more is sent, not even the close of a session that is being
+    // opened.
     killed: CancellationToken,
     closing: CloseOnce,
 }
@@ -56,7 +57,7 @@ impl Client {
         Arc::clone(&self.current.lock())
     }
 
-    /// The session to work on: the current one, or a new one when that is lost (LEASE-REOPEN).
+    /// Returns the current session, or a new one if the current session is lost (LEASE-REOPEN).
     pub(crate) async fn session(self: &Arc<Self>) -> Result<Arc<Session>> {
         if let Some(session) = self.live()? {
             return Ok(session);
@@ -67,7 +68,7 @@ impl Client {
         let within = opening_bound(connect_timeout, request_timeout);
         let opened = opening.wait_within(within, "the opening of a session");
         self.ended.run_until_cancelled(opened).await.ok_or_else(Error::closed)???;
-        // Where this one is lost by now, the request reports it.
+        // If this session is lost by now, the request reports it.
         Ok(self.current())
     }
 
@@ -86,7 +87,7 @@ impl Client {
         let old = self.current();
         old.close(LostReason::Expired);
         if old.driver.is_connected() {
-            // Our own old nodes must not be in our way. Where the close takes too long, they are
+            // The client's old nodes must not block it. If the close takes too long, they block it
             // for a while.
             let _ = tokio::time::timeout(self.settings.request_timeout, old.driver.silent()).await;
         }
@@ -101,7 +102,7 @@ impl Client {
         Ok(())
     }
 
-    /// Whether the client works on this session from now on: it has not ended.
+    /// Makes this session the current one. Returns `false` if the client has ended.
     fn take_over(&self, fresh: &Arc<Session>) -> bool {
         let mut current = self.current.lock();
         // An end sets the flag before it takes this lock: one of the two sees the other.
@@ -112,14 +113,14 @@ impl Client {
         lives
     }
 
-    /// Closes the client, and waits until the server has confirmed it. A session that is being opened is closed by
-    /// the task that opens it, which is waited for too: behind a close a process may end, and the session would stay
-    /// until it expired.
+    /// Closes the client, and waits until the server has confirmed it. The task that opens a
+    /// session also closes it, and this waits for that task too: a process may exit after the
+    /// close, and the session would remain until it expires.
     pub(crate) async fn close(&self) -> Result<()> {
         let request_timeout = self.settings.request_timeout;
         let close = || {
             let session = self.end();
-            // None begins behind the end.
+            // No opening begins after the end.
             let opening = self.opening.run_if(&self.runtime, || None::<Ready<Result<()>>>);
             async move {
                 let opening = async {
@@ -139,7 +140,7 @@ impl Client {
         self.closing.close(&self.runtime, request_timeout, close).await
     }
 
-    /// Begins to close the client, in the background, and answers its last session. After a kill it
+    /// Starts to close the client in the background, and returns its last session. After a kill it
     /// does nothing.
     pub(crate) fn end(&self) -> Arc<Session> {
         self.ended.cancel();
@@ -148,7 +149,7 @@ impl Client {
         session
     }
 
-    /// The client dies: nothing more is sent.
+    /// Simulates the death of the client: nothing more is sent.
     pub(crate) async fn kill(&self) {
         self.ended.cancel();
         self.killed.cancel();
@@ -159,7 +160,7 @@ impl Client {
 async fn in_time<T>(settings: &Settings, connecting: impl Future<Output = Result<T>>) -> Result<T> {
     let answer = connect_within(settings.connect_timeout, "ZooKeeper", &settings.hosts, connecting).await;
     answer.map_err(|error| match (error.kind(), settings.transport.failure()) {
-        // The client crate reports no more than the time that has passed.
+        // The client crate reports only a timeout.
         (ErrorKind::Unavailable, Some(failure)) => failure,
         _ => error,
     })

@@ -1,17 +1,17 @@
-//! Which cells others write too.
+//! The cells that other clients write too.
 
 use std::collections::HashMap;
 
 use parking_lot::Mutex;
 
-/// How many writes of a cell are expected to be refused after one was.
+/// How many writes of a cell are expected to be refused after one refusal.
 const WRITES: u8 = 16;
-/// The most cells that are remembered.
+/// The largest number of remembered cells.
 const CELLS: usize = 1024;
 
-/// The cells whose writes under a version were refused a short time ago. A refused transaction answers
-/// no value. So the next ones read behind it, in the same trip; while nobody contends, that read would
-/// be a request for nothing.
+/// The cells whose writes under a version were refused a short time ago. A refused transaction
+/// returns no value, so the next writes also read, in the same trip. Without contention this read
+/// would be useless.
 #[derive(Debug, Default)]
 pub(crate) struct Contended(Mutex<HashMap<String, u8>>);
 
@@ -20,7 +20,7 @@ impl Contended {
         self.0.lock().contains_key(cell)
     }
 
-    /// A write under a version was made or refused.
+    /// Records whether a write under a version was refused.
     pub(crate) fn learn(&self, cell: &str, refused: bool) {
         let mut cells = self.0.lock();
         match (refused, cells.get_mut(cell)) {

@@ -1,4 +1,4 @@
-//! What a write tries next: decided from what it demands and what was found.
+//! Decides what a write tries next, from its condition and from the cell that was found.
 
 use latchwork_core::backend::{CellWrite, VersionedValue};
 use latchwork_core::{Expected, Version};
@@ -7,18 +7,18 @@ use super::condition::{Condition, kept};
 use super::kept::Kept;
 use crate::driver::Refusal;
 
-/// One transaction on a cell. `None` as a condition: the server compares nothing.
+/// One transaction on a cell. With the condition `None`, the server compares nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Writes a cell that is there and stays.
+    /// Writes an existing cell that stays.
     Overwrite(Option<Condition>),
-    /// Deletes a cell that is there, and makes it anew: with another life, or on another session.
+    /// Deletes an existing cell and creates it again: with another life, or on another session.
     Replace(Option<Condition>),
-    /// Makes a cell where there is none.
+    /// Creates a cell. It must not exist.
     Create,
-    /// Deletes a cell that is there.
+    /// Deletes an existing cell.
     Delete(Option<Condition>),
-    /// Deletes nothing, since there is none.
+    /// A deletion of a cell that does not exist.
     Nothing,
 }
 
@@ -33,26 +33,27 @@ impl Change {
         }
     }
 
-    /// The change to try on the cell that was read. `None`: it is not as expected.
+    /// The change to try on the cell that was read. `None`: the cell is not as expected.
     pub(super) fn on_read(write: &CellWrite, found: Option<&VersionedValue>) -> Option<Self> {
         Self::on(write, found.map(|cell| Some(cell.version)))
     }
 
-    /// On the cell of this version, or of any that the server finds.
+    /// The change on a cell of this version, or of any version.
     fn on(write: &CellWrite, found: Option<Option<Version>>) -> Option<Self> {
         let condition = match (write.expected, found) {
             (Expected::Any, _) => None,
             (Expected::Absent, None) => None,
             (Expected::Absent, Some(_)) => return None,
-            // A version is its number: the condition may be another one each time it is read.
+            // Versions are compared by their numbers: each read of a version may give another
+            // condition.
             (Expected::Version(expected), Some(Some(found))) if found.number() == expected.number() => {
                 Some(Condition::of(found))
             }
             (Expected::Version(_), _) => return None,
         };
         Some(match (&write.value, found) {
-            // A server never changes what a node hangs on. A cell of unknown life is tried as one
-            // that stays.
+            // A server never changes the session of a node. A cell of unknown life is tried as a
+            // cell that stays.
             (Some(_), Some(found)) => match (Kept::of(write.life), found.map(kept)) {
                 (Kept::Stays, None | Some(Kept::Stays)) => Change::Overwrite(condition),
                 (Kept::ByLease | Kept::ByUse, _) | (Kept::Stays, Some(_)) => Change::Replace(condition),
@@ -72,8 +73,8 @@ impl Change {
         }
     }
 
-    /// The change to try where this one, without a condition, was refused: the refusal says all
-    /// that a read would.
+    /// The change to try after this change, without a condition, was refused. The refusal says as
+    /// much as a read.
     pub(super) fn instead(self, why: Refusal, life: Kept) -> Self {
         match (self, life) {
             (Change::Overwrite(_), _) if why == Refusal::ParentOfSession => Change::Replace(None),
@@ -102,7 +103,7 @@ mod tests {
         let version = |of: &VersionedValue| Expected::Version(of.version);
         let (seven, other, fleeting) =
             (cell(7, 3, Kept::Stays), cell(8, 3, Kept::Stays), cell(7, 3, Kept::ByLease));
-        // Its generation is another one by now.
+        // The generation of the cell has changed.
         let later = cell(7, 9, Kept::Stays);
         let checked = Some(Condition::of(seven.version));
         let over = |condition| Some(Change::Overwrite(condition));

@@ -1,17 +1,17 @@
-//! What keeps a cell on the server.
+//! The kinds of node that hold a cell.
 
 use latchwork_core::CellLife;
 
 use crate::driver::{NodeMode, Stat};
 
-/// What keeps a cell: a life without its time.
+/// The life of a cell, without its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kept {
-    /// It is a plain node.
+    /// The cell is a plain node.
     Stays,
-    /// It is an ephemeral node.
+    /// The cell is an ephemeral node.
     ByLease,
-    /// It is a container, and there as long as it has children.
+    /// The cell is a container, and exists as long as it has children.
     ByUse,
 }
 
@@ -24,12 +24,12 @@ impl Kept {
         }
     }
 
-    /// By the session that a node hangs on. A server shows a container as a plain node.
+    /// The life by the session of a node. A server shows a container as a plain node.
     pub(super) fn by(stat: &Stat) -> Self {
         if stat.ephemeral_owner == 0 { Kept::Stays } else { Kept::ByLease }
     }
 
-    /// The node that is made for such a cell.
+    /// The kind of node that is created for such a cell.
     pub(super) fn mode(self) -> NodeMode {
         match self {
             Kept::Stays => NodeMode::Persistent,
@@ -38,7 +38,7 @@ impl Kept {
         }
     }
 
-    /// As the last two bits of a version's number.
+    /// The last two bits of a version's number.
     pub(super) fn bits(self) -> u64 {
         match self {
             Kept::Stays => 0,

@@ -1,4 +1,4 @@
-//! Writing a cell on a server that has no nodes with a time to live.
+//! Writing a cell on a server that does not support nodes with a TTL.
 
 use latchwork_core::Expected;
 use latchwork_core::backend::CellWritten;
@@ -11,11 +11,12 @@ use super::writing::Writing;
 use crate::driver::{Beside, Commit, NodeMode, Operation, Refusal};
 use crate::layout::in_directory;
 
-/// The child of a cell that shows that the cell can have one. Nobody ever sees it.
+/// The child that a write creates and deletes to check that the cell can have children. No client
+/// ever sees it.
 const CHILD: &str = "latchwork";
 
-/// Tries until the server has made it, or refused it for what the cell is. `None`: the holder's node is not
-/// there.
+/// Tries until the server has carried out the write, or refused it because of the cell's state.
+/// `None`: the holder's node does not exist.
 pub(super) async fn write(writing: &Writing<'_>) -> Attempt<Option<CellWritten>> {
     let Writing { lease, paths, write, .. } = *writing;
     let child = in_directory(&paths.cell, CHILD);
@@ -36,8 +37,8 @@ pub(super) async fn write(writing: &Writing<'_>) -> Attempt<Option<CellWritten>>
         };
         let (condition, directory, path) = (change.condition(), &*paths.directory, &*paths.cell);
         let beside = match condition {
-            // The generation of a cell that is written over without a condition. It must be read before
-            // the write: no older cell then has the version that is answered.
+            // The generation for an unconditional overwrite. It must be read before the write, so
+            // that no older cell has the returned version.
             None if change == Change::Overwrite(None) => Beside::Before(directory),
             Some(_) if lease.contended.expects_refusal(path) => Beside::Behind { directory, path },
             _ => Beside::Nothing,
@@ -63,7 +64,7 @@ pub(super) async fn write(writing: &Writing<'_>) -> Attempt<Option<CellWritten>>
                 writing.make_directory().await?;
                 next = Some(Change::Create);
             }
-            // Without a condition the refusal says all that a read would.
+            // Without a condition, the refusal says as much as a read.
             Commit::Refused { why, .. } if write.expected == Expected::Any => {
                 next = Some(change.instead(why, Kept::of(write.life)));
             }

@@ -1,27 +1,27 @@
 //! Cells: versioned values (CELL-CAS).
 //!
-//! A cell is a node; its data is the value. The number of its version is four times its `mzxid`, the
-//! transaction that wrote it, and one more for a cell that goes with a lease, two more for one that goes
-//! when nobody uses it: those rise, also over a deletion.
+//! A cell is a node, and its data is the value. The number of a version is four times the node's
+//! `mzxid` (the transaction that wrote it), plus one if the cell goes with a lease, or plus two if
+//! it is idle. These numbers rise, also across a deletion.
 //!
-//! What follows is how it is on every server. On one that has nodes with a time to live, cells have
-//! children, and may go when nobody uses them: [`idle`].
+//! This page is about all servers. On a server that supports nodes with a TTL, cells have children
+//! and can be idle: [`idle`].
 //!
 //! # Why a write under a version is safe
 //!
-//! The server compares no `mzxid`. It compares a node's data version, which begins at 0 in a node
-//! that is made anew. So the *generation* is compared beside it: the data version of the cell's
-//! directory, which the creation of a cell raises in the same transaction, and nothing else does. A
-//! [`Condition`] is both, and the directory is always read before the cell:
+//! The server cannot compare an `mzxid`. It compares a node's data version, which starts at 0 when
+//! the node is created again. Therefore the *generation* is compared too: the data version of the
+//! cell's directory. Only the creation of a cell raises it, in the same transaction. A
+//! [`Condition`] has both numbers, and the directory is always read before the cell:
 //!
-//! * If the directory still has this generation, no cell in it was made since the directory was
-//!   read. So the cell is the one that was read, or gone, and its data version then tells whether
+//! * If the directory still has this generation, no cell in it was created since the directory was
+//!   read. So the cell is the one that was read, or is deleted, and its data version shows whether
 //!   it was written.
-//! * If it has another one, that may be for another cell's sake. The cell is read again, and the
-//!   write is tried with the new generation if its `mzxid` is still the version's.
+//! * If the directory has another generation, perhaps another cell was created. The cell is read
+//!   again, and if its `mzxid` is still the same, the write is tried with the new generation.
 //!
-//! Two reads of one version may thus show two conditions. Versions are the same where their numbers
-//! are.
+//! So two reads of one version may return two conditions. Versions are equal if their numbers are
+//! equal.
 //!
 //! | write | expects | transaction |
 //! |---|---|---|
@@ -31,37 +31,37 @@
 //! | value, with another life | | check as the first, delete the cell, then as the third |
 //! | none | | as the first two, with a deletion |
 //!
-//! A held write (CELL-HELD) begins with a check that the holder's node is there.
+//! A held write (CELL-HELD) first checks that the holder's node exists.
 //!
 //! # Cells that go with a lease (CELL-EPHEMERAL)
 //!
-//! Such a cell is an ephemeral node of its writer's session. The server lets nobody change what a
-//! node hangs on. So a write that changes it deletes the node and makes it anew, in one transaction:
-//! nobody reads that it is gone, and the creation raises the generation as any other. A write under
-//! a lease does so whatever is there. A write that is to stay does so where the cell goes with a
-//! lease, by two means:
+//! Such a cell is an ephemeral node of its writer's session. The server never changes the session
+//! of a node. So a write that changes the life deletes the node and creates it again in one
+//! transaction: no client sees that the cell is missing, and the creation raises the generation. A
+//! write under a lease always does this. A write of a lasting value does it if the cell goes with a
+//! lease, which it recognizes in two ways:
 //!
-//! * A version says which life the cell has. The condition fits this one node, whose life never
-//!   changes.
-//! * A write without a condition also makes and deletes a child of the cell. A server refuses that,
-//!   and the whole transaction, in an ephemeral node. So it never writes a value that then goes with
-//!   another client.
+//! * The version contains the life of the cell. The condition matches only this node, whose life
+//!   never changes.
+//! * A write without a condition also creates and deletes a child of the cell. In an ephemeral
+//!   node, the server refuses this and the whole transaction. So such a write never writes a value
+//!   that then ends with another client.
 //!
 //! # What else may stand there
 //!
-//! Any data is a value, also that of another program's node, with children or without, and whether
-//! it stays or goes with a session. Such a node with children is not deleted, and not made anew
-//! (`Conflict`).
+//! Any data is a value, also the data of a node of another program, with or without children,
+//! ephemeral or not. Such a node with children is not deleted and not created again (`Conflict`).
 //!
 //! # Limits
 //!
-//! * A program that deletes a cell and makes it anew by itself raises no generation, and one that
-//!   removes the directory begins it anew: a write under a version from before may then be made.
-//! * A data version is a number of 32 bits. After 2^32 creations in one directory, or writes of one
-//!   cell, an old condition fits again. Where one is -1, which means any version to the server,
-//!   writes under a version are refused until the next creation or the next write without one.
-//! * Reads come behind a `sync`. It is answered by the leader, which a deposed leader may take
-//!   itself for until it misses its quorum.
+//! * A program that deletes a cell and creates it again itself does not raise the generation, and a
+//!   program that removes the directory resets it. After that, a write under an earlier version may
+//!   succeed.
+//! * A data version has 32 bits. After 2^32 creations in one directory, or 2^32 writes of one cell,
+//!   an old condition matches again. To the server, -1 means any version. If a number is -1, writes
+//!   under a version are refused until the next creation or the next write without a condition.
+//! * Reads follow a `sync`, which the leader answers. A deposed leader may answer too, until it
+//!   notices that it has no quorum.
 
 mod change;
 mod condition;

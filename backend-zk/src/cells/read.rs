@@ -11,7 +11,7 @@ use crate::error::{Answer, Fault, Unanswered};
 use crate::layout::CellPaths;
 use crate::lease::SessionLease;
 
-/// Reads a cell, in one trip; in two where it is a use that is to be reported.
+/// Reads a cell in one trip, or in two if the use must be reported.
 pub(crate) async fn read(lease: &SessionLease, cell: &Address) -> Result<Option<VersionedValue>> {
     let paths = CellPaths::of(cell)?;
     let found = async {
@@ -28,7 +28,7 @@ pub(crate) async fn read(lease: &SessionLease, cell: &Address) -> Result<Option<
     })
 }
 
-/// The directory is read before the cell, see the [module](super).
+/// Reads the directory and then the cell, see the [module](super).
 pub(super) async fn look(lease: &SessionLease, paths: &CellPaths) -> Attempt<Option<VersionedValue>> {
     let answer: Answer<_> = lease.driver.sync_read_in(&paths.directory, &paths.cell).await;
     Ok(cell_in(answer?))

@@ -7,7 +7,7 @@ use crate::layout::CellPaths;
 
 pub(super) type Attempt<T> = std::result::Result<T, Trouble>;
 
-/// What failed: a request, or a cell that cannot be changed so.
+/// The failure of a request, or a refusal because of the cell's state.
 #[derive(Debug)]
 pub(super) enum Trouble {
     Fault(Fault),

@@ -13,15 +13,17 @@ use crate::error::{Fault, Unanswered};
 use crate::layout::CellPaths;
 use crate::lease::SessionLease;
 
-/// What the request is called in errors.
+/// The name of the request in errors.
 const WHAT: &str = "write a cell";
 
-/// Writes or deletes a cell: one try, bounded by the request timeout. With `held` it is made only
-/// while the node at that path stands. `None`: that node is not there, and nothing was made.
+/// Writes or deletes a cell: one try, bounded by the request timeout. With `held`, the write
+/// happens only if the node at that path exists. `None`: that node does not exist, and nothing was
+/// written.
 ///
-/// Mostly one trip. A refused write reads, which is one more, unless others have just refused writes
-/// of this cell: then it reads in the same trip ([`Contended`](crate::contended::Contended)). A write
-/// without a condition is two where it makes the cell.
+/// Usually one trip. A refused write reads in one more trip, unless other clients have just caused
+/// refusals of writes of this cell: then it reads in the same trip
+/// ([`Contended`](crate::contended::Contended)). A write without a condition takes two trips if it
+/// creates the cell.
 pub(crate) async fn write(
     lease: &SessionLease,
     cell: &Address,
@@ -32,8 +34,8 @@ pub(crate) async fn write(
         return no_idle_cells();
     }
     let paths = CellPaths::of(cell)?;
-    // Only a transaction without an answer makes the outcome unknown. All that came before it was
-    // refused, so nothing was made.
+    // Only a transaction without an answer makes the outcome unknown. All earlier transactions were
+    // refused, so they wrote nothing.
     let in_flight = AtomicBool::new(false);
     let writing = Writing { lease, paths: &paths, write, held, in_flight: &in_flight };
     let decided = async {

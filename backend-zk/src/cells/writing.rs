@@ -1,4 +1,4 @@
-//! What a write of a cell has on servers of both kinds.
+//! The parts of a write that servers with and without nodes with a TTL share.
 
 use std::sync::atomic::AtomicBool;
 
@@ -27,7 +27,8 @@ impl<'a> Writing<'a> {
         self.write.value.as_deref().unwrap_or_default()
     }
 
-    /// The first steps: the holder's node is there, and the directory has the generation of this condition.
+    /// The first steps: checks that the holder's node exists, and that the directory has the
+    /// generation of this condition.
     pub(super) fn checks(&self, condition: Option<Condition>) -> Vec<Operation<'a>> {
         let held = self.held.map(|path| Operation::Check { path, version: None });
         let generation = condition.map(|condition| Operation::Check {
@@ -37,7 +38,7 @@ impl<'a> Writing<'a> {
         held.into_iter().chain(generation).collect()
     }
 
-    /// The steps that make the cell, and raise the generation.
+    /// The steps that create the cell and raise the generation.
     pub(super) fn creation(&self) -> [Operation<'a>; 2] {
         let (data, mode) = (self.data(), Kept::of(self.write.life).mode());
         [
@@ -46,7 +47,7 @@ impl<'a> Writing<'a> {
         ]
     }
 
-    /// Carries out the steps, if there are any. They compare this condition.
+    /// Sends the steps, if there are any. They compare this condition.
     pub(super) async fn commit(
         &self,
         steps: &[Operation<'_>],
@@ -66,9 +67,9 @@ impl<'a> Writing<'a> {
         Ok(self.lease.driver.make_path(&self.paths.directory, NodeMode::Persistent).await?)
     }
 
-    /// The answer to what was made. `deleted`: whether a cell was. `over`: the generation before an overwrite;
-    /// `None` where the cell was made. `written` is the cell, or the directory of a cell that was made: one
-    /// transaction has one number.
+    /// The answer after the transaction. `deleted`: whether a cell was deleted. `over`: the
+    /// generation before an overwrite, or `None` if the cell was created. `written`: the stat of
+    /// the cell, or of the directory if the cell was created: one transaction has one number.
     pub(super) fn answer(
         &self,
         deleted: bool,

@@ -1,4 +1,4 @@
-//! What stands at the path of a cell.
+//! The node at the path of a cell.
 
 use latchwork_core::backend::VersionedValue;
 use latchwork_core::{CellLife, Version};
@@ -12,28 +12,28 @@ use crate::error::Answer;
 use crate::layout::CellPaths;
 use crate::lease::SessionLease;
 
-/// The child of a cell that stays.
+/// The name of the child of a cell that stays.
 pub(super) const STAYS: &str = "stays";
 
 /// A node at the path of a cell.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
-    /// The cell; `None` where the node is a container without children, which is one no more.
+    /// The cell. `None`: the node is a container without children, so the cell has ended.
     pub(super) cell: Option<VersionedValue>,
     pub(super) condition: Condition,
     pub(super) kept: Kept,
-    /// Whether it has the child of a cell that stays.
+    /// Whether the node has the child of a cell that stays.
     pub(super) stays: bool,
     pub(super) uses: Vec<Use>,
-    /// Whether it has other children.
+    /// Whether the node has other children.
     pub(super) is_foreign: bool,
-    /// Nothing was read: its children are to show that it is so.
+    /// Nothing was read: the write must check by the children that the guess is right.
     pub(super) is_guess: bool,
 }
 
 impl Found {
-    /// What a version says, without a read: all that a write under this version needs to know, where
-    /// a use is reported already.
+    /// The node as its version describes it, without a read. This is enough for a write under this
+    /// version if a use is reported already.
     pub(super) fn by(version: Version, uses: Vec<Use>) -> Self {
         Self {
             cell: Some(VersionedValue { version, value: [].into() }),
@@ -46,7 +46,7 @@ impl Found {
         }
     }
 
-    /// A cell that stays, or with a use that is one of it.
+    /// A guess: a cell that stays, or an idle cell that has this use.
     pub(super) fn guess(used: Option<Use>) -> Self {
         let kept = if used.is_some() { Kept::ByUse } else { Kept::Stays };
         let condition = Condition { generation: 0, data_version: 0 };
@@ -91,14 +91,13 @@ fn found(directory: Option<Stat>, value: Vec<u8>, stat: Stat, children: &[String
     }
 }
 
-/// Whether a node is a container that has no use any more. Its last child has gone after it was
-/// written: no cell has that.
+/// Whether a node is a container without uses. Its last child ended after the last write of its
+/// data, which is not true of any existing cell.
 fn was_used(children: &[String], stat: &Stat) -> bool {
     children.is_empty() && stat.pzxid > stat.mzxid
 }
 
-/// How long the cell stays that is at a node with these children, and on no lease; `None` where the
-/// node is a cell no more.
+/// The life of a cell whose node has these children and no session. `None`: the cell has ended.
 pub(in crate::cells) fn life(children: &[String], stat: &Stat) -> Option<CellLife> {
     if was_used(children, stat) {
         return None;

@@ -1,4 +1,4 @@
-//! Cells on a server that has nodes with a time to live, which idle cells need (CELL-IDLE).
+//! Cells on a server that supports nodes with a TTL, which idle cells need (CELL-IDLE).
 //!
 //! | a cell that | is | with a child |
 //! |---|---|---|
@@ -6,37 +6,40 @@
 //! | goes when nobody uses it | a container | one [`Use`](crate::cell_uses::Use) for each client that has used it lately |
 //! | goes with a lease | an ephemeral node | none: it can have none |
 //!
-//! A use is a new child with a time to live of five quarters of the cell's time to idle. The server
-//! removes it then, and the container some time after its last child. A container without children
-//! is a cell no more: nobody reads it, and nobody gives it a child again. So the cell ends for all at
-//! one instant, with its last use.
+//! A use is a new child with a TTL of five quarters of the cell's time to idle. After this TTL the
+//! server removes the child, and some time after the last child also the container. A container
+//! without children is no longer a cell: no client reads it, and no client adds a child to it. So
+//! the cell ends for all clients at one instant, with its last use.
 //!
-//! A client makes its next use once a quarter of the time has passed, in the place of its last one. A
-//! write makes it in its own transaction; a read makes it before it is answered, in a transaction
-//! that also finds a use which was there. All uses of a cell are of one time: a write with another
-//! one makes the cell anew, and is refused if there is a use that it has not found.
+//! A client creates its next use once a quarter of the time has passed, and deletes its last one. A
+//! write creates the use in its own transaction. A read creates it before the read returns, in a
+//! transaction that also checks a use that was found. All uses of a cell have the same time: a
+//! write with another time creates the cell again, and is refused if it meets a use that it has not
+//! found.
 //!
 //! # Why the server removes nothing that is in use
 //!
-//! The server decides by a node's age, or by the lack of children, that it is to go, and removes it by
-//! its path, some time later, whatever has become of it. It refuses only if the node has children, or
-//! is a session's. So:
+//! The server decides by a node's age, or because a container has no children, to remove it. It
+//! removes it some time later by its path, even if another node is at this path by then. It refuses
+//! only if the node has children or belongs to a session. So:
 //!
-//! * A use is never touched once it is made: its name is its own, and its age is that of its creation.
-//! * Every node that is a cell, and no session's, has a child from its creation on, in one
-//!   transaction. So a removal that was decided for an earlier container at this path is refused.
+//! * A use is never written after its creation: its name is unique, and its age counts from its
+//!   creation.
+//! * Every cell that does not belong to a session has a child from its creation on, in one
+//!   transaction. So the server refuses a removal that it decided for an earlier container at this
+//!   path.
 //!
-//! That is why a cell that stays has a child too here.
+//! Therefore a cell that stays also has a child on such a server.
 //!
 //! # Limits
 //!
-//! A server shows a container as a plain node. One whose last child has gone is known by that: the
-//! child went after the data was last written. So another program must not make and remove children of
-//! a cell that has none.
+//! A server shows a container as a plain node. A container whose last child has ended is recognized
+//! by this: the child ended after the last write of the data. So another program must not create
+//! and remove children of a cell without children.
 //!
-//! All servers need `zookeeper.extendedTypesEnabled`, and all clients see that they have it when they
-//! connect. A cell that a client has made on a server without it has no child; it stays as well, unless
-//! an idle cell was at its path less than a round of the server's check before.
+//! All servers need `zookeeper.extendedTypesEnabled`. All clients check this when they connect. A
+//! cell that was created on a server without it has no child. It stays as well, unless an idle cell
+//! was at its path less than one round of the server's check earlier.
 
 mod found;
 mod plan;

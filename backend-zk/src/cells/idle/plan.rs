@@ -1,4 +1,4 @@
-//! What a write does to what was found.
+//! Decides how a write changes the node that was found.
 
 use latchwork_core::backend::CellWrite;
 use latchwork_core::{CellLife, Expected};
@@ -7,18 +7,18 @@ use super::found::{Found, STAYS};
 use crate::cell_uses::{CellUses, Use};
 use crate::cells::kept::Kept;
 
-/// What a write does.
+/// The change of one write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Plan {
     /// Nothing: the cell is not as expected.
     Refuse,
-    /// Nothing: there is none to delete.
+    /// Nothing: the cell to delete does not exist.
     Nothing,
-    /// Makes a cell where there is no node.
+    /// Creates a cell at a path without a node.
     Create,
-    /// Writes a cell that is kept as it is to be.
+    /// Writes a cell that already has the life of the write.
     Overwrite,
-    /// Deletes the node that is there, and makes the cell anew.
+    /// Deletes the existing node, and creates the cell again.
     Replace,
     Delete,
 }
@@ -38,8 +38,8 @@ impl Plan {
         }
     }
 
-    /// What is tried before anything was read: what a version says, or what is likely. The children
-    /// show whether a guess is right.
+    /// The plan before any read: from the version, or a likely guess. The children show whether a
+    /// guess is right.
     pub(super) fn at_once(write: &CellWrite, cell: &str, uses: &CellUses) -> Option<(Self, Option<Found>)> {
         let counting = || match write.life {
             CellLife::Idle(time) => uses.counting(cell).filter(|last| last.is_of(time)),
@@ -65,38 +65,40 @@ impl Plan {
         }
     }
 
-    /// Whether the server compares the node with what was found. Otherwise its children show that it
-    /// is that node.
+    /// Whether the server compares the node's version with the one that was found. Otherwise the
+    /// children show that it is the same node.
     pub(super) fn is_exact(self, write: &CellWrite, found: &Found) -> bool {
         let has_cell = found.cell.is_some();
-        // A write of anything, over a plain node without a child: the generation shows that it still
-        // is a plain one.
+        // An unconditional write over a plain node without a child: the generation shows that the
+        // node is still plain.
         let bare = self == Plan::Overwrite && found.kept == Kept::Stays && !found.stays;
         matches!(write.expected, Expected::Version(_)) || !has_cell || bare
     }
 }
 
 impl Found {
-    /// The node of a lease is always made anew: a server changes nobody's session.
+    /// Whether the node already has this life. An ephemeral node is always created again, because a
+    /// server never changes the session of a node.
     fn is_kept_as(&self, life: CellLife) -> bool {
         match life {
             CellLife::Stays => self.kept == Kept::Stays,
             CellLife::Lease => false,
-            // With another time it is made anew: that fails where another client has made one more
-            // use of the old time meanwhile.
+            // With another time the cell is created again. This fails if another client has created
+            // one more use with the old time since.
             CellLife::Idle(time) => {
                 self.kept == Kept::ByUse && !self.uses.is_empty() && self.uses.iter().all(|it| it.is_of(time))
             }
         }
     }
 
-    /// Its children that are ours.
+    /// The children that this library created.
     pub(super) fn children(&self) -> impl Iterator<Item = &str> {
         self.stays.then_some(STAYS).into_iter().chain(self.uses.iter().map(|it| it.name.as_str()))
     }
 
-    /// What an overwrite does to the uses: it needs none of its own while one of this client counts.
-    /// One that was there must still be there, or the container is about to go.
+    /// How an overwrite changes the uses. It creates no use while a use of this client counts. A
+    /// use that was found must still exist, because otherwise the server is about to remove the
+    /// container.
     pub(super) fn used(&self, last: Option<&Use>, new: Use, counting: Option<&Use>) -> Uses {
         let here = |one: Option<&Use>| one.map(|one| one.name.clone()).filter(|name| self.has(name));
         if let Some(counting) = here(counting) {
@@ -107,13 +109,13 @@ impl Found {
         Uses { checked, deleted, made: Some(new) }
     }
 
-    /// Whether it has this use.
+    /// Whether the cell has this use.
     pub(super) fn has(&self, name: &str) -> bool {
         self.uses.iter().any(|it| it.name == name)
     }
 }
 
-/// What an overwrite does to the uses of a cell.
+/// How an overwrite changes the uses of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Uses {
     pub(super) checked: Option<String>,

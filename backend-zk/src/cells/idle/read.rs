@@ -13,7 +13,7 @@ use crate::driver::{Beside, Commit, NodeMode, Operation};
 use crate::layout::{CellPaths, in_directory};
 use crate::lease::SessionLease;
 
-/// Reads a cell: one trip, and another where its use is to be reported.
+/// Reads a cell: one trip, and one more if the use must be reported.
 pub(in crate::cells) async fn read(
     lease: &SessionLease,
     uses: &CellUses,
@@ -32,12 +32,12 @@ pub(in crate::cells) async fn read(
         if report(lease, uses, paths, there.time, (&there.name, last.as_ref())).await? {
             return Ok(Some(cell.clone()));
         }
-        // It has ended since, or was written with another time.
+        // The cell has ended since, or was written with another time.
     }
 }
 
-/// Makes a use of this time, in the place of this session's last one, if `there`, which is any use of
-/// the cell, still is. Answers whether it was.
+/// Creates a use with this time in place of this session's last use, if `there`, which is any use
+/// of the cell, still exists. Returns whether it did.
 pub(super) async fn report(
     lease: &SessionLease,
     uses: &CellUses,

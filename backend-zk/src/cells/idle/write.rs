@@ -15,8 +15,9 @@ use crate::cells::writing::Writing;
 use crate::driver::{Beside, Commit, NodeMode, Operation, Refusal};
 use crate::layout::in_directory;
 
-/// Writes a cell. One trip where the version says enough, or nothing is to be there; else two, and two
-/// more for each change that comes between. `None`: the holder's node is not there.
+/// Writes a cell. One trip if the version says enough, or if the cell must not exist. Otherwise
+/// two, and two more for each change by another client in between. `None`: the holder's node does
+/// not exist.
 pub(in crate::cells) async fn write(writing: &Writing<'_>, uses: &CellUses) -> Attempt<Option<CellWritten>> {
     let Writing { lease, paths, write, .. } = *writing;
     let mut next = Plan::at_once(write, &paths.cell, uses);
@@ -35,8 +36,8 @@ pub(in crate::cells) async fn write(writing: &Writing<'_>, uses: &CellUses) -> A
         let exact = found.filter(|found| plan.is_exact(write, found)).map(|found| found.condition);
         let children = Children::of(writing, uses, plan, found);
         let sent = uses.now();
-        // The generation must be read before the write: no older cell then has the version that is
-        // answered.
+        // The generation must be read before the write, so that no older cell has the returned
+        // version.
         let beside = match found {
             Some(found) if found.is_guess => Beside::Before(&paths.directory),
             _ => Beside::Nothing,
@@ -65,19 +66,19 @@ pub(in crate::cells) async fn write(writing: &Writing<'_>, uses: &CellUses) -> A
                 writing.make_directory().await?;
                 next = Some((Plan::Create, None));
             }
-            // It is not what was found any more.
+            // The node has changed since it was found.
             Commit::Refused { .. } => {}
         }
     }
 }
 
-/// The paths of the children that a write touches, and what it makes of them.
+/// The children that a write checks, deletes and creates, by their paths.
 #[derive(Default)]
 struct Children {
     checked: Option<String>,
     deleted: Vec<String>,
     made: Option<(String, NodeMode)>,
-    // The use that is made.
+    // The use that is created.
     reported: Option<Use>,
 }
 
@@ -122,7 +123,7 @@ fn steps<'a>(
 ) -> Vec<Operation<'a>> {
     let (path, data) = (writing.paths.cell.as_str(), writing.data());
     let mut steps = writing.checks(exact);
-    // What is expected of the data alone, a write of anything does not expect.
+    // An unconditional write does not compare the data version.
     let is_any = writing.write.expected == Expected::Any && plan == Plan::Overwrite;
     let version = exact.filter(|_| !is_any).map(|condition| condition.data_version);
     steps.extend(children.checked.iter().map(|path| Operation::Check { path, version: None }));
@@ -144,7 +145,7 @@ fn steps<'a>(
     steps
 }
 
-/// Sees to it that the write counts as a use from now on.
+/// Ensures that the write counts as a use from now on.
 async fn used(writing: &Writing<'_>, uses: &CellUses, children: Children, sent: Moment) -> Attempt<()> {
     let (cell, write) = (&writing.paths.cell, writing.write);
     if let Some(reported) = children.reported {
@@ -155,8 +156,9 @@ async fn used(writing: &Writing<'_>, uses: &CellUses, children: Children, sent: 
     if write.value.is_none() || uses.counting(cell).is_some() {
         return Ok(());
     }
-    // The answer came so late that the last use does not count for this one any more. The cell is written: who
-    // gives up from here on must not be told that it is not (COUNT-SAYS-UNKNOWN).
+    // The answer came so late that the last use does not cover this write. The cell is written, so
+    // a caller that gives up from here on must not get the answer that it is not
+    // (COUNT-SAYS-UNKNOWN).
     writing.in_flight.store(true, Ordering::Release);
     let unknown = |why| Trouble::Refused(Error::new(ErrorKind::OutcomeUnknown, why));
     match report(writing.lease, uses, writing.paths, time, (&last.name, Some(&last))).await {
