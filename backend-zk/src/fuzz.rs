@@ -1,5 +1,5 @@
-//! Arbitrary answers of servers, and arbitrary nodes of other programs in our directories: nothing
-//! panics, and no client is admitted beside a holder.
+//! Arbitrary answers of servers, and arbitrary nodes of other programs in the queues' directories:
+//! nothing panics, and no client is admitted together with a holder that excludes it.
 
 use latchwork_core::Claim::{self, Exclusive, Permits, Shared};
 use latchwork_core::backend::decide::chain::{Standing, standing};
@@ -17,7 +17,8 @@ use crate::queue::{Birth, History, WrittenLimit};
 
 const LIMIT: u32 = 3;
 
-/// A number in a foreign name: any, near the bounds, or half of all numbers away from ours.
+/// A number in a foreign name: any number, near the bounds, or far from the numbers of this
+/// library's nodes.
 fn number() -> impl Strategy<Value = String> {
     prop_oneof![
         1 => any::<i64>().prop_map(|number| number.to_string()),
@@ -28,7 +29,7 @@ fn number() -> impl Strategy<Value = String> {
     ]
 }
 
-/// The name of a foreign child: any text, or one like the nodes of some program.
+/// The name of a foreign child: any text, or a name like those of a known program.
 fn foreign() -> impl Strategy<Value = String> {
     let marker = prop::sample::select(vec![
         "lock-",
@@ -50,13 +51,13 @@ fn foreign() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Data that look like what stands behind a label.
+/// Data that look like the parts after a label.
 fn foreign_data() -> impl Strategy<Value = Vec<u8>> {
     "[\0 ad0-9]{0,4}(\0admitted|\0writer [0-9]{1,3} [0-9]|\0data [0-9]{1,2} .{0,12})"
         .prop_map(String::into_bytes)
 }
 
-/// Nodes of ours, numbered by a server: each number once.
+/// Nodes of this library, numbered by a server: each number once.
 fn ours(claim: impl Strategy<Value = Claim>) -> impl Strategy<Value = Vec<(Claim, i32)>> {
     let counters = hash_set(prop_oneof![3 => 0..8, 1 => (i32::MAX - 8)..i32::MAX], 1..8);
     (counters, vec(claim, 8)).prop_map(|(counters, claims)| claims.into_iter().zip(counters).collect())
@@ -71,7 +72,7 @@ fn kind_and_ours() -> impl Strategy<Value = (Kind, Vec<(Claim, i32)>)> {
     ]
 }
 
-/// Whether all of these may hold at once.
+/// Whether all these claims may hold at once.
 fn may_share(holders: &[Claim]) -> bool {
     match holders {
         [Permits(_), ..] => holders.iter().map(|claim| claim.weight()).sum::<u32>() <= LIMIT,
@@ -83,8 +84,8 @@ fn may_share(holders: &[Claim]) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Each client decides by a listing of its own, before or after some of the foreign children
-    /// came, and in any order.
+    /// Each client decides by a separate listing, before or after some of the foreign children were
+    /// created, and in any order.
     #[test]
     fn foreign_children_let_nobody_in_beside_a_holder(
         (kind, ours) in kind_and_ours(),
@@ -99,7 +100,7 @@ proptest! {
         own.sort_by_key(|&(_, counter, _)| counter);
         let mut holders = Vec::new();
         for at in 0..own.len() {
-            // Later nodes were not there when this one listed.
+            // Later nodes did not exist when this node listed.
             let mut children: Vec<_> = own[..=at].iter().map(|(_, _, name)| name.clone()).collect();
             let seen = if foreign.is_empty() { 0 } else { seen_from.index(foreign.len()) };
             children.extend_from_slice(&foreign[seen..]);
@@ -122,7 +123,7 @@ proptest! {
         prop_assert!(may_share(&holders), "{kind:?}: {holders:?} of {own:?}, with foreign nodes {foreign:?}");
     }
 
-    /// Only a foreign child with a number of a directory's count is a contender.
+    /// A foreign child is a contender only if its number can be a directory's counter.
     #[test]
     fn a_name_says_a_number_from_zero_on_or_is_no_contender(name in foreign()) {
         for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Election] {
@@ -175,7 +176,7 @@ proptest! {
         }
     }
 
-    /// Numbers and transactions of a server that may say anything.
+    /// Arbitrary numbers and transactions of a server.
     #[test]
     fn a_history_takes_any_births(births in vec((foreign(), any::<u64>(), any::<bool>()), 0..32)) {
         let (history, now) = (History::default(), Moment::PAST);

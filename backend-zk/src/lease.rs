@@ -1,15 +1,16 @@
-//! A session as a lease.
+//! The lease of a session.
 //!
 //! # Why the deadline is safe
 //!
 //! The leader expires a session that had no contact for the granted timeout. A follower answers
-//! reads by itself, and reports its clients to the leader only in its ping answers, every half
-//! tick. So a read proves nothing. An acknowledged write proves only that the leader learned of the
+//! reads itself, and reports its clients to the leader only in its ping answers, every half tick.
+//! So a read proves nothing. An acknowledged write proves only that the leader learned of the
 //! contact *before* it, if that contact is older than the ping interval.
 //!
 //! The contacts here are quorum writes on the client's own node, one period apart, and the deadline
-//! counts from the send of contact k-1 ([`ContactProof`](latchwork_core::backend::decide::ContactProof),
-//!  LEASE-PROOF-BY-EARLIER-WRITE). That is one write per client and period, however many locks the client holds.
+//! counts from the send time of contact k-1
+//! ([`ContactProof`](latchwork_core::backend::decide::ContactProof), LEASE-PROOF-BY-EARLIER-WRITE).
+//! That is one write per client and period, however many locks the client holds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -24,24 +25,24 @@ use crate::contended::Contended;
 use crate::driver::{Driver, Stat};
 use crate::error::Answer;
 
-/// The lease of one session. All nodes of the session hang on it.
+/// The lease of one session. All nodes of the session depend on it.
 #[derive(Debug)]
 pub(crate) struct SessionLease {
     pub(crate) driver: Arc<Driver>,
     pub(crate) settings: Arc<Settings>,
     /// The path of the client's own node, whose writes prove contact.
     pub(crate) member: String,
-    /// On a server that has nodes with a time to live, and so idle cells.
+    /// Present if the server supports nodes with a TTL, and so idle cells.
     pub(crate) cell_uses: Option<CellUses>,
-    // The server's wall clock at a moment of ours.
+    // The server's wall clock at a moment of the client's clock.
     server_time: Mutex<(i64, Moment)>,
     seen: AtomicI64,
-    /// The cells that others write too.
+    /// The cells that other clients write too.
     pub(crate) contended: Contended,
 }
 
 impl SessionLease {
-    /// The lease of a session that has made its own node `member`, of this stat.
+    /// The lease of a session that has created its node `member`, with this stat.
     pub(crate) fn new(
         driver: Driver,
         settings: &Arc<Settings>,
@@ -64,9 +65,9 @@ impl SessionLease {
         self.driver.lease()
     }
 
-    /// The reason of the loss, after a request was answered by the end of the session. Where the
-    /// client crate reports that end before our clock, the lease is lost from now on. `None` for a
-    /// client that was killed, whose lease runs out by itself.
+    /// Returns the reason of the loss after a request was answered by the end of the session. If
+    /// the client crate reports this end before the deadline, the lease is lost from now on.
+    /// `None`: the client was killed, and its lease expires at its deadline.
     pub(crate) fn over(&self) -> Option<LostReason> {
         if !self.driver.is_killed() {
             self.writer().end(LostReason::Expired);
@@ -74,9 +75,9 @@ impl SessionLease {
         self.writer().lost()
     }
 
-    /// Lists behind a write: shows all that a majority had committed when the leader took the write
-    /// (CHAIN-SYNC-AFTER-UNKNOWN-CREATE), and so do the session's later reads. A leader that was deposed
-    /// answers a `sync` until it knows, but commits no write.
+    /// Lists the children after a write. The listing shows everything that a majority had committed
+    /// when the leader took the write (CHAIN-SYNC-AFTER-UNKNOWN-CREATE), and so do the session's
+    /// later reads. A deposed leader still answers a `sync` until it knows, but commits no write.
     pub(crate) async fn children_by_majority(&self, path: &str) -> Answer<Vec<String>> {
         self.driver.write_and_list(&self.member, self.settings.label.as_bytes(), path).await
     }
@@ -86,12 +87,12 @@ impl SessionLease {
         self.seen.load(Ordering::Acquire)
     }
 
-    /// A server has reported this transaction.
+    /// Records a transaction that a server has reported.
     pub(crate) fn saw(&self, transaction: i64) {
         self.seen.fetch_max(transaction, Ordering::AcqRel);
     }
 
-    /// The server wrote at this time of its wall clock, in milliseconds, and answered now.
+    /// Records the time of a write by the server's wall clock, in milliseconds, and of its answer.
     pub(crate) fn set_server_time(&self, time: i64, answered: Moment) {
         *self.server_time.lock() = (time, answered);
     }

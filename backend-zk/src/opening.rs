@@ -17,9 +17,9 @@ use crate::queue::{FastPath, Session, Unsettled, WatchSessions};
 use crate::renewal::renew;
 use crate::watch::HolderWatch;
 
-/// Opens a session, and starts its renewal and its holder watch. Fails when its client has `ended`. One
-/// that the server is opening then is closed as soon as it is there, and that is waited for: given up, it would
-/// stay until it expired.
+/// Opens a session, and starts its renewal and its holder watch. Fails when its client has `ended`.
+/// A session that the server is opening at that time is closed as soon as it is open, and this
+/// waits for it. Otherwise it would remain until it expires.
 pub(crate) async fn open_session(
     settings: &Arc<Settings>,
     names: &Arc<NamePool>,
@@ -36,8 +36,8 @@ pub(crate) async fn open_session(
         }
         let period = settings.contact_period(granted)?;
         if driver.lease().deadline().since(answered) < period * 17 / 8 {
-            // Attempts at other hosts have used the lease up: it would be lost before its first
-            // proof counted. The next attempt begins at another host.
+            // Attempts at other hosts took so long that the lease would be lost before its first
+            // proof counts. The next attempt begins at another host.
             continue;
         }
         let member = member_path(&settings.namespace);
@@ -46,8 +46,9 @@ pub(crate) async fn open_session(
             break;
         };
         let (made, believes_announcements, has_idle_cells) = match prepared {
-            // A short session can end while a busy server makes the directories, and its connection is
-            // given up sooner. Another, then: what is made here is the same, whoever makes it.
+            // A short session can end while a busy server creates the directories, and its
+            // connection even earlier. Then another session is opened. The directories do not
+            // depend on the session that creates them.
             Err(error) if driver.lease().lost().is_some() || is_unanswered(&error) => {
                 note_failure(&error);
                 driver.close();
@@ -87,7 +88,7 @@ async fn close(driver: &Driver, settings: &Settings) {
 async fn prepare(driver: &Driver, settings: &Settings, member: &str) -> Result<(Stat, bool, bool)> {
     let entered = driver.enter(settings.chroot.as_deref()).await;
     entered.map_err(|fault| connect_error(fault, settings))?;
-    // Below a node that is not there.
+    // A path below a node that does not exist.
     let nowhere = format!("{member}-nowhere/node");
     let asked = async {
         let answer = driver.has_nodes_that_live(&nowhere).await;

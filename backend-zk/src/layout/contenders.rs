@@ -16,7 +16,7 @@ pub(crate) struct Contender {
 }
 
 impl Contender {
-    /// Reads a name. `None` for a child that is no contender, which does no harm (NODE-FOREIGN).
+    /// Reads a name. `None`: the child is not a contender, and has no effect (NODE-FOREIGN).
     pub(crate) fn parse(kind: Kind, name: String) -> Option<Self> {
         let (claim, counter) = read_name(kind, &name)?;
         Some(Self { name, claim, counter })
@@ -33,7 +33,8 @@ impl Contenders {
         Self::read_those(kind, children, |_| true)
     }
 
-    /// The same up to the node of this name: all that exclusive and shared claims depend on.
+    /// The contenders up to the node of this name. Exclusive and shared claims depend on no later
+    /// ones.
     pub(crate) fn read_up_to(own: &str, kind: Kind, children: Vec<String>) -> Self {
         let last = counter(kind, own);
         Self::read_those(kind, children, |counter| last.is_none_or(|last| counter <= last))
@@ -47,9 +48,9 @@ impl Contenders {
                 .filter_map(|name| Contender::parse(kind, name))
                 .filter(|contender| wanted(contender.counter)),
         );
-        // A writer in Curator's downgrade has two nodes of one counter for a moment. The writer
-        // comes first, since its end is what admits others. Further nodes of one counter are
-        // foreign, and the name gives all clients the same order of them.
+        // During a downgrade by Curator, a writer has two nodes with one counter for a moment. The
+        // writer's node comes first, because its deletion admits others. Further nodes with the
+        // same counter are foreign, and their names give all clients the same order.
         let rank = |one: &Contender| (one.counter, Reverse(one.claim == Claim::Exclusive));
         contenders.sort_unstable_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name)));
         Self(contenders)
@@ -60,16 +61,16 @@ impl Contenders {
         self.0.iter().position(|contender| contender.name == name)
     }
 
-    /// The name, up to its counter, of the direct predecessor at this position: their counters
-    /// follow each other.
+    /// The name, up to its counter, of the node before this position, if its counter is the next
+    /// lower one.
     pub(crate) fn right_before(&self, at: usize) -> Option<&str> {
         let (ahead, own) = (&self.0[at.checked_sub(1)?], &self.0[at]);
         let counter = format!("{:010}", ahead.counter);
         if own.counter - ahead.counter == 1 { ahead.name.strip_suffix(&counter) } else { None }
     }
 
-    /// The form that core's decision takes. `marked`: whether the node of this name is known to be
-    /// marked as admitted.
+    /// The input of core's decision. `marked`: whether the client knows that the node of this name
+    /// is marked as admitted.
     pub(crate) fn listed(&self, marked: impl Fn(&str) -> bool) -> Vec<Listed> {
         self.0.iter().map(|one| Listed { claim: one.claim, marked: marked(&one.name) }).collect()
     }

@@ -10,8 +10,8 @@
 //! | `<path>:latchwork-<kind>/cell` | a cell at an exact address | persistent, or ephemeral |
 //! | `/<ns>/client/<id>` | one client; its data is the label | ephemeral |
 //!
-//! The directories above a queue are plain nodes, made at connect. Those above cells are made with
-//! the first cell in them.
+//! The directories above a queue are plain nodes, which a client creates when it connects. A
+//! directory of cells is created with its first cell.
 
 mod contenders;
 mod names;

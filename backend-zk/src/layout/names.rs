@@ -1,4 +1,5 @@
-//! The names of nodes in a queue's directory. They are Curator's, so that both can share a queue.
+//! The names of nodes in a queue's directory. They are the names that Curator uses, so that both
+//! can share a queue.
 //!
 //! | kind and claim | name |
 //! |---|---|
@@ -8,22 +9,21 @@
 //! | candidate of an election | `_c_<id>-latch-<N>` |
 //!
 //! `<N>` is the server's count of creations in that directory, a signed 32-bit number. It orders
-//! the queue, as plain numbers from 0 to 2^31-1. A child with another number behind the marker is
-//! no contender: it comes from another program, or from a count that has overflowed. A server can
-//! give the highest number twice, so [no join counts](is_used_up) with it or with a later one.
+//! the queue, as plain numbers from 0 to 2^31-1. A child with another number after the marker is
+//! not a contender: another program created it, or the counter has overflowed. A server can give
+//! the highest number twice, so [no join counts](is_used_up) with it or with a later number.
 //!
-//! Rule and weight stand in the name because a listing returns only names. `<id>` is reused by this
-//! client where one is free ([`NamePool`](latchwork_core::backend::NamePool)).
+//! The name contains rule and weight because a listing returns only names. This client reuses an
+//! `<id>` if one is free ([`NamePool`](latchwork_core::backend::NamePool)).
 
 use latchwork_core::backend::NodeId;
 use latchwork_core::{Claim, Kind};
 
-/// The text before the counter, and the claim it stands for. `None`: permits, of the weight that
-/// the name gives.
+/// The text before the counter, and its claim. `None`: permits, with the weight in the name.
 type Marker = (&'static str, Option<Claim>);
 
-/// Curator's names come first. kazoo's are honoured too, since kazoo counts ours as its own when
-/// it is configured for Curator's (`extra_lock_patterns`).
+/// Curator's names come first. kazoo's names count too, because kazoo counts this library's names
+/// if it is configured for Curator's (`extra_lock_patterns`).
 const MUTEX: &[Marker] = &[("lock-", Some(Claim::Exclusive)), ("__lock__", Some(Claim::Exclusive))];
 const RWLOCK: &[Marker] = &[
     ("__WRIT__", Some(Claim::Exclusive)),
@@ -31,7 +31,7 @@ const RWLOCK: &[Marker] = &[
     ("__lock__", Some(Claim::Exclusive)),
     ("__rlock__", Some(Claim::Shared)),
 ];
-/// Those of `LeaderLatch`.
+/// The names of `LeaderLatch`.
 const ELECTION: &[Marker] = &[("latch-", Some(Claim::Exclusive))];
 const PERMITS: &[Marker] = &[("lease-", None)];
 
@@ -44,18 +44,18 @@ fn markers(kind: Kind) -> &'static [Marker] {
     }
 }
 
-/// The beginning of every name of an attempt, whatever it claims.
+/// The beginning of every name of an attempt, for any claim.
 fn id_prefix(id: NodeId) -> String {
     format!("_c_{}-", id.hyphenated())
 }
 
-/// The children that an attempt with this id has made.
+/// The children that an attempt with this id has created.
 pub(crate) fn has_id(children: &[String], id: NodeId) -> impl Iterator<Item = &String> {
     let prefix = id_prefix(id);
     children.iter().filter(move |name| name.starts_with(&prefix))
 }
 
-/// The id in the name of one of our nodes.
+/// The id in the name of a node of this library.
 pub(crate) fn id_of(name: &str) -> Option<NodeId> {
     NodeId::parse(name.strip_prefix("_c_")?.get(..36)?)
 }
@@ -79,14 +79,14 @@ pub(crate) fn as_reader(writer: &str) -> Option<String> {
     Some(format!("{id}__READ__{counter}"))
 }
 
-/// The counter in a name or a path. `None` where that is no number from 0 to 2^31-1.
+/// The counter in a name or a path. `None`: it is not a number from 0 to 2^31-1.
 pub(crate) fn counter(kind: Kind, name: &str) -> Option<i32> {
     read_name(kind, name).map(|(_, counter)| counter)
 }
 
-/// Whether the number in a new node's name no longer orders it: another node may have the same, or
-/// a later node a lower one. A server that has reached the highest count stays there, or is
-/// negative for a moment while creations are under way.
+/// Whether the number in a new node's name no longer orders it: another node may have the same
+/// number, or a later node a lower one. A server that has reached the highest count repeats it, or
+/// gives a negative number for a moment during concurrent creations.
 pub(crate) fn is_used_up(counter: Option<i32>) -> bool {
     counter.is_none_or(|counter| !(0..i32::MAX).contains(&counter))
 }
@@ -96,8 +96,8 @@ pub(crate) fn numbered(prefix: &str, counter: i32) -> String {
     format!("{prefix}{counter:010}")
 }
 
-/// The claim, and the counter behind the marker. Names are read from their end, since a listing has
-/// many. A sign is no part of the counter, so a negative number stands behind no marker.
+/// The claim, and the counter after the marker. Names are read from their end, because a listing
+/// has many. A sign is not part of the counter, so a name with a negative number has no marker.
 pub(super) fn read_name(kind: Kind, name: &str) -> Option<(Claim, i32)> {
     let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
     let (before, counter) = name.split_at(digits);
@@ -108,7 +108,7 @@ pub(super) fn read_name(kind: Kind, name: &str) -> Option<(Claim, i32)> {
     })
 }
 
-/// The weight before `lease-`: `…-w3-`. Curator's leases name none, and weigh 1.
+/// The weight before `lease-`: `…-w3-`. Curator's leases have no weight in the name, and weigh 1.
 fn weight(before: &str) -> u32 {
     before
         .strip_suffix('-')

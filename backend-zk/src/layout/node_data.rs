@@ -1,5 +1,5 @@
-//! What stands in a node: the owner's label, the node's data, and behind them a mark or the writer's
-//! former numbers.
+//! The bytes of a node: the owner's label, the node's data, and after them a mark or the former
+//! numbers of a downgraded writer.
 //!
 //! | what | bytes |
 //! |---|---|
@@ -8,44 +8,44 @@
 //! | a mark, of admitted permits | `\0admitted` |
 //! | the numbers of a downgraded writer | `\0writer <sequence> <joined>` |
 //!
-//! At an exact address an election's node holds the data alone, as `LeaderLatch` does. It is never
-//! marked or downgraded.
+//! At an exact address, an election's node contains only the data, as with `LeaderLatch`. It is
+//! never marked or downgraded.
 
 use std::sync::Arc;
 
 use latchwork_core::backend::QueueEntry;
 
-/// Before the length of the data (NODE-DATA).
+/// The text before the length of the data (NODE-DATA).
 const DATA: &[u8] = b"\0data ";
 
 /// Follows the label in a node that is marked as admitted (permits,  CHAIN-PERMITS-HEAD-AND-MARKS).
 const ADMITTED: &[u8] = b"\0admitted";
 
-/// Follows the label in a downgraded writer. The writer's sequence number and age come behind it.
+/// Follows the label in a downgraded writer. The writer's sequence number and join time follow.
 const WRITER: &str = "\0writer";
 
-/// How a queue's nodes hold label and data.
+/// The layout of label and data in a queue's nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DataLayout {
     /// Label, data, mark.
     Ours,
-    /// Data alone, as another program writes it.
+    /// Only data, as another program writes them.
     Bare,
 }
 
-/// What data and stat of a node say about it.
+/// The facts in the data and the stat of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeData {
-    /// The contract's sequence number: the transaction that made the node, or the writer it was.
+    /// The contract's sequence number: the transaction that created the node, or the former writer.
     pub(crate) sequence: u64,
-    /// When it joined the queue, by the server's clock, in milliseconds.
+    /// The time of the join, by the server's clock, in milliseconds.
     pub(crate) joined: i64,
     pub(crate) label: String,
     pub(crate) data: Arc<[u8]>,
 }
 
 impl NodeData {
-    /// Reads a node's data. `czxid` and `ctime` are those of its stat.
+    /// Reads a node's data. `czxid` and `ctime` are from its stat.
     pub(crate) fn read(layout: DataLayout, bytes: &[u8], czxid: i64, ctime: i64) -> Self {
         if layout == DataLayout::Bare {
             let (label, data) = (QueueEntry::label_of(bytes), bytes.into());
@@ -65,11 +65,11 @@ pub(crate) fn sequence(czxid: i64) -> u64 {
     u64::try_from(czxid).unwrap_or(u64::MAX)
 }
 
-/// What a node holds that is neither marked nor downgraded.
+/// The bytes of a node that is neither marked nor downgraded.
 pub(crate) fn plain(layout: DataLayout, label: &str, data: &[u8]) -> Vec<u8> {
     match layout {
         DataLayout::Bare => data.to_vec(),
-        // As nodes without data always were.
+        // The layout of nodes without data in all versions.
         DataLayout::Ours if data.is_empty() => label.as_bytes().to_vec(),
         DataLayout::Ours => {
             let length = data.len().to_string();
@@ -78,24 +78,24 @@ pub(crate) fn plain(layout: DataLayout, label: &str, data: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The same of a node that is marked as admitted.
+/// The bytes of a node that is marked as admitted.
 pub(crate) fn admitted(label: &str, data: &[u8]) -> Vec<u8> {
     [&plain(DataLayout::Ours, label, data), ADMITTED].concat()
 }
 
-/// The same of a downgraded writer. Its own transaction is a later one, so the writer's is kept
-/// here.
+/// The bytes of a downgraded writer. The reader's node has a later transaction, so the writer's is
+/// kept here.
 pub(crate) fn downgraded(label: &str, data: &[u8], sequence: u64, joined: i64) -> Vec<u8> {
     let numbers = format!("{WRITER} {sequence} {joined}");
     [&plain(DataLayout::Ours, label, data), numbers.as_bytes()].concat()
 }
 
-/// Whether a node that holds these bytes is marked as admitted.
+/// Whether a node with these bytes is marked as admitted.
 pub(crate) fn is_admitted(bytes: &[u8]) -> bool {
     Parts::of(bytes).end == End::Admitted
 }
 
-/// What stands behind label and data.
+/// The part after label and data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Plain,
@@ -124,12 +124,12 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Any bytes have parts: what is not well-formed is label.
+    /// Reads any bytes: parts that are not well-formed count as label.
     fn of(bytes: &'a [u8]) -> Self {
         Self::with_data(bytes).unwrap_or_else(|| Self::without_data(bytes))
     }
 
-    /// The length says where the data end, whatever is in them.
+    /// The length says where the data end, so data can contain any bytes.
     fn with_data(bytes: &'a [u8]) -> Option<Self> {
         let (label, rest) = bytes.split_at(bytes.iter().position(|&byte| byte == 0)?);
         let rest = rest.strip_prefix(DATA)?;

@@ -13,9 +13,9 @@ pub(crate) const RELEASED: &str = "released";
 const CLIENTS: &str = "client";
 /// The directory at the root in which a server keeps its quotas and its configuration.
 pub(crate) const SERVERS_OWN: &str = "zookeeper";
-/// The end of a stored limit's name, beside the queue at an exact address.
+/// The suffix of the stored limit's name, next to the queue at an exact address.
 const EXACT_LIMIT: &str = ":latchwork-limit";
-/// Before the kind at the end of the directory's name of a cell at an exact address.
+/// The text before the kind, in the directory's name of a cell at an exact address.
 const EXACT_CELL: &str = ":latchwork-";
 /// The cell in that directory.
 const CELL: &str = "cell";
@@ -26,8 +26,8 @@ pub(crate) struct QueuePaths {
     pub(crate) directory: String,
     pub(crate) kind: Kind,
     pub(crate) data: DataLayout,
-    /// The node of the stored limit, for permits. It stands outside the queue's directory, which
-    /// is a container and goes when it is empty.
+    /// The node of the stored limit, for permits. It is outside the queue's directory, because that
+    /// is a container, which the server removes when it is empty.
     pub(crate) limit: Option<String>,
 }
 
@@ -35,10 +35,10 @@ impl QueuePaths {
     /// The paths of the queue at this address.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `key` for an exact address that is no path.
+    /// `InvalidArgument` naming `key`, if an exact address is not a path.
     pub(crate) fn of(queue: &Address) -> Result<Self> {
         let limit = (queue.kind() == Kind::Semaphore).then(|| limit_path(queue));
-        // As Curator's `LeaderLatch` has it.
+        // The layout of Curator's `LeaderLatch`.
         let is_bare = queue.is_exact() && queue.kind() == Kind::Election;
         let data = if is_bare { DataLayout::Bare } else { DataLayout::Ours };
         Ok(Self { directory: directory(queue)?, kind: queue.kind(), data, limit })
@@ -59,7 +59,7 @@ fn directory(queue: &Address) -> Result<String> {
     Ok(coded.to_owned())
 }
 
-/// Checks an exact address: a path, without a name that is ours beside those of other programs.
+/// Checks that an exact address is a path without a name that this library reserves.
 fn check_exact(path: &str) -> Result<()> {
     check_path("key", path)?;
     let of_cell = |segment: &str| {
@@ -84,13 +84,13 @@ pub(crate) struct CellPaths {
 }
 
 impl CellPaths {
-    /// The paths of the cell at this address. Those of a key share the directory of their kind. One
-    /// at an exact address has its own, beside that path: what stands at the path itself may be
-    /// another program's, or a queue.
+    /// The paths of the cell at this address. Cells with a key share the directory of their kind. A
+    /// cell at an exact address has a separate directory next to that path: the node at the path
+    /// itself may be a queue, or belong to another program.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `key` for an exact address that is no path, or for a kind that
-    /// keeps no cells: a queue may stand there.
+    /// `InvalidArgument` naming `key`, if an exact address is not a path, or the kind has no cells
+    /// (a queue may be at the path).
     pub(crate) fn of(cell: &Address) -> Result<Self> {
         let kind = cell.kind();
         if !Kind::CELLS.contains(&kind) {
@@ -115,7 +115,7 @@ pub(crate) fn kind_directory(namespace: &str, kind: Kind) -> String {
     format!("/{namespace}/{}", kind.as_str())
 }
 
-/// The directories of cells in a namespace. Each is made with the first cell in it.
+/// The directories of cells in a namespace. Each is created with its first cell.
 pub(crate) fn cell_directories(namespace: &str) -> impl Iterator<Item = String> {
     Kind::CELLS.into_iter().map(move |kind| kind_directory(namespace, kind))
 }
@@ -128,15 +128,14 @@ pub(crate) fn limits_directory(namespace: &str) -> String {
 fn limit_path(queue: &Address) -> String {
     match queue.namespace() {
         Some(namespace) => in_directory(&limits_directory(namespace), queue.coded()),
-        // Beside the directory, whatever the chroot. Inside it, Curator's semaphores would count
-        // it.
+        // Next to the directory, not inside it, because Curator's semaphores would count it there.
         None => format!("{}{EXACT_LIMIT}", queue.coded()),
     }
 }
 
-/// The plain directories of a namespace that are made at connect. Those of other kinds are made
-/// with the first queue or cell in them, so that a namespace which an administrator has made for an
-/// earlier version serves on.
+/// The plain directories of a namespace that a client creates when it connects. Directories of
+/// other kinds are created with their first queue or cell, so that a namespace that an
+/// administrator created for an earlier version still works.
 pub(crate) fn directories(namespace: &str) -> Vec<String> {
     let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Election].map(Kind::as_str);
     let names = kinds.into_iter().chain([LIMITS, RELEASED, CLIENTS]);

@@ -1,4 +1,4 @@
-//! The admission of a node, and its mark for those behind it.
+//! The admission of a node, and the mark that shows it to later nodes.
 
 use std::sync::Weak;
 
@@ -10,14 +10,14 @@ use crate::driver::Armed;
 use crate::layout::admitted;
 use crate::watch::NewHolder;
 
-/// How a node came to be admitted.
+/// The evidence that a node is admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// The queue showed it.
+    /// A listing of the queue.
     Seen,
-    /// The queue showed it, and a follower must learn it by a mark (CHAIN-PERMITS-HEAD-AND-MARKS).
+    /// A listing of the queue. Later nodes need a mark to see it (CHAIN-PERMITS-HEAD-AND-MARKS).
     SeenAndMarked,
-    /// An announced release admitted it. It is verified later, if the hold lasts.
+    /// An announced release. It is verified later, if the hold lasts.
     Announced,
 }
 
@@ -28,8 +28,8 @@ impl Admission {
 }
 
 impl ZkNode {
-    /// Admits the node, if the lease is not lost by now (CHAIN-OWN-NODE-AND-DEADLINE). `own`: its
-    /// watch, where the wait has armed one. `limit`: the one that counted, for permits.
+    /// Admits the node, unless the lease is lost by now (CHAIN-OWN-NODE-AND-DEADLINE). `own`: the
+    /// watch on it, if the wait has armed one. `limit`: the limit that admitted it, for permits.
     pub(super) fn enter(&self, admission: Admission, own: Option<Armed>, limit: WrittenLimit) -> Result<()> {
         if let Some(reason) = self.state.lost() {
             return Err(Error::lost(reason));
@@ -51,8 +51,8 @@ impl ZkNode {
     }
 }
 
-/// Marks the node, so that its follower knows that it is the head, until that is confirmed
-/// (CHAIN-MARK-GUARDED).
+/// Marks the node, so that the next node knows that it is the head. Repeats until the mark is
+/// confirmed (CHAIN-MARK-GUARDED).
 pub(crate) async fn mark_admitted(node: Weak<ZkNode>) {
     while let Some(node) = node.upgrade().filter(|node| !node.is_leaving()) {
         let mut contents = node.contents.lock().await;
@@ -61,7 +61,7 @@ pub(crate) async fn mark_admitted(node: Weak<ZkNode>) {
         drop(contents);
         match written {
             Err(fault) if fault.is_transient() && node.driver().recovered().await.is_ok() => {}
-            // Written, or refused for good. Where the node is gone, the follower sees that as well.
+            // Written, or refused for good. If the node is gone, the next node sees that as well.
             _ => return,
         }
     }

@@ -1,4 +1,4 @@
-//! Clean-up: the leave of a node, and the removal of what an attempt may have left.
+//! Clean-up: the leave of a node, and the removal of nodes that an attempt may have left.
 
 use std::sync::atomic::Ordering;
 
@@ -14,22 +14,24 @@ use crate::layout::{QueuePaths, counter, has_id, id_of};
 impl ZkNode {
     /// Leaves: one try.
     pub(super) async fn leave_queue(&self) -> Result<Leave> {
-        // The path may be another node's by now: ids are reused, and the counter begins anew with
-        // the directory.
+        // Another node may have this path by now: ids are reused, and a new directory starts a new
+        // counter.
         if let Some(left) = self.left.get() {
             return Ok(*left);
         }
-        // Before the request is sent, or its deletion would seem to be another client's act. And
-        // before the paths are read: a downgrade that begins later sees that the node leaves.
+        // Set before the request is sent, because otherwise the deletion would look like a removal
+        // by another client. Set before the paths are read, so that a later downgrade sees that the
+        // node leaves.
         self.set_leaving();
         let paths = self.paths();
-        // Only the first leave frees the id. A first leave without an answer uses it up.
+        // Only the first leave frees the id. If it has no answer, the id is never used again.
         let id = self.frees_id.swap(false, Ordering::AcqRel).then(|| id_of(self.name())).flatten();
         let left = match fast_path::announce_release(self).await {
             Ok(true) => Ok(true),
-            // It may have been carried out. Core asks again.
+            // The leave may have been carried out. Core repeats it.
             Err(fault) if fault.is_transient() || matches!(fault, Fault::SessionOver) => Err(fault),
-            // Not announced, or refused: it leaves without, and its follower lists.
+            // Not announced, or refused: the node leaves without an announcement, and the next node
+            // lists.
             Ok(false) | Err(_) => self.session.driver.delete_all(&paths).await,
         };
         match left {
@@ -41,14 +43,14 @@ impl ZkNode {
                 fast_path::left(self);
                 Ok(left)
             }
-            // It goes with the session.
+            // The node ends with the session.
             Err(Fault::SessionOver) => self.session.lease.over().map(Leave::Absent).ok_or_else(Error::closed),
             Err(fault) => Err(fault.error("leave")),
         }
     }
 
-    /// Leaves within the join that made the node. Where that is not confirmed, the outcome of the
-    /// join is unknown. The attempt may be repeated, so the id is not freed.
+    /// Removes the node within the join that created it. If the removal is not confirmed, the
+    /// outcome of the join is unknown. The attempt may be repeated, so the id is not freed.
     pub(super) async fn take_back(&self) -> Result<()> {
         self.frees_id.store(false, Ordering::Release);
         self.leave_queue().await.map(drop).map_err(|error| {
@@ -59,9 +61,10 @@ impl ZkNode {
     }
 }
 
-/// Removes all that an attempt has left. A request of it that still waits to be sent on this
-/// session is carried out before the listing. One that was sent on a broken connection is, too, if the
-/// leader has it (CHAIN-SYNC-AFTER-UNKNOWN-CREATE); else it may come [late](super::late).
+/// Removes all nodes that an attempt has left. A request of the attempt that still waits to be sent
+/// on this session is carried out before the listing. So is a request that was sent on a broken
+/// connection, if the leader has it (CHAIN-SYNC-AFTER-UNKNOWN-CREATE). Otherwise it may arrive
+/// [late](super::late).
 pub(crate) async fn abandon(session: &Session, join: &Join) -> Result<()> {
     let queue = QueuePaths::of(&join.queue)?;
     let name = session.names.of(join.id);
@@ -70,7 +73,7 @@ pub(crate) async fn abandon(session: &Session, join: &Join) -> Result<()> {
             session.unsettled.over(name).await;
             Ok(())
         }
-        // All that there is goes with the session.
+        // All nodes of the attempt end with the session.
         Err(Fault::SessionOver) => session.lease.over().map(drop).ok_or_else(Error::closed),
         Err(fault) => return Err(session.error(fault, "abandon a join")),
     };

@@ -1,11 +1,11 @@
-//! A node that a join has made, before it is known where it stands.
+//! A node that a join has created, before its position is known.
 
 use super::limit::LimitReply;
 use super::session::Session;
 use crate::driver::{Armed, Connection, Stat};
 use crate::error::{Answer, Fault, Unanswered};
 
-/// An own node, and what was seen behind its create.
+/// A new node, and the part of the queue that was seen after its creation.
 pub(crate) struct CreatedNode {
     pub(crate) path: String,
     pub(crate) stat: Stat,
@@ -13,7 +13,7 @@ pub(crate) struct CreatedNode {
     pub(crate) limit: LimitReply,
 }
 
-/// What is ahead of a new node.
+/// The nodes ahead of a new node.
 pub(crate) enum Shown {
     Nobody,
     /// The children of the queue's directory.
@@ -21,19 +21,20 @@ pub(crate) enum Shown {
     Behind(KnownPredecessor),
 }
 
-/// The node right ahead, known without a listing, and watched.
+/// The immediate predecessor, known without a listing, and watched.
 pub(crate) struct KnownPredecessor {
     pub(crate) path: String,
     pub(crate) watched: Armed,
-    /// The connection before the watch was armed. `None` where a watch session has it.
+    /// The connection before the watch was armed. `None`: the watch is on a watch session.
     pub(crate) connection: Option<Connection>,
 }
 
-/// What was shown behind the create of this path. A definite refusal undoes the create: a client
-/// that may not list, for example, must leave nothing behind.
+/// Returns what was seen after the creation of this path. A definite refusal undoes the creation:
+/// for example, a client without the right to list must leave no node.
 pub(crate) async fn or_undone(session: &Session, path: &str, shown: Answer<Shown>) -> Answer<Shown> {
     match shown {
-        // The node is there, and its listing is not. As an unknown outcome, it is found again.
+        // The node exists, but the listing failed. This counts as an unknown outcome: a repeated
+        // join finds the node again.
         Err(fault) if fault.is_transient() => Err(Fault::Unknown(Unanswered::default())),
         Err(fault) => {
             session.driver.delete(path).await.map_err(|_| {

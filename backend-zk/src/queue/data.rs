@@ -1,25 +1,25 @@
 //! The data of an own node (NODE-DATA).
 //!
-//! Label, data and mark stand in one node, and a write replaces all of it. So whatever writes there
-//! holds [`Contents`] meanwhile: a mark keeps the data, and new data keep the mark.
+//! One node contains label, data and mark, and a write replaces all of them. So each write of the
+//! node holds the lock of [`Contents`]: a mark keeps the data, and new data keep the mark.
 //!
 //! # Why a late write reaches no other node
 //!
-//! The write names the node's path. Only this node is ever there while the write can still arrive,
-//! as for a [held write](super::held_write): a name comes back to a queue only behind a confirmed
-//! leave, which is sent behind the write.
+//! The write names the node's path. As with a [held write](super::held_write), only this node has
+//! the path while the write can still arrive: a queue gets the same name again only after a
+//! confirmed leave, which is sent after the write.
 //!
 //! # Who watches the queue
 //!
-//! A watch of the queue is on its directory (WATCH-QUEUE): the write of a node of an observed kind
-//! also writes the directory, which holds nothing, in one transaction. A watch of each node would
-//! tell as well, and cost every watcher as many watches as there are nodes.
+//! A watch of the queue is on its directory (WATCH-QUEUE). The write of a node of an observed kind
+//! also writes the directory, which has no data, in one transaction. A watch on each node would
+//! report the same, but would cost every watcher as many watches as there are nodes.
 //!
 //! # Elections that are shared with `LeaderLatch`
 //!
-//! Such an election refuses new data. A participant of Curator watches the node ahead of it, for one
-//! event, and acts on a deletion only. So it would not notice when a node leaves whose data were
-//! written, and nobody would lead.
+//! Such an election refuses new data. A participant of Curator watches the node ahead of it for one
+//! event, and reacts only to a deletion. So if the data of that node were written first, the
+//! participant would not notice its later deletion, and there would be no leader.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,8 +33,8 @@ use crate::driver::{Beside, Commit, Operation};
 use crate::error::{Answer, Fault, Unanswered};
 use crate::layout::{DataLayout, admitted, downgraded, plain};
 
-/// New data, until the server has them. Where they were surely not written, the old ones come back,
-/// so that no mark writes the new ones later.
+/// New data that are being written. If they were certainly not written, the old data are restored,
+/// so that no mark writes the new data later.
 struct Replacing<'a> {
     contents: MutexGuard<'a, Contents>,
     before: Option<Arc<[u8]>>,
@@ -74,7 +74,7 @@ impl ZkNode {
         Err(fault.error_without_trace(WHAT))
     }
 
-    /// Answers whether the node was there.
+    /// Returns whether the node existed.
     async fn write_contents(&self, data: &Arc<[u8]>, in_flight: &AtomicBool) -> Answer<bool> {
         let mut contents = self.contents.lock().await;
         if self.is_leaving() || self.state.lost().is_some() {
@@ -93,7 +93,7 @@ impl ZkNode {
         Ok(written)
     }
 
-    /// What the node holds if it is at this path.
+    /// The bytes of the node if it is at this path.
     fn bytes_at(&self, path: &str, contents: &Contents) -> Vec<u8> {
         let Contents { data, is_marked } = contents;
         match (path == &*self.path, is_marked) {
@@ -103,7 +103,8 @@ impl ZkNode {
         }
     }
 
-    /// Writes the node at this path, and notifies those that watch the queue. `None`: it was not there.
+    /// Writes the node at this path, and notifies the watches of the queue. `None`: the node did
+    /// not exist.
     async fn write_at(&self, path: &str, data: &[u8], in_flight: &AtomicBool) -> Answer<Option<()>> {
         let node = Operation::Write { path, data, version: None };
         let directory = Operation::Write { path: self.queue(), data: &[], version: None };

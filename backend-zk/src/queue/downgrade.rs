@@ -1,14 +1,14 @@
 //! The downgrade of a writer to a reader, in its place (CHAIN-DOWNGRADE-IN-PLACE).
 //!
-//! One transaction makes `_c_<id>-__READ__<N>` and deletes `_c_<id>-__WRIT__<N>`: the same counter,
-//! and so the same place. The deletion wakes those behind it, which list again and find a reader
-//! where the writer was. The writer's sequence number goes along in the data.
+//! One transaction creates `_c_<id>-__READ__<N>` and deletes `_c_<id>-__WRIT__<N>`: the same
+//! counter, and so the same place. The deletion wakes later waiters, which list again and find a
+//! reader in the writer's place. The data of the reader contain the writer's sequence number.
 //!
-//! A downgrade of unknown outcome needs no listing (CHAIN-SYNC-AFTER-UNKNOWN-CREATE), since only
-//! these two names matter and only a transaction that still finds the writer makes the reader.
-//! Repeated, it meets its own reader, or finds neither: revoked. A leave deletes the writer first
-//! and then the reader. A downgrade that comes later makes nothing, and one that came before is
-//! undone.
+//! A downgrade of unknown outcome needs no listing (CHAIN-SYNC-AFTER-UNKNOWN-CREATE), because only
+//! these two names matter, and only a transaction that still finds the writer creates the reader.
+//! If it is repeated, it finds its reader, or neither node: then the node was revoked. A leave
+//! deletes the writer first and then the reader. So a later downgrade creates nothing, and an
+//! earlier one is undone.
 
 use latchwork_core::{Error, ErrorKind, Result};
 
@@ -30,12 +30,13 @@ impl ZkNode {
             if *state == DowngradeState::Done {
                 return Ok(());
             }
-            // Before the request is sent, or its deletion would seem to be another client's act.
+            // Set before the request is sent, because otherwise the deletion would look like a
+            // removal by another client.
             *state = DowngradeState::Asked;
         }
         let data = downgraded(&self.label, &contents.data, self.state.sequence(), self.joined);
         match self.session.driver.replace(&self.path, &self.beside(&reader), &data).await {
-            // Where the reader is there, an earlier request was carried out.
+            // If the reader exists, an earlier request was carried out.
             Ok(()) | Err(Fault::NodeExists) => {
                 *self.downgrade.lock() = DowngradeState::Done;
                 Ok(())
