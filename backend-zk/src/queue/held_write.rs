@@ -1,12 +1,12 @@
-//! A write of a cell while a node stands (CELL-HELD).
+//! A write of a cell while a node exists (CELL-HELD).
 //!
-//! The transaction that writes the cell begins with a check that the node's path is there. Only this
-//! node is ever at that path while the transaction can still arrive. An id comes back to the same
-//! queue only after a leave, and the leave is sent behind the write: a server carries out the
-//! requests of a session in their order, and refuses what comes late on an earlier connection.
+//! The transaction that writes the cell first checks that the node's path exists. Only this node
+//! has that path while the transaction can still arrive. The same queue gets an id again only after
+//! a leave, and the leave is sent after the write: a server carries out the requests of a session
+//! in their order, and refuses late requests of an earlier connection.
 //!
-//! A writer that is being downgraded may have either of two paths. A write that is refused for the
-//! one has made nothing, and is tried for the other.
+//! A writer that is being downgraded may have either of two paths. A write that is refused for one
+//! path has written nothing, and is tried with the other path.
 
 use latchwork_core::backend::{CellWrite, CellWritten};
 use latchwork_core::{Address, Ended, Error, ErrorKind, Result};
@@ -29,12 +29,12 @@ impl ZkNode {
         Err(self.gone())
     }
 
-    /// What a write answers that finds no node: the loss, or the release by its holder.
+    /// The error of a write that finds no node: the loss, or the release by its holder.
     pub(super) fn gone(&self) -> Error {
         self.state.lost().map_or(Ended::Released, Ended::Lost).error()
     }
 
-    /// The loss, where the write was surely not made: the session's end then is why.
+    /// The loss, if the write was certainly not carried out because the session has ended.
     fn lost_or(&self, error: Error) -> Error {
         match self.state.lost() {
             Some(reason) if error.kind() == ErrorKind::Unavailable => Error::lost(reason).because(error),

@@ -1,7 +1,8 @@
 //! Joining a queue.
 //!
-//! A join makes its node and lists the queue, pipelined: one trip. On one connection the listing
-//! shows the own node and all that were made before it. It may show too many ahead, never too few.
+//! A join creates its node and lists the queue, pipelined: one trip. On one connection the listing
+//! shows the own node and all nodes that were created before it. It may show too many nodes ahead,
+//! never too few.
 
 use std::sync::Arc;
 
@@ -22,8 +23,8 @@ use crate::driver::{JoinReply, JoinRequest, NodeMode, QueueReply};
 use crate::error::{Answer, Fault};
 use crate::layout::{Contenders, QueuePaths, counter, has_id, is_used_up, plain, prefix, split};
 
-/// How often a join makes a queue's directory that the server removes under it, as it does with
-/// empty ones.
+/// How often a join creates the queue's directory again if the server removes it, as it removes
+/// empty directories.
 const COLD_TRIES: usize = 5;
 
 /// Carries a join out: one try.
@@ -65,13 +66,13 @@ async fn enter(session: &Arc<Session>, queue: &QueuePaths, join: &Join) -> Resul
     match joined {
         Ok(Joined::Refused) => session.unsettled.over(name).await,
         Ok(_) => session.unsettled.owns(name, Own::Known(own)).await,
-        // It may be repeated.
+        // The join may be repeated.
         Err(_) => {}
     }
     joined
 }
 
-/// Decides by the listing behind the create.
+/// Decides by the listing after the creation.
 async fn stand(
     session: &Session,
     queue: &QueuePaths,
@@ -89,7 +90,7 @@ async fn stand(
     };
     let contenders = node.contenders(children);
     let Some(own) = contenders.position(node.name()) else {
-        // Another client removed it before the listing.
+        // Another client removed the node before the listing.
         return Err(Error::lost(LostReason::Revoked));
     };
     match standing(&contenders.listed(|_| false), own, limit.permits) {
@@ -108,7 +109,7 @@ async fn stand(
     }
 }
 
-/// The error for a directory whose counter has no number left that orders a node.
+/// The error for a directory whose counter is used up.
 fn used_up(settings: &Settings, directory: &str) -> Error {
     let path = format!("{}{directory}", settings.chroot.as_deref().unwrap_or_default());
     let why = format!(
@@ -119,7 +120,8 @@ fn used_up(settings: &Settings, directory: &str) -> Error {
     Error::new(ErrorKind::Misconfigured, why)
 }
 
-/// The node of this attempt: one of an earlier request, or a new node, created and its queue listed in one trip.
+/// Returns the node of this attempt: the node of an earlier request, or a new node, created in one
+/// trip with the listing.
 async fn create(session: &Session, queue: &QueuePaths, join: &Join, name: NodeId) -> Answer<CreatedNode> {
     if join.repeated
         && let Some(adopted) = adopt(session, queue, name).await?
@@ -156,9 +158,8 @@ async fn create(session: &Session, queue: &QueuePaths, join: &Join, name: NodeId
 }
 
 /// Finds the node of an earlier request of this attempt whose outcome was unknown. It counts only
-/// if it hangs on this session and no deletion of it is on its way, and only the lowest: all others of this
-/// attempt are removed
-/// (CHAIN-SYNC-AFTER-UNKNOWN-CREATE).
+/// if it belongs to this session and no deletion of it is under way. Only the lowest node counts:
+/// all other nodes of this attempt are removed (CHAIN-SYNC-AFTER-UNKNOWN-CREATE).
 async fn adopt(session: &Session, queue: &QueuePaths, name: NodeId) -> Answer<Option<CreatedNode>> {
     let children = session.lease.children_by_majority(&queue.directory).await?;
     let mine = Contenders::read(queue.kind, has_id(&children, name).cloned().collect());
@@ -187,9 +188,9 @@ async fn adopt(session: &Session, queue: &QueuePaths, name: NodeId) -> Answer<Op
     Ok(Some(CreatedNode { path, stat, shown: Shown::Queue(children), limit }))
 }
 
-/// Makes the directories above a queue. Ours are plain: some were made at connect, and an operator
-/// has removed them; the others are made with the first queue of their kind. At an exact address
-/// they are made as Curator makes them.
+/// Creates the directories above a queue. In a namespace they are plain nodes: some were created at
+/// connect, and an operator has removed them. The others are created with the first queue of their
+/// kind. At an exact address they are containers, as in Curator.
 async fn make_parent(session: &Session, queue: &QueuePaths, join: &Join) -> Answer<()> {
     let (parent, _) = split(&queue.directory);
     let mode = if join.queue.is_exact() { NodeMode::Container } else { NodeMode::Persistent };

@@ -1,4 +1,4 @@
-//! The stored limit of a queue of permits: the data of a plain node beside the queue's directory,
+//! The stored limit of a queue of permits: the data of a plain node outside the queue's directory,
 //! as a decimal number.
 
 use crate::driver::{NodeMode, Stat};
@@ -10,27 +10,27 @@ use latchwork_core::{Address, Claim, Error, Kind, ListedKey, Page, QueuePrefix, 
 
 use super::session::Session;
 
-/// The reply to a read of the stored limit, where there was one.
+/// The reply to a read of the stored limit, if it was read.
 pub(crate) type LimitReply = Option<Answer<(Vec<u8>, Stat)>>;
 
 /// The stored limit, as it was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WrittenLimit {
     pub(crate) permits: u32,
-    /// The transaction that wrote it. Another one may have written the same number.
+    /// The transaction that wrote it. Another transaction may have written the same number.
     pub(crate) written: i64,
 }
 
 impl WrittenLimit {
-    /// Data that are no limit admit nobody.
+    /// Data that are not a limit count as 0 permits, which admit no node.
     pub(crate) fn read(data: &[u8], written: i64) -> Self {
         Self { permits: StoredLimit::read(Some(data)).permits().unwrap_or(0), written }
     }
 }
 
-/// The limit that counts for a join. The first join that names one stores it. Also answers whether
-/// it was read after the listing: a node admitted by such a limit must be marked, see
-/// [`read_limit`].
+/// Returns the limit that counts for a join. The first join with a limit stores it. Also returns
+/// whether the limit was read after the listing: a node admitted by such a limit must be marked,
+/// see [`read_limit`].
 pub(crate) async fn settle_limit(
     session: &Session,
     queue: &QueuePaths,
@@ -50,7 +50,7 @@ pub(crate) async fn settle_limit(
             }
             Some(Err(Fault::NoNode)) => {
                 let permits = join.settle(&StoredLimit::Absent)?;
-                // Where another client stores one first, that one counts.
+                // If another client stores a limit first, that limit counts.
                 if let Some(stat) = store_first(session, path, permits).await.map_err(fail)? {
                     return Ok((WrittenLimit { permits, written: stat.mzxid }, read_later));
                 }
@@ -62,7 +62,7 @@ pub(crate) async fn settle_limit(
     }
 }
 
-/// Stores a limit where there is none. `None` when one was there.
+/// Stores a limit if none is stored. `None`: a limit is stored already.
 async fn store_first(session: &Session, path: &str, limit: u32) -> Answer<Option<Stat>> {
     let data = limit.to_string();
     match session.driver.create_with_directory(path, data.as_bytes(), NodeMode::Persistent).await {
@@ -71,8 +71,8 @@ async fn store_first(session: &Session, path: &str, limit: u32) -> Answer<Option
     }
 }
 
-/// Stores the limit if `expected` is stored, and returns whether it was. The server compares the version that
-/// was read with the limit. The head of the queue and its holders watch the limit
+/// Stores the limit if `expected` is stored, and returns whether it was. The server compares the
+/// version of the limit that was read. The head of the queue and its holders watch the limit
 /// (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
 pub(crate) async fn set_limit(
     session: &Session,
@@ -109,7 +109,7 @@ fn limit_path(queue: &Address) -> Result<String> {
     QueuePaths::of(queue)?.limit.ok_or_else(no_permits)
 }
 
-/// A page of the queues that have a stored limit, behind the encoded key `after`.
+/// Returns a page of the queues with a stored limit, after the encoded key `after`.
 pub(crate) async fn limited(
     session: &Session,
     of: &QueuePrefix,
@@ -120,12 +120,12 @@ pub(crate) async fn limited(
         return Ok(Page::default());
     }
     let directory = limits_directory(of.namespace());
-    // A name in that directory is a limit: nothing is asked of it.
+    // Each name in that directory is a limit: no request is needed for it.
     let found = walk::names(&session.lease, "limits", &directory, of, after).await?;
     Ok(Page::in_order(found.into_iter().map(|(queue, _)| ListedKey::limit(queue)).collect(), most))
 }
 
-/// The stored limit. Behind a `sync`, since a caller may look after a `set_limit` of unknown
+/// Reads the stored limit after a `sync`, because a caller may check a `set_limit` of unknown
 /// outcome.
 pub(crate) async fn limit(session: &Session, queue: &Address) -> Result<Option<u32>> {
     let Some(path) = QueuePaths::of(queue)?.limit else { return Ok(None) };
@@ -135,18 +135,19 @@ pub(crate) async fn limit(session: &Session, queue: &Address) -> Result<Option<u
     }
 }
 
-/// What is stored at this path, a limit or not.
+/// Reads the data at this path, whether they are a limit or not.
 pub(crate) async fn stored(session: &Session, path: &str) -> Answer<StoredLimit> {
     let stored = session.driver.sync_read(path).await?;
     Ok(StoredLimit::read(stored.as_ref().map(|(data, _)| &**data)))
 }
 
-/// The stored limit in a reply. `None` where there is none, or none was asked for.
+/// The stored limit in a reply. `None`: no limit is stored, or it was not read.
 ///
-/// It must be read before the listing that it judges. A client that joins behind that listing reads
-/// the limit later: it judges by the same one, or by a later one, and then the admitted holders are
-/// marked (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS). By a limit that is newer than its listing, a node
-/// could be admitted that those behind it can derive from neither sums nor marks.
+/// The limit must be read before the listing that it judges. A client that joins after that listing
+/// reads the limit later: it judges by the same limit or by a later one, and in the latter case the
+/// admitted holders are marked (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS). If the limit were newer than the
+/// listing, a node could be admitted although later nodes can derive this neither from sums nor
+/// from marks.
 pub(crate) fn read_limit(found: LimitReply) -> Answer<Option<WrittenLimit>> {
     let found = found.map(if_there).transpose()?.flatten();
     Ok(found.map(|(data, stat)| WrittenLimit::read(&data, stat.mzxid)))

@@ -15,10 +15,11 @@ use crate::layout::{Contenders, NodeData, QueuePaths, is_admitted};
 /// How many nodes are read in one trip.
 const CHUNK: usize = 256;
 
-/// Lists a queue in order. All names come in one reply, some 60 bytes each, since a server has no
-/// pages of them. Label, data, age and sequence number are read for the page only, some nodes in each
-/// trip; nodes that left meanwhile make room for those behind them. All of it comes behind a `sync`:
-/// whoever was told by another server that something has changed sees it here (WATCH-QUEUE).
+/// Lists a queue in order. All names come in one reply, some 60 bytes each, because a server has no
+/// pages of children. Label, data, age and sequence number are read only for the page, some nodes
+/// in each trip. Nodes that left in between make room for later nodes. The listing follows a
+/// `sync`, so a client that was notified of a change by another server sees that change here
+/// (WATCH-QUEUE).
 pub(crate) async fn list(session: &Session, address: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
     let paths = QueuePaths::of(address)?;
     let fail = |fault: Fault| fault.error_without_trace("list a queue");
@@ -29,15 +30,16 @@ pub(crate) async fn list(session: &Session, address: &Address, page: EntryPage) 
     let queue = Contenders::read(paths.kind, children);
     let limit = read_limit(limit).map_err(fail)?;
 
-    // Names and sequence numbers have one order, so the begin of the page is found by bisection. (A
-    // writer that Curator downgraded is the exception: its node does not show its former number.)
+    // Names and sequence numbers have the same order, so a binary search finds the beginning of the
+    // page. (A writer that Curator downgraded is the exception: its node does not show its former
+    // number.)
     let (mut low, mut high) = (0, queue.0.len());
     while page.after > 0 && low < high {
         let middle = low + (high - low) / 2;
         match driver.read(&paths.node(&queue.0[middle].name)).await {
             Ok((data, stat)) if data_of(&data, &stat).sequence <= page.after => low = middle + 1,
-            // Gone meanwhile. The begin is looked for before it, which reads a few entries more at
-            // worst.
+            // The node has left. The search continues before it, and reads at worst a few entries
+            // more.
             Ok(_) | Err(Fault::NoNode) => high = middle,
             Err(fault) => return Err(fail(fault)),
         }
@@ -78,10 +80,9 @@ pub(crate) async fn list(session: &Session, address: &Address, page: EntryPage) 
     Ok(entries.filter(|entry| entry.sequence > page.after).collect())
 }
 
-/// Removes the node with a sequence number, of whichever client. It can meet a newer node in one
-/// case only: between its two requests the server removes the emptied directory, and the client of
-/// the node joins again under its old name. Then that new hold is revoked, and its holder is
-/// notified.
+/// Removes the node with this sequence number, of any client. It can remove a newer node in only
+/// one case: between its two requests the server removes the empty directory, and the client of the
+/// node joins again under its old name. Then the new hold is revoked, and its holder is notified.
 pub(crate) async fn revoke(session: &Session, address: &Address, sequence: u64) -> Result<bool> {
     let paths = QueuePaths::of(address)?;
     let work = async {
@@ -97,8 +98,8 @@ pub(crate) async fn revoke(session: &Session, address: &Address, sequence: u64) 
     work.await.map_err(|fault: Fault| fault.error("revoke a node"))
 }
 
-/// The path of the node with a sequence number. It reads from the head on, where most of the nodes
-/// stand that an operator removes.
+/// The path of the node with a sequence number. It reads from the head, because an operator mostly
+/// removes nodes near the head.
 async fn find(session: &Session, queue: &QueuePaths, sequence: u64) -> Answer<Option<String>> {
     let children = session.driver.sync_children(&queue.directory).await?;
     for chunk in Contenders::read(queue.kind, children).0.chunks(CHUNK) {

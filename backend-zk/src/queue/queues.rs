@@ -1,7 +1,7 @@
 //! Listing the queues of a kind (NODE-QUEUES).
 //!
-//! A server keeps a queue's directory for a minute after the last node, so each is asked how many nodes it
-//! has.
+//! A server keeps a queue's directory for a minute after the last node, so the number of nodes in
+//! each directory is read.
 
 use crate::walk;
 use futures_util::FutureExt;
@@ -9,7 +9,7 @@ use latchwork_core::{ListedKey, Page, QueuePrefix, Result};
 
 use super::session::Session;
 
-/// A page of the queues behind the encoded key `after`, in the order of the encoded keys.
+/// Returns a page of the queues after the encoded key `after`, in the order of the encoded keys.
 pub(crate) async fn queues(
     session: &Session,
     of: &QueuePrefix,

@@ -1,4 +1,4 @@
-//! A session, with what all its queues share.
+//! A session, with the state that all its queues share.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use crate::error::Fault;
 use crate::lease::SessionLease;
 use crate::watch::HolderWatch;
 
-/// One session. All nodes that hang on it share it.
+/// One session, shared by all its nodes.
 pub(crate) struct Session {
     pub(crate) lease: Arc<SessionLease>,
     pub(crate) driver: Arc<Driver>,
     pub(crate) settings: Arc<Settings>,
     /// The client's runtime. A session must not end with the runtime that asked for it.
     pub(crate) runtime: Handle,
-    /// The client's names, over all its sessions: they also find what an attempt of unknown outcome
-    /// has left on a lost session.
+    /// The client's names, across all its sessions: they also find nodes that an attempt of unknown
+    /// outcome has left on a lost session.
     pub(crate) names: Arc<NamePool>,
     pub(crate) unsettled: Unsettled,
     pub(crate) holders: Arc<HolderWatch>,
@@ -36,16 +36,16 @@ impl Session {
         self.driver.lease()
     }
 
-    /// Ends the lease and closes the session, so that no contender waits behind our old nodes
-    /// (LEASE-CLEAN-UP-AFTER-LOSS).
+    /// Ends the lease and closes the session, so that no contender waits for this client's old
+    /// nodes (LEASE-CLEAN-UP-AFTER-LOSS).
     pub(crate) fn close(&self, reason: LostReason) {
         self.writer().end(reason);
         self.driver.close();
         self.fast_path.watch_sessions.close();
     }
 
-    /// Whether the server confirms the close within this time. Watch sessions hold nothing: they
-    /// are waited for as well, and do not count.
+    /// Whether the server confirms the close within this time. This also waits for the watch
+    /// sessions, but they do not count, because they hold no nodes.
     pub(crate) async fn closed_within(&self, time: Duration) -> bool {
         let mut closed = false;
         let all = async {
@@ -53,18 +53,18 @@ impl Session {
             closed = true;
             self.fast_path.watch_sessions.closed().await;
         };
-        // Where the time runs out, `closed` says how far it came.
+        // After a timeout, `closed` says whether the session was closed.
         let _ = tokio::time::timeout(time, all).await;
         closed
     }
 
-    /// The client dies: nothing more is sent.
+    /// Simulates the death of the client: nothing more is sent.
     pub(crate) async fn kill(&self) {
         self.driver.kill().await;
         self.fast_path.watch_sessions.kill().await;
     }
 
-    /// Our error for a request during which the session may have ended.
+    /// The error for a request during which the session may have ended.
     pub(crate) fn error(&self, fault: Fault, what: &str) -> Error {
         match fault {
             Fault::SessionOver => match self.lease.over() {

@@ -1,4 +1,4 @@
-//! When and where a node was made.
+//! The time and place of a node's creation.
 
 use latchwork_core::Kind;
 
@@ -7,20 +7,20 @@ use crate::layout::{counter, is_used_up};
 /// The creation of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Birth {
-    /// The count of its directory.
+    /// The counter of its directory.
     pub(crate) counter: i32,
-    /// Its transaction.
+    /// The transaction of the creation.
     pub(super) sequence: u64,
 }
 
 impl Birth {
-    /// That of the node of this name or path, and of this sequence number.
+    /// The creation of the node with this name or path and this sequence number.
     pub(crate) fn of(kind: Kind, name: &str, sequence: u64) -> Option<Self> {
         Some(Self { counter: counter(kind, name)?, sequence })
     }
 
-    /// Whether no node was made between `last` and this one (CHAIN-OWN-HISTORY). The highest
-    /// counter does not count, since a server may stay there.
+    /// Whether no node was created between `last` and this node (CHAIN-OWN-HISTORY). The highest
+    /// counter does not count, because a server may repeat it.
     pub(super) fn follows(self, last: Self) -> bool {
         let (Ok(joins), Some(apart)) =
             (u64::try_from(last.counter), self.sequence.checked_sub(last.sequence))
@@ -45,7 +45,7 @@ mod tests {
         Birth { counter, sequence }
     }
 
-    /// In another directory the next counter takes six creations, and some more.
+    /// In another directory, at least six creations come before the next counter.
     #[test]
     fn the_next_counter_is_the_same_directorys_when_no_other_can_have_come_so_far() {
         let last = birth(5, 1 << 33);

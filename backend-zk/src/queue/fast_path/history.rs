@@ -1,11 +1,11 @@
-//! What a client's last turns in a queue say about its next one, so that the next join need not
+//! Predicts a client's next turn in a queue from its last ones, so that the next join need not
 //! list.
 //!
-//! *The same client again.* No node was made between the client's last node, which was admitted and
-//! has left, and its next one: nobody is ahead (CHAIN-OWN-HISTORY).
+//! *The same client again.* No node was created between the client's last node, which was admitted
+//! and has left, and its next one: no node is ahead (CHAIN-OWN-HISTORY).
 //!
-//! *The same predecessor again.* Where the same clients take turns and reuse their names, a client
-//! has the same predecessor each time, and can watch it by its name.
+//! *The same predecessor again.* If the same clients take turns and reuse their names, a client has
+//! the same predecessor each time, and can watch it by its name.
 //!
 //! `docs/protocol/zookeeper-fast-path.md` has the conditions and why they suffice. A wrong
 //! expectation costs a trip.
@@ -18,24 +18,25 @@ use parking_lot::Mutex;
 
 use super::birth::Birth;
 
-/// How many queues are remembered: those of the last turns.
+/// The number of remembered queues: those with the last turns.
 const QUEUES: usize = 64;
 
-/// After so many turns that followed its own last one, a client expects the next to follow too, if
-/// it comes so soon. Later the distance proves nothing on a server with much other work.
+/// After this number of turns that followed its own last one, a client expects the next turn to
+/// follow too, if it comes within this time. Later, on a server with other writes, the distance
+/// between the transactions proves nothing.
 const ALONE_AFTER: u32 = 8;
 const ALONE_WITHIN: Duration = Duration::from_millis(100);
 
-/// What a join of an exclusive claim may expect.
+/// The expectation of a join with an exclusive claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// A predecessor whose name begins so.
+    /// A predecessor whose name begins with this text.
     Behind(String),
-    /// No node is ahead of it, as its creation will show.
+    /// No node is ahead. The creation of the new node will prove it.
     Free,
 }
 
-/// What a client knows of the queues in which it takes turns.
+/// The knowledge of a client about the queues in which it takes turns.
 #[derive(Debug, Default)]
 pub(crate) struct History(Mutex<Queues>);
 
@@ -47,12 +48,12 @@ struct Queues {
 
 #[derive(Debug)]
 struct Known {
-    /// Two kinds may meet at an exact address. They share the counter, and not the queue.
+    /// Two kinds may have one exact address. They share the counter, but not the queue.
     kind: Kind,
     changed: u64,
     neighbour: Option<Neighbour>,
-    /// The last own node that was admitted exclusively and has left, until the next is made; and
-    /// when.
+    /// The last own node that was admitted exclusively and has left, and when it left. Kept until
+    /// the next node is created.
     last: Option<(Birth, Moment)>,
     alone: u32,
 }
@@ -60,14 +61,14 @@ struct Known {
 /// The predecessor of the last turn.
 #[derive(Debug)]
 struct Neighbour {
-    // Its name up to the counter.
+    // The name up to the counter.
     prefix: Box<str>,
-    // It was the predecessor the last two times.
+    // Whether it was the predecessor in the last two turns.
     again: bool,
 }
 
 impl History {
-    /// What the next join may expect.
+    /// The expectation of the next join.
     pub(crate) fn expected(&self, kind: Kind, queue: &str, waits: bool, now: Moment) -> Option<Expected> {
         let queues = self.0.lock();
         let known = queues.known.get(queue).filter(|known| known.kind == kind)?;
@@ -78,7 +79,7 @@ impl History {
         (known.alone >= ALONE_AFTER && since <= ALONE_WITHIN).then_some(Expected::Free)
     }
 
-    /// The next own node was made. Answers whether that alone admits it.
+    /// Records the creation of the next own node. Returns whether this alone admits it.
     pub(crate) fn made(&self, kind: Kind, queue: &str, birth: Birth) -> bool {
         let mut queues = self.0.lock();
         let Some(known) = queues.known.get_mut(queue).filter(|known| known.kind == kind) else {
@@ -89,12 +90,12 @@ impl History {
         follows
     }
 
-    /// A node that was admitted exclusively has left, as the server confirmed.
+    /// Records the confirmed leave of a node that was admitted exclusively.
     pub(crate) fn left(&self, kind: Kind, queue: &str, birth: Birth, now: Moment) {
         self.learn(kind, queue, |known| known.last = Some((birth, now)));
     }
 
-    /// The node with this prefix was the predecessor, far from the head.
+    /// Records that the node with this prefix was the predecessor, far from the head.
     pub(crate) fn far(&self, kind: Kind, queue: &str, prefix: &str) {
         self.learn(kind, queue, |known| {
             let again = known.neighbour.as_ref().is_some_and(|last| *last.prefix == *prefix);
@@ -102,14 +103,14 @@ impl History {
         });
     }
 
-    /// The expected predecessor was not there, or the queue is short now.
+    /// Forgets the predecessor: it did not exist, or the queue is short now.
     pub(crate) fn forget_neighbour(&self, queue: &str) {
         if let Some(known) = self.0.lock().known.get_mut(queue) {
             known.neighbour = None;
         }
     }
 
-    /// The directory was not there.
+    /// Forgets a queue whose directory did not exist.
     pub(crate) fn forget(&self, queue: &str) {
         self.0.lock().known.remove(queue);
     }
@@ -192,7 +193,7 @@ mod tests {
         assert!(!history.made(M, "other", birth(14, 30)));
     }
 
-    /// Two kinds at one exact address share a directory, and do not see each other.
+    /// Two kinds at one exact address share a directory, but not a queue.
     #[test]
     fn a_turn_of_another_kind_says_nothing() {
         let history = History::default();

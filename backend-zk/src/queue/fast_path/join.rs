@@ -1,4 +1,4 @@
-//! The join without a listing, where the predecessor or its absence is known.
+//! The join without a listing, if the predecessor or its absence is known.
 
 use latchwork_core::Claim;
 use latchwork_core::backend::{Join, Patience};
@@ -11,25 +11,25 @@ use crate::layout::{QueuePaths, numbered, plain, sequence};
 use crate::queue::created::{CreatedNode, KnownPredecessor, Shown, or_undone};
 use crate::queue::session::Session;
 
-/// What came of the attempt to join without a listing.
+/// The result of an attempt to join without a listing.
 pub(crate) enum WithoutListing {
-    /// The node was made.
+    /// The node was created.
     Created(Box<CreatedNode>),
-    /// The queue's directory is not there.
+    /// The queue's directory does not exist.
     NoDirectory,
     /// The history has no expectation. Nothing was sent.
     NotTried,
 }
 
-/// Makes the node alone, where the history expects that this shows what is ahead. Where the
-/// expectation was wrong, the queue is listed in a further trip.
+/// Creates the node without a listing, if the history expects that the creation shows the nodes
+/// ahead. If the expectation was wrong, one more trip lists the queue.
 pub(crate) async fn create_without_listing(
     session: &Session,
     queue: &QueuePaths,
     join: &Join,
     prefix: &str,
 ) -> Answer<WithoutListing> {
-    // A reader may be admitted beside its predecessor.
+    // A reader may be admitted together with its predecessor.
     let history = session.fast_path.history().filter(|_| join.claim == Claim::Exclusive);
     let Some(history) = history else { return Ok(WithoutListing::NotTried) };
     let (waits, now) = (join.patience == Patience::Wait, session.writer().clock().now());

@@ -1,4 +1,4 @@
-//! What joins, waits and leaves add to the history.
+//! Adds joins, waits and leaves to the history.
 
 use latchwork_core::Claim;
 
@@ -11,7 +11,7 @@ use crate::queue::zk_node::ZkNode;
 /// A waiter with at least this many nodes ahead remembers its predecessor.
 const FAR_FROM_HEAD: usize = 4;
 
-/// A node was made in the trip of a listing, which decides.
+/// Records a node that was created in the same trip as the listing that decides.
 pub(crate) fn created(session: &Session, queue: &QueuePaths, claim: Claim, path: &str, stat: &Stat) {
     if let (Claim::Exclusive, Some(history)) = (claim, session.fast_path.history())
         && let Some(birth) = Birth::of(queue.kind, path, sequence(stat.czxid))
@@ -20,10 +20,10 @@ pub(crate) fn created(session: &Session, queue: &QueuePaths, claim: Claim, path:
     }
 }
 
-/// A wait has listed so many children.
+/// Records that a wait has listed this number of children.
 pub(crate) fn listed(node: &ZkNode, children: usize) {
-    // Half of what it takes to be far. Otherwise a queue of about that length would change between
-    // the two all the time.
+    // Half of the limit for "far". Otherwise a queue of about that length would change between both
+    // states all the time.
     if children <= FAR_FROM_HEAD / 2
         && let Some(history) = node.session.fast_path.history()
     {
@@ -31,7 +31,7 @@ pub(crate) fn listed(node: &ZkNode, children: usize) {
     }
 }
 
-/// A wait is at this position.
+/// Records the position of a waiter.
 pub(crate) fn learn_position(node: &ZkNode, contenders: &Contenders, at: usize) {
     let (Claim::Exclusive, Some(history)) = (node.claim, node.session.fast_path.history()) else { return };
     match contenders.right_before(at).filter(|_| at >= FAR_FROM_HEAD) {
@@ -40,7 +40,7 @@ pub(crate) fn learn_position(node: &ZkNode, contenders: &Contenders, at: usize) 
     }
 }
 
-/// A leave was confirmed. What a hold that is lost has left behind says nothing of those before it.
+/// Records a confirmed leave. The node of a lost hold says nothing about the nodes before it.
 pub(crate) fn left(node: &ZkNode) {
     if node.claim == Claim::Exclusive
         && node.has_entered()

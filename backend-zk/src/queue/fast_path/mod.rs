@@ -1,4 +1,4 @@
-//! The fast path: what saves requests, and nothing else. With
+//! The fast path. Its only purpose is to save requests. With
 //! [`Settings::fast_path`](crate::config::Settings) off, each of these does nothing, and the plain
 //! protocol decides by listings alone.
 //!
@@ -10,7 +10,7 @@
 //! | wait | [`FastPath::watcher`] | the loss of a session that watches too much |
 //!
 //! [`created`], [`listed`], [`learn_position`] and [`left`] feed the [history](history) by which a
-//! join knows its predecessor. [`verify_admission`] checks behind an announced release.
+//! join knows its predecessor. [`verify_admission`] checks an admission by an announced release.
 
 mod birth;
 mod history;

@@ -1,9 +1,10 @@
-//! Announced releases (CHAIN-ANNOUNCED-RELEASE): a node that was admitted behind several others
-//! leaves by one transaction that makes and deletes a node of its name in `released`, and deletes
-//! its node. Its follower watches both, and is admitted by the two events together.
+//! Announced releases (CHAIN-ANNOUNCED-RELEASE): a node that was admitted after several others
+//! leaves by one transaction, which creates and deletes a node of its name in `released`, and
+//! deletes its own node. The next node watches both paths, and is admitted by the two events
+//! together.
 //!
-//! One event alone admits nobody: anyone may make such a node, and a deletion may be the end of a
-//! wait. `docs/protocol/zookeeper-fast-path.md` has each condition with what breaks without it.
+//! One event alone admits no node: any client may create such a node, and a deletion may be the end
+//! of a wait. `docs/protocol/zookeeper-fast-path.md` gives the reason for each condition.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -15,12 +16,13 @@ use crate::error::Answer;
 use crate::queue::woken::Woken;
 use crate::queue::zk_node::ZkNode;
 
-/// Both events of a release come from one transaction, one right behind the other. A later deletion
-/// does not belong to the announcement.
+/// Both events of a release come from one transaction, one immediately after the other. A later
+/// deletion does not belong to the announcement.
 const TOGETHER: Duration = Duration::from_millis(50);
 
-/// Leaves with an announcement, where the follower may wait for more than this node. Answers
-/// whether that was done. A hold that is lost announces nothing: it may not have been the first.
+/// Leaves with an announcement, if the next node may wait for more than this node. Returns whether
+/// the node left in this way. A lost hold announces nothing, because its node may not have been the
+/// first.
 pub(crate) async fn announce_release(node: &ZkNode) -> Answer<bool> {
     let announced = node.has_entered() && node.is_contended() && node.state.lost().is_none();
     match node.released_path(node.name()).filter(|_| announced) {
@@ -40,9 +42,9 @@ impl Release {
         Self { watch: Some(watch), announced: None }
     }
 
-    /// The end of the predecessor, or another event of it. `watched`: the poll of its own watch,
-    /// which comes first. If that event, the second of a release, has come, the first is there by
-    /// then.
+    /// Returns the end of the predecessor, or another event of it. `watched`: the result of polling
+    /// the watch on the predecessor, which is polled first. Its event is the second of a release,
+    /// so the first event has arrived by then.
     pub(crate) fn poll(
         &mut self,
         context: &mut Context<'_>,

@@ -1,7 +1,7 @@
 //! Admission by the end of the predecessor, without a listing (CHAIN-SOLE-AHEAD,
 //! CHAIN-ANNOUNCED-RELEASE).
 //!
-//! Nobody can come in between or ahead, since counters only rise. The own node is watched on the
+//! No node can join in between or ahead, because counters only rise. The own node is watched on the
 //! same connection, whose events come in the server's order, so its removal would be seen first.
 //! The own deadline is compared last. A reconnect reports all missed events in any order, and so
 //! ends a shortcut (CHAIN-LOST-WATCH-LISTS-AGAIN).
@@ -16,20 +16,21 @@ use crate::queue::admission::Admission;
 use crate::queue::woken::Woken;
 use crate::queue::zk_node::ZkNode;
 
-/// What admits a waiter without a listing.
+/// The admission of a waiter without a listing.
 pub(crate) struct Shortcut {
-    /// The predecessor is the only node ahead, so that its end admits. Otherwise its release does.
+    /// The predecessor is the only node ahead, so its end admits. Otherwise only its announced
+    /// release admits.
     pub(crate) sole: bool,
     /// The watch on that release.
     pub(crate) release: Option<Release>,
-    // As it was before anything was armed on it.
+    // The connection before any watch was armed on it.
     connection: Connection,
 }
 
 impl Shortcut {
-    /// Arms the watch on the own node, and that on the release where the predecessor is not the
-    /// only node ahead. `None` where there is no shortcut: the end of the predecessor has the queue
-    /// listed.
+    /// Arms the watch on the own node and, if the predecessor is not the only node ahead, the watch
+    /// on its release. `None`: there is no shortcut, and the waiter lists the queue after the end
+    /// of the predecessor.
     pub(crate) async fn arm(
         node: &ZkNode,
         own: &mut Option<Armed>,
@@ -41,7 +42,7 @@ impl Shortcut {
         if !sole {
             return Self::behind_several(node, own, predecessor, connection).await;
         }
-        // A writer that is downgraded makes a node with its own counter, ahead of a waiting writer.
+        // A downgraded writer creates a node with its own counter, ahead of a waiting writer.
         let may_be_downgraded = node.kind == Kind::RwLock && node.claim == Claim::Exclusive;
         if !node.session.fast_path.on || may_be_downgraded {
             return Ok(None);
@@ -54,7 +55,7 @@ impl Shortcut {
         Ok(Some(Self { sole, release: None, connection }))
     }
 
-    /// Where it is known that the predecessor is right ahead, on this connection.
+    /// The shortcut if this connection has shown that the predecessor is immediately ahead.
     pub(crate) async fn behind_several(
         node: &ZkNode,
         own: &mut Option<Armed>,
@@ -77,7 +78,8 @@ impl Shortcut {
         }))
     }
 
-    /// The admission by this event. `own_watched`: the own node still is. `None`: list.
+    /// Returns the admission by this event. `own_watched`: the own node is still watched. `None`:
+    /// list the queue.
     pub(crate) fn admits(mut self, woken: Woken, own_watched: bool) -> Option<Admission> {
         let admission = match woken {
             Woken::Released => Admission::Announced,

@@ -1,4 +1,4 @@
-//! What the fast path keeps for a session.
+//! The state of the fast path for a session.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::driver::Driver;
 pub(crate) struct FastPath {
     /// False in tests of the plain protocol only.
     pub(super) on: bool,
-    // Of the access control lists.
+    // From the access control lists.
     believes_announcements: bool,
     history: History,
     pub(crate) watch_sessions: Arc<WatchSessions>,
@@ -29,8 +29,8 @@ impl FastPath {
         Self { on: settings.fast_path, believes_announcements, history: History::default(), watch_sessions }
     }
 
-    /// Whether releases of this kind are announced and believed. Not at an exact address, where the
-    /// contenders ahead may be of another program.
+    /// Whether releases of this kind are announced and believed. Not at an exact address, because
+    /// contenders ahead may belong to another program.
     pub(crate) fn announces(&self, kind: Kind, exact: bool) -> bool {
         self.on && kind == Kind::Mutex && !exact && self.believes_announcements
     }
@@ -39,7 +39,7 @@ impl FastPath {
         self.on.then_some(&self.history)
     }
 
-    /// Where a wait of a node on `driver` watches these paths.
+    /// Returns the session from which a waiter on `driver` watches these paths.
     pub(crate) async fn watcher<'a>(
         &self,
         driver: &'a Driver,

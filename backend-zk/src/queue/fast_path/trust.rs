@@ -1,22 +1,23 @@
 //! The identities that a namespace's access control lists trust, as they are when a session is
 //! opened.
 //!
-//! An identity that may delete nodes of a queue can let two hold, whatever is announced: a
-//! namespace needs that trust. An identity that may only make nodes where releases are announced
-//! must not gain more power than it has. So announcements are believed only where all identities
-//! that may make them may also delete nodes of queues.
+//! An identity that may delete nodes of a queue can cause two holders without any announcement, so
+//! a namespace must trust it. An identity that may only create announcements must not gain more
+//! power. So announcements are believed only if all identities that may create them may also delete
+//! nodes of queues.
 //!
-//! A login keeps others off what is made with it, but protects no directory that was made without
-//! one: there, everybody can delete our nodes. That is a warning and no error, so that a running
-//! fleet can adopt a login.
+//! A login protects the nodes that are created with it. It does not protect a directory that was
+//! created without a login: there, every client can delete nodes. This is a warning and not an
+//! error, so that a running fleet can adopt a login.
 
 use crate::driver::Grant;
 
-/// Everybody, to ZooKeeper.
+/// The identity of every client.
 const ANYONE: &str = "world:anyone";
 
-/// Whether a session announces releases and believes announcements: by the lists of the directory of
-/// announcements and of that of the queues. `None`: it is not there, or may not be read.
+/// Whether a session announces releases and believes announcements. This depends on the access
+/// control lists of the directory of announcements and of the directory of the queues. `None`: the
+/// directory does not exist, or may not be read.
 pub(crate) fn believes_announcements(released: Option<&[Grant]>, queues: Option<&[Grant]>) -> bool {
     let (Some(released), Some(queues)) = (released, queues) else { return false };
     let powers = || queues.iter().filter(|to| to.delete || to.admin);
@@ -24,7 +25,7 @@ pub(crate) fn believes_announcements(released: Option<&[Grant]>, queues: Option<
     released.iter().filter(|to| to.create || to.admin).all(|to| may_delete(&to.identity))
 }
 
-/// Whether everybody may make or delete children of a directory, or grant itself that right.
+/// Whether every client may create or delete children of a directory, or grant itself this right.
 pub(crate) fn is_open(grants: &[Grant]) -> bool {
     grants.iter().any(|to| to.identity == ANYONE && (to.create || to.delete || to.admin))
 }

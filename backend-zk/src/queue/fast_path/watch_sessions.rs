@@ -2,18 +2,19 @@
 //!
 //! A session that watches more than one message of the client crate can hold would be lost, with
 //! every hold, at the next break of its connection (see
-//! [`WatchBudget`](crate::driver::WatchBudget)). A hold can be looked at instead, but a wait must
-//! hear at once. So what waits must watch beyond the budget is watched from further sessions,
-//! opened when they are needed. No node hangs on them: the loss of one is only a reason to list
-//! again.
+//! [`WatchBudget`](crate::driver::WatchBudget)). A hold can be checked from time to time instead,
+//! but a waiter must be notified at once. So watches of waiters beyond the budget are on further
+//! sessions, which are opened when they are needed. These sessions have no nodes: the loss of a
+//! watch session is only a reason to list again.
 //!
 //! # Why that is safe
 //!
-//! Their events mean "list again", and the listing that admits is that of the node's own session
-//! (CHAIN-OWN-NODE-AND-DEADLINE, CHAIN-EVENT-LISTS-AGAIN). The exceptions, events that admit, rest
-//! on the order of one connection's events. Two sessions have no common order, so no watch session
-//! is used for those. Nor do two servers lag alike, so the listing comes behind a `sync`: a server
-//! that still shows what has left would be asked again and again.
+//! Their events mean "list again", and the listing that admits is on the node's own session
+//! (CHAIN-OWN-NODE-AND-DEADLINE, CHAIN-EVENT-LISTS-AGAIN). The exceptions are events that admit.
+//! They depend on the order of events of one connection. Two sessions have no common order, so
+//! these events never come from a watch session. Two servers also lag differently, so the listing
+//! follows a `sync`: otherwise a server that still shows a departed node would be asked again and
+//! again.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -28,30 +29,31 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{NAME, Settings};
 use crate::driver::{Driver, WatchBudget};
 
-/// How long a watch session whose connection broke is waited for.
+/// How long a waiter waits for a watch session whose connection broke.
 const A_BREAK: Duration = Duration::from_secs(1);
 
-/// The watch sessions beside the session that the nodes hang on.
+/// The watch sessions of a client, in addition to the session of its nodes.
 #[derive(Debug)]
 pub(crate) struct WatchSessions {
     settings: Arc<Settings>,
     runtime: Handle,
-    // Of the session that the nodes hang on: its lease, and whether it was killed.
+    // The lease of the session of the nodes, and whether that session was killed.
     lease: LeaseWriter,
     killed: CancellationToken,
     open: Mutex<Vec<Arc<Driver>>>,
-    // One is opened at a time. Answers whether there is one with budget.
+    // One session is opened at a time. The task returns whether a session with budget exists.
     opening: SingleFlight<bool>,
-    // After a failure the next opening is not tried before this.
+    // After a failure, no session is opened before this time.
     not_before: Mutex<Option<Moment>>,
 }
 
-/// The session from which something is watched. It reserves the budget until the watch is armed, which has its own.
+/// The session of a watch. It reserves the budget until the watch is armed, which then has its own
+/// budget.
 pub(crate) struct Watcher<'a> {
     pub(super) own: &'a Driver,
-    // `None`: the session that the node hangs on.
+    // `None`: the session of the node.
     pub(super) other: Option<Arc<Driver>>,
-    // `None` where the own session is used though its budget is spent.
+    // `None`: the session of the node is used although its budget is spent.
     pub(super) _budget: Option<WatchBudget>,
 }
 
@@ -64,14 +66,14 @@ impl Deref for Watcher<'_> {
 }
 
 impl Watcher<'_> {
-    /// Whether the session watches that the node hangs on.
+    /// Whether the watch is on the session of the node.
     pub(crate) fn is_own(&self) -> bool {
         self.other.is_none()
     }
 }
 
 impl WatchSessions {
-    /// For the nodes on `driver`.
+    /// The watch sessions for the nodes on `driver`.
     pub(crate) fn beside(driver: &Driver, settings: &Arc<Settings>, runtime: &Handle) -> Arc<Self> {
         Arc::new(Self {
             settings: Arc::clone(settings),
@@ -84,8 +86,8 @@ impl WatchSessions {
         })
     }
 
-    /// A watch session with budget for so many bytes of paths. `None`: none can be had, or the
-    /// session of the nodes is over.
+    /// Returns a watch session with budget for this number of bytes of paths. `None`: no session
+    /// can be opened, or the session of the nodes has ended.
     pub(super) async fn find_or_open(self: &Arc<Self>, bytes: usize) -> Option<(Arc<Driver>, WatchBudget)> {
         loop {
             if let Some(found) = self.find(bytes) {
@@ -100,12 +102,12 @@ impl WatchSessions {
             if !opened {
                 return None;
             }
-            // Others may have used its budget up by now.
+            // Other waiters may have used its budget by now.
         }
     }
 
-    /// The opening to wait for, begun here unless one is under way. `None` while it is not to be
-    /// tried again.
+    /// Returns the opening to wait for. Starts one unless one is under way. `None`: it is too early
+    /// for another try.
     fn opening(self: &Arc<Self>, bytes: usize) -> Option<SharedTask<bool>> {
         self.opening.run_if(&self.runtime, || {
             let not_before = *self.not_before.lock();
@@ -120,9 +122,10 @@ impl WatchSessions {
     fn find(&self, bytes: usize) -> Option<(Arc<Driver>, WatchBudget)> {
         let mut open = self.open.lock();
         let mut connected = open.iter().filter(|driver| driver.is_connected());
-        // With its budget taken it is not idle any more.
+        // With its budget reserved, the session is not idle any more.
         let found = connected.find_map(|driver| Some((Arc::clone(driver), driver.wait_budget(bytes)?)));
-        // Breaks of the connection may leave more than are needed: one idle session is kept.
+        // After breaks of the connection there may be more sessions than needed: one idle session
+        // is kept.
         let mut spare = 0;
         open.retain(|driver| {
             let idle = driver.is_idle() && driver.is_connected();
@@ -132,18 +135,18 @@ impl WatchSessions {
         found
     }
 
-    /// Waits for sessions that are about to come back after a break of the connection, or opens
-    /// another. Answers whether there is one with budget.
+    /// Waits for sessions that reconnect after a break of the connection, or opens another one.
+    /// Returns whether a session with budget exists.
     async fn open_one(&self, bytes: usize) -> bool {
         let request_timeout = self.settings.request_timeout;
         let away: Vec<_> = self.open.lock().iter().filter(|driver| !driver.is_connected()).cloned().collect();
         let back = async {
             for driver in &away {
-                // The end of one is as good as its return.
+                // The wait is also over when the session ends.
                 let _ = driver.connected().await;
             }
         };
-        // Where it takes longer, another is opened.
+        // If this takes longer, another session is opened.
         let _ = tokio::time::timeout(request_timeout.min(A_BREAK), back).await;
         if self.find(bytes).is_some() {
             return true;
@@ -176,7 +179,7 @@ impl WatchSessions {
         }
     }
 
-    /// Closes them, after the end of the lease.
+    /// Closes the watch sessions, after the end of the lease.
     pub(crate) fn close(&self) {
         for driver in &*self.open.lock() {
             driver.close();
